@@ -1,0 +1,151 @@
+#pragma once
+/// The schedule of one rank in one collective call: what it moves, and in which order. Algorithms write programs (through
+/// ProgramBuilder); the verifier, the executor, the simulator and the drawing read them.
+///
+/// Everything is in *slots*: a buffer is a list of slots, each holding one *block* named (origin, target). Sizes and addresses
+/// are bound when a program is posted, so one program serves every call of the same algorithm and shape.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll {
+
+enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kBarrier };
+
+/// The data that `origin` has for `target`; target `kEveryone` where all get the same (allgather).
+struct Block {
+  static constexpr Rank kEveryone = -1;
+  static constexpr Rank kNobody = -2;  ///< as origin: the slot holds nothing yet
+  Rank origin = kNobody;
+  Rank target = kNobody;
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+enum class Buffer : uint8_t { kNone, kSend, kRecv, kScratch };
+
+/// `count` consecutive slots of a buffer.
+struct Slice {
+  Buffer buffer = Buffer::kNone;
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+/// Slots of the send and the receive buffer, the same in number on all ranks. alltoall(v): slot i of the send buffer is for rank
+/// i, slot i of the receive buffer comes from rank i. allgather: one slot is sent, slot i received from rank i. barrier: none.
+uint32_t send_slots(Collective collective, const Shape& shape);
+uint32_t recv_slots(Collective collective, const Shape& shape);
+Block send_block(Collective collective, Rank me, uint32_t slot);
+Block recv_block(Collective collective, Rank me, uint32_t slot);
+
+/// The lanes of a program. Each lane starts its operations in order; between lanes only `Op::after` orders.
+enum class Lane : uint8_t {
+  kSend,   ///< to other servers: put, signal, and the waits that hold them back
+  kRecv,   ///< from other servers: expose, expect, wait, forward
+  kLocal,  ///< inside the server: copy, reduce, put and expect between local ranks
+};
+inline constexpr int kLanes = 3;
+
+enum class OpKind : uint8_t {
+  kCopy,         ///< dst <- src, both of this rank
+  kReduce,       ///< dst <- dst (operator) src
+  kPut,          ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
+  kExpect,       ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it lands in dst
+  kExpose,       ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries addresses
+  kWaitExposed,  ///< until every rank of server `peer` has exposed to this server `threshold` times
+  kForward,      ///< stay until `threshold` exposures to this server that came through this rank are passed on
+  kSignal,       ///< send a token to rank `peer`: no data, no exposure needed
+  kWait,         ///< wait for the next token of rank `peer`
+  kGateSignal,   ///< tell the ranks of this server that this rank has passed one more gate
+  kGateWait,     ///< until every rank of this server has passed `threshold` gates
+};
+
+/// One operation. Which fields mean something depends on `kind`; the others are zero.
+struct Op {
+  OpKind kind = OpKind::kCopy;
+  Lane lane = Lane::kLocal;
+  Buffer src_buffer = Buffer::kNone;
+  Buffer dst_buffer = Buffer::kNone;  ///< kPut: a buffer of the peer
+  bool to_server = false;             ///< kExpose: peer is a server
+  /// kInRun: may be carried out before the operations of its lane that stand before it, back to the nearest kFirstOfRun.
+  enum class Relaxed : uint8_t { kNo, kFirstOfRun, kInRun } relaxed = Relaxed::kNo;
+  bool ordered = false;    ///< kReduce: operands must be combined in rank order
+  uint8_t exposure = 0;    ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
+  int32_t peer = -1;       ///< a rank, or a server where to_server or kWaitExposed
+  uint32_t src_first = 0;  ///< first slot read
+  uint32_t dst_first = 0;  ///< first slot written
+  uint32_t count = 0;      ///< slots
+  uint32_t threshold = 0;  ///< kWaitExposed, kForward, kGateWait
+  uint32_t step = 0;       ///< the algorithm's step; the same number means the same step on all ranks
+  /// How many operations of each lane (counted from its beginning) must be *complete* before this one starts; a put is
+  /// complete when its source may be overwritten. Order of start inside its own lane comes on top.
+  std::array<uint32_t, kLanes> after{};
+
+  Slice src() const { return {src_buffer, src_first, count}; }
+  Slice dst() const { return {dst_buffer, dst_first, count}; }
+};
+static_assert(sizeof(Op) == 44, "programs of ten thousand ranks stay within two megabytes");
+
+/// A loop over consecutive operations of one lane: they are carried out for piece 0 of every slot, then for piece 1, and so on.
+/// The number of pieces is bound when the program is posted. This is how a relay passes data on while it arrives. A put in a
+/// stream is matched by an expect in a stream: each piece is a message of its own.
+struct Stream {
+  Lane lane = Lane::kSend;
+  uint32_t first = 0;  ///< index in its lane
+  uint32_t count = 0;
+};
+
+/// What holds the steps of a paced algorithm back.
+enum class Pacing : uint8_t {
+  kFree,       ///< nothing but the data
+  kGate,       ///< a server enters a step when all its ranks have sent the step before
+  kToken,      ///< a server sends to another when all ranks of that have received their step before
+  kGateToken,  ///< both: keeps links full and no port contended
+};
+
+/// What an algorithm can be told beside the shape. All ranks must pass the same.
+struct AlgorithmOptions {
+  Pacing pacing = Pacing::kGateToken;
+  uint32_t window = 1;  ///< steps in flight, for algorithms that walk in steps; 0: no limit
+  friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
+};
+
+/// The program of one rank. Immutable once built; shared by all calls that use it.
+struct RankProgram {
+  Collective collective = Collective::kBarrier;
+  std::string algorithm;
+  Rank me = 0;
+  /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the same. It travels with
+  /// messages, so that ranks that chose differently get an error.
+  uint64_t hash = 0;
+  std::array<std::vector<Op>, kLanes> lanes;
+  std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
+  std::vector<Block> scratch;   ///< what each scratch slot holds; each is written exactly once
+  uint32_t steps = 0;           ///< one more than the largest step
+
+  const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
+  size_t size() const { return lanes[0].size() + lanes[1].size() + lanes[2].size(); }
+  /// Bytes of memory it occupies.
+  size_t memory_bytes() const;
+};
+
+/// The rank of `server` that takes the exposures rank `from` addresses to that server, and passes them on.
+inline Rank gateway(const Shape& shape, Rank from, int server) {
+  return shape.rank_at(server, shape.local_of(from) % shape.server_size(server));
+}
+
+const char* to_string(Collective collective);
+const char* to_string(OpKind kind);
+const char* to_string(Lane lane);
+const char* to_string(Buffer buffer);
+const char* to_string(Pacing pacing);
+Result<Collective> parse_collective(std::string_view text);
+Result<Pacing> parse_pacing(std::string_view text);
+
+}  // namespace ibcoll
