@@ -1,6 +1,6 @@
 #pragma once
-/// The algorithms there are. A new one is a file in this folder and a line in registry.cc; tools, tests, executor and simulator
-/// find it here.
+/// The algorithms there are. A new one is a file in this folder and a line in registry.cc; tools,
+/// tests, executor and simulator find it here.
 
 #include <memory>
 #include <span>

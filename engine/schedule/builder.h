@@ -10,11 +10,13 @@
 
 namespace ibcoll {
 
-/// Writes the program of one rank. Order of data is derived: an operation comes after whatever wrote what it reads, and after
-/// whatever still reads or writes what it overwrites. Order in time is the caller's: steps with a window, waits, gates.
+/// Writes the program of one rank. Order of data is derived: an operation comes after whatever
+/// wrote what it reads, and after whatever still reads or writes what it overwrites. Order in time
+/// is the caller's: steps with a window, waits, gates.
 ///
-/// An operation goes to the lane its peer implies: kLocal inside the server, else kSend (put, signal) or kRecv (expect,
-/// expose, wait). Costs time and memory in proportion to the operations written and the slots they name.
+/// An operation goes to the lane its peer implies: kLocal inside the server, else kSend (put,
+/// signal) or kRecv (expect, expose, wait). Costs time and memory in proportion to the operations
+/// written and the slots they name.
 class ProgramBuilder {
  public:
   ProgramBuilder(Collective collective, std::string algorithm, const Shape& shape, Rank me,
@@ -24,14 +26,15 @@ class ProgramBuilder {
   const Shape& shape() const { return *shape_; }
   Rank me() const { return program_.me; }
 
-  /// Operations that follow belong to `step` (not smaller than the one before). With a window w > 0, nothing of a step starts
-  /// before all of this rank's operations of the steps up to `step - w` are complete.
+  /// Operations that follow belong to `step` (not smaller than the one before). With a window w >
+  /// 0, nothing of a step starts before all of this rank's operations of the steps up to `step - w`
+  /// are complete.
   void begin_step(uint32_t step);
   /// Steps in flight from here on; 0 (the default) lifts the limit.
   void set_window(uint32_t window);
 
-  /// Operations written until end_relaxed() may be carried out in any order inside their lane: first come, first served.
-  /// Puts to one peer, and expects from one peer, keep their order.
+  /// Operations written until end_relaxed() may be carried out in any order inside their lane:
+  /// first come, first served. Puts to one peer, and expects from one peer, keep their order.
   void begin_relaxed();
   void end_relaxed();
 
@@ -45,20 +48,24 @@ class ProgramBuilder {
   /// The next put of rank `peer` lands in `dst` of this rank.
   void expect(Rank peer, Slice dst, uint8_t exposure = 0);
 
-  /// Let rank `peer` of another server write from now on. Ranks that are expected but never exposed to, neither directly nor
-  /// with their server, get their exposure at the start of the program.
+  /// Let rank `peer` of another server write from now on. Ranks that are expected but never exposed
+  /// to, neither directly nor with their server, get their exposure at the start of the program.
   void expose(Rank peer);
-  /// Let all ranks of another server write from now on: one message, to the server's gateway for this rank.
+  /// Let all ranks of another server write from now on: one message, to the server's gateway for
+  /// this rank.
   void expose_to_server(int server);
-  /// Stay until `exposures` of other servers' ranks to this server have come through this rank and are passed on. A program in
-  /// which anyone exposes to this server as a whole needs it; gateway() says through whom.
+  /// Stay until `exposures` of other servers' ranks to this server have come through this rank and
+  /// are passed on. A program in which anyone exposes to this server as a whole needs it; gateway()
+  /// says through whom.
   void forward(uint32_t exposures);
-  /// Hold back what is sent next until every rank of `server` has exposed to this server `times` times.
+  /// Hold back what is sent next until every rank of `server` has exposed to this server `times`
+  /// times.
   void wait_exposed(int server, uint32_t times = 1);
 
   /// Send a token to `peer`.
   void signal(Rank peer);
-  /// Wait for the next token of `peer`; what follows in the lane (by default the one its peer implies) is held back.
+  /// Wait for the next token of `peer`; what follows in the lane (by default the one its peer
+  /// implies) is held back.
   void wait(Rank peer);
   void wait(Rank peer, Lane lane);
 
@@ -71,8 +78,8 @@ class ProgramBuilder {
   void begin_stream();
   void end_stream();
 
-  /// Derives what is still open and gives the program; the builder is empty afterwards. Slices out of bounds and other misuse
-  /// are programming errors of the algorithm: the verifier reports them.
+  /// Derives what is still open and gives the program; the builder is empty afterwards. Slices out
+  /// of bounds and other misuse are programming errors of the algorithm: the verifier reports them.
   std::shared_ptr<const RankProgram> finish();
 
  private:

@@ -1,9 +1,11 @@
 #pragma once
-/// The schedule of one rank in one collective call: what it moves, and in which order. Algorithms write programs (through
-/// ProgramBuilder); the verifier, the executor, the simulator and the drawing read them.
+/// The schedule of one rank in one collective call: what it moves, and in which order. Algorithms
+/// write programs (through ProgramBuilder); the verifier, the executor, the simulator and the
+/// drawing read them.
 ///
-/// Everything is in *slots*: a buffer is a list of slots, each holding one *block* named (origin, target). Sizes and addresses
-/// are bound when a program is posted, so one program serves every call of the same algorithm and shape.
+/// Everything is in *slots*: a buffer is a list of slots, each holding one *block* named (origin,
+/// target). Sizes and addresses are bound when a program is posted, so one program serves every
+/// call of the same algorithm and shape.
 
 #include <array>
 #include <cstddef>
@@ -37,14 +39,16 @@ struct Slice {
   uint32_t count = 0;
 };
 
-/// Slots of the send and the receive buffer, the same in number on all ranks. alltoall(v): slot i of the send buffer is for rank
-/// i, slot i of the receive buffer comes from rank i. allgather: one slot is sent, slot i received from rank i. barrier: none.
+/// Slots of the send and the receive buffer, the same in number on all ranks. alltoall(v): slot i
+/// of the send buffer is for rank i, slot i of the receive buffer comes from rank i. allgather: one
+/// slot is sent, slot i received from rank i. barrier: none.
 uint32_t send_slots(Collective collective, const Shape& shape);
 uint32_t recv_slots(Collective collective, const Shape& shape);
 Block send_block(Collective collective, Rank me, uint32_t slot);
 Block recv_block(Collective collective, Rank me, uint32_t slot);
 
-/// The lanes of a program. Each lane starts its operations in order; between lanes only `Op::after` orders.
+/// The lanes of a program. Each lane starts its operations in order; between lanes only `Op::after`
+/// orders.
 enum class Lane : uint8_t {
   kSend,   ///< to other servers: put, signal, and the waits that hold them back
   kRecv,   ///< from other servers: expose, expect, wait, forward
@@ -53,17 +57,20 @@ enum class Lane : uint8_t {
 inline constexpr int kLanes = 3;
 
 enum class OpKind : uint8_t {
-  kCopy,         ///< dst <- src, both of this rank
-  kReduce,       ///< dst <- dst (operator) src
-  kPut,          ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
-  kExpect,       ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it lands in dst
-  kExpose,       ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries addresses
+  kCopy,    ///< dst <- src, both of this rank
+  kReduce,  ///< dst <- dst (operator) src
+  kPut,     ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
+  kExpect,  ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it
+            ///< lands in dst
+  kExpose,  ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries
+            ///< addresses
   kWaitExposed,  ///< until every rank of server `peer` has exposed to this server `threshold` times
-  kForward,      ///< stay until `threshold` exposures to this server that came through this rank are passed on
-  kSignal,       ///< send a token to rank `peer`: no data, no exposure needed
-  kWait,         ///< wait for the next token of rank `peer`
-  kGateSignal,   ///< tell the ranks of this server that this rank has passed one more gate
-  kGateWait,     ///< until every rank of this server has passed `threshold` gates
+  kForward,     ///< stay until `threshold` exposures to this server that came through this rank are
+                ///< passed on
+  kSignal,      ///< send a token to rank `peer`: no data, no exposure needed
+  kWait,        ///< wait for the next token of rank `peer`
+  kGateSignal,  ///< tell the ranks of this server that this rank has passed one more gate
+  kGateWait,    ///< until every rank of this server has passed `threshold` gates
 };
 
 /// One operation. Which fields mean something depends on `kind`; the others are zero.
@@ -73,18 +80,21 @@ struct Op {
   Buffer src_buffer = Buffer::kNone;
   Buffer dst_buffer = Buffer::kNone;  ///< kPut: a buffer of the peer
   bool to_server = false;             ///< kExpose: peer is a server
-  /// kInRun: may be carried out before the operations of its lane that stand before it, back to the nearest kFirstOfRun.
+  /// kInRun: may be carried out before the operations of its lane that stand before it, back to the
+  /// nearest kFirstOfRun.
   enum class Relaxed : uint8_t { kNo, kFirstOfRun, kInRun } relaxed = Relaxed::kNo;
-  bool ordered = false;    ///< kReduce: operands must be combined in rank order
-  uint8_t exposure = 0;    ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
+  bool ordered = false;  ///< kReduce: operands must be combined in rank order
+  uint8_t exposure =
+      0;  ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
   int32_t peer = -1;       ///< a rank, or a server where to_server or kWaitExposed
   uint32_t src_first = 0;  ///< first slot read
   uint32_t dst_first = 0;  ///< first slot written
   uint32_t count = 0;      ///< slots
   uint32_t threshold = 0;  ///< kWaitExposed, kForward, kGateWait
-  uint32_t step = 0;       ///< the algorithm's step; the same number means the same step on all ranks
-  /// How many operations of each lane (counted from its beginning) must be *complete* before this one starts; a put is
-  /// complete when its source may be overwritten. Order of start inside its own lane comes on top.
+  uint32_t step = 0;  ///< the algorithm's step; the same number means the same step on all ranks
+  /// How many operations of each lane (counted from its beginning) must be *complete* before this
+  /// one starts; a put is complete when its source may be overwritten. Order of start inside its
+  /// own lane comes on top.
   std::array<uint32_t, kLanes> after{};
 
   Slice src() const { return {src_buffer, src_first, count}; }
@@ -92,9 +102,10 @@ struct Op {
 };
 static_assert(sizeof(Op) == 44, "programs of ten thousand ranks stay within two megabytes");
 
-/// A loop over consecutive operations of one lane: they are carried out for piece 0 of every slot, then for piece 1, and so on.
-/// The number of pieces is bound when the program is posted. This is how a relay passes data on while it arrives. A put in a
-/// stream is matched by an expect in a stream: each piece is a message of its own.
+/// A loop over consecutive operations of one lane: they are carried out for piece 0 of every slot,
+/// then for piece 1, and so on. The number of pieces is bound when the program is posted. This is
+/// how a relay passes data on while it arrives. A put in a stream is matched by an expect in a
+/// stream: each piece is a message of its own.
 struct Stream {
   Lane lane = Lane::kSend;
   uint32_t first = 0;  ///< index in its lane
@@ -121,8 +132,8 @@ struct RankProgram {
   Collective collective = Collective::kBarrier;
   std::string algorithm;
   Rank me = 0;
-  /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the same. It travels with
-  /// messages, so that ranks that chose differently get an error.
+  /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the
+  /// same. It travels with messages, so that ranks that chose differently get an error.
   uint64_t hash = 0;
   std::array<std::vector<Op>, kLanes> lanes;
   std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
@@ -135,7 +146,8 @@ struct RankProgram {
   size_t memory_bytes() const;
 };
 
-/// The rank of `server` that takes the exposures rank `from` addresses to that server, and passes them on.
+/// The rank of `server` that takes the exposures rank `from` addresses to that server, and passes
+/// them on.
 inline Rank gateway(const Shape& shape, Rank from, int server) {
   return shape.rank_at(server, shape.local_of(from) % shape.server_size(server));
 }

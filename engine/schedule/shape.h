@@ -12,12 +12,13 @@ namespace ibcoll {
 
 using Rank = int32_t;
 
-/// How consecutive ranks are dealt to servers: `kBlock` fills one server after the other, `kCyclic` deals one rank to each
-/// server in turn (servers that are full are skipped).
+/// How consecutive ranks are dealt to servers: `kBlock` fills one server after the other, `kCyclic`
+/// deals one rank to each server in turn (servers that are full are skipped).
 enum class Placement { kBlock, kCyclic };
 
-/// An immutable map of ranks to servers. Servers may have different numbers of ranks, and ranks may be placed in any order.
-/// Local rank `l` of a server is the server's `l`-th rank in ascending rank order.
+/// An immutable map of ranks to servers. Servers may have different numbers of ranks, and ranks may
+/// be placed in any order. Local rank `l` of a server is the server's `l`-th rank in ascending rank
+/// order.
 class Shape {
  public:
   /// From the server of each rank: every server 0..max must have a rank.

@@ -1,0 +1,52 @@
+#pragma once
+/// How the ranks of a job find each other: rank, size, allgather, barrier, abort. Implementations:
+/// processes forked on one machine, threads of one process (tests); PMIx, PMI and MPI behind the
+/// same interface.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/base/result.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll {
+
+/// Why a job ends early. The first failure reported wins, so that every survivor names the same
+/// culprit.
+struct Failure {
+  Rank culprit = -1;
+  ErrorCode code = ErrorCode::kPeerFailed;
+  std::string what;  ///< e.g. "rank 3 (pid 4711) was killed by signal 9 (Killed)"; at most kMaxText
+                     ///< bytes travel
+  static constexpr size_t kMaxText = 240;
+};
+
+/// One rank's view of its job. Calls are collective over all ranks of the job unless said
+/// otherwise, and are made by one thread at a time. Not for the data path.
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Every rank gives `bytes` bytes (the same number); `all` receives size() * bytes in rank order.
+  /// Fails when a rank has died or given up, instead of waiting for ever.
+  virtual Status allgather(const void* mine, size_t bytes, void* all) = 0;
+  virtual Status barrier() = 0;
+
+  /// Reports a failure to all ranks (not collective). Only the first one counts.
+  virtual void abort(const Failure& failure) = 0;
+  /// The job's failure, if there is one (not collective; one load of memory where nothing has
+  /// happened, so that waits may ask often).
+  virtual std::optional<Failure> failure() const = 0;
+
+  /// True if all ranks are threads of this process: they share addresses, file descriptors and
+  /// fate.
+  virtual bool shares_address_space() const { return false; }
+};
+
+}  // namespace ibcoll

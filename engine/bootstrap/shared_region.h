@@ -1,0 +1,46 @@
+#pragma once
+/// Memory that several processes of a machine map: a memfd passed by file descriptor, so nothing
+/// appears in /dev/shm and nothing is left behind, whatever happens to the processes.
+
+#include <cstddef>
+#include <string_view>
+
+#include "engine/base/result.h"
+#include "engine/bootstrap/bootstrap.h"
+
+namespace ibcoll {
+
+/// A mapping of `size()` bytes, zero at first, shared by all ranks that created it with the same
+/// colour. Pages not touched and not reserved cost nothing. Unmapped on destruction.
+class SharedRegion {
+ public:
+  SharedRegion() = default;
+  SharedRegion(SharedRegion&& other) noexcept;
+  SharedRegion& operator=(SharedRegion&& other) noexcept;
+  ~SharedRegion();
+
+  /// Collective over all ranks of the job. Ranks that pass the same `colour` (>= 0) share one
+  /// region; -1 takes no part and gets an empty region. `bytes` must be the same for all of a
+  /// colour; `name` shows in /proc/PID/maps. Fails with kNoMemory where the machine has not enough,
+  /// kSystem where ranks of a colour are not on one machine.
+  static Result<SharedRegion> create(Bootstrap& bootstrap, int colour, size_t bytes,
+                                     std::string_view name);
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  int fd() const { return fd_; }
+
+  /// Makes sure that [offset, offset + bytes) has memory behind it, so that touching it later can't
+  /// fail.
+  Status reserve(size_t offset, size_t bytes);
+  /// Gives the memory behind that range back; its content is lost.
+  void release(size_t offset, size_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  int fd_ = -1;
+  bool owner_ = true;  ///< false: a thread that uses another rank's mapping
+};
+
+}  // namespace ibcoll
