@@ -3,7 +3,9 @@
 /// appears in /dev/shm and nothing is left behind, whatever happens to the processes.
 
 #include <cstddef>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
@@ -15,9 +17,14 @@ namespace ibcoll {
 class SharedRegion {
  public:
   SharedRegion() = default;
-  SharedRegion(SharedRegion&& other) noexcept;
-  SharedRegion& operator=(SharedRegion&& other) noexcept;
-  ~SharedRegion();
+  SharedRegion(SharedRegion&& other) noexcept { *this = std::move(other); }
+  SharedRegion& operator=(SharedRegion&& other) noexcept {
+    mapping_ = std::move(other.mapping_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    fd_ = std::exchange(other.fd_, -1);
+    return *this;
+  }
 
   /// Collective over all ranks of the job. Ranks that pass the same `colour` (>= 0) share one
   /// region; -1 takes no part and gets an empty region. `bytes` must be the same for all of a
@@ -31,16 +38,19 @@ class SharedRegion {
   int fd() const { return fd_; }
 
   /// Makes sure that [offset, offset + bytes) has memory behind it, so that touching it later can't
-  /// fail.
+  /// fail. kNoMemory where the machine (or this process's memory cgroup) has not enough left;
+  /// nothing is reserved then.
   Status reserve(size_t offset, size_t bytes);
   /// Gives the memory behind that range back; its content is lost.
   void release(size_t offset, size_t bytes);
 
  private:
+  struct Mapping;
+
+  std::shared_ptr<Mapping> mapping_;  ///< ranks that are threads share one
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   int fd_ = -1;
-  bool owner_ = true;  ///< false: a thread that uses another rank's mapping
 };
 
 }  // namespace ibcoll

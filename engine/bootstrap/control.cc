@@ -1,0 +1,203 @@
+#include "engine/bootstrap/control.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "engine/base/futex.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr int64_t kLongestSleepNs = 1'000'000'000;
+
+std::string_view cut(const std::string& text) {
+  return std::string_view(text).substr(0, Failure::kMaxText);
+}
+
+}  // namespace
+
+void FailureRecord::fill(const Failure& failure) {
+  culprit = failure.culprit;
+  code = static_cast<int32_t>(failure.code);
+  const std::string_view what = cut(failure.what);
+  std::copy(what.begin(), what.end(), text);
+  text[what.size()] = '\0';
+  state.store(kWritten, std::memory_order_release);
+}
+
+bool FailureRecord::write(const Failure& failure, uint32_t writer) {
+  uint32_t expected = kEmpty;
+  if (!state.compare_exchange_strong(expected, kFirstWriter + writer, std::memory_order_acq_rel))
+    return false;
+  fill(failure);
+  return true;
+}
+
+bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer) {
+  if (state.load(std::memory_order_acquire) != kFirstWriter + writer) return false;
+  fill(failure);
+  return true;
+}
+
+Failure FailureRecord::read() const {
+  return {culprit, static_cast<ErrorCode>(code), std::string(text)};
+}
+
+/// What a rank gives to one round of an allgather. `total` is the size of the whole contribution:
+/// ranks that do not agree find out in the first round.
+struct ControlBlock::Slot {
+  static constexpr size_t kDataBytes = 4096 - sizeof(uint64_t);
+  uint64_t total;
+  std::byte data[kDataBytes];
+};
+
+/// Starts the shared memory; behind it two banks of one Slot a rank. All zero at first. A rank
+/// writes bank b again only two rounds later, that is after everybody has entered the round in
+/// between and so has read the bank: one rendezvous a round is enough.
+struct alignas(4096) ControlBlock::Header {
+  alignas(64) std::atomic<uint32_t> arrived;
+  alignas(64) std::atomic<uint32_t> round;
+  /// Changes whenever a waiter should look again; what waiters sleep on.
+  std::atomic<uint32_t> changes;
+  std::atomic<int32_t> departed;  ///< 1 + the rank that ended first
+  alignas(64) FailureRecord failure;
+};
+
+class ControlBootstrap final : public Bootstrap {
+ public:
+  ControlBootstrap(ControlBlock& block, Rank rank) : block_(block), rank_(rank) {}
+
+  Rank rank() const override { return rank_; }
+  int size() const override { return block_.ranks_; }
+  bool shares_address_space() const override {
+    return block_.sharing_ == ControlBlock::Sharing::kThreads;
+  }
+  std::optional<Failure> failure() const override { return block_.failure(); }
+  void abort(const Failure& failure) override { block_.report(failure, rank_); }
+  Status barrier() override { return allgather(nullptr, 0, nullptr); }
+
+  Status allgather(const void* mine, size_t bytes, void* all) override {
+    const auto* source = static_cast<const std::byte*>(mine);
+    auto* target = static_cast<std::byte*>(all);
+    size_t done = 0;
+    do {
+      const size_t piece = std::min(bytes - done, ControlBlock::Slot::kDataBytes);
+      const uint32_t bank = rounds_++ % 2;
+      ControlBlock::Slot& own = block_.slot(bank, rank_);
+      own.total = bytes;
+      if (piece > 0) std::memcpy(own.data, source + done, piece);
+      IBCOLL_TRY(meet());
+      for (Rank peer = 0; peer < size(); ++peer) {
+        const ControlBlock::Slot& slot = block_.slot(bank, peer);
+        if (slot.total != bytes) {
+          return fail(ErrorCode::kMismatch,
+                      "ranks disagree in an allgather or barrier: rank {} gives {} bytes, rank {} "
+                      "gives {}",
+                      rank_, bytes, peer, slot.total);
+        }
+        if (piece > 0) std::memcpy(target + peer * bytes + done, slot.data, piece);
+      }
+      done += piece;
+    } while (done < bytes);
+    return {};
+  }
+
+ private:
+  /// Waits until all ranks are here.
+  Status meet() {
+    ControlBlock::Header& header = *block_.header_;
+    IBCOLL_TRY(check_failure());
+    const uint32_t round = header.round.load(std::memory_order_acquire);
+    if (header.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 ==
+        static_cast<uint32_t>(size())) {
+      header.arrived.store(0, std::memory_order_relaxed);
+      header.round.store(round + 1, std::memory_order_release);
+      block_.wake_all();
+      return {};
+    }
+    while (true) {
+      const uint32_t changes = header.changes.load(std::memory_order_acquire);
+      // In this order: a rank that took part in this round can only depart after it.
+      const int32_t departed = header.departed.load(std::memory_order_acquire);
+      if (header.round.load(std::memory_order_acquire) != round) return {};
+      IBCOLL_TRY(check_failure());
+      if (departed != 0) {
+        abort({departed - 1, ErrorCode::kPeerFailed,
+               fmt::format("rank {} ended while others still wait for it", departed - 1)});
+        continue;
+      }
+      futex_wait(header.changes, changes, kLongestSleepNs);
+    }
+  }
+
+  Status check_failure() const {
+    if (!block_.header_->failure.present()) return {};
+    const Failure failure = block_.header_->failure.read();
+    return tl::unexpected<Error>(Error{failure.code, failure.what});
+  }
+
+  ControlBlock& block_;
+  const Rank rank_;
+  uint32_t rounds_ = 0;
+};
+
+Result<std::unique_ptr<ControlBlock>> ControlBlock::create(int ranks, Sharing sharing) {
+  std::unique_ptr<ControlBlock> block(new ControlBlock);
+  block->ranks_ = ranks;
+  block->sharing_ = sharing;
+  block->bytes_ = sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot);
+  void* memory = mmap(nullptr, block->bytes_, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail_errno(
+        fmt::format("cannot map {} bytes for {} ranks to meet", block->bytes_, ranks));
+  block->header_ = static_cast<Header*>(memory);
+  block->failure_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (block->failure_fd_ < 0) return fail_errno("cannot create an eventfd");
+  return block;
+}
+
+ControlBlock::~ControlBlock() {
+  if (header_ != nullptr) munmap(header_, bytes_);
+  if (failure_fd_ >= 0) close(failure_fd_);
+}
+
+std::unique_ptr<Bootstrap> ControlBlock::bootstrap(Rank rank) {
+  return std::make_unique<ControlBootstrap>(*this, rank);
+}
+
+ControlBlock::Slot& ControlBlock::slot(uint32_t bank, Rank rank) {
+  auto* slots = reinterpret_cast<Slot*>(header_ + 1);
+  return slots[size_t{bank} * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
+}
+
+void ControlBlock::wake_all() {
+  header_->changes.fetch_add(1, std::memory_order_release);
+  futex_wake(header_->changes, INT_MAX);
+}
+
+void ControlBlock::report(const Failure& failure, int writer) {
+  if (!header_->failure.write(failure, static_cast<uint32_t>(writer))) return;
+  wake_all();
+  eventfd_write(failure_fd_, 1);
+}
+
+void ControlBlock::departed(Rank rank, const Failure& unfinished_report) {
+  if (header_->failure.finish_for_dead(unfinished_report, static_cast<uint32_t>(rank)))
+    eventfd_write(failure_fd_, 1);
+  int32_t none = 0;
+  header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
+  wake_all();
+}
+
+std::optional<Failure> ControlBlock::failure() const {
+  if (!header_->failure.present()) return std::nullopt;
+  return header_->failure.read();
+}
+
+}  // namespace ibcoll

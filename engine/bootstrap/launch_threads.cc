@@ -1,0 +1,36 @@
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "engine/bootstrap/control.h"
+#include "engine/bootstrap/launch.h"
+
+namespace ibcoll {
+
+Result<int> launch_threads(int ranks, const RankMain& main) {
+  if (ranks < 1 || ranks > kMaxLaunchRanks) {
+    return fail(ErrorCode::kInvalidArgument, "{} ranks: at least 1 and at most {} can be started",
+                ranks, kMaxLaunchRanks);
+  }
+  IBCOLL_ASSIGN(const auto control, ControlBlock::create(ranks, ControlBlock::Sharing::kThreads));
+  std::atomic<int> result{0};
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(ranks));
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const int status = main(*control->bootstrap(rank));
+      const Failure ended{rank, ErrorCode::kPeerFailed,
+                          fmt::format("rank {} ended with status {}", rank, status)};
+      if (status != 0) {
+        int none = 0;
+        result.compare_exchange_strong(none, status);
+        control->report(ended, rank);
+      }
+      control->departed(rank, ended);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return result.load();
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,84 @@
+#include "engine/bootstrap/machine.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace ibcoll {
+namespace {
+
+uint64_t namespace_number(const char* path) {
+  struct stat info {};
+  return stat(path, &info) == 0 ? info.st_ino : 0;
+}
+
+std::optional<uint64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;  // also where the file says "max"
+}
+
+/// What the cgroup at `directory` and its parents leave, of version 2.
+uint64_t cgroup_memory_left() {
+  uint64_t left = std::numeric_limits<uint64_t>::max();
+  std::ifstream cgroups("/proc/self/cgroup");
+  for (std::string line; std::getline(cgroups, line);) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::string path = line.substr(3); !path.empty(); path.resize(path.rfind('/'))) {
+      const std::string directory = "/sys/fs/cgroup" + path;
+      const auto limit = read_number(directory + "/memory.max");
+      const auto used = read_number(directory + "/memory.current");
+      if (limit && used) left = std::min(left, *limit - std::min(*limit, *used));
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+MachineId this_machine() {
+  MachineId id;
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(id.boot.data(), id.boot.size() - 1);
+  id.pid_namespace = namespace_number("/proc/self/ns/pid");
+  id.net_namespace = namespace_number("/proc/self/ns/net");
+  return id;
+}
+
+Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap) {
+  const ProcessPlace mine{this_machine(), getpid()};
+  std::vector<ProcessPlace> places(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, places.data()));
+  return places;
+}
+
+std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places) {
+  std::vector<int> machine_of;
+  std::vector<MachineId> machines;
+  machine_of.reserve(places.size());
+  for (const ProcessPlace& place : places) {
+    const auto known = std::find(machines.begin(), machines.end(), place.machine);
+    machine_of.push_back(static_cast<int>(known - machines.begin()));
+    if (known == machines.end()) machines.push_back(place.machine);
+  }
+  return machine_of;
+}
+
+uint64_t available_memory() {
+  uint64_t available = std::numeric_limits<uint64_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string name, unit; meminfo >> name;) {
+    uint64_t kibibytes = 0;
+    meminfo >> kibibytes;
+    std::getline(meminfo, unit);
+    if (name == "MemAvailable:") available = kibibytes * 1024;
+  }
+  return std::min(available, cgroup_memory_left());
+}
+
+}  // namespace ibcoll

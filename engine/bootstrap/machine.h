@@ -1,0 +1,42 @@
+#pragma once
+/// Which ranks run on one machine, and how much memory that machine has left.
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/bootstrap/bootstrap.h"
+
+namespace ibcoll {
+
+/// What tells a machine from another, containers included: processes whose identities are equal
+/// share memory by file descriptor and know each other by process id.
+struct MachineId {
+  std::array<char, 40> boot{};  ///< the kernel's boot id
+  uint64_t pid_namespace = 0;
+  uint64_t net_namespace = 0;  ///< abstract sockets live in it
+  bool operator==(const MachineId&) const = default;
+};
+
+MachineId this_machine();
+
+/// Where a rank lives.
+struct ProcessPlace {
+  MachineId machine;
+  int64_t pid = 0;
+};
+
+/// Collective: the place of every rank.
+Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap);
+
+/// Numbers the machines 0, 1, ... in the order of their lowest rank: the machine of each rank.
+std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places);
+
+/// Bytes that can be had without swapping: what the kernel says is available, at most what this
+/// process's memory cgroup leaves.
+uint64_t available_memory();
+
+}  // namespace ibcoll

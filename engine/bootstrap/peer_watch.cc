@@ -1,0 +1,45 @@
+#include "engine/bootstrap/peer_watch.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ibcoll {
+
+UniqueFd open_process(pid_t pid) {
+  // The C library's pidfd_open has no C++ linkage in glibc 2.36.
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places) {
+  PeerWatch watch;
+  const ProcessPlace& mine = places[static_cast<size_t>(bootstrap.rank())];
+  watch.ended_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!watch.ended_.valid()) return fail_errno("cannot create an epoll descriptor");
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    const ProcessPlace& peer = places[rank];
+    if (!(peer.machine == mine.machine) || peer.pid == mine.pid) continue;
+    UniqueFd process = open_process(static_cast<pid_t>(peer.pid));
+    if (!process.valid())
+      return fail_errno(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = rank;
+    if (epoll_ctl(watch.ended_.get(), EPOLL_CTL_ADD, process.get(), &event) != 0)
+      return fail_errno(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
+    watch.processes_.push_back(std::move(process));
+  }
+  // Whoever comes through this was alive after its process id had been opened everywhere, so no id
+  // had passed on to another process by then.
+  IBCOLL_TRY(bootstrap.barrier());
+  return watch;
+}
+
+std::optional<Rank> PeerWatch::find_dead() const {
+  if (processes_.empty()) return std::nullopt;
+  epoll_event event{};
+  if (epoll_wait(ended_.get(), &event, 1, 0) != 1) return std::nullopt;
+  return static_cast<Rank>(event.data.u64);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,35 @@
+#pragma once
+/// Notices the death of peers on this machine.
+
+#include <optional>
+#include <vector>
+
+#include "engine/base/unique_fd.h"
+#include "engine/bootstrap/machine.h"
+
+namespace ibcoll {
+
+/// A pidfd: readable once the process has ended. Invalid (errno says why) where there is none.
+UniqueFd open_process(pid_t pid);
+
+/// Watches processes by pidfd: a bare process id may already be another process's. Not needed where
+/// a launcher of ours reports deaths; for jobs that somebody else started.
+class PeerWatch {
+ public:
+  /// Collective over all ranks of the job, while all are alive. Watches the ranks on this machine,
+  /// this process excepted; places as exchange_places() gave them.
+  static Result<PeerWatch> create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
+
+  /// A watched rank that has ended, if there is one. One system call, however many are watched; not
+  /// one where none is. A rank that has ended in order counts too: ask only while waiting for it.
+  std::optional<Rank> find_dead() const;
+
+  /// How many ranks are watched.
+  int watched() const { return static_cast<int>(processes_.size()); }
+
+ private:
+  UniqueFd ended_;  ///< epoll over processes_
+  std::vector<UniqueFd> processes_;
+};
+
+}  // namespace ibcoll

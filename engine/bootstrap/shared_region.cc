@@ -1,0 +1,388 @@
+#include "engine/bootstrap/shared_region.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/unique_fd.h"
+#include "engine/bootstrap/machine.h"
+
+namespace ibcoll {
+
+struct SharedRegion::Mapping {
+  Mapping(UniqueFd fd, std::byte* data, size_t size) : fd(std::move(fd)), data(data), size(size) {}
+  ~Mapping() { munmap(data, size); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  const UniqueFd fd;
+  std::byte* const data;
+  const size_t size;
+};
+
+namespace {
+
+/// Memory is reserved in pieces, so that ranks which reserve at the same time see each other's.
+constexpr size_t kReservePiece = size_t{64} << 20;
+/// What is left to the rest of the machine.
+constexpr size_t kReserveMargin = size_t{64} << 20;
+
+/// Where a rank's mailbox is: the name of its socket.
+using MailboxName = std::array<uint64_t, 2>;
+
+/// How it went, for others to know.
+struct Outcome {
+  int32_t code = 0;
+  uint64_t ticket = 0;  ///< where threads get the mapping
+  char text[240] = {};
+};
+
+/// What each rank tells the others when a region is made.
+struct Offer {
+  MachineId machine;
+  int64_t colour = -1;
+  uint64_t bytes = 0;
+  MailboxName mailbox{};
+  Outcome ready;
+};
+
+Outcome to_outcome(const Status& status) {
+  Outcome outcome;
+  if (status) return outcome;
+  outcome.code = static_cast<int32_t>(status.error().code);
+  const std::string& text = status.error().message;
+  std::copy_n(text.data(), std::min(text.size(), sizeof outcome.text - 1), outcome.text);
+  return outcome;
+}
+
+Status to_status(const Outcome& outcome) {
+  if (outcome.code == 0) return {};
+  return tl::unexpected<Error>(Error{static_cast<ErrorCode>(outcome.code), outcome.text});
+}
+
+sockaddr_un socket_address(const MailboxName& name, socklen_t& length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // sun_path[0] stays 0: an abstract name, which is in no file system.
+  const std::string text = fmt::format("ibcoll-{:016x}{:016x}", name[0], name[1]);
+  std::memcpy(address.sun_path + 1, text.data(), text.size());
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+/// A socket with a name nobody can guess, which a peer sends a file descriptor to.
+class Mailbox {
+ public:
+  Status open() {
+    socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket_.valid()) return fail_errno("cannot create a socket");
+    if (getrandom(name_.data(), sizeof name_, 0) != sizeof name_)
+      return fail_errno("cannot make a random name");
+    const int on = 1;
+    socklen_t length = 0;
+    const sockaddr_un address = socket_address(name_, length);
+    if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+        setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+      return fail_errno("cannot name a socket");
+    return {};
+  }
+
+  const MailboxName& name() const { return name_; }
+
+  /// Sends an outcome and, if it is good, a descriptor.
+  Status send(Bootstrap& bootstrap, const MailboxName& to, Outcome outcome, int fd) const {
+    socklen_t length = 0;
+    sockaddr_un address = socket_address(to, length);
+    iovec data{&outcome, sizeof outcome};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_name = &address;
+    message.msg_namelen = length;
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    while (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
+      // Too many descriptors of this user are under way; peers are about to take them.
+      if (errno != ETOOMANYREFS && errno != EINTR)
+        return fail_errno("cannot pass shared memory to a peer");
+      if (const auto failure = bootstrap.failure())
+        return tl::unexpected<Error>(Error{failure->code, failure->what});
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {};
+  }
+
+  /// Waits for what send() sends, but not for a job that has failed.
+  Result<UniqueFd> receive(Bootstrap& bootstrap) const {
+    while (true) {
+      pollfd wanted{socket_.get(), POLLIN, 0};
+      if (poll(&wanted, 1, 50) <= 0) {
+        if (const auto failure = bootstrap.failure())
+          return tl::unexpected<Error>(Error{failure->code, failure->what});
+        continue;
+      }
+      Outcome outcome;
+      iovec data{&outcome, sizeof outcome};
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+      msghdr message{};
+      message.msg_iov = &data;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      const ssize_t received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+      if (received < 0) return fail_errno("cannot receive shared memory from a peer");
+      UniqueFd fd;
+      bool same_user = false;
+      for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+           header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET) continue;
+        if (header->cmsg_type == SCM_RIGHTS) {
+          int number = -1;
+          std::memcpy(&number, CMSG_DATA(header), sizeof number);
+          fd.reset(number);
+        } else if (header->cmsg_type == SCM_CREDENTIALS) {
+          ucred sender{};
+          std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+          same_user = sender.uid == geteuid();
+        }
+      }
+      if (!same_user || received != sizeof outcome) continue;  // not from one of us
+      IBCOLL_TRY(to_status(outcome));
+      if (!fd.valid()) return fail_errno("a peer's shared memory did not arrive");
+      return fd;
+    }
+  }
+
+ private:
+  UniqueFd socket_;
+  MailboxName name_{};
+};
+
+Result<UniqueFd> make_memory(size_t bytes, std::string_view name) {
+  const std::string label = fmt::format("ibcoll-{}", name);
+  UniqueFd fd(memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return fail_errno("cannot create shared memory");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return fail_errno(fmt::format("cannot make shared memory of {} bytes", bytes));
+  // Nobody can shrink it under a peer that touches it.
+  fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  return fd;
+}
+
+/// The mappings that threads of this process are about to share.
+class ThreadMappings {
+ public:
+  /// Keeps a mapping until `takers` threads have taken it; the ticket to take it with.
+  uint64_t put(std::shared_ptr<void> mapping, size_t takers) {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace(++last_ticket_, Waiting{std::move(mapping), takers});
+    return last_ticket_;
+  }
+  std::shared_ptr<void> take(uint64_t ticket) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(ticket);
+    std::shared_ptr<void> mapping = found->second.mapping;
+    if (--found->second.takers == 0) waiting_.erase(found);
+    return mapping;
+  }
+
+ private:
+  struct Waiting {
+    std::shared_ptr<void> mapping;
+    size_t takers = 0;
+  };
+  std::mutex mutex_;
+  uint64_t last_ticket_ = 0;
+  std::map<uint64_t, Waiting> waiting_;
+};
+
+ThreadMappings& thread_mappings() {
+  static ThreadMappings mappings;
+  return mappings;
+}
+
+/// Whether `members` can share a region; the same answer on all of them.
+Status check_offers(const std::vector<Offer>& offers, const std::vector<Rank>& members) {
+  const Offer& first = offers[static_cast<size_t>(members.front())];
+  for (const Rank member : members) {
+    const Offer& offer = offers[static_cast<size_t>(member)];
+    IBCOLL_TRY(to_status(offer.ready));
+    if (offer.bytes != first.bytes) {
+      return fail(ErrorCode::kMismatch, "rank {} wants shared memory of {} bytes, rank {} of {}",
+                  members.front(), first.bytes, member, offer.bytes);
+    }
+    if (!(offer.machine == first.machine)) {
+      return fail(ErrorCode::kSystem,
+                  "ranks {} and {} can't share memory: they are on different machines or in "
+                  "different containers",
+                  members.front(), member);
+    }
+  }
+  if (first.bytes == 0) return fail(ErrorCode::kInvalidArgument, "shared memory of 0 bytes");
+  return {};
+}
+
+struct Hole {
+  size_t offset = 0, bytes = 0;
+};
+
+/// The parts of [offset, offset + bytes) that have no memory behind them yet.
+std::vector<Hole> holes_in(int fd, size_t offset, size_t bytes) {
+  std::vector<Hole> holes;
+  const size_t end = offset + bytes;
+  while (offset < end) {
+    const off_t found = lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+    const size_t data = found < 0 ? end : std::min(static_cast<size_t>(found), end);
+    if (data > offset) holes.push_back({offset, data - offset});
+    if (data == end) break;
+    const off_t hole = lseek(fd, static_cast<off_t>(data), SEEK_HOLE);
+    offset = hole < 0 ? end : static_cast<size_t>(hole);
+  }
+  return holes;
+}
+
+std::string format_amount(uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+/// The members' part of making a region: the lowest rank makes the memory and passes it on.
+Result<UniqueFd> share_memory(Bootstrap& bootstrap, const Mailbox& mailbox,
+                              const std::vector<Offer>& offers, const std::vector<Rank>& members,
+                              std::string_view name) {
+  const Rank me = bootstrap.rank();
+  if (members.front() != me) return mailbox.receive(bootstrap);
+  auto memory = make_memory(offers[static_cast<size_t>(me)].bytes, name);
+  const Outcome outcome =
+      to_outcome(memory ? Status{} : tl::unexpected<Error>(Error(memory.error())));
+  for (const Rank member : members) {
+    if (member == me) continue;
+    const MailboxName& to = offers[static_cast<size_t>(member)].mailbox;
+    if (const Status sent = mailbox.send(bootstrap, to, outcome, memory ? memory->get() : -1);
+        !sent) {
+      bootstrap.abort({me, sent.error().code, sent.error().message});  // or it would wait for ever
+      return tl::unexpected<Error>(Error(sent.error()));
+    }
+  }
+  return memory;
+}
+
+Result<std::byte*> map_memory(int fd, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED)
+    return fail_errno(fmt::format("cannot map shared memory of {} bytes", bytes));
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size_t bytes,
+                                          std::string_view name) {
+  const bool threads = bootstrap.shares_address_space();
+  Mailbox mailbox;
+  Offer offer;
+  offer.machine = this_machine();
+  offer.colour = colour;
+  offer.bytes = bytes;
+  if (colour >= 0 && !threads) offer.ready = to_outcome(mailbox.open());
+  offer.mailbox = mailbox.name();
+  std::vector<Offer> offers(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&offer, sizeof offer, offers.data()));
+
+  // From here on all ranks, of whatever colour, make the same collective calls whatever fails.
+  std::vector<Rank> members;
+  for (size_t rank = 0; colour >= 0 && rank < offers.size(); ++rank)
+    if (offers[rank].colour == colour) members.push_back(static_cast<Rank>(rank));
+  const bool leader = !members.empty() && members.front() == bootstrap.rank();
+  std::shared_ptr<Mapping> mapping;
+  Status status;
+  if (!members.empty()) status = check_offers(offers, members);
+  if (status && (threads ? leader : !members.empty())) {
+    auto memory = threads ? make_memory(bytes, name)
+                          : share_memory(bootstrap, mailbox, offers, members, name);
+    const auto data = memory ? map_memory(memory->get(), bytes) : tl::unexpected(memory.error());
+    if (data)
+      mapping = std::make_shared<Mapping>(std::move(*memory), *data, bytes);
+    else
+      status = tl::unexpected(data.error());
+  }
+
+  // One outcome for all members: the lowest rank's error, if there is one.
+  Outcome mine = to_outcome(status);
+  if (threads && leader && mapping) mine.ticket = thread_mappings().put(mapping, members.size());
+  std::vector<Outcome> outcomes(offers.size());
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, outcomes.data()));
+  for (const Rank member : members) IBCOLL_TRY(to_status(outcomes[static_cast<size_t>(member)]));
+  SharedRegion region;
+  if (members.empty()) return region;
+  if (threads) {
+    const uint64_t ticket = outcomes[static_cast<size_t>(members.front())].ticket;
+    mapping = std::static_pointer_cast<Mapping>(thread_mappings().take(ticket));
+  }
+  region.data_ = mapping->data;
+  region.size_ = mapping->size;
+  region.fd_ = mapping->fd.get();
+  region.mapping_ = std::move(mapping);
+  return region;
+}
+
+Status SharedRegion::reserve(size_t offset, size_t bytes) {
+  if (offset > size_ || bytes > size_ - offset) {
+    return fail(ErrorCode::kInvalidArgument, "bytes {} to {} of a shared region of {} bytes",
+                offset, offset + bytes, size_);
+  }
+  const std::vector<Hole> holes = holes_in(fd_, offset, bytes);
+  size_t missing = 0, filled = 0;
+  for (const Hole& hole : holes) missing += hole.bytes;
+  Status status;
+  for (const Hole& hole : holes) {
+    for (size_t done = 0; status && done < hole.bytes;) {
+      const size_t piece = std::min(hole.bytes - done, kReservePiece);
+      // The kernel would rather kill processes than refuse, so look before every piece.
+      const uint64_t available = available_memory();
+      if (missing - filled > available - std::min(available, kReserveMargin)) {
+        status = fail(ErrorCode::kNoMemory,
+                      "not enough memory: {} wanted for shared buffers, {} available",
+                      format_amount(missing), format_amount(available + filled));
+      } else if (fallocate(fd_, 0, static_cast<off_t>(hole.offset + done),
+                           static_cast<off_t>(piece)) == 0) {
+        done += piece;
+        filled += piece;
+      } else if (errno != EINTR) {
+        status = fail_errno(fmt::format("cannot reserve {} of memory", format_amount(missing)));
+      }
+    }
+  }
+  if (!status)
+    for (const Hole& hole : holes) release(hole.offset, hole.bytes);
+  return status;
+}
+
+void SharedRegion::release(size_t offset, size_t bytes) {
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+}
+
+}  // namespace ibcoll

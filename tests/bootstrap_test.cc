@@ -1,0 +1,436 @@
+#include "engine/bootstrap/bootstrap.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "engine/bootstrap/binding.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/bootstrap/machine.h"
+#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/shared_region.h"
+
+namespace ibcoll {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+/// What a rank found out, told to the test by its exit status.
+enum Outcome { kGood = 0, kWrong = 71, kNoError = 72 };
+
+LaunchOptions quiet(int ranks) {
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.on_failure = [](const Failure&) {};
+  return options;
+}
+
+/// Memory that forked ranks and the test see.
+template <class T>
+class Shared {
+ public:
+  Shared()
+      : value_(new (mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                         0)) T()) {}
+  ~Shared() { munmap(value_, sizeof(T)); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  T& operator*() { return *value_; }
+  T* operator->() { return value_; }
+
+ private:
+  T* value_;
+};
+
+/// More than this machine has.
+size_t twice_the_memory() {
+  return 2 * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(getpagesize());
+}
+
+enum class Start { kProcesses, kThreads };
+
+/// What must hold for ranks that are processes and for ranks that are threads.
+class BothStarts : public ::testing::TestWithParam<Start> {
+ protected:
+  Result<int> launch(int ranks, const RankMain& main) {
+    return GetParam() == Start::kProcesses ? launch_processes(quiet(ranks), main)
+                                           : launch_threads(ranks, main);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, BothStarts, ::testing::Values(Start::kProcesses, Start::kThreads),
+                         [](const auto& info) {
+                           return info.param == Start::kProcesses ? "processes" : "threads";
+                         });
+
+TEST_P(BothStarts, AllgatherGivesEveryContributionInRankOrder) {
+  for (const int ranks : {1, 2, 5, 16}) {
+    const auto result = launch(ranks, [&](Bootstrap& bootstrap) -> int {
+      if (bootstrap.size() != ranks) return kWrong;
+      for (const size_t bytes :
+           {size_t{1}, size_t{4087}, size_t{4088}, size_t{4089}, size_t{50000}}) {
+        const std::vector<uint8_t> mine(bytes, static_cast<uint8_t>(bootstrap.rank() + 1));
+        std::vector<uint8_t> all(bytes * static_cast<size_t>(ranks), 0xee);
+        if (!bootstrap.allgather(mine.data(), bytes, all.data())) return kWrong;
+        for (size_t i = 0; i < all.size(); ++i)
+          if (all[i] != i / bytes + 1) return kWrong;
+      }
+      return kGood;
+    });
+    EXPECT_EQ(result.value(), kGood) << ranks << " ranks";
+  }
+}
+
+TEST_P(BothStarts, BarrierLetsNobodyThroughBeforeAllAreThere) {
+  Shared<std::atomic<int>> entered;
+  const auto result = launch(7, [&](Bootstrap& bootstrap) -> int {
+    for (int round = 1; round <= 200; ++round) {
+      entered->fetch_add(1, std::memory_order_relaxed);
+      if (!bootstrap.barrier()) return kWrong;
+      if (entered->load(std::memory_order_relaxed) < round * 7) return kWrong;
+    }
+    return kGood;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, AllgatherOfDifferentSizesIsRefusedOnAllRanks) {
+  const auto result = launch(3, [](Bootstrap& bootstrap) -> int {
+    const size_t bytes = bootstrap.rank() == 1 ? 5000 : 8;
+    std::vector<std::byte> mine(bytes), all(bytes * 3);
+    const Status status = bootstrap.allgather(mine.data(), bytes, all.data());
+    return !status && status.error().code == ErrorCode::kMismatch ? kGood : kNoError;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, TheFirstAbortIsWhatAllRanksSee) {
+  Shared<std::array<char[64], 5>> seen;
+  const auto result = launch(5, [&](Bootstrap& bootstrap) -> int {
+    if (bootstrap.failure()) return kWrong;
+    if (!bootstrap.barrier()) return kWrong;
+    bootstrap.abort({bootstrap.rank(), ErrorCode::kDeadline,
+                     fmt::format("rank {} gives up", bootstrap.rank())});
+    const auto failure = bootstrap.failure();
+    if (!failure || failure->code != ErrorCode::kDeadline) return kNoError;
+    if (failure->what != fmt::format("rank {} gives up", failure->culprit)) return kWrong;
+    std::strcpy((*seen)[static_cast<size_t>(bootstrap.rank())], failure->what.c_str());
+    const Status after = bootstrap.barrier();
+    return !after && after.error().message == failure->what ? kGood : kNoError;
+  });
+  EXPECT_EQ(result.value(), kGood);
+  for (const auto& text : *seen) EXPECT_STREQ(text, (*seen)[0]);
+}
+
+TEST_P(BothStarts, ARankThatEndsWithAStatusIsReported) {
+  const auto result = launch(4, [](Bootstrap& bootstrap) -> int {
+    if (bootstrap.rank() == 2) return 9;
+    const Status status = bootstrap.barrier();
+    const auto failure = bootstrap.failure();
+    if (status || !failure || failure->culprit != 2) return kNoError;
+    return status.error().message.find("ended with status 9") != std::string::npos ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), 9);
+}
+
+TEST_P(BothStarts, WaitingForARankThatEndedInOrderFails) {
+  const auto result = launch(3, [](Bootstrap& bootstrap) -> int {
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 1) return kGood;
+    const Status status = bootstrap.barrier();
+    if (status) return kNoError;
+    return status.error().message == "rank 1 ended while others still wait for it" ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, BadNumbersOfRanksAreRefused) {
+  for (const int ranks : {0, -3, kMaxLaunchRanks + 1, 1 << 30}) {
+    const auto result = launch(ranks, [](Bootstrap&) { return kGood; });
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(result.error().message, HasSubstr(std::to_string(ranks)));
+  }
+}
+
+TEST_P(BothStarts, RegionsAreSharedByTheRanksOfAColour) {
+  const auto result = launch(6, [](Bootstrap& bootstrap) -> int {
+    const int colour = bootstrap.rank() == 5 ? -1 : bootstrap.rank() % 2;
+    auto region = SharedRegion::create(bootstrap, colour, 1 << 20, "test");
+    if (!region) return kWrong;
+    if (colour < 0) return region->data() == nullptr && region->size() == 0 ? kGood : kWrong;
+    auto* words = reinterpret_cast<std::atomic<int>*>(region->data());
+    if (region->size() != 1 << 20) return kWrong;
+    words[bootstrap.rank()].store(bootstrap.rank() + 1);
+    SharedRegion moved = std::move(*region);
+    while (words[colour].load() == 0 || words[colour + 2].load() == 0) std::this_thread::yield();
+    for (Rank rank = 0; rank < 5; ++rank)
+      if (rank % 2 != colour && words[rank].load() != 0) return kWrong;
+    return kGood;
+  });
+  // Rank 5 leaves early, which nobody waits for.
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, ARegionOutlivesTheRankThatMadeIt) {
+  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
+    auto region = SharedRegion::create(bootstrap, 3, 4096, "test");
+    if (!region) return kWrong;
+    if (bootstrap.rank() == 0) region = SharedRegion();
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 1) region->data()[4095] = std::byte{1};
+    return kGood;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, HugeRegionsCostNothingUntilTouched) {
+  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
+    const size_t bytes = twice_the_memory();
+    auto region = SharedRegion::create(bootstrap, 0, bytes, "huge");
+    if (!region) return kWrong;
+    region->data()[bytes - 1] = std::byte{7};
+    return bootstrap.barrier() ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, RegionsThatCannotBeAreRefusedForTheirColourOnly) {
+  const auto result = launch(4, [](Bootstrap& bootstrap) -> int {
+    const bool odd = bootstrap.rank() % 2 == 1;
+    // Even ranks disagree on the size; odd ones are right.
+    auto region =
+        SharedRegion::create(bootstrap, odd, odd ? 4096 : 4096 * (bootstrap.rank() + 1), "t");
+    if (odd != region.has_value()) return kWrong;
+    if (!odd &&
+        (region.error().code != ErrorCode::kMismatch ||
+         region.error().message != "rank 0 wants shared memory of 4096 bytes, rank 2 of 12288"))
+      return kWrong;
+    region = SharedRegion::create(bootstrap, 0, 0, "empty");
+    if (region || region.error().code != ErrorCode::kInvalidArgument) return kWrong;
+    region = SharedRegion::create(bootstrap, 0, ~size_t{0} >> 2, "absurd");
+    if (region) return kWrong;
+    return bootstrap.barrier() ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST_P(BothStarts, ReserveRefusesMoreThanThereIsAndReleaseGivesBack) {
+  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
+    auto region = SharedRegion::create(bootstrap, 0, twice_the_memory(), "test");
+    if (!region) return kWrong;
+    if (bootstrap.rank() == 0) {
+      const Status too_much = region->reserve(0, region->size());
+      if (too_much || too_much.error().code != ErrorCode::kNoMemory) return kNoError;
+      if (region->reserve(region->size() - 4, 5)) return kNoError;
+      if (!region->reserve(1 << 20, 3 << 20) || !region->reserve(1 << 20, 3 << 20)) return kWrong;
+      region->data()[2 << 20] = std::byte{9};
+      region->release(1 << 20, 3 << 20);
+      if (region->data()[2 << 20] != std::byte{0}) return kWrong;
+    }
+    return bootstrap.barrier() ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST(Launch, AKilledRankIsNamedToAllOthersAndToTheCaller) {
+  Shared<std::array<char[128], 4>> seen;
+  Shared<std::atomic<pid_t>> victim;
+  LaunchOptions options = quiet(4);
+  std::string told;
+  options.on_failure = [&](const Failure& failure) { told = failure.what; };
+  const auto result = launch_processes(options, [&](Bootstrap& bootstrap) -> int {
+    if (bootstrap.rank() == 3) {
+      *victim = getpid();
+      kill(getpid(), SIGKILL);
+    }
+    const Status status = bootstrap.barrier();
+    const auto failure = bootstrap.failure();
+    if (status || !failure || failure->culprit != 3) return kNoError;
+    std::strcpy((*seen)[static_cast<size_t>(bootstrap.rank())], failure->what.c_str());
+    return kGood;
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+  EXPECT_EQ(told, fmt::format("rank 3 (pid {}) was killed by signal 9 (Killed)", victim->load()));
+  for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ((*seen)[rank], told);
+}
+
+TEST(Launch, SurvivorsThatDoNotEndAreKilledAfterTheGrace) {
+  LaunchOptions options = quiet(3);
+  options.grace_ns = 50'000'000;
+  const auto result = launch_processes(options, [](Bootstrap& bootstrap) -> int {
+    if (bootstrap.rank() == 1) return 5;
+    while (true) pause();
+  });
+  EXPECT_EQ(result.value(), 5);
+}
+
+/// Runs `main` in a forked process that launches ranks, so that it can be killed.
+pid_t start_launcher(int ranks, const RankMain& main) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(launch_processes(quiet(ranks), main).value_or(99));
+  return pid;
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+/// The process ids of three ranks.
+struct Pids {
+  std::array<std::atomic<pid_t>, 3> ranks;
+  /// Their pidfds, once all have started.
+  std::vector<UniqueFd> open_all() {
+    std::vector<UniqueFd> processes;
+    for (auto& pid : ranks) {
+      wait_until([&] { return pid != 0; });
+      processes.push_back(open_process(pid));
+    }
+    return processes;
+  }
+};
+
+bool ended(const UniqueFd& process, int timeout_ms) {
+  pollfd end{process.get(), POLLIN, 0};
+  return !process.valid() || poll(&end, 1, timeout_ms) == 1;
+}
+
+TEST(Launch, NoRankOutlivesALauncherThatIsKilled) {
+  Shared<Pids> pids;
+  const pid_t launcher = start_launcher(3, [&](Bootstrap& bootstrap) -> int {
+    pids->ranks[static_cast<size_t>(bootstrap.rank())] = getpid();
+    while (true) pause();
+  });
+  const auto processes = pids->open_all();
+  kill(launcher, SIGKILL);
+  ASSERT_EQ(waitpid(launcher, nullptr, 0), launcher);
+  for (const UniqueFd& process : processes) EXPECT_TRUE(ended(process, 60'000));
+}
+
+TEST(Launch, AnInterruptEndsAllRanksEvenStubbornOnes) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Shared<Pids> pids;
+    const pid_t launcher = start_launcher(3, [&](Bootstrap& bootstrap) -> int {
+      if (bootstrap.rank() == 1) signal(SIGTERM, SIG_IGN);
+      pids->ranks[static_cast<size_t>(bootstrap.rank())] = getpid();
+      while (true) pause();
+    });
+    const auto processes = pids->open_all();
+    kill(launcher, number);
+    int status = 0;
+    ASSERT_EQ(waitpid(launcher, &status, 0), launcher);
+    EXPECT_EQ(WEXITSTATUS(status), 128 + number);
+    for (const UniqueFd& process : processes) EXPECT_TRUE(ended(process, 0));
+  }
+}
+
+TEST(Launch, NothingIsLeftInDevShmEvenWhenKilledInTheMidst) {
+  const auto files = [] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      names.push_back(entry.path());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  const auto before = files();
+  const auto result = launch_processes(quiet(2), [&](Bootstrap& bootstrap) -> int {
+    auto region = SharedRegion::create(bootstrap, 0, 1 << 20, "test");
+    if (!region || files() != before) return kWrong;
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 0) kill(getpid(), SIGKILL);
+    return bootstrap.barrier() ? kNoError : kGood;
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+  EXPECT_EQ(files(), before);
+}
+
+TEST(Launch, SiblingsMayCopyFromEachOthersMemory) {
+  const auto result = launch_processes(quiet(2), [](Bootstrap& bootstrap) -> int {
+    uint64_t value = 100 + static_cast<uint64_t>(bootstrap.rank());
+    const std::array<int64_t, 2> mine{getpid(), reinterpret_cast<int64_t>(&value)};
+    std::array<std::array<int64_t, 2>, 2> all{};
+    if (!bootstrap.allgather(&mine, sizeof mine, &all)) return kWrong;
+    const auto& peer = all[static_cast<size_t>(1 - bootstrap.rank())];
+    uint64_t theirs = 0;
+    const iovec to{&theirs, 8}, from{reinterpret_cast<void*>(peer[1]), 8};
+    if (process_vm_readv(static_cast<pid_t>(peer[0]), &to, 1, &from, 1, 0) != 8) return kWrong;
+    if (!bootstrap.barrier()) return kWrong;
+    return theirs == 101 - static_cast<uint64_t>(bootstrap.rank()) ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST(PeerWatch, FindsTheProcessThatDied) {
+  const auto result = launch_processes(quiet(4), [](Bootstrap& bootstrap) -> int {
+    auto places = exchange_places(bootstrap);
+    if (!places) return kWrong;
+    for (const int machine : machine_of_ranks(*places))
+      if (machine != 0) return kWrong;
+    auto watch = PeerWatch::create(bootstrap, *places);
+    if (!watch || watch->watched() != 3 || watch->find_dead()) return kWrong;
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 2) kill(getpid(), SIGKILL);
+    wait_until([&] { return watch->find_dead().has_value(); });
+    return *watch->find_dead() == 2 ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+}
+
+TEST(PeerWatch, ThreadsAreNotWatched) {
+  const auto result = launch_threads(3, [](Bootstrap& bootstrap) -> int {
+    const auto watch = PeerWatch::create(bootstrap, exchange_places(bootstrap).value());
+    return watch && watch->watched() == 0 && !watch->find_dead() ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+TEST(Binding, RanksSpreadOverTheMachineAndShareCoresInTurn) {
+  std::vector<CpuSet> cores;
+  for (int core = 0; core < 8; ++core) cores.push_back({core, core + 8});
+  const auto first_units = [&](int ranks) {
+    std::vector<int> units;
+    for (const CpuSet& set : plan_binding(ranks, cores)) units.push_back(set.front());
+    return units;
+  };
+  EXPECT_EQ(first_units(2), (std::vector<int>{0, 4}));
+  EXPECT_EQ(first_units(8), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(first_units(10), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 0, 1}));
+  EXPECT_TRUE(plan_binding(4, {{0, 1}}).empty());
+}
+
+TEST(Binding, RanksRunWhereTheyAreBoundAndStillKnowTheMachine) {
+  const int cores = usable_cores();
+  ASSERT_GE(cores, 1);
+  const auto& sets = usable_core_sets();
+  ASSERT_TRUE(sets.has_value());
+  const auto result = launch_processes(quiet(3), [&](Bootstrap& bootstrap) -> int {
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return kWrong;
+    const auto plan = plan_binding(3, *sets);
+    if (!plan.empty()) {
+      const CpuSet& mine = plan[static_cast<size_t>(bootstrap.rank())];
+      if (static_cast<size_t>(CPU_COUNT(&mask)) != mine.size()) return kWrong;
+      for (const int unit : mine)
+        if (!CPU_ISSET(unit, &mask)) return kWrong;
+    }
+    return usable_cores() == cores ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), kGood);
+}
+
+}  // namespace
+}  // namespace ibcoll
