@@ -1,8 +1,20 @@
 #include "engine/base/bell.h"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "engine/base/futex.h"
 
 namespace ibcoll {
+
+std::atomic<bool> detail::g_sleepers_fence{false};
+
+void prepare_bells() {
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0) {
+    detail::g_sleepers_fence.store(true, std::memory_order_relaxed);
+  }
+}
 
 void ring_slow(Bell& bell) {
   bell.rings.fetch_add(1, std::memory_order_release);
@@ -13,6 +25,8 @@ uint32_t announce_sleep(Bell& own) {
   const uint32_t rings = own.rings.load(std::memory_order_acquire);
   own.sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  // For those that ring without a fence of their own; where the kernel has none, they fence.
+  syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   return rings;
 }
 
