@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "engine/base/bell.h"
 #include "engine/base/result.h"
@@ -89,49 +90,67 @@ class NetworkTransport {
   virtual Status close() = 0;
 };
 
-/// Which call and which kind of message it is; both sides must mean the same.
+/// Which call a message belongs to; both sides must mean the same.
 struct MessageKey {
-  uint32_t group = 0;     ///< the communicator's number, equal on its members
+  uint64_t group = 0;     ///< the communicator's key, equal on its members
   uint32_t sequence = 0;  ///< the how-many-th call on it
-  bool token = false;
-  uint32_t program = 0;  ///< the program's hash: checked, not matched
+  uint32_t program = 0;   ///< hash of the program: checked, not matched
+  bool token = false;     ///< tokens and data of one call are kept apart
+};
+
+/// What became of an offer.
+enum class Offer : uint8_t {
+  kNoRoom,   ///< nothing happened: call again after some progress
+  kDone,     ///< the source may be overwritten
+  kPending,  ///< the source may be overwritten once consumed(peer) reaches posted(peer) as it is
+             ///< after this call
 };
 
 /// What became of a pull.
 enum class Pull : uint8_t {
-  kNotYet,   ///< nothing there
-  kPartial,  ///< part of it was copied: call again
-  kDone,
-  kMismatch,  ///< there, but of another length or another program: see LocalTransport::mismatch()
+  kNotYet,    ///< nothing there
+  kPartial,   ///< part of it was copied: call again
+  kDone,      ///< all of it lies in the target
+  kMismatch,  ///< there, but of another length or another program: mismatch() says
+  kFailed,    ///< the sender's memory can't be read (it died): mismatch() says
 };
 
-/// Shared memory inside a server. Messages of one (sender, receiver, key.group, key.sequence,
-/// key.token) stay in order.
+/// Shared memory inside a server. Messages of one sender and one key stay in order.
 class LocalTransport {
  public:
   virtual ~LocalTransport() = default;
 
-  /// Offers `bytes` bytes at `source` to a local peer. False: no room now. The source may be
-  /// overwritten once completed(peer) reaches posted(peer) as it is after this call; short messages
-  /// are copied away at once.
-  virtual bool offer(Rank peer, const MessageKey& key, const void* source, size_t bytes) = 0;
-  /// Takes the next message of `peer` with that key into `target`, which has room for `bytes`, the
-  /// length agreed on. Copies a limited piece a call; `progress` (0 at first) keeps the place.
-  virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes,
+  /// Offers `bytes` bytes at `source` to a local peer. `ticket` is set where the result is
+  /// kPending.
+  virtual Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
+                      uint32_t& ticket) = 0;
+  virtual bool completed(Rank peer, uint32_t ticket) const = 0;
+  /// Takes the next message of `peer` with that key into `target`; `bytes` is the length agreed on.
+  /// Copies a limited piece a call; `progress` (0 at first) keeps the place. `streaming`: the copy
+  /// should bypass the caches.
+  virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
                     size_t& progress) = 0;
-  virtual std::string mismatch() const = 0;
-  virtual uint64_t posted(Rank peer) const = 0;
-  virtual uint64_t completed(Rank peer) = 0;
-  /// Progress of messages that could not be handed over at once. True if something moved.
+  virtual const std::string& mismatch() const = 0;
+
+  /// A short message outside any call's order (a forwarded exposure). False: no room now.
+  virtual bool offer_mail(Rank peer, std::span<const std::byte> mail) = 0;
+  /// The next mail of any local peer; empty: none. Valid until the next call.
+  virtual std::span<const std::byte> take_mail() = 0;
+
+  /// Progress of messages too long to be handed over at once, and wake-up of peers that sleep. True
+  /// if something moved.
   virtual bool poll() = 0;
 
-  /// This rank has passed `gates` gates of call `sequence` on group `group`. bank: sequence modulo
-  /// kGateBanks.
-  virtual void gate_signal(uint32_t group_slot, uint32_t sequence, uint32_t gates) = 0;
-  /// True when that local rank has passed at least so many gates of that call (or is past the
-  /// call).
-  virtual bool gate_passed(Rank peer, uint32_t group_slot, uint32_t sequence,
-                           uint32_t gates) const = 0;
+  /// Gates: `slot` is what open_gates gave for the group. This rank has passed `gates` gates of
+  /// call `sequence`.
+  virtual Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) = 0;
+  virtual void close_gates(uint32_t slot) = 0;
+  virtual void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) = 0;
+  /// True when that local rank has passed at least `gates` gates of call `sequence`, or is past the
+  /// call.
+  virtual bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const = 0;
+  /// Calls of one group that may be open at a time where programs use gates.
+  static constexpr uint32_t kGateBanks = 16;
 };
 
 }  // namespace ibcoll

@@ -1,0 +1,291 @@
+#include "engine/execute/executor.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/execute/lane_runner.h"
+
+namespace ibcoll {
+namespace {
+
+/// How a wait spends its time: spin while an answer may come within microseconds, then let others
+/// run, then sleep.
+constexpr int kSpins = 2000;
+constexpr int kYieldsBetweenClocks = 32;
+constexpr int64_t kYieldNs = 2'000'000;
+constexpr int64_t kSleepNs = 50'000'000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  sched_yield();
+#endif
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
+                   Bell& bell, std::function<std::optional<Rank>()> find_dead,
+                   const ExecutorOptions& options)
+    : bootstrap_(bootstrap),
+      local_(local),
+      network_(network),
+      bell_(bell),
+      find_dead_(std::move(find_dead)),
+      options_(options) {}
+
+Executor::~Executor() = default;
+
+Run* Executor::take_run() {
+  if (!idle_.empty()) {
+    Run* run = idle_.back();
+    idle_.pop_back();
+    return run;
+  }
+  runs_.push_back(std::make_unique<Run>());
+  runs_.back()->slot = static_cast<uint32_t>(runs_.size() - 1);
+  active_.reserve(runs_.size());
+  idle_.reserve(runs_.size());
+  return runs_.back().get();
+}
+
+Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
+                      Completion& completion) {
+  if (failed_) [[unlikely]]
+    return tl::unexpected<Error>(*failed_);
+  Run* run = take_run();
+  run->program = &program;
+  run->completion = &completion;
+  run->group = &group;
+  run->binding = binding;
+  run->key = {group.key, group.next_sequence++, static_cast<uint32_t>(program.hash), false};
+  run->active = true;
+  completion.run = run;
+  completion.done = false;
+  if (!queued_.empty() || !can_start(*run)) [[unlikely]] {
+    run->queued = true;
+    queued_.push_back(run);
+    return {};
+  }
+  if (Status started = start(*run); !started) {
+    fail_with(started.error());
+    return started;
+  }
+  if (advance(*run)) local_.poll();
+  return {};
+}
+
+/// Gates have a bank for each of the last calls of a group, and immediates have so many bits for
+/// the slot.
+bool Executor::can_start(const Run& run) const {
+  if (active_.size() >= LocalTransport::kGateBanks) [[unlikely]] {
+    return static_cast<uint32_t>(std::count_if(active_.begin(), active_.end(),
+                                               [&run](const Run* other) {
+                                                 return other->group == run.group;
+                                               })) < LocalTransport::kGateBanks &&
+           run.slot < Cell::kSlots;
+  }
+  return run.slot < Cell::kSlots;
+}
+
+Status Executor::start(Run& run) {
+  const RankProgram& program = *run.program;
+  for (int i = 0; i < kLanes; ++i) {
+    LaneState& lane = run.lanes[i];
+    lane.ops = program.lanes[i].data();
+    lane.size = static_cast<uint32_t>(program.lanes[i].size());
+    lane.next = lane.run_end = lane.stream_position = lane.piece = 0;
+    lane.progress = 0;
+    lane.pending.clear();
+    run.next_stream(lane, 0);
+  }
+  run.gates = 0;
+  const Shape& shape = run.group->shape;
+  if (options_.streaming_bytes != 0) {
+    // Everybody's send and receive buffers, as far as this server's ranks touch them.
+    const uint64_t slots =
+        send_slots(program.collective, shape) + uint64_t{recv_slots(program.collective, shape)};
+    const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(run.group->me)));
+    run.streaming = slots * run.binding.block_bytes * ranks > options_.streaming_bytes;
+  }
+  run.networked = !program.lanes[0].empty() || !program.lanes[1].empty();
+  active_.push_back(&run);
+  if (run.networked) {
+    ++run.epoch;
+    const size_t ranks = shape.ranks();
+    run.arrived.assign(ranks, 0);
+    run.arrivals_used.assign(ranks, 0);
+    run.tokens.assign(ranks, 0);
+    run.tokens_used.assign(ranks, 0);
+    run.exposed.assign(ranks, {});
+    run.landings.clear();
+    run.forwarded = 0;
+    if (run.binding.unequal) index_expects(run);
+    if (Status registered = register_buffers(run); !registered) {
+      active_.pop_back();
+      return registered;
+    }
+    std::vector<std::vector<std::byte>> mails;
+    mails.swap(early_mails_);
+    for (const auto& mail : mails) deliver(mail);
+  }
+  return {};
+}
+
+void Executor::start_queued() {
+  while (!queued_.empty() && can_start(*queued_.front())) {
+    Run* run = queued_.front();
+    queued_.erase(queued_.begin());
+    run->queued = false;
+    if (Status started = start(*run); !started) {
+      fail_with(started.error());
+      return;
+    }
+  }
+}
+
+Status Executor::register_buffers(Run& run) {
+  const RankProgram& program = *run.program;
+  const Shape& shape = run.group->shape;
+  const auto extent = [&run](Buffer buffer, uint32_t slots) -> size_t {
+    if (!run.binding.unequal) return slots * run.binding.block_bytes;
+    size_t end = 0;
+    for (uint32_t i = 0; i < slots; ++i) {
+      end = std::max<size_t>(end, run.binding[buffer].offsets[i] + run.binding[buffer].bytes[i]);
+    }
+    return end;
+  };
+  const auto enter = [&](Buffer buffer, uint32_t slots, MemoryKey& key) -> Status {
+    key = {};
+    const size_t bytes = extent(buffer, slots);
+    if (bytes == 0) return {};
+    IBCOLL_ASSIGN(key, network_->register_memory(run.binding[buffer].base, bytes));
+    return {};
+  };
+  IBCOLL_TRY(enter(Buffer::kSend, send_slots(program.collective, shape), run.send_key));
+  IBCOLL_TRY(enter(Buffer::kRecv, recv_slots(program.collective, shape), run.recv_key));
+  return enter(Buffer::kScratch, static_cast<uint32_t>(program.scratch.size()), run.scratch_key);
+}
+
+/// Moves one call on; true if something moved. The run may have finished, and left active_,
+/// afterwards.
+bool Executor::advance(Run& run) {
+  LaneRunner runner(*this, run);
+  bool moved = false;
+  if (run.networked) {
+    // Posting to the network comes first: it works on while this core copies.
+    moved |= runner.advance(run.lanes[static_cast<int>(Lane::kSend)]);
+    moved |= runner.advance(run.lanes[static_cast<int>(Lane::kRecv)]);
+    moved |= pass_on(run);
+    network_->flush();
+    moved |= runner.advance(run.lanes[static_cast<int>(Lane::kLocal)]);
+    if (!run.lanes[0].finished() || !run.lanes[1].finished() || run.forwarding.count != 0)
+      return moved;
+  } else {
+    moved = runner.advance(run.lanes[static_cast<int>(Lane::kLocal)]);
+  }
+  if (!run.lanes[static_cast<int>(Lane::kLocal)].finished()) return moved;
+  finish(run);
+  return true;
+}
+
+void Executor::finish(Run& run) {
+  if (run.networked) {
+    for (MemoryKey* key : {&run.send_key, &run.recv_key, &run.scratch_key}) {
+      if (key->local != 0 || key->remote != 0) network_->deregister_memory(*key);
+    }
+  }
+  run.active = false;
+  active_.erase(std::find(active_.begin(), active_.end(), &run));
+  idle_.push_back(&run);
+  Completion& completion = *run.completion;
+  completion.run = nullptr;
+  if (completion.then != nullptr) {
+    completion.then(completion.owner);
+  } else {
+    completion.done = true;
+  }
+}
+
+bool Executor::progress() {
+  if (failed_) [[unlikely]]
+    return false;
+  bool moved = network_ != nullptr && poll_network();
+  // From the newest down: finishing a run takes it off the list.
+  for (size_t i = active_.size(); i-- > 0;) {
+    if (i < active_.size()) moved |= advance(*active_[i]);
+    if (failed_) [[unlikely]]
+      return false;
+  }
+  if (!queued_.empty()) [[unlikely]]
+    start_queued();
+  moved |= local_.poll();
+  return moved;
+}
+
+Result<bool> Executor::test(Completion& completion) {
+  if (!completion.done) progress();
+  // Asking who died costs a system call; a program that polls asks for that often enough.
+  if (!completion.done && (++tests_ & 1023) == 0) check_health(completion.run, 0);
+  if (failed_) [[unlikely]]
+    return tl::unexpected<Error>(*failed_);
+  return completion.done;
+}
+
+Status Executor::wait(Completion& completion) {
+  int idle_rounds = 0;
+  int64_t idle_since = 0;
+  const int spins = options_.oversubscribed ? 0 : kSpins;
+  while (!completion.done) {
+    if (progress()) {
+      idle_rounds = 0;
+      continue;
+    }
+    if (failed_) [[unlikely]]
+      return tl::unexpected<Error>(*failed_);
+    if (completion.done) break;
+    if (++idle_rounds <= spins) {
+      relax();
+      continue;
+    }
+    if (idle_rounds == spins + 1) {
+      idle_since = 0;
+      next_report_ns_ = options_.late_ns;
+    }
+    if ((idle_rounds - spins) % kYieldsBetweenClocks != 0) {
+      sched_yield();
+      continue;
+    }
+    const int64_t now = now_ns();
+    if (idle_since == 0) idle_since = now;
+    const int64_t waited = now - idle_since;
+    if (waited < kYieldNs) {
+      sched_yield();
+      continue;
+    }
+    check_health(completion.run, waited);
+    if (failed_) continue;
+    idle_rounds -= 1;  // look at the clock again after this sleep
+    const uint32_t announced = announce_sleep(bell_);
+    if (!progress() && !completion.done) {
+      const int64_t left =
+          options_.deadline_ns > 0 ? std::max<int64_t>(options_.deadline_ns - waited, 1) : kSleepNs;
+      sleep_on(bell_, announced, std::min(kSleepNs, left));
+    }
+    end_sleep(bell_);
+  }
+  if (failed_) [[unlikely]]
+    return tl::unexpected<Error>(*failed_);
+  return {};
+}
+
+}  // namespace ibcoll

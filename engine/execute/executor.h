@@ -1,0 +1,99 @@
+#pragma once
+/// Carries programs out over the transports. One executor a rank; used by one thread at a time.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/base/bell.h"
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/run.h"
+#include "engine/execute/transport.h"
+
+namespace ibcoll {
+
+struct ExecutorOptions {
+  bool oversubscribed = false;       ///< more ranks than cores: yield at once instead of spinning
+  int64_t late_ns = 10'000'000'000;  ///< report a wait that takes longer; 0: never
+  int64_t deadline_ns = 0;           ///< end a wait that takes longer with an error; 0: never
+  size_t streaming_bytes =
+      0;  ///< calls that touch more memory than this on a server copy past the caches; 0: never
+};
+
+class Executor {
+ public:
+  /// `network` may be null on a single server. `find_dead`: a local peer that has died, cheap
+  /// enough to ask a few times a second. All must outlive the executor.
+  Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network, Bell& bell,
+           std::function<std::optional<Rank>()> find_dead, const ExecutorOptions& options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// Starts a call. Every member of the group must start the same calls in the same order. Program,
+  /// group and the memory the binding names must stay until the completion is done.
+  Status post(GroupState& group, const RankProgram& program, const Binding& binding,
+              Completion& completion);
+
+  /// Moves all calls on that can be moved. True if something happened.
+  bool progress();
+  /// True once it is done. An error ends the whole job: every later call gives the same one.
+  Result<bool> test(Completion& completion);
+  /// Progresses all calls until this one is done.
+  Status wait(Completion& completion);
+
+  /// The error that ended the job, if any.
+  const std::optional<Error>& failed() const { return failed_; }
+  /// Reports a failure to all ranks and ends the job with it.
+  void abort(const Failure& failure);
+
+ private:
+  friend class LaneRunner;
+  /// What a run is waiting for, for messages to people.
+  struct Blocked {
+    Rank peer = -1;  ///< in the job; -1: no one in particular
+    uint32_t step = 0;
+    const char* what = "";
+  };
+
+  Run* take_run();
+  bool can_start(const Run& run) const;
+  Status start(Run& run);
+  void start_queued();
+  void finish(Run& run);
+  bool advance(Run& run);
+  Status register_buffers(Run& run);
+
+  // Between servers (network.cc).
+  bool poll_network();
+  void deliver(std::span<const std::byte> mail);
+  void accept(Run& run, std::span<const std::byte> mail);
+  bool pass_on(Run& run);
+  bool send_exposure(Run& run, const Op& op);
+  bool send_token(Run& run, Rank peer);
+  void index_expects(Run& run);
+  Run* find(const CallKey& call);
+
+  // Trouble (health.cc).
+  void mismatch(const Run& run, Rank peer, const std::string& text);
+  void fail_with(Error error);
+  Blocked blocked_on(const Run& run) const;
+  std::string describe(const Run& run) const;
+  void check_health(const Run* run, int64_t waited_ns);
+
+  Bootstrap& bootstrap_;
+  LocalTransport& local_;
+  NetworkTransport* network_;
+  Bell& bell_;
+  std::function<std::optional<Rank>()> find_dead_;
+  ExecutorOptions options_;
+  std::vector<std::unique_ptr<Run>> runs_;  ///< all there are; the index is the slot
+  std::vector<Run*> active_, idle_, queued_;
+  std::vector<std::vector<std::byte>> early_mails_;  ///< of calls this rank has not started
+  std::optional<Error> failed_;
+  int64_t next_report_ns_ = 0;
+  uint32_t tests_ = 0;
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,109 @@
+// What the executor does when things go wrong: peers that die, come late or disagree.
+
+#include <spdlog/spdlog.h>
+
+#include "engine/execute/executor.h"
+
+namespace ibcoll {
+
+void Executor::fail_with(Error error) {
+  if (!failed_) failed_ = std::move(error);
+}
+
+void Executor::abort(const Failure& failure) {
+  bootstrap_.abort(failure);
+  // Somebody else's failure may have been first: every survivor names that one.
+  const Failure first = bootstrap_.failure().value_or(failure);
+  fail_with({first.code, first.what});
+}
+
+void Executor::mismatch(const Run& run, Rank peer, const std::string& text) {
+  abort(
+      {run.group->to_job[peer], ErrorCode::kMismatch, fmt::format("{} ({})", text, describe(run))});
+}
+
+/// The first lane that can't go on says what this run waits for.
+Executor::Blocked Executor::blocked_on(const Run& run) const {
+  const auto job = [&run](Rank rank) { return run.group->to_job[rank]; };
+  for (const LaneState& lane : run.lanes) {
+    if (lane.next == lane.size) {
+      if (lane.pending.empty()) continue;
+      const PendingPut& put = lane.pending.front();
+      return {put.peer, lane.ops[put.position].step, "to take its data"};
+    }
+    const Op& op = lane.ops[lane.next];
+    switch (op.kind) {
+      case OpKind::kPut:
+        return {job(op.peer), op.step, "to take part"};
+      case OpKind::kExpect:
+        return {job(op.peer), op.step, "to send its data"};
+      case OpKind::kSignal:
+      case OpKind::kWait:
+        return {job(op.peer), op.step, "to send a token"};
+      case OpKind::kWaitExposed:
+        for (const Rank rank : run.group->shape.members(op.peer)) {
+          if (run.exposed[rank].count < op.threshold)
+            return {job(rank), op.step, "to be ready to receive"};
+        }
+        break;
+      case OpKind::kGateWait:
+        if (!run.group->gate_slot) break;
+        for (const Rank rank :
+             run.group->shape.members(run.group->shape.server_of(run.group->me))) {
+          if (!local_.gate_passed(job(rank), *run.group->gate_slot, run.key.sequence,
+                                  op.threshold)) {
+            return {job(rank), op.step, "to pass a gate"};
+          }
+        }
+        break;
+      case OpKind::kForward:
+        return {-1, op.step, "for exposures to pass on"};
+      default:
+        break;
+    }
+    return {-1, op.step, "for its own earlier operations"};
+  }
+  return {};
+}
+
+std::string Executor::describe(const Run& run) const {
+  const Blocked blocked = blocked_on(run);
+  const std::string where =
+      fmt::format("{} ({}), call {}, step {}", to_string(run.program->collective),
+                  run.program->algorithm, run.key.sequence, blocked.step);
+  const Rank me = run.group->to_job[run.group->me];
+  if (blocked.peer < 0) return fmt::format("rank {} in {}", me, where);
+  return fmt::format("rank {} was waiting for rank {} {} in {}", me, blocked.peer, blocked.what,
+                     where);
+}
+
+/// Looks for reasons why a wait may never end. `run`: what is waited for, if it has started;
+/// `waited_ns`: how long nothing moved.
+void Executor::check_health(const Run* run, int64_t waited_ns) {
+  const auto text = [&] {
+    return run != nullptr && !run->queued ? describe(*run)
+                                          : std::string("between two phases of a call");
+  };
+  if (const auto failure = bootstrap_.failure()) {
+    fail_with({failure->code, fmt::format("{}; {}", failure->what, text())});
+    return;
+  }
+  if (const auto dead = find_dead_ ? find_dead_() : std::nullopt) {
+    abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
+    failed_->message += fmt::format("; {}", text());
+    return;
+  }
+  if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {
+    const Rank culprit = run != nullptr && !run->queued ? blocked_on(*run).peer : -1;
+    abort({culprit, ErrorCode::kDeadline,
+           fmt::format("nothing has moved for {:.1f} s, the deadline (IBCOLL_DEADLINE): {}",
+                       static_cast<double>(waited_ns) / 1e9, text())});
+    return;
+  }
+  if (options_.late_ns > 0 && waited_ns >= next_report_ns_ && next_report_ns_ > 0) {
+    spdlog::warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, text());
+    next_report_ns_ *= 2;
+  }
+}
+
+}  // namespace ibcoll

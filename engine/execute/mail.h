@@ -1,0 +1,66 @@
+#pragma once
+/// What ranks of different servers tell each other before data flows: exposures, and tokens that
+/// need no exposure.
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/execute/transport.h"
+#include "engine/schedule/program.h"
+
+namespace ibcoll {
+
+enum class MailKind : uint8_t { kExposure, kToken };
+
+/// Of one call: which group, which call on it.
+struct CallKey {
+  uint64_t group = 0;
+  uint32_t sequence = 0;
+  friend bool operator==(const CallKey&, const CallKey&) = default;
+};
+
+/// Head of every mail. An exposure says: you may write to these buffers of mine, and signal
+/// arrivals in these cells.
+struct MailHeader {
+  uint64_t group;
+  uint32_t sequence;
+  uint32_t program;  ///< low half of the program's hash
+  Rank from;         ///< rank in the group
+  MailKind kind;
+  bool to_server;   ///< meant for all ranks of the receiving server
+  bool by_landing;  ///< slot sizes differ: the places are in the landings behind this head
+  uint8_t unused = 0;
+  uint32_t cell;  ///< the immediate that counts an arrival from group rank 0; rank r's is r more
+  uint32_t landings;
+  uint64_t block_bytes;
+  RemoteAddress recv, scratch;
+};
+
+/// Where one put lands and how long it must be. Puts of one sender use theirs in order.
+struct Landing {
+  Rank sender;  ///< rank in the group
+  Buffer buffer;
+  uint64_t address;
+  uint64_t bytes;
+};
+
+/// The 32 bits of an immediate: kind 2, epoch 6, cell 24; the cell is a slot of concurrent calls
+/// and a rank of the group.
+struct Cell {
+  static constexpr uint32_t kRankBits = 18, kSlotBits = 6, kEpochBits = 6;
+  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  static constexpr uint32_t pack(uint32_t epoch, uint32_t slot, uint32_t rank) {
+    return (epoch & ((1u << kEpochBits) - 1)) << (kRankBits + kSlotBits) | slot << kRankBits | rank;
+  }
+  static constexpr uint32_t rank(uint32_t immediate) { return immediate & ((1u << kRankBits) - 1); }
+  static constexpr uint32_t slot(uint32_t immediate) {
+    return immediate >> kRankBits & (kSlots - 1);
+  }
+  static constexpr uint32_t epoch(uint32_t immediate) {
+    return immediate >> (kRankBits + kSlotBits) & ((1u << kEpochBits) - 1);
+  }
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,208 @@
+// The executor's side of the network: exposures, tokens, arrivals.
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/execute/executor.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr size_t kPollBatch = 32;
+
+MailHeader header_of(std::span<const std::byte> mail) {
+  MailHeader header;
+  std::memcpy(&header, mail.data(), sizeof(header));
+  return header;
+}
+
+}  // namespace
+
+Run* Executor::find(const CallKey& call) {
+  for (Run* run : active_) {
+    if (run->call() == call && run->networked) return run;
+  }
+  return nullptr;
+}
+
+bool Executor::poll_network() {
+  std::array<Arrival, kPollBatch> arrivals;
+  const size_t count = network_->poll(arrivals);
+  for (size_t i = 0; i < count; ++i) {
+    const Arrival& arrival = arrivals[i];
+    if (arrival.kind == Arrival::Kind::kMail) {
+      deliver(arrival.mail);
+      continue;
+    }
+    Run* run = Cell::slot(arrival.immediate) < runs_.size()
+                   ? runs_[Cell::slot(arrival.immediate)].get()
+                   : nullptr;
+    const uint32_t rank = Cell::rank(arrival.immediate);
+    if (run == nullptr || !run->active || rank >= run->arrived.size() ||
+        Cell::pack(run->epoch, run->slot, rank) != arrival.immediate) {
+      fail_with(
+          {ErrorCode::kInternal, fmt::format("rank {} sent a signal ({:#x}) that no call waits for",
+                                             arrival.from, arrival.immediate)});
+      return true;
+    }
+    ++run->arrived[rank];
+  }
+  size_t mails = 0;
+  for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
+    deliver(mail);
+    ++mails;
+  }
+  if (const auto failure = network_->failure()) [[unlikely]]
+    abort(*failure);
+  return count + mails != 0;
+}
+
+/// Hands a mail to its call, or keeps it until this rank makes that call.
+void Executor::deliver(std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  if (Run* run = find({header.group, header.sequence})) {
+    accept(*run, mail);
+  } else {
+    early_mails_.emplace_back(mail.begin(), mail.end());
+  }
+}
+
+void Executor::accept(Run& run, std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  if (header.program != run.key.program) {
+    mismatch(run, header.from,
+             fmt::format("rank {} runs another algorithm, collective or option in this call",
+                         run.group->to_job[header.from]));
+    return;
+  }
+  if (header.kind == MailKind::kToken) {
+    ++run.tokens[header.from];
+    return;
+  }
+  if (!header.by_landing && header.block_bytes != run.binding.block_bytes) {
+    mismatch(
+        run, header.from,
+        fmt::format("rank {} expects blocks of {} bytes where they have {} here",
+                    run.group->to_job[header.from], header.block_bytes, run.binding.block_bytes));
+    return;
+  }
+  PeerExposure& peer = run.exposed[header.from];
+  ++peer.count;
+  peer.cell = header.cell;
+  peer.recv = header.recv;
+  peer.scratch = header.scratch;
+  peer.next_landing = static_cast<uint32_t>(run.landings.size());
+  for (uint32_t i = 0; i < header.landings; ++i) {
+    Landing landing;
+    std::memcpy(&landing, mail.data() + sizeof(header) + i * sizeof(landing), sizeof(landing));
+    if (landing.sender != run.group->me) continue;
+    run.landings.push_back(landing);
+  }
+  peer.landings_end = static_cast<uint32_t>(run.landings.size());
+  if (!header.to_server) return;
+  if (run.group->shape.server_size(run.group->shape.server_of(run.group->me)) == 1) {
+    ++run.forwarded;
+    return;
+  }
+  Forwarding& forwarding = run.forwarding.add();
+  forwarding.mail.assign(mail.begin(), mail.end());
+  MailHeader copy = header;
+  copy.to_server = false;
+  std::memcpy(forwarding.mail.data(), &copy, sizeof(copy));
+}
+
+/// Passes exposures addressed to this server on to its other ranks.
+bool Executor::pass_on(Run& run) {
+  bool moved = false;
+  const Shape& shape = run.group->shape;
+  const auto members = shape.members(shape.server_of(run.group->me));
+  while (run.forwarding.count != 0) {
+    Forwarding& next = run.forwarding.items[run.forwarding.count - 1];
+    for (; next.next_local < static_cast<int>(members.size()); ++next.next_local) {
+      if (members[next.next_local] == run.group->me) continue;
+      if (!local_.offer_mail(run.group->to_job[members[next.next_local]], next.mail)) return moved;
+      moved = true;
+    }
+    --run.forwarding.count;
+    ++run.forwarded;
+  }
+  return moved;
+}
+
+/// Groups the receive lane's expects by the sender's server: exposures with landings list those of
+/// one server.
+void Executor::index_expects(Run& run) {
+  const auto& ops = run.program->lane(Lane::kRecv);
+  run.expects_by_server.clear();
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind == OpKind::kExpect) run.expects_by_server.push_back(i);
+  }
+  const Shape& shape = run.group->shape;
+  std::stable_sort(run.expects_by_server.begin(), run.expects_by_server.end(),
+                   [&](uint32_t a, uint32_t b) {
+                     return shape.server_of(ops[a].peer) < shape.server_of(ops[b].peer);
+                   });
+}
+
+bool Executor::send_exposure(Run& run, const Op& op) {
+  const Shape& shape = run.group->shape;
+  const Binding& binding = run.binding;
+  MailHeader header{};
+  header.group = run.key.group;
+  header.sequence = run.key.sequence;
+  header.program = run.key.program;
+  header.from = run.group->me;
+  header.kind = MailKind::kExposure;
+  header.to_server = op.to_server;
+  header.by_landing = binding.unequal;
+  header.cell = Cell::pack(run.epoch, run.slot, 0);
+  header.block_bytes = binding.block_bytes;
+  header.recv = {reinterpret_cast<uint64_t>(binding[Buffer::kRecv].base), run.recv_key.remote};
+  header.scratch = {reinterpret_cast<uint64_t>(binding[Buffer::kScratch].base),
+                    run.scratch_key.remote};
+  run.mail.resize(sizeof(header));
+  if (binding.unequal) {
+    const auto& ops = run.program->lane(Lane::kRecv);
+    const int server = op.to_server ? op.peer : shape.server_of(op.peer);
+    auto it = std::lower_bound(run.expects_by_server.begin(), run.expects_by_server.end(), server,
+                               [&](uint32_t i, int s) { return shape.server_of(ops[i].peer) < s; });
+    for (; it != run.expects_by_server.end() && shape.server_of(ops[*it].peer) == server; ++it) {
+      const Op& expect = ops[*it];
+      if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
+      const Landing landing{
+          expect.peer, expect.dst_buffer,
+          reinterpret_cast<uint64_t>(binding.address(expect.dst_buffer, expect.dst_first)),
+          binding.length(expect.dst_buffer, expect.dst_first, expect.count)};
+      const size_t at = run.mail.size();
+      run.mail.resize(at + sizeof(landing));
+      std::memcpy(run.mail.data() + at, &landing, sizeof(landing));
+      ++header.landings;
+    }
+  }
+  std::memcpy(run.mail.data(), &header, sizeof(header));
+  if (run.mail.size() > NetworkTransport::kMaxMailBytes) {
+    fail_with(
+        {ErrorCode::kUnsupported,
+         fmt::format(
+             "{} ranks on one server are too many for {} with unequal blocks: the limit is {}",
+             header.landings, run.program->algorithm,
+             (NetworkTransport::kMaxMailBytes - sizeof(header)) / sizeof(Landing))});
+    return false;
+  }
+  const Rank to = op.to_server ? gateway(shape, run.group->me, op.peer) : op.peer;
+  return network_->mail(run.group->to_job[to], run.mail);
+}
+
+bool Executor::send_token(Run& run, Rank peer) {
+  MailHeader header{};
+  header.group = run.key.group;
+  header.sequence = run.key.sequence;
+  header.program = run.key.program;
+  header.from = run.group->me;
+  header.kind = MailKind::kToken;
+  run.mail.resize(sizeof(header));
+  std::memcpy(run.mail.data(), &header, sizeof(header));
+  return network_->mail(run.group->to_job[peer], run.mail);
+}
+
+}  // namespace ibcoll

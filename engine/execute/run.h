@@ -1,0 +1,183 @@
+#pragma once
+/// One call that is under way: a program, the buffers it is bound to, and how far each lane is.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/execute/mail.h"
+#include "engine/execute/transport.h"
+#include "engine/schedule/program.h"
+
+namespace ibcoll {
+
+/// A set of ranks that makes calls together, as the executor sees it.
+struct GroupState {
+  uint64_t key = 0;  ///< equal on all members, different from every other group one of them is in
+  Shape shape;       ///< of the group: ranks 0..size-1
+  Rank me = 0;
+  std::vector<Rank> to_job;           ///< rank in the job of each member
+  uint32_t next_sequence = 0;         ///< of the next call
+  std::optional<uint32_t> gate_slot;  ///< opened by the first program that uses gates
+
+  explicit GroupState(Shape group_shape) : shape(std::move(group_shape)) {}
+};
+
+/// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes.
+/// Otherwise (`offsets` set) slot i has bytes[i] bytes at base + offsets[i].
+struct BufferBinding {
+  std::byte* base = nullptr;
+  const uint64_t* offsets = nullptr;
+  const uint64_t* bytes = nullptr;
+};
+
+/// What a program is bound to when it is posted.
+struct Binding {
+  uint64_t block_bytes = 0;
+  std::array<BufferBinding, 4> buffers;                                      ///< by Buffer
+  uint32_t pieces = 1;                                                       ///< of streams
+  void (*reduce)(void* target, const void* source, size_t bytes) = nullptr;  ///< for kReduce
+  bool unequal = false;  ///< slots differ in size
+
+  BufferBinding& operator[](Buffer buffer) { return buffers[static_cast<int>(buffer)]; }
+  const BufferBinding& operator[](Buffer buffer) const { return buffers[static_cast<int>(buffer)]; }
+
+  std::byte* address(Buffer buffer, uint32_t slot) const {
+    const BufferBinding& b = (*this)[buffer];
+    return b.base + (unequal ? b.offsets[slot] : slot * block_bytes);
+  }
+  size_t length(Buffer buffer, uint32_t first, uint32_t count) const {
+    if (!unequal) return count * block_bytes;
+    size_t sum = 0;
+    for (uint32_t slot = first; slot < first + count; ++slot) sum += (*this)[buffer].bytes[slot];
+    return sum;
+  }
+};
+
+/// A first-in, first-out queue that keeps its memory.
+template <class T>
+class Queue {
+ public:
+  bool empty() const { return head_ == items_.size(); }
+  T& front() { return items_[head_]; }
+  const T& front() const { return items_[head_]; }
+  void push(const T& item) { items_.push_back(item); }
+  void pop() {
+    if (++head_ == items_.size()) clear();
+  }
+  void clear() {
+    items_.clear();
+    head_ = 0;
+  }
+
+ private:
+  std::vector<T> items_;
+  size_t head_ = 0;
+};
+
+/// A put whose source is still being read.
+struct PendingPut {
+  uint32_t position;  ///< how many operations of the lane are complete at most, as long as this one
+                      ///< is not
+  Rank peer;          ///< in the job
+  bool local;
+  uint64_t ticket;
+};
+
+struct LaneState {
+  const Op* ops = nullptr;
+  uint32_t size = 0;
+  uint32_t next = 0;  ///< all before it have been started
+  uint32_t run_begin = 0;
+  uint32_t run_end = 0;          ///< end of the relaxed run that is under way; 0: none
+  std::vector<uint8_t> started;  ///< operations of the relaxed run
+  uint32_t partial = 0;          ///< the one of them that `progress` belongs to
+  uint32_t stream = 0;           ///< index of the lane's next stream in the program
+  uint32_t stream_first = 0;     ///< where it begins; past the end: no more streams
+  uint32_t stream_position = 0, piece = 0;
+  size_t progress = 0;  ///< bytes of a copy or pull that is under way
+  Queue<PendingPut> pending;
+
+  bool finished() const { return next == size && pending.empty(); }
+  uint32_t complete() const { return pending.empty() ? next : pending.front().position; }
+};
+
+/// A peer's exposures to this rank, or to its server.
+struct PeerExposure {
+  uint32_t count = 0;
+  uint32_t cell = 0;
+  uint32_t next_landing = 0, landings_end = 0;  ///< in Run::landings
+  RemoteAddress recv, scratch;
+};
+
+/// An exposure that this rank passes on to the other ranks of its server.
+struct Forwarding {
+  std::vector<std::byte> mail;
+  int next_local = 0;
+};
+
+/// Forwardings under way; entries keep their memory.
+struct Forwardings {
+  std::vector<Forwarding> items;
+  size_t count = 0;
+
+  Forwarding& add() {
+    if (count == items.size()) items.emplace_back();
+    items[count].next_local = 0;
+    return items[count++];
+  }
+};
+
+struct Run;
+
+/// How the one who posted a call learns that it has finished on this rank. Stays where it is until
+/// then.
+struct Completion {
+  Run* run = nullptr;  ///< under way; null before and after
+  bool done = false;
+  /// If set, called instead of setting `done`: the next phase of something larger may be posted
+  /// from here.
+  void (*then)(void* owner) = nullptr;
+  void* owner = nullptr;
+};
+
+struct Run {
+  const RankProgram* program = nullptr;
+  Completion* completion = nullptr;
+  GroupState* group = nullptr;
+  Binding binding;
+  MessageKey key;
+  bool streaming = false;  ///< copies bypass the caches
+  bool active = false;     ///< started and not yet finished
+  bool queued = false;     ///< posted, but too many calls are under way to start it
+  uint32_t slot = 0, epoch = 0;
+  std::array<LaneState, kLanes> lanes;
+  uint32_t gates = 0;  ///< passed by this rank
+
+  // Between servers only; indexed by rank of the group.
+  bool networked = false;
+  MemoryKey send_key, scratch_key, recv_key;
+  std::vector<uint32_t> arrived, arrivals_used, tokens, tokens_used;
+  std::vector<PeerExposure> exposed;
+  std::vector<Landing> landings;  ///< of the peers
+  std::vector<uint32_t>
+      expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
+  Forwardings forwarding;
+  uint32_t forwarded = 0;
+  std::vector<std::byte> mail;  ///< being written
+
+  CallKey call() const { return {key.group, key.sequence}; }
+
+  /// Sets the lane's stream to the first one of this lane from index `from` on.
+  void next_stream(LaneState& lane, uint32_t from) {
+    const auto& streams = program->streams;
+    while (from < streams.size() && &lanes[static_cast<int>(streams[from].lane)] != &lane) ++from;
+    lane.stream = from;
+    lane.stream_first = from < streams.size() ? streams[from].first : ~uint32_t{0};
+  }
+};
+
+}  // namespace ibcoll
