@@ -1,0 +1,34 @@
+#pragma once
+/// The allocator of one rank's part of the server's shared memory.
+
+#include <cstddef>
+#include <map>
+#include <unordered_map>
+
+#include "engine/base/result.h"
+#include "engine/bootstrap/shared_region.h"
+
+namespace ibcoll::shm {
+
+/// Hands out page-aligned ranges of [begin, begin + capacity) of a shared region and takes them
+/// back. A range has memory reserved behind it, so a machine that is full gives an error here and
+/// no signal later. Used by its owner only.
+class Heap {
+ public:
+  Heap(SharedRegion& region, size_t begin, size_t capacity);
+
+  /// At least `bytes` bytes (also for 0), aligned to a page.
+  Result<void*> allocate(size_t bytes);
+  /// Gives back what allocate returned; the error names an address that it did not.
+  Status free(void* address);
+  /// Bytes handed out now.
+  size_t used() const { return used_; }
+
+ private:
+  SharedRegion* region_;
+  size_t begin_, capacity_, used_ = 0;
+  std::map<size_t, size_t> free_;             ///< offset -> bytes, coalesced
+  std::unordered_map<size_t, size_t> taken_;  ///< offset -> bytes
+};
+
+}  // namespace ibcoll::shm

@@ -1,0 +1,120 @@
+#pragma once
+/// Messages between the ranks of one server through a shared region: see LocalTransport for the
+/// contract.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/bell.h"
+#include "engine/bootstrap/shared_region.h"
+#include "engine/execute/transport.h"
+#include "shm/heap.h"
+#include "shm/ring.h"
+
+namespace ibcoll::shm {
+
+struct Options {
+  size_t heap_bytes =
+      0;  ///< capacity of each rank's heap (address space; memory is reserved as it is allocated)
+  size_t eager_bytes = 8192;  ///< longest message of private memory that is copied through the ring
+  size_t eager_shared_bytes =
+      1024;  ///< the same for memory of the heaps, which peers can read directly
+  bool allow_process_vm =
+      true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
+};
+
+/// One rank's end of the server's shared region. Layout of the region: gates, rings of all ordered
+/// pairs, heaps.
+class Transport final : public LocalTransport {
+ public:
+  /// Collective over all ranks of the job; the ranks of one server get one region. `bells`: one a
+  /// rank of the job.
+  static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
+                                                   std::span<Bell> bells, const Options& options);
+  ~Transport() override;
+
+  Heap& heap() { return *heap_; }
+  /// True if local peers can read all of [address, address + bytes) directly.
+  bool in_region(const void* address, size_t bytes) const {
+    const auto* begin = static_cast<const std::byte*>(address);
+    return begin >= region_.data() && begin + bytes <= region_.data() + region_.size();
+  }
+  /// True if this rank's private memory can be read by all its peers with one copy.
+  bool reads_private_memory() const { return all_read_private_; }
+
+  Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
+              uint32_t& ticket) override;
+  bool completed(Rank peer, uint32_t ticket) const override;
+  Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
+            size_t& progress) override;
+  const std::string& mismatch() const override { return mismatch_; }
+  bool offer_mail(Rank peer, std::span<const std::byte> mail) override;
+  std::span<const std::byte> take_mail() override;
+  bool poll() override;
+  Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) override;
+  void close_gates(uint32_t slot) override;
+  void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) override;
+  bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const override;
+
+ private:
+  struct Control;
+  /// A message taken off a ring before its call was ready for it.
+  struct Stashed {
+    SlotHeader const* header() const { return reinterpret_cast<const SlotHeader*>(bytes.data()); }
+    std::vector<std::byte> bytes;  ///< header and payload
+  };
+  /// A message in chunks that did not fit the ring yet.
+  struct Unsent {
+    MessageKey key;
+    const std::byte* source = nullptr;
+    size_t bytes = 0, sent = 0;
+    uint32_t count = 0;  ///< such messages begun
+  };
+  struct Peer {
+    Rank rank = -1;
+    Ring outgoing, incoming, outgoing_mail, incoming_mail;
+    uint32_t tickets = 0;  ///< kDirect messages offered
+    std::vector<Stashed> stash;
+    Unsent unsent;
+    bool reads_me = false;  ///< it can read my private memory
+    bool dirty = false;     ///< it may sleep on something just published
+    bool mail_held = false;
+    int pid = 0;
+  };
+
+  Transport() = default;
+  int local(Rank rank) const { return shape_->local_of(rank); }
+  void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
+  bool send_chunks(Peer& peer);
+  Pull take(Peer& peer, const SlotHeader& header, const MessageKey& key, std::byte* target,
+            size_t bytes, bool streaming, size_t& progress, bool& finished);
+  Pull take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,
+                    bool streaming, size_t& progress, bool& found);
+  void stash_front(Peer& peer);
+  Pull refuse(const Peer& peer, const std::string& why);
+  void touched(Peer& peer);
+  Status probe_private_reads(Bootstrap& bootstrap);
+  std::atomic<uint64_t>& gate(int local, uint32_t slot, uint32_t sequence) const;
+
+  const Shape* shape_ = nullptr;
+  Options options_;
+  int me_ = 0;  ///< local rank
+  int size_ = 0;
+  bool shares_address_space_ = false;
+  bool all_read_private_ = false;
+  SharedRegion region_;
+  Control* control_ = nullptr;
+  std::atomic<uint64_t>* gates_ = nullptr;
+  std::unique_ptr<Heap> heap_;
+  std::vector<Peer> peers_;
+  std::vector<int> dirty_;
+  int unsent_ = 0;
+  int next_mail_ = 0;
+  std::string mismatch_;
+  std::span<Bell> bells_;
+};
+
+}  // namespace ibcoll::shm
