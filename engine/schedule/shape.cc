@@ -1,0 +1,97 @@
+#include "engine/schedule/shape.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace ibcoll {
+
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t value) {  // splitmix64 over the sequence
+  hash += value + 0x9e3779b97f4a7c15ULL;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebULL;
+  return hash ^ (hash >> 31);
+}
+
+std::vector<int> deal(std::span<const int> ranks_of_server, Placement placement) {
+  std::vector<int> server_of;
+  const int servers = static_cast<int>(ranks_of_server.size());
+  if (placement == Placement::kBlock) {
+    for (int server = 0; server < servers; ++server) {
+      server_of.insert(server_of.end(), ranks_of_server[server], server);
+    }
+    return server_of;
+  }
+  const int rounds = *std::max_element(ranks_of_server.begin(), ranks_of_server.end());
+  for (int round = 0; round < rounds; ++round) {
+    for (int server = 0; server < servers; ++server) {
+      if (round < ranks_of_server[server]) server_of.push_back(server);
+    }
+  }
+  return server_of;
+}
+
+}  // namespace
+
+Result<Shape> Shape::create(std::vector<int> server_of) {
+  if (server_of.empty()) return fail(ErrorCode::kInvalidArgument, "a shape needs at least 1 rank");
+  Shape shape;
+  std::vector<int> sizes;
+  for (size_t rank = 0; rank < server_of.size(); ++rank) {
+    const int server = server_of[rank];
+    if (server < 0 || static_cast<size_t>(server) >= server_of.size()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "rank {} is on server {}: servers of {} ranks are numbered 0 to {}", rank, server,
+                  server_of.size(), server_of.size() - 1);
+    }
+    if (static_cast<size_t>(server) >= sizes.size()) sizes.resize(server + 1);
+    shape.local_of_.push_back(sizes[server]++);
+  }
+  shape.first_.push_back(0);
+  for (size_t server = 0; server < sizes.size(); ++server) {
+    if (sizes[server] == 0) {
+      return fail(ErrorCode::kInvalidArgument, "server {} of {} has no rank", server, sizes.size());
+    }
+    shape.first_.push_back(shape.first_.back() + sizes[server]);
+    shape.max_server_size_ = std::max(shape.max_server_size_, sizes[server]);
+  }
+  shape.members_.resize(server_of.size());
+  uint64_t hash = mix(0, server_of.size());
+  for (size_t rank = 0; rank < server_of.size(); ++rank) {
+    shape.members_[shape.first_[server_of[rank]] + shape.local_of_[rank]] = static_cast<Rank>(rank);
+    hash = mix(hash, static_cast<uint64_t>(server_of[rank]));
+  }
+  shape.hash_ = hash;
+  shape.server_of_ = std::move(server_of);
+  return shape;
+}
+
+Result<Shape> Shape::from_layout(std::span<const int> ranks_of_server, Placement placement) {
+  if (ranks_of_server.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "a layout needs at least 1 server");
+  }
+  for (size_t server = 0; server < ranks_of_server.size(); ++server) {
+    if (ranks_of_server[server] < 1) {
+      return fail(ErrorCode::kInvalidArgument, "server {} of the layout has {} ranks: at least 1",
+                  server, ranks_of_server[server]);
+    }
+  }
+  return create(deal(ranks_of_server, placement));
+}
+
+Shape Shape::single_server(int ranks) {
+  return create(std::vector<int>(std::max(ranks, 1), 0)).value();
+}
+
+std::string Shape::describe() const {
+  std::vector<int> sizes;
+  for (int server = 0; server < servers(); ++server) sizes.push_back(server_size(server));
+  std::string text = equal_servers() ? fmt::format("{}x{}", servers(), max_server_size_)
+                                     : fmt::format("{}", fmt::join(sizes, ","));
+  if (server_of_ == deal(sizes, Placement::kBlock)) return text;
+  return text + (server_of_ == deal(sizes, Placement::kCyclic) ? " cyclic" : " arbitrary");
+}
+
+}  // namespace ibcoll
