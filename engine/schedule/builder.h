@@ -30,8 +30,12 @@ class ProgramBuilder {
   /// 0, nothing of a step starts before all of this rank's operations of the steps up to `step - w`
   /// are complete.
   void begin_step(uint32_t step);
-  /// Steps in flight from here on; 0 (the default) lifts the limit.
-  void set_window(uint32_t window);
+  /// Steps in flight from here on; 0 (the default) lifts the limit. `network_only`: only kSend and
+  /// kRecv are held back, and only by each other; the server's own exchange goes its own way.
+  void set_window(uint32_t window, bool network_only = false);
+
+  /// What follows in `lane` starts only when everything written so far in lane `of` is complete.
+  void hold(Lane lane, Lane of);
 
   /// Operations written until end_relaxed() may be carried out in any order inside their lane:
   /// first come, first served. Puts to one peer, and expects from one peer, keep their order.
@@ -84,6 +88,12 @@ class ProgramBuilder {
 
  private:
   struct State;
+  Op& add(OpKind kind, Lane lane, int32_t peer);
+  Lane lane_of(Rank peer, Lane remote) const;
+  void join_run(Op& op);
+  void read(Op& op, Slice slice);
+  void write(Op& op, Slice slice);
+  void expose_all_expected();
   const Shape* shape_;
   RankProgram program_;
   std::unique_ptr<State> state_;

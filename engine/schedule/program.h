@@ -105,7 +105,9 @@ static_assert(sizeof(Op) == 44, "programs of ten thousand ranks stay within two 
 /// A loop over consecutive operations of one lane: they are carried out for piece 0 of every slot,
 /// then for piece 1, and so on. The number of pieces is bound when the program is posted. This is
 /// how a relay passes data on while it arrives. A put in a stream is matched by an expect in a
-/// stream: each piece is a message of its own.
+/// stream: each piece is a message of its own. Piece p of an operation whose `after` ends in a
+/// stream of another (or its own) lane needs that stream's operations up to there for pieces 0..p;
+/// operations outside streams need all pieces.
 struct Stream {
   Lane lane = Lane::kSend;
   uint32_t first = 0;  ///< index in its lane
