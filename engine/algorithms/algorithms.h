@@ -1,0 +1,30 @@
+#pragma once
+/// One function an algorithm; each is described in its file. The collective is a parameter where
+/// several collectives share the data movement.
+
+#include <memory>
+
+#include "engine/schedule/program.h"
+
+namespace ibcoll {
+
+using ProgramPtr = std::shared_ptr<const RankProgram>;
+
+ProgramPtr alltoall_linear(Collective collective, const Shape& shape, Rank me,
+                           const AlgorithmOptions& options);
+ProgramPtr alltoall_ring(Collective collective, const Shape& shape, Rank me,
+                         const AlgorithmOptions& options);
+ProgramPtr alltoall_two_level_ring(Collective collective, const Shape& shape, Rank me,
+                                   const AlgorithmOptions& options);
+ProgramPtr alltoall_aggregate(Collective collective, const Shape& shape, Rank me,
+                              const AlgorithmOptions& options);
+ProgramPtr alltoall_bruck(Collective collective, const Shape& shape, Rank me,
+                          const AlgorithmOptions& options);
+
+ProgramPtr allgather_ring(const Shape& shape, Rank me, const AlgorithmOptions& options);
+ProgramPtr allgather_recursive_doubling(const Shape& shape, Rank me,
+                                        const AlgorithmOptions& options);
+
+ProgramPtr barrier_dissemination(const Shape& shape, Rank me, const AlgorithmOptions& options);
+
+}  // namespace ibcoll
