@@ -27,8 +27,7 @@ AffinityMerger::AffinityMerger(const TaskGraph& graph, const LogP& logp, int pro
     std::sort(feeds_[c].begin(), feeds_[c].end());
   }
   for (const Layer& layer : layers_)
-    merges_left_ +=
-        std::max<int64_t>(0, static_cast<int64_t>(layer.clusters.size()) - processors_);
+    merges_left_ += std::max<int64_t>(0, static_cast<int64_t>(layer.clusters.size()) - processors_);
   for (ClusterId c = 0; c < clusters.size(); ++c) {
     if (!oversized(c)) continue;
     const auto tasks = clusters.tasks_of(c);
@@ -50,13 +49,15 @@ Time AffinityMerger::lambda(ClusterId c) const {
 
 Time AffinityMerger::affinity(ClusterId a, ClusterId b, Time common_needs,
                               Time common_feeds) const {
-  const ClusterId p = std::min(a, b), q = std::max(a, b);
-  const ClusterId later = needs_[p].size() > needs_[q].size() ? p : q;
-  const Time receivers =
-      static_cast<Time>(feeds_[p].size() + feeds_[q].size()) - common_feeds;
+  Time later = 0;  // Lambda of the one that runs second
+  if (needs_[a].size() != needs_[b].size())
+    later = lambda(needs_[a].size() > needs_[b].size() ? a : b);
+  else
+    later = std::min(lambda(a), lambda(b));
+  const Time receivers = static_cast<Time>(feeds_[a].size() + feeds_[b].size()) - common_feeds;
   const Time delayed = std::clamp<Time>(receivers, 1, processors_);
   return logp_.receive_overhead * common_needs + logp_.send_overhead * common_feeds -
-         lambda(later) * delayed;
+         later * delayed;
 }
 
 void AffinityMerger::count_common(ClusterId c) {
@@ -96,42 +97,46 @@ void AffinityMerger::recompute_row(ClusterId c, bool update_partners) {
 }
 
 AffinityMerger::Candidate AffinityMerger::best_without_common(const Layer& layer) {
-  // The one with more predecessors (the higher id if equal) delays its successors; its best partner
-  // among the others is the one that adds fewest.
+  // The one with more predecessors (either if equal) runs second and delays its successors; its
+  // best partner among those with at most as many is the one that adds fewest successors.
   constexpr int32_t kMany = INT32_MAX / 2;
   fewest_feeds_.clear();
+  const auto note = [](Fewest& fewest, int32_t feeds) {
+    if (feeds < fewest.first) {
+      fewest.second = fewest.first;
+      fewest.first = feeds;
+    } else {
+      fewest.second = std::min(fewest.second, feeds);
+    }
+  };
   for (ClusterId c : layer.clusters) {
     const size_t needs = needs_[c].size();
-    if (fewest_feeds_.size() <= needs + 1) fewest_feeds_.resize(needs + 2, kMany);
-    // Shifted by one: after the prefix minimum, entry n holds that of fewer than n needs.
-    fewest_feeds_[needs + 1] =
-        std::min(fewest_feeds_[needs + 1], static_cast<int32_t>(feeds_[c].size()));
+    if (fewest_feeds_.size() <= needs) fewest_feeds_.resize(needs + 1, {kMany, kMany});
+    note(fewest_feeds_[needs], static_cast<int32_t>(feeds_[c].size()));
   }
-  for (size_t n = 1; n < fewest_feeds_.size(); ++n)
-    fewest_feeds_[n] = std::min(fewest_feeds_[n], fewest_feeds_[n - 1]);
-  fewest_so_far_.assign(fewest_feeds_.size(), kMany);
+  for (size_t n = 1; n < fewest_feeds_.size(); ++n) {
+    const Fewest below = fewest_feeds_[n - 1];
+    note(fewest_feeds_[n], below.first);
+    note(fewest_feeds_[n], below.second);
+  }
   Candidate best;
   int32_t partner_feeds = 0;
   for (ClusterId c : layer.clusters) {
-    const size_t needs = needs_[c].size();
-    const int32_t fewest = std::min(fewest_feeds_[needs], fewest_so_far_[needs]);
+    const Fewest& fewest = fewest_feeds_[needs_[c].size()];
     const auto own = static_cast<int32_t>(feeds_[c].size());
-    fewest_so_far_[needs] = std::min(fewest_so_far_[needs], own);
-    if (fewest == kMany) continue;
-    const Time value = -lambda(c) * std::clamp<Time>(own + fewest, 1, processors_);
+    const int32_t others = own == fewest.first ? fewest.second : fewest.first;
+    if (others == kMany) continue;
+    const Time value = -lambda(c) * std::clamp<Time>(own + others, 1, processors_);
     if (value > best.affinity) {
       best = {value, c, -1};
-      partner_feeds = fewest;
+      partner_feeds = others;
     }
   }
-  if (best.p < 0) return best;
-  const size_t needs = needs_[best.p].size();
   for (ClusterId c : layer.clusters) {
-    if (static_cast<int32_t>(feeds_[c].size()) != partner_feeds) continue;
-    if (needs_[c].size() < needs || (needs_[c].size() == needs && c < best.p)) {
+    if (best.p < 0 || best.q >= 0) break;
+    if (c != best.p && static_cast<int32_t>(feeds_[c].size()) == partner_feeds &&
+        needs_[c].size() <= needs_[best.p].size())
       best.q = c;
-      break;
-    }
   }
   return best;
 }

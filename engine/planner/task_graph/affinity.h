@@ -9,7 +9,8 @@
 namespace ibcoll::task_graph {
 
 /// Merges clusters of layers that have more than P, pair by pair, by greatest affinity (paper,
-/// section 7.2 and figure 11).
+/// section 7.2 and figure 11). Where both of a pair have as many predecessors, either may be the
+/// one that runs second (C of figure 8), so the lighter counts. Ties: lower ids.
 ///
 /// Pairs fall in two kinds. Those with a common neighbour are few: each cluster caches its best
 /// such partner; a merge recomputes the rows of the pair and its neighbours, and other rows that
@@ -70,7 +71,11 @@ class AffinityMerger {
   int64_t merges_left_ = 0;
   std::vector<int32_t> common_needs_, common_feeds_;  ///< scratch of one row
   std::vector<ClusterId> sharing_;
-  std::vector<int32_t> fewest_feeds_, fewest_so_far_;  ///< scratch, by number of needs
+  /// The two smallest numbers of successors.
+  struct Fewest {
+    int32_t first, second;
+  };
+  std::vector<Fewest> fewest_feeds_;  ///< scratch: among clusters with at most so many needs
 };
 
 }  // namespace ibcoll::task_graph

@@ -205,10 +205,7 @@ class Growth {
       if (std::pair(-weight_[c], tie_[c]) < std::pair(-weight_[heaviest], tie_[heaviest]))
         heaviest = c;
     }
-    Time rest = total_;  // of all tasks that stand in another cluster, each once
-    for (ClassId c : classes_.classes_in(heaviest)) {
-      if (classes_.clusters(c).size() == 1) rest -= classes_.weight(c);
-    }
+    const Time rest = total_ - weight_[heaviest];  // each task once
     const double average = static_cast<double>(rest) / (processors_ - 1);
     return static_cast<double>(weight_[heaviest]) - (average + allowance_) > 0;
   }
@@ -220,8 +217,8 @@ class Growth {
   const std::vector<int32_t>& level_;
   const Layers& layers_;
   ClusterClasses classes_;
-  std::vector<Time> weight_;       ///< by growing cluster, dead ones too
-  std::vector<GrowingId> tie_;     ///< the lowest first cluster in it: what ties go by
+  std::vector<Time> weight_;    ///< by growing cluster, dead ones too
+  std::vector<GrowingId> tie_;  ///< the lowest first cluster in it: what ties go by
   std::vector<GrowingId> alive_;
   Time total_ = 0;
   int32_t kept_round_ = 0;

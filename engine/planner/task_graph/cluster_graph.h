@@ -18,11 +18,11 @@ struct ClusterGraph {
   /// Tasks of cluster c: tasks[first_task[c] .. first_task[c+1]), each after its predecessors.
   std::vector<int64_t> first_task{0};
   std::vector<TaskId> tasks;
-  std::vector<Time> work;                      ///< sum of the tasks' weights
-  std::vector<int32_t> level;                  ///< longest path to a cluster without successors
-  std::vector<ClusterId> provider;             ///< per task: the cluster its consumers rely on
-  std::vector<std::vector<ClusterId>> needs;   ///< direct predecessors, ascending
-  std::vector<std::vector<ClusterId>> feeds;   ///< direct successors, ascending
+  std::vector<Time> work;                     ///< sum of the tasks' weights
+  std::vector<int32_t> level;                 ///< longest path to a cluster without successors
+  std::vector<ClusterId> provider;            ///< per task: the cluster its consumers rely on
+  std::vector<std::vector<ClusterId>> needs;  ///< direct predecessors, ascending
+  std::vector<std::vector<ClusterId>> feeds;  ///< direct successors, ascending
 
   ClusterId size() const { return static_cast<ClusterId>(work.size()); }
   int32_t levels() const;
@@ -48,7 +48,6 @@ using Progress = std::function<void(int64_t done, int64_t all)>;
 /// longer, until max - (rest / (P-1) + os (P-1)) > 0. Consumers rely on the lightest cluster that
 /// holds a task. Ties: lower id.
 ClusterGraph build_cluster_graph(const TaskGraph& graph, const LogP& logp, int processors,
-                                 const ClusterOptions& options = {},
-                                 const Progress& progress = {});
+                                 const ClusterOptions& options = {}, const Progress& progress = {});
 
 }  // namespace ibcoll::task_graph

@@ -40,9 +40,8 @@ ClusterGroups group_by_load(const TaskGraph& graph, int processors, const Cluste
   std::vector<uint64_t> holders(words * graph.size(), 0);  // by task: the groups that have it
   for (int32_t level = 0; level < clusters.levels(); ++level) {
     auto& layer = layers[level];
-    std::stable_sort(layer.begin(), layer.end(), [&](ClusterId a, ClusterId b) {
-      return clusters.work[a] > clusters.work[b];
-    });
+    std::stable_sort(layer.begin(), layer.end(),
+                     [&](ClusterId a, ClusterId b) { return clusters.work[a] > clusters.work[b]; });
     const auto count = std::min<int32_t>(processors, static_cast<int32_t>(layer.size()));
     const auto first = static_cast<int32_t>(result.groups.size());
     for (int32_t i = 0; i < count; ++i) result.groups.push_back({level, {}, 0});
@@ -57,7 +56,8 @@ ClusterGroups group_by_load(const TaskGraph& graph, int processors, const Cluste
       }
       int32_t least = 0;
       for (int32_t i = 1; i < count; ++i) {
-        if (result.groups[first + i].work + added[i] < result.groups[first + least].work + added[least])
+        if (result.groups[first + i].work + added[i] <
+            result.groups[first + least].work + added[least])
           least = i;
       }
       ClusterGroup& group = result.groups[first + least];

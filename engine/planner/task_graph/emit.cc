@@ -260,9 +260,8 @@ Schedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
   Held held(processors, graph.size());
   Schedule schedule(processors, logp);
   const Time others = participants - 1;
-  const Time exchange =
-      std::max(others * logp.send_overhead + logp.latency + logp.receive_overhead,
-               others * (logp.send_overhead + logp.receive_overhead));
+  const Time exchange = std::max(others * logp.send_overhead + logp.latency + logp.receive_overhead,
+                                 others * (logp.send_overhead + logp.receive_overhead));
   Time start = 0;
   size_t parcels_end = plan.parcels.size();
   for (int32_t level = clusters.levels() - 1; level >= 0; --level) {

@@ -13,8 +13,8 @@ struct MessagePlan {
     int32_t level;
     ProcessorId from;
     ProcessorId to;
-    std::vector<TaskId> tasks;          ///< ascending
-    std::vector<ClusterId> providers;   ///< clusters at `from` that make them
+    std::vector<TaskId> tasks;         ///< ascending
+    std::vector<ClusterId> providers;  ///< clusters at `from` that make them
   };
   std::vector<Parcel> parcels;                  ///< by level, from, to
   std::vector<std::vector<int32_t>> needed_by;  ///< by parcel: clusters at `to` that use it

@@ -53,14 +53,13 @@ TaskGraph gauss_jordan(int n, std::vector<MatrixStatement>* statements) {
   for (int k = 0; k < n; ++k) {
     const TaskId pivot = program.writer(k, k);  // the value before this step's division
     for (int j = k; j <= n; ++j)
-      program.writer(k, j) =
-          program.assign(Kind::kDivide, k, j, k, {program.writer(k, j), pivot});
+      program.writer(k, j) = program.assign(Kind::kDivide, k, j, k, {program.writer(k, j), pivot});
     for (int i = 0; i < n; ++i) {
       if (i == k) continue;
       const TaskId factor = program.writer(i, k);
       for (int j = k; j <= n; ++j)
-        program.writer(i, j) = program.assign(
-            Kind::kSubtract, i, j, k, {program.writer(i, j), factor, program.writer(k, j)});
+        program.writer(i, j) = program.assign(Kind::kSubtract, i, j, k,
+                                              {program.writer(i, j), factor, program.writer(k, j)});
     }
   }
   return program.finish();
@@ -89,8 +88,8 @@ TaskGraph lu_decomposition(int n, std::vector<MatrixStatement>* statements) {
   MatrixProgram program(n, n, tasks, 3 * tasks, statements);
   for (int k = 0; k + 1 < n; ++k) {
     for (int i = k + 1; i < n; ++i)
-      program.writer(i, k) = program.assign(Kind::kDivide, i, k, k,
-                                            {program.writer(i, k), program.writer(k, k)});
+      program.writer(i, k) =
+          program.assign(Kind::kDivide, i, k, k, {program.writer(i, k), program.writer(k, k)});
     for (int i = k + 1; i < n; ++i) {
       for (int j = k + 1; j < n; ++j)
         program.writer(i, j) =
@@ -118,8 +117,8 @@ TaskGraph stencil_sweep(int rows, int columns) {
   TaskGraph::Builder builder(tasks, 2 * tasks);
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < columns; ++j)
-      builder.add(
-          1, {i > 0 ? (i - 1) * columns + j : TaskId{-1}, j > 0 ? i * columns + j - 1 : TaskId{-1}});
+      builder.add(1, {i > 0 ? (i - 1) * columns + j : TaskId{-1},
+                      j > 0 ? i * columns + j - 1 : TaskId{-1}});
   }
   return std::move(builder).finish();
 }
@@ -143,7 +142,8 @@ TaskGraph random_layered(int layers, int width, int degree, Time max_weight, uin
       if (layer > 0) {
         const int64_t count = uniform(random, 1, degree);
         for (int64_t j = 0; j < count; ++j)
-          needed.push_back(static_cast<TaskId>((layer - 1) * width + uniform(random, 0, width - 1)));
+          needed.push_back(
+              static_cast<TaskId>((layer - 1) * width + uniform(random, 0, width - 1)));
       }
       builder.add(uniform(random, 1, max_weight), needed);
     }
@@ -236,40 +236,72 @@ const std::vector<Generator>& generators() {
     return n * n * (n + 3) / 2;
   };
   static const std::vector<Generator> all = {
-      {"gauss-jordan", "gauss-jordan:N  reading A, N x (N+1)", ':',
-       {{"N", 1, 512, -1}}, kMatrixTasks,
+      {"gauss-jordan",
+       "gauss-jordan:N  reading A, N x (N+1)",
+       ':',
+       {{"N", 1, 512, -1}},
+       kMatrixTasks,
        [](Values p) { return gauss_jordan(static_cast<int>(p[0])); }},
-      {"gauss-jordan-b", "gauss-jordan-b:N  reading B", ':', {{"N", 1, 512, -1}}, kMatrixTasks,
+      {"gauss-jordan-b",
+       "gauss-jordan-b:N  reading B",
+       ':',
+       {{"N", 1, 512, -1}},
+       kMatrixTasks,
        [](Values p) { return gauss_jordan_b(static_cast<int>(p[0])); }},
-      {"lu", "lu:N", ':', {{"N", 2, 512, -1}}, kMatrixTasks,
+      {"lu",
+       "lu:N",
+       ':',
+       {{"N", 2, 512, -1}},
+       kMatrixTasks,
        [](Values p) { return lu_decomposition(static_cast<int>(p[0])); }},
-      {"fft", "fft:POINTS  a power of two", ':', {{"POINTS", 1, 1 << 21, -1}},
+      {"fft",
+       "fft:POINTS  a power of two",
+       ':',
+       {{"POINTS", 1, 1 << 21, -1}},
        [](Values p) { return static_cast<double>(p[0]) * 22; },
        [](Values p) { return fft(static_cast<int>(p[0])); }},
-      {"stencil", "stencil:ROWSxCOLUMNS", 'x', {{"ROWS", 1, 100'000, -1}, {"COLUMNS", 1, 100'000, -1}},
+      {"stencil",
+       "stencil:ROWSxCOLUMNS",
+       'x',
+       {{"ROWS", 1, 100'000, -1}, {"COLUMNS", 1, 100'000, -1}},
        [](Values p) { return static_cast<double>(p[0]) * static_cast<double>(p[1]); },
        [](Values p) { return stencil_sweep(static_cast<int>(p[0]), static_cast<int>(p[1])); }},
-      {"layered", "layered:LAYERSxWIDTH[:DEGREE[:MAX_WEIGHT[:SEED]]]", 'x',
-       {{"LAYERS", 1, 1'000'000, -1}, {"WIDTH", 1, 1'000'000, -1}, {"DEGREE", 1, 64, 3},
-        {"MAX_WEIGHT", 1, 1'000'000, 100}, {"SEED", 0, INT64_MAX, 1}},
+      {"layered",
+       "layered:LAYERSxWIDTH[:DEGREE[:MAX_WEIGHT[:SEED]]]",
+       'x',
+       {{"LAYERS", 1, 1'000'000, -1},
+        {"WIDTH", 1, 1'000'000, -1},
+        {"DEGREE", 1, 64, 3},
+        {"MAX_WEIGHT", 1, 1'000'000, 100},
+        {"SEED", 0, INT64_MAX, 1}},
        [](Values p) { return static_cast<double>(p[0]) * static_cast<double>(p[1]); },
        [](Values p) {
          return random_layered(static_cast<int>(p[0]), static_cast<int>(p[1]),
                                static_cast<int>(p[2]), p[3], static_cast<uint64_t>(p[4]));
        }},
-      {"random", "random:TASKS[:PERCENT[:MAX_WEIGHT[:SEED]]]", ':',
-       {{"TASKS", 1, 20'000, -1}, {"PERCENT", 0, 100, 10}, {"MAX_WEIGHT", 1, 1'000'000, 100},
+      {"random",
+       "random:TASKS[:PERCENT[:MAX_WEIGHT[:SEED]]]",
+       ':',
+       {{"TASKS", 1, 20'000, -1},
+        {"PERCENT", 0, 100, 10},
+        {"MAX_WEIGHT", 1, 1'000'000, 100},
         {"SEED", 0, INT64_MAX, 1}},
        [](Values p) { return static_cast<double>(p[0]); },
        [](Values p) {
          return random_graph(static_cast<int>(p[0]), static_cast<double>(p[1]) / 100, p[2],
                              static_cast<uint64_t>(p[3]));
        }},
-      {"in-tree", "in-tree:ARITY:DEPTH  results flow to the root", ':',
-       {{"ARITY", 1, 1000, -1}, {"DEPTH", 0, 1'000'000, -1}}, geometric_size,
+      {"in-tree",
+       "in-tree:ARITY:DEPTH  results flow to the root",
+       ':',
+       {{"ARITY", 1, 1000, -1}, {"DEPTH", 0, 1'000'000, -1}},
+       geometric_size,
        [](Values p) { return reduction_tree(static_cast<int>(p[0]), static_cast<int>(p[1])); }},
-      {"out-tree", "out-tree:ARITY:DEPTH  results flow from the root", ':',
-       {{"ARITY", 1, 1000, -1}, {"DEPTH", 0, 1'000'000, -1}}, geometric_size,
+      {"out-tree",
+       "out-tree:ARITY:DEPTH  results flow from the root",
+       ':',
+       {{"ARITY", 1, 1000, -1}, {"DEPTH", 0, 1'000'000, -1}},
+       geometric_size,
        [](Values p) { return broadcast_tree(static_cast<int>(p[0]), static_cast<int>(p[1])); }},
   };
   return all;
@@ -295,8 +327,8 @@ Result<TaskGraph> generate(std::string_view description) {
     for (size_t i = 0; i < generator.parameters.size(); ++i) {
       const Parameter& parameter = generator.parameters[i];
       if (i < texts.size()) {
-        IBCOLL_ASSIGN(const int64_t value, parse_integer(texts[i], parameter.low, parameter.high,
-                                                         parameter.name));
+        IBCOLL_ASSIGN(const int64_t value,
+                      parse_integer(texts[i], parameter.low, parameter.high, parameter.name));
         values.push_back(value);
       } else if (parameter.preset >= 0) {
         values.push_back(parameter.preset);

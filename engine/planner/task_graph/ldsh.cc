@@ -87,9 +87,7 @@ bool LongestFirst::merge_keeps_makespan(Time x, Time y, Time merged) {
   const size_t at = stage < stages_.size() ? stages_[stage].loads : loads_.size() - processors_;
   trial_.assign(loads_.begin() + static_cast<int64_t>(at),
                 loads_.begin() + static_cast<int64_t>(at) + processors_);
-  const auto too_long = [&] {
-    return *std::max_element(trial_.begin(), trial_.end()) > makespan_;
-  };
+  const auto too_long = [&] { return *std::max_element(trial_.begin(), trial_.end()) > makespan_; };
   bool placed = false;
   for (; stage < stages_.size(); ++stage) {
     const auto [weight, all, loads] = stages_[stage];

@@ -7,8 +7,8 @@ namespace ibcoll::task_graph {
 using Kind = Instruction::Kind;
 
 MessageId Schedule::add_message(ProcessorId from, ProcessorId to, std::span<const TaskId> tasks) {
-  messages.push_back({from, to, static_cast<int64_t>(packed.size()),
-                      static_cast<int64_t>(tasks.size())});
+  messages.push_back(
+      {from, to, static_cast<int64_t>(packed.size()), static_cast<int64_t>(tasks.size())});
   packed.insert(packed.end(), tasks.begin(), tasks.end());
   return static_cast<MessageId>(messages.size() - 1);
 }
@@ -111,8 +111,7 @@ Statistics statistics(const TaskGraph& graph, const Schedule& schedule) {
   if (result.makespan > 0) {
     result.usage = static_cast<double>(busy) / (static_cast<double>(result.makespan) *
                                                 static_cast<double>(schedule.processors.size()));
-    result.speedup =
-        static_cast<double>(graph.total_work()) / static_cast<double>(result.makespan);
+    result.speedup = static_cast<double>(graph.total_work()) / static_cast<double>(result.makespan);
   }
   return result;
 }
