@@ -62,6 +62,16 @@ constexpr Algorithm kAlgorithms[] = {
 
 std::span<const Algorithm> algorithms() { return kAlgorithms; }
 
+std::vector<std::shared_ptr<const RankProgram>> build_all(const Algorithm& algorithm,
+                                                          const Shape& shape,
+                                                          const AlgorithmOptions& options) {
+  std::vector<std::shared_ptr<const RankProgram>> programs;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    programs.push_back(algorithm.build(shape, rank, options));
+  }
+  return programs;
+}
+
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name) {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : kAlgorithms) {

@@ -24,6 +24,11 @@ struct Algorithm {
 /// All algorithms, by collective.
 std::span<const Algorithm> algorithms();
 
+/// The programs of all ranks.
+std::vector<std::shared_ptr<const RankProgram>> build_all(const Algorithm& algorithm,
+                                                          const Shape& shape,
+                                                          const AlgorithmOptions& options = {});
+
 /// The algorithm of that name; the error lists the names there are for the collective.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
 

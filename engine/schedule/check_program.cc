@@ -1,0 +1,206 @@
+#include <vector>
+
+#include "engine/schedule/describe.h"
+#include "engine/schedule/verifier.h"
+
+namespace ibcoll {
+
+namespace {
+
+class Checker {
+ public:
+  Checker(const Shape& shape, const RankProgram& program) : shape_(shape), program_(program) {}
+
+  Status run() {
+    if (program_.me < 0 || program_.me >= shape_.ranks()) {
+      return fail(ErrorCode::kInvalidProgram, "a program of rank {}: there are {} ranks",
+                  program_.me, shape_.ranks());
+    }
+    for (const Lane lane : {Lane::kSend, Lane::kRecv, Lane::kLocal}) {
+      uint32_t step = 0;
+      for (index_ = 0; index_ < program_.lane(lane).size(); ++index_) {
+        lane_ = lane;
+        const Op& op = program_.lane(lane)[index_];
+        if (op.lane != lane) return bad("it says it is in lane {}", to_string(op.lane));
+        if (op.step < step) return bad("its step is smaller than the one before, {}", step);
+        if (op.step >= program_.steps) return bad("the program has {} steps", program_.steps);
+        step = op.step;
+        IBCOLL_TRY(check_order(op));
+        IBCOLL_TRY(check_peer(op));
+        IBCOLL_TRY(check_slices(op));
+      }
+    }
+    for (const Block& block : program_.scratch) {
+      if (block.origin < 0 || block.origin >= shape_.ranks() || block.target < Block::kEveryone ||
+          block.target >= shape_.ranks()) {
+        return fail(ErrorCode::kInvalidProgram, "rank {}: a scratch slot is for block {} -> {}",
+                    program_.me, block.origin, block.target);
+      }
+    }
+    return check_streams();
+  }
+
+ private:
+  template <class... Args>
+  Status bad(fmt::format_string<Args...> format, Args&&... args) const {
+    return fail(ErrorCode::kInvalidProgram, "{}: {}", describe(program_, lane_, index_),
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Status check_order(const Op& op) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const size_t limit = lane == static_cast<int>(lane_) ? index_ : program_.lanes[lane].size();
+      if (op.after[lane] > limit) {
+        return bad("comes after {} operations of lane {}, of which {} can be", op.after[lane],
+                   to_string(static_cast<Lane>(lane)), limit);
+      }
+    }
+    if (op.relaxed == Op::Relaxed::kNo) return {};
+    if (op.kind != OpKind::kCopy && op.kind != OpKind::kReduce && op.kind != OpKind::kPut &&
+        op.kind != OpKind::kExpect) {
+      return bad("only copy, reduce, put and expect can be relaxed");
+    }
+    if (op.relaxed == Op::Relaxed::kFirstOfRun) {
+      put_in_run_.assign(shape_.ranks(), false);
+      expect_in_run_.assign(shape_.ranks(), false);
+    } else if (index_ == 0 || program_.lane(lane_)[index_ - 1].relaxed == Op::Relaxed::kNo) {
+      return bad("is in a run that never began");
+    }
+    if (op.kind != OpKind::kPut && op.kind != OpKind::kExpect) return {};
+    if (op.peer < 0 || op.peer >= shape_.ranks()) return {};  // reported by check_peer
+    std::vector<bool>& in_run = op.kind == OpKind::kPut ? put_in_run_ : expect_in_run_;
+    if (in_run[op.peer]) return bad("is the second of its kind and peer in one relaxed run");
+    in_run[op.peer] = true;
+    return {};
+  }
+
+  Status check_peer(const Op& op) {
+    const bool has_server = op.kind == OpKind::kWaitExposed || op.to_server;
+    const bool has_rank = !has_server && (op.kind == OpKind::kPut || op.kind == OpKind::kExpect ||
+                                          op.kind == OpKind::kExpose ||
+                                          op.kind == OpKind::kSignal || op.kind == OpKind::kWait);
+    if (op.to_server && op.kind != OpKind::kExpose) return bad("only expose addresses servers");
+    if (has_server) {
+      if (op.peer < 0 || op.peer >= shape_.servers()) {
+        return bad("there are {} servers", shape_.servers());
+      }
+      if (op.peer == shape_.server_of(program_.me)) return bad("that is its own server");
+    }
+    if (has_rank) {
+      if (op.peer < 0 || op.peer >= shape_.ranks())
+        return bad("there are {} ranks", shape_.ranks());
+      if (op.peer == program_.me) return bad("a rank is no peer of its own");
+    }
+    const bool local = has_rank && shape_.same_server(op.peer, program_.me);
+    Lane lane = lane_;  // where any will do
+    switch (op.kind) {
+      case OpKind::kCopy:
+      case OpKind::kReduce:
+        lane = Lane::kLocal;
+        break;
+      case OpKind::kPut:
+      case OpKind::kSignal:
+        lane = local ? Lane::kLocal : Lane::kSend;
+        break;
+      case OpKind::kExpect:
+        lane = local ? Lane::kLocal : Lane::kRecv;
+        break;
+      case OpKind::kExpose:
+        if (local) return bad("local ranks need no exposure");
+        lane = Lane::kRecv;
+        break;
+      case OpKind::kForward:
+        lane = Lane::kRecv;
+        break;
+      case OpKind::kWait: {
+        waits_.resize(shape_.ranks(), -1);
+        if (waits_[op.peer] >= 0 && waits_[op.peer] != static_cast<int>(lane_)) {
+          return bad("waits for tokens of one rank stand in two lanes");
+        }
+        waits_[op.peer] = static_cast<int>(lane_);
+        break;
+      }
+      case OpKind::kWaitExposed:
+      case OpKind::kGateSignal:
+      case OpKind::kGateWait:
+        break;
+    }
+    if (lane != lane_) return bad("belongs in lane {}", to_string(lane));
+    return {};
+  }
+
+  Status check_slices(const Op& op) {
+    const bool reads =
+        op.kind == OpKind::kCopy || op.kind == OpKind::kReduce || op.kind == OpKind::kPut;
+    const bool writes = reads || op.kind == OpKind::kExpect;
+    if (!writes) return {};
+    if (op.count == 0) return bad("moves no slot");
+    if (reads) IBCOLL_TRY(check_slice(op, op.src()));
+    if (op.dst_buffer == Buffer::kSend) return bad("the send buffer is only read");
+    // The scratch of a peer is its own; that a put stays inside shows when it meets its expect.
+    if (op.kind != OpKind::kPut || op.dst_buffer != Buffer::kScratch) {
+      IBCOLL_TRY(check_slice(op, op.dst()));
+    }
+    const bool message = op.kind == OpKind::kPut || op.kind == OpKind::kExpect;
+    if (message && op.count > 1 && program_.collective == Collective::kAlltoallv &&
+        (op.dst_buffer != Buffer::kScratch ||
+         (op.kind == OpKind::kPut && op.src_buffer != Buffer::kScratch))) {
+      return bad("slots of the user's buffers don't lie side by side in alltoallv");
+    }
+    return {};
+  }
+
+  Status check_slice(const Op&, const Slice& slice) {
+    const uint64_t slots = slice.buffer == Buffer::kSend   ? send_slots(program_.collective, shape_)
+                           : slice.buffer == Buffer::kRecv ? recv_slots(program_.collective, shape_)
+                           : slice.buffer == Buffer::kScratch ? program_.scratch.size()
+                                                              : 0;
+    if (uint64_t{slice.first} + slice.count > slots) {
+      return bad("{} is out of bounds: buffer {} has {} slots", describe(slice),
+                 to_string(slice.buffer), slots);
+    }
+    return {};
+  }
+
+  Status check_streams() {
+    const Stream* before = nullptr;
+    for (const Stream& stream : program_.streams) {
+      const auto lane = static_cast<size_t>(stream.lane);
+      if (lane >= kLanes || stream.count == 0 ||
+          uint64_t{stream.first} + stream.count > program_.lanes[lane].size() ||
+          (before != nullptr &&
+           (before->lane > stream.lane ||
+            (before->lane == stream.lane && before->first + before->count > stream.first)))) {
+        return fail(ErrorCode::kInvalidProgram,
+                    "rank {}: stream of {} operations from {} of lane {} is out of bounds or order",
+                    program_.me, stream.count, stream.first, lane);
+      }
+      lane_ = stream.lane;
+      for (index_ = stream.first; index_ < stream.first + stream.count; ++index_) {
+        const Op& op = program_.lane(lane_)[index_];
+        if (op.kind != OpKind::kPut && op.kind != OpKind::kExpect && op.kind != OpKind::kCopy &&
+            op.kind != OpKind::kReduce) {
+          return bad("only copy, reduce, put and expect can be in a stream");
+        }
+        if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
+      }
+      before = &stream;
+    }
+    return {};
+  }
+
+  const Shape& shape_;
+  const RankProgram& program_;
+  Lane lane_ = Lane::kSend;
+  uint32_t index_ = 0;
+  std::vector<bool> put_in_run_, expect_in_run_;
+  std::vector<int> waits_;  // by peer: the lane of its waits
+};
+
+}  // namespace
+
+Status check_program(const Shape& shape, const RankProgram& program) {
+  return Checker(shape, program).run();
+}
+
+}  // namespace ibcoll

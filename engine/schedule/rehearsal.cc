@@ -1,0 +1,540 @@
+#include "engine/schedule/rehearsal.h"
+
+#include <algorithm>
+
+#include "engine/schedule/describe.h"
+
+namespace ibcoll {
+
+namespace {
+
+constexpr int kSend = static_cast<int>(Lane::kSend);
+constexpr int kRecv = static_cast<int>(Lane::kRecv);
+constexpr int kLocal = static_cast<int>(Lane::kLocal);
+
+template <class... Args>
+tl::unexpected<Error> invalid(fmt::format_string<Args...> format, Args&&... args) {
+  return fail(ErrorCode::kInvalidProgram, format, std::forward<Args>(args)...);
+}
+
+}  // namespace
+
+Rehearsal::Rehearsal(const Shape& shape,
+                     std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces)
+    : shape_(shape), programs_(programs), pieces_(pieces), runs_(programs.size()) {
+  inflow_.resize(programs.size());
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) expand(rank);
+}
+
+/// Lays the pieces of streams out, and says in these items what comes after what.
+void Rehearsal::expand(Rank rank) {
+  const RankProgram& program = *programs_[rank];
+  RankRun& run = runs_[rank];
+  // Of each operation: the item of its piece 0, and how far apart its pieces are (0: one item).
+  std::array<std::vector<std::pair<uint32_t, uint32_t>>, kLanes> place;
+  auto stream = program.streams.begin();
+  for (int lane = 0; lane < kLanes; ++lane) {
+    auto& items = run.lanes[lane].items;
+    const auto ops = static_cast<uint32_t>(program.lanes[lane].size());
+    for (uint32_t op = 0; op < ops;) {
+      if (stream != program.streams.end() && static_cast<int>(stream->lane) == lane &&
+          stream->first == op) {
+        for (uint32_t i = 0; i < stream->count; ++i) {
+          place[lane].emplace_back(items.size() + i, stream->count);
+        }
+        for (uint32_t piece = 0; piece < pieces_; ++piece) {
+          for (uint32_t i = 0; i < stream->count; ++i) items.push_back({op + i, piece, true, {}});
+        }
+        op += stream->count;
+        ++stream;
+      } else {
+        place[lane].emplace_back(items.size(), 0);
+        items.push_back({op, 0, false, {}});
+        ++op;
+      }
+    }
+  }
+  std::vector<std::vector<uint32_t>> expects(shape_.ranks());
+  for (int lane = 0; lane < kLanes; ++lane) {
+    LaneRun& lane_run = run.lanes[lane];
+    lane_run.start = lane_run.run_base = lane_run.finish = VectorClock(shape_.ranks(), rank);
+    for (uint32_t index = 0; index < lane_run.items.size(); ++index) {
+      Item& item = lane_run.items[index];
+      const Op& op = program.lanes[lane][item.op];
+      for (int other = 0; other < kLanes; ++other) {
+        if (op.after[other] == 0) continue;
+        const auto [first, stride] = place[other][op.after[other] - 1];
+        const uint32_t piece = item.streamed ? item.piece : pieces_ - 1;
+        item.after[other] = first + piece * stride + 1;
+        auto& references = run.lanes[other].references;
+        if (references.size() <= item.after[other]) references.resize(item.after[other] + 1);
+        ++references[item.after[other]];
+      }
+      if (op.kind == OpKind::kExpect) expects[op.peer].push_back(index);
+    }
+  }
+  for (const auto& of_peer : expects) {
+    run.expect_first.push_back(static_cast<uint32_t>(run.expects.size()));
+    run.expects.insert(run.expects.end(), of_peer.begin(), of_peer.end());
+  }
+  run.expect_first.push_back(static_cast<uint32_t>(run.expects.size()));
+
+  const size_t slots[] = {send_slots(program.collective, shape_),
+                          recv_slots(program.collective, shape_), program.scratch.size()};
+  for (int buffer = 0; buffer < 3; ++buffer) run.cells[buffer].resize(slots[buffer] * pieces_);
+  for (size_t cell = 0; cell < run.cells[0].size(); ++cell) {
+    run.cells[0][cell].block =
+        send_block(program.collective, rank, static_cast<uint32_t>(cell / pieces_));
+    run.cells[0][cell].written = true;
+  }
+}
+
+std::string Rehearsal::name(Rank rank, int lane, uint32_t item) const {
+  const Item& what = runs_[rank].lanes[lane].items[item];
+  std::string text = describe(*programs_[rank], static_cast<Lane>(lane), what.op);
+  if (pieces_ > 1) text += fmt::format(", piece {} of {}", what.piece, pieces_);
+  return text;
+}
+
+void Rehearsal::wake(Rank rank) {
+  if (runs_[rank].queued) return;
+  runs_[rank].queued = true;
+  queue_.push_back(rank);
+}
+
+void Rehearsal::wake_server(int server) {
+  for (const Rank rank : shape_.members(server)) wake(rank);
+}
+
+std::string Rehearsal::name_cell(Buffer buffer, size_t cell) const {
+  return describe(Slice{buffer, static_cast<uint32_t>(cell / pieces_), 1});
+}
+
+Status Rehearsal::run() {
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) wake(rank);
+  while (!queue_.empty()) {
+    const Rank rank = queue_.front();
+    queue_.pop_front();
+    runs_[rank].queued = false;
+    IBCOLL_TRY(advance(rank));
+  }
+  IBCOLL_TRY(check_stuck());
+  IBCOLL_TRY(check_leftovers());
+  return check_delivered();
+}
+
+Status Rehearsal::advance(Rank rank) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const LaneRun& run = runs_[rank].lanes[lane];
+      while (run.cursor < run.items.size() && !obstacle(rank, lane)) {
+        IBCOLL_TRY(start_next(rank, lane));
+        moved = true;
+      }
+    }
+  }
+  return {};
+}
+
+std::optional<Rehearsal::Obstacle> Rehearsal::obstacle(Rank rank, int lane) {
+  const RankRun& run = runs_[rank];
+  const Item& item = run.lanes[lane].items[run.lanes[lane].cursor];
+  for (int other = 0; other < kLanes; ++other) {
+    const uint32_t complete = run.lanes[other].complete;
+    if (complete < item.after[other]) return Obstacle{other, complete, -1, nullptr};
+  }
+  return obstacle_at_peer(rank, programs_[rank]->lanes[lane][item.op]);
+}
+
+std::optional<Rehearsal::Obstacle> Rehearsal::obstacle_at_peer(Rank rank, const Op& op) {
+  const auto missing = [](Rank peer, const char* what) { return Obstacle{-1, 0, peer, what}; };
+  switch (op.kind) {
+    case OpKind::kPut:
+      if (shape_.same_server(rank, op.peer)) {
+        if (channel(rank, op.peer).offered > 0) return missing(op.peer, "taken the put before");
+      } else if (channel(op.peer, rank).exposures.size() <= op.exposure) {
+        return missing(op.peer, "exposed to it");
+      }
+      return {};
+    case OpKind::kExpect:
+      if (channel(op.peer, rank).messages.empty()) return missing(op.peer, "put");
+      return {};
+    case OpKind::kWaitExposed:
+      for (const Rank peer : shape_.members(op.peer)) {
+        if (server_exposures_[key(peer, shape_.server_of(rank))].size() < op.threshold) {
+          return missing(peer, "exposed to the server so often");
+        }
+      }
+      return {};
+    case OpKind::kForward:
+      if (runs_[rank].routed < op.threshold) return missing(rank, "been sent so many exposures");
+      return {};
+    case OpKind::kWait:
+      if (channel(op.peer, rank).tokens.empty()) return missing(op.peer, "signalled");
+      return {};
+    case OpKind::kGateWait:
+      for (const Rank peer : shape_.members(shape_.server_of(rank))) {
+        if (runs_[peer].gates.size() < op.threshold) return missing(peer, "passed the gate");
+      }
+      return {};
+    default:
+      return {};
+  }
+}
+
+/// What is known when the next item of a lane starts, in the loosest order: not that those of its
+/// relaxed run have started, nor that anything before it is complete, unless it says so.
+VectorClock Rehearsal::start_clock(Rank rank, int lane) {
+  RankRun& run = runs_[rank];
+  LaneRun& mine = run.lanes[lane];
+  const Item& item = mine.items[mine.cursor];
+  const Op::Relaxed relaxed = programs_[rank]->lanes[lane][item.op].relaxed;
+  if (relaxed == Op::Relaxed::kFirstOfRun) mine.run_base = mine.start;
+  VectorClock clock = relaxed == Op::Relaxed::kInRun ? mine.run_base : mine.start;
+  for (int other = 0; other < kLanes; ++other) {
+    const uint32_t count = item.after[other];
+    if (count == 0) continue;
+    LaneRun& needed = run.lanes[other];
+    if (clock.complete(rank, other) < count) clock.join(needed.known.at(count));
+    if (--needed.references[count] == 0) needed.known.erase(count);
+  }
+  return clock;
+}
+
+/// Marks an item complete; `clock` is what its completion knows.
+void Rehearsal::finish(Rank rank, int lane, uint32_t item, const VectorClock& clock) {
+  LaneRun& run = runs_[rank].lanes[lane];
+  run.done_early.emplace(item, clock);
+  for (auto next = run.done_early.find(run.complete); next != run.done_early.end();
+       next = run.done_early.find(run.complete)) {
+    run.finish.join(next->second);
+    run.done_early.erase(next);
+    run.finish.set_complete(rank, lane, ++run.complete);
+    if (run.complete < run.references.size() && run.references[run.complete] > 0) {
+      run.known.emplace(run.complete, run.finish);
+    }
+  }
+}
+
+Status Rehearsal::start_next(Rank rank, int lane) {
+  LaneRun& mine = runs_[rank].lanes[lane];
+  Running item{rank, lane, mine.cursor, op_of(rank, lane, mine.cursor), start_clock(rank, lane)};
+  ++mine.cursor;
+  VectorClock complete = item.start;
+  bool is_complete = true;
+  switch (item.op.kind) {
+    case OpKind::kCopy: {
+      const auto from = cells(item, item.op.src_first), to = cells(item, item.op.dst_first);
+      for (size_t i = 0; i < from.size(); ++i) {
+        IBCOLL_ASSIGN(const Block block, read(item, item.op.src_buffer, from[i]));
+        IBCOLL_TRY(write(item, item.op.dst_buffer, to[i], block, item.start));
+      }
+      break;
+    }
+    case OpKind::kReduce:
+      return invalid("{}: {} combines nothing", name(item), to_string(programs_[rank]->collective));
+    case OpKind::kPut:
+      is_complete = !shape_.same_server(rank, item.op.peer);  // else when it is taken
+      IBCOLL_TRY(put(item));
+      complete = item.start;
+      break;
+    case OpKind::kExpect:
+      IBCOLL_TRY(expect(item, complete));
+      break;
+    case OpKind::kExpose:
+      IBCOLL_TRY(expose(item));
+      break;
+    case OpKind::kSignal:
+      channel(rank, item.op.peer).tokens.push_back(item.start);
+      wake(item.op.peer);
+      break;
+    case OpKind::kGateSignal:
+      runs_[rank].gates.push_back(item.start);
+      wake_server(shape_.server_of(rank));
+      break;
+    case OpKind::kForward:
+      runs_[rank].forwarded = std::max(runs_[rank].forwarded, item.op.threshold);
+      break;
+    case OpKind::kWaitExposed:
+    case OpKind::kWait:
+    case OpKind::kGateWait:
+      meet(item, complete);
+      item.start = complete;  // these hold back what follows in the lane
+      break;
+  }
+  mine.start.join(item.start);
+  if (is_complete) finish(rank, lane, item.item, complete);
+  return {};
+}
+
+/// What a wait that is over knows.
+void Rehearsal::meet(const Running& wait, VectorClock& complete) {
+  const Op& op = wait.op;
+  const int server = shape_.server_of(wait.rank);
+  if (op.kind == OpKind::kWait) {
+    auto& tokens = channel(op.peer, wait.rank).tokens;
+    complete.join(tokens.front());
+    tokens.pop_front();
+  } else if (op.threshold > 0) {
+    for (const Rank peer : shape_.members(op.kind == OpKind::kGateWait ? server : op.peer)) {
+      if (op.kind == OpKind::kGateWait) {
+        complete.join(runs_[peer].gates[op.threshold - 1]);
+      } else {
+        complete.join(server_exposures_[key(peer, server)][op.threshold - 1]);
+        uint32_t& used = server_exposures_used_[key(peer, server)];
+        used = std::max(used, op.threshold);
+      }
+    }
+  }
+}
+
+Status Rehearsal::put(Running& put) {
+  const Op& op = put.op;
+  const RankRun& peer = runs_[op.peer];
+  Channel& there = channel(put.rank, op.peer);
+  const bool local = shape_.same_server(put.rank, op.peer);
+  const uint32_t expects = peer.expect_first[put.rank + 1] - peer.expect_first[put.rank];
+  if (there.puts == expects) {
+    return invalid("{}: rank {} expects only {} of its puts", name(put), op.peer, expects);
+  }
+  const uint32_t expect_item = peer.expects[peer.expect_first[put.rank] + there.puts++];
+  const int lane = local ? kLocal : kRecv;
+  const Op& expected = op_of(op.peer, lane, expect_item);
+  const Item& mine = runs_[put.rank].lanes[put.lane].items[put.item];
+  const Item& theirs = peer.lanes[lane].items[expect_item];
+  if (op.dst_buffer != expected.dst_buffer || op.dst_first != expected.dst_first ||
+      op.count != expected.count || op.exposure != expected.exposure || op.step != expected.step ||
+      mine.streamed != theirs.streamed || mine.piece != theirs.piece) {
+    return invalid("{} does not match {}", name(put), name(op.peer, lane, expect_item));
+  }
+  if (!local) {
+    Channel& back = channel(op.peer, put.rank);
+    put.start.join(back.exposures[op.exposure]);
+    back.exposures_used = std::max<uint32_t>(back.exposures_used, op.exposure + 1);
+    watch_pace(put, expect_item);
+  } else {
+    ++there.offered;
+  }
+  Message message{put.item, put.start, {}};
+  for (const size_t cell : cells(put, op.src_first)) {
+    IBCOLL_ASSIGN(const Block block, read(put, op.src_buffer, cell));
+    message.blocks.push_back(block);
+  }
+  there.messages.push_back(std::move(message));
+  wake(op.peer);
+  return {};
+}
+
+Status Rehearsal::expect(Running& expect, VectorClock& complete) {
+  const Op& op = expect.op;
+  Channel& from = channel(op.peer, expect.rank);
+  const Message message = std::move(from.messages.front());
+  from.messages.pop_front();
+  const bool local = shape_.same_server(expect.rank, op.peer);
+  const auto to = cells(expect, op.dst_first);
+  for (size_t i = 0; i < to.size(); ++i) {
+    // A put of another server may write as soon as it starts, a local one is pulled from here.
+    IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.blocks[i],
+                     local ? expect.start : message.start));
+  }
+  complete.join(message.start);
+  if (local) {
+    --from.offered;
+    finish(op.peer, kLocal, message.put, message.start);
+    wake(op.peer);
+  }
+  return {};
+}
+
+Status Rehearsal::expose(const Running& expose) {
+  const Op& op = expose.op;
+  const auto to_rank = [&](Rank peer) -> Status {
+    Channel& there = channel(expose.rank, peer);
+    const RankRun& run = runs_[expose.rank];
+    for (uint32_t i = run.expect_first[peer]; i < run.expect_first[peer + 1]; ++i) {
+      const uint32_t item = run.expects[i];
+      if (op_of(expose.rank, kRecv, item).exposure < there.exposures.size() &&
+          expose.start.complete(expose.rank, kRecv) <= item) {
+        return invalid("{}: {}, which uses the exposure before, may not be complete", name(expose),
+                       name(expose.rank, kRecv, item));
+      }
+    }
+    there.exposures.push_back(expose.start);
+    wake(peer);
+    return {};
+  };
+  if (!op.to_server) return to_rank(op.peer);
+  for (const Rank peer : shape_.members(op.peer)) IBCOLL_TRY(to_rank(peer));
+  server_exposures_[key(expose.rank, op.peer)].push_back(expose.start);
+  ++runs_[gateway(shape_, expose.rank, op.peer)].routed;
+  return {};
+}
+
+std::vector<size_t> Rehearsal::cells(const Running& item, uint32_t first) const {
+  const Item& what = runs_[item.rank].lanes[item.lane].items[item.item];
+  const uint32_t begin = what.streamed ? what.piece : 0;
+  const uint32_t end = what.streamed ? what.piece + 1 : pieces_;
+  std::vector<size_t> cells;
+  for (uint32_t slot = first; slot < first + item.op.count; ++slot) {
+    for (uint32_t piece = begin; piece < end; ++piece) {
+      cells.push_back(size_t{slot} * pieces_ + piece);
+    }
+  }
+  return cells;
+}
+
+Result<Block> Rehearsal::read(const Running& item, Buffer buffer, size_t index) {
+  Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
+  if (!cell.written) {
+    return invalid("{}: reads {} before anything is written there", name(item),
+                   name_cell(buffer, index));
+  }
+  if (item.start.complete(item.rank, cell.writer_lane) < cell.written_by) {
+    return invalid("{}: reads block {} in {} while it may still be written by {}", name(item),
+                   describe(cell.block), name_cell(buffer, index),
+                   name(item.rank, cell.writer_lane, cell.written_by - 1));
+  }
+  uint32_t& read_by = cell.read_by[item.lane];
+  read_by = std::max(read_by, item.item + 1);
+  return cell.block;
+}
+
+Status Rehearsal::write(const Running& item, Buffer buffer, size_t index, const Block& block,
+                        const VectorClock& start) {
+  const RankProgram& program = *programs_[item.rank];
+  Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
+  if (cell.written) {
+    return invalid("{}: block {} is written to {}, which holds block {} by {}", name(item),
+                   describe(block), name_cell(buffer, index), describe(cell.block),
+                   name(item.rank, cell.writer_lane, cell.written_by - 1));
+  }
+  const auto slot = static_cast<uint32_t>(index / pieces_);
+  const Block meant = buffer == Buffer::kScratch ? program.scratch[slot]
+                                                 : recv_block(program.collective, item.rank, slot);
+  if (!(block == meant)) {
+    return invalid("{}: block {} arrives in {}, which is for block {}", name(item), describe(block),
+                   name_cell(buffer, index), describe(meant));
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (start.complete(item.rank, lane) < cell.read_by[lane]) {
+      return invalid("{}: writes {} while it may still be read by {}", name(item),
+                     name_cell(buffer, index), name(item.rank, lane, cell.read_by[lane] - 1));
+    }
+  }
+  cell.block = block;
+  cell.written = true;
+  cell.writer_lane = static_cast<int8_t>(item.lane);
+  cell.written_by = item.item + 1;
+  return {};
+}
+
+/// A schedule is paced if whatever other servers have put into a server has landed, and the sender
+/// knows, when a put into it starts.
+void Rehearsal::watch_pace(const Running& put, uint32_t expect_item) {
+  const int mine = shape_.server_of(put.rank);
+  for (const Rank rank : shape_.members(shape_.server_of(put.op.peer))) {
+    for (const Inflow& inflow : inflow_[rank]) {
+      if (!witness_.empty() || inflow.server < 0 || inflow.server == mine ||
+          put.start.complete(rank, kRecv) >= inflow.until) {
+        continue;
+      }
+      witness_ = fmt::format("{} may start before the put of rank {} to rank {} has landed",
+                             name(put), inflow.sender, rank);
+    }
+  }
+  // The two latest of different servers are enough to know the latest of those other than any one.
+  auto& [latest, second] = inflow_[put.op.peer];
+  Inflow& place = latest.server == mine ? latest : second;
+  if (expect_item + 1 > place.until) place = {mine, expect_item + 1, put.rank};
+  if (second.until > latest.until) std::swap(latest, second);
+}
+
+Status Rehearsal::check_stuck() {
+  std::string stuck;
+  uint32_t earliest = 0;
+  int lanes = 0;
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const LaneRun& run = runs_[rank].lanes[lane];
+      if (run.cursor == run.items.size()) continue;
+      const uint32_t step = op_of(rank, lane, run.cursor).step;
+      if (lanes++ > 0 && step >= earliest) continue;
+      const Obstacle why = *obstacle(rank, lane);
+      earliest = step;
+      stuck = name(rank, lane, run.cursor) + ": ";
+      stuck += why.what == nullptr ? "needs " + name(rank, why.lane, why.item)
+                                   : fmt::format("rank {} has not {}", why.peer, why.what);
+    }
+  }
+  if (lanes == 0) return {};
+  return invalid("no progress, {} lanes stand still, the earliest at {}", lanes, stuck);
+}
+
+Status Rehearsal::check_leftovers() {
+  for (const auto& [pair, channel] : channels_) {
+    const auto from = static_cast<Rank>(pair >> 32), to = static_cast<Rank>(pair & 0xffffffff);
+    if (!channel.tokens.empty()) {
+      return invalid("rank {}: {} tokens of rank {} are never waited for", to,
+                     channel.tokens.size(), from);
+    }
+    const uint64_t with_server = key(from, shape_.server_of(to));
+    const size_t to_server = server_exposures_[with_server].size();
+    if (channel.exposures.size() > to_server && channel.exposures.size() > channel.exposures_used) {
+      return invalid("rank {} exposes {} times to rank {}, which uses {}", from,
+                     channel.exposures.size(), to, channel.exposures_used);
+    }
+    uint32_t& used = server_exposures_used_[with_server];
+    used = std::max(used, channel.exposures_used);
+  }
+  for (const auto& [pair, exposures] : server_exposures_) {
+    const uint32_t used = server_exposures_used_[pair];
+    if (exposures.size() > used) {
+      return invalid("rank {} exposes {} times to server {}, which uses {}", pair >> 32,
+                     exposures.size(), pair & 0xffffffff, used);
+    }
+  }
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    const RankRun& run = runs_[rank];
+    if (run.routed != run.forwarded) {
+      return invalid("rank {} stays for {} exposures of other servers, but {} come through it",
+                     rank, run.forwarded, run.routed);
+    }
+    const Rank first = shape_.rank_at(shape_.server_of(rank), 0);
+    if (run.gates.size() != runs_[first].gates.size()) {
+      return invalid("rank {} passes {} gates, rank {} of its server {}", rank, run.gates.size(),
+                     first, runs_[first].gates.size());
+    }
+  }
+  return {};
+}
+
+Status Rehearsal::check_delivered() {
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    const RankRun& run = runs_[rank];
+    const RankProgram& program = *programs_[rank];
+    for (const Buffer buffer : {Buffer::kRecv, Buffer::kScratch}) {
+      const auto& cells = run.cells[static_cast<int>(buffer) - 1];
+      for (size_t cell = 0; cell < cells.size(); ++cell) {
+        if (cells[cell].written) continue;
+        const auto slot = static_cast<uint32_t>(cell / pieces_);
+        const Block block = buffer == Buffer::kScratch ? program.scratch[slot]
+                                                       : recv_block(program.collective, rank, slot);
+        return invalid("rank {}: block {} never arrives in {}", rank, describe(block),
+                       name_cell(buffer, cell));
+      }
+    }
+    if (program.collective != Collective::kBarrier) continue;
+    VectorClock end = run.lanes[kSend].finish;
+    end.join(run.lanes[kRecv].finish);
+    end.join(run.lanes[kLocal].finish);
+    for (Rank other = 0; other < shape_.ranks(); ++other) {
+      if (!end.entered(other)) {
+        return invalid("rank {} may leave the barrier before rank {} has entered", rank, other);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,87 @@
+#include "engine/schedule/verifier.h"
+
+#include <algorithm>
+
+#include "engine/schedule/rehearsal.h"
+
+namespace ibcoll {
+
+namespace {
+
+Status check_together(const Shape& shape,
+                      std::span<const std::shared_ptr<const RankProgram>> programs) {
+  if (programs.size() != static_cast<size_t>(shape.ranks())) {
+    return fail(ErrorCode::kInvalidProgram, "{} programs for {} ranks", programs.size(),
+                shape.ranks());
+  }
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (programs[rank] == nullptr) {
+      return fail(ErrorCode::kInvalidProgram, "rank {} has no program", rank);
+    }
+    const RankProgram& program = *programs[rank];
+    const RankProgram& first = *programs[0];
+    if (program.me != rank) {
+      return fail(ErrorCode::kInvalidProgram, "the program in place {} is rank {}'s", rank,
+                  program.me);
+    }
+    if (program.collective != first.collective || program.algorithm != first.algorithm ||
+        program.hash != first.hash) {
+      return fail(ErrorCode::kInvalidProgram,
+                  "rank {} has {} {} (hash {:016x}), rank 0 has {} {} (hash {:016x})", rank,
+                  to_string(program.collective), program.algorithm, program.hash,
+                  to_string(first.collective), first.algorithm, first.hash);
+    }
+    IBCOLL_TRY(check_program(shape, program));
+  }
+  return {};
+}
+
+void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& report) {
+  ScheduleReport rank;
+  for (const auto& lane : program.lanes) {
+    for (const Op& op : lane) {
+      if (op.kind == OpKind::kCopy) rank.copied_blocks += op.count;
+      if (op.kind == OpKind::kExpose) ++rank.net_tokens;
+      if (op.kind == OpKind::kSignal && op.lane == Lane::kSend) ++rank.net_tokens;
+      if (op.kind != OpKind::kPut) continue;
+      const bool local = shape.same_server(program.me, op.peer);
+      ++(local ? rank.local_messages : rank.net_messages);
+      (local ? rank.local_blocks : rank.net_blocks) += op.count;
+    }
+  }
+  const auto most = [](uint64_t& so_far, uint64_t value) { so_far = std::max(so_far, value); };
+  report.steps = std::max(report.steps, program.steps);
+  most(report.net_messages, rank.net_messages);
+  most(report.net_blocks, rank.net_blocks);
+  most(report.net_tokens, rank.net_tokens);
+  most(report.local_messages, rank.local_messages);
+  most(report.local_blocks, rank.local_blocks);
+  most(report.copied_blocks, rank.copied_blocks);
+  most(report.scratch_slots, program.scratch.size());
+  report.all_net_messages += rank.net_messages;
+  report.all_net_blocks += rank.net_blocks;
+  report.operations += program.size();
+  report.memory_bytes = std::max(report.memory_bytes, program.memory_bytes());
+}
+
+}  // namespace
+
+Result<ScheduleReport> verify(const Shape& shape,
+                              std::span<const std::shared_ptr<const RankProgram>> programs) {
+  IBCOLL_TRY(check_together(shape, programs));
+  ScheduleReport report;
+  bool streams = false;
+  for (const auto& program : programs) {
+    add_costs(shape, *program, report);
+    streams = streams || !program->streams.empty();
+  }
+  for (uint32_t pieces = 1; pieces <= (streams ? 3 : 1); ++pieces) {
+    Rehearsal rehearsal(shape, programs, pieces);
+    IBCOLL_TRY(rehearsal.run());
+    if (report.witness.empty()) report.witness = rehearsal.witness();
+  }
+  report.paced = report.witness.empty();
+  return report;
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,73 @@
+/// Every collective, algorithm, layout, placement and pacing there is, verified.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/algorithms/registry.h"
+#include "engine/schedule/layout.h"
+#include "engine/schedule/verifier.h"
+
+namespace ibcoll {
+namespace {
+
+/// Servers of sizes that sum up to `ranks`: one server, one rank a server, halves, thirds, and
+/// unequal ones.
+std::vector<std::vector<int>> layouts(int ranks) {
+  std::vector<std::vector<int>> all = {{ranks}};
+  if (ranks > 1) all.emplace_back(ranks, 1);
+  for (const int servers : {2, 3, 4}) {
+    if (ranks > servers && ranks % servers == 0) all.emplace_back(servers, ranks / servers);
+  }
+  if (ranks > 2) all.push_back({ranks - 1, 1});
+  if (ranks > 3) all.push_back({1, ranks - 3, 2});
+  if (ranks > 5) all.push_back({ranks - 3, 1, 2});
+  if (ranks > 6) all.push_back({2, 1, ranks - 6, 3});
+  return all;
+}
+
+std::vector<Shape> shapes(int ranks) {
+  std::vector<Shape> all;
+  for (const auto& layout : layouts(ranks)) {
+    all.push_back(Shape::from_layout(layout, Placement::kBlock).value());
+    if (layout.size() == 1 || *std::max_element(layout.begin(), layout.end()) == 1) continue;
+    all.push_back(Shape::from_layout(layout, Placement::kCyclic).value());
+    std::vector<int> server_of;
+    for (int rank = 0; rank < ranks; ++rank) server_of.push_back(all.back().server_of(rank));
+    std::mt19937 random(ranks);
+    std::shuffle(server_of.begin(), server_of.end(), random);
+    all.push_back(Shape::create(server_of).value());
+  }
+  return all;
+}
+
+class Sweep : public testing::TestWithParam<int> {};
+
+TEST_P(Sweep, EveryScheduleHolds) {
+  for (const Shape& shape : shapes(GetParam())) {
+    for (const Algorithm& algorithm : algorithms()) {
+      for (const Pacing pacing :
+           {Pacing::kFree, Pacing::kGate, Pacing::kToken, Pacing::kGateToken}) {
+        if (!algorithm.paced && pacing != Pacing::kFree) continue;
+        for (const uint32_t window : {0, 1, 3}) {
+          const AlgorithmOptions options{pacing, window};
+          const auto programs = build_all(algorithm, shape, options);
+          const auto report = verify(shape, programs);
+          ASSERT_TRUE(report.has_value())
+              << to_string(algorithm.collective) << " " << algorithm.name << " on "
+              << shape.describe() << ", pacing " << to_string(pacing) << ", window " << window
+              << ": " << report.error().message;
+          if (pacing == Pacing::kToken || pacing == Pacing::kGateToken) {
+            EXPECT_TRUE(report->paced)
+                << algorithm.name << " on " << shape.describe() << ": " << report->witness;
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Sweep, testing::Values(1, 2, 3, 4, 5, 7, 8, 12, 16));
+
+}  // namespace
+}  // namespace ibcoll
