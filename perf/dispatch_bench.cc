@@ -7,6 +7,7 @@
 
 #include "engine/execute/executor.h"
 #include "engine/schedule/builder.h"
+#include "perf/support/empty_transports.h"
 
 namespace {
 
@@ -14,43 +15,10 @@ using namespace ibcoll;
 
 constexpr int kOperations = 4096;
 
-class LoneBootstrap : public Bootstrap {
- public:
-  Rank rank() const override { return 0; }
-  int size() const override { return 2; }
-  Status allgather(const void*, size_t, void*) override {
-    return fail(ErrorCode::kUnsupported, "there is nobody else");
-  }
-  Status barrier() override { return {}; }
-  void abort(const Failure&) override {}
-  std::optional<Failure> failure() const override { return std::nullopt; }
-};
-
-/// Everything is done at once.
-class EmptyLocal : public LocalTransport {
- public:
-  Offer offer(Rank, const MessageKey&, const void*, size_t, uint32_t&) override {
-    return Offer::kDone;
-  }
-  bool completed(Rank, uint32_t) const override { return true; }
-  Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override { return Pull::kDone; }
-  const std::string& mismatch() const override { return nothing_; }
-  bool offer_mail(Rank, std::span<const std::byte>) override { return true; }
-  std::span<const std::byte> take_mail() override { return {}; }
-  bool poll() override { return false; }
-  Result<uint32_t> open_gates(uint64_t, std::span<const Rank>) override { return 0; }
-  void close_gates(uint32_t) override {}
-  void gate_signal(uint32_t, uint32_t, uint32_t) override {}
-  bool gate_passed(Rank, uint32_t, uint32_t, uint32_t) const override { return true; }
-
- private:
-  std::string nothing_;
-};
-
 /// Runs the program that `write` writes for rank 0 of two ranks on one server, again and again.
 void run_program(benchmark::State& state, const std::function<void(ProgramBuilder&)>& write) {
-  LoneBootstrap bootstrap;
-  EmptyLocal local;
+  perf::LoneBootstrap bootstrap(2);
+  perf::EmptyLocal local;
   Bell bell;
   Executor executor(bootstrap, local, nullptr, bell, [] { return std::nullopt; }, {});
   GroupState group(Shape::single_server(2));

@@ -7,7 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
+#include <numeric>
+
 #include "engine/algorithms/registry.h"
+#include "engine/execute/executor.h"
+#include "perf/support/empty_transports.h"
 
 namespace {
 
@@ -15,28 +20,63 @@ using namespace ibcoll;
 
 constexpr int kRanksPerServer = 8;
 
-/// Bytes by which the resident memory of a process grows at most while it builds the program. In a
-/// child, whose high-water mark starts at what it inherits.
-double peak_growth_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
+/// What happens in a child process, as a number of bytes; a child starts with a heap and a
+/// high-water mark of its own.
+double in_child(const std::function<double()>& measure) {
   int channel[2];
   if (pipe(channel) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
-    malloc_trim(0);
-    rusage before{}, after{};
-    getrusage(RUSAGE_SELF, &before);
-    const auto program = algorithm.build(shape, me, {});
-    benchmark::DoNotOptimize(program.get());
-    getrusage(RUSAGE_SELF, &after);
-    const double grown = 1024.0 * static_cast<double>(after.ru_maxrss - before.ru_maxrss);
-    _exit(write(channel[1], &grown, sizeof grown) == sizeof grown ? 0 : 1);
+    const double bytes = measure();
+    _exit(write(channel[1], &bytes, sizeof bytes) == sizeof bytes ? 0 : 1);
   }
-  double grown = -1;
-  if (read(channel[0], &grown, sizeof grown) != sizeof grown) grown = -1;
-  close(channel[0]);
   close(channel[1]);
+  double bytes = -1;
+  if (read(channel[0], &bytes, sizeof bytes) != sizeof bytes) bytes = -1;
+  close(channel[0]);
   waitpid(child, nullptr, 0);
-  return grown;
+  return bytes;
+}
+
+double heap_bytes() {
+  const auto info = mallinfo2();
+  return static_cast<double>(info.uordblks + info.hblkhd);
+}
+
+/// Bytes of resident memory that building the program takes at its peak, over what the heap has
+/// free anyway.
+double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
+  malloc_trim(0);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  const auto program = algorithm.build(shape, me, {});
+  benchmark::DoNotOptimize(program.get());
+  getrusage(RUSAGE_SELF, &after);
+  return 1024.0 * static_cast<double>(after.ru_maxrss - before.ru_maxrss);
+}
+
+/// Bytes of heap that a rank holds while a call of this program is under way: the program and the
+/// executor's state of the call.
+double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
+  perf::LoneBootstrap bootstrap(shape.ranks());
+  perf::EmptyLocal local;
+  perf::EmptyNetwork network;
+  Bell bell;
+  Executor executor(bootstrap, local, &network, bell, [] { return std::nullopt; }, {});
+  GroupState group(shape);
+  group.me = me;
+  group.to_job.resize(shape.ranks());
+  std::iota(group.to_job.begin(), group.to_job.end(), 0);
+  const double before = heap_bytes();
+  const auto program = algorithm.build(shape, me, {});
+  Binding binding;
+  std::byte memory{};
+  for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch})
+    binding[buffer].base = &memory;
+  Completion completion;
+  if (!executor.post(group, *program, binding, completion)) return -1;
+  executor.progress();
+  return heap_bytes() - before;
 }
 
 void build_program(benchmark::State& state, const Algorithm& algorithm) {
@@ -44,7 +84,9 @@ void build_program(benchmark::State& state, const Algorithm& algorithm) {
   const Shape shape =
       *Shape::from_layout(std::vector<int>(servers, kRanksPerServer), Placement::kBlock);
   const Rank me = shape.ranks() / 2 + 3;
-  state.counters["peak_bytes"] = peak_growth_bytes(algorithm, shape, me);
+  state.counters["build_peak_bytes"] =
+      in_child([&] { return build_peak_bytes(algorithm, shape, me); });
+  state.counters["call_bytes"] = in_child([&] { return call_bytes(algorithm, shape, me); });
   std::shared_ptr<const RankProgram> program;
   for ([[maybe_unused]] auto _ : state) {
     program = algorithm.build(shape, me, {});
