@@ -12,6 +12,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/base/bell.h"
 #include "engine/base/result.h"
@@ -50,6 +52,12 @@ struct TransportCounters {
   uint64_t registrations = 0;
 };
 
+/// A counter that only one kind of transport has.
+struct NamedCounter {
+  std::string_view name;
+  uint64_t value = 0;
+};
+
 /// One-sided network between servers. To one peer, everything is delivered in the order it was
 /// posted: a signal or mail says that all earlier puts to that peer are in its memory. Between
 /// peers there is no order.
@@ -82,10 +90,14 @@ class NetworkTransport {
   virtual uint64_t completed(Rank peer) = 0;
   /// Hands posted work to the network (rings the doorbells). Called once after each batch.
   virtual void flush() {}
+  /// For waits that sleep: from now on the bell is rung when something arrives or completes. Poll
+  /// once more after this call, then sleep. False: this network can't do that, sleep shortly.
+  virtual bool wake_on_arrival(Bell&) { return false; }
 
   /// The first bad completion: which peer, and why.
   virtual std::optional<Failure> failure() const = 0;
   virtual const TransportCounters& counters() const = 0;
+  virtual std::vector<NamedCounter> details() const { return {}; }
   /// Collective: waits until everything posted is done, then takes the connections down.
   virtual Status close() = 0;
 };
