@@ -118,5 +118,5 @@ if [ "$ended" = 124 ] || [ "$ended" = 137 ]; then
   exit 124
 fi
 echo "machine.sh: the machine stopped before the command ended (status $ended):" >&2
-tail -20 "$dir/boot.log" "$dir/kernel.log" >&2
+cat "$dir/boot.log" "$dir/kernel.log" | tail -20 >&2
 exit 1

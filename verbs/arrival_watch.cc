@@ -1,0 +1,68 @@
+#include "verbs/arrival_watch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+namespace ibcoll::verbs {
+
+ArrivalWatch::~ArrivalWatch() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  while (write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+}
+
+Status ArrivalWatch::arm(Bell& bell) {
+  if (!thread_.joinable()) {
+    stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
+    if (!stop_.valid() ||
+        fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) < 0)
+      return fail_errno("no way to sleep until something arrives");
+    // Signals are the application's; its handlers run in its own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      return fail(ErrorCode::kSystem, "no thread to wait for arrivals: {}", error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  bell_.store(&bell, std::memory_order_release);
+  for (ibv_cq* queue : queues_) {
+    if (const int error = ibv_req_notify_cq(queue, 0); error != 0) {
+      errno = error;
+      return fail_errno("a completion queue can't be armed");
+    }
+  }
+  return {};
+}
+
+void ArrivalWatch::run() {
+  for (;;) {
+    pollfd files[2] = {{channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (poll(files, 2, -1) < 0 && errno != EINTR) return;
+    if (files[1].revents != 0) return;
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    bool rung = false;
+    while (ibv_get_cq_event(channel_, &queue, &context) == 0) {
+      ibv_ack_cq_events(queue, 1);
+      rung = true;
+    }
+    if (!rung && errno != EAGAIN && errno != EINTR)
+      return;  // the device is gone: the rank's own polling says so
+    if (Bell* bell = bell_.load(std::memory_order_acquire); bell && rung) ring(*bell);
+  }
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,229 @@
+#include "verbs/device.h"
+
+#include <arpa/inet.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <tuple>
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// The list libibverbs gives, freed at the end.
+class DeviceList {
+ public:
+  DeviceList() : devices_(ibv_get_device_list(&count_)) {}
+  ~DeviceList() {
+    if (devices_) ibv_free_device_list(devices_);
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+  std::span<ibv_device*> all() const {
+    return {devices_, devices_ ? static_cast<size_t>(count_) : 0};
+  }
+
+ private:
+  int count_ = 0;
+  ibv_device** devices_;
+};
+
+int numa_node_of(const ibv_device& device) {
+  std::ifstream file(std::string(device.ibdev_path) + "/device/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+/// Megabits a second, from the encodings of width and speed in the InfiniBand specification's
+/// PortInfo.
+uint64_t rate_of(const ibv_port_attr& attributes) {
+  const uint64_t width = attributes.active_width == 1    ? 1
+                         : attributes.active_width == 2  ? 4
+                         : attributes.active_width == 4  ? 8
+                         : attributes.active_width == 8  ? 12
+                         : attributes.active_width == 16 ? 2
+                                                         : 1;
+  switch (attributes.active_speed) {
+    case 1:
+      return width * 2'500;
+    case 2:
+      return width * 5'000;
+    case 4:
+    case 8:
+      return width * 10'000;
+    case 16:
+      return width * 14'062;
+    case 32:
+      return width * 25'781;
+    case 64:
+      return width * 53'125;
+    case 128:
+      return width * 106'250;
+    default:
+      return 0;
+  }
+}
+
+bool is_ipv4(const ibv_gid& gid) {
+  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
+}
+bool is_link_local(const ibv_gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
+
+const char* type_name(uint32_t type) {
+  return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
+}
+
+/// Chooses the port's own address.
+void choose_gid(ibv_context* context, const DeviceOptions& options, int table_size,
+                PortInfo& port) {
+  int best = -1;
+  for (int index = 0; index < table_size; ++index) {
+    ibv_gid_entry entry{};
+    if (options.gid_index >= 0 && index != options.gid_index) continue;
+    if (ibv_query_gid_ex(context, static_cast<uint32_t>(port.port), static_cast<uint32_t>(index),
+                         &entry, 0) != 0)
+      continue;  // an empty slot
+    const int score = (entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 4 : 0) +
+                      (is_link_local(entry.gid) ? 0 : 2) + (is_ipv4(entry.gid) ? 1 : 0);
+    if (score <= best) continue;
+    if (best >= 0 && !port.ethernet) continue;  // InfiniBand: the first one is the port's own
+    best = score;
+    port.gid_index = index;
+    port.gid = entry.gid;
+    port.gid_type = type_name(entry.gid_type);
+  }
+  char text[INET6_ADDRSTRLEN] = "";
+  if (best >= 0 && inet_ntop(AF_INET6, port.gid.raw, text, sizeof text)) port.gid_text = text;
+}
+
+/// False if the wanted partition key is not in the table.
+bool choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
+                 PortInfo& port) {
+  if (!options.pkey) return true;
+  for (int index = 0; index < table_size; ++index) {
+    __be16 key = 0;
+    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &key) == 0 &&
+        (ntohs(key) & 0x7fff) == (*options.pkey & 0x7fff)) {
+      port.pkey_index = static_cast<uint16_t>(index);
+      return true;
+    }
+  }
+  spdlog::warn("{} has no partition key {:#06x}", port.name(), *options.pkey);
+  return false;
+}
+
+/// "rxe10" after "rxe9".
+bool natural_less(const PortInfo& a, const PortInfo& b) {
+  const auto parts = [](const PortInfo& port) {
+    const size_t digits = port.device.find_last_not_of("0123456789") + 1;
+    int number = -1;
+    std::from_chars(port.device.data() + digits, port.device.data() + port.device.size(), number);
+    return std::tuple(port.device.substr(0, digits), number, port.port);
+  };
+  return parts(a) < parts(b);
+}
+
+}  // namespace
+
+std::string PortInfo::name() const { return fmt::format("{}:{}", device, port); }
+
+std::vector<PortInfo> list_ports(const DeviceOptions& options) {
+  std::vector<PortInfo> ports;
+  const DeviceList list;
+  for (ibv_device* device : list.all()) {
+    const ContextHandle context(ibv_open_device(device));
+    ibv_device_attr limits{};
+    if (!context || ibv_query_device(context.get(), &limits) != 0) {
+      spdlog::warn("RDMA device {} does not open: {}", ibv_get_device_name(device),
+                   std::strerror(errno));
+      continue;
+    }
+    for (int number = 1; number <= limits.phys_port_cnt; ++number) {
+      ibv_port_attr attributes{};
+      if (ibv_query_port(context.get(), static_cast<uint8_t>(number), &attributes) != 0) continue;
+      PortInfo port;
+      port.device = ibv_get_device_name(device);
+      port.port = number;
+      port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+      port.lid = attributes.lid;
+      port.mtu = attributes.active_mtu;
+      port.rate_mbps = rate_of(attributes);
+      port.max_message_bytes = attributes.max_msg_sz;
+      port.service_level = options.service_level;
+      port.traffic_class = options.traffic_class;
+      port.numa_node = numa_node_of(*device);
+      port.max_queue_pairs = limits.max_qp;
+      port.max_completions = limits.max_cqe;
+      port.max_shared_receives = limits.max_srq_wr;
+      port.max_registrations = limits.max_mr;
+      choose_gid(context.get(), options, attributes.gid_tbl_len, port);
+      port.active = attributes.state == IBV_PORT_ACTIVE &&
+                    choose_pkey(context.get(), options, attributes.pkey_tbl_len, port) &&
+                    (!port.ethernet || !port.gid_text.empty());
+      ports.push_back(std::move(port));
+    }
+  }
+  std::sort(ports.begin(), ports.end(), natural_less);
+  return ports;
+}
+
+Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
+  const std::vector<PortInfo> all = list_ports(options);
+  std::vector<std::string> present;
+  for (const PortInfo& port : all)
+    present.push_back(port.name() + (port.active ? "" : " (not active)"));
+  const std::string there =
+      present.empty() ? "libibverbs lists no device" : fmt::format("{}", fmt::join(present, ", "));
+
+  std::vector<PortInfo> usable;
+  if (options.devices.empty()) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(usable),
+                 [](const PortInfo& port) { return port.active; });
+    if (usable.empty())
+      return fail(ErrorCode::kUnsupported, "no RDMA port in state active: {}", there);
+    return usable;
+  }
+  for (const std::string& wanted : options.devices) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const PortInfo& port) {
+      return port.active && (port.name() == wanted || port.device == wanted);
+    });
+    if (found == all.end())
+      return fail(ErrorCode::kUnsupported, "no RDMA port \"{}\" in state active: {}", wanted,
+                  there);
+    usable.push_back(*found);
+  }
+  return usable;
+}
+
+const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local) {
+  const auto near = [&](const PortInfo& port) {
+    return numa_node < 0 || port.numa_node < 0 || port.numa_node == numa_node;
+  };
+  const auto count = static_cast<size_t>(std::count_if(ports.begin(), ports.end(), near));
+  if (count == 0) return ports[static_cast<size_t>(local) % ports.size()];
+  size_t skip = static_cast<size_t>(local) % count;
+  return *std::find_if(ports.begin(), ports.end(),
+                       [&](const PortInfo& port) { return near(port) && skip-- == 0; });
+}
+
+Result<Device> Device::open(const PortInfo& port) {
+  const DeviceList list;
+  for (ibv_device* device : list.all()) {
+    if (port.device != ibv_get_device_name(device)) continue;
+    Device result;
+    result.port_ = port;
+    result.context_.reset(ibv_open_device(device));
+    if (!result.context_)
+      return fail_errno(fmt::format("RDMA device {} does not open", port.device));
+    result.domain_.reset(ibv_alloc_pd(result.context_.get()));
+    if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
+    return result;
+  }
+  return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
+}
+
+}  // namespace ibcoll::verbs

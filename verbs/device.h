@@ -1,0 +1,78 @@
+#pragma once
+/// RDMA devices and their ports: which there are, which one a rank uses, and how peers address it.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "verbs/handles.h"
+
+namespace ibcoll::verbs {
+
+/// What the user may say about devices.
+struct DeviceOptions {
+  /// Ports to use, as "mlx5_0" (its first active port) or "mlx5_0:2"; empty: every active port.
+  std::vector<std::string> devices;
+  int gid_index = -1;            ///< -1: chosen, see PortInfo::gid_index
+  std::optional<uint16_t> pkey;  ///< partition key; none: the table's first
+  int service_level = 0;         ///< 0 to 15
+  int traffic_class = 0;         ///< 0 to 255 (RoCE: DSCP in the upper six bits)
+};
+
+/// One port and what of its limits matters here.
+struct PortInfo {
+  std::string device;
+  int port = 1;
+  bool active = false;
+  bool ethernet = false;  ///< RoCE: addressed by GID; else by LID
+  uint16_t lid = 0;
+  int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
+  ibv_gid gid{};
+  std::string gid_text;
+  std::string gid_type;  ///< "IB", "RoCE v1" or "RoCE v2"
+  uint16_t pkey_index = 0;
+  int service_level = 0;
+  int traffic_class = 0;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint64_t rate_mbps = 0;  ///< decimal megabits a second
+  uint64_t max_message_bytes = 0;
+  int numa_node = -1;  ///< -1: not known
+  int max_queue_pairs = 0;
+  int max_completions = 0;  ///< of one completion queue
+  int max_shared_receives = 0;
+  int max_registrations = 0;
+
+  /// "mlx5_0:1".
+  std::string name() const;
+};
+
+/// All ports of all devices, active or not, in natural order of names.
+std::vector<PortInfo> list_ports(const DeviceOptions& options);
+
+/// The ports `options` allows that are active, in the order given there. The error says what was
+/// looked for and what is there.
+Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options);
+
+/// The port local rank `local` uses: ports near `numa_node` (-1: no matter) first, ranks dealt over
+/// the nearest in turn. `ports` must not be empty.
+const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local);
+
+/// An open device with a protection domain.
+class Device {
+ public:
+  static Result<Device> open(const PortInfo& port);
+
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* domain() const { return domain_.get(); }
+  const PortInfo& port() const { return port_; }
+
+ private:
+  PortInfo port_;
+  ContextHandle context_;
+  DomainHandle domain_;
+};
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,127 @@
+#include "verbs/memory_cache.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "engine/base/units.h"
+
+namespace ibcoll::verbs {
+
+namespace {
+
+tl::unexpected<Error> registration_error(const Device& device, const void* base, size_t bytes,
+                                         int error) {
+  std::string hint;
+  rlimit limit{};
+  if (error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    hint = fmt::format("; at most {} of this process may be locked (ulimit -l)",
+                       format_size(static_cast<int64_t>(limit.rlim_cur)));
+  return fail(error == ENOMEM ? ErrorCode::kNoMemory : ErrorCode::kSystem,
+              "{} bytes at {} can't be registered with {}: {}{}", bytes, base, device.port().name(),
+              std::strerror(error), hint);
+}
+
+}  // namespace
+
+MemoryCache::MemoryCache(const Device& device, size_t kept)
+    : device_(device), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
+  if (!watch_) kept_ = 0;
+}
+
+MemoryCache::Entry* MemoryCache::find(AddressRange range) {
+  // An entry that contains the range begins at most longest_ bytes before its end.
+  for (auto it = entries_.upper_bound(range.begin); it != entries_.begin();) {
+    --it;
+    Entry* entry = it->second.get();
+    if (!entry->stale && entry->range.end >= range.end) return entry;
+    if (it->first + longest_ < range.end) return nullptr;
+  }
+  return nullptr;
+}
+
+Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
+  if (watch_ && watch_->any()) forget_unmapped();
+  const auto begin = reinterpret_cast<uintptr_t>(base);
+  const AddressRange range{begin, begin + bytes};
+  Entry* entry = find(range);
+  if (entry && entry->users++ == 0) unused_.erase(entry->unused);
+  if (!entry) {
+    auto fresh = std::make_unique<Entry>();
+    fresh->range = range;
+    const auto enter = [&] {
+      fresh->region.reset(ibv_reg_mr(device_.domain(), base, bytes,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+      if (!fresh->region && (errno == EFAULT || errno == EACCES))
+        fresh->region.reset(ibv_reg_mr(device_.domain(), base, bytes, 0));
+      return fresh->region != nullptr;
+    };
+    if (!enter()) {
+      const int error = errno;
+      if (unused_.empty()) return registration_error(device_, base, bytes, error);
+      trim(0);  // what is only kept may be what fills the limit
+      if (!enter()) return registration_error(device_, base, bytes, errno);
+    }
+    ++registrations_;
+    fresh->users = 1;
+    entry = fresh.get();
+    by_key_.emplace(entry->region->lkey, entry);
+    entries_.emplace(begin, std::move(fresh));
+    longest_ = std::max(longest_, bytes);
+  }
+  return MemoryKey{entry->region->lkey, entry->region->rkey};
+}
+
+void MemoryCache::release(const MemoryKey& key) {
+  const auto found = by_key_.find(key.local);
+  if (found == by_key_.end()) return;
+  Entry* entry = found->second;
+  if (--entry->users > 0) return;
+  if (entry->stale || kept_ == 0) {
+    drop(entry);
+    return;
+  }
+  entry->unused = unused_.insert(unused_.end(), entry);
+  trim(kept_);
+}
+
+void MemoryCache::trim(size_t kept) {
+  while (unused_.size() > kept) {
+    Entry* oldest = unused_.front();
+    unused_.pop_front();
+    drop(oldest);
+  }
+}
+
+/// Removes an entry nobody uses and that is not on the unused list.
+void MemoryCache::drop(Entry* entry) {
+  by_key_.erase(entry->region->lkey);
+  const auto [first, last] = entries_.equal_range(entry->range.begin);
+  entries_.erase(
+      std::find_if(first, last, [entry](const auto& item) { return item.second.get() == entry; }));
+  if (entries_.empty()) longest_ = 0;
+}
+
+void MemoryCache::forget_unmapped() {
+  const bool all_known = watch_->take(unmapped_);
+  std::vector<Entry*> gone;
+  for (const auto& [begin, entry] : entries_) {
+    const AddressRange& range = entry->range;
+    const bool hit = !all_known ||
+                     std::any_of(unmapped_.begin(), unmapped_.end(), [&](const AddressRange& lost) {
+                       return lost.begin < range.end && range.begin < lost.end;
+                     });
+    if (hit && !entry->stale) {
+      entry->stale = true;
+      if (entry->users == 0) gone.push_back(entry.get());
+    }
+  }
+  for (Entry* entry : gone) {
+    unused_.erase(entry->unused);
+    drop(entry);
+  }
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,128 @@
+#include "verbs/queue_pair.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// ibv_modify_qp with an error that says which transition failed on which device.
+Status modify(const Device& device, ibv_qp* qp, ibv_qp_attr& attributes, int mask,
+              const char* state) {
+  if (const int error = ibv_modify_qp(qp, &attributes, mask); error != 0) {
+    errno = error;
+    return fail_errno(
+        fmt::format("{}: queue pair does not go to state {}", device.port().name(), state));
+  }
+  return {};
+}
+
+}  // namespace
+
+PortAddress address_of(const PortInfo& port) {
+  PortAddress address;
+  std::memcpy(address.gid, port.gid.raw, sizeof address.gid);
+  address.lid = port.lid;
+  address.mtu = static_cast<uint8_t>(port.mtu);
+  address.ethernet = port.ethernet;
+  return address;
+}
+
+ibv_ah_attr route(const PortInfo& port, const PortAddress& peer) {
+  ibv_ah_attr attributes{};
+  attributes.dlid = peer.lid;
+  attributes.sl = static_cast<uint8_t>(port.service_level);
+  attributes.port_num = static_cast<uint8_t>(port.port);
+  // On InfiniBand a global route is needed only between subnets; they differ in the GID's prefix.
+  if (port.ethernet || std::memcmp(peer.gid, port.gid.raw, 8) != 0) {
+    attributes.is_global = 1;
+    std::memcpy(attributes.grh.dgid.raw, peer.gid, sizeof peer.gid);
+    attributes.grh.sgid_index = static_cast<uint8_t>(port.gid_index);
+    attributes.grh.hop_limit = 64;
+    attributes.grh.traffic_class = static_cast<uint8_t>(port.traffic_class);
+  }
+  return attributes;
+}
+
+Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
+                                                    ibv_cq* receives, ibv_srq* shared_receives) {
+  ReliableQueuePair result;
+  for (uint32_t inline_bytes = kWantedInline; !result.handle_; inline_bytes /= 2) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = sends;
+    wanted.recv_cq = receives;
+    wanted.srq = shared_receives;
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap.max_send_wr = kSendDepth;
+    wanted.cap.max_send_sge = 1;
+    wanted.cap.max_inline_data = inline_bytes;
+    result.handle_.reset(ibv_create_qp(device.domain(), &wanted));
+    if (result.handle_)
+      result.max_inline_ = std::min(wanted.cap.max_inline_data, kWantedInline);
+    else if (inline_bytes == 0)
+      return fail_errno(fmt::format("{}: no queue pair", device.port().name()));
+  }
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = device.port().pkey_index;
+  attributes.port_num = static_cast<uint8_t>(device.port().port);
+  attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  IBCOLL_TRY(modify(device, result.get(), attributes,
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT"));
+  return result;
+}
+
+Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
+                                  uint32_t peer_number, uint32_t peer_psn, uint32_t own_psn,
+                                  const RetryOptions& retry) {
+  ibv_qp_attr receive{};
+  receive.qp_state = IBV_QPS_RTR;
+  receive.ah_attr = route(device.port(), peer);
+  receive.path_mtu = std::min(device.port().mtu, static_cast<ibv_mtu>(peer.mtu));
+  receive.dest_qp_num = peer_number;
+  receive.rq_psn = peer_psn;
+  receive.max_dest_rd_atomic = 1;
+  receive.min_rnr_timer = 12;  // 0.64 ms; 0 would mean 655 ms
+  IBCOLL_TRY(modify(device, get(), receive,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                    "RTR"));
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.timeout = static_cast<uint8_t>(retry.timeout_exponent);
+  send.retry_cnt = static_cast<uint8_t>(retry.retries);
+  send.rnr_retry = 7;  // without end: a peer that is late is not dead
+  send.sq_psn = own_psn;
+  send.max_rd_atomic = 1;
+  return modify(device, get(), send,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+                "RTS");
+}
+
+Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,
+                                        uint32_t qkey) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = completions;
+  wanted.qp_type = IBV_QPT_UD;
+  wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth;
+  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+  QueuePairHandle qp(ibv_create_qp(device.domain(), &wanted));
+  if (!qp) return fail_errno(fmt::format("{}: no datagram queue pair", device.port().name()));
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = device.port().pkey_index;
+  attributes.port_num = static_cast<uint8_t>(device.port().port);
+  attributes.qkey = qkey;
+  IBCOLL_TRY(modify(device, qp.get(), attributes,
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT"));
+  attributes.qp_state = IBV_QPS_RTR;
+  IBCOLL_TRY(modify(device, qp.get(), attributes, IBV_QP_STATE, "RTR"));
+  attributes.qp_state = IBV_QPS_RTS;
+  IBCOLL_TRY(modify(device, qp.get(), attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS"));
+  return qp;
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,61 @@
+#pragma once
+/// Queue pairs: the reliable ones that carry data and the datagram one that wires them up.
+
+#include <cstdint>
+
+#include "engine/base/result.h"
+#include "verbs/device.h"
+
+namespace ibcoll::verbs {
+
+/// What a peer has to know to send to a port. Travels as bytes.
+struct PortAddress {
+  uint8_t gid[16] = {};
+  uint16_t lid = 0;
+  uint8_t mtu = 0;
+  uint8_t ethernet = 0;
+};
+PortAddress address_of(const PortInfo& port);
+
+/// The address vector to reach `peer` from `port`.
+ibv_ah_attr route(const PortInfo& port, const PortAddress& peer);
+
+/// How a reliable queue pair behaves when the peer does not answer.
+struct RetryOptions {
+  /// The local ACK timeout is 4.096 us times two to this power: 14 is 67 ms (devices may wait up to
+  /// four times that).
+  int timeout_exponent = 14;
+  /// 0 to 7, of timeouts; a peer that only has no receives is waited for. Soft-RoCE takes 7 as
+  /// "without end".
+  int retries = 6;
+};
+
+/// The most work requests a queue pair holds.
+inline constexpr uint32_t kSendDepth = 128;
+/// The most bytes a send asks to carry inside its work request; devices may offer less.
+inline constexpr uint32_t kWantedInline = 256;
+
+/// A reliable connected queue pair.
+class ReliableQueuePair {
+ public:
+  /// In state INIT: a peer may be told its number.
+  static Result<ReliableQueuePair> create(const Device& device, ibv_cq* sends, ibv_cq* receives,
+                                          ibv_srq* shared_receives);
+  /// To states RTR and RTS: packets are accepted and may be sent.
+  Status connect(const Device& device, const PortAddress& peer, uint32_t peer_number,
+                 uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry);
+
+  uint32_t number() const { return handle_->qp_num; }
+  uint32_t max_inline() const { return max_inline_; }
+  ibv_qp* get() const { return handle_.get(); }
+
+ private:
+  QueuePairHandle handle_;
+  uint32_t max_inline_ = 0;
+};
+
+/// A datagram queue pair, ready to send and receive.
+Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,
+                                        uint32_t qkey);
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,432 @@
+#include "verbs/rc_transport.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// Immediates of sends: mails the sender has taken from the receiver, modulo 2^31; the top bit says
+/// that there is no mail in it.
+constexpr uint32_t kCreditOnly = 1u << 31;
+constexpr uint32_t kCountMask = kCreditOnly - 1;
+constexpr int kSendCompletions = 4096;
+constexpr size_t kBatch = 16;
+/// Polls between looks at the clock: one that found nothing weighs kIdleWeight.
+constexpr uint32_t kPollsPerTick = 1024;
+constexpr uint32_t kIdleWeight = 64;
+constexpr int64_t kLookNs = 50'000'000;
+/// How long the reason for a flushed queue pair is waited for.
+constexpr int64_t kReasonNs = 200'000'000;
+constexpr size_t kMaxPieceBytes = size_t{1} << 30;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct RcTransport::MailSlab {
+  static constexpr size_t kPeers = 16;
+  std::vector<std::byte> memory =
+      std::vector<std::byte>(kPeers * kMailsPerPeer * NetworkTransport::kMaxMailBytes);
+  MemoryHandle region;
+  size_t used = 0;
+};
+
+Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
+                                                       const TransportOptions& options) {
+  std::unique_ptr<RcTransport> result(new RcTransport);
+  result->options_ = options;
+  IBCOLL_ASSIGN(result->device_, Device::open(port));
+  const Device& device = result->device_;
+  if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
+    return fail_errno(fmt::format("{}: events can't be read", port.name()));
+  result->memory_ = std::make_unique<MemoryCache>(device, options.kept_registrations);
+  result->channel_.reset(ibv_create_comp_channel(device.context()));
+  if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
+  IBCOLL_ASSIGN(result->receives_, ReceiveQueue::create(device, options.receives, kMaxMailBytes));
+  const int sends = std::min(kSendCompletions, port.max_completions);
+  result->send_completions_.reset(
+      ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
+  result->arrivals_.reset(ibv_create_cq(device.context(),
+                                        static_cast<int>(result->receives_.depth()) + 1, nullptr,
+                                        result->channel_.get(), 0));
+  if (!result->send_completions_ || !result->arrivals_)
+    return fail_errno(fmt::format("{}: no completion queue", port.name()));
+  IBCOLL_ASSIGN(result->connector_,
+                Connector::create(device, options.retry, result->channel_.get()));
+  result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
+  result->watch_ = std::make_unique<ArrivalWatch>(
+      result->channel_.get(), std::array{result->send_completions_.get(), result->arrivals_.get(),
+                                         result->connector_->completions()});
+  result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
+  result->taken_.reserve(kBatch);
+  return result;
+}
+
+RcTransport::~RcTransport() = default;
+
+RankAddress RcTransport::address() const {
+  return {address_of(device_.port()), connector_->datagram_number()};
+}
+
+void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
+                              std::vector<RankAddress> addresses) {
+  bootstrap_ = &bootstrap;
+  me_ = bootstrap.rank();
+  peers_.resize(addresses.size());
+  connector_->start(me_, job, std::move(addresses),
+                    {send_completions_.get(), arrivals_.get(), receives_.get()});
+}
+
+Result<MemoryKey> RcTransport::register_memory(void* base, size_t bytes) {
+  IBCOLL_ASSIGN(const MemoryKey key, memory_->acquire(base, bytes));
+  counters_.registrations = memory_->registrations();
+  return key;
+}
+
+/// The peer, if data can be sent to it; else asks for a connection.
+RcTransport::Peer* RcTransport::usable(Rank rank) {
+  if (failure_) [[unlikely]]
+    return nullptr;
+  Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  const Link* link = connector_->link(rank);
+  if (peer && link->usable()) [[likely]]
+    return peer;
+  if (!link || !link->wanted) {
+    latch(connector_->want(rank, now_ns()));
+    link = connector_->link(rank);
+  }
+  return link && link->usable() ? &enter(rank) : nullptr;
+}
+
+RcTransport::Peer& RcTransport::enter(Rank rank) {
+  std::unique_ptr<Peer>& peer = peers_[static_cast<size_t>(rank)];
+  if (!peer) {
+    const Link& link = *connector_->link(rank);
+    peer = std::make_unique<Peer>();
+    peer->send.peer = rank;
+    peer->send.qp = link.qp.get();
+    peer->send.max_inline = link.qp.max_inline();
+    connected_.push_back(peer.get());
+    counters_.queue_pairs = connected_.size();
+  }
+  return *peer;
+}
+
+bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key,
+                      RemoteAddress target, size_t bytes, uint64_t immediate) {
+  Peer* peer = usable(rank);
+  if (!peer) return false;
+  const size_t pieces = bytes == 0 ? 1 : (bytes + max_piece_ - 1) / max_piece_;
+  if (pieces > kSendDepth - kReserved) [[unlikely]] {
+    latch(Failure{me_, ErrorCode::kInvalidArgument,
+                  fmt::format("rank {} sends {} bytes at once; {} can send {} at most", me_, bytes,
+                              device_.port().name(), max_piece_ * (kSendDepth - kReserved))});
+    return false;
+  }
+  if (!sends_->room(peer->send, static_cast<uint32_t>(pieces))) return false;
+  const auto* from = static_cast<const std::byte*>(source);
+  for (size_t begin = 0, piece = 0; piece < pieces; ++piece, begin += max_piece_) {
+    const auto length = static_cast<uint32_t>(std::min(bytes - begin, max_piece_));
+    ibv_send_wr& work =
+        sends_->append(peer->send, {from + begin, length, static_cast<uint32_t>(source_key.local)});
+    work.wr.rdma.remote_addr = target.address + begin;
+    work.wr.rdma.rkey = static_cast<uint32_t>(target.key);
+    if (piece + 1 == pieces && immediate != kNoSignal) {
+      work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+      work.imm_data = htonl(static_cast<uint32_t>(immediate));
+    } else {
+      work.opcode = IBV_WR_RDMA_WRITE;
+    }
+  }
+  if (bytes > 0) {
+    ++counters_.data_messages;
+    counters_.data_bytes += bytes;
+  } else {
+    ++counters_.tokens;
+  }
+  return true;
+}
+
+bool RcTransport::signal(Rank rank, uint32_t immediate) {
+  return put(rank, nullptr, {}, {}, 0, immediate);
+}
+
+bool RcTransport::add_mail_slots(Peer& peer) {
+  if (slabs_.empty() || slabs_.back()->used == MailSlab::kPeers) {
+    auto slab = std::make_unique<MailSlab>();
+    slab->region.reset(ibv_reg_mr(device_.domain(), slab->memory.data(), slab->memory.size(), 0));
+    if (!slab->region) {
+      latch(fail_errno(fmt::format("{} bytes of mail slots can't be registered with {}",
+                                   slab->memory.size(), device_.port().name())));
+      return false;
+    }
+    slabs_.push_back(std::move(slab));
+  }
+  MailSlab& slab = *slabs_.back();
+  peer.mail_slots = slab.memory.data() + slab.used++ * kMailsPerPeer * kMaxMailBytes;
+  peer.mail_key = slab.region->lkey;
+  return true;
+}
+
+bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes) {
+  Peer* peer = usable(rank);
+  if (!peer || !sends_->room(peer->send, 1) ||
+      peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
+    return false;
+  if (!peer->mail_slots && !add_mail_slots(*peer)) return false;
+  // The slot is free: the peer has taken the mail that was in it.
+  std::byte* slot = peer->mail_slots + peer->mails_sent++ % kMailsPerPeer * kMaxMailBytes;
+  std::memcpy(slot, bytes.data(), bytes.size());
+  ibv_send_wr& work =
+      sends_->append(peer->send, {slot, static_cast<uint32_t>(bytes.size()), peer->mail_key});
+  work.opcode = IBV_WR_SEND_WITH_IMM;
+  work.imm_data = htonl(peer->mails_taken_here & kCountMask);
+  peer->mails_reported = peer->mails_taken_here;
+  ++counters_.tokens;
+  return true;
+}
+
+/// Tells a peer which of its mails were taken, where no mail does.
+void RcTransport::send_credit(Peer& peer) {
+  if (!connector_->link(peer.send.peer)->usable() || !sends_->room(peer.send, 1, 0))
+    return;  // tried again after the next mail, or when the tick comes round
+  ibv_send_wr& work = sends_->append(peer.send, {});
+  work.opcode = IBV_WR_SEND_WITH_IMM;
+  work.imm_data = htonl(kCreditOnly | (peer.mails_taken_here & kCountMask));
+  peer.mails_reported = peer.mails_taken_here;
+  ++credits_;
+}
+
+/// The mails of the last poll have been read.
+void RcTransport::return_mails() {
+  for (const TakenMail& mail : taken_) {
+    latch(receives_.give_back(mail.receive));
+    ++mail.peer->mails_taken_here;
+    if (mail.peer->mails_taken_here - mail.peer->mails_reported >= kMailsPerPeer)
+      send_credit(*mail.peer);
+  }
+  taken_.clear();
+}
+
+size_t RcTransport::poll(std::span<Arrival> arrivals) {
+  return_mails();
+  flush();
+  take_sends();
+  const size_t count = take_arrivals(arrivals);
+  idle_ += count == 0 ? kIdleWeight : 1;
+  if (idle_ >= kPollsPerTick) [[unlikely]] {
+    idle_ = 0;
+    tick(now_ns());
+  }
+  return count;
+}
+
+void RcTransport::take_sends() {
+  std::array<ibv_wc, kBatch> done;
+  const int count = ibv_poll_cq(send_completions_.get(), kBatch, done.data());
+  if (count < 0) [[unlikely]] {
+    latch(fail(ErrorCode::kSystem, "{}: a completion queue failed", device_.port().name()));
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (done[i].status != IBV_WC_SUCCESS) [[unlikely]] {
+      latch_send_error(done[i]);
+      continue;
+    }
+    Peer& peer = *peers_[static_cast<size_t>(SendQueue::peer_of(done[i].wr_id))];
+    peer.heard = true;
+    sends_->complete(peer.send, done[i].wr_id);
+  }
+}
+
+size_t RcTransport::take_arrivals(std::span<Arrival> arrivals) {
+  std::array<ibv_wc, kBatch> done;
+  const int count = ibv_poll_cq(arrivals_.get(),
+                                static_cast<int>(std::min(kBatch, arrivals.size())), done.data());
+  if (count < 0) [[unlikely]] {
+    latch(fail(ErrorCode::kSystem, "{}: a completion queue failed", device_.port().name()));
+    return 0;
+  }
+  size_t handed_out = 0;
+  for (int i = 0; i < count; ++i) handed_out += take_arrival(done[i], arrivals[handed_out]);
+  return handed_out;
+}
+
+/// False: nothing for the caller.
+bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
+  const Rank from = connector_->peer_of(done.qp_num);
+  if (done.status != IBV_WC_SUCCESS || from < 0) [[unlikely]] {
+    if (done.status != IBV_WC_SUCCESS && done.status != IBV_WC_WR_FLUSH_ERR)
+      latch(Failure{from, ErrorCode::kSystem,
+                    fmt::format("rank {} on {}: a receive from rank {} failed: {}", me_,
+                                device_.port().name(), from, ibv_wc_status_str(done.status))});
+    latch(receives_.give_back(done.wr_id));
+    return false;
+  }
+  connector_->link(from)->peer_ready = true;
+  Peer& peer = enter(from);
+  peer.heard = true;
+  const uint32_t immediate = ntohl(done.imm_data);
+  if (done.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    arrival = {Arrival::Kind::kSignal, from, immediate, {}};
+    latch(receives_.give_back(done.wr_id));
+    return true;
+  }
+  peer.mails_taken_there += (immediate - peer.mails_taken_there) & kCountMask;
+  if (immediate & kCreditOnly) {
+    latch(receives_.give_back(done.wr_id));
+    return false;
+  }
+  arrival = {Arrival::Kind::kMail, from, 0, receives_.buffer(done.wr_id, done.byte_len)};
+  taken_.push_back({&peer, done.wr_id});
+  return true;
+}
+
+uint64_t RcTransport::posted(Rank rank) const {
+  const Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  return peer ? peer->send.posted : 0;
+}
+
+uint64_t RcTransport::completed(Rank rank) {
+  Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  return peer ? sends_->completed(peer->send) : 0;
+}
+
+void RcTransport::flush() {
+  if (!failure_) [[likely]]
+    latch(sends_->flush());
+}
+
+bool RcTransport::wake_on_arrival(Bell& bell) {
+  flush();
+  const Status armed = watch_->arm(bell);
+  latch(armed);
+  idle_ = kPollsPerTick;  // polls are rare from now on: let each look after everything
+  return armed.has_value();
+}
+
+std::vector<NamedCounter> RcTransport::details() const {
+  return {{"doorbells", sends_->doorbells()},
+          {"completions", sends_->completions()},
+          {"credits", credits_},
+          {"probes", probes_}};
+}
+
+/// Every few milliseconds while somebody waits, or so.
+void RcTransport::tick(int64_t now) {
+  latch(connector_->poll(now));
+  latch(connector_->repeat(now));
+  if (broken_ && now >= broken_at_ns_ + kReasonNs) latch(*broken_);
+  if (now < next_look_ns_) return;
+  next_look_ns_ = now + kLookNs;
+  look_at_events();
+  probe_silent(now);
+}
+
+/// A peer from which nothing came for long may be dead: a write of no bytes takes no receive and
+/// fails if it is.
+void RcTransport::probe_silent(int64_t now) {
+  for (Peer* peer : connected_) {
+    if (peer->mails_taken_here - peer->mails_reported >= kMailsPerPeer) send_credit(*peer);
+    if (peer->heard || peer->send.signaled > peer->send.completed) {
+      peer->heard = false;
+      peer->silent_since_ns = now;
+      continue;
+    }
+    if (now - peer->silent_since_ns < options_.probe_after_ns || !sends_->room(peer->send, 1, 0) ||
+        !connector_->link(peer->send.peer)->usable())
+      continue;
+    peer->silent_since_ns = now;
+    ++probes_;
+    sends_->probe(peer->send);
+  }
+}
+
+void RcTransport::look_at_events() {
+  ibv_async_event event{};
+  while (ibv_get_async_event(device_.context(), &event) == 0) {
+    const char* text = ibv_event_type_str(event.event_type);
+    switch (event.event_type) {
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_CQ_ERR:
+      case IBV_EVENT_SRQ_ERR:
+        latch(Failure{me_, ErrorCode::kSystem,
+                      fmt::format("rank {}: device {}: {}", me_, device_.port().device, text)});
+        break;
+      case IBV_EVENT_PORT_ERR:
+        spdlog::warn("rank {}: {} went down", me_, device_.port().name());
+        break;
+      default:
+        // Of a queue pair: its peer is told by a completion and knows what it did.
+        spdlog::debug("rank {}: {}: {}", me_, device_.port().name(), text);
+    }
+    ibv_ack_async_event(&event);
+  }
+}
+
+void RcTransport::latch(Failure failure) {
+  if (!failure_) failure_ = std::move(failure);
+}
+
+void RcTransport::latch(const Status& status) {
+  if (!status) [[unlikely]]
+    latch(
+        Failure{me_, status.error().code, fmt::format("rank {}: {}", me_, status.error().message)});
+}
+
+void RcTransport::latch_send_error(const ibv_wc& done) {
+  const Rank to = SendQueue::peer_of(done.wr_id);
+  const bool peer_gone =
+      done.status == IBV_WC_RETRY_EXC_ERR || done.status == IBV_WC_RNR_RETRY_EXC_ERR;
+  Failure failure{
+      peer_gone ? to : me_, peer_gone ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+      fmt::format("rank {} on {} could not reach rank {}: {} (vendor code {:#x})", me_,
+                  device_.port().name(), to, ibv_wc_status_str(done.status), done.vendor_err)};
+  if (done.status != IBV_WC_WR_FLUSH_ERR) {
+    if (!peer_gone)
+      failure.what =
+          fmt::format("rank {} on {}: a write to rank {} failed: {} (vendor code {:#x})", me_,
+                      device_.port().name(), to, ibv_wc_status_str(done.status), done.vendor_err);
+    latch(std::move(failure));
+  } else if (!broken_) {
+    broken_ = Failure{to, ErrorCode::kPeerFailed,
+                      fmt::format("rank {} on {}: the connection to rank {} broke", me_,
+                                  device_.port().name(), to)};
+    broken_at_ns_ = now_ns();
+  }
+}
+
+bool RcTransport::all_complete() {
+  return std::all_of(connected_.begin(), connected_.end(), [this](Peer* peer) {
+    return sends_->completed(peer->send) == peer->send.posted;
+  });
+}
+
+Status RcTransport::close() {
+  std::array<Arrival, kBatch> arrivals;
+  while (!failure_ && !all_complete()) {
+    poll(arrivals);
+    if (const auto failure = bootstrap_->failure()) return fail(failure->code, "{}", failure->what);
+    sched_yield();
+  }
+  if (failure_) return fail(failure_->code, "{}", failure_->what);
+  // A queue pair destroyed before the last acknowledgement has arrived would give the peer an
+  // error.
+  return bootstrap_->barrier();
+}
+
+}  // namespace ibcoll::verbs

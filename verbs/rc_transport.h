@@ -1,0 +1,112 @@
+#pragma once
+/// The transport behind create_transport().
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/transport.h"
+#include "verbs/arrival_watch.h"
+#include "verbs/connect.h"
+#include "verbs/device.h"
+#include "verbs/memory_cache.h"
+#include "verbs/receive_queue.h"
+#include "verbs/send_queue.h"
+#include "verbs/transport.h"
+
+namespace ibcoll::verbs {
+
+class RcTransport final : public NetworkTransport {
+ public:
+  /// Everything of this rank alone; connect_job() makes it part of a job.
+  static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
+                                                   const TransportOptions& options);
+  RankAddress address() const;
+  void connect_job(Bootstrap& bootstrap, uint64_t job, std::vector<RankAddress> addresses);
+  ~RcTransport() override;
+
+  const char* name() const override { return "verbs"; }
+  Result<MemoryKey> register_memory(void* base, size_t bytes) override;
+  void deregister_memory(const MemoryKey& key) override { memory_->release(key); }
+  bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
+           size_t bytes, uint64_t immediate) override;
+  bool signal(Rank peer, uint32_t immediate) override;
+  bool mail(Rank peer, std::span<const std::byte> bytes) override;
+  size_t poll(std::span<Arrival> arrivals) override;
+  uint64_t posted(Rank peer) const override;
+  uint64_t completed(Rank peer) override;
+  void flush() override;
+  bool wake_on_arrival(Bell& bell) override;
+  std::optional<Failure> failure() const override { return failure_; }
+  const TransportCounters& counters() const override { return counters_; }
+  std::vector<NamedCounter> details() const override;
+  Status close() override;
+
+ private:
+  static constexpr uint32_t kMailsPerPeer = 2;
+  /// A peer this rank exchanges data with.
+  struct Peer {
+    SendState send;
+    uint32_t mails_sent = 0;
+    uint32_t mails_taken_there = 0;  ///< as the peer said
+    uint32_t mails_taken_here = 0;
+    uint32_t mails_reported = 0;  ///< mails_taken_here as the peer knows it
+    std::byte* mail_slots = nullptr;
+    uint32_t mail_key = 0;
+    bool heard = true;
+    int64_t silent_since_ns = 0;
+  };
+  /// Memory for the mail slots of a number of peers.
+  struct MailSlab;
+
+  RcTransport() = default;
+  Peer* usable(Rank peer);
+  Peer& enter(Rank peer);
+  bool add_mail_slots(Peer& peer);
+  void take_sends();
+  size_t take_arrivals(std::span<Arrival> arrivals);
+  bool take_arrival(const ibv_wc& done, Arrival& arrival);
+  void return_mails();
+  void send_credit(Peer& peer);
+  void tick(int64_t now_ns);
+  void probe_silent(int64_t now_ns);
+  void look_at_events();
+  void latch(Failure failure);
+  void latch(const Status& status);
+  void latch_send_error(const ibv_wc& done);
+  bool all_complete();
+
+  TransportOptions options_;
+  Device device_;
+  std::unique_ptr<MemoryCache> memory_;
+  std::vector<std::unique_ptr<MailSlab>> slabs_;
+  ChannelHandle channel_;
+  CompletionQueueHandle send_completions_, arrivals_;
+  ReceiveQueue receives_;
+  std::unique_ptr<Connector> connector_;
+  std::unique_ptr<SendQueue> sends_;
+  std::unique_ptr<ArrivalWatch> watch_;
+
+  Bootstrap* bootstrap_ = nullptr;
+  Rank me_ = -1;
+  size_t max_piece_ = 0;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> connected_;
+  struct TakenMail {
+    Peer* peer;
+    uint64_t receive;
+  };
+  std::vector<TakenMail> taken_;  ///< handed out by the last poll
+  uint32_t idle_ = 0;
+  int64_t next_look_ns_ = 0;
+  std::optional<Failure> failure_;
+  std::optional<Failure> broken_;  ///< a queue pair was flushed; the reason may still come
+  int64_t broken_at_ns_ = 0;
+  uint64_t probes_ = 0;
+  uint64_t credits_ = 0;
+  TransportCounters counters_;
+};
+
+}  // namespace ibcoll::verbs

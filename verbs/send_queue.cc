@@ -1,0 +1,113 @@
+#include "verbs/send_queue.h"
+
+#include <cerrno>
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// Requests chained at a time, over all peers.
+constexpr size_t kChained = 512;
+
+}  // namespace
+
+SendQueue::SendQueue(uint32_t completion_depth)
+    : completion_depth_(completion_depth), requests_(kChained) {
+  chained_.reserve(kChained);
+}
+
+bool SendQueue::room(const SendState& peer, uint32_t requests, uint32_t reserved) const {
+  // Each chain signals at most its end besides every kSignalInterval-th request.
+  return peer.room(requests, reserved) &&
+         signaled_in_flight_ + chained_.size() + requests / kSignalInterval + 2 <=
+             completion_depth_;
+}
+
+ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece) {
+  if (used_ == requests_.size()) {
+    if (Status flushed = flush(); !flushed) failed_ = flushed;  // told by the next flush()
+  }
+  Request& request = requests_[used_++];
+  const uint64_t position = ++peer.posted;
+  request.piece = {reinterpret_cast<uint64_t>(piece.base), piece.bytes, piece.key};
+  ibv_send_wr& work = request.work;
+  work = {};
+  work.wr_id = static_cast<uint64_t>(peer.peer) << kPositionBits |
+               (position & ((uint64_t{1} << kPositionBits) - 1));
+  if (piece.bytes > 0) {
+    work.sg_list = &request.piece;
+    work.num_sge = 1;
+    if (piece.bytes <= peer.max_inline) work.send_flags = IBV_SEND_INLINE;
+  }
+  if (position - peer.signaled >= kSignalInterval) signal(peer, work);
+  if (peer.first) {
+    peer.last->next = &work;
+  } else {
+    peer.first = &work;
+    chained_.push_back(&peer);
+  }
+  peer.last = &work;
+  return work;
+}
+
+void SendQueue::signal(SendState& peer, ibv_send_wr& work) {
+  work.send_flags |= IBV_SEND_SIGNALED;
+  peer.signaled = peer.posted;
+  ++signaled_in_flight_;
+}
+
+uint64_t SendQueue::completed(SendState& peer) {
+  if (peer.completed == peer.posted)
+    peer.quiet = true;
+  else
+    ask_completion(peer);
+  return peer.completed;
+}
+
+void SendQueue::ask_completion(SendState& peer) {
+  if (peer.asked_at != peer.posted) {
+    peer.asked_at = peer.posted;  // maybe more is about to be posted
+    return;
+  }
+  if (peer.signaled > peer.completed || peer.signaled == peer.posted)
+    return;  // one is under way, more is asked for once it is there
+  if (!peer.first) {
+    if (!room(peer, 1, 0)) return;
+    probe(peer);
+  } else if (!(peer.last->send_flags & IBV_SEND_SIGNALED)) {
+    signal(peer, *peer.last);
+  }
+  peer.asked_at = peer.posted;
+}
+
+void SendQueue::probe(SendState& peer) {
+  ibv_send_wr& work = append(peer, {});
+  work.opcode = IBV_WR_RDMA_WRITE;
+  if (!(work.send_flags & IBV_SEND_SIGNALED)) signal(peer, work);
+}
+
+Status SendQueue::flush() {
+  for (SendState* peer : chained_) {
+    if (peer->quiet && !(peer->last->send_flags & IBV_SEND_SIGNALED)) signal(*peer, *peer->last);
+    peer->quiet = false;
+    ibv_send_wr* bad = nullptr;
+    if (const int error = ibv_post_send(peer->qp, peer->first, &bad); error != 0 && failed_) {
+      errno = error;
+      failed_ = fail_errno(fmt::format("posting to rank {} failed", peer->peer));
+    }
+    ++doorbells_;
+    peer->first = peer->last = nullptr;
+  }
+  chained_.clear();
+  used_ = 0;
+  return failed_;
+}
+
+void SendQueue::complete(SendState& peer, uint64_t id) {
+  ++completions_;
+  --signaled_in_flight_;
+  const uint64_t mask = (uint64_t{1} << kPositionBits) - 1;
+  peer.completed += (id - peer.completed) & mask;
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,92 @@
+#pragma once
+/// Sending: work requests are chained per queue pair and handed to the device with one doorbell a
+/// chain. Few of them ask for a completion: every kSignalInterval-th, the end of the first chain
+/// after a quiet moment (most blocking calls send no more than that to a peer), and what somebody
+/// waits for.
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/schedule/shape.h"
+#include "verbs/queue_pair.h"
+
+namespace ibcoll::verbs {
+
+inline constexpr uint32_t kSignalInterval = 32;
+/// Work requests left free for what keeps the connection going: credits, probes, completions asked
+/// for.
+inline constexpr uint32_t kReserved = 8;
+static_assert(kSendDepth >= 2 * kSignalInterval + kReserved,
+              "completions must come while there is still room to send");
+
+/// What was sent to one peer. Positions count work requests from 1.
+struct SendState {
+  Rank peer = -1;
+  ibv_qp* qp = nullptr;
+  uint32_t max_inline = 0;
+  uint64_t posted = 0;
+  uint64_t completed = 0;  ///< known to be: the last signaled one
+  uint64_t signaled = 0;   ///< the last one that asked for a completion
+  uint64_t asked_at = 0;   ///< `posted` when somebody last asked for completed
+  bool quiet = true;       ///< nobody waits for anything: a blocking call ended, or none began
+  ibv_send_wr* first = nullptr;
+  ibv_send_wr* last = nullptr;
+
+  bool room(uint32_t requests, uint32_t reserved) const {
+    return posted - completed + requests + reserved <= kSendDepth;
+  }
+};
+
+/// A piece of local memory to send.
+struct Piece {
+  const void* base = nullptr;
+  uint32_t bytes = 0;
+  uint32_t key = 0;
+};
+
+class SendQueue {
+ public:
+  /// `completion_depth`: of the completion queue that all queue pairs send to.
+  explicit SendQueue(uint32_t completion_depth);
+
+  /// True if `requests` more to that peer fit; see kReserved.
+  bool room(const SendState& peer, uint32_t requests, uint32_t reserved = kReserved) const;
+  /// Chains a request: opcode, immediate (host order) and remote place are the caller's to set in
+  /// what is returned, before the next call of anything here.
+  ibv_send_wr& append(SendState& peer, const Piece& piece);
+  /// The position up to which all is complete. Asking twice with nothing posted in between makes a
+  /// completion for all of it come.
+  uint64_t completed(SendState& peer);
+  /// Chains a write of no bytes that asks for a completion; the caller has looked for room.
+  void probe(SendState& peer);
+  /// Hands all chains to the device.
+  Status flush();
+  /// To be called for a completion with this work request id.
+  void complete(SendState& peer, uint64_t id);
+  /// Which peer a work request id belongs to.
+  static Rank peer_of(uint64_t id) { return static_cast<Rank>(id >> kPositionBits); }
+
+  uint64_t doorbells() const { return doorbells_; }
+  uint64_t completions() const { return completions_; }
+
+ private:
+  static constexpr int kPositionBits = 40;
+  struct Request {
+    ibv_send_wr work;
+    ibv_sge piece;
+  };
+  void signal(SendState& peer, ibv_send_wr& work);
+  void ask_completion(SendState& peer);
+
+  uint32_t completion_depth_;
+  uint32_t signaled_in_flight_ = 0;
+  std::vector<Request> requests_;
+  size_t used_ = 0;
+  std::vector<SendState*> chained_;
+  Status failed_;
+  uint64_t doorbells_ = 0;
+  uint64_t completions_ = 0;
+};
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,36 @@
+#pragma once
+/// NetworkTransport over InfiniBand verbs: data as RDMA writes, a signal as the immediate of one
+/// (of zero bytes where there is no data), mails as sends into a shared receive queue.
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/transport.h"
+#include "engine/schedule/shape.h"
+#include "verbs/device.h"
+#include "verbs/queue_pair.h"
+
+namespace ibcoll::verbs {
+
+struct TransportOptions {
+  DeviceOptions devices;
+  RetryOptions retry;
+  /// Where this rank runs, to choose a device near it; -1: no matter.
+  int numa_node = -1;
+  /// Receives posted for all peers together.
+  uint32_t receives = 1024;
+  /// Registrations kept for buffers that are not in use; 0: none.
+  size_t kept_registrations = 256;
+  /// A connected peer that was silent for so long is probed with a write of no bytes, while this
+  /// rank waits.
+  int64_t probe_after_ns = 500'000'000;
+};
+
+/// Collective over the job; fails on all ranks alike, naming the first rank that can't. A rank uses
+/// one port. Servers that are emulated on one machine are dealt over its ports, so that each has
+/// its own as far as they go; else the ranks of a server are.
+Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap, const Shape& shape,
+                                                           const TransportOptions& options);
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,80 @@
+#include "verbs/unmap_watch.h"
+
+#include <sched.h>
+#include <spdlog/spdlog.h>
+
+#if IBCOLL_HAVE_UCM
+#include <ucm/api/ucm.h>
+#endif
+
+namespace ibcoll::verbs {
+
+namespace {
+
+class SpinGuard {
+ public:
+  explicit SpinGuard(std::atomic_flag& flag) : flag_(flag) {
+    while (flag_.test_and_set(std::memory_order_acquire)) sched_yield();
+  }
+  ~SpinGuard() { flag_.clear(std::memory_order_release); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+}  // namespace
+
+void UnmapWatch::note(AddressRange range) {
+  const SpinGuard guard(busy_);
+  if (count_ < kRemembered)
+    ranges_[count_++] = range;
+  else
+    overflow_ = true;
+  any_.store(true, std::memory_order_release);
+}
+
+bool UnmapWatch::take(std::vector<AddressRange>& ranges) {
+  // What the vector frees or gets could call back into note(): make room before locking.
+  ranges.clear();
+  ranges.reserve(kRemembered);
+  const SpinGuard guard(busy_);
+  ranges.assign(ranges_.begin(), ranges_.begin() + static_cast<std::ptrdiff_t>(count_));
+  const bool all = !overflow_;
+  count_ = 0;
+  overflow_ = false;
+  any_.store(false, std::memory_order_release);
+  return all;
+}
+
+#if IBCOLL_HAVE_UCM
+
+struct UnmapHook {
+  static void call(ucm_event_type_t, ucm_event_t* event, void* self) {
+    const auto begin = reinterpret_cast<uintptr_t>(event->vm_unmapped.address);
+    static_cast<UnmapWatch*>(self)->note({begin, begin + event->vm_unmapped.size});
+  }
+};
+
+std::unique_ptr<UnmapWatch> UnmapWatch::create() {
+  std::unique_ptr<UnmapWatch> watch(new UnmapWatch);
+  if (ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, &UnmapHook::call, watch.get()) != UCS_OK) {
+    spdlog::debug("unmapped memory is not noticed: buffers are registered for each call");
+    return nullptr;
+  }
+  return watch;
+}
+
+UnmapWatch::~UnmapWatch() {
+  ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, &UnmapHook::call, this);
+}
+
+#else
+
+std::unique_ptr<UnmapWatch> UnmapWatch::create() { return nullptr; }
+UnmapWatch::~UnmapWatch() = default;
+
+#endif
+
+}  // namespace ibcoll::verbs
