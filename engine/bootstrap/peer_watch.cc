@@ -1,5 +1,6 @@
 #include "engine/bootstrap/peer_watch.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<Proc
   const ProcessPlace& mine = places[static_cast<size_t>(bootstrap.rank())];
   watch.ended_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!watch.ended_.valid()) return fail_errno("cannot create an epoll descriptor");
+  watch.processes_.resize(places.size());
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const ProcessPlace& peer = places[rank];
     if (!(peer.machine == mine.machine) || peer.pid == mine.pid) continue;
@@ -27,7 +29,8 @@ Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<Proc
     event.data.u64 = rank;
     if (epoll_ctl(watch.ended_.get(), EPOLL_CTL_ADD, process.get(), &event) != 0)
       return fail_errno(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
-    watch.processes_.push_back(std::move(process));
+    watch.processes_[rank] = std::move(process);
+    ++watch.watched_;
   }
   // Whoever comes through this was alive after its process id had been opened everywhere, so no id
   // had passed on to another process by then.
@@ -36,10 +39,17 @@ Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<Proc
 }
 
 std::optional<Rank> PeerWatch::find_dead() const {
-  if (processes_.empty()) return std::nullopt;
+  if (watched_ == 0) return std::nullopt;
   epoll_event event{};
   if (epoll_wait(ended_.get(), &event, 1, 0) != 1) return std::nullopt;
   return static_cast<Rank>(event.data.u64);
+}
+
+bool PeerWatch::has_ended(Rank rank) const {
+  const UniqueFd& process = processes_[static_cast<size_t>(rank)];
+  if (!process.valid()) return false;
+  pollfd end{process.get(), POLLIN, 0};
+  return ::poll(&end, 1, 0) == 1;
 }
 
 }  // namespace ibcoll

@@ -24,12 +24,16 @@ class PeerWatch {
   /// one where none is. A rank that has ended in order counts too: ask only while waiting for it.
   std::optional<Rank> find_dead() const;
 
+  /// True if that rank is watched and has ended.
+  bool has_ended(Rank rank) const;
+
   /// How many ranks are watched.
-  int watched() const { return static_cast<int>(processes_.size()); }
+  int watched() const { return watched_; }
 
  private:
-  UniqueFd ended_;  ///< epoll over processes_
-  std::vector<UniqueFd> processes_;
+  UniqueFd ended_;                   ///< epoll over processes_
+  std::vector<UniqueFd> processes_;  ///< by rank; invalid for those not watched
+  int watched_ = 0;
 };
 
 }  // namespace ibcoll
