@@ -1,0 +1,47 @@
+#include "engine/base/json_lines.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace ibcoll {
+
+void JsonLines::Closer::operator()(std::FILE* stream) const {
+  if (stream != stdout) std::fclose(stream);
+}
+
+Result<JsonLines> JsonLines::open(const std::string& path) {
+  if (path.empty()) return JsonLines();
+  if (path == "-") return JsonLines("standard output", stdout);
+  std::FILE* stream = std::fopen(path.c_str(), "we");
+  if (stream == nullptr) return fail_errno(fmt::format("can't write '{}'", path));
+  return JsonLines(path, stream);
+}
+
+void JsonLines::write(const nlohmann::ordered_json& object) {
+  if (!active() || error_ != 0) return;
+  std::string line = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  line += '\n';
+  const bool written = std::fwrite(line.data(), 1, line.size(), stream_.get()) == line.size();
+  if (!written || std::fflush(stream_.get()) != 0) error_ = errno;
+}
+
+Status JsonLines::close() {
+  std::FILE* stream = stream_.release();
+  if (stream == nullptr) return {};
+  if (stream != stdout && std::fclose(stream) != 0 && error_ == 0) error_ = errno;
+  if (error_ == 0) return {};
+  errno = std::exchange(error_, 0);
+  return fail_errno(fmt::format("can't write '{}'", path_));
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::FILE* stream = std::fopen(path.c_str(), "we");
+  if (stream == nullptr) return fail_errno(fmt::format("can't write '{}'", path));
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  const int error = errno;
+  if (std::fclose(stream) == 0 && written) return {};
+  if (!written) errno = error;
+  return fail_errno(fmt::format("can't write '{}'", path));
+}
+
+}  // namespace ibcoll
