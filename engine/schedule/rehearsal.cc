@@ -452,22 +452,24 @@ void Rehearsal::watch_pace(const Running& put, uint32_t expect_item) {
 
 Status Rehearsal::check_stuck() {
   std::string stuck;
-  uint32_t earliest = 0;
+  uint32_t earliest = UINT32_MAX;
   int lanes = 0;
   for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
     for (int lane = 0; lane < kLanes; ++lane) {
       const LaneRun& run = runs_[rank].lanes[lane];
       if (run.cursor == run.items.size()) continue;
+      ++lanes;
       const uint32_t step = op_of(rank, lane, run.cursor).step;
-      if (lanes++ > 0 && step >= earliest) continue;
       const Obstacle why = *obstacle(rank, lane);
+      // An item that waits for another of its rank says nothing new: that one is stuck too.
+      if (why.what == nullptr || step >= earliest) continue;
       earliest = step;
-      stuck = name(rank, lane, run.cursor) + ": ";
-      stuck += why.what == nullptr ? "needs " + name(rank, why.lane, why.item)
-                                   : fmt::format("rank {} has not {}", why.peer, why.what);
+      stuck =
+          fmt::format("{}: rank {} has not {}", name(rank, lane, run.cursor), why.peer, why.what);
     }
   }
   if (lanes == 0) return {};
+  if (stuck.empty()) stuck = "operations that come after each other in a circle";
   return invalid("no progress, {} lanes stand still, the earliest at {}", lanes, stuck);
 }
 
