@@ -38,7 +38,7 @@ bool has_device() { return usable_ports({}).has_value(); }
 class Node {
  public:
   Node(Bootstrap& bootstrap, const Shape& shape, const TransportOptions& options = {})
-      : bootstrap_(bootstrap), me_(bootstrap.rank()), shape_(shape) {
+      : bootstrap_(bootstrap), me_(bootstrap.rank()) {
     auto transport = create_transport(bootstrap, shape, options);
     EXPECT_TRUE(transport.has_value()) << transport.error().message;
     if (transport) transport_ = std::move(*transport);
@@ -118,7 +118,6 @@ class Node {
  private:
   Bootstrap& bootstrap_;
   Rank me_;
-  const Shape& shape_;
   std::unique_ptr<NetworkTransport> transport_;
   std::vector<Seen> seen_;
   size_t next_ = 0;

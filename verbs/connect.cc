@@ -41,8 +41,8 @@ Result<std::unique_ptr<Connector>> Connector::create(const Device& device,
   result->device_ = &device;
   result->retry_ = retry;
   result->memory_.resize(2 * kDatagramDepth * kSlotBytes);
-  result->region_.reset(ibv_reg_mr(device.domain(), result->memory_.data(), result->memory_.size(),
-                                   IBV_ACCESS_LOCAL_WRITE));
+  result->region_ = register_region(device.domain(), result->memory_.data(), result->memory_.size(),
+                                    IBV_ACCESS_LOCAL_WRITE);
   if (!result->region_)
     return fail_errno(
         fmt::format("{} bytes can't be registered with {} (locked memory, ulimit -l?)",

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <memory>
 
 namespace ibcoll::verbs {
@@ -25,5 +26,10 @@ using CompletionQueueHandle = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>
 using SharedReceiveHandle = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
 using QueuePairHandle = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
 using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
+
+/// `access`: IBV_ACCESS_* bits. Null with errno set where the memory can't be registered.
+inline MemoryHandle register_region(ibv_pd* domain, void* base, size_t bytes, int access) {
+  return MemoryHandle(ibv_reg_mr(domain, base, bytes, access));
+}
 
 }  // namespace ibcoll::verbs

@@ -52,10 +52,10 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
     auto fresh = std::make_unique<Entry>();
     fresh->range = range;
     const auto enter = [&] {
-      fresh->region.reset(ibv_reg_mr(device_.domain(), base, bytes,
-                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+      fresh->region = register_region(device_.domain(), base, bytes,
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
       if (!fresh->region && (errno == EFAULT || errno == EACCES))
-        fresh->region.reset(ibv_reg_mr(device_.domain(), base, bytes, 0));
+        fresh->region = register_region(device_.domain(), base, bytes, 0);
       return fresh->region != nullptr;
     };
     if (!enter()) {

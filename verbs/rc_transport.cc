@@ -168,7 +168,7 @@ bool RcTransport::signal(Rank rank, uint32_t immediate) {
 bool RcTransport::add_mail_slots(Peer& peer) {
   if (slabs_.empty() || slabs_.back()->used == MailSlab::kPeers) {
     auto slab = std::make_unique<MailSlab>();
-    slab->region.reset(ibv_reg_mr(device_.domain(), slab->memory.data(), slab->memory.size(), 0));
+    slab->region = register_region(device_.domain(), slab->memory.data(), slab->memory.size(), 0);
     if (!slab->region) {
       latch(fail_errno(fmt::format("{} bytes of mail slots can't be registered with {}",
                                    slab->memory.size(), device_.port().name())));

@@ -26,7 +26,7 @@ Result<ReceiveQueue> ReceiveQueue::create(const Device& device, uint32_t depth,
   if (memory == MAP_FAILED) return fail_errno("no memory for receive buffers");
   result.memory_ = {static_cast<std::byte*>(memory), Unmapper{bytes}};
   result.buffer_bytes_ = buffer_bytes;
-  result.region_.reset(ibv_reg_mr(device.domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE));
+  result.region_ = register_region(device.domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE);
   if (!result.region_)
     return fail_errno(fmt::format(
         "{} bytes of receive buffers can't be registered (locked memory, ulimit -l?)", bytes));
