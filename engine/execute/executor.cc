@@ -16,6 +16,8 @@ constexpr int kSpins = 2000;
 constexpr int kYieldsBetweenClocks = 32;
 constexpr int64_t kYieldNs = 2'000'000;
 constexpr int64_t kSleepNs = 50'000'000;
+/// Where the network can't wake a sleeper.
+constexpr int64_t kNapNs = 200'000;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -276,10 +278,11 @@ Status Executor::wait(Completion& completion) {
     if (failed_) continue;
     idle_rounds -= 1;  // look at the clock again after this sleep
     const uint32_t announced = announce_sleep(bell_);
+    const bool woken = network_ == nullptr || network_->wake_on_arrival(bell_);
     if (!progress() && !completion.done) {
       const int64_t left =
           options_.deadline_ns > 0 ? std::max<int64_t>(options_.deadline_ns - waited, 1) : kSleepNs;
-      sleep_on(bell_, announced, std::min(kSleepNs, left));
+      sleep_on(bell_, announced, std::min(woken ? kSleepNs : kNapNs, left));
     }
     end_sleep(bell_);
   }
