@@ -1,6 +1,10 @@
 # ibcoll_warnings: the flags every target of the project is compiled with.
 add_library(ibcoll_warnings INTERFACE)
 target_compile_options(ibcoll_warnings INTERFACE -Wall -Wextra -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # Wrong about std::string's operator+ and insert (GCC bug 105651).
+  target_compile_options(ibcoll_warnings INTERFACE -Wno-restrict)
+endif()
 if(IBCOLL_SANITIZE)
   target_compile_options(ibcoll_warnings INTERFACE -fsanitize=${IBCOLL_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(ibcoll_warnings INTERFACE -fsanitize=${IBCOLL_SANITIZE})
