@@ -97,46 +97,42 @@ void AffinityMerger::recompute_row(ClusterId c, bool update_partners) {
 }
 
 AffinityMerger::Candidate AffinityMerger::best_without_common(const Layer& layer) {
-  // The one with more predecessors (either if equal) runs second and delays its successors; its
-  // best partner among those with at most as many is the one that adds fewest successors.
+  // The one with more predecessors (the higher id if equal) delays its successors; its best partner
+  // among the others is the one that adds fewest.
   constexpr int32_t kMany = INT32_MAX / 2;
   fewest_feeds_.clear();
-  const auto note = [](Fewest& fewest, int32_t feeds) {
-    if (feeds < fewest.first) {
-      fewest.second = fewest.first;
-      fewest.first = feeds;
-    } else {
-      fewest.second = std::min(fewest.second, feeds);
-    }
-  };
   for (ClusterId c : layer.clusters) {
     const size_t needs = needs_[c].size();
-    if (fewest_feeds_.size() <= needs) fewest_feeds_.resize(needs + 1, {kMany, kMany});
-    note(fewest_feeds_[needs], static_cast<int32_t>(feeds_[c].size()));
+    if (fewest_feeds_.size() <= needs + 1) fewest_feeds_.resize(needs + 2, kMany);
+    // Shifted by one: after the prefix minimum, entry n holds that of fewer than n needs.
+    fewest_feeds_[needs + 1] =
+        std::min(fewest_feeds_[needs + 1], static_cast<int32_t>(feeds_[c].size()));
   }
-  for (size_t n = 1; n < fewest_feeds_.size(); ++n) {
-    const Fewest below = fewest_feeds_[n - 1];
-    note(fewest_feeds_[n], below.first);
-    note(fewest_feeds_[n], below.second);
-  }
+  for (size_t n = 1; n < fewest_feeds_.size(); ++n)
+    fewest_feeds_[n] = std::min(fewest_feeds_[n], fewest_feeds_[n - 1]);
+  fewest_so_far_.assign(fewest_feeds_.size(), kMany);
   Candidate best;
   int32_t partner_feeds = 0;
   for (ClusterId c : layer.clusters) {
-    const Fewest& fewest = fewest_feeds_[needs_[c].size()];
+    const size_t needs = needs_[c].size();
+    const int32_t fewest = std::min(fewest_feeds_[needs], fewest_so_far_[needs]);
     const auto own = static_cast<int32_t>(feeds_[c].size());
-    const int32_t others = own == fewest.first ? fewest.second : fewest.first;
-    if (others == kMany) continue;
-    const Time value = -lambda(c) * std::clamp<Time>(own + others, 1, processors_);
+    fewest_so_far_[needs] = std::min(fewest_so_far_[needs], own);
+    if (fewest == kMany) continue;
+    const Time value = -lambda(c) * std::clamp<Time>(own + fewest, 1, processors_);
     if (value > best.affinity) {
       best = {value, c, -1};
-      partner_feeds = others;
+      partner_feeds = fewest;
     }
   }
+  if (best.p < 0) return best;
+  const size_t needs = needs_[best.p].size();
   for (ClusterId c : layer.clusters) {
-    if (best.p < 0 || best.q >= 0) break;
-    if (c != best.p && static_cast<int32_t>(feeds_[c].size()) == partner_feeds &&
-        needs_[c].size() <= needs_[best.p].size())
+    if (static_cast<int32_t>(feeds_[c].size()) != partner_feeds) continue;
+    if (needs_[c].size() < needs || (needs_[c].size() == needs && c < best.p)) {
       best.q = c;
+      break;
+    }
   }
   return best;
 }

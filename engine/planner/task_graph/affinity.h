@@ -71,11 +71,7 @@ class AffinityMerger {
   int64_t merges_left_ = 0;
   std::vector<int32_t> common_needs_, common_feeds_;  ///< scratch of one row
   std::vector<ClusterId> sharing_;
-  /// The two smallest numbers of successors.
-  struct Fewest {
-    int32_t first, second;
-  };
-  std::vector<Fewest> fewest_feeds_;  ///< scratch: among clusters with at most so many needs
+  std::vector<int32_t> fewest_feeds_, fewest_so_far_;  ///< scratch, by number of needs
 };
 
 }  // namespace ibcoll::task_graph

@@ -102,7 +102,8 @@ Status check(const TaskGraph& graph, const Schedule& schedule) {
   if (schedule.processors.empty())
     return fail(ErrorCode::kInvalidProgram, "the schedule has no processor");
   const LogP& logp = schedule.logp;
-  if (logp.send_overhead < 0 || logp.receive_overhead < 0 || logp.latency < 0)
+  if (logp.send_overhead < 0 || logp.receive_overhead < 0 || logp.latency < 0 ||
+      logp.per_result < 0)
     return fail(ErrorCode::kInvalidProgram, "negative LogP parameter (os {}, or {}, L {})",
                 logp.send_overhead, logp.receive_overhead, logp.latency);
   IBCOLL_TRY(check_messages(graph, schedule));
@@ -117,7 +118,7 @@ Status check(const TaskGraph& graph, const Schedule& schedule) {
     if (ends[id].send < 0) return fail(ErrorCode::kInvalidProgram, "message {} is never sent", id);
     if (ends[id].receive < 0)
       return fail(ErrorCode::kInvalidProgram, "message {} is never received", id);
-    const Time arrival = ends[id].send + logp.send_overhead + logp.latency;
+    const Time arrival = ends[id].send + logp.arrival(schedule.messages[id].count);
     if (ends[id].receive < arrival)
       return fail(ErrorCode::kInvalidProgram,
                   "message {} is received at {}, before it arrives at {}", id, ends[id].receive,

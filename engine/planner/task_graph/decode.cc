@@ -43,7 +43,7 @@ bool Decoder::fetch(TaskId task, ProcessorId p, Schedule* out) {
   if (from < 0) return false;
   const Time sent = clock_[from];
   clock_[from] += logp_.send_overhead;
-  const Time received = std::max(clock_[p], clock_[from] + logp_.latency);
+  const Time received = std::max(clock_[p], sent + logp_.arrival(1));
   clock_[p] = received + logp_.receive_overhead;
   std::vector<TaskId> packed;
   for (TaskId held : list_[from]) {

@@ -218,8 +218,9 @@ class PackagedEmitter {
         const Parcel& parcel = plan_.parcels[s];
         const MessageId message = schedule_.add_message(p, parcel.to, parcel.tasks);
         instructions.push_back({clock, message, Kind::kSend});
+        next[parcel.to].insert(
+            {clock + logp_.arrival(static_cast<int64_t>(parcel.tasks.size())), message, s});
         clock += logp_.send_overhead;
-        next[parcel.to].insert({clock + logp_.latency, message, s});
       } else if (!ready.empty()) {
         const ClusterId cluster = ready.begin()->cluster;
         ready.erase(ready.begin());
@@ -300,7 +301,8 @@ Schedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
       const MessageId message = schedule.add_message(parcel.from, parcel.to, fresh);
       const Time at = end + (round - 1) * logp.send_overhead;
       schedule.processors[parcel.from].push_back({at, message, Kind::kSend});
-      arriving[parcel.to].push_back({at + logp.send_overhead + logp.latency, message});
+      arriving[parcel.to].push_back(
+          {at + logp.arrival(static_cast<int64_t>(fresh.size())), message});
     }
     start = end + exchange;
     for (ProcessorId p = 0; p < processors; ++p) {

@@ -26,9 +26,14 @@ struct LogP {
   Time send_overhead = 0;
   Time receive_overhead = 0;
   Time latency = 0;
+  /// LogGP's bandwidth term: each result in a message adds so much to its travel time. 0: a message
+  /// costs the same whatever its size, as in the paper.
+  Time per_result = 0;
 
-  /// From the start of a send to the end of its receive when nobody waits.
-  Time message() const { return send_overhead + latency + receive_overhead; }
+  /// From the start of a send of `results` results until it can be received.
+  Time arrival(int64_t results) const { return send_overhead + latency + results * per_result; }
+  /// From the start of a send of one result to the end of its receive when nobody waits.
+  Time message() const { return arrival(1) + receive_overhead; }
   bool operator==(const LogP&) const = default;
 };
 

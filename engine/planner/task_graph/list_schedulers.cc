@@ -204,10 +204,12 @@ class Duplicating {
   ClassicSchedule runs_;
 };
 
-Status refuse_large(const TaskGraph& graph, const SchedulerOptions& options, const char* name) {
-  if (graph.size() <= options.max_tasks) return {};
-  return fail(ErrorCode::kUnsupported, "{} takes at most {} tasks, the graph has {}", name,
-              options.max_tasks, graph.size());
+Status refuse_large(const TaskGraph& graph, int processors, const SchedulerOptions& options,
+                    const char* name) {
+  const int64_t copies = int64_t{graph.size()} * processors;
+  if (copies <= options.max_copies) return {};
+  return fail(ErrorCode::kUnsupported, "{} takes at most {} tasks times processors, these are {}",
+              name, options.max_copies, copies);
 }
 
 constexpr int64_t kReportEvery = 1024;
@@ -216,7 +218,7 @@ constexpr int64_t kReportEvery = 1024;
 
 Result<Schedule> schedule_dsh(const TaskGraph& graph, const LogP& logp, int processors,
                               const SchedulerOptions& options) {
-  IBCOLL_TRY(refuse_large(graph, options, "dsh"));
+  IBCOLL_TRY(refuse_large(graph, processors, options, "dsh"));
   Duplicating state(graph, logp.message(), processors);
   int64_t done = 0;
   // Static levels (no delays) are DSH's priorities.
@@ -287,7 +289,7 @@ std::vector<std::pair<TaskId, Branch>> critical_path_dominant(const TaskGraph& g
 
 Result<Schedule> schedule_ecpfd(const TaskGraph& graph, const LogP& logp, int processors,
                                 const SchedulerOptions& options) {
-  IBCOLL_TRY(refuse_large(graph, options, "ecpfd"));
+  IBCOLL_TRY(refuse_large(graph, processors, options, "ecpfd"));
   Duplicating state(graph, logp.message(), processors);
   int64_t done = 0;
   std::vector<bool> candidate(processors);

@@ -284,6 +284,9 @@ Result<Schedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int 
     return fail(ErrorCode::kUnsupported,
                 "optimal takes at most {} tasks and {} processors, not {} and {}", kMaxTasks,
                 kMaxProcessors, graph.size(), processors);
+  if (logp.per_result != 0)
+    return fail(ErrorCode::kUnsupported, "optimal knows no bandwidth (per result: {})",
+                logp.per_result);
   // A good schedule to start from prunes most of the search.
   IBCOLL_ASSIGN(Schedule best, schedule_sppc_plus(graph, logp, processors, options));
   Search search(graph, logp, processors, makespan(graph, best));

@@ -59,8 +59,8 @@ Status replay(const TaskGraph& graph, Schedule& schedule) {
       instruction.start = clock[p];
       clock[p] += schedule.duration(graph, instruction);
       if (instruction.kind == Kind::kSend) {
-        arrival[instruction.id] = clock[p] + schedule.logp.latency;
-        const ProcessorId to = schedule.messages[instruction.id].to;
+        const auto& [from, to, first, count] = schedule.messages[instruction.id];
+        arrival[instruction.id] = instruction.start + schedule.logp.arrival(count);
         if (waiting[to]) {
           waiting[to] = false;
           runnable.push_back(to);

@@ -47,7 +47,7 @@ Result<Schedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, co
   if (processors < 1 || processors > kMaxProcessors)
     return fail(ErrorCode::kInvalidArgument, "{} processors: must be 1 to {}", processors,
                 kMaxProcessors);
-  for (Time cost : {logp.send_overhead, logp.receive_overhead, logp.latency}) {
+  for (Time cost : {logp.send_overhead, logp.receive_overhead, logp.latency, logp.per_result}) {
     if (cost < 0 || cost > kMaxCost)
       return fail(ErrorCode::kInvalidArgument, "LogP parameter {}: must be 0 to {}", cost,
                   kMaxCost);

@@ -16,8 +16,8 @@ namespace ibcoll::task_graph {
 struct SchedulerOptions {
   /// Called now and then with the name of a stage, the work done and all of it.
   std::function<void(const char* stage, int64_t done, int64_t all)> progress;
-  /// Largest graph that the schedulers of more than linear cost (dsh, ecpfd) accept.
-  int64_t max_tasks = 25'000;
+  /// dsh and ecpfd keep a time for every task on every processor: at most so many.
+  int64_t max_copies = 40'000'000;
   /// How many candidate schedules `sppc+` may look at when it improves those of small graphs,
   /// as decoded tasks.
   int64_t search_effort = 20'000'000;
