@@ -1,0 +1,210 @@
+#include "engine/base/config.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/log.h"
+#include "engine/base/units.h"
+
+extern char** environ;
+
+namespace ibcoll {
+namespace {
+
+constexpr std::string_view kPrefix = "IBCOLL_";
+
+/// What the environment says, or the default.
+std::string text_of(const Variable& row) {
+  const char* text = std::getenv(row.name.data());
+  return std::string(text != nullptr && *text != '\0' ? std::string_view(text) : row.default_value);
+}
+
+Result<bool> read_bool(std::string_view text) {
+  for (const char* yes : {"1", "on", "yes", "true"}) {
+    if (text == yes) return true;
+  }
+  for (const char* no : {"0", "off", "no", "false"}) {
+    if (text == no) return false;
+  }
+  return fail(ErrorCode::kInvalidArgument, "neither on nor off");
+}
+
+Result<std::string> read_choice(const Variable& row, const std::string& text) {
+  const auto choices = split(row.choices, ',');
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  return fail(ErrorCode::kInvalidArgument, "not a choice");
+}
+
+Result<int64_t> read_size(const Variable& row, std::string_view text) {
+  IBCOLL_ASSIGN(const int64_t bytes, parse_size(text));
+  if (bytes >= row.low && bytes <= row.high) return bytes;
+  return fail(ErrorCode::kInvalidArgument, "out of range");
+}
+
+Result<int64_t> read_integer(const Variable& row, std::string_view text) {
+  return parse_integer(text, row.low, row.high, row.name);
+}
+
+/// The value with an error that says it all.
+template <class T>
+Result<T> explained(const Variable& row, const std::string& text, Result<T> value) {
+  if (value) return value;
+  return fail(ErrorCode::kInvalidArgument, "{}='{}' is not allowed: it takes {}", row.name, text,
+              describe_type(row));
+}
+
+template <class T, class Read>
+Result<T> read_row(const Variable& row, const Read& read) {
+  const std::string text = text_of(row);
+  return explained<T>(row, text, read(text));
+}
+
+Status check(const Variable& row) {
+  const std::string text = text_of(row);
+  const auto outcome = [&](auto value) -> Status {
+    IBCOLL_TRY(explained(row, text, std::move(value)));
+    return {};
+  };
+  switch (row.type) {
+    case VariableType::kBool:
+      return outcome(read_bool(text));
+    case VariableType::kInteger:
+      return outcome(read_integer(row, text));
+    case VariableType::kSize:
+      return outcome(read_size(row, text));
+    case VariableType::kDuration:
+      return outcome(parse_duration(text));
+    case VariableType::kChoice:
+      return outcome(read_choice(row, text));
+    case VariableType::kString:
+      break;
+  }
+  return {};
+}
+
+/// Letters to insert, drop or change to make one text of the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+void warn_unknown(std::string_view name) {
+  const auto nearest = std::min_element(
+      std::begin(kVariables), std::end(kVariables), [&](const Variable& a, const Variable& b) {
+        return edit_distance(name, a.name) < edit_distance(name, b.name);
+      });
+  // A third of the letters wrong is no misspelling.
+  const bool near = edit_distance(name, nearest->name) <= (name.size() - kPrefix.size()) / 3 + 1;
+  log().warn("unknown variable {} in the environment has no effect{}", name,
+             near ? fmt::format(" (did you mean {}?)", nearest->name) : "");
+}
+
+}  // namespace
+
+Result<bool> config_bool(VariableName<VariableType::kBool> name) {
+  return read_row<bool>(name.row(), read_bool);
+}
+
+Result<int64_t> config_integer(VariableName<VariableType::kInteger> name) {
+  return read_row<int64_t>(name.row(),
+                           [&](std::string_view text) { return read_integer(name.row(), text); });
+}
+
+Result<int64_t> config_size(VariableName<VariableType::kSize> name) {
+  return read_row<int64_t>(name.row(),
+                           [&](std::string_view text) { return read_size(name.row(), text); });
+}
+
+Result<int64_t> config_duration(VariableName<VariableType::kDuration> name) {
+  return read_row<int64_t>(name.row(), parse_duration);
+}
+
+Result<std::string> config_string(VariableName<VariableType::kString> name) {
+  return text_of(name.row());
+}
+
+Result<std::string> config_choice(VariableName<VariableType::kChoice> name) {
+  return read_row<std::string>(
+      name.row(), [&](const std::string& text) { return read_choice(name.row(), text); });
+}
+
+Status check_environment() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    const bool known = std::any_of(std::begin(kVariables), std::end(kVariables),
+                                   [&](const Variable& row) { return row.name == name; });
+    if (!known) warn_unknown(name);
+  }
+  std::string wrong;
+  for (const Variable& row : kVariables) {
+    if (const Status status = check(row); !status) {
+      wrong += (wrong.empty() ? "" : "; ") + status.error().message;
+    }
+  }
+  if (!wrong.empty()) return fail(ErrorCode::kInvalidArgument, "{}", wrong);
+  return {};
+}
+
+std::vector<ConfigEntry> current_config() {
+  std::vector<ConfigEntry> entries;
+  for (const Variable& row : kVariables) {
+    const char* text = std::getenv(row.name.data());
+    entries.push_back({&row, text_of(row), text != nullptr && *text != '\0'});
+  }
+  return entries;
+}
+
+std::string describe_type(const Variable& row) {
+  const auto range = [&](auto format) {
+    return row.high == INT64_MAX ? fmt::format("{} or more", format(row.low))
+                                 : fmt::format("{} to {}", format(row.low), format(row.high));
+  };
+  switch (row.type) {
+    case VariableType::kBool:
+      return "on or off";
+    case VariableType::kInteger:
+      return "a whole number, " + range([](int64_t value) { return fmt::to_string(value); });
+    case VariableType::kSize:
+      return "a size, " + range(format_size);
+    case VariableType::kDuration:
+      return "a duration like 200us, 1.5s or 2min";
+    case VariableType::kString:
+      return "text";
+    case VariableType::kChoice:
+      return fmt::format("one of {}", fmt::join(split(row.choices, ','), ", "));
+  }
+  return "";
+}
+
+std::string environment_markdown() {
+  std::string text =
+      "# Environment variables\n\n"
+      "<!-- Made from engine/base/config_table.h by `./run docs`; a test compares the two. -->\n\n"
+      "ibcoll reads these variables when it starts. A value that is not allowed is an error that\n"
+      "names the variable, the value and what is allowed; a variable that starts with `IBCOLL_` "
+      "and "
+      "is\nnot in this list is warned about. `ib_info` prints what is in effect.\n\n"
+      "| variable | value | default | what it does |\n|---|---|---|---|\n";
+  for (const Variable& row : kVariables) {
+    fmt::format_to(
+        std::back_inserter(text), "| `{}` | {} | {} | {} |\n", row.name, describe_type(row),
+        row.default_value.empty() ? "(empty)" : fmt::format("`{}`", row.default_value), row.help);
+  }
+  return text;
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,58 @@
+#include "engine/base/log.h"
+
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "engine/base/config.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr int kNoRank = -1;
+std::atomic<int> process_rank = kNoRank;
+thread_local int thread_rank = kNoRank;
+
+/// "[3]", or nothing before a rank is known.
+class RankFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& /*message*/, const std::tm& /*time*/,
+              spdlog::memory_buf_t& out) override {
+    const int rank = thread_rank != kNoRank ? thread_rank : process_rank.load();
+    if (rank != kNoRank) fmt::format_to(std::back_inserter(out), "[{}]", rank);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<RankFlag>();
+  }
+};
+
+spdlog::logger* make_logger() {
+  auto* logger = new spdlog::logger("ibcoll", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<RankFlag>('*').set_pattern("ibcoll%*: %l: %v");
+  logger->set_formatter(std::move(formatter));
+  // check_environment() reports a level that is not allowed.
+  const std::string level = config_choice("IBCOLL_LOG_LEVEL").value_or("warn");
+  logger->set_level(spdlog::level::from_str(level));
+  return logger;
+}
+
+}  // namespace
+
+spdlog::logger& log() {
+  // Never destroyed: threads may log while the process exits.
+  static spdlog::logger* const logger = make_logger();
+  return *logger;
+}
+
+void set_log_rank(int rank) {
+  thread_rank = rank;
+  process_rank = rank;
+}
+
+}  // namespace ibcoll
