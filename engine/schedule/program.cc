@@ -1,5 +1,7 @@
 #include "engine/schedule/program.h"
 
+#include <algorithm>
+
 namespace ibcoll {
 
 uint32_t send_slots(Collective collective, const Shape& shape) {
@@ -126,8 +128,10 @@ Result<Collective> parse_collective(std::string_view text) {
 }
 
 Result<Pacing> parse_pacing(std::string_view text) {
+  std::string name(text);
+  std::replace(name.begin(), name.end(), '-', '_');
   for (const Pacing pacing : {Pacing::kFree, Pacing::kGate, Pacing::kToken, Pacing::kGateToken}) {
-    if (text == to_string(pacing)) return pacing;
+    if (name == to_string(pacing)) return pacing;
   }
   return fail(ErrorCode::kInvalidArgument,
               "unknown pacing '{}': one of free, gate, token, gate_token", text);

@@ -160,6 +160,7 @@ const char* to_string(Lane lane);
 const char* to_string(Buffer buffer);
 const char* to_string(Pacing pacing);
 Result<Collective> parse_collective(std::string_view text);
+/// "free", "gate", "token", "gate_token" or "gate-token".
 Result<Pacing> parse_pacing(std::string_view text);
 
 }  // namespace ibcoll

@@ -23,53 +23,27 @@ Rehearsal::Rehearsal(const Shape& shape,
                      std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces)
     : shape_(shape), programs_(programs), pieces_(pieces), runs_(programs.size()) {
   inflow_.resize(programs.size());
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) expand(rank);
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) prepare(rank);
 }
 
-/// Lays the pieces of streams out, and says in these items what comes after what.
-void Rehearsal::expand(Rank rank) {
+void Rehearsal::prepare(Rank rank) {
   const RankProgram& program = *programs_[rank];
   RankRun& run = runs_[rank];
-  // Of each operation: the item of its piece 0, and how far apart its pieces are (0: one item).
-  std::array<std::vector<std::pair<uint32_t, uint32_t>>, kLanes> place;
-  auto stream = program.streams.begin();
-  for (int lane = 0; lane < kLanes; ++lane) {
-    auto& items = run.lanes[lane].items;
-    const auto ops = static_cast<uint32_t>(program.lanes[lane].size());
-    for (uint32_t op = 0; op < ops;) {
-      if (stream != program.streams.end() && static_cast<int>(stream->lane) == lane &&
-          stream->first == op) {
-        for (uint32_t i = 0; i < stream->count; ++i) {
-          place[lane].emplace_back(items.size() + i, stream->count);
-        }
-        for (uint32_t piece = 0; piece < pieces_; ++piece) {
-          for (uint32_t i = 0; i < stream->count; ++i) items.push_back({op + i, piece, true, {}});
-        }
-        op += stream->count;
-        ++stream;
-      } else {
-        place[lane].emplace_back(items.size(), 0);
-        items.push_back({op, 0, false, {}});
-        ++op;
-      }
-    }
-  }
+  auto items = expand(program, pieces_);
   std::vector<std::vector<uint32_t>> expects(shape_.ranks());
   for (int lane = 0; lane < kLanes; ++lane) {
     LaneRun& lane_run = run.lanes[lane];
     lane_run.start = lane_run.run_base = lane_run.finish = VectorClock(shape_.ranks(), rank);
+    lane_run.items = std::move(items[lane]);
     for (uint32_t index = 0; index < lane_run.items.size(); ++index) {
-      Item& item = lane_run.items[index];
-      const Op& op = program.lanes[lane][item.op];
+      const Item& item = lane_run.items[index];
       for (int other = 0; other < kLanes; ++other) {
-        if (op.after[other] == 0) continue;
-        const auto [first, stride] = place[other][op.after[other] - 1];
-        const uint32_t piece = item.streamed ? item.piece : pieces_ - 1;
-        item.after[other] = first + piece * stride + 1;
+        if (item.after[other] == 0) continue;
         auto& references = run.lanes[other].references;
         if (references.size() <= item.after[other]) references.resize(item.after[other] + 1);
         ++references[item.after[other]];
       }
+      const Op& op = program.lanes[lane][item.op];
       if (op.kind == OpKind::kExpect) expects[op.peer].push_back(index);
     }
   }

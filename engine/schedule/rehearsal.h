@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "engine/schedule/expand.h"
 #include "engine/schedule/vector_clock.h"
 #include "engine/schedule/verifier.h"
 
@@ -25,13 +26,6 @@ class Rehearsal {
   const std::string& witness() const { return witness_; }
 
  private:
-  /// An operation, or one piece of it, in the order of its lane.
-  struct Item {
-    uint32_t op = 0;
-    uint32_t piece = 0;
-    bool streamed = false;                 // this piece only; else all pieces of its slots
-    std::array<uint32_t, kLanes> after{};  // in items
-  };
   struct LaneRun {
     std::vector<Item> items;
     std::vector<uint32_t> references;  // by number of items complete: `after`s still to come
@@ -76,7 +70,7 @@ class Rehearsal {
     uint32_t exposures_used = 0;
   };
 
-  void expand(Rank rank);
+  void prepare(Rank rank);
   Status advance(Rank rank);
   /// Why an item can't start: another of this rank's, or a peer that has not done something.
   struct Obstacle {

@@ -67,7 +67,8 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
 }  // namespace
 
 Result<ScheduleReport> verify(const Shape& shape,
-                              std::span<const std::shared_ptr<const RankProgram>> programs) {
+                              std::span<const std::shared_ptr<const RankProgram>> programs,
+                              uint32_t pieces) {
   IBCOLL_TRY(check_together(shape, programs));
   ScheduleReport report;
   bool streams = false;
@@ -75,8 +76,9 @@ Result<ScheduleReport> verify(const Shape& shape,
     add_costs(shape, *program, report);
     streams = streams || !program->streams.empty();
   }
-  for (uint32_t pieces = 1; pieces <= (streams ? 3 : 1); ++pieces) {
-    Rehearsal rehearsal(shape, programs, pieces);
+  const uint32_t first = pieces == 0 ? 1 : pieces, last = pieces != 0 ? pieces : streams ? 3 : 1;
+  for (uint32_t count = first; count <= last; ++count) {
+    Rehearsal rehearsal(shape, programs, count);
     IBCOLL_TRY(rehearsal.run());
     if (report.witness.empty()) report.witness = rehearsal.witness();
   }

@@ -49,7 +49,10 @@ Status check_program(const Shape& shape, const RankProgram& program);
 ///
 /// Barrier: no rank leaves before all have entered. The error (kInvalidProgram) names rank, lane,
 /// step, operation and block. Time grows with the operations of all ranks times the ranks.
+///
+/// `pieces`: verify with this number only (0: with 1, 2 and 3).
 Result<ScheduleReport> verify(const Shape& shape,
-                              std::span<const std::shared_ptr<const RankProgram>> programs);
+                              std::span<const std::shared_ptr<const RankProgram>> programs,
+                              uint32_t pieces = 0);
 
 }  // namespace ibcoll

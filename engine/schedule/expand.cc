@@ -1,0 +1,49 @@
+#include "engine/schedule/expand.h"
+
+namespace ibcoll {
+
+std::array<std::vector<Item>, kLanes> expand(const RankProgram& program, uint32_t pieces) {
+  std::array<std::vector<Item>, kLanes> items;
+  // Of each operation: the item of its piece 0, and how far apart its pieces are (0: one item).
+  struct Place {
+    uint32_t first, stride;
+  };
+  std::array<std::vector<Place>, kLanes> places;
+  auto stream = program.streams.begin();
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto ops = static_cast<uint32_t>(program.lanes[lane].size());
+    for (uint32_t op = 0; op < ops;) {
+      const auto begin = static_cast<uint32_t>(items[lane].size());
+      if (stream == program.streams.end() || static_cast<int>(stream->lane) != lane ||
+          stream->first != op) {
+        places[lane].push_back({begin, 0});
+        items[lane].push_back({op++, 0, false, {}});
+        continue;
+      }
+      for (uint32_t i = 0; i < stream->count; ++i) {
+        places[lane].push_back({begin + i, stream->count});
+      }
+      for (uint32_t piece = 0; piece < pieces; ++piece) {
+        for (uint32_t i = 0; i < stream->count; ++i) {
+          items[lane].push_back({op + i, piece, true, {}});
+        }
+      }
+      op += stream->count;
+      ++stream;
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (Item& item : items[lane]) {
+      const Op& op = program.lanes[lane][item.op];
+      for (int other = 0; other < kLanes; ++other) {
+        if (op.after[other] == 0) continue;
+        const Place place = places[other][op.after[other] - 1];
+        const uint32_t piece = item.streamed ? item.piece : pieces - 1;
+        item.after[other] = place.first + piece * place.stride + 1;
+      }
+    }
+  }
+  return items;
+}
+
+}  // namespace ibcoll
