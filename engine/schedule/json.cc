@@ -1,0 +1,314 @@
+#include "engine/schedule/json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "engine/base/units.h"
+
+namespace ibcoll {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr Lane kAllLanes[] = {Lane::kSend, Lane::kRecv, Lane::kLocal};
+
+bool moves(OpKind kind) {
+  return kind == OpKind::kCopy || kind == OpKind::kReduce || kind == OpKind::kPut ||
+         kind == OpKind::kExpect;
+}
+
+bool has_peer(OpKind kind) {
+  return kind == OpKind::kPut || kind == OpKind::kExpect || kind == OpKind::kExpose ||
+         kind == OpKind::kWaitExposed || kind == OpKind::kSignal || kind == OpKind::kWait;
+}
+
+ordered_json op_to_json(const Op& op) {
+  ordered_json object{{"op", to_string(op.kind)}};
+  if (has_peer(op.kind)) object["peer"] = op.peer;
+  if (op.to_server) object["to_server"] = true;
+  if (op.src_buffer != Buffer::kNone) {
+    object["src"] = {to_string(op.src_buffer), op.src_first, op.count};
+  }
+  if (op.dst_buffer != Buffer::kNone) {
+    object["dst"] = {to_string(op.dst_buffer), op.dst_first, op.count};
+  }
+  if (op.ordered) object["ordered"] = true;
+  if (op.exposure != 0) object["exposure"] = op.exposure;
+  if (op.threshold != 0) object["threshold"] = op.threshold;
+  if (op.relaxed != Op::Relaxed::kNo) {
+    object["relaxed"] = op.relaxed == Op::Relaxed::kFirstOfRun ? "first" : "in";
+  }
+  if (op.step != 0) object["step"] = op.step;
+  if (op.after != decltype(op.after){}) object["after"] = op.after;
+  return object;
+}
+
+/// Reads one line, and says where in it things go wrong.
+class LineReader {
+ public:
+  explicit LineReader(std::string where) : where_(std::move(where)) {}
+
+  template <class... Args>
+  tl::unexpected<Error> bad(fmt::format_string<Args...> format, Args&&... args) const {
+    return fail(ErrorCode::kInvalidArgument, "{}: {}", where_,
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Result<json> parse(std::string_view line) const {
+    try {
+      json object = json::parse(line);
+      if (!object.is_object()) return bad("is not a JSON object");
+      return object;
+    } catch (const json::parse_error& error) {
+      return bad("is not JSON, at byte {}", error.byte);
+    }
+  }
+
+  Result<int64_t> integer(const json& value, std::string_view what, int64_t low,
+                          int64_t high) const {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) ||
+        value.get<int64_t>() < low || value.get<int64_t>() > high) {
+      return bad("{} must be a whole number from {} to {}, not {}", what, low, high, value.dump());
+    }
+    return value.get<int64_t>();
+  }
+
+  Result<std::string> text(const json& object, const char* key) const {
+    const auto field = object.find(key);
+    if (field == object.end()) return bad("'{}' is missing", key);
+    if (!field->is_string()) return bad("'{}' must be a string, not {}", key, field->dump());
+    return field->get<std::string>();
+  }
+
+  /// The array `key`, of `size` elements unless 0; an empty one where it is missing.
+  Result<json> array(const json& object, const char* key, size_t size = 0) const {
+    const auto field = object.find(key);
+    if (field == object.end()) return json::array();
+    if (!field->is_array() || (size != 0 && field->size() != size)) {
+      return bad("'{}' must be an array{}", key, size ? fmt::format(" of {}", size) : "");
+    }
+    return *field;
+  }
+
+  Status only(const json& object, std::initializer_list<std::string_view> keys) const {
+    for (const auto& [key, value] : object.items()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) return bad("unknown '{}'", key);
+    }
+    return {};
+  }
+
+  Result<Lane> lane(const json& value) const {
+    for (const Lane lane : kAllLanes) {
+      if (value == to_string(lane)) return lane;
+    }
+    return bad("unknown lane {}: one of send, recv, local", value.dump());
+  }
+
+  Result<Slice> slice(const json& object, const char* key) const {
+    IBCOLL_ASSIGN(const json fields, array(object, key, 3));
+    if (fields.empty()) return Slice{};
+    IBCOLL_ASSIGN(const int64_t first, integer(fields[1], "a slot", 0, UINT32_MAX));
+    IBCOLL_ASSIGN(const int64_t count, integer(fields[2], "a number of slots", 1, UINT32_MAX));
+    for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch}) {
+      if (fields[0] != to_string(buffer)) continue;
+      return Slice{buffer, static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
+    }
+    return bad("unknown buffer {}: one of send, recv, scratch", fields[0].dump());
+  }
+
+  Result<Op> op(const json& object, Lane lane) const;
+  Result<RankProgram> program(const json& object) const;
+
+ private:
+  std::string where_;
+};
+
+Result<Op> LineReader::op(const json& object, Lane lane) const {
+  if (!object.is_object()) return bad("is not a JSON object");
+  IBCOLL_TRY(only(object, {"op", "peer", "to_server", "src", "dst", "ordered", "exposure",
+                           "threshold", "relaxed", "step", "after"}));
+  IBCOLL_ASSIGN(const std::string kind, text(object, "op"));
+  Op op;
+  op.lane = lane;
+  int which = 0;
+  while (which <= static_cast<int>(OpKind::kGateWait) &&
+         kind != to_string(static_cast<OpKind>(which))) {
+    ++which;
+  }
+  if (which > static_cast<int>(OpKind::kGateWait)) return bad("unknown operation '{}'", kind);
+  op.kind = static_cast<OpKind>(which);
+  if (has_peer(op.kind) != object.contains("peer")) {
+    return bad("{} {} 'peer'", kind, has_peer(op.kind) ? "needs" : "has no");
+  }
+  if (has_peer(op.kind)) {
+    IBCOLL_ASSIGN(op.peer, integer(object["peer"], "'peer'", 0, INT32_MAX));
+  }
+  IBCOLL_ASSIGN(const Slice src, slice(object, "src"));
+  IBCOLL_ASSIGN(const Slice dst, slice(object, "dst"));
+  const bool reads = moves(op.kind) && op.kind != OpKind::kExpect;
+  if ((src.count > 0) != reads) return bad("{} {} 'src'", kind, reads ? "needs" : "has no");
+  if ((dst.count > 0) != moves(op.kind)) {
+    return bad("{} {} 'dst'", kind, moves(op.kind) ? "needs" : "has no");
+  }
+  if (reads && src.count != dst.count) {
+    return bad("'src' has {} slots, 'dst' {}", src.count, dst.count);
+  }
+  op.src_buffer = src.buffer;
+  op.src_first = src.first;
+  op.dst_buffer = dst.buffer;
+  op.dst_first = dst.first;
+  op.count = dst.count;
+  for (const char* key : {"to_server", "ordered"}) {
+    if (!object.contains(key)) continue;
+    if (!object[key].is_boolean()) return bad("'{}' must be true or false", key);
+    (key[0] == 't' ? op.to_server : op.ordered) = object[key].get<bool>();
+  }
+  if (object.contains("relaxed")) {
+    if (object["relaxed"] != "first" && object["relaxed"] != "in") {
+      return bad("'relaxed' must be \"first\" or \"in\", not {}", object["relaxed"].dump());
+    }
+    op.relaxed = object["relaxed"] == "first" ? Op::Relaxed::kFirstOfRun : Op::Relaxed::kInRun;
+  }
+  if (object.contains("exposure")) {
+    IBCOLL_ASSIGN(op.exposure, integer(object["exposure"], "'exposure'", 0, 255));
+  }
+  if (object.contains("threshold")) {
+    IBCOLL_ASSIGN(op.threshold, integer(object["threshold"], "'threshold'", 0, UINT32_MAX));
+  }
+  if (object.contains("step")) {
+    IBCOLL_ASSIGN(op.step, integer(object["step"], "'step'", 0, UINT32_MAX - 1));
+  }
+  IBCOLL_ASSIGN(const json after, array(object, "after", kLanes));
+  for (size_t i = 0; i < after.size(); ++i) {
+    IBCOLL_ASSIGN(op.after[i], integer(after[i], "'after'", 0, UINT32_MAX));
+  }
+  return op;
+}
+
+Result<RankProgram> LineReader::program(const json& object) const {
+  IBCOLL_TRY(only(object, {"rank", "steps", "scratch", "streams", "send", "recv", "local"}));
+  RankProgram program;
+  if (!object.contains("rank") || !object.contains("steps")) {
+    return bad("'rank' or 'steps' is missing");
+  }
+  IBCOLL_ASSIGN(program.me, integer(object["rank"], "'rank'", 0, INT32_MAX));
+  IBCOLL_ASSIGN(program.steps, integer(object["steps"], "'steps'", 0, UINT32_MAX));
+  IBCOLL_ASSIGN(const json scratch, array(object, "scratch"));
+  for (const json& block : scratch) {
+    if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
+    Block& slot = program.scratch.emplace_back();
+    IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", 0, INT32_MAX));
+    IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target", Block::kEveryone, INT32_MAX));
+  }
+  IBCOLL_ASSIGN(const json streams, array(object, "streams"));
+  for (const json& fields : streams) {
+    if (!fields.is_array() || fields.size() != 3) {
+      return bad("a stream is [lane, first operation, operations]");
+    }
+    Stream& stream = program.streams.emplace_back();
+    IBCOLL_ASSIGN(stream.lane, lane(fields[0]));
+    IBCOLL_ASSIGN(stream.first, integer(fields[1], "a stream's begin", 0, UINT32_MAX));
+    IBCOLL_ASSIGN(stream.count, integer(fields[2], "a stream's length", 1, UINT32_MAX));
+  }
+  for (const Lane lane : kAllLanes) {
+    IBCOLL_ASSIGN(const json ops, array(object, to_string(lane)));
+    auto& place = program.lanes[static_cast<int>(lane)];
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const LineReader reader(fmt::format("{}, lane {}, op {}", where_, to_string(lane), i));
+      IBCOLL_ASSIGN(place.emplace_back(), reader.op(ops[i], lane));
+    }
+  }
+  return program;
+}
+
+Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view line,
+                                   RankProgram& common) {
+  IBCOLL_ASSIGN(const json header, reader.parse(line));
+  if (!header.contains("schedule")) return reader.bad("is no schedule: 'schedule' is missing");
+  IBCOLL_TRY(reader.only(header, {"schedule", "collective", "algorithm", "hash", "server_of"}));
+  IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kVersion, kVersion));
+  IBCOLL_ASSIGN(const std::string collective, reader.text(header, "collective"));
+  const auto parsed = parse_collective(collective);
+  if (!parsed) return reader.bad("{}", parsed.error().message);
+  common.collective = *parsed;
+  IBCOLL_ASSIGN(common.algorithm, reader.text(header, "algorithm"));
+  IBCOLL_ASSIGN(const std::string hash, reader.text(header, "hash"));
+  const char* end = hash.data() + hash.size();
+  if (!hash.starts_with("0x") || hash.size() < 3 ||
+      std::from_chars(hash.data() + 2, end, common.hash, 16).ptr != end) {
+    return reader.bad("'hash' must be a string like \"0x12ab\", not \"{}\"", hash);
+  }
+  IBCOLL_ASSIGN(const json servers, reader.array(header, "server_of"));
+  std::vector<int> server_of;
+  for (const json& server : servers) {
+    IBCOLL_ASSIGN(server_of.emplace_back(), reader.integer(server, "a server", 0, INT32_MAX));
+  }
+  auto shape = Shape::create(std::move(server_of));
+  if (!shape) return reader.bad("'server_of': {}", shape.error().message);
+  return LoadedSchedule{std::move(*shape), {}, {}};
+}
+
+}  // namespace
+
+ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any) {
+  std::vector<int> server_of;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) server_of.push_back(shape.server_of(rank));
+  return {{"schedule", kVersion},
+          {"collective", to_string(any.collective)},
+          {"algorithm", any.algorithm},
+          {"hash", fmt::format("{:#018x}", any.hash)},
+          {"server_of", server_of}};
+}
+
+ordered_json program_to_json(const RankProgram& program) {
+  ordered_json object{{"rank", program.me}, {"steps", program.steps}};
+  for (const Block& block : program.scratch) {
+    object["scratch"].push_back({block.origin, block.target});
+  }
+  for (const Stream& stream : program.streams) {
+    object["streams"].push_back({to_string(stream.lane), stream.first, stream.count});
+  }
+  for (const Lane lane : kAllLanes) {
+    object[to_string(lane)] = ordered_json::array();
+    for (const Op& op : program.lane(lane)) object[to_string(lane)].push_back(op_to_json(op));
+  }
+  return object;
+}
+
+Result<LoadedSchedule> parse_schedule(std::string_view text) {
+  const std::vector<std::string_view> lines = split(text, '\n');
+  RankProgram common;
+  IBCOLL_ASSIGN(LoadedSchedule schedule,
+                read_header(LineReader("line 1"), lines.empty() ? "" : lines.front(), common));
+  for (size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].empty()) continue;
+    const LineReader reader(fmt::format("line {}", i + 1));
+    IBCOLL_ASSIGN(const json object, reader.parse(lines[i]));
+    IBCOLL_ASSIGN(RankProgram program, reader.program(object));
+    program.collective = common.collective;
+    program.algorithm = common.algorithm;
+    program.hash = common.hash;
+    schedule.programs.push_back(std::make_shared<const RankProgram>(std::move(program)));
+  }
+  IBCOLL_ASSIGN(schedule.report, verify(schedule.shape, schedule.programs));
+  return schedule;
+}
+
+Result<LoadedSchedule> load_schedule(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) return fail_errno(fmt::format("can't read {}", path));
+  auto schedule = parse_schedule(text.str());
+  if (!schedule) {
+    return fail(schedule.error().code, "{}: {}", path, schedule.error().message);
+  }
+  return schedule;
+}
+
+}  // namespace ibcoll
