@@ -1,0 +1,246 @@
+/// ib_sched: shows, verifies and draws the schedules of collectives.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+
+#include "engine/algorithms/registry.h"
+#include "engine/base/json_lines.h"
+#include "engine/base/table.h"
+#include "engine/schedule/describe.h"
+#include "engine/schedule/draw.h"
+#include "engine/schedule/json.h"
+#include "engine/schedule/layout.h"
+
+namespace {
+
+using namespace ibcoll;
+
+constexpr int kMostRanksTogether = 1024;  // verify needs memory in proportion to their square
+constexpr int64_t kMostPieces = 64;
+
+/// The command line as it was typed.
+struct Arguments {
+  std::string collective = "alltoall", algorithm, layout, placement = "block", program;
+  std::string pacing = "gate_token", json, output;
+  std::optional<int64_t> ranks, servers, rank;
+  int64_t window = 1, pieces = 0;
+};
+
+/// What the command is about.
+struct Request {
+  Shape shape = Shape::single_server(1);
+  AlgorithmOptions options;
+  uint32_t pieces = 0;
+  std::optional<Rank> rank;
+  std::vector<const Algorithm*> algorithms;  // or else:
+  std::optional<LoadedSchedule> loaded;
+};
+
+Status choose_rank(const Arguments& arguments, Request& request) {
+  if (!arguments.rank) return {};
+  if (*arguments.rank < 0 || *arguments.rank >= request.shape.ranks()) {
+    return fail(ErrorCode::kInvalidArgument, "rank {}: must be 0 to {}", *arguments.rank,
+                request.shape.ranks() - 1);
+  }
+  request.rank = static_cast<Rank>(*arguments.rank);
+  return {};
+}
+
+Result<Request> understand(const Arguments& arguments, bool one) {
+  Request request;
+  if (arguments.pieces < 0 || arguments.pieces > kMostPieces) {
+    return fail(ErrorCode::kInvalidArgument, "{} pieces: must be 1 to {}", arguments.pieces,
+                kMostPieces);
+  }
+  request.pieces = static_cast<uint32_t>(arguments.pieces);
+  if (!arguments.program.empty()) {
+    IBCOLL_ASSIGN(request.loaded, load_schedule(arguments.program));
+    request.shape = request.loaded->shape;
+    IBCOLL_TRY(choose_rank(arguments, request));
+    return request;
+  }
+  IBCOLL_ASSIGN(const Collective collective, parse_collective(arguments.collective));
+  IBCOLL_ASSIGN(request.options.pacing, parse_pacing(arguments.pacing));
+  if (arguments.window < 0 || arguments.window > kMaxLayoutRanks) {
+    return fail(ErrorCode::kInvalidArgument, "window {}: must be 0 (no limit) to {}",
+                arguments.window, kMaxLayoutRanks);
+  }
+  request.options.window = static_cast<uint32_t>(arguments.window);
+  if (arguments.algorithm == "all" && !one) {
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.collective == collective) request.algorithms.push_back(&algorithm);
+    }
+  } else {
+    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
+    request.algorithms.push_back(algorithm);
+  }
+  IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
+  IBCOLL_ASSIGN(request.shape, shape_from_options(arguments.layout, arguments.ranks,
+                                                  arguments.servers, placement));
+  IBCOLL_TRY(choose_rank(arguments, request));
+  return request;
+}
+
+/// Of what needs the programs of all ranks at once.
+Status check_together(const Request& request) {
+  if (request.shape.ranks() <= kMostRanksTogether) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} ranks: verify and draw take up to {}",
+              request.shape.ranks(), kMostRanksTogether);
+}
+
+std::shared_ptr<const RankProgram> program_of(const Request& request, Rank rank) {
+  if (request.loaded) return request.loaded->programs[rank];
+  return request.algorithms.front()->build(request.shape, rank, request.options);
+}
+
+Status show(const Request& request, JsonLines& json) {
+  const Rank first = request.rank.value_or(0);
+  const Rank last = request.rank.value_or(request.shape.ranks() - 1);
+  for (Rank rank = first; rank <= last; ++rank) {
+    const auto program = program_of(request, rank);
+    if (!json.to_stdout()) fmt::print("{}{}", rank == first ? "" : "\n", list(*program));
+    if (!json.active()) continue;
+    if (rank == first) json.write(schedule_header_to_json(request.shape, *program));
+    json.write(program_to_json(*program));
+  }
+  return {};
+}
+
+nlohmann::ordered_json to_json(const Request& request, const RankProgram& any, bool paced,
+                               const ScheduleReport& report) {
+  return {{"collective", to_string(any.collective)},
+          {"algorithm", any.algorithm},
+          {"layout", request.shape.describe()},
+          {"ranks", request.shape.ranks()},
+          {"servers", request.shape.servers()},
+          {"pacing", paced ? to_string(request.options.pacing) : "none"},
+          {"paced", report.paced},
+          {"witness", report.witness},
+          {"steps", report.steps},
+          {"net_messages_per_rank", report.net_messages},
+          {"net_blocks_per_rank", report.net_blocks},
+          {"net_tokens_per_rank", report.net_tokens},
+          {"local_messages_per_rank", report.local_messages},
+          {"local_blocks_per_rank", report.local_blocks},
+          {"copied_blocks_per_rank", report.copied_blocks},
+          {"scratch_slots", report.scratch_slots},
+          {"operations", report.operations},
+          {"program_bytes", report.memory_bytes}};
+}
+
+Status verify_all(const Request& request, JsonLines& json) {
+  IBCOLL_TRY(check_together(request));
+  const bool progress = isatty(STDERR_FILENO) != 0;
+  Table table({"algorithm", "steps", "messages", "blocks", "tokens", "local messages",
+               "local blocks", "copied", "scratch", "pace"});
+  std::string witnesses;
+  const auto add = [&](const RankProgram& any, bool paced, const ScheduleReport& report) {
+    json.write(to_json(request, any, paced, report));
+    table.add_row({any.algorithm, fmt::format("{}", report.steps),
+                   fmt::format("{}", report.net_messages), fmt::format("{}", report.net_blocks),
+                   fmt::format("{}", report.net_tokens), fmt::format("{}", report.local_messages),
+                   fmt::format("{}", report.local_blocks), fmt::format("{}", report.copied_blocks),
+                   fmt::format("{}", report.scratch_slots), report.paced ? "paced" : "free"});
+    if (!report.paced) witnesses += fmt::format("{}: {}\n", any.algorithm, report.witness);
+  };
+  if (request.loaded) {
+    add(*request.loaded->programs.front(), false, request.loaded->report);
+  }
+  for (const Algorithm* algorithm : request.algorithms) {
+    if (progress) fmt::print(stderr, "\r\033[Kverifying {} ...", algorithm->name);
+    const Programs programs = build_all(*algorithm, request.shape, request.options);
+    auto report = verify(request.shape, programs, request.pieces);
+    if (progress) fmt::print(stderr, "\r\033[K");
+    if (!report) {
+      return fail(report.error().code, "{}: {}", algorithm->name, report.error().message);
+    }
+    add(*programs.front(), algorithm->paced, *report);
+  }
+  if (json.to_stdout()) return {};
+  fmt::print("{} ranks on {} servers ({}): holds. Counts of the rank with most:\n\n{}",
+             request.shape.ranks(), request.shape.servers(), request.shape.describe(),
+             table.text());
+  if (!witnesses.empty()) fmt::print("\nPuts into a server that nothing orders:\n{}", witnesses);
+  return {};
+}
+
+Status draw_to(const Request& request, const std::string& output) {
+  IBCOLL_TRY(check_together(request));
+  Programs programs;
+  for (Rank rank = 0; rank < request.shape.ranks(); ++rank) {
+    programs.push_back(program_of(request, rank));
+  }
+  IBCOLL_TRY(verify(request.shape, programs, request.pieces));  // what is drawn must hold
+  std::string title = fmt::format("{} {}, {}", to_string(programs.front()->collective),
+                                  programs.front()->algorithm, request.shape.describe());
+  if (!request.loaded && request.algorithms.front()->paced) {
+    title += fmt::format(", pacing {}", to_string(request.options.pacing));
+  }
+  return write_file(output, draw(request.shape, programs, title, std::max(1u, request.pieces)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Shows, verifies and draws the schedules of collectives");
+  app.require_subcommand(1);
+  Arguments a;
+  CLI::App* show_command = app.add_subcommand("show", "List the operations of ranks");
+  CLI::App* verify_command = app.add_subcommand(
+      "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
+  CLI::App* draw_command = app.add_subcommand("draw", "Draw a space-time chart");
+  for (CLI::App* command : {show_command, verify_command, draw_command}) {
+    command->add_option("--collective", a.collective, "alltoall, alltoallv, allgather or barrier")
+        ->capture_default_str();
+    command->add_option(
+        "--algorithm", a.algorithm,
+        command == verify_command ? "One of the collective's, or all" : "One of the collective's");
+    command->add_option("--layout", a.layout,
+                        "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+    command->add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
+    command->add_option("--servers", a.servers, "Spread them over so many servers (default 1)");
+    command->add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+        ->capture_default_str();
+    command->add_option("--pacing", a.pacing, "Of paced algorithms: free, gate, token, gate_token")
+        ->capture_default_str();
+    command->add_option("--window", a.window, "Steps in flight where steps are free (0: no limit)")
+        ->capture_default_str();
+    command->add_option("--program", a.program,
+                        "Take the schedule from this file (see show --json) instead");
+  }
+  show_command->add_option("--rank", a.rank, "Only this one (default: all)");
+  for (CLI::App* command : {verify_command, draw_command}) {
+    command->add_option("--pieces", a.pieces, "Cut blocks of streams into so many pieces");
+  }
+  for (CLI::App* command : {show_command, verify_command}) {
+    command->add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+  }
+  draw_command->add_option("--output", a.output, "SVG file to write")->required();
+  app.footer(
+      "Examples:\n"
+      "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
+      "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
+      "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
+      "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
+      "  ib_sched verify --program ring.json");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "ib_sched: {}\n", error.what());
+    return 2;
+  }
+  const Status status = [&]() -> Status {
+    IBCOLL_ASSIGN(const Request request, understand(a, !verify_command->parsed()));
+    IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
+    if (draw_command->parsed()) return draw_to(request, a.output);
+    IBCOLL_TRY(show_command->parsed() ? show(request, json) : verify_all(request, json));
+    return json.close();
+  }();
+  if (status) return 0;
+  fmt::print(stderr, "ib_sched: {}\n", status.error().message);
+  return status.error().code == ErrorCode::kInvalidProgram ? 1 : 2;
+}
