@@ -1,0 +1,41 @@
+# libibcoll.so: the C interface (include/ibcoll) over the engine, with what others need to build
+# against it: headers, a CMake package and a pkg-config file. It exports ibcoll_* and nothing else.
+include(CMakePackageConfigHelpers)
+
+file(GLOB c_api_sources CONFIGURE_DEPENDS engine/core/c_api*.cc)
+if(NOT c_api_sources)
+  return()
+endif()
+
+set(version_script ${PROJECT_SOURCE_DIR}/cmake/libibcoll.map)
+add_library(ibcoll SHARED ${c_api_sources})
+target_include_directories(ibcoll INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(ibcoll PRIVATE $<BUILD_INTERFACE:ibcoll_core>)
+target_link_options(ibcoll PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined
+                                   -Wl,--exclude-libs,ALL)
+if(IBCOLL_SANITIZE)
+  # The sanitizers' own functions come from the executable.
+  target_link_options(ibcoll PRIVATE -Wl,-z,undefs)
+endif()
+set_target_properties(ibcoll PROPERTIES VERSION ${PROJECT_VERSION}
+                                        SOVERSION ${PROJECT_VERSION_MAJOR}
+                                        LINK_DEPENDS ${version_script})
+add_library(ibcoll::ibcoll ALIAS ibcoll)
+
+install(TARGETS ibcoll EXPORT ibcoll LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/ibcoll DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h*")
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ibcoll)
+install(EXPORT ibcoll NAMESPACE ibcoll:: DESTINATION ${package_dir} FILE ibcollTargets.cmake)
+configure_package_config_file(cmake/ibcollConfig.cmake.in ${PROJECT_BINARY_DIR}/ibcollConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
+                                 COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ibcollConfig.cmake ${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+# Paths relative to the file itself: an installed tree may be moved.
+file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(cmake/ibcoll.pc.in ibcoll.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ibcoll.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
