@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# The stages of `./run test`; sourced by it (uses its say, die and build). Every stage runs, also
+# after one failed; the last line counts.
+
+readonly ALL_STAGES="format quick full install asan tsan clang tidy"
+passed=0 failed=0 skipped=0
+
+# check NAME COMMAND...: runs one check that counts as one test.
+check() {
+  local name=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    say "FAILED: $name"
+  fi
+}
+
+# The sum of an attribute over the XML reports of the tests in a directory.
+sum_attribute() { # sum_attribute NAME DIRECTORY
+  find "$2" -name '*.xml' -exec grep -ho "<testsuites [^>]*" {} + |
+    sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p" | awk '{sum += $1} END {print sum + 0}'
+}
+
+# run_tests TEST-PRESET: runs tests that are built, and adds their cases to the counts.
+run_tests() {
+  local preset=$1 reports log cases bad lost absent
+  reports=$(mktemp -d) log=$(mktemp)
+  say "running the tests ($preset)"
+  GTEST_OUTPUT="xml:$reports/" ctest --preset "$preset" >"$log" 2>&1 || {
+    tail -n 200 "$log" >&2
+  }
+  cases=$(sum_attribute tests "$reports") bad=$(sum_attribute failures "$reports")
+  absent=$(find "$reports" -name '*.xml' -exec grep -ho 'result="skipped"' {} + | wc -l)
+  # Programs that broke off left no report of theirs: each counts as a failure.
+  lost=$(sed -n 's/.*, \([0-9]*\) tests failed out of.*/\1/p' "$log")
+  if [ "${lost:-1}" -gt 0 ] && [ "$bad" -lt "${lost:-1}" ]; then bad=${lost:-1}; fi
+  [ "$cases" -ge "$((bad + absent))" ] || cases=$((bad + absent))
+  passed=$((passed + cases - bad - absent)) failed=$((failed + bad)) skipped=$((skipped + absent))
+  say "$preset: $((cases - bad - absent)) passed, $bad failed, $absent skipped"
+  rm -rf "$reports" "$log"
+}
+
+# Whether a build works; its tests can't run otherwise.
+builds() { (build "$@"); }
+
+build_and_test() { # build_and_test PRESET TEST-PRESET
+  if builds "$1"; then
+    passed=$((passed + 1))
+    run_tests "$2"
+  else
+    failed=$((failed + 1))
+  fi
+}
+
+format_is_clean() {
+  git ls-files -z '*.h' '*.cc' '*.hpp' '*.c' '*.cpp' | xargs -0 clang-format --dry-run -Werror
+}
+scripts_are_clean() { git ls-files -z run .ci/run '*.sh' | xargs -0 shellcheck -x --severity=warning; }
+
+# Lints the sources of the library, tools and tests; unchanged ones (by what the compiler sees) are
+# not read again.
+tidy_is_clean() {
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/ibcoll/tidy
+  mkdir -p "$cache"
+  git ls-files -z 'engine/*.cc' 'shm/*.cc' 'verbs/*.cc' 'ucx/*.cc' 'topology/*.cc' 'tools/*.cc' |
+    xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
+}
+
+stage() {
+  case $1 in
+    format)
+      check "formatting (clang-format -i repairs it)" format_is_clean
+      check "shellcheck" scripts_are_clean
+      ;;
+    quick) build_and_test release quick ;;
+    full) build_and_test release full ;;
+    install)
+      if builds release; then check "install" bash tests/install/test.sh build; else failed=$((failed + 1)); fi
+      ;;
+    asan) build_and_test asan asan ;;
+    tsan) build_and_test tsan tsan ;;
+    clang) check "clang build" builds clang ;;
+    tidy)
+      say "linting"
+      check "clang-tidy" tidy_is_clean
+      ;;
+    *) die "unknown stage \"$1\": there are $ALL_STAGES" 2 ;;
+  esac
+}
+
+# run_stages [full|quick|STAGE...]
+run_stages() {
+  local stages=("$@") name begin start=$SECONDS times=""
+  if [ $# -eq 0 ] || [ "$*" = full ]; then read -ra stages <<<"$ALL_STAGES"; fi
+  for name in "${stages[@]}"; do
+    begin=$SECONDS
+    stage "$name"
+    times+="$name $((SECONDS - begin)) s, "
+  done
+  say "times: ${times}all $((SECONDS - start)) s"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+}
