@@ -546,7 +546,7 @@ class VerbsNetwork : public Verbs {
  protected:
   void SetUp() override {
     Verbs::SetUp();
-    if (!getenv("IBCOLL_SOFTROCE"))
+    if (!getenv("SOFTROCE_MACHINE"))
       GTEST_SKIP() << "only in the Soft-RoCE machine: real ports are left alone";
   }
   static void shell(const std::string& command) {
@@ -557,7 +557,7 @@ class VerbsNetwork : public Verbs {
       shell(fmt::format("tc qdisc add dev {} root netem loss {}%", port, percent));
   }
   void TearDown() override {
-    if (getenv("IBCOLL_SOFTROCE"))
+    if (getenv("SOFTROCE_MACHINE"))
       std::ignore = std::system(
           "for i in 1 2 3; do tc qdisc del dev e$i root; ip link set e$i up; done 2>/dev/null");
   }

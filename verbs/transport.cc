@@ -4,6 +4,8 @@
 #include <cstring>
 #include <random>
 
+#include "engine/base/config.h"
+#include "engine/base/units.h"
 #include "engine/bootstrap/machine.h"
 #include "verbs/rc_transport.h"
 
@@ -40,6 +42,23 @@ Result<std::unique_ptr<RcTransport>> open_own(const TransportOptions& options, i
 }
 
 }  // namespace
+
+Result<TransportOptions> TransportOptions::from_environment() {
+  TransportOptions options;
+  IBCOLL_ASSIGN(const std::string devices, config_string("IBCOLL_DEVICES"));
+  for (const std::string_view device : split(devices, ','))
+    options.devices.devices.emplace_back(device);
+  IBCOLL_ASSIGN(options.devices.gid_index, config_integer("IBCOLL_GID_INDEX"));
+  IBCOLL_ASSIGN(const int64_t pkey, config_integer("IBCOLL_PKEY"));
+  if (pkey != 0) options.devices.pkey = static_cast<uint16_t>(pkey);
+  IBCOLL_ASSIGN(options.devices.service_level, config_integer("IBCOLL_SERVICE_LEVEL"));
+  IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
+  IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
+  IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
+  IBCOLL_ASSIGN(options.receives, config_integer("IBCOLL_RECEIVES"));
+  IBCOLL_ASSIGN(options.kept_registrations, config_integer("IBCOLL_REGISTRATIONS"));
+  return options;
+}
 
 Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap, const Shape& shape,
                                                            const TransportOptions& options) {

@@ -25,6 +25,9 @@ struct TransportOptions {
   /// A connected peer that was silent for so long is probed with a write of no bytes, while this
   /// rank waits.
   int64_t probe_after_ns = 500'000'000;
+
+  /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md).
+  static Result<TransportOptions> from_environment();
 };
 
 /// Collective over the job; fails on all ranks alike, naming the first rank that can't. A rank uses

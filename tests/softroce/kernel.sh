@@ -2,16 +2,16 @@
 # kernel.sh: prints the path of a User-Mode Linux kernel with Soft-RoCE. Builds it on first use
 # (10 minutes on two cores) into the cache, ${XDG_CACHE_HOME:-~/.cache}/ibcoll/softroce-HASH/linux;
 # HASH covers the recipe and the kernel source, so it is built again when one of them changes.
-# IBCOLL_SOFTROCE_KERNEL=FILE takes that kernel instead.
+# SOFTROCE_KERNEL=FILE takes that kernel instead.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-if [ -n "${IBCOLL_SOFTROCE_KERNEL:-}" ]; then
-  [ -x "$IBCOLL_SOFTROCE_KERNEL" ] || {
-    echo "kernel.sh: IBCOLL_SOFTROCE_KERNEL=$IBCOLL_SOFTROCE_KERNEL is no executable file" >&2
+if [ -n "${SOFTROCE_KERNEL:-}" ]; then
+  [ -x "$SOFTROCE_KERNEL" ] || {
+    echo "kernel.sh: SOFTROCE_KERNEL=$SOFTROCE_KERNEL is no executable file" >&2
     exit 1
   }
-  echo "$IBCOLL_SOFTROCE_KERNEL"
+  echo "$SOFTROCE_KERNEL"
   exit
 fi
 

@@ -86,7 +86,7 @@ cp /proc/cpuinfo "$dir/cpuinfo"
 } >"$dir/settings"
 {
   export -p
-  echo 'export HOME=/root TMPDIR=/var/tmp IBCOLL_SOFTROCE=1'
+  echo 'export HOME=/root TMPDIR=/var/tmp SOFTROCE_MACHINE=1'
   printf 'cd %q\n' "$PWD"
   printf '%q ' "$@"
 } >"$dir/command"
