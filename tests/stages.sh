@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die and build). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format quick full install asan tsan clang tidy"
+readonly ALL_STAGES="format quick softroce full install asan tsan clang tidy"
 passed=0 failed=0 skipped=0
 
 # check NAME COMMAND...: runs one check that counts as one test.
@@ -68,6 +68,13 @@ tidy_is_clean() {
     xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
 }
 
+# The tests that need RDMA devices. In a shell of its own: a package that can't be had fails this
+# stage only.
+# shellcheck disable=SC2086  # lists of words
+softroce_tests() {
+  (packages $SOFTROCE_PACKAGES && exec tests/softroce/test.sh build/bin)
+}
+
 stage() {
   case $1 in
     format)
@@ -75,6 +82,13 @@ stage() {
       check "shellcheck" scripts_are_clean
       ;;
     quick) build_and_test release quick ;;
+    softroce)
+      if builds release; then
+        check "tests on Soft-RoCE" softroce_tests
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
     full) build_and_test release full ;;
     install)
       if builds release; then check "install" bash tests/install/test.sh build; else failed=$((failed + 1)); fi
