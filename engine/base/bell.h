@@ -13,15 +13,17 @@ struct alignas(64) Bell {
   std::atomic<uint32_t> sleeping{0};
 };
 
-/// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers may fence for this process.
+/// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers
+/// may fence for this process.
 void prepare_bells();
 
 namespace detail {
 extern std::atomic<bool> g_sleepers_fence;
 }
 
-/// Orders what was stored before (release) against a look at anybody's `sleeping` after. Where the kernel lets a sleeper do that for
-/// everybody (membarrier), it costs nothing here: a fence would hold the core until its stores have reached the cache.
+/// Orders what was stored before (release) against a look at anybody's `sleeping` after. Where the
+/// kernel lets a sleeper do that for everybody (membarrier), it costs nothing here: a fence would
+/// hold the core until its stores have reached the cache.
 inline void bell_fence() {
   if (detail::g_sleepers_fence.load(std::memory_order_relaxed)) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -33,15 +35,16 @@ inline void bell_fence() {
 /// Wakes the owner if it sleeps. Call bell_fence() between storing what it shall see and this.
 void ring_slow(Bell& bell);
 inline void ring_if_sleeping(Bell& bell) {
-  if (bell.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]] ring_slow(bell);
+  if (bell.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    ring_slow(bell);
 }
 inline void ring(Bell& bell) {
   bell_fence();
   ring_if_sleeping(bell);
 }
 
-/// Sleeps until rung or for at most `nanoseconds`. Use: announce_sleep(); look once more whether there is something to do; if
-/// not sleep_on(); in either case end_sleep().
+/// Sleeps until rung or for at most `nanoseconds`. Use: announce_sleep(); look once more whether
+/// there is something to do; if not sleep_on(); in either case end_sleep().
 uint32_t announce_sleep(Bell& own);
 void sleep_on(Bell& own, uint32_t announced, int64_t nanoseconds);
 void end_sleep(Bell& own);
