@@ -12,11 +12,6 @@ constexpr int kSend = static_cast<int>(Lane::kSend);
 constexpr int kRecv = static_cast<int>(Lane::kRecv);
 constexpr int kLocal = static_cast<int>(Lane::kLocal);
 
-template <class... Args>
-tl::unexpected<Error> invalid(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalidProgram, format, std::forward<Args>(args)...);
-}
-
 }  // namespace
 
 Rehearsal::Rehearsal(const Shape& shape,
@@ -263,64 +258,6 @@ void Rehearsal::meet(const Running& wait, VectorClock& complete) {
   }
 }
 
-Status Rehearsal::put(Running& put) {
-  const Op& op = put.op;
-  const RankRun& peer = runs_[op.peer];
-  Channel& there = channel(put.rank, op.peer);
-  const bool local = shape_.same_server(put.rank, op.peer);
-  const uint32_t expects = peer.expect_first[put.rank + 1] - peer.expect_first[put.rank];
-  if (there.puts == expects) {
-    return invalid("{}: rank {} expects only {} of its puts", name(put), op.peer, expects);
-  }
-  const uint32_t expect_item = peer.expects[peer.expect_first[put.rank] + there.puts++];
-  const int lane = local ? kLocal : kRecv;
-  const Op& expected = op_of(op.peer, lane, expect_item);
-  const Item& mine = runs_[put.rank].lanes[put.lane].items[put.item];
-  const Item& theirs = peer.lanes[lane].items[expect_item];
-  if (op.dst_buffer != expected.dst_buffer || op.dst_first != expected.dst_first ||
-      op.count != expected.count || op.exposure != expected.exposure || op.step != expected.step ||
-      mine.streamed != theirs.streamed || mine.piece != theirs.piece) {
-    return invalid("{} does not match {}", name(put), name(op.peer, lane, expect_item));
-  }
-  if (!local) {
-    Channel& back = channel(op.peer, put.rank);
-    put.start.join(back.exposures[op.exposure]);
-    back.exposures_used = std::max<uint32_t>(back.exposures_used, op.exposure + 1);
-    watch_pace(put, expect_item);
-  } else {
-    ++there.offered;
-  }
-  Message message{put.item, put.start, {}};
-  for (const size_t cell : cells(put, op.src_first)) {
-    IBCOLL_ASSIGN(const Block block, read(put, op.src_buffer, cell));
-    message.blocks.push_back(block);
-  }
-  there.messages.push_back(std::move(message));
-  wake(op.peer);
-  return {};
-}
-
-Status Rehearsal::expect(Running& expect, VectorClock& complete) {
-  const Op& op = expect.op;
-  Channel& from = channel(op.peer, expect.rank);
-  const Message message = std::move(from.messages.front());
-  from.messages.pop_front();
-  const bool local = shape_.same_server(expect.rank, op.peer);
-  const auto to = cells(expect, op.dst_first);
-  for (size_t i = 0; i < to.size(); ++i) {
-    // A put of another server may write as soon as it starts, a local one is pulled from here.
-    IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.blocks[i],
-                     local ? expect.start : message.start));
-  }
-  complete.join(message.start);
-  if (local) {
-    --from.offered;
-    finish(op.peer, kLocal, message.put, message.start);
-    wake(op.peer);
-  }
-  return {};
-}
-
 Status Rehearsal::expose(const Running& expose) {
   const Op& op = expose.op;
   const auto to_rank = [&](Rank peer) -> Status {
@@ -343,85 +280,6 @@ Status Rehearsal::expose(const Running& expose) {
   server_exposures_[key(expose.rank, op.peer)].push_back(expose.start);
   ++runs_[gateway(shape_, expose.rank, op.peer)].routed;
   return {};
-}
-
-std::vector<size_t> Rehearsal::cells(const Running& item, uint32_t first) const {
-  const Item& what = runs_[item.rank].lanes[item.lane].items[item.item];
-  const uint32_t begin = what.streamed ? what.piece : 0;
-  const uint32_t end = what.streamed ? what.piece + 1 : pieces_;
-  std::vector<size_t> cells;
-  for (uint32_t slot = first; slot < first + item.op.count; ++slot) {
-    for (uint32_t piece = begin; piece < end; ++piece) {
-      cells.push_back(size_t{slot} * pieces_ + piece);
-    }
-  }
-  return cells;
-}
-
-Result<Block> Rehearsal::read(const Running& item, Buffer buffer, size_t index) {
-  Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
-  if (!cell.written) {
-    return invalid("{}: reads {} before anything is written there", name(item),
-                   name_cell(buffer, index));
-  }
-  if (item.start.complete(item.rank, cell.writer_lane) < cell.written_by) {
-    return invalid("{}: reads block {} in {} while it may still be written by {}", name(item),
-                   describe(cell.block), name_cell(buffer, index),
-                   name(item.rank, cell.writer_lane, cell.written_by - 1));
-  }
-  uint32_t& read_by = cell.read_by[item.lane];
-  read_by = std::max(read_by, item.item + 1);
-  return cell.block;
-}
-
-Status Rehearsal::write(const Running& item, Buffer buffer, size_t index, const Block& block,
-                        const VectorClock& start) {
-  const RankProgram& program = *programs_[item.rank];
-  Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
-  if (cell.written) {
-    return invalid("{}: block {} is written to {}, which holds block {} by {}", name(item),
-                   describe(block), name_cell(buffer, index), describe(cell.block),
-                   name(item.rank, cell.writer_lane, cell.written_by - 1));
-  }
-  const auto slot = static_cast<uint32_t>(index / pieces_);
-  const Block meant = buffer == Buffer::kScratch ? program.scratch[slot]
-                                                 : recv_block(program.collective, item.rank, slot);
-  if (!(block == meant)) {
-    return invalid("{}: block {} arrives in {}, which is for block {}", name(item), describe(block),
-                   name_cell(buffer, index), describe(meant));
-  }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    if (start.complete(item.rank, lane) < cell.read_by[lane]) {
-      return invalid("{}: writes {} while it may still be read by {}", name(item),
-                     name_cell(buffer, index), name(item.rank, lane, cell.read_by[lane] - 1));
-    }
-  }
-  cell.block = block;
-  cell.written = true;
-  cell.writer_lane = static_cast<int8_t>(item.lane);
-  cell.written_by = item.item + 1;
-  return {};
-}
-
-/// A schedule is paced if whatever other servers have put into a server has landed, and the sender
-/// knows, when a put into it starts.
-void Rehearsal::watch_pace(const Running& put, uint32_t expect_item) {
-  const int mine = shape_.server_of(put.rank);
-  for (const Rank rank : shape_.members(shape_.server_of(put.op.peer))) {
-    for (const Inflow& inflow : inflow_[rank]) {
-      if (!witness_.empty() || inflow.server < 0 || inflow.server == mine ||
-          put.start.complete(rank, kRecv) >= inflow.until) {
-        continue;
-      }
-      witness_ = fmt::format("{} may start before the put of rank {} to rank {} has landed",
-                             name(put), inflow.sender, rank);
-    }
-  }
-  // The two latest of different servers are enough to know the latest of those other than any one.
-  auto& [latest, second] = inflow_[put.op.peer];
-  Inflow& place = latest.server == mine ? latest : second;
-  if (expect_item + 1 > place.until) place = {mine, expect_item + 1, put.rank};
-  if (second.until > latest.until) std::swap(latest, second);
 }
 
 Status Rehearsal::check_stuck() {

@@ -110,6 +110,10 @@ class Rehearsal {
   void wake(Rank rank);
   void wake_server(int server);
   Channel& channel(Rank from, Rank to) { return channels_[key(from, to)]; }
+  template <class... Args>
+  static tl::unexpected<Error> invalid(fmt::format_string<Args...> format, Args&&... args) {
+    return fail(ErrorCode::kInvalidProgram, format, std::forward<Args>(args)...);
+  }
   static uint64_t key(Rank from, int to) {
     return static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
   }
