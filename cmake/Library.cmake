@@ -7,6 +7,7 @@ if(NOT c_api_sources)
   return()
 endif()
 
+# The C interface is in ibcoll_core, too, for tools and tests; here it pulls in all the rest.
 set(version_script ${PROJECT_SOURCE_DIR}/cmake/libibcoll.map)
 add_library(ibcoll SHARED ${c_api_sources})
 target_include_directories(ibcoll INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
