@@ -1,24 +1,15 @@
 #include "engine/bootstrap/binding.h"
 
-#include <hwloc.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "engine/bootstrap/hwloc_topology.h"
 #include "engine/bootstrap/launch.h"
 
 namespace ibcoll {
 namespace {
-
-struct DestroyTopology {
-  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-struct FreeBitmap {
-  void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
-};
-using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
-using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
 CpuSet to_units(hwloc_const_bitmap_t bitmap) {
   CpuSet units;
@@ -28,16 +19,14 @@ CpuSet to_units(hwloc_const_bitmap_t bitmap) {
 }
 
 Result<std::vector<CpuSet>> find_core_sets() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return fail_errno("cannot start hwloc");
-  const Topology topology(raw);
-  if (hwloc_topology_load(raw) != 0) return fail_errno("hwloc cannot read the machine's topology");
-  const Bitmap mask(hwloc_bitmap_alloc());
+  IBCOLL_ASSIGN(const HwlocTopology topology, load_hwloc_topology());
+  const hwloc_topology_t raw = topology.get();
+  const HwlocBitmap mask(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_THREAD) != 0)
     return fail_errno("cannot read this process's affinity mask");
 
   std::vector<CpuSet> cores;
-  const Bitmap usable(hwloc_bitmap_alloc());
+  const HwlocBitmap usable(hwloc_bitmap_alloc());
   const auto add = [&](hwloc_obj_type_t type) {
     for (hwloc_obj_t core = hwloc_get_next_obj_by_type(raw, type, nullptr); core != nullptr;
          core = hwloc_get_next_obj_by_type(raw, type, core)) {
