@@ -1,0 +1,192 @@
+/// ib_info: what this machine offers to collectives and how the engine is configured.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "engine/base/json_lines.h"
+#include "engine/base/table.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/host_info.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  ib_info                      everything, for people
+  ib_info --json -             everything, one JSON object a line on standard output
+  ib_info --json info.jsonl    both: the report on standard output, the objects in a file
+)";
+
+std::string size_text(uint64_t bytes) {
+  constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
+  const auto value = static_cast<double>(bytes);
+  if (value >= kGiB) return fmt::format("{:.1f} GiB", value / kGiB);
+  if (value >= kMiB) return fmt::format("{:.1f} MiB", value / kMiB);
+  return format_size(static_cast<int64_t>(bytes));
+}
+
+std::string limit_text(const std::optional<uint64_t>& bytes) {
+  return bytes ? size_text(*bytes) : "unlimited";
+}
+
+std::string count_text(const std::optional<uint64_t>& count) {
+  return count ? std::to_string(*count) : "unlimited";
+}
+
+nlohmann::ordered_json or_null(const auto& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+/// Prints for people, writes for programs.
+class Report {
+ public:
+  explicit Report(JsonLines& json) : json_(json) {}
+
+  void machine(const HostInfo& host) {
+    nlohmann::ordered_json line = {{"kind", "machine"},
+                                   {"name", host.name},
+                                   {"kernel", host.kernel},
+                                   {"processor", host.processor},
+                                   {"packages", host.packages},
+                                   {"cores", host.cores},
+                                   {"threads", host.threads},
+                                   {"usable_cores", host.usable_cores},
+                                   {"memory_bytes", host.memory_bytes},
+                                   {"available_bytes", host.available_bytes}};
+    Table table({"Machine", ""});
+    table.add_row({"name", host.name});
+    table.add_row({"kernel", host.kernel});
+    table.add_row({"processor", host.processor});
+    table.add_row(
+        {"cores", fmt::format("{} in {} package(s), {} hardware thread(s), {} usable here",
+                              host.cores, host.packages, host.threads, host.usable_cores)});
+    line["caches"] = nlohmann::ordered_json::array();
+    for (const CacheInfo& cache : host.caches) {
+      table.add_row({cache.name, fmt::format("{} of {}, one for {} core(s)", cache.count,
+                                             size_text(cache.bytes), cache.cores_each)});
+      line["caches"].push_back({{"name", cache.name},
+                                {"bytes", cache.bytes},
+                                {"count", cache.count},
+                                {"cores_each", cache.cores_each}});
+    }
+    line["numa"] = nlohmann::ordered_json::array();
+    for (const NumaInfo& node : host.numa) {
+      table.add_row({fmt::format("NUMA node {}", node.number),
+                     fmt::format("{}, {} core(s)", size_text(node.bytes), node.cores)});
+      line["numa"].push_back({{"node", node.number}, {"bytes", node.bytes}, {"cores", node.cores}});
+    }
+    table.add_row({"memory", fmt::format("{}, {} available", size_text(host.memory_bytes),
+                                         size_text(host.available_bytes))});
+    add(table, line);
+  }
+
+  void limits(const LimitInfo& limits, const std::string& no_direct_copy) {
+    Table table({"Limits", ""});
+    table.add_row({"locked memory", fmt::format("{} (at most {})", limit_text(limits.locked_bytes),
+                                                limit_text(limits.locked_bytes_hard))});
+    table.add_row({"address space", limit_text(limits.address_space_bytes)});
+    table.add_row({"open files", fmt::format("{} (at most {})", count_text(limits.open_files),
+                                             count_text(limits.open_files_hard))});
+    table.add_row(
+        {"copies between processes",
+         no_direct_copy.empty()
+             ? "allowed: user memory is copied directly"
+             : fmt::format("forbidden ({}): user memory goes through staging", no_direct_copy)});
+    table.add_row({"Yama ptrace scope", limits.yama_ptrace_scope
+                                            ? std::to_string(*limits.yama_ptrace_scope)
+                                            : "no Yama"});
+    table.add_row(
+        {"huge pages", fmt::format("{} of {}, {} free", limits.huge_pages,
+                                   size_text(limits.huge_page_bytes), limits.huge_pages_free)});
+    const auto setting = [](const std::string& value) {
+      return value.empty() ? "not there" : value;
+    };
+    table.add_row(
+        {"transparent huge pages", fmt::format("private memory: {}, shared memory: {}",
+                                               setting(limits.transparent_huge_pages),
+                                               setting(limits.transparent_huge_pages_shared))});
+    add(table, {{"kind", "limits"},
+                {"locked_bytes", or_null(limits.locked_bytes)},
+                {"locked_bytes_hard", or_null(limits.locked_bytes_hard)},
+                {"address_space_bytes", or_null(limits.address_space_bytes)},
+                {"open_files", or_null(limits.open_files)},
+                {"open_files_hard", or_null(limits.open_files_hard)},
+                {"direct_copy", no_direct_copy.empty()},
+                {"yama_ptrace_scope", or_null(limits.yama_ptrace_scope)},
+                {"huge_page_bytes", limits.huge_page_bytes},
+                {"huge_pages", limits.huge_pages},
+                {"huge_pages_free", limits.huge_pages_free},
+                {"transparent_huge_pages", limits.transparent_huge_pages},
+                {"transparent_huge_pages_shared", limits.transparent_huge_pages_shared}});
+  }
+
+  void devices(const std::vector<RdmaPortInfo>& ports) {
+    if (ports.empty()) {
+      print(
+          "RDMA devices\n------------\nnone: ranks of different servers exchange data through a "
+          "software loopback\n\n");
+      return;
+    }
+    Table table({"RDMA device", "port", "state", "rate", "link", "LID", "firmware"});
+    for (const RdmaPortInfo& port : ports) {
+      table.add_row({port.device, std::to_string(port.port), port.state, port.rate, port.link_layer,
+                     port.lid, port.firmware});
+      json_.write({{"kind", "rdma_port"},
+                   {"device", port.device},
+                   {"port", port.port},
+                   {"state", port.state},
+                   {"rate", port.rate},
+                   {"link_layer", port.link_layer},
+                   {"lid", port.lid},
+                   {"firmware", port.firmware}});
+    }
+    print(table.text() + "\n");
+  }
+
+ private:
+  void add(const Table& table, const nlohmann::ordered_json& line) {
+    json_.write(line);
+    print(table.text() + "\n");
+  }
+  void print(const std::string& text) const {
+    if (!json_.to_stdout()) fmt::print("{}", text);
+  }
+
+  JsonLines& json_;
+};
+
+Status report(const std::string& json_path) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
+  Report report(json);
+  IBCOLL_ASSIGN(const HostInfo host, host_info());
+  report.machine(host);
+  IBCOLL_ASSIGN(const std::string no_direct_copy, why_no_direct_copy());
+  report.limits(limit_info(), no_direct_copy);
+  report.devices(rdma_ports());
+  return json.close();
+}
+
+}  // namespace
+}  // namespace ibcoll
+
+int main(int argc, char** argv) {
+  CLI::App app("Shows what this machine offers to collectives and how the engine is configured.",
+               "ib_info");
+  std::string json_path;
+  app.add_option("--json", json_path, "also write JSON, one object a line; - is standard output")
+      ->type_name("FILE");
+  app.footer(ibcoll::kExamples);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const ibcoll::Status status = ibcoll::report(json_path); !status) {
+    fmt::print(stderr, "ib_info: {}\n", status.error().message);
+    return 1;
+  }
+  return 0;
+}
