@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "engine/base/config.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
@@ -34,6 +35,20 @@ std::string limit_text(const std::optional<uint64_t>& bytes) {
 
 std::string count_text(const std::optional<uint64_t>& count) {
   return count ? std::to_string(*count) : "unlimited";
+}
+
+/// Lines of at most 100 columns, indented.
+std::string indented(std::string_view text) {
+  std::string lines, line = "   ";
+  for (const std::string_view word : split(text, ' ')) {
+    if (line.size() + 1 + word.size() > 100) {
+      lines += line + "\n";
+      line = "   ";
+    }
+    line += ' ';
+    line += word;
+  }
+  return lines + line + "\n";
 }
 
 nlohmann::ordered_json or_null(const auto& value) {
@@ -123,6 +138,23 @@ class Report {
                 {"transparent_huge_pages_shared", limits.transparent_huge_pages_shared}});
   }
 
+  void settings(const std::vector<ConfigEntry>& entries) {
+    print("Settings\n--------\n");
+    for (const ConfigEntry& entry : entries) {
+      const Variable& row = *entry.row;
+      print(fmt::format("{}={}  ({}; {})\n{}", row.name, entry.value,
+                        entry.set ? "set in the environment" : "default", describe_type(row),
+                        indented(row.help)));
+      json_.write({{"kind", "setting"},
+                   {"name", row.name},
+                   {"value", entry.value},
+                   {"default", row.default_value},
+                   {"source", entry.set ? "environment" : "default"},
+                   {"takes", describe_type(row)},
+                   {"help", row.help}});
+    }
+  }
+
   void devices(const std::vector<RdmaPortInfo>& ports) {
     if (ports.empty()) {
       print(
@@ -166,7 +198,10 @@ Status report(const std::string& json_path) {
   IBCOLL_ASSIGN(const std::string no_direct_copy, why_no_direct_copy());
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
-  return json.close();
+  report.settings(current_config());
+  const Status environment = check_environment();
+  IBCOLL_TRY(json.close());
+  return environment;
 }
 
 }  // namespace
