@@ -122,6 +122,13 @@ inline constexpr Variable kVariables[] = {
      .default_value = "256",
      .help = "Memory registrations that a rank keeps for buffers between calls.",
      .high = 1 << 20},
+    {.name = "IBCOLL_LOOPBACK_PLACING",
+     .type = VariableType::kChoice,
+     .default_value = "auto",
+     .help = "How the software loopback puts data into another process's memory: `direct` with "
+             "process_vm_writev, `bounce` through shared memory; `auto` goes direct where the "
+             "kernel allows it.",
+     .choices = "auto,direct,bounce"},
     {.name = "IBCOLL_LOOPBACK_SEED",
      .type = VariableType::kInteger,
      .default_value = "0",

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/config.h"
 #include "engine/execute/loopback_placer.h"
 #include "engine/execute/loopback_queue.h"
 #include "engine/execute/loopback_wire.h"
@@ -287,6 +288,18 @@ class Loopback final : public NetworkTransport {
 };
 
 }  // namespace
+
+Result<LoopbackOptions> loopback_options_from_environment() {
+  using Placing = LoopbackOptions::Placing;
+  LoopbackOptions options;
+  IBCOLL_ASSIGN(const std::string placing, config_choice("IBCOLL_LOOPBACK_PLACING"));
+  options.placing = placing == "direct"   ? Placing::kDirect
+                    : placing == "bounce" ? Placing::kBounce
+                                          : Placing::kAuto;
+  IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
+  options.seed = static_cast<uint64_t>(seed);
+  return options;
+}
 
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,

@@ -26,6 +26,9 @@ struct LoopbackOptions {
   uint64_t seed = 0;
 };
 
+/// As IBCOLL_LOOPBACK_PLACING and IBCOLL_LOOPBACK_SEED say.
+Result<LoopbackOptions> loopback_options_from_environment();
+
 /// Collective over all ranks of the job, which must be on one machine. `bells`: one a rank of the
 /// job, in memory all ranks share; a receiver's is rung when something arrives for it, a sender's
 /// when there is room again. `bootstrap` and `bells` must outlive the transport.
