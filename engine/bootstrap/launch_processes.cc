@@ -1,6 +1,5 @@
 #include <poll.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/control.h"
@@ -64,8 +64,9 @@ void raise_file_limit() {
   // Where Yama restricts ptrace, this lets the launcher's descendants, our peers, copy from our
   // memory. Fails harmlessly where there is no Yama.
   prctl(PR_SET_PTRACER, launcher);
+  set_log_rank(rank);
   if (const Status bound = bind_thread(units); !bound)
-    spdlog::warn("rank {} runs unbound: {}", rank, bound.error().message);
+    log().warn("runs unbound: {}", bound.error().message);
   const int status = main(*control.bootstrap(rank));
   std::fflush(nullptr);
   _exit(status);
@@ -89,7 +90,7 @@ class Supervisor {
       if (const auto& cores = usable_core_sets())
         binding = plan_binding(options_.ranks, *cores);
       else
-        spdlog::warn("ranks run unbound: {}", cores.error().message);
+        log().warn("ranks run unbound: {}", cores.error().message);
     }
     binding.resize(static_cast<size_t>(options_.ranks));
     std::fflush(nullptr);  // or every rank would write what is in the buffers once more
@@ -204,7 +205,7 @@ class Supervisor {
     if (options_.on_failure)
       options_.on_failure(*failure);
     else
-      spdlog::error("{}", failure->what);
+      log().error("{}", failure->what);
   }
 
   void limit(Clock::time_point deadline) {

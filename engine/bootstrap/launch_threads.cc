@@ -2,6 +2,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/log.h"
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/launch.h"
 
@@ -18,6 +19,7 @@ Result<int> launch_threads(int ranks, const RankMain& main) {
   threads.reserve(static_cast<size_t>(ranks));
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
+      set_log_rank(rank);
       const int status = main(*control->bootstrap(rank));
       const Failure ended{rank, ErrorCode::kPeerFailed,
                           fmt::format("rank {} ended with status {}", rank, status)};
