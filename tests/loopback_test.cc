@@ -536,7 +536,7 @@ TEST_P(Loopback, TheAdversaryUsesItsFreedom) {
                   int refused = 0, late = 0, held = 0, arrived = 0;
                   std::array<Arrival, 8> arrivals;
                   for (int i = 0; i < 60; ++i) {
-                    while (!node.net.put(next, memory.bytes.data(), memory.key,
+                    while (!node.net.put(next, memory.bytes.data() + 64, memory.key,
                                          memory.peers[static_cast<size_t>(next)], 1, 1))
                       ++refused;
                     if (node.net.completed(next) < node.net.posted(next)) ++late;
