@@ -21,6 +21,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/self.h"
 #include "engine/bootstrap/shared_region.h"
 
 namespace ibcoll {
@@ -372,6 +373,22 @@ TEST(Launch, SiblingsMayCopyFromEachOthersMemory) {
     return theirs == 101 - static_cast<uint64_t>(bootstrap.rank()) ? kGood : kWrong;
   });
   EXPECT_EQ(result.value(), kGood);
+}
+
+TEST(Self, AProcessWithoutALauncherIsAJobOfOne) {
+  const auto bootstrap = self_bootstrap();
+  EXPECT_EQ(bootstrap->rank(), 0);
+  EXPECT_EQ(bootstrap->size(), 1);
+  const int mine = 7;
+  int all = 0;
+  ASSERT_TRUE(bootstrap->allgather(&mine, sizeof mine, &all));
+  EXPECT_EQ(all, 7);
+  ASSERT_TRUE(SharedRegion::create(*bootstrap, 0, 4096, "test").has_value());
+  bootstrap->abort({0, ErrorCode::kDeadline, "too late"});
+  bootstrap->abort({0, ErrorCode::kInternal, "second"});
+  const Status status = bootstrap->barrier();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "too late");
 }
 
 TEST(PeerWatch, FindsTheProcessThatDied) {
