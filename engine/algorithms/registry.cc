@@ -27,35 +27,43 @@ constexpr std::string_view kBruck =
     "log2 P messages, blocks hop bit by bit: small blocks on many servers (Bruck 1997)";
 
 template <ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
-constexpr Algorithm alltoall(std::string_view name, std::string_view summary, bool paced) {
-  return {Collective::kAlltoall, name, summary, paced, build_as<Collective::kAlltoall, kBuild>};
+constexpr Algorithm alltoall(std::string_view name, std::string_view summary, bool paced,
+                             bool relays) {
+  return {
+      Collective::kAlltoall, name, summary, paced, relays, build_as<Collective::kAlltoall, kBuild>};
 }
 
 template <ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
-constexpr Algorithm alltoallv(std::string_view name, std::string_view summary, bool paced) {
-  return {Collective::kAlltoallv, name, summary, paced, build_as<Collective::kAlltoallv, kBuild>};
+constexpr Algorithm alltoallv(std::string_view name, std::string_view summary, bool paced,
+                              bool relays) {
+  return {Collective::kAlltoallv,
+          name,
+          summary,
+          paced,
+          relays,
+          build_as<Collective::kAlltoallv, kBuild>};
 }
 
 constexpr Algorithm kAlgorithms[] = {
-    alltoall<alltoall_linear>("linear", kLinear, false),
-    alltoall<alltoall_ring>("ring", kRing, false),
-    alltoall<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true),
-    alltoall<alltoall_aggregate>("aggregate", kAggregate, true),
-    alltoall<alltoall_bruck>("bruck", kBruck, false),
-    alltoallv<alltoall_linear>("linear", kLinear, false),
-    alltoallv<alltoall_ring>("ring", kRing, false),
-    alltoallv<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true),
-    alltoallv<alltoall_aggregate>("aggregate", kAggregate, true),
-    alltoallv<alltoall_bruck>("bruck", kBruck, false),
+    alltoall<alltoall_linear>("linear", kLinear, false, false),
+    alltoall<alltoall_ring>("ring", kRing, false, false),
+    alltoall<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true, false),
+    alltoall<alltoall_aggregate>("aggregate", kAggregate, true, true),
+    alltoall<alltoall_bruck>("bruck", kBruck, false, true),
+    alltoallv<alltoall_linear>("linear", kLinear, false, false),
+    alltoallv<alltoall_ring>("ring", kRing, false, false),
+    alltoallv<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true, false),
+    alltoallv<alltoall_aggregate>("aggregate", kAggregate, true, true),
+    alltoallv<alltoall_bruck>("bruck", kBruck, false, true),
     {Collective::kAllgather, "ring",
-     "blocks run along the servers, piece by piece: long blocks (Thakur 2005)", false,
+     "blocks run along the servers, piece by piece: long blocks (Thakur 2005)", false, true,
      allgather_ring},
     {Collective::kAllgather, "recursive_doubling",
-     "log2 P exchanges of all that is held: short blocks (Thakur 2005)", false,
+     "log2 P exchanges of all that is held: short blocks (Thakur 2005)", false, true,
      allgather_recursive_doubling},
     {Collective::kBarrier, "dissemination",
      "servers tell each other in log(n+1) rounds, all local ranks at work (Hensgen 1988)", false,
-     barrier_dissemination},
+     false, barrier_dissemination},
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ struct Algorithm {
   std::string_view name;
   std::string_view summary;  ///< one line: what it does, when to use it, the paper
   bool paced;                ///< heeds AlgorithmOptions::pacing
+  bool relays;  ///< blocks may pass through other ranks, which must be told their lengths where
+                ///< they differ
   /// Builds the program of rank `me`: a pure function of its arguments.
   std::shared_ptr<const RankProgram> (*build)(const Shape& shape, Rank me,
                                               const AlgorithmOptions& options);

@@ -66,10 +66,9 @@ inline constexpr Variable kVariables[] = {
      .choices = "none,core"},
     {.name = "IBCOLL_HEAP",
      .type = VariableType::kSize,
-     .default_value = "64G",
+     .default_value = "0",
      .help = "Address space reserved for the buffers that a rank allocates; memory is taken only "
-             "as it is allocated.",
-     .low = 1 << 20,
+             "as it is allocated. 0: as much as the machine has memory.",
      .high = int64_t{1} << 44},
     {.name = "IBCOLL_DEVICES",
      .type = VariableType::kString,

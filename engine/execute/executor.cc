@@ -60,20 +60,28 @@ Run* Executor::take_run() {
   return runs_.back().get();
 }
 
+uint32_t Executor::reserve_sequence(GroupState& group) {
+  const uint32_t sequence = next_sequence(group);
+  reserved_.emplace_back(&group, sequence);
+  return sequence;
+}
+
 Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
-                      Completion& completion) {
+                      Completion& completion, uint32_t sequence) {
   if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
+  if (!reserved_.empty())
+    std::erase(reserved_, std::pair<const GroupState*, uint32_t>(&group, sequence));
   Run* run = take_run();
   run->program = &program;
   run->completion = &completion;
   run->group = &group;
   run->binding = binding;
-  run->key = {group.key, group.next_sequence++, static_cast<uint32_t>(program.hash), false};
+  run->key = {group.key, sequence, static_cast<uint32_t>(program.hash), false};
   run->active = true;
   completion.run = run;
   completion.done = false;
-  if (!queued_.empty() || !can_start(*run)) [[unlikely]] {
+  if (!can_start(*run)) [[unlikely]] {
     run->queued = true;
     queued_.push_back(run);
     return {};
@@ -86,17 +94,20 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   return {};
 }
 
-/// Gates have a bank for each of the last calls of a group, and immediates have so many bits for
-/// the slot.
+/// Gates have a bank for each of the last calls of a group, so no call may run that far ahead of an
+/// unfinished one; and immediates have so many bits for the slot.
 bool Executor::can_start(const Run& run) const {
-  if (active_.size() >= LocalTransport::kGateBanks) [[unlikely]] {
-    return static_cast<uint32_t>(std::count_if(active_.begin(), active_.end(),
-                                               [&run](const Run* other) {
-                                                 return other->group == run.group;
-                                               })) < LocalTransport::kGateBanks &&
-           run.slot < Cell::kSlots;
+  if (run.slot >= Cell::kSlots) [[unlikely]]
+    return false;
+  const auto too_far = [&run](const GroupState* group, uint32_t sequence) {
+    return group == run.group && static_cast<int32_t>(run.key.sequence - sequence) >=
+                                     static_cast<int32_t>(LocalTransport::kGateBanks);
+  };
+  for (const auto& [group, sequence] : reserved_) {
+    if (too_far(group, sequence)) return false;
   }
-  return run.slot < Cell::kSlots;
+  return std::none_of(active_.begin(), active_.end(),
+                      [&](const Run* other) { return too_far(other->group, other->key.sequence); });
 }
 
 Status Executor::start(Run& run) {
@@ -119,9 +130,9 @@ Status Executor::start(Run& run) {
     const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(run.group->me)));
     run.streaming = slots * run.binding.block_bytes * ranks > options_.streaming_bytes;
   }
-  run.networked = !program.lanes[0].empty() || !program.lanes[1].empty();
+  run.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
   active_.push_back(&run);
-  if (run.networked) {
+  if (run.outward) {
     ++run.epoch;
     const size_t ranks = shape.ranks();
     run.arrived.assign(ranks, 0);
@@ -144,14 +155,15 @@ Status Executor::start(Run& run) {
 }
 
 void Executor::start_queued() {
-  while (!queued_.empty() && can_start(*queued_.front())) {
-    Run* run = queued_.front();
-    queued_.erase(queued_.begin());
-    run->queued = false;
-    if (Status started = start(*run); !started) {
-      fail_with(started.error());
-      return;
+  for (size_t i = 0; i < queued_.size();) {
+    Run* run = queued_[i];
+    if (!can_start(*run)) {
+      ++i;
+      continue;
     }
+    queued_.erase(queued_.begin() + static_cast<ptrdiff_t>(i));
+    run->queued = false;
+    if (Status started = start(*run); !started) return fail_with(started.error());
   }
 }
 
@@ -169,7 +181,7 @@ Status Executor::register_buffers(Run& run) {
   const auto enter = [&](Buffer buffer, uint32_t slots, MemoryKey& key) -> Status {
     key = {};
     const size_t bytes = extent(buffer, slots);
-    if (bytes == 0) return {};
+    if (bytes == 0 || network_ == nullptr) return {};
     IBCOLL_ASSIGN(key, network_->register_memory(run.binding[buffer].base, bytes));
     return {};
   };
@@ -183,25 +195,24 @@ Status Executor::register_buffers(Run& run) {
 bool Executor::advance(Run& run) {
   LaneRunner runner(*this, run);
   bool moved = false;
-  if (run.networked) {
+  if (run.outward) {
     // Posting to the network comes first: it works on while this core copies.
     moved |= runner.advance(run.lanes[static_cast<int>(Lane::kSend)]);
     moved |= runner.advance(run.lanes[static_cast<int>(Lane::kRecv)]);
     moved |= pass_on(run);
-    network_->flush();
-    moved |= runner.advance(run.lanes[static_cast<int>(Lane::kLocal)]);
-    if (!run.lanes[0].finished() || !run.lanes[1].finished() || run.forwarding.count != 0)
-      return moved;
-  } else {
-    moved = runner.advance(run.lanes[static_cast<int>(Lane::kLocal)]);
+    if (network_ != nullptr) network_->flush();
   }
-  if (!run.lanes[static_cast<int>(Lane::kLocal)].finished()) return moved;
+  moved |= runner.advance(run.lanes[static_cast<int>(Lane::kLocal)]);
+  for (const LaneState& lane : run.lanes) {
+    if (!lane.finished()) return moved;
+  }
+  if (run.forwarding.count != 0) return moved;
   finish(run);
   return true;
 }
 
 void Executor::finish(Run& run) {
-  if (run.networked) {
+  if (run.outward) {
     for (MemoryKey* key : {&run.send_key, &run.recv_key, &run.scratch_key}) {
       if (key->local != 0 || key->remote != 0) network_->deregister_memory(*key);
     }

@@ -34,7 +34,15 @@ class Executor {
   /// Starts a call. Every member of the group must start the same calls in the same order. Program,
   /// group and the memory the binding names must stay until the completion is done.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
-              Completion& completion);
+              Completion& completion, uint32_t sequence);
+  Status post(GroupState& group, const RankProgram& program, const Binding& binding,
+              Completion& completion) {
+    return post(group, program, binding, completion, next_sequence(group));
+  }
+  /// The number of the group's next call, to be posted at once; or later (reserve), in which case
+  /// no call that might be taken for it starts before it is posted.
+  static uint32_t next_sequence(GroupState& group) { return group.next_sequence++; }
+  uint32_t reserve_sequence(GroupState& group);
 
   /// Moves all calls on that can be moved. True if something happened.
   bool progress();
@@ -90,6 +98,7 @@ class Executor {
   ExecutorOptions options_;
   std::vector<std::unique_ptr<Run>> runs_;  ///< all there are; the index is the slot
   std::vector<Run*> active_, idle_, queued_;
+  std::vector<std::pair<const GroupState*, uint32_t>> reserved_;
   std::vector<std::vector<std::byte>> early_mails_;  ///< of calls this rank has not started
   std::optional<Error> failed_;
   int64_t next_report_ns_ = 0;

@@ -1,7 +1,6 @@
 // What the executor does when things go wrong: peers that die, come late or disagree.
 
-#include <spdlog/spdlog.h>
-
+#include "engine/base/log.h"
 #include "engine/execute/executor.h"
 
 namespace ibcoll {
@@ -101,7 +100,7 @@ void Executor::check_health(const Run* run, int64_t waited_ns) {
     return;
   }
   if (options_.late_ns > 0 && waited_ns >= next_report_ns_ && next_report_ns_ > 0) {
-    spdlog::warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, text());
+    log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, text());
     next_report_ns_ *= 2;
   }
 }

@@ -26,13 +26,19 @@ void LaneRunner::retire(LaneState& lane) {
   }
 }
 
-/// Whether everything the operation comes after is complete.
-bool LaneRunner::ready(const Op& op) {
+/// Whether everything the operation comes after is complete. In streams piece p depends on piece p
+/// of what feeds it.
+bool LaneRunner::ready(const Op& op, Part part) {
   for (int i = 0; i < kLanes; ++i) {
     LaneState& lane = run_.lanes[i];
     if (op.after[i] <= lane.complete()) continue;
     retire(lane);
-    if (op.after[i] > lane.complete()) return false;
+    if (op.after[i] <= lane.complete()) continue;
+    if (part.pieces == 1 || lane.next != lane.stream_first || !lane.pending.empty()) return false;
+    const uint32_t done = lane.piece > part.piece    ? run_.program->streams[lane.stream].count
+                          : lane.piece == part.piece ? lane.stream_position
+                                                     : 0;
+    if (op.after[i] > lane.next + done) return false;
   }
   return true;
 }

@@ -5,6 +5,14 @@
 
 namespace ibcoll {
 
+/// The part of an operation's data that is meant: everything, or one piece of a stream.
+struct Part {
+  uint32_t piece = 0, pieces = 1;
+  size_t begin(size_t length) const { return length * piece / pieces; }
+  size_t end(size_t length) const { return length * (piece + 1) / pieces; }
+  bool last() const { return piece + 1 == pieces; }
+};
+
 class LaneRunner {
  public:
   LaneRunner(Executor& executor, Run& run) : executor_(executor), run_(run) {}
@@ -14,15 +22,7 @@ class LaneRunner {
 
  private:
   enum class Outcome : uint8_t { kDone, kMoved, kBlocked };
-  /// The part of an operation's data that is meant: everything, or one piece of a stream.
-  struct Part {
-    uint32_t piece = 0, pieces = 1;
-    size_t begin(size_t length) const { return length * piece / pieces; }
-    size_t end(size_t length) const { return length * (piece + 1) / pieces; }
-    bool last() const { return piece + 1 == pieces; }
-  };
-
-  bool ready(const Op& op);
+  bool ready(const Op& op, Part part = {});
   void retire(LaneState& lane);
   bool advance_run(LaneState& lane);
   Outcome advance_stream(LaneState& lane);

@@ -20,7 +20,7 @@ MailHeader header_of(std::span<const std::byte> mail) {
 
 Run* Executor::find(const CallKey& call) {
   for (Run* run : active_) {
-    if (run->call() == call && run->networked) return run;
+    if (run->call() == call && run->outward) return run;
   }
   return nullptr;
 }

@@ -158,7 +158,7 @@ struct Run {
   uint32_t gates = 0;  ///< passed by this rank
 
   // Between servers only; indexed by rank of the group.
-  bool networked = false;
+  bool outward = false;  ///< has operations in the send or receive lane
   MemoryKey send_key, scratch_key, recv_key;
   std::vector<uint32_t> arrived, arrivals_used, tokens, tokens_used;
   std::vector<PeerExposure> exposed;
