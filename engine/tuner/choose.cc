@@ -1,0 +1,58 @@
+#include "engine/tuner/choose.h"
+
+namespace ibcoll {
+namespace {
+
+/// A step of the 2-Level Ring moves at most n * n blocks between two servers; below this it is
+/// shorter than ten token latencies of about 2 us on a link of 12.5 GB/s.
+constexpr int64_t kTokenStepBytes = 256 * 1024;
+/// Above this many bytes a pair, packing blocks into one message a server no longer pays for the
+/// extra copy (the paper found 30 KB on DDR InfiniBand).
+constexpr int64_t kAggregateBytes = 32 * 1024;
+/// Below this, log2(P) rounds of half the data beat Ns-1 messages, where servers are many.
+constexpr int64_t kBruckBytes = 128;
+constexpr int kBruckServers = 32;
+constexpr int64_t kAllgatherRingBytes = 32 * 1024;
+constexpr int64_t kRelayPieceBytes = 64 * 1024;
+constexpr uint32_t kMaxPieces = 16;
+
+}  // namespace
+
+Pacing choose_pacing(const Shape& shape, int64_t block_bytes) {
+  const int64_t step_blocks = int64_t{shape.max_server_size()} * shape.max_server_size();
+  return block_bytes >= 0 && block_bytes < kTokenStepBytes / step_blocks ? Pacing::kGate
+                                                                         : Pacing::kGateToken;
+}
+
+Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
+  Choice choice;
+  choice.options.pacing = choose_pacing(shape, block_bytes);
+  const bool single = shape.servers() == 1;
+  switch (collective) {
+    case Collective::kAlltoall:
+      if (single) {
+        choice.algorithm = "linear";
+      } else if (block_bytes <= kBruckBytes && shape.servers() >= kBruckServers) {
+        choice.algorithm = "bruck";
+      } else if (block_bytes <= kAggregateBytes && shape.max_server_size() > 1) {
+        choice.algorithm = "aggregate";
+      } else {
+        choice.algorithm = "two_level_ring";
+      }
+      break;
+    case Collective::kAlltoallv:
+      choice.algorithm = single ? "linear" : "two_level_ring";
+      break;
+    case Collective::kAllgather:
+      choice.algorithm = block_bytes <= kAllgatherRingBytes ? "recursive_doubling" : "ring";
+      while (choice.pieces < kMaxPieces && block_bytes / (2 * choice.pieces) >= kRelayPieceBytes)
+        choice.pieces *= 2;
+      break;
+    case Collective::kBarrier:
+      choice.algorithm = "dissemination";
+      break;
+  }
+  return choice;
+}
+
+}  // namespace ibcoll
