@@ -1,0 +1,421 @@
+// The C interface: arguments to Calls, Results to statuses.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "engine/bootstrap/launch.h"
+#include "engine/core/call.h"
+#include "engine/schedule/layout.h"
+#include "ibcoll/ibcoll.h"
+
+using namespace ibcoll;  // this file is nothing but the C face of that namespace
+
+struct ibcoll_group {
+  Group* group;
+  std::unique_ptr<Group> owned;  ///< null for the world
+  std::unique_ptr<Call> blocking;
+};
+
+struct ibcoll_context {
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Bootstrap> bootstrap;  ///< null where a launcher of ours owns it
+  ibcoll_group world;
+};
+
+struct ibcoll_request {
+  explicit ibcoll_request(Group& group) : call(group) {}
+  Call call;
+  bool persistent = false;
+};
+
+namespace {
+
+thread_local std::string t_error;
+
+ibcoll_status report(const Error& error) {
+  t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), error.message);
+  return static_cast<ibcoll_status>(error.code);
+}
+
+ibcoll_status refuse(std::string message) {
+  return report({ErrorCode::kInvalidArgument, std::move(message)});
+}
+
+template <class T>
+ibcoll_status give(const Result<T>& result) {
+  return result ? IBCOLL_OK : report(result.error());
+}
+
+Result<CallOptions> call_options(const ibcoll_options* options) {
+  CallOptions result;
+  if (options == nullptr) return result;
+  if (options->algorithm != nullptr) result.algorithm = options->algorithm;
+  if (options->pacing != nullptr && std::string_view(options->pacing) != "auto") {
+    IBCOLL_ASSIGN(result.pacing, parse_pacing(options->pacing));
+  }
+  if (options->pieces < 0 || options->pieces > 4096) {
+    return fail(ErrorCode::kInvalidArgument, "pieces must be 0 to 4096, not {}", options->pieces);
+  }
+  result.pieces = static_cast<uint32_t>(options->pieces);
+  return result;
+}
+
+Result<CallArguments> arguments_of(Collective collective, const void* send, void* recv,
+                                   size_t block_bytes, const ibcoll_options* options) {
+  CallArguments arguments;
+  arguments.collective = collective;
+  arguments.in_place = send == IBCOLL_IN_PLACE;
+  arguments.send = arguments.in_place ? nullptr : send;
+  arguments.recv = recv;
+  arguments.block_bytes = block_bytes;
+  if (options != nullptr) {
+    IBCOLL_ASSIGN(arguments.options, call_options(options));
+    arguments.send_limit = options->send_bytes;
+    arguments.recv_limit = options->recv_bytes;
+  }
+  return arguments;
+}
+
+/// Runs `body` inside the group's context, if it may be entered.
+template <class Body>
+ibcoll_status inside(ibcoll_group* group, Body&& body) {
+  if (group == nullptr) return refuse("the group is null");
+  const Context::Entry entry(group->group->context());
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  return body(*group->group);
+}
+
+enum class Mode { kBlocking, kNonblocking, kPersistent };
+
+ibcoll_status run_call(ibcoll_group* handle, const Result<CallArguments>& arguments, Mode mode,
+                       ibcoll_request** request) {
+  return inside(handle, [&](Group& group) {
+    if (!arguments) return report(arguments.error());
+    if (mode == Mode::kBlocking) {
+      if (!handle->blocking) handle->blocking = std::make_unique<Call>(group);
+      Call& call = *handle->blocking;
+      if (const Status prepared = call.prepare(*arguments); !prepared)
+        return report(prepared.error());
+      if (const Status started = call.start(); !started) return report(started.error());
+      return give(call.wait());
+    }
+    if (request == nullptr) return refuse("there is no place for the request: it is null");
+    auto made = std::make_unique<ibcoll_request>(group);
+    made->persistent = mode == Mode::kPersistent;
+    if (const Status prepared = made->call.prepare(*arguments); !prepared)
+      return report(prepared.error());
+    if (mode == Mode::kNonblocking) {
+      if (const Status started = made->call.start(); !started) return report(started.error());
+    }
+    *request = made.release();
+    return IBCOLL_OK;
+  });
+}
+
+Result<CallArguments> arguments_v(const void* send, const int64_t* send_counts,
+                                  const int64_t* send_displacements, void* recv,
+                                  const int64_t* recv_counts, const int64_t* recv_displacements,
+                                  const ibcoll_options* options) {
+  IBCOLL_ASSIGN(CallArguments arguments,
+                arguments_of(Collective::kAlltoallv, send, recv, 0, options));
+  arguments.send_counts = send_counts;
+  arguments.send_displacements = send_displacements;
+  arguments.recv_counts = recv_counts;
+  arguments.recv_displacements = recv_displacements;
+  return arguments;
+}
+
+ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
+                           ibcoll_context& result) {
+  Result<std::unique_ptr<Context>> context = Context::create(bootstrap, options);
+  if (!context) {
+    bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
+    return report(context.error());
+  }
+  result.context = std::move(*context);
+  result.world.group = &result.context->world();
+  return IBCOLL_OK;
+}
+
+}  // namespace
+
+const char* ibcoll_last_error(void) { return t_error.c_str(); }
+
+const char* ibcoll_status_text(ibcoll_status status) {
+  return status == IBCOLL_OK ? "success" : to_string(static_cast<ErrorCode>(status));
+}
+
+#define IBCOLL_TEXT_OF(x) #x
+#define IBCOLL_TEXT(x) IBCOLL_TEXT_OF(x)
+const char* ibcoll_version(void) {
+  return IBCOLL_TEXT(IBCOLL_VERSION_MAJOR) "." IBCOLL_TEXT(IBCOLL_VERSION_MINOR) "." IBCOLL_TEXT(
+      IBCOLL_VERSION_PATCH);
+}
+
+ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
+                            int (*main)(ibcoll_context*, void*), void* argument, int* exit_status) {
+  if (options == nullptr || main == nullptr)
+    return refuse("the launch options or the function to run are null");
+  Result<ContextOptions> context_options = ContextOptions::from_environment(options->ranks);
+  if (!context_options) return report(context_options.error());
+  if (options->layout != nullptr) {
+    const Result<Placement> placement =
+        parse_placement(options->placement == nullptr ? "block" : options->placement);
+    if (!placement) return report(placement.error());
+    Result<Shape> shape =
+        shape_from_options(options->layout, options->ranks, std::nullopt, *placement);
+    if (!shape) return report(shape.error());
+    context_options->shape = std::move(*shape);
+  }
+  LaunchOptions launch;
+  launch.ranks = options->ranks;
+  launch.bind = options->bind != 0;
+  const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
+    ibcoll_context context;
+    if (make_context(bootstrap, *context_options, context) != IBCOLL_OK) {
+      fmt::print(stderr, "{}\n", t_error);
+      return 1;
+    }
+    const int result = main(&context, argument);
+    context.world.blocking.reset();
+    (void)context.context->close();
+    return result;
+  });
+  if (!status) return report(status.error());
+  if (exit_status != nullptr) *exit_status = *status;
+  return IBCOLL_OK;
+}
+
+int ibcoll_rank(const ibcoll_context* context) { return context->context->rank(); }
+int ibcoll_size(const ibcoll_context* context) { return context->context->size(); }
+int ibcoll_servers(const ibcoll_context* context) { return context->context->shape().servers(); }
+
+int ibcoll_server_of(const ibcoll_context* context, int rank) {
+  return rank < 0 || rank >= ibcoll_size(context) ? -1 : context->context->shape().server_of(rank);
+}
+
+ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context*) {
+  return IBCOLL_THREAD_SERIALIZED;
+}
+
+ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message) {
+  const Rank me = context->context->rank();
+  context->context->executor().abort(
+      {me, ErrorCode::kPeerFailed,
+       fmt::format("rank {} gave up: {}", me, message == nullptr ? "" : message)});
+  return IBCOLL_OK;
+}
+
+ibcoll_status ibcoll_alloc(ibcoll_context* context, size_t bytes, void** address) {
+  if (context == nullptr || address == nullptr)
+    return refuse("the context or the place for the address is null");
+  const Context::Entry entry(*context->context);
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  const Result<void*> memory = context->context->allocate(bytes);
+  if (memory) *address = *memory;
+  return give(memory);
+}
+
+ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
+  if (context == nullptr) return refuse("the context is null");
+  if (address == nullptr) return IBCOLL_OK;
+  const Context::Entry entry(*context->context);
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  return give(context->context->free(address));
+}
+
+ibcoll_group* ibcoll_world(ibcoll_context* context) { return &context->world; }
+
+ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
+                                  ibcoll_group** group) {
+  if (context == nullptr || ranks == nullptr || group == nullptr || count < 0) {
+    return refuse(
+        "the context, the ranks or the place for the group are null, or their number is negative");
+  }
+  const Context::Entry entry(*context->context);
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  Result<std::unique_ptr<Group>> made = context->context->create_group({ranks, ranks + count});
+  if (!made) return report(made.error());
+  *group = new ibcoll_group{made->get(), std::move(*made), nullptr};
+  return IBCOLL_OK;
+}
+
+ibcoll_status ibcoll_group_free(ibcoll_group* group) {
+  if (group == nullptr) return IBCOLL_OK;
+  if (!group->owned) return refuse("the world group belongs to the context and can't be freed");
+  delete group;
+  return IBCOLL_OK;
+}
+
+int ibcoll_group_rank(const ibcoll_group* group) { return group->group->rank(); }
+int ibcoll_group_size(const ibcoll_group* group) { return group->group->size(); }
+
+ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                              const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
+                               size_t block_bytes, const ibcoll_options* options,
+                               ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
+                                   size_t block_bytes, const ibcoll_options* options,
+                                   ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                               const int64_t* send_displacements, void* recv,
+                               const int64_t* recv_counts, const int64_t* recv_displacements,
+                               const ibcoll_options* options) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                                const int64_t* send_displacements, void* recv,
+                                const int64_t* recv_counts, const int64_t* recv_displacements,
+                                const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_alltoallv_init(ibcoll_group* group, const void* send,
+                                    const int64_t* send_counts, const int64_t* send_displacements,
+                                    void* recv, const int64_t* recv_counts,
+                                    const int64_t* recv_displacements,
+                                    const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
+                               size_t block_bytes, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
+                                size_t block_bytes, const ibcoll_options* options,
+                                ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
+                                    size_t block_bytes, const ibcoll_options* options,
+                                    ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
+                              ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
+                                  ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
+                                     int64_t* recv_counts) {
+  if (send_counts == nullptr || recv_counts == nullptr) return refuse("the counts are null");
+  return inside(group,
+                [&](Group& g) { return give(exchange_counts(g, send_counts, recv_counts)); });
+}
+
+ibcoll_status ibcoll_start(ibcoll_request* request) {
+  if (request == nullptr) return refuse("the request is null");
+  if (!request->persistent)
+    return refuse("only persistent requests are started; this one was when it was made");
+  const Context::Entry entry(request->call.group().context());
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  return give(request->call.start());
+}
+
+ibcoll_status ibcoll_test(ibcoll_request** request, int* done) {
+  if (request == nullptr || done == nullptr)
+    return refuse("the request or the place for the answer is null");
+  *done = 1;
+  if (*request == nullptr) return IBCOLL_OK;
+  const Context::Entry entry((*request)->call.group().context());
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  const Result<bool> finished = (*request)->call.test();
+  if (finished) *done = *finished ? 1 : 0;
+  if (*done != 0 && !(*request)->persistent) {
+    delete *request;
+    *request = nullptr;
+  }
+  return give(finished);
+}
+
+ibcoll_status ibcoll_wait(ibcoll_request** request) {
+  if (request == nullptr) return refuse("the request is null");
+  if (*request == nullptr) return IBCOLL_OK;
+  const Context::Entry entry((*request)->call.group().context());
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  const Status waited = (*request)->call.wait();
+  if (!(*request)->persistent) {
+    delete *request;
+    *request = nullptr;
+  }
+  return give(waited);
+}
+
+ibcoll_status ibcoll_wait_all(int count, ibcoll_request** requests) {
+  if (count < 0 || (count > 0 && requests == nullptr))
+    return refuse("the requests are null or their number is negative");
+  ibcoll_status first = IBCOLL_OK;
+  for (int i = 0; i < count; ++i) {
+    const ibcoll_status status = ibcoll_wait(&requests[i]);
+    if (first == IBCOLL_OK) first = status;
+  }
+  return first;
+}
+
+ibcoll_status ibcoll_request_free(ibcoll_request* request) {
+  if (request == nullptr) return IBCOLL_OK;
+  if (request->call.under_way())
+    return refuse("the request is under way: wait for it before it is freed");
+  delete request;
+  return IBCOLL_OK;
+}
+
+ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters* counters) {
+  if (context == nullptr || counters == nullptr)
+    return refuse("the context or the place for the counters is null");
+  *counters = {};
+  if (const NetworkTransport* network = context->context->network()) {
+    const TransportCounters& all = network->counters();
+    *counters = {all.data_messages, all.tokens, all.data_bytes};
+  }
+  return IBCOLL_OK;
+}
+
+const char* ibcoll_transport(const ibcoll_context* context) {
+  const NetworkTransport* network = context->context->network();
+  return network == nullptr ? "none" : network->name();
+}

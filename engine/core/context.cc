@@ -1,0 +1,280 @@
+#include "engine/core/context.h"
+
+#include <pthread.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
+#include "engine/base/config.h"
+#include "engine/base/copy.h"
+#include "engine/base/log.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/bootstrap/machine.h"
+#include "engine/core/group.h"
+#include "engine/execute/loopback.h"
+#include "engine/schedule/layout.h"
+#ifdef IBCOLL_HAVE_VERBS
+#include "verbs/transport.h"
+#endif
+
+namespace ibcoll {
+namespace {
+
+/// How often this process is a fork of one that had a context.
+std::atomic<uint32_t> g_forks{0};
+
+void watch_forks() {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] {
+    pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
+  });
+}
+
+/// All heaps of a server are mapped by all its ranks; 2^38 bytes fit every address space ibcoll
+/// runs in.
+size_t default_heap_bytes(int ranks_of_server) {
+  struct sysinfo info {};
+  sysinfo(&info);
+  const size_t memory = size_t{info.totalram} * info.mem_unit;
+  return std::min(memory, (size_t{1} << 38) / static_cast<size_t>(ranks_of_server)) & ~size_t{4095};
+}
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccd;
+  return hash ^ (hash >> 33);
+}
+
+}  // namespace
+
+Result<ContextOptions> ContextOptions::from_environment(int ranks) {
+  IBCOLL_TRY(check_environment());
+  ContextOptions options;
+  IBCOLL_ASSIGN(const std::string layout, config_string("IBCOLL_LAYOUT"));
+  IBCOLL_ASSIGN(const int64_t servers, config_integer("IBCOLL_SERVERS"));
+  IBCOLL_ASSIGN(const std::string placement_name, config_choice("IBCOLL_PLACEMENT"));
+  IBCOLL_ASSIGN(const Placement placement, parse_placement(placement_name));
+  if (!layout.empty() || servers != 0) {
+    IBCOLL_ASSIGN(options.shape,
+                  shape_from_options(layout, ranks,
+                                     servers != 0 ? std::optional<int64_t>(servers) : std::nullopt,
+                                     placement));
+  }
+  IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
+  IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
+  IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
+  IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
+  options.heap_bytes = static_cast<size_t>(heap);
+  IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
+  options.loopback_seed = static_cast<uint64_t>(seed);
+  IBCOLL_ASSIGN(const std::string devices, config_string("IBCOLL_DEVICES"));
+  for (const std::string_view device : split(devices, ',')) options.devices.emplace_back(device);
+  return options;
+}
+
+Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
+                                                 const ContextOptions& options) {
+  watch_forks();
+  std::unique_ptr<Context> self(new Context);
+  self->bootstrap_ = &bootstrap;
+  set_log_rank(bootstrap.rank());
+  self->forks_ = g_forks.load(std::memory_order_relaxed);
+  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
+  const std::vector<int> machines = machine_of_ranks(places);
+  if (options.shape) {
+    if (options.shape->ranks() != bootstrap.size()) {
+      return fail(ErrorCode::kInvalidArgument, "the layout has {} ranks, the job {}",
+                  options.shape->ranks(), bootstrap.size());
+    }
+    self->shape_ = std::make_unique<Shape>(*options.shape);
+  } else {
+    IBCOLL_ASSIGN(Shape by_machine, Shape::create(machines));
+    self->shape_ = std::make_unique<Shape>(std::move(by_machine));
+  }
+  const Shape& shape = *self->shape_;
+  const Rank me = bootstrap.rank();
+  for (const Rank peer : shape.members(shape.server_of(me))) {
+    if (machines[peer] != machines[me]) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "ranks {} and {} can't be on one server: they run on different machines", me,
+                  peer);
+    }
+  }
+
+  const auto ranks = static_cast<size_t>(bootstrap.size());
+  IBCOLL_ASSIGN(self->bells_, SharedRegion::create(bootstrap, machines[me], ranks * sizeof(Bell),
+                                                   "ibcoll-bells"));
+  IBCOLL_TRY(self->bells_.reserve(0, self->bells_.size()));
+  const std::span<Bell> bells(reinterpret_cast<Bell*>(self->bells_.data()), ranks);
+
+  if (!bootstrap.shares_address_space()) {
+    IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
+    self->watch_ = std::move(watch);
+  }
+  shm::Options shm_options;
+  shm_options.heap_bytes =
+      options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(shape.max_server_size());
+  shm_options.allow_process_vm = options.allow_process_vm;
+  IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
+  if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
+
+  ExecutorOptions executor;
+  const auto on_machine = std::count(machines.begin(), machines.end(), machines[me]);
+  executor.oversubscribed = on_machine > usable_cores();
+  executor.late_ns = options.late_ns;
+  executor.deadline_ns = options.deadline_ns;
+  executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
+  self->executor_ = std::make_unique<Executor>(
+      bootstrap, *self->local_, self->network_.get(), bells[me],
+      [context = self.get()]() -> std::optional<Rank> {
+        return context->watch_ ? context->watch_->find_dead() : std::nullopt;
+      },
+      executor);
+  std::vector<Rank> everybody(ranks);
+  for (size_t i = 0; i < ranks; ++i) everybody[i] = static_cast<Rank>(i);
+  IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
+  IBCOLL_TRY(bootstrap.barrier());
+  return self;
+}
+
+Status Context::create_network(const ContextOptions& options,
+                               const std::vector<ProcessPlace>& places) {
+  const std::vector<int> machines = machine_of_ranks(places);
+  const bool one_machine =
+      std::all_of(machines.begin(), machines.end(), [](int machine) { return machine == 0; });
+  if (options.transport == "shm") {
+    return fail(ErrorCode::kInvalidArgument,
+                "shared memory alone can't join {} servers: choose another IBCOLL_TRANSPORT",
+                shape_->servers());
+  }
+  const bool automatic = options.transport == "auto";
+#ifdef IBCOLL_HAVE_VERBS
+  // Emulated servers use a device only where asked to: auto is the loopback for them.
+  if (options.transport == "verbs" || (automatic && !one_machine)) {
+    verbs::TransportOptions verbs;
+    verbs.devices.devices = options.devices;
+    IBCOLL_ASSIGN(network_, verbs::create_transport(*bootstrap_, *shape_, verbs));
+    return {};
+  }
+#endif
+  if (!automatic && options.transport != "loopback") {
+    return fail(ErrorCode::kUnsupported, "this build has no transport '{}' between servers",
+                options.transport);
+  }
+  if (!one_machine) {
+    return fail(ErrorCode::kUnsupported,
+                "the loopback joins emulated servers of one machine; these ranks run on several");
+  }
+  const std::span<Bell> bells(reinterpret_cast<Bell*>(bells_.data()), static_cast<size_t>(size()));
+  LoopbackOptions loopback;
+  loopback.seed = options.loopback_seed;
+  IBCOLL_ASSIGN(network_, create_loopback(*bootstrap_, bells, loopback));
+  return {};
+}
+
+Status Context::close() {
+  if (closed_) return {};
+  closed_ = true;
+  if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
+  IBCOLL_TRY(bootstrap_->barrier());
+  if (network_) IBCOLL_TRY(network_->close());
+  return bootstrap_->barrier();
+}
+
+Context::~Context() {
+  world_.reset();
+  executor_.reset();
+}
+
+Result<std::byte*> Context::take_scratch(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Scratch* best = nullptr;
+  for (Scratch& entry : scratch_) {
+    if (!entry.taken && entry.bytes >= bytes && (best == nullptr || entry.bytes < best->bytes))
+      best = &entry;
+  }
+  if (best == nullptr) {
+    // Free ones that are too small give way, so that calls that grow don't leave a trail.
+    std::erase_if(scratch_, [this](const Scratch& entry) {
+      if (entry.taken) return false;
+      (void)local_->heap().free(entry.memory);
+      return true;
+    });
+    IBCOLL_ASSIGN(void* memory, allocate(bytes));
+    scratch_.push_back({static_cast<std::byte*>(memory), bytes, false});
+    best = &scratch_.back();
+  }
+  best->taken = true;
+  return best->memory;
+}
+
+void Context::put_scratch(std::byte* memory) {
+  for (Scratch& entry : scratch_) {
+    if (entry.memory == memory) entry.taken = false;
+  }
+}
+
+Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) {
+  if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
+  std::vector<bool> seen(static_cast<size_t>(size()), false);
+  for (const Rank rank : members) {
+    if (rank < 0 || rank >= size()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "rank {} can't be in a group: the job's ranks are 0 to {}", rank, size() - 1);
+    }
+    if (seen[rank])
+      return fail(ErrorCode::kInvalidArgument, "rank {} stands in the group twice", rank);
+    seen[rank] = true;
+  }
+  if (!seen[this->rank()])
+    return fail(ErrorCode::kInvalidArgument, "rank {} creates a group that it is not in",
+                this->rank());
+
+  // Servers of the group: numbered by their first member's place in the job's order of servers.
+  std::vector<int> number(static_cast<size_t>(shape_->servers()), -1), server_of(members.size());
+  for (const Rank rank : members) number[shape_->server_of(rank)] = 0;
+  int next = 0;
+  for (int& n : number) {
+    if (n == 0) n = next++;
+  }
+  for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape_->server_of(members[i])];
+  IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
+  uint64_t key = mix(0x6962636f6c6c, groups_created_[members]++);
+  for (const Rank rank : members) key = mix(key, static_cast<uint64_t>(rank) + 1);
+  return std::make_unique<Group>(*this, std::move(shape), std::move(members), key);
+}
+
+const RankProgram& Context::program(const Algorithm& algorithm, const Shape& shape, Rank me,
+                                    const AlgorithmOptions& options) {
+  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window}];
+  if (!entry) entry = algorithm.build(shape, me, options);
+  return *entry;
+}
+
+void Context::install_program(const Algorithm& algorithm, const Shape& shape,
+                              const AlgorithmOptions& options,
+                              std::shared_ptr<const RankProgram> program) {
+  programs_[{&algorithm, shape.hash(), program->me, options.pacing, options.window}] =
+      std::move(program);
+}
+
+Context::Entry::Entry(Context& context) : context_(context) {
+  // A look and a store, not an exchange: it costs nothing, and catches the misuse it is there for
+  // all but always.
+  if (context.inside_.load(std::memory_order_relaxed)) {
+    refused_ = "two threads are in the library at once: calls on a context must be serialised";
+  } else if (context.forks_ != g_forks.load(std::memory_order_relaxed)) {
+    refused_ =
+        "this process is a fork of the one the context belongs to: start processes before, or exec "
+        "in the child";
+  } else {
+    context.inside_.store(true, std::memory_order_relaxed);
+  }
+}
+
+Context::Entry::~Entry() {
+  if (refused_ == nullptr) context_.inside_.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace ibcoll

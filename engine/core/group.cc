@@ -1,0 +1,38 @@
+#include "engine/core/group.h"
+
+#include "engine/tuner/choose.h"
+
+namespace ibcoll {
+
+Group::Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t key)
+    : context_(&context), state_(std::move(shape)) {
+  state_.key = key;
+  for (Rank i = 0; i < static_cast<Rank>(members.size()); ++i) {
+    if (members[i] == context.rank()) state_.me = i;
+  }
+  state_.to_job = std::move(members);
+}
+
+Group::~Group() {
+  if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot);
+}
+
+Result<Plan> Group::plan(Collective collective, int64_t block_bytes, const CallOptions& options) {
+  Last& last = last_[static_cast<size_t>(collective)];
+  const bool defaults = options.algorithm.empty() && !options.pacing && options.pieces == 0;
+  if (defaults && last.block_bytes == block_bytes) [[likely]]
+    return last.plan;
+  Choice choice = choose(collective, state_.shape, block_bytes);
+  if (!options.algorithm.empty() && options.algorithm != "auto")
+    choice.algorithm = options.algorithm;
+  if (options.pacing) choice.options.pacing = *options.pacing;
+  if (options.pieces != 0) choice.pieces = options.pieces;
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
+  const RankProgram& program =
+      context_->program(*algorithm, state_.shape, state_.me, choice.options);
+  const Plan plan{&program, choice.pieces, algorithm->relays};
+  if (defaults) last = {block_bytes, plan};
+  return plan;
+}
+
+}  // namespace ibcoll

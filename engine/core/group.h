@@ -1,0 +1,55 @@
+#pragma once
+/// A set of ranks that makes collective calls.
+
+#include <array>
+#include <string_view>
+
+#include "engine/core/context.h"
+
+namespace ibcoll {
+
+/// How a call is to be made; the same on all ranks of the group. Empty and zero: the engine
+/// chooses.
+struct CallOptions {
+  std::string_view algorithm;
+  std::optional<Pacing> pacing;
+  uint32_t pieces = 0;
+};
+
+/// What a call runs: an algorithm's program with everything chosen.
+struct Plan {
+  const RankProgram* program = nullptr;
+  uint32_t pieces = 1;
+  bool relays = false;  ///< blocks pass through other ranks
+};
+
+class Group {
+ public:
+  Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t key);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  Context& context() { return *context_; }
+  Rank rank() const { return state_.me; }
+  int size() const { return state_.shape.ranks(); }
+  const Shape& shape() const { return state_.shape; }
+  GroupState& state() { return state_; }
+
+  /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
+  /// differ, since every rank must come to the same choice. Fails with the names there are where
+  /// the algorithm is unknown.
+  Result<Plan> plan(Collective collective, int64_t block_bytes, const CallOptions& options);
+
+ private:
+  Context* context_;
+  GroupState state_;
+  /// The last plan of each collective: calls in a loop ask for the same one.
+  struct Last {
+    int64_t block_bytes = -2;
+    Plan plan;
+  };
+  std::array<Last, 4> last_;
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,302 @@
+#pragma once
+/// C++ interface of ibcoll: owners and spans over the C interface (ibcoll.h), header only. Errors
+/// are thrown as ibcoll::error.
+///
+/// Sizes of spans are checked: a call that would reach past its buffers is refused.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ibcoll/ibcoll.h"
+
+namespace ibcoll {
+
+/// What a call that did not succeed throws.
+class error : public std::runtime_error {
+ public:
+  explicit error(ibcoll_status status) : std::runtime_error(ibcoll_last_error()), status_(status) {}
+  ibcoll_status status() const { return status_; }
+
+ private:
+  ibcoll_status status_;
+};
+
+namespace detail {
+inline void check(ibcoll_status status) {
+  if (status != IBCOLL_OK) throw error(status);
+}
+}  // namespace detail
+
+/// How a call is to be made; all ranks of the group must pass the same. Defaults: the engine
+/// chooses.
+struct options {
+  std::string algorithm;
+  std::string pacing;
+  int pieces = 0;
+};
+
+/// Memory that all ranks of the server and the network reach directly; freed with the object, which
+/// must not outlive the context.
+template <class T>
+class buffer {
+  static_assert(std::is_trivially_copyable_v<T>, "other ranks read and write these bytes");
+
+ public:
+  buffer() = default;
+  buffer(ibcoll_context* context, size_t elements) : context_(context), size_(elements) {
+    void* memory = nullptr;
+    detail::check(ibcoll_alloc(context, elements * sizeof(T), &memory));
+    data_ = static_cast<T*>(memory);
+  }
+  buffer(buffer&& other) noexcept
+      : context_(other.context_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~buffer() {
+    if (data_ != nullptr) ibcoll_free(context_, data_);
+  }
+
+  T* data() const { return data_; }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  operator std::span<T>() const { return {data_, size_}; }
+  operator std::span<const T>() const { return {data_, size_}; }
+
+ private:
+  ibcoll_context* context_ = nullptr;
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// A nonblocking or persistent call. It must be done before the object goes.
+class request {
+ public:
+  request() = default;
+  explicit request(ibcoll_request* handle, bool persistent)
+      : handle_(handle), persistent_(persistent) {}
+  request(request&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), persistent_(other.persistent_) {}
+  request& operator=(request&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(persistent_, other.persistent_);
+    return *this;
+  }
+  ~request() {
+    if (handle_ == nullptr) return;
+    if (persistent_) {
+      ibcoll_request_free(handle_);
+    } else {
+      ibcoll_wait(&handle_);
+    }
+  }
+
+  /// Starts a persistent call.
+  void start() { detail::check(ibcoll_start(handle_)); }
+  /// True once the call has finished on this rank.
+  bool test() {
+    int done = 0;
+    detail::check(ibcoll_test(&handle_, &done));
+    return done != 0;
+  }
+  void wait() { detail::check(ibcoll_wait(&handle_)); }
+
+ private:
+  ibcoll_request* handle_ = nullptr;
+  bool persistent_ = false;
+};
+
+/// Lengths and places of one side of an alltoallv, in bytes, one entry a rank.
+struct layout {
+  std::span<const int64_t> counts;
+  std::span<const int64_t> displacements;
+};
+
+/// A set of ranks that makes collective calls. A handle: copies mean the same group.
+class group {
+ public:
+  explicit group(ibcoll_group* handle) : handle_(handle) {}
+
+  int rank() const { return ibcoll_group_rank(handle_); }
+  int size() const { return ibcoll_group_size(handle_); }
+  ibcoll_group* handle() const { return handle_; }
+
+  /// send and recv hold size() blocks of the same number of elements; the number of blocks must
+  /// divide them.
+  template <class T>
+  void alltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_alltoall(handle_, send.data(), recv.data(), block_bytes(recv), &c));
+  }
+  template <class T>
+  request ialltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(ibcoll_ialltoall(handle_, send.data(), recv.data(), block_bytes(recv), &c, &r));
+    return request(r, false);
+  }
+  template <class T>
+  request alltoall_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(
+        ibcoll_alltoall_init(handle_, send.data(), recv.data(), block_bytes(recv), &c, &r));
+    return request(r, true);
+  }
+  /// The data to send lies in recv.
+  template <class T>
+  void alltoall_in_place(std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, std::span<const T>(), recv);
+    detail::check(ibcoll_alltoall(handle_, IBCOLL_IN_PLACE, recv.data(), block_bytes(recv), &c));
+  }
+
+  template <class T>
+  void alltoallv(std::span<const T> send, const layout& send_layout, std::span<T> recv,
+                 const layout& recv_layout, const options& o = {}) const {
+    check_layout(send_layout);
+    check_layout(recv_layout);
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_alltoallv(
+        handle_, send.data(), send_layout.counts.data(), send_layout.displacements.data(),
+        recv.data(), recv_layout.counts.data(), recv_layout.displacements.data(), &c));
+  }
+  /// Completes counts that only one side knows (IBCOLL_UNKNOWN).
+  void exchange_counts(std::span<int64_t> send_counts, std::span<int64_t> recv_counts) const {
+    check_layout({send_counts, recv_counts});
+    detail::check(ibcoll_exchange_counts(handle_, send_counts.data(), recv_counts.data()));
+  }
+
+  /// recv holds size() times what send holds.
+  template <class T>
+  void allgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_allgather(handle_, send.data(), recv.data(), send.size_bytes(), &c));
+  }
+  template <class T>
+  request iallgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(ibcoll_iallgather(handle_, send.data(), recv.data(), send.size_bytes(), &c, &r));
+    return request(r, false);
+  }
+
+  void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
+  request ibarrier() const {
+    ibcoll_request* r = nullptr;
+    detail::check(ibcoll_ibarrier(handle_, nullptr, &r));
+    return request(r, false);
+  }
+
+ private:
+  template <class T>
+  size_t block_bytes(std::span<T> recv) const {
+    if (recv.size() % static_cast<size_t>(size()) != 0) {
+      throw std::invalid_argument("ibcoll: a buffer of " + std::to_string(recv.size()) +
+                                  " elements does not divide into " + std::to_string(size()) +
+                                  " blocks");
+    }
+    return recv.size_bytes() / static_cast<size_t>(size());
+  }
+  void check_layout(const layout& l) const {
+    if (l.counts.size() != static_cast<size_t>(size()) ||
+        l.displacements.size() != static_cast<size_t>(size())) {
+      throw std::invalid_argument(
+          "ibcoll: alltoallv needs one count and one displacement a rank, " +
+          std::to_string(size()) + " in all");
+    }
+  }
+  template <class T>
+  static ibcoll_options c_options(const options& o, std::span<const T> send, std::span<T> recv) {
+    ibcoll_options c{};
+    c.algorithm = o.algorithm.empty() ? nullptr : o.algorithm.c_str();
+    c.pacing = o.pacing.empty() ? nullptr : o.pacing.c_str();
+    c.pieces = o.pieces;
+    c.send_bytes = send.size_bytes();
+    c.recv_bytes = recv.size_bytes();
+    return c;
+  }
+
+  ibcoll_group* handle_;
+};
+
+/// A group made of some ranks; freed with the object.
+class subgroup : public group {
+ public:
+  subgroup(ibcoll_context* context, std::span<const int> ranks) : group(create(context, ranks)) {}
+  subgroup(const subgroup&) = delete;
+  subgroup& operator=(const subgroup&) = delete;
+  ~subgroup() { ibcoll_group_free(handle()); }
+
+ private:
+  static ibcoll_group* create(ibcoll_context* context, std::span<const int> ranks) {
+    ibcoll_group* made = nullptr;
+    detail::check(
+        ibcoll_group_create(context, ranks.data(), static_cast<int>(ranks.size()), &made));
+    return made;
+  }
+};
+
+/// One rank's membership in a job, as ibcoll_launch or ibcoll_init gave it. A handle.
+class context {
+ public:
+  explicit context(ibcoll_context* handle) : handle_(handle) {}
+
+  int rank() const { return ibcoll_rank(handle_); }
+  int size() const { return ibcoll_size(handle_); }
+  int servers() const { return ibcoll_servers(handle_); }
+  group world() const { return group(ibcoll_world(handle_)); }
+  template <class T>
+  buffer<T> allocate(size_t elements) const {
+    return buffer<T>(handle_, elements);
+  }
+  ibcoll_counters counters() const {
+    ibcoll_counters result{};
+    detail::check(ibcoll_get_counters(handle_, &result));
+    return result;
+  }
+  ibcoll_context* handle() const { return handle_; }
+
+ private:
+  ibcoll_context* handle_;
+};
+
+/// Starts `ranks` processes on this machine, each of which runs `main`; gives 0 if all returned 0,
+/// else the first result that was not. An exception that leaves `main` ends its process with its
+/// text and status 1.
+inline int launch(int ranks, const std::function<int(context&)>& main,
+                  const std::string& server_layout = {}) {
+  ibcoll_launch_options o{};
+  o.ranks = ranks;
+  o.layout = server_layout.empty() ? nullptr : server_layout.c_str();
+  o.bind = 1;
+  int status = 0;
+  detail::check(ibcoll_launch(
+      &o,
+      [](ibcoll_context* handle, void* argument) {
+        try {
+          context c(handle);
+          return (*static_cast<const std::function<int(context&)>*>(argument))(c);
+        } catch (const std::exception& e) {
+          ibcoll_abort(handle, e.what());
+          return 1;
+        }
+      },
+      const_cast<std::function<int(context&)>*>(&main), &status));
+  return status;
+}
+
+}  // namespace ibcoll
