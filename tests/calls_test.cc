@@ -1,0 +1,453 @@
+// Calls as users make them: several in flight, on overlapping groups, persistent; and what happens
+// when something goes wrong.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Complaints;
+using testing::JobOptions;
+using testing::kPoison;
+using testing::pattern;
+using testing::RankView;
+
+JobOptions job_of(std::vector<int> ranks_of_server) {
+  JobOptions job;
+  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
+  return job;
+}
+
+/// An alltoall of a group under way, which knows what must arrive.
+class Exchange {
+ public:
+  Exchange(Group& group, size_t block_bytes, uint32_t number, std::string_view algorithm = {})
+      : call_(group), block_(block_bytes), number_(number) {
+    const size_t bytes = block_bytes * static_cast<size_t>(group.size());
+    send_.resize(bytes);
+    recv_.assign(bytes, kPoison);
+    arguments_.collective = Collective::kAlltoall;
+    arguments_.send = send_.data();
+    arguments_.recv = recv_.data();
+    arguments_.block_bytes = block_bytes;
+    arguments_.options.algorithm = algorithm;
+    fill();
+  }
+  void fill() {
+    for (size_t i = 0; i < send_.size(); ++i) {
+      send_[i] = pattern(call_.group().rank(), static_cast<Rank>(i / block_), i % block_, number_);
+    }
+    std::fill(recv_.begin(), recv_.end(), kPoison);
+  }
+  Status prepare() { return call_.prepare(arguments_); }
+  Status post() {
+    IBCOLL_TRY(prepare());
+    return call_.start();
+  }
+  bool right() const {
+    for (size_t i = 0; i < recv_.size(); ++i) {
+      if (recv_[i] != pattern(static_cast<Rank>(i / block_), me(), i % block_, number_))
+        return false;
+    }
+    return true;
+  }
+  Call& call() { return call_; }
+  void set_number(uint32_t number) {
+    number_ = number;
+    fill();
+  }
+
+ private:
+  Rank me() const { return const_cast<Call&>(call_).group().rank(); }
+  Call call_;
+  size_t block_;
+  uint32_t number_;
+  std::vector<std::byte> send_, recv_;
+  CallArguments arguments_;
+};
+
+TEST(Calls, ManyInFlightOfAllSizesFinishInAnyOrder) {
+  for (const bool threads : {false, true}) {
+    JobOptions job = job_of({2, 1, 2});
+    job.threads = threads;
+    EXPECT_EQ(
+        run_job(
+            job,
+            [](const RankView& rank) {
+              std::vector<std::unique_ptr<Exchange>> calls;
+              for (uint32_t i = 0; i < 40; ++i) {
+                const size_t bytes = std::array<size_t, 5>{8, 100, 3000, 20000, 70000}[i % 5];
+                calls.push_back(std::make_unique<Exchange>(rank.context.world(), bytes, i));
+                if (!rank.good(calls.back()->post(), "post")) return;
+              }
+              // Each rank waits in an order of its own.
+              for (size_t i = 0; i < calls.size(); ++i) {
+                Exchange& exchange =
+                    *calls[(i * 7 + static_cast<size_t>(rank.context.rank()) * 11) % calls.size()];
+                if (!rank.good(exchange.call().wait(), "wait")) return;
+                if (!exchange.right()) rank.complain("wrong data");
+              }
+            }),
+        "");
+  }
+}
+
+TEST(Calls, OverlappingGroupsMayBePostedInAnyOrder) {
+  for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 2}, {1, 1, 2}}) {
+    EXPECT_EQ(run_job(job_of(layout),
+                      [](const RankView& rank) {
+                        const Rank me = rank.context.rank();
+                        std::vector<std::unique_ptr<Group>> groups;
+                        for (const std::vector<Rank>& members :
+                             {std::vector<Rank>{0, 1, 2}, {3, 2, 1}, {0, 3}, {2, 0, 1, 3}}) {
+                          if (std::find(members.begin(), members.end(), me) == members.end())
+                            continue;
+                          auto group = rank.context.create_group(members);
+                          if (!rank.good(group, "group")) return;
+                          groups.push_back(std::move(*group));
+                        }
+                        for (uint32_t round = 0; round < 30; ++round) {
+                          std::vector<std::unique_ptr<Exchange>> calls;
+                          for (size_t i = 0; i < groups.size(); ++i) {
+                            // Which group comes first differs from rank to rank.
+                            Group& group =
+                                *groups[(i + static_cast<size_t>(me) + round) % groups.size()];
+                            calls.push_back(
+                                std::make_unique<Exchange>(group, 50 + 9000 * (round % 3), round));
+                            if (!rank.good(calls.back()->post(), "post")) return;
+                          }
+                          for (auto& exchange : calls) {
+                            if (!rank.good(exchange->call().wait(), "wait")) return;
+                            if (!exchange->right()) rank.complain("wrong data");
+                          }
+                        }
+                      }),
+              "");
+  }
+}
+
+TEST(Calls, PersistentCallsAreStartedAgainAndAgain) {
+  EXPECT_EQ(run_job(job_of({2, 2}),
+                    [](const RankView& rank) {
+                      Exchange exchange(rank.context.world(), 3000, 0);
+                      if (!rank.good(exchange.prepare(), "prepare")) return;
+                      for (uint32_t i = 0; i < 50; ++i) {
+                        exchange.set_number(i);
+                        if (!rank.good(exchange.call().start(), "start")) return;
+                        if (i % 2 == 0) {
+                          Result<bool> done = false;
+                          while (done && !*done) done = exchange.call().test();
+                          if (!rank.good(done, "test")) return;
+                        } else if (!rank.good(exchange.call().wait(), "wait")) {
+                          return;
+                        }
+                        if (!exchange.right()) rank.complain("wrong data");
+                      }
+                    }),
+            "");
+}
+
+TEST(Calls, SequenceNumbersWrapAround) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {2, 1}}) {
+    EXPECT_EQ(run_job(job_of(layout),
+                      [](const RankView& rank) {
+                        rank.context.world().state().next_sequence = 0xffff'fffb;
+                        for (uint32_t i = 0; i < 24; ++i) {
+                          Exchange exchange(rank.context.world(), 600, i, "two_level_ring");
+                          if (!rank.good(exchange.post(), "post") ||
+                              !rank.good(exchange.call().wait(), "wait"))
+                            return;
+                          if (!exchange.right()) rank.complain("wrong data");
+                        }
+                      }),
+              "");
+  }
+}
+
+TEST(Calls, CountsThatOneSideKnowsAreFilledIn) {
+  EXPECT_EQ(
+      run_job(job_of({2, 1}),
+              [](const RankView& rank) {
+                const Rank me = rank.context.rank();
+                std::vector<int64_t> send(3), recv(3);
+                for (Rank peer = 0; peer < 3; ++peer) {
+                  // The lower rank of a pair knows both directions, the higher none.
+                  send[peer] = me <= peer ? me * 10 + peer : -1;
+                  recv[peer] = me <= peer ? peer * 10 + me : -1;
+                }
+                if (!rank.good(exchange_counts(rank.context.world(), send.data(), recv.data()),
+                               "exchange"))
+                  return;
+                for (Rank peer = 0; peer < 3; ++peer) {
+                  if (send[peer] != me * 10 + peer || recv[peer] != peer * 10 + me)
+                    rank.complain("wrong count");
+                }
+              }),
+      "");
+}
+
+/// Every rank must have got one error of that kind that has `text` in it.
+void expect_everywhere(const JobOptions& job, ErrorCode code, const std::string& text,
+                       const std::function<Status(const RankView&)>& body, Rank except = -1) {
+  Complaints errors(job.shape.ranks());
+  int status = 0;
+  const std::string other = run_job(
+      job,
+      [&](const RankView& rank) {
+        const Status result = body(rank);
+        if (!result)
+          errors.add(
+              rank.context.rank(),
+              fmt::format("{}|{}", static_cast<int>(result.error().code), result.error().message));
+      },
+      &status);
+  for (Rank rank = 0; rank < job.shape.ranks(); ++rank) {
+    if (rank == except) continue;
+    EXPECT_EQ(errors.of(rank).substr(0, 2), fmt::format("{}|", static_cast<int>(code)))
+        << "rank " << rank << ": " << errors.of(rank) << other;
+    EXPECT_NE(errors.of(rank).find(text), std::string::npos)
+        << "rank " << rank << ": " << errors.of(rank);
+  }
+}
+
+Status one_call(Group& group, size_t bytes, std::string_view algorithm) {
+  Exchange exchange(group, bytes, 1, algorithm);
+  IBCOLL_TRY(exchange.post());
+  return exchange.call().wait();
+}
+
+/// The same twice: ranks that were not told in the first call are in the second.
+Status two_calls(const RankView& rank, size_t bytes, std::string_view algorithm) {
+  IBCOLL_TRY(one_call(rank.context.world(), bytes, algorithm));
+  return one_call(rank.context.world(), 64, "linear");
+}
+
+TEST(Disagreement, OfSizesIsAnErrorOnEveryRank) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
+    for (const char* algorithm : {"linear", "ring", "two_level_ring", "aggregate", "bruck"}) {
+      SCOPED_TRACE(algorithm);
+      expect_everywhere(job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) {
+        return two_calls(rank, rank.context.rank() == 1 ? 4096 : 100, algorithm);
+      });
+    }
+  }
+}
+
+TEST(Disagreement, OfAlgorithmsIsAnErrorOnEveryRank) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
+    expect_everywhere(job_of(layout), ErrorCode::kMismatch, "another algorithm",
+                      [](const RankView& rank) {
+                        return two_calls(rank, 100, rank.context.rank() == 2 ? "ring" : "linear");
+                      });
+  }
+}
+
+TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
+    for (const char* algorithm : {"linear", "two_level_ring", "aggregate", "bruck"}) {
+      SCOPED_TRACE(algorithm);
+      expect_everywhere(
+          job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) -> Status {
+            std::vector<int64_t> counts(3, 10), wrong(3, 10), places{0, 100, 200};
+            if (rank.context.rank() == 0) wrong[2] = 11;
+            std::vector<std::byte> send(300), recv(300);
+            CallArguments arguments;
+            arguments.collective = Collective::kAlltoallv;
+            arguments.send = send.data();
+            arguments.recv = recv.data();
+            arguments.send_counts = counts.data();
+            arguments.recv_counts = wrong.data();
+            arguments.send_displacements = arguments.recv_displacements = places.data();
+            arguments.options.algorithm = algorithm;
+            Call call(rank.context.world());
+            IBCOLL_TRY(call.prepare(arguments));
+            IBCOLL_TRY(call.start());
+            IBCOLL_TRY(call.wait());
+            return one_call(rank.context.world(), 64, "linear");
+          });
+    }
+  }
+}
+
+size_t files_in_dev_shm() {
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    ++files;
+  return files;
+}
+
+TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
+  const size_t before = files_in_dev_shm();
+  for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 1, 1}}) {
+    for (uint32_t trial = 0; trial < 6; ++trial) {
+      const Rank victim = static_cast<Rank>(trial % 4);
+      const auto begin = std::chrono::steady_clock::now();
+      expect_everywhere(
+          job_of(layout), ErrorCode::kPeerFailed, fmt::format("rank {}", victim),
+          [&](const RankView& rank) -> Status {
+            for (uint32_t i = 0;; ++i) {
+              if (rank.context.rank() == victim && i == trial * 37) {
+                // Dies in the middle of a call: some of its data is out, some is not.
+                Exchange exchange(rank.context.world(), i % 2 == 0 ? 30000 : 100, i);
+                IBCOLL_TRY(exchange.post());
+                kill(getpid(), SIGKILL);
+              }
+              IBCOLL_TRY(one_call(rank.context.world(), i % 2 == 0 ? 30000 : 100, {}));
+            }
+          },
+          victim);
+      const auto took = std::chrono::steady_clock::now() - begin;
+      EXPECT_LT(took, std::chrono::seconds(8)) << "survivors must not hang";
+    }
+  }
+  EXPECT_EQ(files_in_dev_shm(), before);
+}
+
+TEST(Lateness, IsNoErrorUnlessADeadlineIsSet) {
+  JobOptions job = job_of({2, 1});
+  job.context.late_ns = 50'000'000;
+  EXPECT_EQ(run_job(job,
+                    [](const RankView& rank) {
+                      if (rank.context.rank() == 1) usleep(300'000);
+                      rank.good(one_call(rank.context.world(), 5000, {}), "call");
+                    }),
+            "");
+  job.context.deadline_ns = 100'000'000;
+  expect_everywhere(
+      job, ErrorCode::kDeadline, "rank 1",
+      [](const RankView& rank) -> Status {
+        if (rank.context.rank() == 1) usleep(600'000);
+        return one_call(rank.context.world(), 5000, {});
+      },
+      1);
+}
+
+TEST(Misuse, BuffersAndCountsAreCheckedBeforeAnythingIsSent) {
+  EXPECT_EQ(run_job(job_of({2}),
+                    [](const RankView& rank) {
+                      Group& group = rank.context.world();
+                      std::vector<std::byte> memory(100);
+                      CallArguments arguments;
+                      arguments.collective = Collective::kAlltoall;
+                      arguments.send = memory.data();
+                      arguments.recv = memory.data() + 50;
+                      arguments.block_bytes = 25;
+                      const auto refused = [&](const CallArguments& a, const std::string& text) {
+                        Call call(group);
+                        const Status status = call.prepare(a);
+                        if (status || status.error().message.find(text) == std::string::npos) {
+                          rank.complain(fmt::format("'{}' expected, got '{}'", text,
+                                                    status ? "success" : status.error().message));
+                        }
+                      };
+                      CallArguments bad = arguments;
+                      bad.block_bytes = size_t{1} << 62;
+                      refused(bad, "2^62");
+                      bad = arguments;
+                      bad.recv_limit = 49;
+                      refused(bad, "too small");
+                      bad = arguments;
+                      bad.recv = memory.data() + 20;
+                      refused(bad, "overlap");
+                      bad = arguments;
+                      bad.recv = nullptr;
+                      refused(bad, "null");
+                      bad = arguments;
+                      bad.options.algorithm = "magic";
+                      refused(bad, "two_level_ring");  // lists what there is
+                      std::vector<int64_t> counts{int64_t{1} << 61, int64_t{1} << 61},
+                          more{int64_t{1} << 61, (int64_t{1} << 61) + 1}, negative{1, -1},
+                          places{0, 0};
+                      bad = arguments;
+                      bad.collective = Collective::kAlltoallv;
+                      bad.send_counts = bad.recv_counts = more.data();
+                      bad.send_displacements = bad.recv_displacements = places.data();
+                      refused(bad, "2^62");
+                      bad.send_counts = bad.recv_counts = negative.data();
+                      refused(bad, "negative");
+                      bad.send_counts = nullptr;
+                      bad.recv_counts = places.data();
+                      refused(bad, "null");
+                      // After all that the group still works.
+                      rank.good(one_call(group, 64, {}), "call");
+                    }),
+            "");
+}
+
+TEST(Misuse, AForkedChildIsRefusedAndTheParentGoesOn) {
+  EXPECT_EQ(run_job(job_of({2}),
+                    [](const RankView& rank) {
+                      const pid_t child = fork();
+                      if (child == 0) {
+                        const Context::Entry entry(rank.context);
+                        _exit(entry.refused() != nullptr ? 0 : 1);
+                      }
+                      int status = 0;
+                      waitpid(child, &status, 0);
+                      if (status != 0) rank.complain("the child was let in");
+                      rank.good(one_call(rank.context.world(), 5000, {}), "call after fork");
+                    }),
+            "");
+}
+
+TEST(Misuse, ASecondThreadInsideIsRefused) {
+  EXPECT_EQ(run_job(job_of({1}),
+                    [](const RankView& rank) {
+                      const Context::Entry first(rank.context);
+                      bool refused = false;
+                      std::thread([&] {
+                        refused = Context::Entry(rank.context).refused() != nullptr;
+                      }).join();
+                      if (first.refused() != nullptr || !refused)
+                        rank.complain("two threads were inside");
+                    }),
+            "");
+}
+
+TEST(CallsFull, BlocksOverTwoGibibytes) {
+  constexpr size_t kBytes = (size_t{1} << 31) + 4097;
+  for (const std::vector<int>& layout : {std::vector<int>{2}, {1, 1}}) {
+    EXPECT_EQ(run_job(job_of(layout),
+                      [](const RankView& rank) {
+                        const Rank me = rank.context.rank();
+                        // Only rank 0 sends, and only to rank 1: four gibibytes in all.
+                        std::vector<std::byte> data(kBytes);
+                        std::vector<int64_t> none{0, 0}, out{0, static_cast<int64_t>(kBytes)},
+                            in{static_cast<int64_t>(kBytes), 0};
+                        if (me == 0) {
+                          for (size_t i = 0; i < kBytes; ++i) data[i] = pattern(0, 1, i, 0);
+                        }
+                        CallArguments arguments;
+                        arguments.collective = Collective::kAlltoallv;
+                        std::byte unused{};
+                        arguments.send = me == 0 ? data.data() : &unused;
+                        arguments.recv = me == 0 ? &unused : data.data();
+                        arguments.send_counts = me == 0 ? out.data() : none.data();
+                        arguments.recv_counts = me == 0 ? none.data() : in.data();
+                        arguments.send_displacements = arguments.recv_displacements = none.data();
+                        Call call(rank.context.world());
+                        if (!rank.good(call.prepare(arguments), "prepare") ||
+                            !rank.good(call.start(), "start") || !rank.good(call.wait(), "wait")) {
+                          return;
+                        }
+                        for (size_t i = 0; me == 1 && i < kBytes; ++i) {
+                          if (data[i] != pattern(0, 1, i, 0))
+                            return rank.complain(fmt::format("byte {} is wrong", i));
+                        }
+                      }),
+              "");
+  }
+}
+
+}  // namespace
+}  // namespace ibcoll
