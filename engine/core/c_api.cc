@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/core/call.h"
 #include "engine/schedule/layout.h"
@@ -19,8 +20,8 @@ struct ibcoll_group {
 };
 
 struct ibcoll_context {
-  std::unique_ptr<Context> context;
   std::unique_ptr<Bootstrap> bootstrap;  ///< null where a launcher of ours owns it
+  std::unique_ptr<Context> context;
   ibcoll_group world;
 };
 
@@ -186,6 +187,29 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
   if (!status) return report(status.error());
   if (exit_status != nullptr) *exit_status = *status;
   return IBCOLL_OK;
+}
+
+ibcoll_status ibcoll_init(ibcoll_context** context) {
+  if (context == nullptr) return refuse("the place for the context is null");
+  Result<std::unique_ptr<Bootstrap>> bootstrap = join_job();
+  if (!bootstrap) return report(bootstrap.error());
+  const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
+  if (!options) return report(options.error());
+  auto made = std::make_unique<ibcoll_context>();
+  made->bootstrap = std::move(*bootstrap);
+  const ibcoll_status status = make_context(*made->bootstrap, *options, *made);
+  if (status == IBCOLL_OK) *context = made.release();
+  return status;
+}
+
+ibcoll_status ibcoll_finalize(ibcoll_context* context) {
+  if (context == nullptr) return refuse("the context is null");
+  if (!context->bootstrap) return refuse("this context belongs to ibcoll_launch, which ends it");
+  context->world.blocking.reset();
+  const Status closed = context->context->close();
+  context->context.reset();
+  delete context;
+  return give(closed);
 }
 
 int ibcoll_rank(const ibcoll_context* context) { return context->context->rank(); }

@@ -8,7 +8,6 @@
 #include "engine/base/config.h"
 #include "engine/base/copy.h"
 #include "engine/base/log.h"
-#include "engine/base/units.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
@@ -68,8 +67,6 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   options.heap_bytes = static_cast<size_t>(heap);
   IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
   options.loopback_seed = static_cast<uint64_t>(seed);
-  IBCOLL_ASSIGN(const std::string devices, config_string("IBCOLL_DEVICES"));
-  for (const std::string_view device : split(devices, ',')) options.devices.emplace_back(device);
   return options;
 }
 
@@ -152,8 +149,7 @@ Status Context::create_network(const ContextOptions& options,
 #ifdef IBCOLL_HAVE_VERBS
   // Emulated servers use a device only where asked to: auto is the loopback for them.
   if (options.transport == "verbs" || (automatic && !one_machine)) {
-    verbs::TransportOptions verbs;
-    verbs.devices.devices = options.devices;
+    IBCOLL_ASSIGN(const verbs::TransportOptions verbs, verbs::TransportOptions::from_environment());
     IBCOLL_ASSIGN(network_, verbs::create_transport(*bootstrap_, *shape_, verbs));
     return {};
   }

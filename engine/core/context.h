@@ -31,8 +31,7 @@ struct ContextOptions {
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
-  std::vector<std::string> devices;  ///< RDMA ports that may be used; empty: all
-  uint64_t loopback_seed = 0;        ///< not 0: the loopback reorders and delays what it may
+  uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
   /// ranks.
