@@ -188,11 +188,11 @@ class Loopback final : public NetworkTransport {
 
   bool place(Rank peer, const Post& post) {
     const RemoteAddress& target = post.target;
-    std::optional<std::string> error;
+    std::optional<Error> error;
     if (wire_.accessible(peer, target.key, target.address, post.bytes))
       error = placer_.place(peer, target.address, post.source, post.bytes);
     else
-      error = "no registration covers them";
+      error = Error{ErrorCode::kSystem, "no registration covers them"};
     if (error)
       failure_.set(loopback::remote_access_error(wire_.me(), peer, target, post.bytes, *error));
     return !error;

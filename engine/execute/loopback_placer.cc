@@ -49,7 +49,7 @@ Result<Placer> Placer::create(Bootstrap& bootstrap) {
   const std::byte one{1};
   if (auto error = placer.place(static_cast<Rank>(next), addresses[next], &one, 1)) {
     placer.works_ = false;
-    placer.why_not_ = std::move(*error);
+    placer.why_not_ = std::move(error->message);
   }
   IBCOLL_TRY(bootstrap.barrier());  // `probed` must live until its writer is done
   return placer;
@@ -63,32 +63,37 @@ bool Placer::may_have_ended(Rank peer) {
   return watch_.has_ended(peer);
 }
 
-std::optional<std::string> Placer::place(Rank peer, uint64_t address, const std::byte* source,
-                                         size_t bytes) {
+std::optional<Error> Placer::place(Rank peer, uint64_t address, const std::byte* source,
+                                   size_t bytes) {
   if (threads_ || peer == me_) {
     std::memcpy(reinterpret_cast<void*>(address), source, bytes);
     return std::nullopt;
   }
   const auto pid = static_cast<pid_t>(places_[static_cast<size_t>(peer)].pid);
   for (size_t done = 0; done < bytes;) {
-    if (may_have_ended(peer)) return fmt::format("rank {} (pid {}) has ended", peer, pid);
+    if (may_have_ended(peer)) {
+      return Error{ErrorCode::kPeerFailed, fmt::format("rank {} (pid {}) has ended", peer, pid)};
+    }
     const size_t piece = std::min(bytes - done, kMaxPiece);
     const iovec from{const_cast<std::byte*>(source) + done, piece};
     const iovec to{reinterpret_cast<void*>(address + done), piece};
     const ssize_t written = process_vm_writev(pid, &from, 1, &to, 1, 0);
-    if (written < 0) return fmt::format("process_vm_writev: {}", std::strerror(errno));
+    if (written < 0) {
+      return Error{errno == ESRCH ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+                   fmt::format("process_vm_writev: {}", std::strerror(errno))};
+    }
     done += static_cast<size_t>(written);
   }
   return std::nullopt;
 }
 
 Failure remote_access_error(Rank me, Rank peer, RemoteAddress target, size_t bytes,
-                            std::string_view why) {
+                            const Error& why) {
   return {
-      peer, ErrorCode::kSystem,
+      peer, why.code,
       fmt::format("remote access error: rank {} put {} bytes to {:#x} of rank {} with key {:#x}: "
                   "{}",
-                  me, bytes, target.address, peer, target.key, why)};
+                  me, bytes, target.address, peer, target.key, why.message)};
 }
 
 }  // namespace ibcoll::loopback

@@ -36,8 +36,7 @@ class Placer {
   const std::string& why_not() const { return why_not_; }
 
   /// Writes into `peer`; the reason if that fails. One thread at a time.
-  std::optional<std::string> place(Rank peer, uint64_t address, const std::byte* source,
-                                   size_t bytes);
+  std::optional<Error> place(Rank peer, uint64_t address, const std::byte* source, size_t bytes);
 
  private:
   bool may_have_ended(Rank peer);
@@ -53,6 +52,6 @@ class Placer {
 
 /// What a bad remote address is reported as.
 Failure remote_access_error(Rank me, Rank peer, RemoteAddress target, size_t bytes,
-                            std::string_view why);
+                            const Error& why);
 
 }  // namespace ibcoll::loopback

@@ -187,7 +187,7 @@ bool SendQueue::place_piece(Rank peer, Post& post, size_t piece) {
   const RemoteAddress target{post.target.address + offset, post.target.key};
   if (!wire_.accessible(peer, target.key, target.address, bytes)) {
     give_up(peer, remote_access_error(wire_.me(), peer, post.target, post.bytes,
-                                      "no registration covers them"));
+                                      Error{ErrorCode::kSystem, "no registration covers them"}));
     return true;
   }
   if (placer_ == nullptr) return wire_.push_data(peer, target, post.source + offset, bytes);
