@@ -324,7 +324,7 @@ TEST(Lateness, IsNoErrorUnlessADeadlineIsSet) {
             "");
   job.context.deadline_ns = 100'000'000;
   expect_everywhere(
-      job, ErrorCode::kDeadline, "rank 1",
+      job, ErrorCode::kDeadline, "IBCOLL_DEADLINE",
       [](const RankView& rank) -> Status {
         if (rank.context.rank() == 1) usleep(600'000);
         return one_call(rank.context.world(), 5000, {});
