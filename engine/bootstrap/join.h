@@ -7,9 +7,6 @@
 
 namespace ibcoll {
 
-/// A job of this process alone.
-std::unique_ptr<Bootstrap> single_rank();
-
 /// The job this process was started in; a job of its own where no launcher started it.
 /// kUnsupported, naming the launcher, where it was started by one that can't be joined: a process
 /// that takes itself for rank 0 of 1 would compute nonsense.
