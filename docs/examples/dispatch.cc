@@ -1,5 +1,6 @@
-// Sends a different number of items to every rank, as a mixture-of-experts layer does: the receivers don't know how many will come.
-// c++ -std=c++20 dispatch.cc $(pkg-config --cflags --libs ibcoll) -o dispatch && ./dispatch
+// Sends a different number of items to every rank, as a mixture-of-experts layer does: the
+// receivers don't know how many will come. c++ -std=c++20 dispatch.cc $(pkg-config --cflags --libs
+// ibcoll) -o dispatch && ./dispatch
 #include <ibcoll/ibcoll.hpp>
 
 #include <cstdio>
@@ -29,7 +30,8 @@ int dispatch(ibcoll::context& context) {
   }
   world.exchange_counts(send_counts, recv_counts);
 
-  std::vector<int32_t> received(std::accumulate(recv_counts.begin(), recv_counts.end(), int64_t{0}) / sizeof(int32_t));
+  std::vector<int32_t> received(
+      std::accumulate(recv_counts.begin(), recv_counts.end(), int64_t{0}) / sizeof(int32_t));
   const std::vector<int64_t> send_places = places(send_counts), recv_places = places(recv_counts);
   world.alltoallv<int32_t>(items, {send_counts, send_places}, received, {recv_counts, recv_places});
 

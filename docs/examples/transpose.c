@@ -6,12 +6,12 @@
 
 enum { ROWS = 64 };
 
-#define CHECK(call)                                   \
-  do {                                                \
-    if ((call) != IBCOLL_OK) {                        \
-      fprintf(stderr, "%s\n", ibcoll_last_error());   \
-      return 1;                                       \
-    }                                                 \
+#define CHECK(call)                                 \
+  do {                                              \
+    if ((call) != IBCOLL_OK) {                      \
+      fprintf(stderr, "%s\n", ibcoll_last_error()); \
+      return 1;                                     \
+    }                                               \
   } while (0)
 
 /* What every rank runs. */
@@ -24,7 +24,8 @@ static int transpose(ibcoll_context* context, void* argument) {
   CHECK(ibcoll_alloc(context, block * ranks * sizeof(double), (void**)&send));
   CHECK(ibcoll_alloc(context, block * ranks * sizeof(double), (void**)&recv));
 
-  /* Element (row, column) is row * 1e6 + column; block `peer` holds the columns that rank will own, transposed. */
+  /* Element (row, column) is row * 1e6 + column; block `peer` holds the columns that rank will own,
+   * transposed. */
   for (int peer = 0; peer < ranks; ++peer)
     for (int c = 0; c < ROWS; ++c)
       for (int r = 0; r < ROWS; ++r)
@@ -39,7 +40,9 @@ static int transpose(ibcoll_context* context, void* argument) {
         wrong += recv[peer * block + c * ROWS + r] != (peer * ROWS + r) * 1e6 + (me * ROWS + c);
 
   CHECK(ibcoll_barrier(world, NULL));
-  if (me == 0) printf("%d ranks on %d servers: %s\n", ranks, ibcoll_servers(context), wrong ? "wrong" : "transposed");
+  if (me == 0)
+    printf("%d ranks on %d servers: %s\n", ranks, ibcoll_servers(context),
+           wrong ? "wrong" : "transposed");
   CHECK(ibcoll_free(context, send));
   CHECK(ibcoll_free(context, recv));
   return wrong != 0;

@@ -1,13 +1,15 @@
 /* ibcoll: collective communication written straight on InfiniBand verbs and shared memory.
  *
- * C interface. Every function returns a status; ibcoll_last_error() has the line that explains the last one that was not
- * IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered from 0.
+ * C interface. Every function returns a status; ibcoll_last_error() has the line that explains the
+ * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered
+ * from 0.
  *
- * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE) the job is over: every later call on
- * every rank gives the same error, naming the same culprit.
+ * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE) the job
+ * is over: every later call on every rank gives the same error, naming the same culprit.
  *
- * Threads: calls on one context must be serialised (ibcoll_thread_level); a call that finds another one inside is refused.
- * Fork: a child process must not use its parent's context; calls there are refused.
+ * Threads: calls on one context must be serialised (ibcoll_thread_level); a call that finds another
+ * one inside is refused. Fork: a child process must not use its parent's context; calls there are
+ * refused.
  */
 #ifndef IBCOLL_IBCOLL_H
 #define IBCOLL_IBCOLL_H
@@ -31,8 +33,8 @@ extern "C" {
 
 typedef enum ibcoll_status {
   IBCOLL_OK = 0,
-  IBCOLL_ERR_INVALID = 1,     /* an argument can't be right */
-  IBCOLL_ERR_MISMATCH = 2,    /* ranks disagree on the call, its algorithm or a count */
+  IBCOLL_ERR_INVALID = 1,  /* an argument can't be right */
+  IBCOLL_ERR_MISMATCH = 2, /* ranks disagree on the call, its algorithm or a count */
   IBCOLL_ERR_NO_MEMORY = 3,
   IBCOLL_ERR_UNSUPPORTED = 4,
   IBCOLL_ERR_PEER_FAILED = 5, /* a rank died or gave up */
@@ -57,76 +59,92 @@ IBCOLL_API const char* ibcoll_status_text(ibcoll_status status);
 /* Version of the library that is loaded, e.g. "0.1.0". */
 IBCOLL_API const char* ibcoll_version(void);
 
-/* ---- Start and end ---------------------------------------------------------------------------------------------- */
+/* ---- Start and end
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct ibcoll_launch_options {
-  int ranks;              /* processes to start */
-  const char* layout;     /* emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
-  const char* placement;  /* "block" (NULL) or "cyclic" */
-  int bind;               /* bind ranks to cores */
+  int ranks;          /* processes to start */
+  const char* layout; /* emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
+  const char* placement; /* "block" (NULL) or "cyclic" */
+  int bind;              /* bind ranks to cores */
 } ibcoll_launch_options;
 
-/* Starts `options->ranks` processes on this machine by fork; each runs main(context, argument), and its result is the process's exit
- * status. Waits for all. *exit_status: 0 if all returned 0, else the first that did not. No process outlives the caller. */
+/* Starts `options->ranks` processes on this machine by fork; each runs main(context, argument), and
+ * its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0, else
+ * the first that did not. No process outlives the caller. */
 IBCOLL_API ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
                                        int (*main)(ibcoll_context* context, void* argument),
                                        void* argument, int* exit_status);
 
-/* Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none. Collective over the job. */
+/* Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none.
+ * Collective over the job. */
 IBCOLL_API ibcoll_status ibcoll_init(ibcoll_context** context);
 /* Leaves the job; collective. Not for contexts that ibcoll_launch gave. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 IBCOLL_API int ibcoll_rank(const ibcoll_context* context);
 IBCOLL_API int ibcoll_size(const ibcoll_context* context);
-/* How many servers (sets of ranks that share memory), and which one a rank is on; -1 for a rank there is not. */
+/* How many servers (sets of ranks that share memory), and which one a rank is on; -1 for a rank
+ * there is not. */
 IBCOLL_API int ibcoll_servers(const ibcoll_context* context);
 IBCOLL_API int ibcoll_server_of(const ibcoll_context* context, int rank);
 IBCOLL_API ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context);
 /* Ends the job on all ranks with this message. */
 IBCOLL_API ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message);
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+/* ---- Memory
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-/* At least `bytes` bytes (page aligned) that all ranks of the server and the network can reach directly. Any other memory may be
- * used for calls too; this one is faster. */
+/* At least `bytes` bytes (page aligned) that all ranks of the server and the network can reach
+ * directly. Any other memory may be used for calls too; this one is faster. */
 IBCOLL_API ibcoll_status ibcoll_alloc(ibcoll_context* context, size_t bytes, void** address);
 IBCOLL_API ibcoll_status ibcoll_free(ibcoll_context* context, void* address);
 
-/* ---- Groups ----------------------------------------------------------------------------------------------------- */
+/* ---- Groups
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 /* All ranks of the job. Belongs to the context. */
 IBCOLL_API ibcoll_group* ibcoll_world(ibcoll_context* context);
-/* A group of the given ranks of the job, in this order; each of them calls it with the same list, nobody else does. Local: no
- * communication. Groups of the same ranks must be created in the same order on all of them. */
+/* A group of the given ranks of the job, in this order; each of them calls it with the same list,
+ * nobody else does. Local: no communication. Groups of the same ranks must be created in the same
+ * order on all of them. */
 IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
                                              ibcoll_group** group);
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);
 IBCOLL_API int ibcoll_group_rank(const ibcoll_group* group);
 IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
 
-/* ---- Collective calls ------------------------------------------------------------------------------------------- */
+/* ---- Collective calls
+ * ------------------------------------------------------------------------------------------- */
 
 /* In the place of a send buffer: the data to send lies in the receive buffer. */
 #define IBCOLL_IN_PLACE ((const void*)(intptr_t)-1)
 
-/* How a call is to be made; all ranks of the group must pass the same. NULL anywhere means the defaults. */
+/* How a call is to be made; all ranks of the group must pass the same. NULL anywhere means the
+ * defaults. */
 typedef struct ibcoll_options {
-  const char* algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
-  const char* pacing;    /* "free", "gate", "token", "gate-token"; NULL or "auto" */
-  int pieces;            /* of relayed data (ring allgather); 0: the engine chooses */
-  size_t send_bytes;     /* size of the send and receive buffer, if not 0: a call that reaches past them is refused */
+  const char*
+      algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
+  const char* pacing; /* "free", "gate", "token", "gate-token"; NULL or "auto" */
+  int pieces;         /* of relayed data (ring allgather); 0: the engine chooses */
+  size_t send_bytes; /* size of the send and receive buffer, if not 0: a call that reaches past them
+                        is refused */
   size_t recv_bytes;
 } ibcoll_options;
 
 /* Block i of `send` goes to rank i; block i of `recv` comes from rank i. */
 IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv,
                                          size_t block_bytes, const ibcoll_options* options);
-/* The same with a length and a place for each block. What rank i receives from j must be as long as what j sends to i. */
+/* The same with a length and a place for each block. What rank i receives from j must be as long as
+ * what j sends to i. */
 IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
-                                          const int64_t* send_counts, const int64_t* send_displacements,
-                                          void* recv, const int64_t* recv_counts,
-                                          const int64_t* recv_displacements, const ibcoll_options* options);
+                                          const int64_t* send_counts,
+                                          const int64_t* send_displacements, void* recv,
+                                          const int64_t* recv_counts,
+                                          const int64_t* recv_displacements,
+                                          const ibcoll_options* options);
 /* Everybody receives everybody's block: block i of `recv` is the one rank i sent. */
 IBCOLL_API ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
                                           size_t block_bytes, const ibcoll_options* options);
@@ -135,8 +153,9 @@ IBCOLL_API ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_option
 
 /* A count that only the other side knows. */
 #define IBCOLL_UNKNOWN ((int64_t)-1)
-/* Completes the counts of an alltoallv where one side does not know them: entries IBCOLL_UNKNOWN are replaced by what the peer passed.
- * An error where neither side knows a count, or both do and differ. */
+/* Completes the counts of an alltoallv where one side does not know them: entries IBCOLL_UNKNOWN
+ * are replaced by what the peer passed. An error where neither side knows a count, or both do and
+ * differ. */
 IBCOLL_API ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
                                                 int64_t* recv_counts);
 
@@ -145,8 +164,9 @@ IBCOLL_API ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send,
                                           size_t block_bytes, const ibcoll_options* options,
                                           ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send,
-                                           const int64_t* send_counts, const int64_t* send_displacements,
-                                           void* recv, const int64_t* recv_counts,
+                                           const int64_t* send_counts,
+                                           const int64_t* send_displacements, void* recv,
+                                           const int64_t* recv_counts,
                                            const int64_t* recv_displacements,
                                            const ibcoll_options* options, ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
@@ -155,15 +175,15 @@ IBCOLL_API ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send
 IBCOLL_API ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
                                          ibcoll_request** request);
 
-/* Persistent: prepared once, then started with ibcoll_start as often as wanted; freed with ibcoll_request_free. */
+/* Persistent: prepared once, then started with ibcoll_start as often as wanted; freed with
+ * ibcoll_request_free. */
 IBCOLL_API ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
                                               size_t block_bytes, const ibcoll_options* options,
                                               ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_alltoallv_init(ibcoll_group* group, const void* send,
-                                               const int64_t* send_counts, const int64_t* send_displacements,
-                                               void* recv, const int64_t* recv_counts,
-                                               const int64_t* recv_displacements,
-                                               const ibcoll_options* options, ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_alltoallv_init(
+    ibcoll_group* group, const void* send, const int64_t* send_counts,
+    const int64_t* send_displacements, void* recv, const int64_t* recv_counts,
+    const int64_t* recv_displacements, const ibcoll_options* options, ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
                                                size_t block_bytes, const ibcoll_options* options,
                                                ibcoll_request** request);
@@ -171,23 +191,28 @@ IBCOLL_API ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_o
                                              ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
 
-/* *done: 1 when the call has finished on this rank. A nonblocking request is freed then, and *request set to NULL. */
+/* *done: 1 when the call has finished on this rank. A nonblocking request is freed then, and
+ * *request set to NULL. */
 IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request** request, int* done);
-/* Waits until it has finished; while it waits, all calls of the context move on. Frees like ibcoll_test. */
+/* Waits until it has finished; while it waits, all calls of the context move on. Frees like
+ * ibcoll_test. */
 IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request** requests);
 /* Frees a persistent request that is not under way. */
 IBCOLL_API ibcoll_status ibcoll_request_free(ibcoll_request* request);
 
-/* ---- What happened ---------------------------------------------------------------------------------------------- */
+/* ---- What happened
+ * ---------------------------------------------------------------------------------------------- */
 
-/* Since the context was made, on this rank. Between servers: data that stays inside a server is not counted. */
+/* Since the context was made, on this rank. Between servers: data that stays inside a server is not
+ * counted. */
 typedef struct ibcoll_counters {
   uint64_t data_messages; /* puts of at least one byte */
   uint64_t tokens;        /* exposures, tokens and other messages without data */
   uint64_t data_bytes;
 } ibcoll_counters;
-IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters* counters);
+IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context,
+                                             ibcoll_counters* counters);
 /* The transport between servers: "loopback", "verbs"; "none" on a single server. */
 IBCOLL_API const char* ibcoll_transport(const ibcoll_context* context);
 
