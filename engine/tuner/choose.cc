@@ -36,6 +36,9 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
         choice.algorithm = "bruck";
       } else if (block_bytes <= kAggregateBytes && shape.max_server_size() > 1) {
         choice.algorithm = "aggregate";
+        // One short message a server: a wait for tokens is a round trip a step and keeps no link
+        // busy.
+        choice.options.pacing = Pacing::kFree;
       } else {
         choice.algorithm = "two_level_ring";
       }
