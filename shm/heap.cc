@@ -10,7 +10,7 @@ constexpr size_t kPage = 4096;
 }  // namespace
 
 Heap::Heap(SharedRegion& region, size_t begin, size_t capacity)
-    : region_(&region), begin_(begin), capacity_(capacity) {
+    : region_(&region), capacity_(capacity) {
   free_[begin] = capacity;
 }
 

@@ -26,7 +26,7 @@ class Heap {
 
  private:
   SharedRegion* region_;
-  size_t begin_, capacity_, used_ = 0;
+  size_t capacity_, used_ = 0;
   std::map<size_t, size_t> free_;             ///< offset -> bytes, coalesced
   std::unordered_map<size_t, size_t> taken_;  ///< offset -> bytes
 };
