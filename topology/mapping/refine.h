@@ -1,0 +1,35 @@
+#pragma once
+/// The best placement that a time budget allows: several kinds of good starts, each tried for a
+/// while, the most promising one annealed for the rest.
+
+#include "topology/mapping/anneal.h"
+
+namespace ibcoll::topology {
+
+/// How far a search is.
+struct RefineProgress {
+  double part = 0;  ///< of the budget, 0 to 1
+  const char* stage = "";
+  Evaluation best;
+};
+
+struct RefineOptions {
+  Goal goal;
+  AnnealLimits limits;
+  uint64_t seed = 1;
+  std::function<void(const RefineProgress&)> progress;
+};
+
+/// Starts: the network's own order, MOPT with each join rule (grids), growing by graph distances,
+/// and a hot anneal that forgets its start. Searches for the maximum link load first go for both
+/// figures, which leads out of the flat parts of the maximum alone. With a limit on moves only, the
+/// result depends on the seed alone.
+Placement refine(const CommMatrix& matrix, const Network& network, const Room& room,
+                 const RefineOptions& options);
+
+/// The best of all placements. Refuses more than kExhaustiveSlots places.
+inline constexpr int kExhaustiveSlots = 9;
+Result<Placement> exhaustive(const CommMatrix& matrix, const Network& network, const Room& room,
+                             const Goal& goal);
+
+}  // namespace ibcoll::topology
