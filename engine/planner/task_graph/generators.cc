@@ -1,5 +1,6 @@
 #include "engine/planner/task_graph/generators.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <random>
@@ -29,9 +30,15 @@ class MatrixProgram {
   }
   TaskId assign(MatrixStatement::Kind kind, int row, int column, int step,
                 std::initializer_list<TaskId> reads) {
-    if (statements_ != nullptr)
-      statements_->push_back({kind, static_cast<int16_t>(row), static_cast<int16_t>(column),
-                              static_cast<int16_t>(step)});
+    if (statements_ != nullptr) {
+      MatrixStatement statement{kind,
+                                static_cast<int16_t>(row),
+                                static_cast<int16_t>(column),
+                                static_cast<int16_t>(step),
+                                {-1, -1, -1}};
+      std::copy(reads.begin(), reads.end(), statement.operands.begin());
+      statements_->push_back(statement);
+    }
     return builder_.add(1, reads);
   }
   TaskGraph finish() { return std::move(builder_).finish(); }

@@ -3,6 +3,7 @@
 /// otherwise. Edges are flow dependences only; the entries of input matrices are held by all
 /// processors at the start.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct MatrixStatement {
   int16_t row;
   int16_t column;
   int16_t step;
+  /// The tasks that made its operands: a[row][column], then a[k][k] (divide) or a[row][k] and
+  /// a[k][column] (subtract); -1: the entry of the input matrix, or no such operand.
+  std::array<TaskId, 3> operands;
 };
 
 /// Radix-2 FFT of `points` (a power of two): (log2(points) + 1) * points tasks, a butterfly's two

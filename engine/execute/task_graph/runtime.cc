@@ -1,0 +1,160 @@
+#include "engine/execute/task_graph/runtime.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/base/stats.h"
+
+namespace ibcoll::task_graph {
+
+namespace {
+
+using Kind = Instruction::Kind;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Waits: spins a little, then gives the core to others, looking after the link's health.
+class Patience {
+ public:
+  explicit Patience(const PackageLink& link) : link_(link) {}
+  Status wait() {
+    constexpr int kSpins = 2000, kHealthEvery = 4096;
+    if (++tries_ > kSpins) sched_yield();
+    if (tries_ % kHealthEvery == 0) return link_.health();
+    return {};
+  }
+
+ private:
+  const PackageLink& link_;
+  int64_t tries_ = 0;
+};
+
+Status send_message(PackageLink& link, MessageId message) {
+  Patience patience(link);
+  while (!link.send(message)) IBCOLL_TRY(patience.wait());
+  return {};
+}
+
+Result<std::span<const double>> receive_message(PackageLink& link, MessageId message) {
+  Patience patience(link);
+  for (;;) {
+    const std::span<const double> results = link.receive(message);
+    if (!results.empty()) return results;
+    IBCOLL_TRY(patience.wait());
+  }
+}
+
+}  // namespace
+
+Result<RunTimes> run_processor(Bootstrap& bootstrap, const Schedule& schedule,
+                               const TaskBodies& bodies, PackageLink& link,
+                               std::vector<double>& results) {
+  IBCOLL_TRY(bootstrap.barrier());
+  const auto& instructions = schedule.processors[bootstrap.rank()];
+  RunTimes times;
+  const int64_t begin = now_ns();
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    if (instruction.kind == Kind::kRun) {
+      size_t end = i + 1;
+      while (end < instructions.size() && instructions[end].kind == Kind::kRun) ++end;
+      bodies.run(instructions.data() + i, instructions.data() + end, results.data());
+      i = end - 1;
+      continue;
+    }
+    const auto tasks = schedule.tasks(schedule.messages[instruction.id]);
+    if (instruction.kind == Kind::kSend) {
+      const std::span<double> packed = link.outgoing(instruction.id);
+      for (size_t j = 0; j < tasks.size(); ++j) packed[j] = results[tasks[j]];
+      IBCOLL_TRY(send_message(link, instruction.id));
+    } else {
+      const int64_t waiting = now_ns();
+      IBCOLL_ASSIGN(const auto packed, receive_message(link, instruction.id));
+      times.waited_ns += now_ns() - waiting;
+      for (size_t j = 0; j < tasks.size(); ++j) results[tasks[j]] = packed[j];
+    }
+  }
+  times.elapsed_ns = now_ns() - begin;
+  IBCOLL_TRY(link.reset());
+  return times;
+}
+
+Schedule logp_schedule(int rounds, int results) {
+  Schedule schedule(2);
+  const std::vector<TaskId> tasks(static_cast<size_t>(results), 0);
+  // Two sets a direction: one for bursts, one for round trips.
+  for (int i = 0; i < 2 * rounds; ++i) {
+    schedule.add_message(0, 1, tasks);
+    schedule.add_message(1, 0, tasks);
+  }
+  return schedule;
+}
+
+Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule,
+                                  PackageLink& link) {
+  const Rank me = bootstrap.rank();
+  const auto messages = static_cast<MessageId>(schedule.messages.size());
+  const MessageId half = messages / 2;
+  std::vector<double> values(schedule.tasks(schedule.messages[0]).size(), 1.0);
+  MeasuredLogP measured;
+  const auto pack_and_send = [&](MessageId id) -> Status {
+    const std::span<double> packed = link.outgoing(id);
+    std::copy(values.begin(), values.end(), packed.begin());
+    return send_message(link, id);
+  };
+  const auto receive_and_unpack = [&](MessageId id) -> Status {
+    IBCOLL_ASSIGN(const auto packed, receive_message(link, id));
+    std::copy(packed.begin(), packed.end(), values.begin());
+    return {};
+  };
+  // One message at a time, with the receiver looking only once it is there: os and or. (Messages
+  // 2i go from 0 to 1, 2i+1 back.)
+  std::vector<double> sends, receives, trips;
+  for (MessageId id = 0; id + 1 < half; id += 2) {
+    IBCOLL_TRY(bootstrap.barrier());
+    if (me == 0) {
+      const int64_t begin = now_ns();
+      IBCOLL_TRY(pack_and_send(id));
+      sends.push_back(static_cast<double>(now_ns() - begin));
+    }
+    IBCOLL_TRY(bootstrap.barrier());
+    if (me == 1) {
+      const int64_t begin = now_ns();
+      IBCOLL_TRY(receive_and_unpack(id));
+      receives.push_back(static_cast<double>(now_ns() - begin));
+    }
+  }
+  IBCOLL_TRY(bootstrap.barrier());
+  for (MessageId id = half; id + 1 < messages; id += 2) {
+    const int64_t begin = now_ns();
+    if (me == 0) {
+      IBCOLL_TRY(pack_and_send(id));
+      IBCOLL_TRY(receive_and_unpack(id + 1));
+      trips.push_back(static_cast<double>(now_ns() - begin));
+    } else if (me == 1) {
+      IBCOLL_TRY(receive_and_unpack(id));
+      IBCOLL_TRY(pack_and_send(id + 1));
+    }
+  }
+  struct Medians {
+    double send = 0, receive = 0, trip = 0;
+  } mine;
+  if (me == 0) mine = {median(sends), 0, median(trips)};
+  if (me == 1) mine.receive = median(receives);
+  std::vector<Medians> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  measured.send_overhead_ns = all[0].send;
+  measured.receive_overhead_ns = all[1].receive;
+  measured.round_trip_ns = all[0].trip;
+  measured.latency_ns = std::max(0.0, all[0].trip / 2 - all[0].send - all[1].receive);
+  IBCOLL_TRY(link.reset());
+  return measured;
+}
+
+}  // namespace ibcoll::task_graph

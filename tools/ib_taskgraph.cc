@@ -1,0 +1,400 @@
+/// ib_taskgraph: schedules task graphs with packaged messages, checks, draws and runs the
+/// schedules.
+
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+
+#include "engine/base/json_lines.h"
+#include "engine/base/stats.h"
+#include "engine/base/table.h"
+#include "engine/base/units.h"
+#include "engine/core/task_graph_jobs.h"
+#include "engine/planner/task_graph/formats.h"
+#include "engine/planner/task_graph/gantt.h"
+#include "engine/planner/task_graph/generators.h"
+#include "engine/planner/task_graph/quality.h"
+#include "engine/planner/task_graph/schedulers.h"
+
+namespace {
+
+using namespace ibcoll;
+using namespace ibcoll::task_graph;
+
+struct Options {
+  std::string graph, processors = "16", schedulers = "sppc", logp = "paper";
+  std::string json, output, input, plot, method = "gauss-jordan", transport = "shm";
+  int size = 128, repeat = 11, tasks = 8, rounds = 1000, results = 0;
+  uint64_t seed = 1;
+  bool threads = false;
+};
+
+/// CPU seconds of this process.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+/// "4", "2-16", "2,4,8".
+Result<std::vector<int>> parse_processors(const std::string& text) {
+  std::vector<int> result;
+  for (std::string_view part : split(text, ',')) {
+    const size_t dash = part.find('-', 1);
+    IBCOLL_ASSIGN(const int64_t low, parse_integer(part.substr(0, dash), 1, 4096, "processors"));
+    int64_t high = low;
+    if (dash != std::string_view::npos) {
+      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), low, 4096, "processors"));
+    }
+    for (int64_t p = low; p <= high; ++p) result.push_back(static_cast<int>(p));
+  }
+  if (result.empty()) return fail(ErrorCode::kInvalidArgument, "no number of processors given");
+  return result;
+}
+
+/// "paper" or "os,or,L[,per_result]".
+Result<LogP> parse_logp(const std::string& text, int processors) {
+  if (text == "paper") return paper_logp(processors);
+  const auto parts = split(text, ',');
+  if (parts.size() != 3 && parts.size() != 4)
+    return fail(ErrorCode::kInvalidArgument,
+                "--logp '{}': expected 'paper' or os,or,L or os,or,L,per_result", text);
+  std::vector<Time> values;
+  for (std::string_view part : parts) {
+    IBCOLL_ASSIGN(const int64_t value, parse_integer(part, 0, int64_t{1} << 40, "LogP parameter"));
+    values.push_back(value);
+  }
+  return LogP{values[0], values[1], values[2], values.size() > 3 ? values[3] : 0};
+}
+
+/// Reports progress on a terminal, at most ten times a second.
+SchedulerOptions with_progress() {
+  SchedulerOptions options;
+  if (isatty(STDERR_FILENO) == 0) return options;
+  options.progress = [last = std::clock()](const char* stage, int64_t done, int64_t all) mutable {
+    if (std::clock() - last < CLOCKS_PER_SEC / 10) return;
+    last = std::clock();
+    fmt::print(stderr, "\r{:<24} {:5.1f} %  ", stage,
+               100.0 * static_cast<double>(done) / static_cast<double>(std::max<int64_t>(all, 1)));
+  };
+  return options;
+}
+
+Result<std::vector<const Scheduler*>> chosen_schedulers(const std::string& names) {
+  std::vector<const Scheduler*> result;
+  for (std::string_view name : split(names, ',')) {
+    if (name == "all") {
+      for (const Scheduler& scheduler : schedulers()) {
+        if (scheduler.name != "optimal") result.push_back(&scheduler);
+      }
+      continue;
+    }
+    IBCOLL_ASSIGN(const Scheduler* scheduler, find_scheduler(name));
+    result.push_back(scheduler);
+  }
+  if (result.empty()) return fail(ErrorCode::kInvalidArgument, "no scheduler given");
+  return result;
+}
+
+std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3f}", value); }
+
+Status run_schedule(const Options& o) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
+  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  if (!o.output.empty() && processors.size() * chosen.size() > 1)
+    return fail(ErrorCode::kInvalidArgument,
+                "--output takes one scheduler and one number of processors");
+  IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
+  Table table({"scheduler", "processors", "makespan", "speedup", "as replayed", "messages",
+               "duplicates", "used", "usage", "overhead", "overlap", "seconds", "checked"});
+  std::string first_wrong;
+  for (const int p : processors) {
+    IBCOLL_ASSIGN(const LogP logp, parse_logp(o.logp, p));
+    for (const Scheduler* scheduler : chosen) {
+      const double begin = cpu_seconds();
+      Result<Schedule> made = schedule(*scheduler, graph, logp, p, with_progress());
+      const double seconds = cpu_seconds() - begin;
+      if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+      if (!made && made.error().code == ErrorCode::kUnsupported && chosen.size() > 1) {
+        fmt::print(stderr, "{} left out: {}\n", scheduler->name, made.error().message);
+        continue;
+      }
+      if (!made) return tl::unexpected<Error>(made.error());
+      const Status right = check(graph, *made);
+      if (!right && first_wrong.empty())
+        first_wrong = fmt::format("{}: {}", scheduler->name, right.error().message);
+      const Statistics s = statistics(graph, *made);
+      Schedule replayed = *made;
+      IBCOLL_TRY(replay(graph, replayed));
+      const double speedup_replayed = statistics(graph, replayed).speedup;
+      table.add_row({std::string(scheduler->name), std::to_string(p), std::to_string(s.makespan),
+                     number(s.speedup), number(speedup_replayed), std::to_string(s.messages),
+                     std::to_string(s.duplicates), std::to_string(s.used_processors),
+                     number(s.usage), std::to_string(s.overhead), std::to_string(s.overlap),
+                     number(seconds), right ? "yes" : "NO"});
+      json.write({{"graph", o.graph},
+                  {"scheduler", scheduler->name},
+                  {"processors", p},
+                  {"makespan", s.makespan},
+                  {"speedup", s.speedup},
+                  {"speedup_replayed", speedup_replayed},
+                  {"messages", s.messages},
+                  {"packed_results", s.packed_results},
+                  {"duplicates", s.duplicates},
+                  {"used_processors", s.used_processors},
+                  {"usage", s.usage},
+                  {"overhead", s.overhead},
+                  {"overlap", s.overlap},
+                  {"seconds", seconds},
+                  {"peak_bytes", peak_bytes()},
+                  {"checked", right.has_value()}});
+      if (!o.output.empty()) {
+        std::ofstream out(o.output);
+        write_schedule(graph, *made, out);
+        out.flush();
+        if (!out) return fail_errno(o.output);
+      }
+      if (!o.plot.empty())
+        IBCOLL_TRY(
+            write_file(o.plot, gantt_svg(graph, *made,
+                                         fmt::format("{} on {} processors, {}: speed-up {:.2f}",
+                                                     o.graph, p, scheduler->name, s.speedup))));
+    }
+  }
+  if (!json.to_stdout())
+    fmt::print("{} tasks, {} edges, critical path {}\n{}", graph.size(), graph.edges(),
+               critical_path(graph), table.text());
+  IBCOLL_TRY(json.close());
+  if (!first_wrong.empty()) return fail(ErrorCode::kInvalidProgram, "{}", first_wrong);
+  return {};
+}
+
+Result<Schedule> load_schedule(const TaskGraph& graph, const std::string& file) {
+  std::ifstream in(file);
+  if (!in) return fail_errno(file);
+  Result<Schedule> schedule = read_schedule(graph, in);
+  if (!schedule) return fail(schedule.error().code, "{}: {}", file, schedule.error().message);
+  return schedule;
+}
+
+Status run_check(const Options& o) {
+  IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
+  IBCOLL_ASSIGN(const Schedule schedule, load_schedule(graph, o.input));
+  IBCOLL_TRY(check(graph, schedule));
+  const Statistics s = statistics(graph, schedule);
+  fmt::print("right: makespan {}, speed-up {:.3f}, {} messages, {} duplicates\n", s.makespan,
+             s.speedup, s.messages, s.duplicates);
+  return {};
+}
+
+Status run_draw(const Options& o) {
+  IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
+  IBCOLL_ASSIGN(const Schedule schedule, load_schedule(graph, o.input));
+  IBCOLL_TRY(check(graph, schedule));
+  return write_file(o.plot, gantt_svg(graph, schedule, o.graph));
+}
+
+Status run_convert(const Options& o) {
+  IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
+  return save_graph(graph, o.output);
+}
+
+Status run_quality(const Options& o, bool worst) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
+  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  if (o.tasks < 2 || o.tasks > 10)
+    return fail(ErrorCode::kInvalidArgument, "--tasks {}: must be 2 to 10", o.tasks);
+  Table table({"scheduler", "processors", "graphs", "optimal", "median", "90 %", "worst"});
+  for (const int p : processors) {
+    StudyOptions study{.tasks = o.tasks, .processors = p, .seed = o.seed, .rounds = o.rounds};
+    IBCOLL_ASSIGN(study.logp, parse_logp(o.logp, p));
+    for (const Scheduler* scheduler : chosen) {
+      if (worst) {
+        IBCOLL_ASSIGN(const WorstCase found, find_worst_case(*scheduler, study));
+        json.write({{"scheduler", scheduler->name},
+                    {"processors", p},
+                    {"makespan", found.makespan},
+                    {"optimum", found.optimum},
+                    {"ratio", found.ratio()}});
+        if (!json.to_stdout())
+          fmt::print("{} on {} processors: makespan {}, optimum {}, {:.2f} times\n",
+                     scheduler->name, p, found.makespan, found.optimum, found.ratio());
+        if (!o.output.empty()) IBCOLL_TRY(save_graph(found.graph, o.output));
+        continue;
+      }
+      int skipped = 0;
+      IBCOLL_ASSIGN(const auto ratios, distances_to_optimum(*scheduler, study, skipped));
+      const auto hits = std::count(ratios.begin(), ratios.end(), 1.0);
+      table.add_row({std::string(scheduler->name), std::to_string(p), std::to_string(ratios.size()),
+                     std::to_string(hits), number(median(ratios)), number(quantile(ratios, 0.9)),
+                     number(maximum(ratios))});
+      json.write({{"scheduler", scheduler->name},
+                  {"processors", p},
+                  {"graphs", ratios.size()},
+                  {"skipped", skipped},
+                  {"optimal", hits},
+                  {"median", median(ratios)},
+                  {"p90", quantile(ratios, 0.9)},
+                  {"worst", maximum(ratios)}});
+    }
+  }
+  if (!worst && !json.to_stdout()) fmt::print("{}", table.text());
+  return json.close();
+}
+
+Status run_run(const Options& o) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
+  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  IBCOLL_ASSIGN(const LinkKind link, parse_link_kind(o.transport));
+  IBCOLL_ASSIGN(const MatrixProblem::Method method, parse_method(o.method));
+  if (o.size < 2 || o.size > 256)
+    return fail(ErrorCode::kInvalidArgument, "--size {}: must be 2 to 256", o.size);
+  if (o.repeat < 1 || o.repeat > 10'000)
+    return fail(ErrorCode::kInvalidArgument, "--repeat {}: must be 1 to 10000", o.repeat);
+  Table table({"scheduler", "processors", "os ns", "or ns", "L ns", "task ns", "predicted us",
+               "measured us", "measured/predicted", "Sm", "Se", "messages", "error"});
+  for (const int p : processors) {
+    for (const Scheduler* scheduler : chosen) {
+      const RunRequest request{.method = method,
+                               .size = o.size,
+                               .processors = p,
+                               .scheduler = scheduler,
+                               .link = link,
+                               .threads = o.threads,
+                               .repeat = o.repeat,
+                               .seed = o.seed};
+      IBCOLL_ASSIGN(const RunResult r, run_matrix_problem(request));
+      const double ratio = r.measured_ns / r.predicted_ns;
+      table.add_row({std::string(scheduler->name), std::to_string(p),
+                     fmt::format("{:.0f}", r.logp.send_overhead_ns),
+                     fmt::format("{:.0f}", r.logp.receive_overhead_ns),
+                     fmt::format("{:.0f}", r.logp.latency_ns), fmt::format("{:.2f}", r.task_ns),
+                     fmt::format("{:.0f}", r.predicted_ns / 1e3),
+                     fmt::format("{:.0f}", r.measured_ns / 1e3), number(ratio),
+                     number(r.speedup_model), number(r.speedup_measured),
+                     std::to_string(r.messages), fmt::format("{:.1e}", r.worst_error)});
+      json.write({{"method", o.method},
+                  {"size", o.size},
+                  {"transport", o.transport},
+                  {"scheduler", scheduler->name},
+                  {"processors", p},
+                  {"send_overhead_ns", r.logp.send_overhead_ns},
+                  {"receive_overhead_ns", r.logp.receive_overhead_ns},
+                  {"latency_ns", r.logp.latency_ns},
+                  {"task_ns", r.task_ns},
+                  {"predicted_ns", r.predicted_ns},
+                  {"measured_ns", r.measured_ns},
+                  {"serial_ns", r.serial_ns},
+                  {"speedup_model", r.speedup_model},
+                  {"speedup_measured", r.speedup_measured},
+                  {"messages", r.messages},
+                  {"worst_error", r.worst_error}});
+      if (!(r.worst_error < 1e-9))
+        return fail(ErrorCode::kInternal, "the results differ from the plain solver's by {}",
+                    r.worst_error);
+    }
+  }
+  if (!json.to_stdout()) fmt::print("{}", table.text());
+  return json.close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Schedules task graphs with packaged messages, checks, draws and runs the schedules");
+  app.require_subcommand(1);
+  Options o;
+  const std::string graphs = "a .stg, .dot, .gv or .json file, or one of\n" + generator_help();
+  std::string scheduler_names;
+  for (const Scheduler& scheduler : schedulers())
+    scheduler_names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
+  const auto add_graph = [&](CLI::App* command) {
+    command->add_option("--graph", o.graph, graphs)->required();
+  };
+  const auto add_schedulers = [&](CLI::App* command) {
+    command->add_option("--scheduler", o.schedulers,
+                        "names, with commas between, or 'all':" + scheduler_names);
+    command->add_option("--processors", o.processors, "numbers: 16, or 2-16, or 2,4,8");
+    command->add_option("--json", o.json, "write one JSON object a line there (- = stdout)");
+  };
+  const auto add_logp = [&](CLI::App* command) {
+    command->add_option("--logp", o.logp,
+                        "'paper' or os,or,L[,per_result] in the unit of the weights");
+  };
+  CLI::App* make = app.add_subcommand("schedule", "make schedules and say how good they are");
+  add_graph(make);
+  add_schedulers(make);
+  add_logp(make);
+  make->add_option("--output", o.output, "write the schedule there");
+  make->add_option("--plot", o.plot, "draw the schedule there (SVG)");
+  CLI::App* check_command = app.add_subcommand("check", "prove that a schedule is right");
+  add_graph(check_command);
+  check_command->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
+  CLI::App* draw = app.add_subcommand("draw", "draw a schedule as a Gantt chart");
+  add_graph(draw);
+  draw->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
+  draw->add_option("--plot", o.plot, "SVG file to write")->required();
+  CLI::App* convert = app.add_subcommand("convert", "write a graph as .stg, .dot or .json");
+  add_graph(convert);
+  convert->add_option("--output", o.output, "file to write")->required();
+  CLI::App* distance =
+      app.add_subcommand("distance", "compare schedulers with the optimum of small random graphs");
+  CLI::App* worst =
+      app.add_subcommand("worst", "search for a small graph that a scheduler does badly on");
+  for (CLI::App* command : {distance, worst}) {
+    add_schedulers(command);
+    add_logp(command);
+    command->add_option("--tasks", o.tasks, "at most so many tasks a graph (2 to 10)");
+    command->add_option("--rounds", o.rounds, "graphs to look at");
+    command->add_option("--seed", o.seed, "of the random numbers");
+  }
+  worst->add_option("--output", o.output, "write the worst graph there");
+  CLI::App* run =
+      app.add_subcommand("run", "solve a system of equations with a schedule, for real");
+  add_schedulers(run);
+  run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
+  run->add_option("--size", o.size, "rows of the matrix");
+  run->add_option("--transport", o.transport, "shm, loopback or verbs");
+  run->add_option("--repeat", o.repeat, "runs; the median counts");
+  run->add_option("--seed", o.seed, "of the matrix");
+  run->add_flag("--threads", o.threads, "ranks are threads, not processes");
+  app.footer(
+      "Examples:\n"
+      "  ib_taskgraph schedule --graph gauss-jordan:128 --scheduler sppc,bcsh --processors 2-16\n"
+      "  ib_taskgraph schedule --graph lu:32 --processors 4 --output lu.schedule --plot lu.svg\n"
+      "  ib_taskgraph check --graph lu:32 lu.schedule\n"
+      "  ib_taskgraph distance --scheduler sppc,sppc+ --processors 2,3 --logp 20,10,40\n"
+      "  ib_taskgraph run --method lu --size 128 --processors 2 --scheduler sppc,sppc+\n"
+      "A schedule's makespan is in the unit of the weights; Sm = work on one processor / "
+      "makespan.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  Status status;
+  if (make->parsed()) status = run_schedule(o);
+  if (check_command->parsed()) status = run_check(o);
+  if (draw->parsed()) status = run_draw(o);
+  if (convert->parsed()) status = run_convert(o);
+  if (distance->parsed()) status = run_quality(o, false);
+  if (worst->parsed()) status = run_quality(o, true);
+  if (run->parsed()) status = run_run(o);
+  if (status) return 0;
+  fmt::print(stderr, "ib_taskgraph: {}\n", status.error().message);
+  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+}
