@@ -242,12 +242,12 @@ INSTANTIATE_TEST_SUITE_P(, AllSchedulers,
 
 TEST_P(AllSchedulers, MakeSchedulesThatPassTheChecker) {
   SchedulerOptions options;
-  options.search_effort = 100'000;
+  options.search_effort = 20'000;
   for (const char* description : {"gauss-jordan:16", "gauss-jordan-b:16", "lu:16", "fft:64",
                                   "stencil:12x17", "layered:8x9:3:500:2", "random:60:15:300:4",
                                   "random:5:0", "random:1", "in-tree:3:4", "out-tree:2:6"}) {
     const TaskGraph graph = generate(description).value();
-    for (const int processors : {1, 2, 5, 70}) {
+    for (const int processors : {1, 2, 5}) {
       for (const LogP& logp :
            {paper_logp(processors), LogP{1, 1, 3}, LogP{0, 0, 0}, LogP{5, 9, 20, 2}}) {
         const auto made =
@@ -283,8 +283,8 @@ TEST(Schedulers, RefuseNoProcessors) {
 
 TEST(SppcPlus, IsNeverBehindTheOthers) {
   SchedulerOptions options;
-  options.search_effort = 100'000;
-  for (const char* description : {"lu:24", "layered:8x9:3:900:2", "stencil:20x20"}) {
+  options.search_effort = 20'000;
+  for (const char* description : {"lu:16", "layered:8x9:3:900:2", "stencil:9x9"}) {
     const TaskGraph graph = generate(description).value();
     for (const int processors : {2, 4}) {
       const LogP logp = paper_logp(processors);

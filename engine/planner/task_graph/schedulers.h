@@ -52,7 +52,7 @@ Result<Schedule> schedule_sppc_balanced(const TaskGraph&, const LogP&, int,
 Result<Schedule> schedule_sppc_plus(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 
 /// Bulk-synchronous: clusters as SPPC's phase 1, LDSH in each layer, all-to-alls between; on the
-/// number of processors (1 to P) where that is shortest.
+/// number of processors where that is shortest (of 1 to 16, then steps of an eighth, up to P).
 Result<Schedule> schedule_bcsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 /// Bulk-synchronous with the clusters, groups and places of sppc or sppc-balanced.
 Result<Schedule> schedule_bcsh_grouped(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
