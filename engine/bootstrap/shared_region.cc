@@ -381,8 +381,9 @@ Status SharedRegion::reserve(size_t offset, size_t bytes) {
 }
 
 void SharedRegion::release(size_t offset, size_t bytes) {
-  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-            static_cast<off_t>(bytes));
+  // Not by fallocate(), though it does the same: registrations of that memory with a device must
+  // go, and what watches for that sees madvise() only.
+  madvise(data_ + offset, bytes, MADV_REMOVE);
 }
 
 }  // namespace ibcoll
