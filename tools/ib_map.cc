@@ -1,0 +1,259 @@
+/// ib_map: places ranks on the nodes of a network so that their messages travel short and spread.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+
+#include "engine/base/json_lines.h"
+#include "engine/base/plot.h"
+#include "engine/base/table.h"
+#include "engine/base/units.h"
+#include "topology/mapping/launch_file.h"
+#include "topology/mapping/matrix_file.h"
+#include "topology/mapping/patterns.h"
+#include "topology/mapping/refine.h"
+#include "topology/mapping/scotch.h"
+#include "topology/mapping/starts.h"
+
+namespace {
+
+using namespace ibcoll;
+using namespace ibcoll::topology;
+
+/// The command line as it was typed.
+struct Arguments {
+  std::string network, matrix, pattern, method = "refine", objective = "hops", budget = "5s";
+  std::string distance = "torus", output, output_file, hosts, json, plot;
+  std::vector<int> exclude;
+  int per_node = 1;
+  uint64_t seed = 1;
+};
+
+struct Request {
+  Network network;
+  CommMatrix matrix;
+  Room room;
+  Goal goal;
+  double budget_seconds = 0;
+  std::vector<std::string> hosts;
+};
+
+/// What one method came to.
+struct Outcome {
+  std::string method;
+  Placement placement;
+  Evaluation evaluation;
+  double seconds = 0;
+};
+
+const std::map<std::string, JoinRule> kJoinRules = {{"mopt-none", JoinRule::kNone},
+                                                    {"mopt-mincost", JoinRule::kMinCost},
+                                                    {"mopt-minlink", JoinRule::kMinLink}};
+const std::map<std::string, LaunchFormat> kFormats = {{"rankfile", LaunchFormat::kRankfile},
+                                                      {"slurm", LaunchFormat::kSlurm},
+                                                      {"json", LaunchFormat::kJson}};
+
+Result<Request> understand(const Arguments& arguments) {
+  if (arguments.matrix.empty() == arguments.pattern.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "give one of --matrix and --pattern");
+  }
+  IBCOLL_ASSIGN(Grid grid, Grid::parse(arguments.network));
+  Request request{std::move(grid), {}, {}, {}, 0, {}};
+  IBCOLL_ASSIGN(request.matrix, arguments.matrix.empty()
+                                    ? parse_pattern(arguments.pattern, arguments.seed)
+                                    : read_matrix_file(arguments.matrix));
+  const int nodes = node_count(request.network);
+  request.room.per_node = arguments.per_node;
+  if (!arguments.exclude.empty()) request.room.usable.assign(nodes, 1);
+  for (const int node : arguments.exclude) {
+    if (node < 0 || node >= nodes) {
+      return fail(ErrorCode::kInvalidArgument, "excluded node {}: there are 0 to {}", node,
+                  nodes - 1);
+    }
+    request.room.usable[node] = 0;
+  }
+  IBCOLL_TRY(check_room(request.room, request.network, request.matrix.tasks()));
+  request.goal.mesh_hops = arguments.distance == "mesh";
+  request.goal.link_share = arguments.objective == "hops"   ? 0
+                            : arguments.objective == "both" ? 0.5
+                                                            : 1;
+  IBCOLL_ASSIGN(const int64_t budget_ns, parse_duration(arguments.budget));
+  request.budget_seconds = static_cast<double>(budget_ns) / 1e9;
+  if (budget_ns <= 0) {
+    return fail(ErrorCode::kInvalidArgument, "a budget of {}: more than 0", arguments.budget);
+  }
+  if (arguments.hosts.empty()) {
+    for (int node = 0; node < nodes; ++node) request.hosts.push_back(fmt::format("node{}", node));
+  } else {
+    IBCOLL_ASSIGN(request.hosts, read_hosts(arguments.hosts, nodes));
+  }
+  return request;
+}
+
+void show_progress(const RefineProgress& progress) {
+  static std::chrono::steady_clock::time_point shown;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - shown < std::chrono::milliseconds(100)) return;
+  shown = now;
+  fmt::print(stderr, "\r\033[K{:3.0f} % {:<7} hop-bytes {:.4g}, largest link {:.4g} bytes",
+             100 * progress.part, progress.stage, progress.best.hop_bytes,
+             progress.best.max_link_bytes);
+}
+
+Result<Outcome> run(const Request& request, const std::string& method, uint64_t seed) {
+  Outcome outcome{method, {}, {}, 0};
+  const auto begin = std::chrono::steady_clock::now();
+  if (method == "xyz") {
+    outcome.placement = in_order(request.matrix.tasks(), request.network, request.room);
+  } else if (const auto rule = kJoinRules.find(method); rule != kJoinRules.end()) {
+    IBCOLL_ASSIGN(outcome.placement,
+                  mopt_in_room(request.matrix, request.network, request.room, rule->second));
+  } else if (method == "exhaustive") {
+    IBCOLL_ASSIGN(outcome.placement,
+                  exhaustive(request.matrix, request.network, request.room, request.goal));
+  } else if (method == "scotch") {
+    ScotchOptions options{request.goal, request.budget_seconds, seed};
+    IBCOLL_ASSIGN(outcome.placement,
+                  scotch_map(request.matrix, request.network, request.room, options));
+  } else {
+    RefineOptions options;
+    options.goal = request.goal;
+    options.limits.seconds = request.budget_seconds;
+    options.seed = seed;
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    if (terminal) options.progress = show_progress;
+    outcome.placement = refine(request.matrix, request.network, request.room, options);
+    if (terminal) fmt::print(stderr, "\r\033[K");
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  IBCOLL_TRY(
+      check_placement(outcome.placement, request.network, request.room, request.matrix.tasks()));
+  outcome.evaluation = evaluate(request.matrix, request.network, outcome.placement);
+  return outcome;
+}
+
+/// How many links carry how much: a histogram of link loads, one line a method.
+Plot link_plot(const Arguments& arguments, const std::vector<Outcome>& outcomes) {
+  constexpr int kBins = 40;
+  Plot plot;
+  plot.title = "Bytes on the links";
+  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, arguments.network);
+  plot.x.label = "bytes on a link (MB)";
+  plot.y.label = "links";
+  double most = 0;
+  for (const Outcome& outcome : outcomes) {
+    most = std::max(most, outcome.evaluation.max_link_bytes);
+  }
+  for (const Outcome& outcome : outcomes) {
+    Series series;
+    series.name = outcome.method;
+    series.x.resize(kBins);
+    series.y.assign(kBins, 0);
+    for (int bin = 0; bin < kBins; ++bin) series.x[bin] = (bin + 0.5) * most / kBins / 1e6;
+    for (const double bytes : outcome.evaluation.link_bytes) {
+      const int bin = most > 0 ? static_cast<int>(bytes / most * kBins) : 0;
+      ++series.y[std::min(bin, kBins - 1)];
+    }
+    plot.series.push_back(std::move(series));
+  }
+  return plot;
+}
+
+nlohmann::ordered_json to_json(const Arguments& arguments, const Request& request,
+                               const Outcome& outcome) {
+  return {{"method", outcome.method},
+          {"network", arguments.network},
+          {"tasks", request.matrix.tasks()},
+          {"hop_bytes_mesh", outcome.evaluation.hop_bytes_mesh},
+          {"hop_bytes_torus", outcome.evaluation.hop_bytes},
+          {"max_link_bytes", outcome.evaluation.max_link_bytes},
+          {"seconds", outcome.seconds}};
+}
+
+Status map_and_report(const Arguments& arguments) {
+  IBCOLL_ASSIGN(const Request request, understand(arguments));
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> methods{"xyz"};
+  if (arguments.method != "xyz") methods.push_back(arguments.method);
+  for (const std::string& method : methods) {
+    IBCOLL_ASSIGN(Outcome outcome, run(request, method, arguments.seed));
+    outcomes.push_back(std::move(outcome));
+  }
+  Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB", "seconds"});
+  for (const Outcome& outcome : outcomes) {
+    json.write(to_json(arguments, request, outcome));
+    table.add_row({outcome.method, fmt::format("{:.5g}", outcome.evaluation.hop_bytes_mesh / 1e6),
+                   fmt::format("{:.5g}", outcome.evaluation.hop_bytes / 1e6),
+                   fmt::format("{:.5g}", outcome.evaluation.max_link_bytes / 1e6),
+                   fmt::format("{:.2f}", outcome.seconds)});
+  }
+  const bool to_stdout = !arguments.output.empty() && arguments.output_file.empty();
+  if (!json.to_stdout()) fmt::print(to_stdout ? stderr : stdout, "{}", table.text());
+  if (!arguments.plot.empty()) IBCOLL_TRY(link_plot(arguments, outcomes).write(arguments.plot));
+  if (!arguments.output.empty()) {
+    const std::string text =
+        launch_file(kFormats.at(arguments.output), outcomes.back().placement, request.hosts);
+    if (!arguments.output_file.empty()) {
+      IBCOLL_TRY(write_file(arguments.output_file, text));
+    } else if (json.to_stdout()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--json - and --output both want standard output: give --output-file");
+    } else {
+      fmt::print("{}", text);
+    }
+  }
+  return json.close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Places ranks on the nodes of a network");
+  Arguments a;
+  app.add_option("--network", a.network, "torus:AxBxC or mesh:AxB, any sides")->required();
+  app.add_option("--matrix", a.matrix, "File of bytes sent: CSV, MatrixMarket or an edge list");
+  app.add_option("--pattern", a.pattern, "Traffic of a known program, see below");
+  app.add_option("--method", a.method, "How to place")
+      ->check(CLI::IsMember(
+          {"xyz", "mopt-none", "mopt-mincost", "mopt-minlink", "refine", "exhaustive", "scotch"}))
+      ->capture_default_str();
+  app.add_option("--objective", a.objective, "What refine lowers: hop-bytes, largest link, both")
+      ->check(CLI::IsMember({"hops", "link", "both"}))
+      ->capture_default_str();
+  app.add_option("--distance", a.distance, "Hops of refine with or without wraparound links")
+      ->check(CLI::IsMember({"torus", "mesh"}))
+      ->capture_default_str();
+  app.add_option("--budget", a.budget, "Time that refine and scotch take")->capture_default_str();
+  app.add_option("--per-node", a.per_node, "Ranks a node takes")->capture_default_str();
+  app.add_option("--exclude", a.exclude, "Nodes that others use")->delimiter(',');
+  app.add_option("--seed", a.seed, "Of random patterns and searches")->capture_default_str();
+  app.add_option("--output", a.output, "Print the placement in this form")
+      ->check(CLI::IsMember({"rankfile", "slurm", "json"}));
+  app.add_option("--output-file", a.output_file, "Write it here instead of standard output");
+  app.add_option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
+  app.add_option("--json", a.json, "Write one object a method to this file (- : stdout)");
+  app.add_option("--plot", a.plot, "Draw the distribution of link loads to this SVG file");
+  app.footer(fmt::format(
+      "Patterns:\n{}\nExamples:\n"
+      "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"
+      "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
+      "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"
+      "  ib_map --network torus:4x4 --matrix m.mtx --per-node 8 --output slurm --hosts hosts.txt",
+      pattern_help()));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "ib_map: {}\n", error.what());
+    return 2;
+  }
+  const Status status = map_and_report(a);
+  if (status) return 0;
+  fmt::print(stderr, "ib_map: {}\n", status.error().message);
+  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+}
