@@ -189,6 +189,7 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
     for (uint32_t i = 0; i < op.count; ++i) {
       const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
       const size_t begin = part.begin(length);
+      if (part.end(length) == begin) continue;
       copy_plain(binding.address(op.dst_buffer, op.dst_first + i) + begin,
                  binding.address(op.src_buffer, op.src_first + i) + begin,
                  part.end(length) - begin);
