@@ -60,12 +60,14 @@ const StreamLines stream_lines = best_stream_lines();
 
 }  // namespace
 
-void copy_plain(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void copy_plain(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);  // buffers of no bytes may be null
+}
 
 void copy_streaming(void* to, const void* from, size_t bytes) {
 #if defined(__x86_64__)
   if (bytes < 4 * kLine) {
-    std::memcpy(to, from, bytes);
+    copy_plain(to, from, bytes);
     return;
   }
   char* out = static_cast<char*>(to);
