@@ -66,7 +66,7 @@ TEST(Config, BadValuesNameVariableValueAndWhatIsAllowed) {
       config_choice("IBCOLL_TRANSPORT").error().message,
       "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, verbs, ucx");
   EXPECT_EQ(config_size("IBCOLL_HEAP").error().message,
-            "IBCOLL_HEAP='-1' is not allowed: it takes a size, 1M to 16T");
+            "IBCOLL_HEAP='-1' is not allowed: it takes a size, 0 to 16T");
   EXPECT_EQ(config_integer("IBCOLL_SERVERS").error().message,
             "IBCOLL_SERVERS='2000000' is not allowed: it takes a whole number, 0 to 1048576");
   const Status all = check_environment();
