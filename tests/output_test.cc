@@ -54,7 +54,7 @@ TEST(JsonLines, UnwritableFileIsNamed) {
   EXPECT_FALSE(write_file("/nonexistent/out.svg", "text"));
 }
 
-TEST(JsonLines, FullDiskIsReportedAtClose) {
+TEST(JsonLines, NoSpaceIsReportedAtClose) {
   auto lines = JsonLines::open("/dev/full");
   ASSERT_TRUE(lines);
   lines->write({{"size", 64}});
