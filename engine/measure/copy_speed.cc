@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/stats.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/shared_region.h"
 
@@ -174,10 +175,9 @@ Result<CopySpeed::Best> CopySpeed::best(const Traffic& traffic, int samples) {
       {"memcpy", copy_plain}, {"streaming", copy_streaming}, {"rep movsb", copy_rep_movsb}};
   Best best;
   for (const auto& [name, kernel] : kKernels) {
-    IBCOLL_ASSIGN(std::vector<double> calls, time_calls(traffic, kernel, samples));
-    const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
-    std::nth_element(calls.begin(), middle, calls.end());
-    if (best.kernel.empty() || *middle < best.call_ns) best = {*middle, name};
+    IBCOLL_ASSIGN(const std::vector<double> calls, time_calls(traffic, kernel, samples));
+    const double typical = median(calls);
+    if (best.kernel.empty() || typical < best.call_ns) best = {typical, name};
   }
   return best;
 }

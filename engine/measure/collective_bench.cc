@@ -1,0 +1,367 @@
+#include "engine/measure/collective_bench.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "engine/algorithms/registry.h"
+#include "engine/base/stats.h"
+#include "engine/base/units.h"
+#include "engine/core/call.h"
+#include "engine/measure/copy_speed.h"
+#include "engine/measure/pattern.h"
+
+namespace ibcoll::measure {
+namespace {
+
+constexpr size_t kGuard = 4096;  ///< poisoned bytes behind each receive buffer
+constexpr int kCopySamples = 15;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A buffer of the engine or private memory of the process.
+class BenchBuffer {
+ public:
+  static Result<BenchBuffer> create(Context& context, size_t bytes, bool user_memory) {
+    BenchBuffer buffer;
+    buffer.bytes_ = bytes;
+    if (user_memory) {
+      void* memory =
+          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) return fail_errno(fmt::format("can't map {} bytes", bytes));
+      buffer.data_ = static_cast<std::byte*>(memory);
+    } else {
+      IBCOLL_ASSIGN(void* memory, context.allocate(bytes));
+      buffer.data_ = static_cast<std::byte*>(memory);
+      buffer.context_ = &context;
+    }
+    std::memset(buffer.data_, 1, bytes);
+    return buffer;
+  }
+  BenchBuffer() = default;
+  BenchBuffer(BenchBuffer&& other) noexcept { *this = std::move(other); }
+  BenchBuffer& operator=(BenchBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(context_, other.context_);
+    return *this;
+  }
+  ~BenchBuffer() {
+    if (data_ == nullptr) return;
+    if (context_ != nullptr)
+      (void)context_->free(data_);
+    else
+      munmap(data_, bytes_);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  Context* context_ = nullptr;
+};
+
+/// One rank's side of the benchmark.
+class RankBench {
+ public:
+  RankBench(Bootstrap& bootstrap, Context& context, const BenchRequest& request)
+      : bootstrap_(bootstrap),
+        context_(context),
+        request_(request),
+        me_(bootstrap.rank()),
+        ranks_(bootstrap.size()),
+        call_(context.world()),
+        barrier_(context.world()) {}
+
+  Status prepare() {
+    const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
+    const Traffic traffic(request_.collective, ranks_, largest);
+    const auto send = static_cast<size_t>(traffic.send_bytes(me_)) + kGuard;
+    const auto receive = static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard;
+    IBCOLL_ASSIGN(send_, BenchBuffer::create(context_, send, request_.user_memory));
+    IBCOLL_ASSIGN(receive_, BenchBuffer::create(context_, receive, request_.user_memory));
+    if (traffic.total_bytes() > 0) {
+      IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
+      copy_speed_.emplace(std::move(speed));
+    }
+    CallArguments barrier;
+    barrier.collective = Collective::kBarrier;
+    return barrier_.prepare(barrier);
+  }
+
+  /// The copying alone, at this size: the same for all contenders.
+  Result<CopySpeed::Best> copying(int64_t size) {
+    const Traffic traffic(request_.collective, ranks_, size);
+    if (!copy_speed_ || traffic.total_bytes() == 0) return CopySpeed::Best{};
+    return copy_speed_->best(traffic, kCopySamples);
+  }
+
+  Result<BenchRow> measure(const Contender& contender, int64_t size, const CopySpeed::Best& copy) {
+    const Traffic traffic(request_.collective, ranks_, size);
+    use(contender, traffic);
+    for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(call());
+    IBCOLL_ASSIGN(const int64_t calls, calls_per_iteration());
+
+    std::vector<double> call_ns(request_.iterations);
+    TransportCounters sent{};
+    for (int iteration = 0; iteration < request_.iterations; ++iteration) {
+      if (request_.check) IBCOLL_TRY(checked_call(traffic, iteration));
+      IBCOLL_TRY(synchronise());
+      const TransportCounters before = counters();
+      const int64_t begin = now_ns();
+      for (int64_t i = 0; i < calls; ++i) IBCOLL_TRY(call());
+      call_ns[iteration] = static_cast<double>(now_ns() - begin) / static_cast<double>(calls);
+      const TransportCounters after = counters();
+      sent.data_messages += after.data_messages - before.data_messages;
+      sent.tokens += after.tokens - before.tokens;
+      sent.data_bytes += after.data_bytes - before.data_bytes;
+      if (request_.check) IBCOLL_TRY(compare(traffic, iteration));
+    }
+    BenchRow row;
+    row.algorithm = contender.algorithm;
+    row.pacing = contender.pacing ? to_string(*contender.pacing) : "auto";
+    row.bytes_per_pair = size;
+    row.iterations = request_.iterations;
+    row.calls_per_iteration = calls;
+    row.checked = request_.check;
+    IBCOLL_TRY(count(sent, calls * request_.iterations, row));
+    IBCOLL_TRY(summarise(std::move(call_ns), traffic, copy, row));
+    return row;
+  }
+
+ private:
+  void use(const Contender& contender, const Traffic& traffic) {
+    arguments_ = {};
+    arguments_.collective = request_.collective;
+    if (contender.algorithm != "auto") arguments_.options.algorithm = contender.algorithm;
+    arguments_.options.pacing = contender.pacing;
+    if (request_.collective == Collective::kBarrier) return;
+    arguments_.send = send_.data();
+    arguments_.recv = receive_.data();
+    arguments_.block_bytes = static_cast<size_t>(traffic.bytes_per_pair());
+    if (request_.collective != Collective::kAlltoallv) return;
+    for (auto* list : {&send_counts_, &send_places_, &receive_counts_, &receive_places_})
+      list->resize(ranks_);
+    for (Rank peer = 0; peer < ranks_; ++peer) {
+      send_counts_[peer] = traffic.bytes(me_, peer);
+      send_places_[peer] = traffic.send_offset(me_, peer);
+      receive_counts_[peer] = traffic.bytes(peer, me_);
+      receive_places_[peer] = traffic.receive_offset(me_, peer);
+    }
+    arguments_.send_counts = send_counts_.data();
+    arguments_.send_displacements = send_places_.data();
+    arguments_.recv_counts = receive_counts_.data();
+    arguments_.recv_displacements = receive_places_.data();
+  }
+
+  /// The steps of a blocking call of the C interface.
+  Status call() {
+    const Context::Entry entry(context_);
+    IBCOLL_TRY(call_.prepare(arguments_));
+    IBCOLL_TRY(call_.start());
+    return call_.wait();
+  }
+
+  Status synchronise() {
+    IBCOLL_TRY(barrier_.start());
+    return barrier_.wait();
+  }
+
+  TransportCounters counters() const {
+    return context_.network() != nullptr ? context_.network()->counters() : TransportCounters{};
+  }
+
+  /// Rank 0 finds out how many calls fill an iteration; the same on all ranks.
+  Result<int64_t> calls_per_iteration() {
+    int64_t calls = 1;
+    std::vector<int64_t> proposed(ranks_);
+    for (bool enough = false; !enough;) {
+      IBCOLL_TRY(synchronise());
+      const int64_t begin = now_ns();
+      for (int64_t i = 0; i < calls; ++i) IBCOLL_TRY(call());
+      const double took = static_cast<double>(std::max<int64_t>(1, now_ns() - begin));
+      const double wanted = static_cast<double>(request_.batch_ns);
+      enough = took * 2 >= wanted;
+      const double fit = static_cast<double>(calls) * std::min(wanted / took, 16.0);
+      int64_t next = std::max<int64_t>(1, std::llround(fit));
+      if (!enough) next = -next;  // go on growing
+      IBCOLL_TRY(bootstrap_.allgather(&next, sizeof next, proposed.data()));
+      enough = proposed[0] > 0;
+      calls = std::abs(proposed[0]);
+    }
+    return calls;
+  }
+
+  Rank target_in_pattern(Rank target) const {
+    return request_.collective == Collective::kAllgather ? Block::kEveryone : target;
+  }
+
+  /// A call that moves this iteration's own bytes into poisoned buffers.
+  Status checked_call(const Traffic& traffic, int iteration) {
+    const auto key = static_cast<uint64_t>(iteration);
+    if (request_.collective == Collective::kAllgather) {
+      fill_pattern(send_.data(), static_cast<size_t>(traffic.bytes(me_, me_)),
+                   {me_, Block::kEveryone, key});
+    } else {
+      for (Rank peer = 0; peer < ranks_; ++peer) {
+        fill_pattern(send_.data() + traffic.send_offset(me_, peer),
+                     static_cast<size_t>(traffic.bytes(me_, peer)), {me_, peer, key});
+      }
+    }
+    std::memset(receive_.data(), static_cast<int>(kPoison),
+                static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard);
+    IBCOLL_TRY(call());
+    return compare(traffic, iteration);
+  }
+
+  Status compare(const Traffic& traffic, int iteration) const {
+    for (Rank origin = 0; origin < ranks_; ++origin) {
+      const auto place =
+          find_difference(receive_.data() + traffic.receive_offset(me_, origin),
+                          static_cast<size_t>(traffic.bytes(origin, me_)),
+                          {origin, target_in_pattern(me_), static_cast<uint64_t>(iteration)});
+      if (place) {
+        return fail(
+            ErrorCode::kInternal,
+            "rank {} received wrong data from rank {} with {}: byte {} of {} (iteration {})", me_,
+            origin, arguments_.options.algorithm, *place, traffic.bytes(origin, me_), iteration);
+      }
+    }
+    const std::byte* end = receive_.data() + traffic.receive_bytes(me_);
+    if (std::any_of(end, end + kGuard, [](std::byte byte) { return byte != kPoison; })) {
+      return fail(ErrorCode::kInternal, "rank {}: {} wrote past the end of the receive buffer", me_,
+                  arguments_.options.algorithm);
+    }
+    return {};
+  }
+
+  /// Per call, of the rank with most of each.
+  Status count(const TransportCounters& sent, int64_t calls, BenchRow& row) {
+    const uint64_t mine[3] = {sent.data_messages, sent.tokens, sent.data_bytes};
+    std::vector<uint64_t> all(3 * static_cast<size_t>(ranks_));
+    IBCOLL_TRY(bootstrap_.allgather(mine, sizeof mine, all.data()));
+    double* const fields[3] = {&row.net_messages_per_rank, &row.net_tokens_per_rank,
+                               &row.net_bytes_per_rank};
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks_); ++rank) {
+      for (size_t i = 0; i < 3; ++i) {
+        *fields[i] = std::max(*fields[i],
+                              static_cast<double>(all[3 * rank + i]) / static_cast<double>(calls));
+      }
+    }
+    return {};
+  }
+
+  Status summarise(std::vector<double> call_ns, const Traffic& traffic, const CopySpeed::Best& copy,
+                   BenchRow& row) {
+    std::vector<double> all(call_ns.size() * static_cast<size_t>(ranks_));
+    IBCOLL_TRY(bootstrap_.allgather(call_ns.data(), call_ns.size() * sizeof(double), all.data()));
+    for (size_t i = 0; i < all.size(); ++i) {
+      double& slowest = call_ns[i % call_ns.size()];
+      slowest = std::max(slowest, all[i]);
+    }
+    for (double& one : call_ns) one /= 1e3;
+    row.min_us = minimum(call_ns);
+    row.median_us = median(call_ns);
+    row.p99_us = quantile(call_ns, 0.99);
+    row.max_us = maximum(call_ns);
+    // Bytes a microsecond are megabytes a second.
+    row.a2a_bandwidth_MBps =
+        static_cast<double>(traffic.busiest_server_out_bytes(context_.shape())) / row.median_us;
+    row.total_MBps = static_cast<double>(traffic.total_bytes()) / row.median_us;
+    if (copy.call_ns > 0) {
+      row.copy_bandwidth_fraction = copy.call_ns / 1e3 / row.median_us;
+      row.copy_kernel = copy.kernel;
+    }
+    return {};
+  }
+
+  Bootstrap& bootstrap_;
+  Context& context_;
+  const BenchRequest& request_;
+  Rank me_;
+  int ranks_;
+  BenchBuffer send_, receive_;
+  std::optional<CopySpeed> copy_speed_;
+  CallArguments arguments_;
+  std::vector<int64_t> send_counts_, send_places_, receive_counts_, receive_places_;
+  Call call_, barrier_;
+};
+
+}  // namespace
+
+std::string Contender::label() const {
+  return pacing ? fmt::format("{}/{}", algorithm, to_string(*pacing)) : algorithm;
+}
+
+Result<std::vector<Contender>> select_contenders(Collective collective, std::string_view algorithms,
+                                                 std::string_view pacings) {
+  std::vector<std::optional<Pacing>> wanted;
+  for (const std::string_view name : split(pacings, ',')) {
+    if (name == "auto") {
+      wanted.emplace_back();
+      continue;
+    }
+    IBCOLL_ASSIGN(const Pacing pacing, parse_pacing(name));
+    wanted.emplace_back(pacing);
+  }
+  if (wanted.empty()) wanted.emplace_back();
+  std::vector<Contender> contenders;
+  const auto add = [&](const Algorithm& algorithm) {
+    for (const auto& pacing : wanted) {
+      contenders.push_back({std::string(algorithm.name), algorithm.paced ? pacing : std::nullopt});
+      if (!algorithm.paced) break;
+    }
+  };
+  for (const std::string_view name : split(algorithms, ',')) {
+    if (name == "auto") {
+      for (const auto& pacing : wanted) contenders.push_back({"auto", pacing});
+    } else if (name == "all") {
+      for (const Algorithm& algorithm : ibcoll::algorithms()) {
+        if (algorithm.collective == collective) add(algorithm);
+      }
+    } else {
+      IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, name));
+      add(*algorithm);
+    }
+  }
+  if (contenders.empty()) return fail(ErrorCode::kInvalidArgument, "no algorithm is named");
+  return contenders;
+}
+
+int64_t memory_needed(const BenchRequest& request, int ranks) {
+  const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
+  // The buffers, the same again to measure copying, and up to as much for what algorithms stage.
+  const double bytes = 3.0 * static_cast<double>(ranks) * static_cast<double>(ranks) * 2 *
+                       static_cast<double>(largest);
+  return request.collective == Collective::kBarrier ? 0
+         : bytes > 0x1p62                           ? int64_t{1} << 62
+                                                    : static_cast<int64_t>(bytes);
+}
+
+Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
+                 const std::function<void(const BenchRow&)>& on_row,
+                 const std::function<void(const std::string&)>& on_progress) {
+  const bool first = bootstrap.rank() == 0;
+  RankBench bench(bootstrap, context, request);
+  if (first) on_progress("preparing buffers");
+  IBCOLL_TRY(bench.prepare());
+  for (const int64_t size : request.sizes) {
+    if (first) on_progress(fmt::format("{}: copying alone", format_size(size)));
+    IBCOLL_ASSIGN(const CopySpeed::Best copy, bench.copying(size));
+    for (const Contender& contender : request.contenders) {
+      if (first) on_progress(fmt::format("{}: {}", format_size(size), contender.label()));
+      IBCOLL_ASSIGN(const BenchRow row, bench.measure(contender, size, copy));
+      if (first) on_row(row);
+    }
+  }
+  return {};
+}
+
+}  // namespace ibcoll::measure

@@ -1,0 +1,71 @@
+#pragma once
+/// Times collectives on real ranks: what ib_a2a_bench does, without its command line.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/core/context.h"
+#include "engine/measure/traffic.h"
+#include "engine/schedule/program.h"
+
+namespace ibcoll::measure {
+
+/// An algorithm in one setting; measured at every size.
+struct Contender {
+  std::string algorithm;         ///< "auto": the engine chooses at each size
+  std::optional<Pacing> pacing;  ///< none: the engine chooses, or the algorithm isn't paced
+  /// "two_level_ring", or "two_level_ring/gate" where a pacing was asked for.
+  std::string label() const;
+};
+
+struct BenchRequest {
+  Collective collective = Collective::kAlltoall;
+  std::vector<Contender> contenders;
+  std::vector<int64_t> sizes;  ///< bytes a pair
+  int iterations = 50;
+  int warmup = 5;  ///< calls before anything is timed
+  /// An iteration is as many calls back to back as take about this long, at least one.
+  int64_t batch_ns = 1'000'000;
+  bool check = false;        ///< compare every received byte in every iteration
+  bool user_memory = false;  ///< private memory instead of the engine's
+};
+
+/// All contenders that `algorithms` ("ring,aggregate", "all", "auto") and `pacings` (empty, "auto"
+/// or "free,gate_token") name: a paced algorithm once for each pacing. Errors list the names there
+/// are.
+Result<std::vector<Contender>> select_contenders(Collective collective, std::string_view algorithms,
+                                                 std::string_view pacings);
+
+/// What was measured for one contender at one size. Times are of one call on the slowest rank.
+struct BenchRow {
+  std::string algorithm;
+  std::string pacing;  ///< "auto" where none was asked for
+  int64_t bytes_per_pair = 0;
+  int iterations = 0;
+  int64_t calls_per_iteration = 0;
+  double min_us = 0, median_us = 0, p99_us = 0, max_us = 0;
+  double a2a_bandwidth_MBps = 0;  ///< out of the busiest server, by the median; 0 on one server
+  double total_MBps = 0;          ///< all bytes received, own blocks included
+  /// Time that the copying alone would take over the median; none where nothing is copied.
+  std::optional<double> copy_bandwidth_fraction;
+  std::string copy_kernel;  ///< which one was fastest
+  /// Between servers, in one call, of the rank with most.
+  double net_messages_per_rank = 0, net_tokens_per_rank = 0, net_bytes_per_rank = 0;
+  bool checked = false;
+};
+
+/// Bytes of memory that all ranks take together for their buffers and the copy measurement.
+int64_t memory_needed(const BenchRequest& request, int ranks);
+
+/// Collective over all ranks of `context`: measures contender by contender at each size. Rank 0
+/// gives each row to `on_row` as it is done, and now and then one line of what it is doing to
+/// `on_progress`. A byte that differs is an error that names rank, origin, place and iteration.
+Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
+                 const std::function<void(const BenchRow&)>& on_row,
+                 const std::function<void(const std::string&)>& on_progress);
+
+}  // namespace ibcoll::measure
