@@ -1,0 +1,172 @@
+// Runs the tool as a user does.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+const std::string kTool = IBCOLL_BIN_DIR "/ib_a2a_bench";
+
+struct Ran {
+  int status = -1;
+  std::string out, err;
+};
+
+/// The tool with these arguments, through the shell.
+Ran run(const std::string& arguments) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("ib_a2a_bench_test." + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string err = folder / "err";
+  Ran ran;
+  FILE* pipe = popen((kTool + " " + arguments + " 2>" + err).c_str(), "r");
+  std::array<char, 4096> chunk{};
+  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    ran.out.append(chunk.data(), got);
+  const int status = pclose(pipe);
+  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::stringstream text;
+  text << std::ifstream(err).rdbuf();
+  ran.err = text.str();
+  std::filesystem::remove_all(folder);
+  return ran;
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// Refused before anything ran: status 2, nothing on stdout and one line that says `why`.
+void expect_refused(const std::string& arguments, const std::string& why) {
+  SCOPED_TRACE(arguments);
+  const Ran ran = run(arguments);
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
+  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+}
+
+TEST(IbA2aBench, RefusesBadInputWithOneLine) {
+  expect_refused("--sizes -4", "-4");
+  expect_refused("--sizes 1Q", "1Q");
+  expect_refused("--sizes 8E20", "8E20");
+  expect_refused("--sizes 1K,,2K", "''");
+  expect_refused("--sizes 4T --ranks 2", "limit");
+  expect_refused("--sizes 100G --ranks 8", "not enough memory");
+  expect_refused("--ranks 0", "0");
+  expect_refused("--ranks -3", "-3");
+  expect_refused("--ranks 1000000000", "1000000000");
+  expect_refused("--ranks 2 --servers 3", "3");
+  expect_refused("--layout 2,x", "x");
+  expect_refused("--layout 3,1,2 --ranks 7", "7");
+  expect_refused("--placement diagonal", "diagonal");
+  expect_refused("--algorithm rnig", "two_level_ring");
+  expect_refused("--pacing later --algorithm two_level_ring", "later");
+  expect_refused("--collective gossip", "gossip");
+  expect_refused("--iterations 0", "iterations");
+  expect_refused("--batch 1y", "1y");
+  expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json");
+  expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg");
+  expect_refused("--frobnicate", "frobnicate");
+}
+
+TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
+  for (const std::string collective : {"alltoall", "alltoallv", "allgather", "barrier"}) {
+    const Ran ran =
+        run("--layout 3,1,2 --collective " + collective +
+            " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check --json -");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const auto rows = json_lines(ran.out);
+    ASSERT_FALSE(rows.empty());
+    for (const auto& row : rows) {
+      SCOPED_TRACE(row.dump());
+      EXPECT_EQ(row["collective"], collective);
+      EXPECT_EQ(row["ranks"], 6);
+      EXPECT_EQ(row["servers"], 3);
+      EXPECT_EQ(row["checked"], true);
+      EXPECT_LE(row["min_us"], row["median_us"]);
+      EXPECT_LE(row["median_us"], row["p99_us"]);
+      EXPECT_LE(row["p99_us"], row["max_us"]);
+      EXPECT_GT(row["min_us"], 0);
+    }
+  }
+}
+
+TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
+  const Ran ran =
+      run("--layout 4x2 --algorithm two_level_ring,aggregate --sizes 4K --iterations 4 --json -");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rows = json_lines(ran.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["algorithm"], "two_level_ring");
+  EXPECT_EQ(rows[0]["net_messages_per_rank"], 6);  // (Ns-1) * n
+  EXPECT_EQ(rows[1]["algorithm"], "aggregate");
+  EXPECT_EQ(rows[1]["net_messages_per_rank"], 3);  // Ns-1
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["net_bytes_per_rank"], 6 * 4096);
+    const double out_bytes = 4096.0 * (8 - 2) * 2;  // of a server
+    EXPECT_NEAR(row["a2a_bandwidth_MBps"].get<double>() * row["median_us"].get<double>(), out_bytes,
+                1e-6 * out_bytes);
+  }
+}
+
+TEST(IbA2aBench, OneServerHasNoAlltoallBandwidthButATotal) {
+  const Ran ran = run("--ranks 3 --sizes 64K --iterations 3 --user-memory --check --json -");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rows = json_lines(ran.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["a2a_bandwidth_MBps"], 0);
+  EXPECT_GT(rows[0]["total_MBps"], 0);
+  EXPECT_GT(rows[0]["copy_bandwidth_fraction"], 0);
+  EXPECT_EQ(rows[0]["net_messages_per_rank"], 0);
+  EXPECT_EQ(rows[0]["transport"], "none");
+}
+
+/// Processes whose command line holds `mark`.
+int processes_with(const std::string& mark) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (line.find(mark) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
+  // A number of iterations that nothing else has marks our processes.
+  const std::string mark = "98" + std::to_string(getpid() % 10000);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (freopen("/dev/null", "w", stdout) == nullptr ||
+        freopen("/dev/null", "w", stderr) == nullptr)
+      _exit(3);
+    execl(kTool.c_str(), kTool.c_str(), "--ranks", "4", "--iterations", mark.c_str(), nullptr);
+    _exit(3);
+  }
+  while (processes_with(mark) < 5) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGINT) << status;
+  EXPECT_EQ(processes_with(mark), 0);
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
+}
+
+}  // namespace
