@@ -1,0 +1,71 @@
+#pragma once
+/// The contenders of compare_mpi as jobs: started once, kept asleep, asked in turn for
+/// measurements.
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "perf/compare/contest.h"
+
+namespace ibcoll::compare {
+
+/// One contender: a name and how its ranks are started.
+struct Contender {
+  std::string name;
+  /// The command to run; `{contest}` and `{seat}` in its words are filled in.
+  std::vector<std::string> command;
+  /// Or a function to run in a forked process; it starts the ranks and returns an exit status.
+  std::function<int(contest&, int seat)> run;
+};
+
+/// What one rank count is measured with: the shared memory and the started contenders. Ends them on
+/// destruction.
+class Jobs {
+ public:
+  /// Starts all contenders with `ranks` ranks each and buffers for blocks up to `max_block_bytes`.
+  static Result<Jobs> start(const std::vector<Contender>& contenders, int ranks,
+                            uint64_t max_block_bytes);
+  Jobs(Jobs&&) = default;
+  Jobs& operator=(Jobs&&) = delete;
+  ~Jobs();
+
+  struct Order {
+    uint64_t block_bytes = 0;
+    uint64_t batch_ns = 0;
+    int samples = 0;
+    bool check = false;
+  };
+  /// Lets contender `index` measure and gives for each batch the time of one call on the slowest
+  /// rank, in nanoseconds. Fails when the contender does, is gone or takes more than two minutes.
+  Result<std::vector<double>> measure(size_t index, const Order& order);
+
+  /// Asks all contenders to end and waits for them.
+  Status finish();
+
+ private:
+  struct Unmap {
+    void operator()(contest* shared) const;
+  };
+  struct Job {
+    std::string name;
+    pid_t process = -1;
+    uint32_t orders = 0;
+  };
+  Jobs() = default;
+  Status reap(Job& job, bool expected);
+
+  std::unique_ptr<contest, Unmap> contest_;
+  int file_ = -1;
+  std::vector<Job> jobs_;
+};
+
+/// Set by SIGINT and SIGTERM once handle_interrupts() was called; measurements then fail.
+void handle_interrupts();
+bool interrupted();
+
+}  // namespace ibcoll::compare

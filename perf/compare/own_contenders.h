@@ -1,0 +1,15 @@
+#pragma once
+/// The contenders that need no MPI: this library, and plain memory copies.
+
+#include "perf/compare/jobs.h"
+
+namespace ibcoll::compare {
+
+/// The library, on buffers of its own (allocated by the engine) or on private memory.
+int run_ibcoll(contest& shared, int seat, bool user_memory);
+
+/// memcpy of the same blocks by as many processes, which wait for nobody: what an all-to-all costs
+/// at least.
+int run_memcpy(contest& shared, int seat);
+
+}  // namespace ibcoll::compare
