@@ -6,6 +6,9 @@
 #include <numeric>
 
 #include "tests/job.h"
+#ifdef IBCOLL_HAVE_VERBS
+#include "verbs/device.h"
+#endif
 
 namespace ibcoll {
 namespace {
@@ -270,6 +273,35 @@ TEST(ExecuteSweep, WithoutReadingPrivateMemory) {
   job.context.allow_process_vm = false;
   sweep(job, {0, 7, 20000, 300000});
 }
+
+/// Between emulated servers that each have an RDMA device; run by tests/softroce.
+class ExecuteSweepVerbs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef IBCOLL_HAVE_VERBS
+    if (verbs::usable_ports({})) return;
+#endif
+    GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+  }
+  static void sweep_verbs(const Shape& shape, const std::vector<size_t>& sizes) {
+    JobOptions job;
+    job.shape = shape;
+    job.context.transport = "verbs";
+    sweep(job, sizes);
+  }
+};
+
+TEST_F(ExecuteSweepVerbs, FourServersOfTwo) {
+  sweep_verbs(shape_of({2, 2, 2, 2}), {0, 1, 7, 4096, 20000});
+}
+TEST_F(ExecuteSweepVerbs, FourServersOfTwoDealtCyclically) {
+  sweep_verbs(shape_of({2, 2, 2, 2}, Placement::kCyclic), {7, 20000});
+}
+TEST_F(ExecuteSweepVerbs, ThreeOneTwo) { sweep_verbs(shape_of({3, 1, 2}), {0, 7, 4096, 1 << 20}); }
+TEST_F(ExecuteSweepVerbs, ThreeOneTwoDealtCyclically) {
+  sweep_verbs(shape_of({3, 1, 2}, Placement::kCyclic), {0, 7, 20000});
+}
+TEST_F(ExecuteSweepVerbs, FourMegabytes) { sweep_verbs(shape_of({1, 1, 1}), {4 << 20}); }
 
 TEST(ExecuteSweepFull, EveryAlgorithmOnEveryShape) {
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16}) {
