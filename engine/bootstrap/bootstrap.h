@@ -38,7 +38,8 @@ class Bootstrap {
   virtual Status allgather(const void* mine, size_t bytes, void* all) = 0;
   virtual Status barrier() = 0;
 
-  /// Reports a failure to all ranks (not collective). Only the first one counts.
+  /// Reports a failure to all ranks (not collective). Only the first one counts: it is what
+  /// failure() gives from then on, here too.
   virtual void abort(const Failure& failure) = 0;
   /// The job's failure, if there is one (not collective; one load of memory where nothing has
   /// happened, so that waits may ask often).

@@ -1,10 +1,12 @@
 #include "engine/bootstrap/control.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstring>
 
@@ -14,6 +16,7 @@ namespace ibcoll {
 namespace {
 
 constexpr int64_t kLongestSleepNs = 1'000'000'000;
+constexpr std::chrono::seconds kLongestReport{1};
 
 std::string_view cut(const std::string& text) {
   return std::string_view(text).substr(0, Failure::kMaxText);
@@ -78,7 +81,13 @@ class ControlBootstrap final : public Bootstrap {
     return block_.sharing_ == ControlBlock::Sharing::kThreads;
   }
   std::optional<Failure> failure() const override { return block_.failure(); }
-  void abort(const Failure& failure) override { block_.report(failure, rank_); }
+  void abort(const Failure& failure) override {
+    block_.report(failure, rank_);
+    // Somebody else may be writing the first failure just now. One who dies at that is found by
+    // the launcher.
+    const auto until = std::chrono::steady_clock::now() + kLongestReport;
+    while (!block_.failure() && std::chrono::steady_clock::now() < until) sched_yield();
+  }
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
