@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <functional>
+#include <numeric>
 
 #include "engine/execute/executor.h"
 #include "engine/schedule/builder.h"
@@ -13,16 +14,18 @@ namespace {
 
 using namespace ibcoll;
 
-constexpr int kOperations = 4096;
+constexpr int kOperations = 512;
+constexpr int kRanks = kOperations + 1;
 
-/// Runs the program that `write` writes for rank 0 of two ranks on one server, again and again.
+/// Runs the program that `write` writes for rank 0 of kRanks on one server, again and again.
 void run_program(benchmark::State& state, const std::function<void(ProgramBuilder&)>& write) {
-  perf::LoneBootstrap bootstrap(2);
+  perf::LoneBootstrap bootstrap(kRanks);
   perf::EmptyLocal local;
   Bell bell;
   Executor executor(bootstrap, local, nullptr, bell, [] { return std::nullopt; }, {});
-  GroupState group(Shape::single_server(2));
-  group.to_job = {0, 1};
+  GroupState group(Shape::single_server(kRanks));
+  group.to_job.resize(kRanks);
+  std::iota(group.to_job.begin(), group.to_job.end(), 0);
   ProgramBuilder builder(Collective::kAlltoall, "bench", group.shape, 0, {});
   write(builder);
   const auto program = builder.finish();
@@ -58,11 +61,11 @@ void put_in_order(benchmark::State& state) {
   });
 }
 
-/// Puts that may be carried out in any order.
+/// Puts that may be carried out in any order: one to each peer.
 void put_relaxed(benchmark::State& state) {
   run_program(state, [](ProgramBuilder& builder) {
     builder.begin_relaxed();
-    for (int i = 0; i < kOperations; ++i) builder.put(1, kTheirs, kPlace);
+    for (int i = 0; i < kOperations; ++i) builder.put(1 + i, kTheirs, kPlace);
     builder.end_relaxed();
   });
 }
