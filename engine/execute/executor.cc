@@ -116,11 +116,13 @@ Status Executor::start(Run& run) {
     LaneState& lane = run.lanes[i];
     lane.ops = program.lanes[i].data();
     lane.size = static_cast<uint32_t>(program.lanes[i].size());
-    lane.next = lane.run_end = lane.stream_position = lane.piece = 0;
+    lane.next = lane.stream_position = lane.piece = 0;
+    lane.in_run = false;
     lane.progress = 0;
     lane.pending.clear();
     run.next_stream(lane, 0);
   }
+  run.complete.fill(0);
   run.gates = 0;
   const Shape& shape = run.group->shape;
   if (options_.streaming_bytes != 0) {
@@ -147,9 +149,7 @@ Status Executor::start(Run& run) {
       active_.pop_back();
       return registered;
     }
-    std::vector<std::vector<std::byte>> mails;
-    mails.swap(early_mails_);
-    for (const auto& mail : mails) deliver(mail);
+    accept_early_mails(run);
   }
   return {};
 }

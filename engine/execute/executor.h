@@ -77,6 +77,7 @@ class Executor {
   bool poll_network();
   void deliver(std::span<const std::byte> mail);
   void accept(Run& run, std::span<const std::byte> mail);
+  void accept_early_mails(Run& run);
   bool pass_on(Run& run);
   bool send_exposure(Run& run, const Op& op);
   bool send_token(Run& run, Rank peer);
@@ -99,7 +100,10 @@ class Executor {
   std::vector<std::unique_ptr<Run>> runs_;  ///< all there are; the index is the slot
   std::vector<Run*> active_, idle_, queued_;
   std::vector<std::pair<const GroupState*, uint32_t>> reserved_;
-  std::vector<std::vector<std::byte>> early_mails_;  ///< of calls this rank has not started
+  /// Mails of calls this rank has not started: the first early_count_; the others keep their
+  /// memory.
+  std::vector<std::vector<std::byte>> early_mails_;
+  size_t early_count_ = 0;
   std::optional<Error> failed_;
   int64_t next_report_ns_ = 0;
   uint32_t tests_ = 0;

@@ -1,7 +1,7 @@
 #include "engine/execute/lane_runner.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "engine/base/copy.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 /// What one copy moves at most before the network is looked after.
 constexpr size_t kPieceBytes = 128 * 1024;
-/// How far a relaxed run is searched for something that can start.
+/// How far a relaxed run is searched for something that can start: the bits of LaneState::started.
 constexpr uint32_t kSearch = 64;
 
 }  // namespace
@@ -21,20 +21,19 @@ void LaneRunner::retire(LaneState& lane) {
     const bool done = put.local
                           ? executor_.local_.completed(put.peer, static_cast<uint32_t>(put.ticket))
                           : executor_.network_->completed(put.peer) >= put.ticket;
-    if (!done) return;
+    if (!done) break;
     lane.pending.pop();
   }
+  note_complete(lane);
 }
 
-/// Whether everything the operation comes after is complete. In streams piece p depends on piece p
-/// of what feeds it.
-bool LaneRunner::ready(const Op& op, Part part) {
+bool LaneRunner::ready_by_now(const Op& op, Part part) {
   for (int i = 0; i < kLanes; ++i) {
     LaneState& lane = run_.lanes[i];
-    if (op.after[i] <= lane.complete()) continue;
+    if (op.after[i] <= run_.complete[i]) continue;
     retire(lane);
-    if (op.after[i] <= lane.complete()) continue;
-    if (part.pieces == 1 || lane.next != lane.stream_first || !lane.pending.empty()) return false;
+    if (op.after[i] <= run_.complete[i]) continue;
+    if (!part.streamed() || lane.next != lane.stream_first || !lane.pending.empty()) return false;
     const uint32_t done = lane.piece > part.piece    ? run_.program->streams[lane.stream].count
                           : lane.piece == part.piece ? lane.stream_position
                                                      : 0;
@@ -43,119 +42,42 @@ bool LaneRunner::ready(const Op& op, Part part) {
   return true;
 }
 
-bool LaneRunner::advance(LaneState& lane) {
-  bool moved = false;
-  while (lane.next < lane.size) {
-    const Op& op = lane.ops[lane.next];
-    if (lane.next == lane.stream_first) [[unlikely]] {
-      const Outcome outcome = advance_stream(lane);
-      if (outcome == Outcome::kBlocked) return moved;
-      moved = true;
-      if (outcome == Outcome::kMoved) return true;
-      continue;
-    }
-    if (op.relaxed == Op::Relaxed::kFirstOfRun || lane.run_end != 0) {
-      moved |= advance_run(lane);
-      if (lane.run_end != 0) return moved;
-      continue;
-    }
-    if (!ready(op)) return moved;
-    const Outcome outcome = execute(lane, op, lane.next, {});
-    if (outcome == Outcome::kBlocked) return moved;
-    moved = true;
-    if (outcome == Outcome::kMoved) return true;
-    ++lane.next;
-  }
-  if (!lane.pending.empty()) {
-    retire(lane);
-    moved |= lane.pending.empty();
-  }
-  return moved;
+/// A copy that needs no second look: true if that was one, and it is done.
+[[gnu::always_inline]] inline bool LaneRunner::copy_short(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  const size_t bytes = op.count * binding.block_bytes;
+  if (part.streamed() || binding.unequal || run_.streaming || bytes > kPieceBytes) return false;
+  if (bytes == 0) return true;
+  std::byte* target = binding.address(op.dst_buffer, op.dst_first);
+  const std::byte* source = binding.address(op.src_buffer, op.src_first);
+  // In place: the block is where it belongs, and the network may be reading it.
+  if (target != source) copy_plain(target, source, bytes);
+  return true;
 }
 
-/// Goes once over a relaxed run and starts what can be started. run_end is 0 when the whole run has
-/// been.
-bool LaneRunner::advance_run(LaneState& lane) {
-  if (lane.run_end == 0) {
-    lane.run_begin = lane.next;
-    lane.run_end = lane.next + 1;
-    while (lane.run_end < lane.size && lane.ops[lane.run_end].relaxed == Op::Relaxed::kInRun)
-      ++lane.run_end;
-    lane.started.assign(lane.run_end - lane.run_begin, 0);
-  }
-  bool moved = false;
-  // A pull that is under way is finished first: it holds the lane's progress.
-  if (lane.progress != 0) {
-    const uint32_t position = lane.partial;
-    const Outcome outcome = execute(lane, lane.ops[position], position, {});
-    if (outcome == Outcome::kBlocked) return false;
-    if (outcome == Outcome::kMoved) return true;
-    lane.started[position - lane.run_begin] = 1;
-    moved = true;
-  }
-  const uint32_t end = std::min(lane.run_end, lane.next + kSearch);
-  for (uint32_t position = lane.next; position < end; ++position) {
-    if (lane.started[position - lane.run_begin] != 0) continue;
-    const Op& op = lane.ops[position];
-    if (!ready(op)) continue;
-    const Outcome outcome = execute(lane, op, position, {});
-    if (outcome == Outcome::kBlocked) continue;
-    moved = true;
-    if (outcome == Outcome::kMoved) {
-      lane.partial = position;
-      break;
-    }
-    lane.started[position - lane.run_begin] = 1;
-  }
-  while (lane.next < lane.run_end && lane.started[lane.next - lane.run_begin] != 0) ++lane.next;
-  if (lane.next == lane.run_end) lane.run_end = 0;
-  return moved;
-}
-
-/// Goes on with the stream that begins at lane.next; kDone when its last piece is through.
-LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
-  const Stream& stream = run_.program->streams[lane.stream];
-  bool moved = false;
-  while (lane.piece < run_.binding.pieces) {
-    while (lane.stream_position < stream.count) {
-      const uint32_t position = stream.first + lane.stream_position;
-      const Op& op = lane.ops[position];
-      const Outcome outcome = ready(op)
-                                  ? execute(lane, op, position, {lane.piece, run_.binding.pieces})
-                                  : Outcome::kBlocked;
-      if (outcome == Outcome::kBlocked) return moved ? Outcome::kMoved : Outcome::kBlocked;
-      moved = true;
-      if (outcome == Outcome::kMoved) return outcome;
-      ++lane.stream_position;
-    }
-    lane.stream_position = 0;
-    ++lane.piece;
-  }
-  lane.piece = 0;
-  lane.next = stream.first + stream.count;
-  run_.next_stream(lane, lane.stream + 1);
-  return Outcome::kDone;
-}
-
-LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op, uint32_t position,
-                                        Part part) {
+/// Inline, for what a call of it would cost is a good part of what an operation without data costs.
+[[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op,
+                                                                      uint32_t position,
+                                                                      Part part) {
   switch (op.kind) {
     case OpKind::kCopy:
+      return copy_short(op, part) ? Outcome::kDone : copy(lane, op, part);
     case OpKind::kReduce:
-      return copy(lane, op, part);
+      return reduce(op, part);
     case OpKind::kPut:
-      return local(op.peer) ? put_local(lane, op, position, part, false)
-                            : put_network(lane, op, position, part);
+      return op.lane == Lane::kLocal ? put_local(lane, op, position, part, false)
+                                     : put_network(lane, op, position, part);
     case OpKind::kExpect:
-      if (local(op.peer)) return pull(lane, op, part, false);
+      if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
       if (run_.arrived[op.peer] == run_.arrivals_used[op.peer]) return Outcome::kBlocked;
       ++run_.arrivals_used[op.peer];
       return Outcome::kDone;
     case OpKind::kSignal:
-      if (local(op.peer)) return put_local(lane, op, position, part, true);
+      if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, true);
       return executor_.send_token(run_, op.peer) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kWait:
-      if (local(op.peer)) return pull(lane, op, part, true);
+      // The one operation that may stand in any lane.
+      if (run_.group->shape.same_server(op.peer, run_.group->me)) return pull(lane, op, part, true);
       if (run_.tokens[op.peer] == run_.tokens_used[op.peer]) return Outcome::kBlocked;
       ++run_.tokens_used[op.peer];
       return Outcome::kDone;
@@ -175,40 +97,165 @@ LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op, uint32_t 
   return Outcome::kBlocked;
 }
 
+bool LaneRunner::advance(LaneState& lane) {
+  bool moved = false;
+  while (lane.next < lane.size) {
+    Outcome outcome = Outcome::kDone;
+    if (lane.next == lane.stream_first) [[unlikely]] {
+      outcome = advance_stream(lane);
+    } else if (lane.ops[lane.next].relaxed == Op::Relaxed::kFirstOfRun || lane.in_run) {
+      moved |= advance_run(lane);
+      if (lane.in_run) return moved;
+      continue;
+    } else {
+      const uint32_t before = lane.next;
+      outcome = advance_in_order(lane);
+      moved |= lane.next != before;
+    }
+    if (outcome == Outcome::kBlocked) return moved;
+    moved = true;
+    if (outcome == Outcome::kMoved) return true;
+  }
+  if (!lane.pending.empty()) {
+    retire(lane);
+    moved |= lane.pending.empty();
+  }
+  return moved;
+}
+
+/// Starts operations in their order up to the next stream or relaxed run; says what became of the
+/// last one.
+LaneRunner::Outcome LaneRunner::advance_in_order(LaneState& lane) {
+  const uint32_t end = std::min(lane.size, lane.stream_first);
+  uint32_t& complete = run_.complete[static_cast<size_t>(&lane - run_.lanes.data())];
+  const Op* const ops = lane.ops;
+  for (uint32_t next = lane.next; next < end;) {
+    const Op& op = ops[next];
+    if (op.relaxed == Op::Relaxed::kFirstOfRun) [[unlikely]]
+      break;
+    if (!ready(op)) return Outcome::kBlocked;
+    const Outcome outcome = execute(lane, op, next, {});
+    if (outcome != Outcome::kDone) return outcome;
+    lane.next = ++next;
+    complete = lane.pending.empty() ? next : lane.pending.front().position;
+  }
+  return Outcome::kDone;
+}
+
+/// Starts what can be started of a relaxed run. lane.in_run is false when all of it has been.
+bool LaneRunner::advance_run(LaneState& lane) {
+  if (!lane.in_run) {
+    lane.in_run = true;
+    lane.run_begin = lane.next;
+    lane.started = 0;
+  }
+  bool moved = false;
+  // What is under way is finished first: it holds the lane's progress.
+  if (lane.progress != 0) {
+    const uint32_t position = lane.partial;
+    const Outcome outcome = execute(lane, lane.ops[position], position, {});
+    if (outcome == Outcome::kBlocked) return false;
+    if (outcome == Outcome::kMoved) return true;
+    lane.started |= uint64_t{1} << (position - lane.next);
+    moved = true;
+  }
+  for (;;) {
+    const uint32_t first = lane.next;
+    const uint32_t window = std::min(lane.size - first, kSearch);
+    uint64_t started = lane.started;
+    for (uint64_t left = ~started & (~uint64_t{0} >> (kSearch - window)); left != 0;
+         left &= left - 1) {
+      const auto i = static_cast<uint32_t>(std::countr_zero(left));
+      const uint32_t position = first + i;
+      const Op& op = lane.ops[position];
+      if (op.relaxed != Op::Relaxed::kInRun && position != lane.run_begin) break;
+      if (!ready(op)) continue;
+      const Outcome outcome = execute(lane, op, position, {});
+      if (outcome == Outcome::kBlocked) continue;
+      moved = true;
+      if (outcome == Outcome::kMoved) {
+        lane.partial = position;
+        break;
+      }
+      started |= uint64_t{1} << i;
+    }
+    const auto done = static_cast<uint32_t>(std::countr_one(started));
+    lane.next = first + done;
+    lane.started = done == kSearch ? 0 : started >> done;
+    lane.in_run =
+        lane.next < lane.size && (done == 0 || lane.ops[lane.next].relaxed == Op::Relaxed::kInRun);
+    note_complete(lane);
+    if (!lane.in_run || done < kSearch) return moved;
+  }
+}
+
+/// Goes on with the stream that begins at lane.next; kDone when its last piece is through.
+LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
+  const Stream& stream = run_.program->streams[lane.stream];
+  bool moved = false;
+  while (lane.piece < run_.binding.pieces) {
+    while (lane.stream_position < stream.count) {
+      const uint32_t position = stream.first + lane.stream_position;
+      const Op& op = lane.ops[position];
+      const Part part{lane.piece, run_.binding.pieces};
+      const Outcome outcome =
+          ready(op, part) ? execute(lane, op, position, part) : Outcome::kBlocked;
+      if (outcome == Outcome::kBlocked) return moved ? Outcome::kMoved : Outcome::kBlocked;
+      moved = true;
+      if (outcome == Outcome::kMoved) return outcome;
+      ++lane.stream_position;
+    }
+    lane.stream_position = 0;
+    ++lane.piece;
+  }
+  lane.piece = 0;
+  lane.next = stream.first + stream.count;
+  run_.next_stream(lane, lane.stream + 1);
+  note_complete(lane);
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::reduce(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t begin = part.begin(length);
+  binding.reduce(binding.address(op.dst_buffer, op.dst_first) + begin,
+                 binding.address(op.src_buffer, op.src_first) + begin, part.end(length) - begin);
+  return Outcome::kDone;
+}
+
+/// Slots that follow each other in number may lie anywhere.
+void LaneRunner::copy_scattered(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  for (uint32_t i = 0; i < op.count; ++i) {
+    const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
+    const size_t begin = part.begin(length);
+    if (part.end(length) == begin) continue;
+    copy_plain(binding.address(op.dst_buffer, op.dst_first + i) + begin,
+               binding.address(op.src_buffer, op.src_first + i) + begin, part.end(length) - begin);
+  }
+}
+
 LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = run_.binding;
-  if (op.kind == OpKind::kReduce) {
-    const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
-    const size_t begin = part.begin(length);
-    binding.reduce(binding.address(op.dst_buffer, op.dst_first) + begin,
-                   binding.address(op.src_buffer, op.src_first) + begin, part.end(length) - begin);
-    return Outcome::kDone;
-  }
   if (binding.unequal && op.count != 1) {
-    // Slots that follow each other in number may lie anywhere.
-    for (uint32_t i = 0; i < op.count; ++i) {
-      const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
-      const size_t begin = part.begin(length);
-      if (part.end(length) == begin) continue;
-      copy_plain(binding.address(op.dst_buffer, op.dst_first + i) + begin,
-                 binding.address(op.src_buffer, op.src_first + i) + begin,
-                 part.end(length) - begin);
-    }
+    copy_scattered(op, part);
     return Outcome::kDone;
   }
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part.begin(length) + lane.progress;
-  const size_t piece = std::min(kPieceBytes, part.end(length) - begin);
-  if (piece != 0) {
-    std::byte* target = binding.address(op.dst_buffer, op.dst_first) + begin;
-    const std::byte* source = binding.address(op.src_buffer, op.src_first) + begin;
-    if (run_.streaming) {
-      copy_streaming(target, source, piece);
-    } else {
-      copy_plain(target, source, piece);
-    }
+  const size_t end = part.end(length);
+  if (begin == end) return Outcome::kDone;  // progress is never all of it
+  const size_t piece = std::min(kPieceBytes, end - begin);
+  std::byte* target = binding.address(op.dst_buffer, op.dst_first) + begin;
+  const std::byte* source = binding.address(op.src_buffer, op.src_first) + begin;
+  if (target == source) return Outcome::kDone;  // as above
+  if (run_.streaming) {
+    copy_streaming(target, source, piece);
+  } else {
+    copy_plain(target, source, piece);
   }
-  if (begin + piece < part.end(length)) {
+  if (begin + piece < end) {
     lane.progress += piece;
     return Outcome::kMoved;
   }
@@ -233,7 +280,7 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
     case Offer::kNoRoom:
       return Outcome::kBlocked;
     case Offer::kPending:
-      lane.pending.push({lane.run_end != 0 ? lane.run_begin : position, peer, true, ticket});
+      lane.pending.push({lane.complete_before(position), peer, true, ticket});
       return Outcome::kDone;
     case Offer::kDone:
       break;
@@ -275,8 +322,8 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
     return Outcome::kBlocked;
   }
   if (binding.unequal && part.last()) ++exposure.next_landing;
-  lane.pending.push({lane.run_end != 0 ? lane.run_begin : position, peer, false,
-                     executor_.network_->posted(peer)});
+  lane.pending.push(
+      {lane.complete_before(position), peer, false, executor_.network_->posted(peer)});
   return Outcome::kDone;
 }
 

@@ -5,40 +5,61 @@
 
 namespace ibcoll {
 
-/// The part of an operation's data that is meant: everything, or one piece of a stream.
+/// The part of an operation's data that is meant: everything, or one piece of a stream. Of eight
+/// bytes, so that it travels in a register.
 struct Part {
-  uint32_t piece = 0, pieces = 1;
-  size_t begin(size_t length) const { return length * piece / pieces; }
-  size_t end(size_t length) const { return length * (piece + 1) / pieces; }
-  bool last() const { return piece + 1 == pieces; }
+  uint32_t piece = 0, pieces = 0;
+  bool streamed() const { return pieces != 0; }
+  bool last() const { return piece + 1 >= pieces; }
+  size_t begin(size_t length) const { return piece == 0 ? 0 : length * piece / pieces; }
+  size_t end(size_t length) const { return last() ? length : length * (piece + 1) / pieces; }
 };
 
 class LaneRunner {
  public:
-  LaneRunner(Executor& executor, Run& run) : executor_(executor), run_(run) {}
+  LaneRunner(Executor& executor, Run& run)
+      : executor_(executor), run_(run), to_job_(run.group->to_job.data()) {}
 
   /// Starts what can be started; true if anything moved.
   bool advance(LaneState& lane);
 
  private:
   enum class Outcome : uint8_t { kDone, kMoved, kBlocked };
-  bool ready(const Op& op, Part part = {});
+  /// Whether everything the operation comes after is complete. In streams piece p depends on piece
+  /// p of what feeds it.
+  bool ready(const Op& op, Part part = {}) {
+    const std::array<uint32_t, kLanes>& complete = run_.complete;
+    static_assert(kLanes == 3);
+    if ((op.after[0] <= complete[0]) & (op.after[1] <= complete[1]) & (op.after[2] <= complete[2]))
+        [[likely]]
+      return true;
+    return ready_by_now(op, part);
+  }
+  bool ready_by_now(const Op& op, Part part);
   void retire(LaneState& lane);
+  /// To be called when lane.next has moved or a put has been retired.
+  void note_complete(const LaneState& lane) {
+    run_.complete[static_cast<size_t>(&lane - run_.lanes.data())] = lane.complete();
+  }
+  Outcome advance_in_order(LaneState& lane);
   bool advance_run(LaneState& lane);
   Outcome advance_stream(LaneState& lane);
   Outcome execute(LaneState& lane, const Op& op, uint32_t position, Part part);
+  bool copy_short(const Op& op, Part part);
   Outcome copy(LaneState& lane, const Op& op, Part part);
+  void copy_scattered(const Op& op, Part part);
+  Outcome reduce(const Op& op, Part part);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome pull(LaneState& lane, const Op& op, Part part, bool token);
   bool all_exposed(const Op& op) const;
   bool gates_passed(const Op& op);
   bool open_gates();
-  Rank job_rank(Rank rank) const { return run_.group->to_job[rank]; }
-  bool local(Rank peer) const { return run_.group->shape.same_server(peer, run_.group->me); }
+  Rank job_rank(Rank rank) const { return to_job_[rank]; }
 
   Executor& executor_;
   Run& run_;
+  const Rank* to_job_;
 };
 
 }  // namespace ibcoll

@@ -63,8 +63,22 @@ void Executor::deliver(std::span<const std::byte> mail) {
   if (Run* run = find({header.group, header.sequence})) {
     accept(*run, mail);
   } else {
-    early_mails_.emplace_back(mail.begin(), mail.end());
+    if (early_count_ == early_mails_.size()) early_mails_.emplace_back();
+    early_mails_[early_count_++].assign(mail.begin(), mail.end());
   }
+}
+
+void Executor::accept_early_mails(Run& run) {
+  size_t kept = 0;
+  for (size_t i = 0; i < early_count_; ++i) {
+    const MailHeader header = header_of(early_mails_[i]);
+    if (CallKey{header.group, header.sequence} == run.call()) {
+      accept(run, early_mails_[i]);
+    } else {
+      std::swap(early_mails_[kept++], early_mails_[i]);
+    }
+  }
+  early_count_ = kept;
 }
 
 void Executor::accept(Run& run, std::span<const std::byte> mail) {

@@ -1,6 +1,7 @@
 #pragma once
 /// One call that is under way: a program, the buffers it is bound to, and how far each lane is.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +62,7 @@ struct Binding {
 template <class T>
 class Queue {
  public:
-  bool empty() const { return head_ == items_.size(); }
+  bool empty() const { return items_.empty(); }  // pop() clears what has run out
   T& front() { return items_[head_]; }
   const T& front() const { return items_[head_]; }
   void push(const T& item) { items_.push_back(item); }
@@ -90,18 +91,24 @@ struct PendingPut {
 struct LaneState {
   const Op* ops = nullptr;
   uint32_t size = 0;
-  uint32_t next = 0;  ///< all before it have been started
-  uint32_t run_begin = 0;
-  uint32_t run_end = 0;          ///< end of the relaxed run that is under way; 0: none
-  std::vector<uint8_t> started;  ///< operations of the relaxed run
-  uint32_t partial = 0;          ///< the one of them that `progress` belongs to
-  uint32_t stream = 0;           ///< index of the lane's next stream in the program
-  uint32_t stream_first = 0;     ///< where it begins; past the end: no more streams
+  uint32_t next = 0;          ///< all before it have been started
+  bool in_run = false;        ///< a relaxed run is under way
+  uint32_t run_begin = 0;     ///< where it begins
+  uint64_t started = 0;       ///< operations of it: bit i stands for next + i
+  uint32_t partial = 0;       ///< the one of them that `progress` belongs to
+  uint32_t stream = 0;        ///< index of the lane's next stream in the program
+  uint32_t stream_first = 0;  ///< where it begins; past the end: no more streams
   uint32_t stream_position = 0, piece = 0;
   size_t progress = 0;  ///< bytes of a copy or pull that is under way
   Queue<PendingPut> pending;
 
   bool finished() const { return next == size && pending.empty(); }
+  /// How many operations are complete at most while a put at `position` is not. Operations of a
+  /// relaxed run or of a stream that stand before it may still be open, or open again with the
+  /// stream's next piece.
+  uint32_t complete_before(uint32_t position) const {
+    return in_run ? run_begin : std::min(position, next);
+  }
   uint32_t complete() const { return pending.empty() ? next : pending.front().position; }
 };
 
@@ -155,6 +162,9 @@ struct Run {
   bool queued = false;     ///< posted, but too many calls are under way to start it
   uint32_t slot = 0, epoch = 0;
   std::array<LaneState, kLanes> lanes;
+  /// Operations of each lane that are known to be complete. Completions of puts enter it when
+  /// somebody asks.
+  std::array<uint32_t, kLanes> complete;
   uint32_t gates = 0;  ///< passed by this rank
 
   // Between servers only; indexed by rank of the group.

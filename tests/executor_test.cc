@@ -1,0 +1,140 @@
+/// How the executor orders operations, with transports that do only what the test tells them.
+
+#include "engine/execute/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/schedule/builder.h"
+#include "perf/support/empty_transports.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kBlockBytes = 8;
+
+Slice slot_of(Buffer buffer, uint32_t slot) { return {buffer, slot, 1}; }
+
+/// A server's local side where the pieces a peer sent are counted by the test.
+class CountedLocal : public perf::EmptyLocal {
+ public:
+  int arrived = 0;
+  Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override {
+    if (arrived == 0) return Pull::kNotYet;
+    --arrived;
+    return Pull::kDone;
+  }
+};
+
+/// A network that tells what was put where, and completes it when the test says so.
+class ToldNetwork : public perf::EmptyNetwork {
+ public:
+  std::vector<uint64_t> put_to;  ///< target addresses
+  uint64_t done = 0;
+  std::vector<std::byte> mail_to_deliver;
+
+  bool put(Rank, const void*, const MemoryKey&, RemoteAddress target, size_t, uint64_t) override {
+    put_to.push_back(target.address);
+    return true;
+  }
+  size_t poll(std::span<Arrival> arrivals) override {
+    if (mail_to_deliver.empty()) return 0;
+    delivered_ = std::exchange(mail_to_deliver, {});
+    arrivals[0] = {Arrival::Kind::kMail, 2, 0, delivered_};
+    return 1;
+  }
+  uint64_t posted(Rank) const override { return put_to.size(); }
+  uint64_t completed(Rank) override { return done; }
+
+ private:
+  std::vector<std::byte> delivered_;
+};
+
+/// Rank 0 of three; rank 1 is on its server, rank 2 on another one and has exposed memory from
+/// address 0 on. Slots have two pieces.
+class StreamTest : public ::testing::Test {
+ protected:
+  void post(ProgramBuilder& builder) {
+    program_ = builder.finish();
+    binding_.block_bytes = kBlockBytes;
+    binding_.pieces = 2;
+    binding_[Buffer::kSend].base = send_;
+    binding_[Buffer::kRecv].base = recv_;
+    MailHeader header{};
+    header.program = static_cast<uint32_t>(program_->hash);
+    header.from = 2;
+    header.kind = MailKind::kExposure;
+    header.block_bytes = kBlockBytes;
+    network_.mail_to_deliver.resize(sizeof(header));
+    std::memcpy(network_.mail_to_deliver.data(), &header, sizeof(header));
+    ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
+    progress();
+  }
+  void progress() {
+    while (executor_.progress()) {
+    }
+    ASSERT_FALSE(executor_.failed()) << executor_.failed()->message;
+  }
+
+  const std::vector<int> layout_{2, 1};
+  GroupState group_{*Shape::from_layout(layout_, Placement::kBlock)};
+  ProgramBuilder builder_{Collective::kAllgather, "test", group_.shape, 0, {}};
+  CountedLocal local_;
+  ToldNetwork network_;
+  std::byte send_[kBlockBytes] = {std::byte{1}}, recv_[3 * kBlockBytes] = {};
+  Completion completion_;
+
+ private:
+  void SetUp() override { group_.to_job = {0, 1, 2}; }
+
+  perf::LoneBootstrap bootstrap_{3};
+  Bell bell_;
+  Binding binding_;
+  std::shared_ptr<const RankProgram> program_;
+  Executor executor_{bootstrap_, local_, &network_, bell_, [] { return std::nullopt; }, {}};
+};
+
+TEST_F(StreamTest, ARelayPassesOnAPieceBeforeTheNextArrives) {
+  builder_.begin_stream();
+  builder_.expect(1, slot_of(Buffer::kRecv, 1));
+  builder_.put(2, slot_of(Buffer::kRecv, 1), slot_of(Buffer::kRecv, 1));
+  builder_.end_stream();
+  post(builder_);
+  EXPECT_THAT(network_.put_to, IsEmpty());
+  local_.arrived = 1;
+  progress();
+  EXPECT_THAT(network_.put_to, ElementsAre(kBlockBytes));
+  local_.arrived = 1;
+  progress();
+  EXPECT_THAT(network_.put_to, ElementsAre(kBlockBytes, kBlockBytes + kBlockBytes / 2));
+  network_.done = 2;
+  progress();
+  EXPECT_TRUE(completion_.done);
+}
+
+TEST_F(StreamTest, SourcesAreOverwrittenOnlyWhenAllTheirPiecesAreRead) {
+  builder_.begin_stream();
+  for (const uint32_t slot : {0, 1})
+    builder_.put(2, slot_of(Buffer::kRecv, slot), slot_of(Buffer::kRecv, slot));
+  builder_.end_stream();
+  builder_.copy(slot_of(Buffer::kRecv, 0), slot_of(Buffer::kSend, 0));
+  post(builder_);
+  ASSERT_EQ(network_.put_to.size(), 4u);
+  // Piece 0 of slots 0 and 1; piece 1 of slot 0 is still to be read.
+  for (network_.done = 0; network_.done <= 2; ++network_.done) {
+    progress();
+    EXPECT_EQ(recv_[0], std::byte{0}) << network_.done << " pieces read";
+  }
+  network_.done = 4;
+  progress();
+  EXPECT_EQ(recv_[0], std::byte{1});
+  EXPECT_TRUE(completion_.done);
+}
+
+}  // namespace
+}  // namespace ibcoll
