@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -332,12 +333,130 @@ TEST(Affinity, MergesUntilNoLayerIsWiderThanTheProcessors) {
   for (const auto& layer : left) EXPECT_LE(layer.size(), size_t{kProcessors});
 }
 
+/// Clusters being merged, with every affinity worked out anew: figure 8 and section 7.2 read
+/// literally, apart from the code that keeps the best pairs up to date.
+class AffinityByTheBook {
+ public:
+  AffinityByTheBook(const TaskGraph& graph, const LogP& logp, int processors,
+                    const ClusterGraph& clusters)
+      : graph_(graph), logp_(logp), processors_(processors), levels_(clusters.levels()) {
+    for (ClusterId c = 0; c < clusters.size(); ++c) {
+      const auto tasks = clusters.tasks_of(c);
+      needs_.emplace_back(clusters.needs[c].begin(), clusters.needs[c].end());
+      feeds_.emplace_back(clusters.feeds[c].begin(), clusters.feeds[c].end());
+      tasks_.emplace_back(tasks.begin(), tasks.end());
+      levels_[clusters.level[c]].insert(c);
+    }
+  }
+  Time affinity(ClusterId a, ClusterId b) const {
+    const auto common = [](const std::set<ClusterId>& x, const std::set<ClusterId>& y) {
+      return std::ranges::count_if(x, [&](ClusterId c) { return y.contains(c); });
+    };
+    const Time needs = common(needs_[a], needs_[b]), feeds = common(feeds_[a], feeds_[b]);
+    Time later = lambda(std::max(a, b));
+    if (needs_[a].size() != needs_[b].size())
+      later = lambda(needs_[a].size() > needs_[b].size() ? a : b);
+    else if (needs + feeds > 0)
+      later = std::min(lambda(a), lambda(b));
+    const Time receivers = std::ssize(feeds_[a]) + std::ssize(feeds_[b]) - feeds;
+    return logp_.receive_overhead * needs + logp_.send_overhead * feeds -
+           later * std::clamp<Time>(receivers, 1, processors_);
+  }
+  /// The greatest affinity in the layers of more than P clusters.
+  Time best() const {
+    Time best = std::numeric_limits<Time>::min();
+    for (const auto& level : levels_) {
+      if (std::ssize(level) <= processors_) continue;
+      for (ClusterId a : level) {
+        for (ClusterId b : level) {
+          if (a < b) best = std::max(best, affinity(a, b));
+        }
+      }
+    }
+    return best;
+  }
+  void merge(ClusterId into, ClusterId gone) {
+    for (ClusterId before : needs_[gone]) {
+      feeds_[before].erase(gone);
+      feeds_[before].insert(into);
+    }
+    for (ClusterId after : feeds_[gone]) {
+      needs_[after].erase(gone);
+      needs_[after].insert(into);
+    }
+    needs_[into].merge(needs_[gone]);
+    feeds_[into].merge(feeds_[gone]);
+    tasks_[into].merge(tasks_[gone]);
+    for (auto& level : levels_) level.erase(gone);
+  }
+
+ private:
+  Time lambda(ClusterId c) const {
+    Time work = 0;
+    for (TaskId task : tasks_[c]) work += graph_.weight(task);
+    return std::ssize(needs_[c]) * logp_.receive_overhead +
+           std::ssize(feeds_[c]) * logp_.send_overhead + work;
+  }
+
+  const TaskGraph& graph_;
+  const LogP logp_;
+  const int processors_;
+  std::vector<std::set<ClusterId>> needs_, feeds_, levels_;
+  std::vector<std::set<TaskId>> tasks_;
+};
+
+TEST(Affinity, EveryMergeIsOneOfGreatestAffinity) {
+  int merges = 0;
+  for (const char* description : {"layered:6x14:3:40:11", "layered:4x25:4:9:2", "random:50:8:30:5",
+                                  "lu:9", "fft:16", "gauss-jordan:8", "out-tree:3:4"}) {
+    SCOPED_TRACE(description);
+    const TaskGraph graph = generate(description).value();
+    for (const auto& [processors, logp] :
+         {std::pair(2, LogP{30, 20, 50}), std::pair(3, LogP{4, 9, 10}), std::pair(5, LogP{})}) {
+      const ClusterGraph clusters = build_cluster_graph(graph, logp, processors);
+      AffinityByTheBook book(graph, logp, processors, clusters);
+      AffinityMerger merger(graph, logp, processors, clusters);
+      std::set<ClusterId> left;
+      for (ClusterId c = 0; c < clusters.size(); ++c) left.insert(c);
+      for (;;) {
+        const Time best = book.best();
+        if (!merger.merge_best()) break;
+        const auto gone =
+            std::ranges::find_if(left, [&](ClusterId c) { return merger.merged_into(c) != c; });
+        ASSERT_NE(gone, left.end());
+        const ClusterId into = merger.merged_into(*gone);
+        ASSERT_EQ(book.affinity(into, *gone), best);
+        book.merge(into, *gone);
+        left.erase(gone);
+        ++merges;
+      }
+    }
+  }
+  EXPECT_GT(merges, 200);
+}
+
 TEST(Gantt, DrawsMillionsOfInstructionsSmall) {
   const TaskGraph graph = lu_decomposition(64);
   const Schedule schedule = scheduled("sppc", graph, 8);
   const std::string svg = gantt_svg(graph, schedule, "LU & <64>");
   EXPECT_THAT(svg, HasSubstr("LU &amp; &lt;64&gt;"));
   EXPECT_LT(svg.size(), 1'500'000u);
+}
+
+TEST(ProcessorProgram, UsesSlotsAgainAndKeepsTheSolution) {
+  const MatrixProblem problem(MatrixProblem::Method::kGaussJordan, 24, 7);
+  const TaskGraph& graph = problem.graph();
+  const Schedule serial = *schedule_serial(graph, {}, 1, {});
+  const ProcessorProgram program(graph, serial, 0, problem, problem.solution_tasks());
+  EXPECT_EQ(program.operations(), graph.size());
+  std::vector<double> slots;
+  program.fill_slots(slots);
+  // The inputs, about a matrix of live results, and not one slot a task.
+  EXPECT_LT(slots.size(), 3 * problem.inputs().size());
+  for (const ProcessorProgram::Step& step : program.steps()) program.run(step, slots.data());
+  const std::vector<double> expected = problem.plain_solution();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(slots[program.slot_of_kept(i)], expected[i], 1e-12);
 }
 
 class RealRuns : public ::testing::TestWithParam<std::tuple<LinkKind, bool>> {};

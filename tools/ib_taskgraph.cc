@@ -328,7 +328,11 @@ int main(int argc, char** argv) {
     command->add_option("--scheduler", o.schedulers,
                         "names, with commas between, or 'all':" + scheduler_names);
     command->add_option("--processors", o.processors, "numbers: 16, or 2-16, or 2,4,8");
-    command->add_option("--json", o.json, "write one JSON object a line there (- = stdout)");
+    command
+        ->add_option("--json", o.json,
+                     "write one JSON object a line there (- or nothing: standard output)")
+        ->expected(0, 1)
+        ->default_str("-");
   };
   const auto add_logp = [&](CLI::App* command) {
     command->add_option("--logp", o.logp,

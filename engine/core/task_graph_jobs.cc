@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "engine/base/stats.h"
 #include "engine/bootstrap/launch.h"
@@ -90,17 +91,17 @@ Result<MeasuredLogP> logp_of(Bootstrap& bootstrap, Carrier& carrier, int rounds,
   return measure_logp(bootstrap, schedule, *link);
 }
 
-/// The middle run's time on rank 0 of all tasks in order.
-Result<double> serial_time(Bootstrap& bootstrap, const MatrixProblem& problem, int repeat,
-                           std::vector<double>& results) {
+/// The middle run's time on rank 0 of all tasks in order, the others waiting.
+Result<double> serial_time(Bootstrap& bootstrap, const MatrixProblem& problem, int repeat) {
   double middle = 0;
   if (bootstrap.rank() == 0) {
     IBCOLL_ASSIGN(const Schedule serial, schedule_serial(problem.graph(), {}, 1, {}));
-    const auto& runs = serial.processors[0];
-    std::vector<double> times;
+    const ProcessorProgram program(problem.graph(), serial, 0, problem, problem.solution_tasks());
+    std::vector<double> slots, times;
     for (int i = 0; i <= repeat; ++i) {
+      program.fill_slots(slots);
       const auto begin = std::chrono::steady_clock::now();
-      problem.run(runs.data(), runs.data() + runs.size(), results.data());
+      for (const ProcessorProgram::Step& step : program.steps()) program.run(step, slots.data());
       const std::chrono::duration<double, std::nano> time =
           std::chrono::steady_clock::now() - begin;
       if (i > 0) times.push_back(time.count());  // the first one touches the memory
@@ -113,26 +114,25 @@ Result<double> serial_time(Bootstrap& bootstrap, const MatrixProblem& problem, i
 }
 
 /// The largest difference from the plain solution, relative to its largest entry; every rank
-/// contributes the results it holds.
+/// contributes the results it has.
 Result<double> worst_error(Bootstrap& bootstrap, const MatrixProblem& problem,
-                           const Schedule& schedule, const std::vector<double>& results) {
-  const auto& tasks = problem.solution_tasks();
-  std::vector<bool> ran(results.size(), false);
-  for (const Instruction& instruction : schedule.processors[bootstrap.rank()]) {
-    if (instruction.kind == Instruction::Kind::kRun) ran[instruction.id] = true;
-  }
+                           const ProcessorProgram& program, const std::vector<double>& slots) {
+  const size_t count = problem.solution_tasks().size();
   constexpr double kNotHere = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> mine;
-  for (TaskId task : tasks) mine.push_back(ran[task] ? results[task] : kNotHere);
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t slot = program.slot_of_kept(i);
+    mine.push_back(slot >= 0 ? slots[slot] : kNotHere);
+  }
   std::vector<double> all(mine.size() * static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(mine.data(), mine.size() * sizeof(double), all.data()));
   const std::vector<double> expected = problem.plain_solution();
   double scale = 0, worst = 0;
   for (double value : expected) scale = std::max(scale, std::fabs(value));
-  for (size_t i = 0; i < tasks.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     bool found = false;
     for (size_t p = 0; p < static_cast<size_t>(bootstrap.size()); ++p) {
-      const double value = all[p * tasks.size() + i];
+      const double value = all[p * count + i];
       if (std::isnan(value)) continue;
       found = true;
       worst = std::max(worst, std::fabs(value - expected[i]) / scale);
@@ -142,34 +142,46 @@ Result<double> worst_error(Bootstrap& bootstrap, const MatrixProblem& problem,
   return worst;
 }
 
+LogP in_units(const MeasuredLogP& measured, double task_ns) {
+  const auto units = [&](double nanoseconds) {
+    return static_cast<Time>(std::llround(nanoseconds / task_ns));
+  };
+  return {.send_overhead = units(measured.send_overhead_ns),
+          .receive_overhead = units(measured.receive_overhead_ns),
+          .latency = units(measured.latency_ns)};
+}
+
 Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
                            const MatrixProblem& problem) {
   const TaskGraph& graph = problem.graph();
   RunResult result;
-  std::vector<double> results(graph.size(), 0);
   IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.link));
-  IBCOLL_ASSIGN(result.serial_ns, serial_time(bootstrap, problem, request.repeat, results));
+  IBCOLL_ASSIGN(result.serial_ns, serial_time(bootstrap, problem, request.repeat));
   result.task_ns = result.serial_ns / graph.size();
-  const auto units = [&](double nanoseconds) {
-    return static_cast<Time>(std::llround(nanoseconds / result.task_ns));
-  };
-  constexpr int kRounds = 300, kFirstGuess = 256;
+  // A first schedule says how large messages are and in which order tasks run; the second one is
+  // made with the costs measured for that.
+  constexpr int kRounds = 300, kFirstGuess = 256, kPasses = 2;
   int size = kFirstGuess;
   Schedule schedule;
-  for (int pass = 0; pass < 2; ++pass) {
+  std::optional<ProcessorProgram> program;
+  std::vector<double> slots;
+  for (int pass = 0; pass < kPasses; ++pass) {
     if (request.processors > 1) {
       IBCOLL_ASSIGN(result.logp, logp_of(bootstrap, *carrier, kRounds, size));
     }
-    const LogP logp{.send_overhead = units(result.logp.send_overhead_ns),
-                    .receive_overhead = units(result.logp.receive_overhead_ns),
-                    .latency = units(result.logp.latency_ns)};
-    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*request.scheduler, graph, logp,
+    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*request.scheduler, graph,
+                                                         in_units(result.logp, result.task_ns),
                                                          request.processors));
-    if (schedule.messages.empty()) break;
-    size = std::max(1, static_cast<int>(schedule.packed.size() / schedule.messages.size()));
+    IBCOLL_TRY(check(graph, schedule));
+    if (!schedule.messages.empty())
+      size = std::max(1, static_cast<int>(schedule.packed.size() / schedule.messages.size()));
+    program.emplace(graph, schedule, bootstrap.rank(), problem, problem.solution_tasks());
+    IBCOLL_ASSIGN(result.task_ns, measure_task_time(bootstrap, *program, request.repeat, slots));
   }
-  IBCOLL_TRY(replay(graph, schedule));  // the runtime doesn't wait for clock times
-  IBCOLL_TRY(check(graph, schedule));
+  // What this schedule should take at the costs that were measured for it. (The runtime doesn't
+  // wait for clock times.)
+  schedule.logp = in_units(result.logp, result.task_ns);
+  IBCOLL_TRY(replay(graph, schedule));
   const Statistics statistics = task_graph::statistics(graph, schedule);
   result.predicted_ns = static_cast<double>(statistics.makespan) * result.task_ns;
   result.speedup_model = statistics.speedup;
@@ -180,14 +192,13 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
   std::vector<double> times;
   std::vector<int64_t> all(static_cast<size_t>(bootstrap.size()));
   for (int i = 0; i <= request.repeat; ++i) {
-    std::fill(results.begin(), results.end(), std::numeric_limits<double>::quiet_NaN());
-    IBCOLL_ASSIGN(const RunTimes run, run_processor(bootstrap, schedule, problem, *link, results));
+    IBCOLL_ASSIGN(const RunTimes run, run_processor(bootstrap, *program, *link, slots));
     IBCOLL_TRY(bootstrap.allgather(&run.elapsed_ns, sizeof run.elapsed_ns, all.data()));
     if (i > 0) times.push_back(static_cast<double>(*std::max_element(all.begin(), all.end())));
   }
   result.measured_ns = median(times);
   result.speedup_measured = result.serial_ns / result.measured_ns;
-  IBCOLL_ASSIGN(result.worst_error, worst_error(bootstrap, problem, schedule, results));
+  IBCOLL_ASSIGN(result.worst_error, worst_error(bootstrap, problem, *program, slots));
   IBCOLL_TRY(carrier->close());
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "engine/execute/task_graph/matrix_problem.h"
 #include "engine/execute/task_graph/runtime.h"
 #include "engine/planner/task_graph/schedulers.h"
 
@@ -29,7 +30,7 @@ struct RunRequest {
 
 struct RunResult {
   MeasuredLogP logp;
-  double task_ns = 0;           ///< one task in a serial run: the unit of the model
+  double task_ns = 0;           ///< one task as the runtime runs it: the unit of the model
   double serial_ns = 0;         ///< median of a run of all tasks on one rank
   double predicted_ns = 0;      ///< extended makespan in that unit
   double measured_ns = 0;       ///< median of the slowest rank's time
@@ -41,8 +42,8 @@ struct RunResult {
       0;  ///< largest difference from the plain solver, relative to the largest entry
 };
 
-/// Measures LogP at the message size of a first schedule, schedules again with it, runs `repeat`
-/// times. Every rank computes the schedule for itself.
+/// Measures LogP at the message size of a first schedule and the time of a task in its order,
+/// schedules again with that, runs `repeat` times. Every rank computes the schedule for itself.
 Result<RunResult> run_matrix_problem(const RunRequest& request);
 
 struct LogPRequest {

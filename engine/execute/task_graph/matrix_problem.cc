@@ -1,7 +1,7 @@
+#include "engine/execute/task_graph/matrix_problem.h"
+
 #include <cmath>
 #include <random>
-
-#include "engine/execute/task_graph/runtime.h"
 
 namespace ibcoll::task_graph {
 
@@ -42,21 +42,12 @@ MatrixProblem::MatrixProblem(Method method, int n, uint64_t seed)
       input_[static_cast<size_t>(i) * columns_ + j] = i == j ? value + n_ : value;
     }
   }
-  const std::vector<MatrixStatement> statements = std::move(scratch());
+  statements_ = std::move(scratch());
   scratch() = {};
-  bodies_.reserve(statements.size());
   std::vector<TaskId> writer(input_.size(), -1);
-  for (size_t task = 0; task < statements.size(); ++task) {
-    const MatrixStatement& s = statements[task];
-    const int entry[3] = {s.row * columns_ + s.column,
-                          (s.kind == Kind::kDivide ? s.step : s.row) * columns_ + s.step,
-                          s.step * columns_ + s.column};
-    // LU divides column k by the pivot, Gauss-Jordan row k: both by a[k][k].
-    Body body{s.kind, {}};
-    for (int i = 0; i < 3; ++i)
-      body.operand[i] = s.operands[i] >= 0 ? s.operands[i] : -1 - entry[i];
-    bodies_.push_back(body);
-    if (s.kind != Kind::kCopy) writer[entry[0]] = static_cast<TaskId>(task);
+  for (size_t task = 0; task < statements_.size(); ++task) {
+    const MatrixStatement& s = statements_[task];
+    if (s.kind != Kind::kCopy) writer[entry(s.row, s.column)] = static_cast<TaskId>(task);
   }
   if (method_ == Method::kLu) {
     for (TaskId task : writer) {
@@ -68,22 +59,38 @@ MatrixProblem::MatrixProblem(Method method, int n, uint64_t seed)
   }
 }
 
-void MatrixProblem::run(const Instruction* first, const Instruction* last, double* results) const {
-  const auto value = [&](int32_t operand) {
-    return operand >= 0 ? results[operand] : input_[-1 - operand];
-  };
-  for (; first != last; ++first) {
-    const Body& body = bodies_[first->id];
-    const double x = value(body.operand[0]);
-    switch (body.kind) {
+namespace {
+
+/// The kind stands in the low bits of an operation's first word, the slot of its result above.
+constexpr int kKindBits = 2;
+
+}  // namespace
+
+TaskOperation MatrixProblem::compile(TaskId task, int32_t result,
+                                     std::span<const int32_t> slot_of) const {
+  const MatrixStatement& s = statements_[task];
+  // LU divides column k by the pivot, Gauss-Jordan row k: both by a[k][k].
+  const int32_t read[3] = {entry(s.row, s.column),
+                           entry(s.kind == Kind::kDivide ? s.step : s.row, s.step),
+                           entry(s.step, s.column)};
+  TaskOperation operation{result << kKindBits | static_cast<int32_t>(s.kind)};
+  for (int i = 0; i < 3; ++i)
+    operation[i + 1] = s.operands[i] >= 0 ? slot_of[s.operands[i]] : read[i];
+  return operation;
+}
+
+void MatrixProblem::run(std::span<const TaskOperation> operations, double* slots) const {
+  for (const auto& [result, a, b, c] : operations) {
+    double& to = slots[result >> kKindBits];
+    switch (static_cast<Kind>(result & ((1 << kKindBits) - 1))) {
       case Kind::kDivide:
-        results[first->id] = x / value(body.operand[1]);
+        to = slots[a] / slots[b];
         break;
       case Kind::kSubtract:
-        results[first->id] = x - value(body.operand[1]) * value(body.operand[2]);
+        to = slots[a] - slots[b] * slots[c];
         break;
       case Kind::kCopy:
-        results[first->id] = x;
+        to = slots[a];
         break;
     }
   }

@@ -52,37 +52,61 @@ Result<std::span<const double>> receive_message(PackageLink& link, MessageId mes
 
 }  // namespace
 
-Result<RunTimes> run_processor(Bootstrap& bootstrap, const Schedule& schedule,
-                               const TaskBodies& bodies, PackageLink& link,
-                               std::vector<double>& results) {
+Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& program,
+                               PackageLink& link, std::vector<double>& slots) {
+  program.fill_slots(slots);
   IBCOLL_TRY(bootstrap.barrier());
-  const auto& instructions = schedule.processors[bootstrap.rank()];
   RunTimes times;
   const int64_t begin = now_ns();
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    const Instruction& instruction = instructions[i];
-    if (instruction.kind == Kind::kRun) {
-      size_t end = i + 1;
-      while (end < instructions.size() && instructions[end].kind == Kind::kRun) ++end;
-      bodies.run(instructions.data() + i, instructions.data() + end, results.data());
-      i = end - 1;
+  for (const ProcessorProgram::Step& step : program.steps()) {
+    if (step.kind == Kind::kRun) {
+      program.run(step, slots.data());
       continue;
     }
-    const auto tasks = schedule.tasks(schedule.messages[instruction.id]);
-    if (instruction.kind == Kind::kSend) {
-      const std::span<double> packed = link.outgoing(instruction.id);
-      for (size_t j = 0; j < tasks.size(); ++j) packed[j] = results[tasks[j]];
-      IBCOLL_TRY(send_message(link, instruction.id));
+    const std::span<const int32_t> places = program.slots_of(step);
+    if (step.kind == Kind::kSend) {
+      const std::span<double> packed = link.outgoing(step.message);
+      for (size_t i = 0; i < places.size(); ++i) packed[i] = slots[places[i]];
+      IBCOLL_TRY(send_message(link, step.message));
     } else {
       const int64_t waiting = now_ns();
-      IBCOLL_ASSIGN(const auto packed, receive_message(link, instruction.id));
+      IBCOLL_ASSIGN(const auto packed, receive_message(link, step.message));
       times.waited_ns += now_ns() - waiting;
-      for (size_t j = 0; j < tasks.size(); ++j) results[tasks[j]] = packed[j];
+      for (size_t i = 0; i < places.size(); ++i) slots[places[i]] = packed[i];
     }
   }
   times.elapsed_ns = now_ns() - begin;
   IBCOLL_TRY(link.reset());
   return times;
+}
+
+Result<double> measure_task_time(Bootstrap& bootstrap, const ProcessorProgram& program, int repeat,
+                                 std::vector<double>& slots) {
+  struct Sample {
+    int64_t elapsed_ns = 0;
+    int64_t tasks = 0;
+  };
+  std::vector<Sample> all(static_cast<size_t>(bootstrap.size()));
+  std::vector<double> times;
+  for (int i = 0; i <= repeat; ++i) {
+    program.fill_slots(slots);
+    IBCOLL_TRY(bootstrap.barrier());
+    const int64_t begin = now_ns();
+    for (const ProcessorProgram::Step& step : program.steps()) {
+      if (step.kind == Kind::kRun) program.run(step, slots.data());
+    }
+    const Sample mine{now_ns() - begin, program.operations()};
+    IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+    Sample sum;
+    for (const Sample& sample : all) {
+      sum.elapsed_ns += sample.elapsed_ns;
+      sum.tasks += sample.tasks;
+    }
+    // The first run touches the memory.
+    if (i > 0 && sum.tasks > 0)
+      times.push_back(static_cast<double>(sum.elapsed_ns) / static_cast<double>(sum.tasks));
+  }
+  return times.empty() ? 0 : median(times);
 }
 
 Schedule logp_schedule(int rounds, int results) {

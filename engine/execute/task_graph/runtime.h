@@ -1,22 +1,12 @@
 #pragma once
 /// Runs a schedule for real: task bodies in each processor's order, packaged messages over a link.
 
-#include <functional>
 #include <vector>
 
 #include "engine/execute/task_graph/package_link.h"
-#include "engine/planner/task_graph/generators.h"
+#include "engine/execute/task_graph/processor_program.h"
 
 namespace ibcoll::task_graph {
-
-/// A computation cut into tasks that each make one number.
-class TaskBodies {
- public:
-  virtual ~TaskBodies() = default;
-  /// Runs the tasks of [first, last), each an Instruction::kRun, in order: results[t] becomes the
-  /// result of task t, those of its inputs are there.
-  virtual void run(const Instruction* first, const Instruction* last, double* results) const = 0;
-};
 
 /// What one rank did.
 struct RunTimes {
@@ -24,41 +14,16 @@ struct RunTimes {
   int64_t waited_ns = 0;   ///< of that, for messages that weren't there
 };
 
-/// Runs processor `bootstrap.rank()` of a checked schedule once. `results` has room for every
-/// task. Collective: all ranks start together. Fails when a peer does.
-Result<RunTimes> run_processor(Bootstrap& bootstrap, const Schedule& schedule,
-                               const TaskBodies& bodies, PackageLink& link,
-                               std::vector<double>& results);
+/// Runs this rank's processor of a schedule once. Collective: all ranks start together. Fails when
+/// a peer does.
+Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& program,
+                               PackageLink& link, std::vector<double>& slots);
 
-/// Gauss-Jordan or LU on a matrix: the bodies of a generator's tasks.
-class MatrixProblem final : public TaskBodies {
- public:
-  enum class Method { kGaussJordan, kGaussJordanB, kLu };
-  /// A random, diagonally dominant system of n equations.
-  MatrixProblem(Method method, int n, uint64_t seed);
-
-  const TaskGraph& graph() const { return graph_; }
-  void run(const Instruction* first, const Instruction* last, double* results) const override;
-
-  /// The tasks whose results are the solution, in a fixed order: x of A x = b, or the entries of L
-  /// and U that are computed.
-  const std::vector<TaskId>& solution_tasks() const { return solution_tasks_; }
-  /// The same numbers from a plain solver that knows nothing of tasks.
-  std::vector<double> plain_solution() const;
-
- private:
-  struct Body {
-    MatrixStatement::Kind kind;
-    int32_t operand[3];  ///< a task, or -1 - index of an input entry
-  };
-  Method method_;
-  int n_;
-  int columns_;
-  std::vector<double> input_;  ///< row by row; the right-hand side is the last column
-  TaskGraph graph_;
-  std::vector<Body> bodies_;
-  std::vector<TaskId> solution_tasks_;
-};
+/// Time of one task in nanoseconds as the runtime runs it: the programs' tasks alone, without their
+/// messages, on all ranks at once, divided by their number; the median of `repeat` runs. The
+/// numbers they compute mean nothing. Collective, the same on all ranks.
+Result<double> measure_task_time(Bootstrap& bootstrap, const ProcessorProgram& program, int repeat,
+                                 std::vector<double>& slots);
 
 /// The LogP parameters of a link as the runtime sees them, in nanoseconds: packing and unpacking
 /// `results` results is part of the overheads.

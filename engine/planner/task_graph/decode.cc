@@ -109,8 +109,9 @@ void prune_messages(const TaskGraph& graph, Schedule& schedule) {
   const auto processors = static_cast<ProcessorId>(schedule.processors.size());
   std::vector<int32_t> copies(graph.size(), 0);
   for (const auto& instructions : schedule.processors) {
-    for (const Instruction& instruction : instructions)
-      copies[instruction.id] += instruction.kind == Kind::kRun ? 1 : 0;
+    for (const Instruction& instruction : instructions) {
+      if (instruction.kind == Kind::kRun) ++copies[instruction.id];
+    }
   }
   // Backwards from each processor's end, a send once its receive has been seen: what is wanted of
   // a result is known when its origin comes up.
