@@ -20,6 +20,8 @@ constexpr RingLayout kMailRing{
     4, 64 * ((NetworkTransport::kMaxMailBytes + sizeof(SlotHeader) + 63) / 64)};
 /// What one pull copies at most before others get their turn.
 constexpr size_t kPieceBytes = 128 * 1024;
+/// The same where a piece costs a system call.
+constexpr size_t kReadBytes = 1024 * 1024;
 constexpr uint32_t kGateSlots = 1024;
 /// Marks the tickets of messages sent in chunks: they are complete when the last chunk is in the
 /// ring.
@@ -273,6 +275,7 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
       copy_plain(target + progress, from + progress, piece);
     }
   } else {
+    piece = std::min(kReadBytes, bytes - progress);
     const iovec to{target + progress, piece};
     const iovec from{reinterpret_cast<void*>(source.address + progress), piece};
     const ssize_t copied = process_vm_readv(peer.pid, &to, 1, &from, 1, 0);
