@@ -17,6 +17,7 @@
 #include "topology/mapping/patterns.h"
 #include "topology/mapping/refine.h"
 #include "topology/mapping/scotch.h"
+#include "topology/mapping/small.h"
 #include "topology/mapping/starts.h"
 
 namespace {

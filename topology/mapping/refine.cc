@@ -4,10 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "topology/mapping/grow.h"
+#include "topology/mapping/small.h"
 #include "topology/mapping/starts.h"
+#include "topology/mapping/unit_anneal.h"
 
 namespace ibcoll::topology {
 namespace {
@@ -20,8 +23,13 @@ class Refiner {
 
   Placement run() {
     begin_ = std::chrono::steady_clock::now();
-    collect_starts();
-    race();
+    collect_quick_starts();
+    if (tile()) {
+      polish_tiles();
+    } else {
+      collect_slow_starts();
+      race();
+    }
     return best_;
   }
 
@@ -57,18 +65,24 @@ class Refiner {
     starts_.push_back({value, std::move(placement)});
   }
 
-  void collect_starts() {
-    constexpr double kPartForStarts = 0.15;
-    constexpr int kMostGrown = 32;
+  void add_mopt(JoinRule rule) {
+    if (auto placement = mopt_in_room(matrix_, network_, room_, rule))
+      add_start(std::move(*placement), "mopt");
+  }
+
+  void collect_quick_starts() {
     add_start(in_order(matrix_.tasks(), network_, room_), "order");
     if (std::holds_alternative<Grid>(network_)) {
-      for (const JoinRule rule : {JoinRule::kNone, JoinRule::kMinCost, JoinRule::kMinLink}) {
-        if (part() > kPartForStarts) break;
-        if (auto placement = mopt_in_room(matrix_, network_, room_, rule)) {
-          add_start(std::move(*placement), "mopt");
-        }
-      }
+      add_mopt(JoinRule::kNone);
+      add_mopt(JoinRule::kMinCost);
     }
+  }
+
+  void collect_slow_starts() {
+    constexpr double kPartForStarts = 0.15;
+    const int most_grown = options_.limits.moves == INT64_MAX ? 32 : 8;
+    if (std::holds_alternative<Grid>(network_) && part() < kPartForStarts)
+      add_mopt(JoinRule::kMinLink);
     // Growing is tried with each metric and scale; those that do well are tried again.
     const Grid* grid = std::get_if<Grid>(&network_);
     std::vector<std::pair<double, GrowOptions>> kinds;
@@ -76,7 +90,7 @@ class Refiner {
       kinds.push_back({0, {scale, false, 0}});
       if (grid != nullptr && grid->torus()) kinds.push_back({0, {scale, true, 0}});
     }
-    for (int i = 0; i < kMostGrown && part() < kPartForStarts; ++i) {
+    for (int i = 0; i < most_grown && part() < kPartForStarts; ++i) {
       const size_t kind = i < static_cast<int>(2 * kinds.size()) ? i % kinds.size() : 0;
       kinds[kind].second.seed = options_.seed * 1000003 + i;
       add_start(grow(matrix_, network_, room_, kinds[kind].second), "grow");
@@ -114,19 +128,73 @@ class Refiner {
     return found;
   }
 
+  /// Temperatures at the start and at the end of a run. Most of what a hot run gains it gains
+  /// between these; colder ones are left to the polish.
+  struct Heat {
+    double hot, cold;
+  };
+  static constexpr Heat kHottest{1, 0.01}, kHot{0.4, 0.05}, kWarm{0.15, 0.02}, kCool{0.03, 0.0003};
+
   /// A run of a kind: for the maximum link load, one for both figures and one for it alone.
-  Candidate staged(const Placement& start, double hot, double part_of_limits, const char* stage) {
+  Candidate staged(const Placement& start, Heat heat, double part_of_limits, const char* stage) {
     const double share = options_.goal.link_share;
-    if (share == 0) return search(start, hot, hot * kCooling, 0, 2, part_of_limits, stage);
+    if (share == 0) return search(start, heat.hot, heat.cold, 0, 2, part_of_limits, stage);
     const Candidate both =
-        search(start, hot, hot * kCooling, std::min(share, 0.5), 8, part_of_limits * 0.7, stage);
-    const Candidate alone =
-        search(both.placement, std::min(hot, 0.05), 0.002, share, 16, part_of_limits * 0.3, stage);
+        search(start, heat.hot, heat.cold, std::min(share, 0.5), 8, part_of_limits * 0.7, stage);
+    const Candidate alone = search(both.placement, std::min(heat.hot, 0.05), 0.002, share, 16,
+                                   part_of_limits * 0.3, stage);
     return alone.value < both.value ? alone : both;
   }
 
+  /// Tiles a torus with equal units where that promises a smaller maximum link load than there is.
+  /// True if what came of it is the best so far.
+  bool tile() {
+    const Grid* grid = std::get_if<Grid>(&network_);
+    if (grid == nullptr || options_.goal.link_share < 1 || room_.per_node != 1 ||
+        !room_.usable.empty())
+      return false;
+    const std::optional<Units> units = equal_fours(matrix_);
+    if (!units) return false;
+    const std::optional<Tiling> tiling = tile_torus(matrix_, *units, *grid);
+    if (!tiling || tiling->largest >= best_evaluation_.max_link_bytes) return false;
+    const auto try_for = [&](double part_of_limits) {
+      UnitAnnealOptions options;
+      options.seed = ++seed_ + options_.seed * 7919;
+      options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
+      if (options_.limits.moves != INT64_MAX) {
+        // A move takes eight tasks with it instead of two.
+        options.limits.moves = static_cast<int64_t>(static_cast<double>(options_.limits.moves) *
+                                                    part_of_limits / Units::kSize);
+      }
+      options.progress = [&](double) { report(part(), "tiles"); };
+      return offer(anneal_units(matrix_, *grid, *units, *tiling, options), "tiles");
+    };
+    // A short run says whether a long one could come out ahead.
+    constexpr double kTrial = 0.05, kUntil = 0.92;
+    const double best_start = best_value_;
+    constexpr double kPromising = 0.2;
+    if (try_for(kTrial) > best_start + kPromising) return false;
+    const bool timed = options_.limits.moves == INT64_MAX;
+    return try_for(timed ? std::max(0.0, kUntil - part()) : kUntil) <= best_value_;
+  }
+
+  void search_few(double part_of_limits) {
+    AnnealLimits limits = options_.limits;
+    limits.seconds *= part_of_limits;
+    if (limits.moves != INT64_MAX)
+      limits.moves = static_cast<int64_t>(static_cast<double>(limits.moves) * part_of_limits);
+    offer(descend_often(matrix_, network_, room_, options_.goal, limits, options_.seed), "again");
+  }
+
+  void polish_tiles() {
+    constexpr Heat kPolish{0.02, 0.001};
+    constexpr int kSteepNorm = 64;
+    const bool timed = options_.limits.moves == INT64_MAX;
+    const double rest = timed ? 1 - part() : 0.5;
+    if (rest > 0) search(best_, kPolish.hot, kPolish.cold, 1, kSteepNorm, rest, "polish");
+  }
+
   void race() {
-    constexpr double kHot = 1, kWarm = 0.15, kCool = 0.03;
     const Placement start = starts_.front().placement;
     const double left = std::max(0.0, 1 - std::min(1.0, part()));
     const bool timed = options_.limits.moves == INT64_MAX;
@@ -138,20 +206,21 @@ class Refiner {
     // A hot run gains most from more time: it only needs to come near the others in this race.
     constexpr double kNear = 0.1;
     const bool from_hot = hot.value < std::min(warm.value, cool.value) + kNear;
-    if (matrix_.tasks() <= kFew) {
+    if (usable_slots(network_, room_) <= kFewSlots) {
+      search_few(0.45 * all);
+    } else if (matrix_.tasks() <= kFewTasks) {
       // Few tasks are cooled down in no time: several goes find more than a long one.
       constexpr int kGoes = 12;
-      for (int i = 0; i < kGoes; ++i) staged(start, kHot, 0.45 * all / kGoes, "again");
+      for (int i = 0; i < kGoes; ++i) staged(start, kHottest, 0.45 * all / kGoes, "again");
     } else {
-      const double heat = from_hot ? kHot : warm.value < cool.value ? kWarm : kCool;
+      const Heat heat = from_hot ? kHot : warm.value < cool.value ? kWarm : kCool;
       staged(from_hot ? start : best_, heat, 0.45 * all, "long");
     }
     const double rest = timed ? std::max(0.0, 1 - part()) : 0.15;
     if (rest > 0) staged(best_, kCool, rest, "polish");
   }
 
-  static constexpr double kCooling = 0.01;
-  static constexpr int kFew = 32;  ///< tasks
+  static constexpr int kFewTasks = 32;
 
   const CommMatrix& matrix_;
   const Network& network_;
@@ -170,37 +239,6 @@ class Refiner {
 Placement refine(const CommMatrix& matrix, const Network& network, const Room& room,
                  const RefineOptions& options) {
   return Refiner(matrix, network, room, options).run();
-}
-
-Result<Placement> exhaustive(const CommMatrix& matrix, const Network& network, const Room& room,
-                             const Goal& goal) {
-  IBCOLL_TRY(check_room(room, network, matrix.tasks()));
-  std::vector<int> node_of_slot;
-  for (int node = 0; node < node_count(network); ++node) {
-    if (room.allows(node)) node_of_slot.insert(node_of_slot.end(), room.per_node, node);
-  }
-  const int slots = static_cast<int>(node_of_slot.size());
-  if (slots > kExhaustiveSlots) {
-    return fail(ErrorCode::kInvalidArgument, "{} places: all placements are tried up to {} places",
-                slots, kExhaustiveSlots);
-  }
-  // Slots that are taken by no task sort behind the tasks, so each placement comes up once.
-  const int tasks = matrix.tasks();
-  std::vector<int> task_at(slots);
-  for (int slot = 0; slot < slots; ++slot) task_at[slot] = std::min(slot, tasks);
-  Placement best, current(tasks);
-  double best_value = std::numeric_limits<double>::infinity();
-  do {
-    for (int slot = 0; slot < slots; ++slot) {
-      if (task_at[slot] < tasks) current[task_at[slot]] = node_of_slot[slot];
-    }
-    const double value = goal_value(goal, evaluate(matrix, network, current));
-    if (value < best_value) {
-      best_value = value;
-      best = current;
-    }
-  } while (std::next_permutation(task_at.begin(), task_at.end()));
-  return best;
 }
 
 }  // namespace ibcoll::topology

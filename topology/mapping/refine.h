@@ -21,15 +21,12 @@ struct RefineOptions {
 };
 
 /// Starts: the network's own order, MOPT with each join rule (grids), growing by graph distances,
-/// and a hot anneal that forgets its start. Searches for the maximum link load first go for both
+/// and a hot anneal that forgets its start; tilings with equal groups of four tasks where the
+/// maximum link load is the goal and they fit; descents from random placements where there are few
+/// places. Searches for the maximum link load first go for both
 /// figures, which leads out of the flat parts of the maximum alone. With a limit on moves only, the
 /// result depends on the seed alone.
 Placement refine(const CommMatrix& matrix, const Network& network, const Room& room,
                  const RefineOptions& options);
-
-/// The best of all placements. Refuses more than kExhaustiveSlots places.
-inline constexpr int kExhaustiveSlots = 9;
-Result<Placement> exhaustive(const CommMatrix& matrix, const Network& network, const Room& room,
-                             const Goal& goal);
 
 }  // namespace ibcoll::topology
