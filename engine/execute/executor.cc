@@ -87,8 +87,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
     return {};
   }
   if (Status started = start(*run); !started) {
-    fail_with(started.error());
-    return started;
+    give_up(started.error());
+    return tl::unexpected<Error>(*failed_);
   }
   if (advance(*run)) local_.poll();
   return {};
@@ -163,7 +163,7 @@ void Executor::start_queued() {
     }
     queued_.erase(queued_.begin() + static_cast<ptrdiff_t>(i));
     run->queued = false;
-    if (Status started = start(*run); !started) return fail_with(started.error());
+    if (Status started = start(*run); !started) return give_up(started.error());
   }
 }
 

@@ -87,6 +87,8 @@ class Executor {
   // Trouble (health.cc).
   void mismatch(const Run& run, Rank peer, const std::string& text);
   void fail_with(Error error);
+  void end_with(const Failure& failure);
+  void give_up(const Error& error);
   Blocked blocked_on(const Run& run) const;
   std::string describe(const Run& run) const;
   void check_health(const Run* run, int64_t waited_ns);

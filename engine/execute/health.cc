@@ -1,5 +1,7 @@
 // What the executor does when things go wrong: peers that die, come late or disagree.
 
+#include <algorithm>
+
 #include "engine/base/log.h"
 #include "engine/execute/executor.h"
 
@@ -12,8 +14,22 @@ void Executor::fail_with(Error error) {
 void Executor::abort(const Failure& failure) {
   bootstrap_.abort(failure);
   // Somebody else's failure may have been first: every survivor names that one.
-  const Failure first = bootstrap_.failure().value_or(failure);
-  fail_with({first.code, first.what});
+  end_with(bootstrap_.failure().value_or(failure));
+}
+
+/// Ends the job here: with its one failure, the same on every survivor, and where this rank was.
+void Executor::end_with(const Failure& failure) {
+  const auto waiting = std::find_if(active_.begin(), active_.end(),
+                                    [](const Run* run) { return run->active && !run->queued; });
+  const std::string place = waiting == active_.end() ? "" : describe(**waiting);
+  const bool said = failure.what.find(place) != std::string::npos;
+  fail_with({failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place)});
+}
+
+/// What went wrong on this rank alone: the others would wait for it.
+void Executor::give_up(const Error& error) {
+  abort({bootstrap_.rank(), error.code,
+         fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
 }
 
 void Executor::mismatch(const Run& run, Rank peer, const std::string& text) {
@@ -84,12 +100,11 @@ void Executor::check_health(const Run* run, int64_t waited_ns) {
                                           : std::string("between two phases of a call");
   };
   if (const auto failure = bootstrap_.failure()) {
-    fail_with({failure->code, fmt::format("{}; {}", failure->what, text())});
+    end_with(*failure);
     return;
   }
   if (const auto dead = find_dead_ ? find_dead_() : std::nullopt) {
     abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
-    failed_->message += fmt::format("; {}", text());
     return;
   }
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {

@@ -369,7 +369,7 @@ bool LaneRunner::open_gates() {
     members.push_back(job_rank(rank));
   Result<uint32_t> slot = executor_.local_.open_gates(group.key, members);
   if (!slot) {
-    executor_.fail_with(slot.error());
+    executor_.give_up(slot.error());
     return false;
   }
   group.gate_slot = *slot;
