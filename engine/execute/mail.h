@@ -46,11 +46,13 @@ struct Landing {
   uint64_t bytes;
 };
 
-/// The 32 bits of an immediate: kind 2, epoch 6, cell 24; the cell is a slot of concurrent calls
-/// and a rank of the group.
+/// The 32 bits of an immediate: kind 2 (data or token), epoch 6, cell 24; the cell is a slot of
+/// concurrent calls and a rank of the group.
 struct Cell {
   static constexpr uint32_t kRankBits = 18, kSlotBits = 6, kEpochBits = 6;
   static constexpr uint32_t kSlots = 1u << kSlotBits;
+  /// Set in a token; one to a peer whose exposure is here already needs no mail.
+  static constexpr uint32_t kToken = 1u << (kRankBits + kSlotBits + kEpochBits);
   static constexpr uint32_t pack(uint32_t epoch, uint32_t slot, uint32_t rank) {
     return (epoch & ((1u << kEpochBits) - 1)) << (kRankBits + kSlotBits) | slot << kRankBits | rank;
   }

@@ -39,13 +39,13 @@ bool Executor::poll_network() {
                    : nullptr;
     const uint32_t rank = Cell::rank(arrival.immediate);
     if (run == nullptr || !run->active || rank >= run->arrived.size() ||
-        Cell::pack(run->epoch, run->slot, rank) != arrival.immediate) {
-      fail_with(
+        Cell::pack(run->epoch, run->slot, rank) != (arrival.immediate & ~Cell::kToken)) {
+      give_up(
           {ErrorCode::kInternal, fmt::format("rank {} sent a signal ({:#x}) that no call waits for",
                                              arrival.from, arrival.immediate)});
       return true;
     }
-    ++run->arrived[rank];
+    ++(arrival.immediate & Cell::kToken ? run->tokens : run->arrived)[rank];
   }
   size_t mails = 0;
   for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
@@ -195,12 +195,11 @@ bool Executor::send_exposure(Run& run, const Op& op) {
   }
   std::memcpy(run.mail.data(), &header, sizeof(header));
   if (run.mail.size() > NetworkTransport::kMaxMailBytes) {
-    fail_with(
-        {ErrorCode::kUnsupported,
-         fmt::format(
-             "{} ranks on one server are too many for {} with unequal blocks: the limit is {}",
-             header.landings, run.program->algorithm,
-             (NetworkTransport::kMaxMailBytes - sizeof(header)) / sizeof(Landing))});
+    give_up({ErrorCode::kUnsupported,
+             fmt::format(
+                 "{} ranks on one server are too many for {} with unequal blocks: the limit is {}",
+                 header.landings, run.program->algorithm,
+                 (NetworkTransport::kMaxMailBytes - sizeof(header)) / sizeof(Landing))});
     return false;
   }
   const Rank to = op.to_server ? gateway(shape, run.group->me, op.peer) : op.peer;
@@ -208,6 +207,10 @@ bool Executor::send_exposure(Run& run, const Op& op) {
 }
 
 bool Executor::send_token(Run& run, Rank peer) {
+  const PeerExposure& exposure = run.exposed[peer];
+  if (exposure.count > 0)
+    return network_->signal(run.group->to_job[peer],
+                            (exposure.cell + run.group->me) | Cell::kToken);
   MailHeader header{};
   header.group = run.key.group;
   header.sequence = run.key.sequence;
