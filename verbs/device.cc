@@ -77,16 +77,23 @@ const char* type_name(uint32_t type) {
   return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
 }
 
+/// The device's addresses of all its ports, in one system call: tables are long and mostly empty.
+std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
+  std::vector<ibv_gid_entry> entries(most);
+  const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+  entries.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return entries;
+}
+
 /// Chooses the port's own address.
-void choose_gid(ibv_context* context, const DeviceOptions& options, int table_size,
+void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
                 PortInfo& port) {
   int best = -1;
-  for (int index = 0; index < table_size; ++index) {
-    ibv_gid_entry entry{};
-    if (options.gid_index >= 0 && index != options.gid_index) continue;
-    if (ibv_query_gid_ex(context, static_cast<uint32_t>(port.port), static_cast<uint32_t>(index),
-                         &entry, 0) != 0)
-      continue;  // an empty slot
+  for (const ibv_gid_entry& entry : entries) {
+    const auto index = static_cast<int>(entry.gid_index);
+    if (entry.port_num != static_cast<uint32_t>(port.port) ||
+        (options.gid_index >= 0 && index != options.gid_index))
+      continue;
     const int score = (entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 4 : 0) +
                       (is_link_local(entry.gid) ? 0 : 2) + (is_ipv4(entry.gid) ? 1 : 0);
     if (score <= best) continue;
@@ -142,6 +149,9 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
                    std::strerror(errno));
       continue;
     }
+    std::vector<PortInfo> own;
+    std::vector<ibv_port_attr> states;
+    size_t addresses = 0;
     for (int number = 1; number <= limits.phys_port_cnt; ++number) {
       ibv_port_attr attributes{};
       if (ibv_query_port(context.get(), static_cast<uint8_t>(number), &attributes) != 0) continue;
@@ -160,9 +170,16 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.max_completions = limits.max_cqe;
       port.max_shared_receives = limits.max_srq_wr;
       port.max_registrations = limits.max_mr;
-      choose_gid(context.get(), options, attributes.gid_tbl_len, port);
-      port.active = attributes.state == IBV_PORT_ACTIVE &&
-                    choose_pkey(context.get(), options, attributes.pkey_tbl_len, port) &&
+      addresses += static_cast<size_t>(attributes.gid_tbl_len);
+      own.push_back(std::move(port));
+      states.push_back(attributes);
+    }
+    const std::vector<ibv_gid_entry> gids = gids_of(context.get(), addresses);
+    for (size_t i = 0; i < own.size(); ++i) {
+      PortInfo& port = own[i];
+      choose_gid(gids, options, port);
+      port.active = states[i].state == IBV_PORT_ACTIVE &&
+                    choose_pkey(context.get(), options, states[i].pkey_tbl_len, port) &&
                     (!port.ethernet || !port.gid_text.empty());
       ports.push_back(std::move(port));
     }

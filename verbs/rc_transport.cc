@@ -3,13 +3,14 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+
+#include "engine/base/log.h"
 
 namespace ibcoll::verbs {
 
@@ -71,6 +72,7 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   result->watch_ = std::make_unique<ArrivalWatch>(
       result->channel_.get(), std::array{result->send_completions_.get(), result->arrivals_.get(),
                                          result->connector_->completions()});
+  result->port_counters_.emplace(port);
   result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
   result->taken_.reserve(kBatch);
   return result;
@@ -320,10 +322,13 @@ bool RcTransport::wake_on_arrival(Bell& bell) {
 }
 
 std::vector<NamedCounter> RcTransport::details() const {
+  const PortCounters::Values port = port_counters_->since_start();
   return {{"doorbells", sends_->doorbells()},
           {"completions", sends_->completions()},
           {"credits", credits_},
-          {"probes", probes_}};
+          {"probes", probes_},
+          {"port_receiver_not_ready", port.rnr},
+          {"port_retries", port.retries}};
 }
 
 /// Every few milliseconds while somebody waits, or so.
@@ -333,7 +338,12 @@ void RcTransport::tick(int64_t now) {
   if (broken_ && now >= broken_at_ns_ + kReasonNs) latch(*broken_);
   if (now < next_look_ns_) return;
   next_look_ns_ = now + kLookNs;
-  look_at_events();
+  look_at_events(now);
+  if (port_down_since_ns_ != 0 && now - port_down_since_ns_ >= options_.port_down_ns)
+    latch(Failure{
+        me_, ErrorCode::kSystem,
+        fmt::format("rank {}: port {} has been down for {:.1f} s", me_, device_.port().name(),
+                    static_cast<double>(now - port_down_since_ns_) / 1e9)});
   probe_silent(now);
 }
 
@@ -356,7 +366,7 @@ void RcTransport::probe_silent(int64_t now) {
   }
 }
 
-void RcTransport::look_at_events() {
+void RcTransport::look_at_events(int64_t now) {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     const char* text = ibv_event_type_str(event.event_type);
@@ -368,11 +378,16 @@ void RcTransport::look_at_events() {
                       fmt::format("rank {}: device {}: {}", me_, device_.port().device, text)});
         break;
       case IBV_EVENT_PORT_ERR:
-        spdlog::warn("rank {}: {} went down", me_, device_.port().name());
+        if (event.element.port_num != device_.port().port) break;
+        log().warn("port {} went down", device_.port().name());
+        if (port_down_since_ns_ == 0) port_down_since_ns_ = now;
+        break;
+      case IBV_EVENT_PORT_ACTIVE:
+        if (event.element.port_num == device_.port().port) port_down_since_ns_ = 0;
         break;
       default:
         // Of a queue pair: its peer is told by a completion and knows what it did.
-        spdlog::debug("rank {}: {}: {}", me_, device_.port().name(), text);
+        log().debug("{}: {}", device_.port().name(), text);
     }
     ibv_ack_async_event(&event);
   }
@@ -404,8 +419,8 @@ void RcTransport::latch_send_error(const ibv_wc& done) {
     latch(std::move(failure));
   } else if (!broken_) {
     broken_ = Failure{to, ErrorCode::kPeerFailed,
-                      fmt::format("rank {} on {}: the connection to rank {} broke", me_,
-                                  device_.port().name(), to)};
+                      fmt::format("rank {} on {}: the connection to rank {} broke: {}", me_,
+                                  device_.port().name(), to, ibv_wc_status_str(done.status))};
     broken_at_ns_ = now_ns();
   }
 }

@@ -12,6 +12,7 @@
 #include "verbs/connect.h"
 #include "verbs/device.h"
 #include "verbs/memory_cache.h"
+#include "verbs/port_counters.h"
 #include "verbs/receive_queue.h"
 #include "verbs/send_queue.h"
 #include "verbs/transport.h"
@@ -72,7 +73,7 @@ class RcTransport final : public NetworkTransport {
   void send_credit(Peer& peer);
   void tick(int64_t now_ns);
   void probe_silent(int64_t now_ns);
-  void look_at_events();
+  void look_at_events(int64_t now_ns);
   void latch(Failure failure);
   void latch(const Status& status);
   void latch_send_error(const ibv_wc& done);
@@ -104,6 +105,8 @@ class RcTransport final : public NetworkTransport {
   std::optional<Failure> failure_;
   std::optional<Failure> broken_;  ///< a queue pair was flushed; the reason may still come
   int64_t broken_at_ns_ = 0;
+  int64_t port_down_since_ns_ = 0;  ///< 0: it is up
+  std::optional<PortCounters> port_counters_;
   uint64_t probes_ = 0;
   uint64_t credits_ = 0;
   TransportCounters counters_;

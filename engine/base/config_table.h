@@ -110,6 +110,10 @@ inline constexpr Variable kVariables[] = {
      .help = "How often an RDMA device sends again before the peer counts as dead. Soft-RoCE takes "
              "7 as without end.",
      .high = 7},
+    {.name = "IBCOLL_PORT_DOWN",
+     .type = VariableType::kDuration,
+     .default_value = "5s",
+     .help = "How long a rank waits for its RDMA port to come up again before it gives up."},
     {.name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",
