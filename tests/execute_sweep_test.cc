@@ -164,9 +164,8 @@ void run_unequal(const RankView& rank, Group& group, const Case& c) {
 }
 
 /// All algorithms, with every pacing they heed, at these sizes.
-std::vector<Case> cases(const std::vector<size_t>& sizes) {
+std::vector<Case> cases(const std::vector<size_t>& sizes, uint32_t number) {
   std::vector<Case> all;
-  uint32_t number = 0;
   for (const Algorithm& algorithm : algorithms()) {
     const bool barrier = algorithm.collective == Collective::kBarrier;
     for (const Pacing pacing : {Pacing::kGateToken, Pacing::kFree, Pacing::kGate, Pacing::kToken}) {
@@ -181,18 +180,16 @@ std::vector<Case> cases(const std::vector<size_t>& sizes) {
   return all;
 }
 
-void sweep(const JobOptions& job, const std::vector<size_t>& sizes, int rounds = 1) {
-  const std::vector<Case> all = cases(sizes);
+void sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint32_t first = 0) {
+  const std::vector<Case> all = cases(sizes, first);
   const std::string complaints = run_job(job, [&](const RankView& rank) {
-    for (int round = 0; round < rounds; ++round) {
-      for (const Case& c : all) {
-        if (c.algorithm->collective == Collective::kAlltoallv) {
-          run_unequal(rank, rank.context.world(), c);
-        } else {
-          run_equal(rank, rank.context.world(), c);
-        }
-        if (rank.context.executor().failed()) return;
+    for (const Case& c : all) {
+      if (c.algorithm->collective == Collective::kAlltoallv) {
+        run_unequal(rank, rank.context.world(), c);
+      } else {
+        run_equal(rank, rank.context.world(), c);
       }
+      if (rank.context.executor().failed()) return;
     }
   });
   EXPECT_EQ(complaints, "") << job.shape.describe() << (job.threads ? ", threads" : ", processes")
@@ -283,11 +280,13 @@ class ExecuteSweepVerbs : public ::testing::Test {
 #endif
     GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
   }
-  static void sweep_verbs(const Shape& shape, const std::vector<size_t>& sizes) {
+  /// `first`: number of the first case; memory alternates between private and shared from there.
+  static void sweep_verbs(const Shape& shape, const std::vector<size_t>& sizes,
+                          uint32_t first = 0) {
     JobOptions job;
     job.shape = shape;
     job.context.transport = "verbs";
-    sweep(job, sizes);
+    sweep(job, sizes, first);
   }
 };
 
@@ -297,11 +296,23 @@ TEST_F(ExecuteSweepVerbs, FourServersOfTwo) {
 TEST_F(ExecuteSweepVerbs, FourServersOfTwoDealtCyclically) {
   sweep_verbs(shape_of({2, 2, 2, 2}, Placement::kCyclic), {7, 20000});
 }
-TEST_F(ExecuteSweepVerbs, ThreeOneTwo) { sweep_verbs(shape_of({3, 1, 2}), {0, 7, 4096, 1 << 20}); }
+TEST_F(ExecuteSweepVerbs, ThreeOneTwo) { sweep_verbs(shape_of({3, 1, 2}), {0, 7, 4096}); }
 TEST_F(ExecuteSweepVerbs, ThreeOneTwoDealtCyclically) {
   sweep_verbs(shape_of({3, 1, 2}, Placement::kCyclic), {0, 7, 20000});
 }
-TEST_F(ExecuteSweepVerbs, FourMegabytes) { sweep_verbs(shape_of({1, 1, 1}), {4 << 20}); }
+
+using ExecuteSweepVerbsFull = ExecuteSweepVerbs;
+const std::vector<size_t> kEverySize = {0, 1, 8, 4096, 65536, 1 << 20, 4 << 20};
+
+TEST_F(ExecuteSweepVerbsFull, FourServersOfTwo) { sweep_verbs(shape_of({2, 2, 2, 2}), kEverySize); }
+// What runs in the user's memory above runs in the engine's own here, and the other way round.
+TEST_F(ExecuteSweepVerbsFull, FourServersOfTwoDealtCyclically) {
+  sweep_verbs(shape_of({2, 2, 2, 2}, Placement::kCyclic), kEverySize, 1);
+}
+TEST_F(ExecuteSweepVerbsFull, ThreeOneTwo) { sweep_verbs(shape_of({3, 1, 2}), kEverySize); }
+TEST_F(ExecuteSweepVerbsFull, ThreeOneTwoDealtCyclically) {
+  sweep_verbs(shape_of({3, 1, 2}, Placement::kCyclic), kEverySize, 1);
+}
 
 TEST(ExecuteSweepFull, EveryAlgorithmOnEveryShape) {
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16}) {

@@ -6,6 +6,7 @@ readonly ALL_STAGES="format quick softroce full install asan tsan clang tidy"
 # What runs on every change; the rest takes an hour or more from a bare machine.
 readonly DEFAULT_STAGES="format quick install"
 passed=0 failed=0 skipped=0
+tier=quick # full: the stages that have a longer form run it
 
 # check NAME COMMAND...: runs one check that counts as one test.
 check() {
@@ -74,7 +75,7 @@ tidy_is_clean() {
 # stage only.
 # shellcheck disable=SC2086  # lists of words
 softroce_tests() {
-  (packages $SOFTROCE_PACKAGES && exec tests/softroce/test.sh build/bin)
+  (packages $SOFTROCE_PACKAGES && exec tests/softroce/test.sh build/bin "$tier")
 }
 
 stage() {
@@ -110,7 +111,10 @@ stage() {
 run_stages() {
   local stages=("$@") name begin start=$SECONDS times=""
   if [ $# -eq 0 ]; then read -ra stages <<<"$DEFAULT_STAGES"; fi
-  if [ "$*" = full ]; then read -ra stages <<<"$ALL_STAGES"; fi
+  if [ "$*" = full ]; then
+    read -ra stages <<<"$ALL_STAGES"
+    tier=full
+  fi
   for name in "${stages[@]}"; do
     begin=$SECONDS
     stage "$name"

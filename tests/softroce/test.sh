@@ -1,10 +1,62 @@
 #!/bin/bash
-# test.sh BIN_DIR [FILTER]: the tests that need RDMA devices, on a Soft-RoCE machine of four servers.
-set -euo pipefail
+# The tests that need RDMA devices, on a Soft-RoCE machine of four servers; see README.md.
+set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ $# -ge 1 ] && [ -x "$1/verbs_test" ] || {
-  echo "usage: test.sh BIN_DIR [FILTER], where BIN_DIR has a built verbs_test" >&2
-  exit 2
+
+usage() {
+  cat <<END
+Usage: test.sh BIN_DIR [quick|full|FILTER]
+
+  quick   what runs on every change (the default): about two minutes
+  full    everything: all algorithms up to 4 MB, 200 random faults; half an hour
+  FILTER  the tests that this GoogleTest filter names; TEST_FAULTS=N for N random faults,
+          TEST_FAULT_SEED=S for the one of a seed
+
+Examples:
+  test.sh build/bin
+  TEST_FAULTS=200 test.sh build/bin '*RandomOnesNeverHang'
+END
 }
-exec "$here/machine.sh" --servers 4 --timeout 600 "$1/verbs_test" --gtest_color=no \
-  --gtest_brief=1 --gtest_filter="${2:--*Full*}"
+if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
+  usage >&2
+  exit 2
+fi
+bin=$1 tier=${2:-quick}
+programs="verbs_test verbs_faults_test execute_sweep_test"
+failed=0
+
+# boot LIMIT FILTER PROGRAM...: runs tests in one boot.
+boot() {
+  local limit=$1 filter=$2
+  shift 2
+  # shellcheck disable=SC2016  # for the shell in the machine
+  "$here/machine.sh" --servers 4 --timeout "$limit" bash -c 'bin=$1 filter=$2 status=0
+    shift 2
+    for program; do
+      "$bin/$program" --gtest_color=no --gtest_brief=1 --gtest_filter="$filter" || status=1
+    done
+    exit $status' boot "$bin" "$filter" "$@" || failed=1
+}
+
+case $tier in
+  quick)
+    # shellcheck disable=SC2086  # a list of words
+    boot 600 'Verbs*:ExecuteSweepVerbs*:-*Full*' $programs
+    TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
+    ;;
+  full)
+    for program in $programs; do
+      TEST_FAULTS=${TEST_FAULTS:-200} boot 2400 'Verbs*:ExecuteSweepVerbs*' "$program"
+    done
+    TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
+    ;;
+  -*)
+    usage >&2
+    exit 2
+    ;;
+  *)
+    # shellcheck disable=SC2086
+    boot 3600 "$tier" $programs
+    ;;
+esac
+exit $failed
