@@ -1,0 +1,16 @@
+#pragma once
+/// The model of head-of-line blocking in Naruse et al. 2010, section 3.6.
+
+namespace ibcoll::sim {
+
+/// If every server splits its packets alpha : 1 - alpha between two others, a packet is blocked
+/// with probability alpha (1 - alpha), and a step takes this much longer than without blocking.
+inline double blocked_time(double alpha) { return 1 / (1 - alpha * (1 - alpha)); }
+
+/// The same for step i of Ring on servers of `local_ranks` each, ranks in blocks. Holds for steps
+/// in which all ranks send to other servers (local_ranks <= i <= ranks - local_ranks).
+inline double ring_step_time(int step, int local_ranks) {
+  return blocked_time(static_cast<double>(step % local_ranks) / local_ranks);
+}
+
+}  // namespace ibcoll::sim

@@ -1,0 +1,165 @@
+#include "engine/simulate/collective.h"
+
+#include <chrono>
+#include <numeric>
+#include <unordered_set>
+
+#include "engine/simulate/link_load.h"
+
+namespace ibcoll::sim {
+
+namespace {
+
+/// Bytes a collective makes cross the port of a server.
+uint64_t demanded_bytes(Collective collective, const Shape& shape, int server,
+                        const RunOptions& run) {
+  const auto size = static_cast<uint64_t>(shape.server_size(server));
+  const auto others = static_cast<uint64_t>(shape.ranks()) - size;
+  switch (collective) {
+    case Collective::kAlltoall:
+      return size * others * run.block_bytes;
+    case Collective::kAlltoallv: {
+      if (!run.bytes_of) return size * others * run.block_bytes;
+      uint64_t sum = 0;
+      for (const Rank from : shape.members(server)) {
+        for (Rank to = 0; to < shape.ranks(); ++to) {
+          if (shape.server_of(to) != server) sum += run.bytes_of({from, to});
+        }
+      }
+      return sum;
+    }
+    case Collective::kAllgather:
+      return others * run.block_bytes;
+    case Collective::kBarrier:
+      return 0;
+  }
+  return 0;
+}
+
+/// What a host's ports move together, in bytes a picosecond.
+double port_rate(const Routes& routes, uint32_t host_node, bool out) {
+  double rate = 0;
+  for (const Link& link : routes.links()) {
+    if ((out ? link.from : link.to) == host_node) rate += 1 / link.ps_per_byte;
+  }
+  return rate;
+}
+
+Result<std::vector<uint32_t>> hosts_of(const Shape& shape, const Routes& routes,
+                                       const std::vector<uint32_t>& given) {
+  const auto servers = static_cast<uint32_t>(shape.servers());
+  if (servers > routes.hosts()) {
+    return fail(ErrorCode::kInvalidArgument, "{} servers: the network has {} hosts", servers,
+                routes.hosts());
+  }
+  std::vector<uint32_t> hosts = given;
+  if (hosts.empty()) {
+    hosts.resize(servers);
+    std::iota(hosts.begin(), hosts.end(), 0);
+  }
+  if (hosts.size() != servers) {
+    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers", hosts.size(), servers);
+  }
+  std::unordered_set<uint32_t> seen;
+  for (const uint32_t host : hosts) {
+    if (host >= routes.hosts()) {
+      return fail(ErrorCode::kInvalidArgument, "no host {}: the network has {}", host,
+                  routes.hosts());
+    }
+    if (!seen.insert(host).second) {
+      return fail(ErrorCode::kInvalidArgument, "host {} stands for two servers", host);
+    }
+  }
+  return hosts;
+}
+
+/// Rates of flows need not be computed more often than a small part of a block's time, unless asked
+/// for.
+int64_t default_rate_interval(const Routes& routes, uint64_t block_bytes) {
+  double fastest = INFINITY;
+  for (const Link& link : routes.links()) fastest = std::min(fastest, link.ps_per_byte);
+  return static_cast<int64_t>(static_cast<double>(block_bytes) * fastest / 16 /
+                              kPicosecondsPerNanosecond);
+}
+
+}  // namespace
+
+Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape,
+                                  const topology::Fabric& fabric,
+                                  const CollectiveOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Routes routes(fabric, options.network.level == Level::kPacket);
+  IBCOLL_ASSIGN(const std::vector<uint32_t> hosts, hosts_of(shape, routes, options.hosts));
+  IBCOLL_TRY(add_all_routes(hosts, routes));
+  AlgorithmOptions how = options.algorithm;
+  if (options.mode != Mode::kPaced) how = {Pacing::kFree, 0};
+  RunOptions run = options.run;
+  run.hold = options.mode == Mode::kBarrier       ? Hold::kBarrier
+             : options.mode == Mode::kSendReceive ? Hold::kRankStep
+                                                  : Hold::kProgram;
+  NetworkOptions net = options.network;
+  if (net.rate_interval_ns == 0)
+    net.rate_interval_ns = default_rate_interval(routes, run.block_bytes);
+  const auto programs = build_all(algorithm, shape, how);
+  IBCOLL_ASSIGN(const auto network, Network::create(routes, net, shape.ranks()));
+  ProgramRun program_run(shape, programs, hosts, routes, *network, run);
+  IBCOLL_ASSIGN(const RunTimes times, program_run.run());
+
+  CollectiveReport report;
+  report.time_us = static_cast<double>(times.end) * 1e-6;
+  for (int server = 0; server < shape.servers(); ++server) {
+    const auto bytes =
+        static_cast<double>(demanded_bytes(algorithm.collective, shape, server, run));
+    if (times.end == 0 || bytes == 0) continue;
+    const double rate = bytes / static_cast<double>(times.end);  // bytes a picosecond
+    const bool out = algorithm.collective != Collective::kAllgather;
+    report.bandwidth_MBps = std::max(report.bandwidth_MBps, rate * 1e6);
+    report.link_fraction =
+        std::max(report.link_fraction, rate / port_rate(routes, hosts[server], out));
+  }
+  report.max_link_utilisation = max_link_utilisation(routes, network->link_bytes(), times.end);
+  const auto [first, last] = std::minmax_element(times.rank_end.begin(), times.rank_end.end());
+  report.min_rank_us = static_cast<double>(*first) * 1e-6;
+  for (const Time end : times.rank_end) {
+    report.mean_rank_us += static_cast<double>(end) * 1e-6 / shape.ranks();
+  }
+  for (const StepTime& step : times.steps) {
+    report.step_us.push_back(step.end < 0 ? -1 : static_cast<double>(step.end - step.begin) * 1e-6);
+  }
+  report.link_bytes = network->link_bytes();
+  report.messages = times.messages;
+  report.events = network->events();
+  report.lanes = routes.lanes();
+  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+std::string link_name(const topology::Fabric& fabric, uint32_t link) {
+  const topology::Link& wire = fabric.link(static_cast<int>(link));
+  return fmt::format("{}:{} -> {}:{}", fabric.node(wire.from).name, wire.from_port,
+                     fabric.node(wire.to).name, wire.to_port);
+}
+
+const char* to_string(Mode mode) {
+  switch (mode) {
+    case Mode::kBarrier:
+      return "barrier";
+    case Mode::kSendReceive:
+      return "sendrecv";
+    case Mode::kFree:
+      return "free";
+    case Mode::kPaced:
+      return "paced";
+  }
+  return "?";
+}
+
+Result<Mode> parse_mode(std::string_view text) {
+  for (const Mode mode : {Mode::kBarrier, Mode::kSendReceive, Mode::kFree, Mode::kPaced}) {
+    if (text == to_string(mode)) return mode;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "unknown mode '{}': one of barrier, sendrecv, free, paced", text);
+}
+
+}  // namespace ibcoll::sim

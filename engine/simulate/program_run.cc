@@ -1,0 +1,477 @@
+#include "engine/simulate/program_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/schedule/describe.h"
+
+namespace ibcoll::sim {
+
+namespace {
+
+/// What a rank copies at most before it looks after its other lanes, and how far it searches a
+/// relaxed run for something to start: as the executor does (engine/execute/lane_runner.cc).
+constexpr uint64_t kCopyBytes = 128 * 1024;
+constexpr uint32_t kSearch = 64;
+
+constexpr uint64_t kProgressEvery = 1 << 16;
+
+}  // namespace
+
+Status add_all_routes(std::span<const uint32_t> hosts, Routes& routes) {
+  for (const uint32_t from : hosts) {
+    for (const uint32_t to : hosts) {
+      if (from != to) IBCOLL_TRY(routes.add(from, to));
+    }
+  }
+  return {};
+}
+
+const char* to_string(Hold hold) {
+  return hold == Hold::kProgram    ? "the program"
+         : hold == Hold::kRankStep ? "a send and receive a step"
+                                   : "barriers between steps";
+}
+
+ProgramRun::ProgramRun(const Shape& shape,
+                       std::span<const std::shared_ptr<const RankProgram>> programs,
+                       std::span<const uint32_t> hosts, const Routes& routes, Network& network,
+                       const RunOptions& options)
+    : shape_(shape),
+      programs_(programs),
+      hosts_(hosts),
+      network_(network),
+      routes_(routes),
+      options_(options),
+      random_(options.seed ^ 0x5deece66d),
+      ranks_(shape.ranks()),
+      local_(static_cast<size_t>(shape.ranks()) * shape.max_server_size()) {
+  const size_t ranks = shape.ranks();
+  uint32_t steps = 1;
+  for (const auto& program : programs) steps = std::max(steps, program->steps);
+  left_in_step_.resize(steps);
+  times_.steps.resize(steps);
+  times_.rank_end.resize(ranks);
+  if (options.hold == Hold::kRankStep) rank_left_in_step_.resize(ranks);
+  if (shape.servers() > 1) {
+    arrived_.resize(ranks * ranks);
+    exposures_.resize(ranks * ranks);
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const RankProgram& program = *programs[rank];
+    std::array<std::vector<Item>, kLanes> items;
+    if (!program.streams.empty()) items = expand(program, options.pieces);
+    if (options.hold == Hold::kRankStep) rank_left_in_step_[rank].resize(steps);
+    for (int i = 0; i < kLanes; ++i) {
+      LaneRun& lane = ranks_[rank].lanes[i];
+      lane.ops = program.lanes[i].data();
+      lane.items = std::move(items[i]);
+      lane.size = static_cast<uint32_t>(program.streams.empty() ? program.lanes[i].size()
+                                                                : lane.items.size());
+      lane.state.resize(lane.size);
+      ranks_[rank].left += lane.size;
+      for (uint32_t item = 0; item < lane.size; ++item) {
+        const uint32_t step = op_of(lane, item).step;
+        ++left_in_step_[step];
+        if (options.hold == Hold::kRankStep) ++rank_left_in_step_[rank][step];
+      }
+    }
+    items_ += ranks_[rank].left;
+  }
+  const int servers = shape.servers();
+  route_of_.resize(static_cast<size_t>(servers) * servers, kNone);
+  for (int from = 0; from < servers; ++from) {
+    for (int to = 0; to < servers; ++to) {
+      if (from != to) route_of_[from * servers + to] = routes.find(hosts[from], hosts[to]);
+    }
+  }
+}
+
+Result<RunTimes> ProgramRun::run() {
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    if (options_.hold == Hold::kRankStep) leave_step(rank, 0);
+    if (options_.skew_ns > 0) {
+      ranks_[rank].busy = true;
+      const double late = random_.unit() * static_cast<double>(options_.skew_ns);
+      network_.wake_at(std::llround(late * kPicosecondsPerNanosecond), rank);
+    } else {
+      wake(rank);
+    }
+  }
+  if (options_.hold == Hold::kBarrier) leave_step(0, 0);
+  moment_over();
+  IBCOLL_TRY(network_.run(*this));
+  IBCOLL_TRY(check_finished());
+  times_.end = *std::max_element(times_.rank_end.begin(), times_.rank_end.end());
+  return std::move(times_);
+}
+
+Status ProgramRun::check_finished() const {
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    for (int i = 0; i < kLanes; ++i) {
+      const LaneRun& lane = ranks_[rank].lanes[i];
+      if (lane.complete == lane.size) continue;
+      const uint32_t op = lane.items.empty() ? lane.complete : lane.items[lane.complete].op;
+      return fail(ErrorCode::kInvalidProgram, "no progress with {} at {}", to_string(options_.hold),
+                  describe(*programs_[rank], static_cast<Lane>(i), op));
+    }
+  }
+  return {};
+}
+
+void ProgramRun::wake(Rank rank) {
+  if (ranks_[rank].queued) return;
+  ranks_[rank].queued = true;
+  ready_.push_back(rank);
+}
+
+void ProgramRun::wake_server(int server) {
+  for (const Rank rank : shape_.members(server)) wake(rank);
+}
+
+/// Ranks go on in the order of their numbers, so that the same situation on several servers goes on
+/// in the same way.
+void ProgramRun::moment_over() {
+  std::sort(ready_.begin(), ready_.end());
+  while (ready_first_ < ready_.size()) {
+    const Rank rank = ready_[ready_first_++];
+    ranks_[rank].queued = false;
+    advance(rank);
+  }
+  ready_.clear();
+  ready_first_ = 0;
+}
+
+/// Starts what the rank can start, lane by lane in turn.
+void ProgramRun::advance(Rank rank) {
+  RankRun& run = ranks_[rank];
+  for (bool moved = true; moved && !run.busy;) {
+    moved = false;
+    for (int i = 0; i < kLanes && !run.busy; ++i) {
+      const int index = (run.turn + i) % kLanes;
+      LaneRun& lane = run.lanes[index];
+      if (lane.copying != kNone) {
+        start_slice(rank, index);
+        break;
+      }
+      while (!run.busy && lane.copying == kNone) {
+        const uint32_t item = pick(rank, lane);
+        if (item == kNone) break;
+        begin(rank, index, item);
+        moved = true;
+      }
+    }
+  }
+}
+
+/// The item of a lane that starts next; kNone: none can.
+uint32_t ProgramRun::pick(Rank rank, LaneRun& lane) {
+  if (lane.next == lane.size) return kNone;
+  if (lane.run_end == 0) {
+    if (op_of(lane, lane.next).relaxed != Op::Relaxed::kFirstOfRun) {
+      return may_start(rank, lane, lane.next) ? lane.next : kNone;
+    }
+    lane.run_end = lane.next + 1;
+    while (lane.run_end < lane.size && op_of(lane, lane.run_end).relaxed == Op::Relaxed::kInRun) {
+      ++lane.run_end;
+    }
+  }
+  const uint32_t end = std::min(lane.run_end, lane.next + kSearch);
+  for (uint32_t item = lane.next; item < end; ++item) {
+    if ((lane.state[item] & kStarted) == 0 && may_start(rank, lane, item)) return item;
+  }
+  return kNone;
+}
+
+bool ProgramRun::may_start(Rank rank, const LaneRun& lane, uint32_t item) const {
+  const RankRun& run = ranks_[rank];
+  const Op& op = op_of(lane, item);
+  if (options_.hold == Hold::kBarrier && op.step > step_) return false;
+  if (options_.hold == Hold::kRankStep && op.step > run.step) return false;
+  const auto& after = lane.items.empty() ? op.after : lane.items[item].after;
+  for (int i = 0; i < kLanes; ++i) {
+    if (run.lanes[i].complete < after[i]) return false;
+  }
+  return peer_ready(rank, op);
+}
+
+bool ProgramRun::peer_ready(Rank rank, const Op& op) const {
+  const auto local = [&](Rank peer) { return shape_.same_server(rank, peer); };
+  const auto& puts = [&](Rank from) -> const LocalPuts& {
+    return local_[static_cast<size_t>(rank) * shape_.max_server_size() + shape_.local_of(from)];
+  };
+  switch (op.kind) {
+    case OpKind::kPut:
+      return local(op.peer) || exposures_[pair(rank, op.peer)] > op.exposure;
+    case OpKind::kExpect:
+      if (local(op.peer)) return puts(op.peer).first < puts(op.peer).items.size();
+      return arrived_[pair(rank, op.peer)] > 0;
+    case OpKind::kWait:
+      if (local(op.peer)) return puts(op.peer).tokens > 0;
+      return !tokens_.empty() && tokens_[pair(rank, op.peer)] > 0;
+    case OpKind::kWaitExposed: {
+      const auto members = shape_.members(op.peer);
+      return std::all_of(members.begin(), members.end(),
+                         [&](Rank peer) { return exposures_[pair(rank, peer)] >= op.threshold; });
+    }
+    case OpKind::kForward:
+      return ranks_[rank].routed >= op.threshold;
+    case OpKind::kGateWait: {
+      const auto members = shape_.members(shape_.server_of(rank));
+      return std::all_of(members.begin(), members.end(),
+                         [&](Rank peer) { return ranks_[peer].gates >= op.threshold; });
+    }
+    default:
+      return true;
+  }
+}
+
+uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
+  if (!options_.bytes_of) return op.count * options_.block_bytes;
+  const RankProgram& program = *programs_[rank];
+  const Slice slice = source ? op.src() : op.dst();
+  uint64_t sum = 0;
+  for (uint32_t slot = slice.first; slot < slice.first + slice.count; ++slot) {
+    const Block block = slice.buffer == Buffer::kScratch ? program.scratch[slot]
+                        : slice.buffer == Buffer::kSend
+                            ? send_block(program.collective, rank, slot)
+                            : recv_block(program.collective, rank, slot);
+    sum += options_.bytes_of(block);
+  }
+  return sum;
+}
+
+uint64_t ProgramRun::item_bytes(Rank rank, const LaneRun& lane, uint32_t item) const {
+  const Op& op = op_of(lane, item);
+  const uint64_t bytes = bytes_of(rank, op, op.kind != OpKind::kExpect);
+  if (lane.items.empty() || !lane.items[item].streamed) return bytes;
+  const uint64_t piece = lane.items[item].piece;
+  return bytes * (piece + 1) / options_.pieces - bytes * piece / options_.pieces;
+}
+
+/// How long the rank itself is busy with an operation, copies apart.
+Time ProgramRun::cost(Rank rank, const LaneRun& lane, uint32_t item) {
+  const Op& op = op_of(lane, item);
+  const int server = shape_.server_of(rank);
+  switch (op.kind) {
+    case OpKind::kPut: {
+      if (shape_.same_server(rank, op.peer)) return 0;
+      Time time = options_.send_overhead_ns * kPicosecondsPerNanosecond;
+      if (options_.jitter > 0) {
+        const uint32_t route = route_of_[server * shape_.servers() + shape_.server_of(op.peer)];
+        time += std::llround(random_.unit() * options_.jitter *
+                             static_cast<double>(item_bytes(rank, lane, item)) *
+                             routes_.ps_per_byte(route));
+      }
+      return time;
+    }
+    case OpKind::kSignal:
+      if (shape_.same_server(rank, op.peer)) return 0;
+      return options_.send_overhead_ns * kPicosecondsPerNanosecond;
+    case OpKind::kExpose:
+      return options_.send_overhead_ns * kPicosecondsPerNanosecond;
+    case OpKind::kExpect:
+    case OpKind::kWait:
+      if (shape_.same_server(rank, op.peer)) return 0;
+      return options_.recv_overhead_ns * kPicosecondsPerNanosecond;
+    default:
+      return 0;
+  }
+}
+
+/// Uses up what the operation has waited for.
+void ProgramRun::take(Rank rank, const Op& op) {
+  if (op.kind == OpKind::kExpect && !shape_.same_server(rank, op.peer)) {
+    --arrived_[pair(rank, op.peer)];
+  } else if (op.kind == OpKind::kWait) {
+    if (shape_.same_server(rank, op.peer)) {
+      --local_puts(op.peer, rank).tokens;
+    } else {
+      --tokens_[pair(rank, op.peer)];
+    }
+  }
+}
+
+void ProgramRun::begin(Rank rank, int index, uint32_t item) {
+  RankRun& run = ranks_[rank];
+  LaneRun& lane = run.lanes[index];
+  lane.state[item] |= kStarted;
+  while (lane.next < lane.size && (lane.state[lane.next] & kStarted) != 0) ++lane.next;
+  if (lane.next >= lane.run_end) lane.run_end = 0;
+  const Op& op = op_of(lane, item);
+  StepTime& step = times_.steps[op.step];
+  step.begin = std::min(step.begin, network_.now());
+  take(rank, op);
+  const bool copies = op.kind == OpKind::kCopy || op.kind == OpKind::kReduce ||
+                      (op.kind == OpKind::kExpect && shape_.same_server(rank, op.peer));
+  if (copies && options_.copy_bytes_per_second > 0) {
+    lane.copying = item;
+    lane.copy_left = item_bytes(rank, lane, item);
+    return start_slice(rank, index);
+  }
+  const Time time = cost(rank, lane, item);
+  if (time == 0) return effect(rank, index, item);
+  run.busy = true;
+  run.busy_lane = static_cast<uint8_t>(index);
+  run.busy_item = item;
+  network_.wake_at(network_.now() + time, rank);
+}
+
+/// Goes on with the copy of a lane.
+void ProgramRun::start_slice(Rank rank, int index) {
+  RankRun& run = ranks_[rank];
+  LaneRun& lane = run.lanes[index];
+  const uint64_t bytes = std::min(lane.copy_left, kCopyBytes);
+  lane.copy_left -= bytes;
+  run.busy = true;
+  run.busy_lane = static_cast<uint8_t>(index);
+  run.busy_item = lane.copying;
+  const double time = static_cast<double>(bytes) / options_.copy_bytes_per_second * 1e12;
+  network_.wake_at(network_.now() + std::llround(time), rank);
+}
+
+/// What an operation does once the rank has spent its time on it.
+void ProgramRun::effect(Rank rank, int index, uint32_t item) {
+  const LaneRun& lane = ranks_[rank].lanes[index];
+  const Op& op = op_of(lane, item);
+  const int server = shape_.server_of(rank), servers = shape_.servers();
+  Flight flight{op.kind, false, rank, op.peer, item, 0, -1};
+  switch (op.kind) {
+    case OpKind::kPut:
+      if (shape_.same_server(rank, op.peer)) {
+        local_puts(rank, op.peer).items.push_back(item);
+        return wake(op.peer);  // complete when it is taken
+      }
+      flight.route = route_of_[server * servers + shape_.server_of(op.peer)];
+      ++times_.messages;
+      return launch(flight, item_bytes(rank, lane, item), false);
+    case OpKind::kSignal:
+      if (shape_.same_server(rank, op.peer)) {
+        ++local_puts(rank, op.peer).tokens;
+        wake(op.peer);
+      } else {
+        flight.route = route_of_[server * servers + shape_.server_of(op.peer)];
+        launch(flight, 0, true);
+      }
+      break;
+    case OpKind::kExpose:
+      if (op.to_server) {
+        flight.server = op.peer;
+        flight.to = gateway(shape_, rank, op.peer);
+      }
+      flight.route = route_of_[server * servers + shape_.server_of(flight.to)];
+      launch(flight, options_.control_bytes, true);
+      break;
+    case OpKind::kExpect:
+      if (shape_.same_server(rank, op.peer)) {
+        LocalPuts& puts = local_puts(op.peer, rank);
+        complete(op.peer, static_cast<int>(Lane::kLocal), puts.items[puts.first++]);
+        wake(op.peer);
+      }
+      break;
+    case OpKind::kGateSignal:
+      ++ranks_[rank].gates;
+      wake_server(server);
+      break;
+    default:
+      break;
+  }
+  complete(rank, index, item);
+}
+
+void ProgramRun::launch(const Flight& flight, uint64_t bytes, bool control) {
+  uint32_t tag;
+  if (free_flights_.empty()) {
+    tag = static_cast<uint32_t>(flights_.size());
+    flights_.push_back(flight);
+  } else {
+    tag = free_flights_.back();
+    free_flights_.pop_back();
+    flights_[tag] = flight;
+  }
+  network_.send({flight.route, static_cast<uint32_t>(flight.from), bytes, control}, tag);
+}
+
+void ProgramRun::delivered(uint32_t tag) {
+  const Flight flight = flights_[tag];
+  const int server = shape_.server_of(flight.to);
+  switch (flight.kind) {
+    case OpKind::kPut:
+      ++arrived_[pair(flight.to, flight.from)];
+      wake(flight.to);
+      // The acknowledgement.
+      network_.wake_at(network_.now() + routes_.latency(flight.route), tag + shape_.ranks());
+      return;
+    case OpKind::kSignal:
+      if (tokens_.empty()) tokens_.resize(arrived_.size());
+      ++tokens_[pair(flight.to, flight.from)];
+      wake(flight.to);
+      break;
+    default:  // an exposure
+      if (flight.server < 0) {
+        ++exposures_[pair(flight.to, flight.from)];
+        wake(flight.to);
+      } else {
+        ++ranks_[flight.to].routed;
+        for (const Rank peer : shape_.members(server)) ++exposures_[pair(peer, flight.from)];
+        wake_server(server);
+      }
+  }
+  free_flights_.push_back(tag);
+}
+
+void ProgramRun::woken(uint32_t tag) {
+  if (tag >= static_cast<uint32_t>(shape_.ranks())) {
+    const Flight flight = flights_[tag - shape_.ranks()];
+    free_flights_.push_back(tag - shape_.ranks());
+    complete(flight.from, static_cast<int>(Lane::kSend), flight.item);
+    return wake(flight.from);
+  }
+  const auto rank = static_cast<Rank>(tag);
+  RankRun& run = ranks_[rank];
+  run.busy = false;
+  const uint32_t item = run.busy_item;
+  run.busy_item = kNone;
+  if (item != kNone) {
+    LaneRun& lane = run.lanes[run.busy_lane];
+    run.turn = static_cast<uint8_t>((run.busy_lane + 1) % kLanes);
+    if (lane.copying != item || lane.copy_left == 0) {
+      if (lane.copying == item) lane.copying = kNone;
+      effect(rank, run.busy_lane, item);
+    }
+  }
+  wake(rank);
+}
+
+void ProgramRun::complete(Rank rank, int index, uint32_t item) {
+  RankRun& run = ranks_[rank];
+  LaneRun& lane = run.lanes[index];
+  lane.state[item] |= kDone;
+  while (lane.complete < lane.size && (lane.state[lane.complete] & kDone) != 0) ++lane.complete;
+  const uint32_t step = op_of(lane, item).step;
+  times_.steps[step].end = network_.now();
+  if (--run.left == 0) times_.rank_end[rank] = network_.now();
+  if (++done_ % kProgressEvery == 0 && options_.progress) options_.progress(done_, items_);
+  --left_in_step_[step];
+  if (options_.hold == Hold::kBarrier) {
+    if (step == step_ && left_in_step_[step] == 0) leave_step(rank, step);
+  } else if (options_.hold == Hold::kRankStep) {
+    if (--rank_left_in_step_[rank][step] == 0 && step == run.step) leave_step(rank, step);
+  }
+}
+
+/// Goes on from a step that may be complete to the next that is not.
+void ProgramRun::leave_step(Rank rank, uint32_t step) {
+  const auto last = static_cast<uint32_t>(left_in_step_.size() - 1);
+  if (options_.hold == Hold::kBarrier) {
+    while (step < last && left_in_step_[step] == 0) ++step;
+    step_ = step;
+    for (Rank other = 0; other < shape_.ranks(); ++other) wake(other);
+  } else {
+    while (step < last && rank_left_in_step_[rank][step] == 0) ++step;
+    ranks_[rank].step = step;
+    wake(rank);
+  }
+}
+
+}  // namespace ibcoll::sim
