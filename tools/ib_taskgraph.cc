@@ -17,6 +17,7 @@
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/core/task_graph_jobs.h"
+#include "engine/planner/task_graph/charts.h"
 #include "engine/planner/task_graph/formats.h"
 #include "engine/planner/task_graph/gantt.h"
 #include "engine/planner/task_graph/generators.h"
@@ -30,7 +31,7 @@ using namespace ibcoll::task_graph;
 
 struct Options {
   std::string graph, processors = "16", schedulers = "sppc", logp = "paper";
-  std::string json, output, input, plot, method = "gauss-jordan", transport = "shm";
+  std::string json, output, input, plot, charts, method = "gauss-jordan", transport = "shm";
   int size = 128, repeat = 11, tasks = 8, rounds = 1000, results = 0;
   uint64_t seed = 1;
   bool threads = false;
@@ -118,6 +119,7 @@ Status run_schedule(const Options& o) {
   Table table({"scheduler", "processors", "makespan", "speedup", "as replayed", "messages",
                "duplicates", "used", "usage", "overhead", "overlap", "seconds", "checked"});
   std::string first_wrong;
+  ScheduleCharts charts;
   for (const int p : processors) {
     IBCOLL_ASSIGN(const LogP logp, parse_logp(o.logp, p));
     for (const Scheduler* scheduler : chosen) {
@@ -142,6 +144,7 @@ Status run_schedule(const Options& o) {
                      std::to_string(s.duplicates), std::to_string(s.used_processors),
                      number(s.usage), std::to_string(s.overhead), std::to_string(s.overlap),
                      number(seconds), right ? "yes" : "NO"});
+      charts.add(scheduler->name, p, s, seconds);
       json.write({{"graph", o.graph},
                   {"scheduler", scheduler->name},
                   {"processors", p},
@@ -174,6 +177,7 @@ Status run_schedule(const Options& o) {
   if (!json.to_stdout())
     fmt::print("{} tasks, {} edges, critical path {}\n{}", graph.size(), graph.edges(),
                critical_path(graph), table.text());
+  if (!o.charts.empty()) IBCOLL_TRY(charts.write(o.charts, o.graph));
   IBCOLL_TRY(json.close());
   if (!first_wrong.empty()) return fail(ErrorCode::kInvalidProgram, "{}", first_wrong);
   return {};
@@ -344,6 +348,9 @@ int main(int argc, char** argv) {
   add_logp(make);
   make->add_option("--output", o.output, "write the schedule there");
   make->add_option("--plot", o.plot, "draw the schedule there (SVG)");
+  make->add_option("--charts", o.charts,
+                   "draw speed-up, usage, overhead, overlap and seconds over the processors to "
+                   "files that begin so");
   CLI::App* check_command = app.add_subcommand("check", "prove that a schedule is right");
   add_graph(check_command);
   check_command->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
@@ -378,6 +385,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  ib_taskgraph schedule --graph gauss-jordan:128 --scheduler sppc,bcsh --processors 2-16\n"
+      "  ib_taskgraph schedule --graph lu:128 --scheduler sppc,bcsh --processors 2-16 --charts lu\n"
       "  ib_taskgraph schedule --graph lu:32 --processors 4 --output lu.schedule --plot lu.svg\n"
       "  ib_taskgraph check --graph lu:32 lu.schedule\n"
       "  ib_taskgraph distance --scheduler sppc,sppc+ --processors 2,3 --logp 20,10,40\n"
