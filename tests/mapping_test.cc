@@ -10,10 +10,14 @@
 #include <numeric>
 #include <random>
 
+#include "topology/mapping/bounds.h"
+#include "topology/mapping/fabric_network.h"
 #include "topology/mapping/patterns.h"
 #include "topology/mapping/refine.h"
 #include "topology/mapping/small.h"
 #include "topology/mapping/starts.h"
+#include "topology/mapping/tile.h"
+#include "topology/spec.h"
 
 namespace ibcoll::topology {
 namespace {
@@ -253,6 +257,86 @@ TEST(Mapping, ScrambledStencilsComeOutNearTheOptimum) {
   };
   EXPECT_LE(hops("torus:6x6x6", *stencil({6, 6, 6}, true)), 1.5);
   EXPECT_LE(hops("mesh:12x12", *stencil({12, 12}, false)), 1.5);
+}
+
+TEST(Mapping, TilesOfEqualFoursCoverATorusOnce) {
+  const CommMatrix matrix = *bruck_allgather(512);
+  const auto units = equal_fours(matrix);
+  ASSERT_TRUE(units.has_value());
+  EXPECT_EQ(units->count(), 128);
+  EXPECT_EQ(units->turns.size(), 4u) << "a ring of four";
+  const Grid grid = grid_of("torus:8x8x8");
+  const auto tiling = tile_torus(matrix, *units, grid);
+  ASSERT_TRUE(tiling.has_value());
+  std::vector<int> nodes = tiling->nodes;
+  std::sort(nodes.begin(), nodes.end());
+  for (int node = 0; node < grid.nodes(); ++node) ASSERT_EQ(nodes[node], node);
+  EXPECT_EQ(tiling->largest, matrix.largest()) << "no link carries more than one heavy message";
+  // Groups that differ inside, tasks left over, networks without a fitting lattice.
+  EXPECT_FALSE(equal_fours(*random_sparse(64, 4, 1)));
+  EXPECT_FALSE(equal_fours(*bruck_allgather(6)));
+  EXPECT_FALSE(tile_torus(matrix, *units, grid_of("mesh:8x8x8")));
+  EXPECT_FALSE(tile_torus(matrix, *units, grid_of("torus:2x16x16")));
+}
+
+TEST(Mapping, TilingBeatsMergingOnTheLargestLink) {
+  const CommMatrix matrix = *bruck_allgather(512);
+  const Grid grid = grid_of("torus:8x8x8");
+  const Figures merged = checked(matrix, grid, {}, mopt(matrix, grid, JoinRule::kMinLink).value());
+  const Figures refined = checked(matrix, grid, {}, refine(matrix, grid, {}, moves(1, 40000)));
+  EXPECT_LT(refined.max_link_bytes, 0.95 * merged.max_link_bytes);
+}
+
+TEST(Mapping, NothingIsBelowTheBounds) {
+  for (const char* network : {"torus:4x4x4", "mesh:8x8", "torus:5x13", "mesh:70"}) {
+    const Grid grid = grid_of(network);
+    for (const CommMatrix& matrix : {*random_sparse(60, 5, 3), *bruck_allgather(64),
+                                     *stencil({4, 4, 4}, true), *power_law(50, 3, 9)}) {
+      const Bounds bounds = lower_bounds(matrix, grid, {});
+      const Figures figures = checked(matrix, grid, {}, refine(matrix, grid, {}, moves(0.5, 5000)));
+      EXPECT_LE(bounds.hop_bytes, figures.hop_bytes * (1 + 1e-12)) << network;
+      EXPECT_LE(bounds.max_link_bytes, figures.max_link_bytes * (1 + 1e-12)) << network;
+      EXPECT_GT(bounds.hop_bytes, 0);
+    }
+  }
+  // The identity is best for a stencil, and the bounds say so.
+  const Grid grid = grid_of("torus:4x4x4");
+  const CommMatrix matrix = *stencil({4, 4, 4}, true);
+  const Figures identity = checked(matrix, grid, {}, in_order(64, grid, {}));
+  const Bounds bounds = lower_bounds(matrix, grid, {});
+  EXPECT_DOUBLE_EQ(bounds.hop_bytes, identity.hop_bytes);
+  EXPECT_DOUBLE_EQ(bounds.max_link_bytes, identity.max_link_bytes);
+}
+
+TEST(Mapping, AnyFabricIsMappedByItsRoutes) {
+  const Fabric fabric = parse_fabric_spec("tree:4x4,trunk-bandwidth=500MB/s").value();
+  ASSERT_EQ(fabric.hosts(), 16);
+  const Network network = tabled_network(fabric).value();
+  // Four cliques of four, dealt round the switches: each belongs under one switch.
+  std::vector<Flow> flows;
+  for (int a = 0; a < 16; ++a) {
+    for (int b = a % 4; b < 16; b += 4) flows.push_back({a, b, 1000});
+  }
+  const CommMatrix matrix = *CommMatrix::from_flows(16, flows);
+  for (const double share : {0.0, 1.0}) {
+    const Placement placement = refine(matrix, network, {}, moves(share, 40000));
+    ASSERT_TRUE(check_placement(placement, network, {}, 16));
+    double hops = 0;
+    std::vector<double> seconds(fabric.links(), 0);
+    for (const Flow& flow : matrix.flows()) {
+      for (const int link : fabric.route(placement[flow.from], placement[flow.to])) {
+        hops += flow.bytes;
+        seconds[link] += flow.bytes / fabric.link(link).bandwidth;
+      }
+    }
+    EXPECT_DOUBLE_EQ(hops, 2 * matrix.total_bytes()) << "up to the switch and down";
+    const Evaluation evaluation = evaluate(matrix, network, placement);
+    EXPECT_DOUBLE_EQ(evaluation.hop_bytes, hops);
+    EXPECT_DOUBLE_EQ(evaluation.max_link_bytes, *std::ranges::max_element(seconds) * 2000e6);
+    const Bounds bounds = lower_bounds(matrix, network, {});
+    EXPECT_DOUBLE_EQ(bounds.hop_bytes, hops);
+    EXPECT_LE(bounds.max_link_bytes, evaluation.max_link_bytes);
+  }
 }
 
 TEST(Mapping, SameSeedSamePlacement) {

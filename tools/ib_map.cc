@@ -2,23 +2,29 @@
 
 #include <unistd.h>
 
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/plot.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "topology/mapping/bounds.h"
+#include "topology/mapping/fabric_network.h"
 #include "topology/mapping/launch_file.h"
 #include "topology/mapping/matrix_file.h"
 #include "topology/mapping/patterns.h"
+#include "topology/mapping/random.h"
 #include "topology/mapping/refine.h"
 #include "topology/mapping/scotch.h"
 #include "topology/mapping/small.h"
 #include "topology/mapping/starts.h"
+#include "topology/spec.h"
 
 namespace {
 
@@ -28,10 +34,11 @@ using namespace ibcoll::topology;
 /// The command line as it was typed.
 struct Arguments {
   std::string network, matrix, pattern, method = "refine", objective = "hops", budget = "5s";
-  std::string distance = "torus", output, output_file, hosts, json, plot;
+  std::string distance = "torus", output, output_file, hosts, json, plot, curve;
   std::vector<int> exclude;
   int per_node = 1;
   uint64_t seed = 1;
+  bool scramble = false;
 };
 
 struct Request {
@@ -41,6 +48,7 @@ struct Request {
   Goal goal;
   double budget_seconds = 0;
   std::vector<std::string> hosts;
+  Bounds bounds = {};
 };
 
 /// What one method came to.
@@ -54,19 +62,50 @@ struct Outcome {
 const std::map<std::string, JoinRule> kJoinRules = {{"mopt-none", JoinRule::kNone},
                                                     {"mopt-mincost", JoinRule::kMinCost},
                                                     {"mopt-minlink", JoinRule::kMinLink}};
+constexpr std::string_view kMethods[] = {"xyz",    "mopt-none",  "mopt-mincost", "mopt-minlink",
+                                         "refine", "exhaustive", "scotch"};
 const std::map<std::string, LaunchFormat> kFormats = {{"rankfile", LaunchFormat::kRankfile},
                                                       {"slurm", LaunchFormat::kSlurm},
                                                       {"json", LaunchFormat::kJson}};
+
+/// A network and the names of its hosts.
+struct NamedNetwork {
+  Network network;
+  std::vector<std::string> hosts;
+};
+
+Result<NamedNetwork> open_network(const std::string& text) {
+  std::vector<std::string> hosts;
+  if (text.starts_with("torus:") || text.starts_with("mesh:")) {
+    IBCOLL_ASSIGN(Grid grid, Grid::parse(text));
+    for (int node = 0; node < grid.nodes(); ++node) hosts.push_back(fmt::format("node{}", node));
+    return NamedNetwork{std::move(grid), std::move(hosts)};
+  }
+  IBCOLL_ASSIGN(const Fabric fabric, open_fabric(text));
+  for (int host = 0; host < fabric.hosts(); ++host) hosts.push_back(fabric.node(host).name);
+  IBCOLL_ASSIGN(RoutedNetwork network, tabled_network(fabric));
+  return NamedNetwork{std::move(network), std::move(hosts)};
+}
+
+/// The same traffic with its tasks in random order.
+CommMatrix scrambled(const CommMatrix& matrix, uint64_t seed) {
+  std::vector<int> name(matrix.tasks());
+  std::iota(name.begin(), name.end(), 0);
+  FastRandom random(seed);
+  for (int i = matrix.tasks() - 1; i > 0; --i) std::swap(name[i], name[random.below(i + 1)]);
+  return matrix.renamed(name);
+}
 
 Result<Request> understand(const Arguments& arguments) {
   if (arguments.matrix.empty() == arguments.pattern.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give one of --matrix and --pattern");
   }
-  IBCOLL_ASSIGN(Grid grid, Grid::parse(arguments.network));
-  Request request{std::move(grid), {}, {}, {}, 0, {}};
+  IBCOLL_ASSIGN(NamedNetwork named, open_network(arguments.network));
+  Request request{std::move(named.network), {}, {}, {}, 0, std::move(named.hosts)};
   IBCOLL_ASSIGN(request.matrix, arguments.matrix.empty()
                                     ? parse_pattern(arguments.pattern, arguments.seed)
                                     : read_matrix_file(arguments.matrix));
+  if (arguments.scramble) request.matrix = scrambled(request.matrix, arguments.seed);
   const int nodes = node_count(request.network);
   request.room.per_node = arguments.per_node;
   if (!arguments.exclude.empty()) request.room.usable.assign(nodes, 1);
@@ -78,6 +117,7 @@ Result<Request> understand(const Arguments& arguments) {
     request.room.usable[node] = 0;
   }
   IBCOLL_TRY(check_room(request.room, request.network, request.matrix.tasks()));
+  request.bounds = lower_bounds(request.matrix, request.network, request.room);
   request.goal.mesh_hops = arguments.distance == "mesh";
   request.goal.link_share = arguments.objective == "hops"   ? 0
                             : arguments.objective == "both" ? 0.5
@@ -87,9 +127,7 @@ Result<Request> understand(const Arguments& arguments) {
   if (budget_ns <= 0) {
     return fail(ErrorCode::kInvalidArgument, "a budget of {}: more than 0", arguments.budget);
   }
-  if (arguments.hosts.empty()) {
-    for (int node = 0; node < nodes; ++node) request.hosts.push_back(fmt::format("node{}", node));
-  } else {
+  if (!arguments.hosts.empty()) {
     IBCOLL_ASSIGN(request.hosts, read_hosts(arguments.hosts, nodes));
   }
   return request;
@@ -164,6 +202,39 @@ Plot link_plot(const Arguments& arguments, const std::vector<Outcome>& outcomes)
   return plot;
 }
 
+/// Hop-bytes against the largest link: placements by refine for more and more weight on the link,
+/// and what the methods at hand came to.
+Status draw_curve(const Arguments& arguments, const Request& request,
+                  const std::vector<Outcome>& outcomes) {
+  Plot plot;
+  plot.title = "Hop-bytes against the largest link";
+  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, arguments.network);
+  plot.x.label = arguments.distance == "mesh" ? "hop x MB, without wraparound" : "hop x MB";
+  plot.y.label = "bytes on the largest link (MB)";
+  const auto add = [&](Series& series, const Evaluation& evaluation) {
+    series.x.push_back((request.goal.mesh_hops ? evaluation.hop_bytes_mesh : evaluation.hop_bytes) /
+                       1e6);
+    series.y.push_back(evaluation.max_link_bytes / 1e6);
+  };
+  Series curve{.name = "refine"};
+  std::vector<Evaluation> points;
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 0.9, 1.0}) {
+    Request weighted = request;
+    weighted.goal.link_share = share;
+    IBCOLL_ASSIGN(const Outcome outcome, run(weighted, "refine", arguments.seed));
+    points.push_back(outcome.evaluation);
+  }
+  std::ranges::sort(points, {}, &Evaluation::hop_bytes);
+  for (const Evaluation& point : points) add(curve, point);
+  plot.series.push_back(std::move(curve));
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.method == "xyz" || outcome.method == "refine") continue;
+    plot.series.push_back({.name = outcome.method, .mark = Mark::kScatter});
+    add(plot.series.back(), outcome.evaluation);
+  }
+  return plot.write(arguments.curve);
+}
+
 nlohmann::ordered_json to_json(const Arguments& arguments, const Request& request,
                                const Outcome& outcome) {
   return {{"method", outcome.method},
@@ -172,6 +243,8 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const Request& reques
           {"hop_bytes_mesh", outcome.evaluation.hop_bytes_mesh},
           {"hop_bytes_torus", outcome.evaluation.hop_bytes},
           {"max_link_bytes", outcome.evaluation.max_link_bytes},
+          {"hop_bytes_bound", request.bounds.hop_bytes},
+          {"max_link_bound", request.bounds.max_link_bytes},
           {"seconds", outcome.seconds}};
 }
 
@@ -180,7 +253,13 @@ Status map_and_report(const Arguments& arguments) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   std::vector<Outcome> outcomes;
   std::vector<std::string> methods{"xyz"};
-  if (arguments.method != "xyz") methods.push_back(arguments.method);
+  for (const std::string_view method : split(arguments.method, ',')) {
+    if (std::ranges::find(kMethods, method) == std::end(kMethods)) {
+      return fail(ErrorCode::kInvalidArgument, "method \"{}\": must be one of {}", method,
+                  fmt::join(kMethods, ", "));
+    }
+    if (method != "xyz") methods.emplace_back(method);
+  }
   for (const std::string& method : methods) {
     IBCOLL_ASSIGN(Outcome outcome, run(request, method, arguments.seed));
     outcomes.push_back(std::move(outcome));
@@ -194,7 +273,13 @@ Status map_and_report(const Arguments& arguments) {
                    fmt::format("{:.2f}", outcome.seconds)});
   }
   const bool to_stdout = !arguments.output.empty() && arguments.output_file.empty();
-  if (!json.to_stdout()) fmt::print(to_stdout ? stderr : stdout, "{}", table.text());
+  if (!json.to_stdout()) {
+    fmt::print(
+        to_stdout ? stderr : stdout,
+        "{}No placement is below {:.5g} hop x MB (torus) or {:.5g} MB on its largest link.\n",
+        table.text(), request.bounds.hop_bytes / 1e6, request.bounds.max_link_bytes / 1e6);
+  }
+  if (!arguments.curve.empty()) IBCOLL_TRY(draw_curve(arguments, request, outcomes));
   if (!arguments.plot.empty()) IBCOLL_TRY(link_plot(arguments, outcomes).write(arguments.plot));
   if (!arguments.output.empty()) {
     const std::string text =
@@ -216,12 +301,15 @@ Status map_and_report(const Arguments& arguments) {
 int main(int argc, char** argv) {
   CLI::App app("Places ranks on the nodes of a network");
   Arguments a;
-  app.add_option("--network", a.network, "torus:AxBxC or mesh:AxB, any sides")->required();
+  app.add_option("--network", a.network,
+                 "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below")
+      ->required();
   app.add_option("--matrix", a.matrix, "File of bytes sent: CSV, MatrixMarket or an edge list");
   app.add_option("--pattern", a.pattern, "Traffic of a known program, see below");
-  app.add_option("--method", a.method, "How to place")
-      ->check(CLI::IsMember(
-          {"xyz", "mopt-none", "mopt-mincost", "mopt-minlink", "refine", "exhaustive", "scotch"}))
+  app.add_option("--method", a.method,
+                 fmt::format("How to place: {}; several with commas between, the last one's "
+                             "placement is what --output writes",
+                             fmt::join(kMethods, ", ")))
       ->capture_default_str();
   app.add_option("--objective", a.objective, "What refine lowers: hop-bytes, largest link, both")
       ->check(CLI::IsMember({"hops", "link", "both"}))
@@ -232,20 +320,30 @@ int main(int argc, char** argv) {
   app.add_option("--budget", a.budget, "Time that refine and scotch take")->capture_default_str();
   app.add_option("--per-node", a.per_node, "Ranks a node takes")->capture_default_str();
   app.add_option("--exclude", a.exclude, "Nodes that others use")->delimiter(',');
+  app.add_flag("--scramble", a.scramble, "Rename the tasks at random first");
   app.add_option("--seed", a.seed, "Of random patterns and searches")->capture_default_str();
   app.add_option("--output", a.output, "Print the placement in this form")
       ->check(CLI::IsMember({"rankfile", "slurm", "json"}));
   app.add_option("--output-file", a.output_file, "Write it here instead of standard output");
   app.add_option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
-  app.add_option("--json", a.json, "Write one object a method to this file (- : stdout)");
-  app.add_option("--plot", a.plot, "Draw the distribution of link loads to this SVG file");
+  app.add_option("--json", a.json, "Write one object a method to this file (- or nothing: stdout)")
+      ->expected(0, 1)
+      ->default_str("-");
+  app.add_option("--plot", a.plot,
+                 "Draw the distribution of link loads to this SVG file (link_loads.svg)")
+      ->expected(0, 1)
+      ->default_str("link_loads.svg");
+  app.add_option("--curve", a.curve,
+                 "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
+                 "of refine");
   app.footer(fmt::format(
-      "Patterns:\n{}\nExamples:\n"
+      "Patterns:\n{}\nFabrics:\n{}\nExamples:\n"
       "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"
       "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
       "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"
+      "  ib_map --network fat-tree:8,3 --pattern cg:256 --objective both\n"
       "  ib_map --network torus:4x4 --matrix m.mtx --per-node 8 --output slurm --hosts hosts.txt",
-      pattern_help()));
+      pattern_help(), spec_help()));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

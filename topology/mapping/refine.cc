@@ -150,7 +150,7 @@ class Refiner {
   /// True if what came of it is the best so far.
   bool tile() {
     const Grid* grid = std::get_if<Grid>(&network_);
-    if (grid == nullptr || options_.goal.link_share < 1 || room_.per_node != 1 ||
+    if (grid == nullptr || options_.goal.link_share == 0 || room_.per_node != 1 ||
         !room_.usable.empty())
       return false;
     const std::optional<Units> units = equal_fours(matrix_);
