@@ -317,6 +317,21 @@ TEST(Sppc, StaysAheadOfBulkSynchronousWithTheSameGroups) {
             makespan(graph, scheduled("bcsh-grouped", graph, 8)));
 }
 
+TEST(Sppc, IsAsFarFromTheOptimumAsPublishedOnItsWorstCases) {
+  for (const auto& [file, processors, published, optimum] :
+       {std::tuple("sppc_worst_p2.stg", 2, 183, 50), std::tuple("sppc_worst_p3.stg", 3, 219, 81)}) {
+    const TaskGraph graph =
+        load_graph(std::string(IBCOLL_SOURCE_DIR "/docs/results/data/") + file).value();
+    const LogP logp{20, 10, 40};
+    const auto length = [&](const char* name) {
+      return makespan(graph, *schedule(*find_scheduler(name).value(), graph, logp, processors));
+    };
+    EXPECT_EQ(length("sppc"), published);
+    EXPECT_EQ(length("optimal"), optimum);
+    EXPECT_EQ(length("sppc+"), optimum);
+  }
+}
+
 TEST(Affinity, MergesUntilNoLayerIsWiderThanTheProcessors) {
   const TaskGraph graph = random_layered(6, 14, 3, 40, 11);
   const LogP logp{30, 20, 50};

@@ -1,0 +1,68 @@
+/// ib_map as a user runs it.
+
+#include <set>
+
+#include "tests/tool.h"
+
+namespace ibcoll::testing_tools {
+namespace {
+
+TEST(IbMap, PrintsFiguresAndWritesPlacements) {
+  const std::string rankfile = folder() / "ranks", picture = folder() / "links.svg";
+  const Ran ran = run_tool("ib_map",
+                           "--network torus:4x4x4 --pattern bruck:64 --method mopt-minlink,refine "
+                           "--budget 200ms --output rankfile --output-file " +
+                               rankfile + " --plot " + picture + " --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["method"], "xyz");
+  for (const auto& line : lines) {
+    EXPECT_LE(line["hop_bytes_bound"], line["hop_bytes_torus"]);
+    EXPECT_LE(line["max_link_bound"], line["max_link_bytes"]);
+    EXPECT_LE(line["hop_bytes_torus"], line["hop_bytes_mesh"]);
+  }
+  EXPECT_LE(lines[2]["hop_bytes_torus"], lines[0]["hop_bytes_torus"]);
+  EXPECT_TRUE(std::filesystem::exists(picture));
+  std::ifstream in(rankfile);
+  std::set<std::string> places;
+  int ranks = 0;
+  for (std::string rank, place, slot; in >> rank >> place >> slot; ++ranks)
+    places.insert(place.substr(place.find('=')));
+  EXPECT_EQ(ranks, 64);
+  EXPECT_EQ(places.size(), 64u) << "a bijection";
+}
+
+TEST(IbMap, MapsOntoFabricsAndOddNetworks) {
+  for (const char* arguments :
+       {"--network fat-tree:4,3 --pattern cg:64 --objective link",
+        "--network torus:5x7 --pattern stencil:5x7 --scramble",
+        "--network mesh:1x9 --pattern bruck:9",
+        "--network torus:12x10x3 --pattern random:300 --exclude 0,5,9",
+        "--network torus:4x4 --pattern periodic:8x8 --per-node 4 --objective both"}) {
+    const Ran ran = run_tool("ib_map", std::string(arguments) + " --budget 100ms --json");
+    EXPECT_EQ(ran.status, 0) << arguments << ": " << ran.err;
+    EXPECT_EQ(json_lines(ran.out).size(), 2u);
+  }
+}
+
+TEST(IbMap, BadInputIsRefusedInOneLine) {
+  const auto refused = [](const std::string& arguments, const std::string& what) {
+    expect_refused("ib_map", arguments, what);
+  };
+  const std::string on = "--network torus:3x3 ";
+  refused(on + "--pattern bruck:10", "10 tasks don't fit");
+  refused(on + "--pattern nosuch:9", "unknown pattern");
+  refused(on + "--pattern bruck:9 --method guess", "method \"guess\"");
+  refused(on, "--matrix and --pattern");
+  refused(on + "--pattern bruck:9 --budget 0s", "budget");
+  refused(on + "--pattern bruck:9 --exclude 9", "excluded node 9");
+  refused("--network torus:0x4 --pattern bruck:4", "side");
+  refused("--network moebius:4 --pattern bruck:4", "moebius");
+  refused(on + "--matrix " + file("negative.csv", "0,1\n1,-4\n"), "negative.csv:2: -4 bytes");
+  refused(on + "--matrix " + file("nan.csv", "0,nan\n1,0\n"), "nan bytes");
+  refused(on + "--matrix " + file("edges", "0 1\n"), "FROM TO BYTES");
+}
+
+}  // namespace
+}  // namespace ibcoll::testing_tools

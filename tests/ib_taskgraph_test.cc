@@ -1,0 +1,70 @@
+/// ib_taskgraph as a user runs it.
+
+#include "tests/tool.h"
+
+namespace ibcoll::testing_tools {
+namespace {
+
+TEST(IbTaskgraph, JsonWithoutAFileIsStandardOutput) {
+  const Ran ran = run_tool("ib_taskgraph",
+                           "schedule --graph gauss-jordan:16 --processors 16 --scheduler sppc "
+                           "--json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 1u);
+  for (const char* field : {"scheduler", "processors", "makespan", "speedup", "messages",
+                            "duplicates", "seconds", "peak_bytes", "checked"})
+    EXPECT_TRUE(lines[0].contains(field)) << field;
+  EXPECT_EQ(lines[0]["checked"], true);
+}
+
+TEST(IbTaskgraph, SchedulesAreWrittenCheckedAndDrawn) {
+  const std::string schedule = folder() / "lu.schedule", picture = folder() / "lu.svg",
+                    charts = folder() / "lu";
+  EXPECT_EQ(
+      run_tool("ib_taskgraph", "schedule --graph lu:12 --processors 3 --output " + schedule).status,
+      0);
+  const Ran right = run_tool("ib_taskgraph", "check --graph lu:12 " + schedule);
+  EXPECT_EQ(right.status, 0) << right.err;
+  EXPECT_NE(right.out.find("right: makespan"), std::string::npos);
+  EXPECT_EQ(
+      run_tool("ib_taskgraph", "draw --graph lu:12 " + schedule + " --plot " + picture).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(picture));
+  EXPECT_EQ(
+      run_tool("ib_taskgraph",
+               "schedule --graph lu:12 --processors 2-4 --scheduler sppc,bcsh --charts " + charts)
+          .status,
+      0);
+  for (const char* chart : {"speedup", "usage", "overhead", "overlap", "seconds"})
+    EXPECT_TRUE(std::filesystem::exists(charts + "_" + chart + ".svg")) << chart;
+  // Another graph's schedule is no schedule of this one.
+  EXPECT_NE(run_tool("ib_taskgraph", "check --graph lu:13 " + schedule).status, 0);
+}
+
+TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
+  const auto refused = [](const std::string& arguments, const std::string& what) {
+    expect_refused("ib_taskgraph", arguments, what);
+  };
+  const std::string with = "schedule --scheduler sppc --processors 2 --graph ";
+  refused("schedule --graph lu:8 --processors 0", "processors");
+  refused("schedule --graph lu:8 --processors 4 --scheduler best", "no scheduler named 'best'");
+  refused("schedule --graph lu:8 --logp 1,2", "--logp '1,2'");
+  refused("schedule --graph lu:8 --logp 1,-2,3", "-2");
+  refused(with + file("cycle.stg", "2\n0 1 1 1\n1 5 1 0\n"), "cycle");
+  refused(with + file("negative.stg", "2\n0 1 0\n1 -5 1 0\n"), "line 3");
+  refused(with + file("cut.stg", "3\n0 1 0\n1 5 1 0\n"), "the file ends after 2 of 3 tasks");
+  refused(with + file("missing.json", "{\"weights\": [1, 2], \"edges\": [[0, 5]]}"),
+          "there is no task 5");
+  refused(with + "torus:8", "torus");
+  refused("run --size 1", "--size 1");
+}
+
+TEST(IbTaskgraph, MoreProcessorsThanTasksAreAllowed) {
+  const Ran ran =
+      run_tool("ib_taskgraph", "schedule --graph lu:2 --processors 64 --scheduler all --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const auto& line : json_lines(ran.out)) EXPECT_EQ(line["checked"], true);
+}
+
+}  // namespace
+}  // namespace ibcoll::testing_tools

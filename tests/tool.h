@@ -1,0 +1,84 @@
+#pragma once
+/// Runs tools as a user does: through the shell.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace ibcoll::testing_tools {
+
+struct Ran {
+  int status = -1;
+  std::string out, err;
+};
+
+/// A folder of this process's own, removed at its end.
+inline const std::filesystem::path& folder() {
+  struct Folder {
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("tool_test." + std::to_string(getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Folder folder;
+  return folder.path;
+}
+
+/// A file of that name and content in folder(), as a path.
+inline std::string file(const std::string& name, const std::string& text) {
+  const auto path = folder() / name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+/// The tool of build/bin with these arguments.
+inline Ran run_tool(const std::string& tool, const std::string& arguments) {
+  const std::string err = folder() / "err";
+  Ran ran;
+  FILE* pipe = popen((IBCOLL_BIN_DIR "/" + tool + " " + arguments + " 2>" + err).c_str(), "r");
+  std::array<char, 4096> chunk{};
+  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    ran.out.append(chunk.data(), got);
+  const int status = pclose(pipe);
+  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::stringstream text;
+  text << std::ifstream(err).rdbuf();
+  ran.err = text.str();
+  return ran;
+}
+
+/// The lines of an output that is JSON and nothing else.
+inline std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(nlohmann::json::parse(line, nullptr, false));
+    EXPECT_FALSE(lines.back().is_discarded()) << line;
+  }
+  return lines;
+}
+
+/// Bad usage: exit status 2, nothing printed, one line on standard error that says `what`.
+inline void expect_refused(const std::string& tool, const std::string& arguments,
+                           const std::string& what) {
+  const Ran ran = run_tool(tool, arguments);
+  EXPECT_EQ(ran.status, 2) << arguments;
+  EXPECT_EQ(ran.out, "") << arguments;
+  EXPECT_NE(ran.err.find(what), std::string::npos) << arguments << ": " << ran.err;
+  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+}
+
+}  // namespace ibcoll::testing_tools
