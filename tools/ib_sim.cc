@@ -12,6 +12,7 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
 #include "engine/measure/traffic.h"
+#include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
 #include "engine/simulate/report.h"
 #include "topology/mapping/random.h"
@@ -37,7 +38,7 @@ struct Arguments {
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
   int64_t window = 1, buffer = 16, pieces = 1, seed = 1;
   double jitter = 0;
-  bool steps = false, links = false;
+  bool steps = false, links = false, renumber = false;
 };
 
 /// What it means.
@@ -45,6 +46,7 @@ struct Request {
   Collective collective = Collective::kAlltoall;
   std::vector<const Algorithm*> algorithms;
   std::vector<Shape> shapes;
+  std::vector<std::vector<uint32_t>> hosts;  // of each shape's servers
   std::vector<Mode> modes;
   std::vector<int64_t> sizes;
   CollectiveOptions options;
@@ -138,6 +140,17 @@ Status choose_algorithms(const std::string& names, Request& request) {
   return {};
 }
 
+/// Numbers the servers as suits the network.
+Status renumber(const topology::Fabric& fabric, Shape& shape, std::vector<uint32_t>& hosts) {
+  const std::vector<int> before(hosts.begin(), hosts.end());
+  const ServerOrder best = fabric_server_order(fabric, shape, before);
+  IBCOLL_ASSIGN(shape, renumber_servers(shape, best.order));
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i] = static_cast<uint32_t>(before[best.order[i]]);
+  }
+  return {};
+}
+
 Result<Request> understand(const Arguments& a) {
   Request request;
   IBCOLL_ASSIGN(request.collective, parse_collective(a.collective));
@@ -180,11 +193,15 @@ Result<Request> understand(const Arguments& a) {
     return fail(ErrorCode::kInvalidArgument, "{} servers: the network '{}' has {} hosts", servers,
                 network, request.fabric.hosts());
   }
-  IBCOLL_ASSIGN(request.options.hosts,
+  IBCOLL_ASSIGN(const auto order,
                 server_order(a.server_order, request.fabric.hosts(), request.options.run.seed));
-  if (static_cast<int>(request.options.hosts.size()) < servers) {
+  if (static_cast<int>(order.size()) < servers) {
     return fail(ErrorCode::kInvalidArgument, "--server-order names {} hosts for {} servers",
-                request.options.hosts.size(), servers);
+                order.size(), servers);
+  }
+  for (Shape& shape : request.shapes) {
+    request.hosts.emplace_back(order.begin(), order.begin() + shape.servers());
+    if (a.renumber) IBCOLL_TRY(renumber(request.fabric, shape, request.hosts.back()));
   }
   return request;
 }
@@ -213,12 +230,13 @@ class Progress {
   int shown_ = -1;
 };
 
-Result<SimRow> simulate_one(const Request& request, const Algorithm& algorithm, const Shape& shape,
+Result<SimRow> simulate_one(const Request& request, const Algorithm& algorithm, size_t which,
                             Mode mode, int64_t size, size_t run, size_t runs) {
+  const Shape& shape = request.shapes[which];
   SimRow row{&algorithm, shape, request.options, {}};
   row.options.mode = mode;
   row.options.run.block_bytes = static_cast<uint64_t>(size);
-  row.options.hosts.resize(shape.servers());
+  row.options.hosts = request.hosts[which];
   const measure::Traffic traffic(request.collective, shape.ranks(), size);
   if (request.collective == Collective::kAlltoallv) {
     row.options.run.bytes_of = [&traffic](const Block& block) {
@@ -249,7 +267,7 @@ Status run(const Arguments& a) {
   std::vector<SimRow> rows;
   const size_t runs = request.shapes.size() * request.sizes.size() * request.algorithms.size() *
                       request.modes.size();
-  for (const Shape& shape : request.shapes) {
+  for (size_t shape = 0; shape < request.shapes.size(); ++shape) {
     for (const int64_t size : request.sizes) {
       const size_t first = rows.size();
       for (const Algorithm* algorithm : request.algorithms) {
@@ -292,12 +310,9 @@ int main(int argc, char** argv) {
   app.add_option("collective", a.collective, "alltoall, alltoallv, allgather or barrier")
       ->capture_default_str();
   app.add_option("--network", a.network,
-                 "A file or a description (default: one switch of 2000 MB/s links); ib_topo --help "
-                 "lists the kinds");
-  app.add_option(
-         "--layout", a.layouts,
-         "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); give it several times to compare")
-      ->allow_extra_args(false);
+                 "A file or a description, see below (default: one switch of 2000 MB/s links)");
+  app.add_option("--layout", a.layouts,
+                 "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); several are compared");
   app.add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
   app.add_option("--servers", a.servers, "Spread them over so many servers");
   app.add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
@@ -305,6 +320,9 @@ int main(int argc, char** argv) {
   app.add_option("--server-order", a.server_order,
                  "Which host is which server: natural, random (by --seed) or a list")
       ->capture_default_str();
+  app.add_flag("--renumber", a.renumber,
+               "Number the servers as suits the network before ranks walk them; ring goes by ranks "
+               "and stays as it is");
   app.add_option("--sizes", a.sizes, "Bytes a pair of ranks: 1K,64K or 1K-1M")
       ->capture_default_str();
   app.add_option("--algorithm", a.algorithms, "Names with commas, or all")->capture_default_str();
@@ -352,7 +370,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   app.add_option("--plot", a.plot, "Write a picture to this file (SVG)");
   app.footer(
-      "Examples:\n"
+      "Networks:\n" + topology::spec_help() +
+      "\nExamples:\n"
       "  ib_sim alltoall --layout 24x8 --algorithm ring,two_level_ring --mode barrier\n"
       "  ib_sim alltoall --layout 8x8 --algorithm ring --mode barrier --step-times --plot s.svg\n"
       "  ib_sim alltoall --network single-switch:24,bandwidth=2000MB/s,latency=200ns "
