@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "topology/analysis.h"
 #include "topology/fabric_builder.h"
+#include "topology/mapping/fabric_network.h"
 #include "topology/mapping/grid.h"
 #include "topology/spec.h"
 
@@ -60,13 +62,14 @@ TEST_P(EveryKind, RoutesLeadFromHostToHost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, EveryKind,
-                         testing::Values("single-switch:1", "single-switch:24", "fat-tree:4,3",
-                                         "fat-tree:4,2,taper=4", "fat-tree:5,1",
-                                         "xgft:3x4x5/1x2x3/1x2x1", "xgft:4x4x4/1x4x4,hosts=37",
-                                         "tree:14x5,hosts=64", "tree:3x2x4", "torus:4x4x4",
-                                         "torus:2x1x5", "mesh:5x7", "mesh:1",
-                                         "torus:3x3,hosts-per-switch=4"));
+INSTANTIATE_TEST_SUITE_P(
+    Specs, EveryKind,
+    testing::Values("single-switch:1", "single-switch:24", "fat-tree:4,3", "fat-tree:4,2,taper=4",
+                    "fat-tree:5,1", "xgft:3x4x5/1x2x3/1x2x1", "xgft:4x4x4/1x4x4,hosts=37",
+                    "tree:14x5,hosts=64", "tree:3x2x4", "torus:4x4x4", "torus:2x1x5", "mesh:5x7",
+                    "mesh:1", "torus:3x3,hosts-per-switch=4", "dragonfly:2,4,2",
+                    "dragonfly:1,3,2,groups=3", "dragonfly:3,1,1", "wan:5", "wan:8,8", "wan:3,4,5",
+                    "twelve-clusters:12", "random-tree:20,9,seed=3"));
 
 TEST(Fabric, SingleSwitch) {
   const Fabric fabric =
@@ -144,6 +147,70 @@ TEST(Fabric, GridsRouteAsTheMapperDoes) {
         if (a != b) expected.push_back(b);
         ASSERT_EQ(passed, expected) << spec << " " << a << " " << b;
       }
+    }
+  }
+}
+
+TEST(Fabric, LanesKeepRoutesFreeOfCreditLoops) {
+  for (const char* spec : {"fat-tree:4,3", "torus:5x4", "torus:4x4x4", "mesh:4x4",
+                           "dragonfly:2,4,2", "dragonfly:1,3,2,groups=3", "twelve-clusters:6"}) {
+    EXPECT_TRUE(find_credit_loop(open_fabric(spec).value()).empty()) << spec;
+  }
+}
+
+TEST(Fabric, CreditLoopsAreFound) {
+  // A ring of four switches whose routes all turn right, on one lane.
+  FabricBuilder builder("ring");
+  for (int i = 0; i < 4; ++i) builder.add_host(fmt::format("h{}", i));
+  for (int i = 0; i < 4; ++i) builder.add_switch(fmt::format("s{}", i));
+  const Cable cable{1e9, 100, 0, false};
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(builder.connect(i, 1, 4 + i, 1, cable));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(builder.connect(4 + i, 2, 4 + (i + 1) % 4, 3, cable));
+  ASSERT_TRUE(builder.begin_routes());
+  for (int s = 0; s < 4; ++s) {
+    for (int to = 0; to < 4; ++to) builder.set_port(4 + s, to, s == to ? 1 : 2);
+  }
+  const Fabric fabric = builder.finish().value();
+  const std::vector<int> loop = find_credit_loop(fabric);
+  ASSERT_EQ(loop.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(fabric.link(loop[i]).to, fabric.link(loop[(i + 1) % 4]).from);
+  }
+}
+
+TEST(Fabric, AllToAllIsLimitedByTheNarrowestPart) {
+  EXPECT_DOUBLE_EQ(all_to_all_limit(open_fabric("single-switch:24").value()).fraction, 1);
+  EXPECT_DOUBLE_EQ(all_to_all_limit(open_fabric("fat-tree:4,3").value()).fraction, 1);
+  // Of 15 peers 12 are behind two cables that four hosts share.
+  const Fabric tapered = open_fabric("fat-tree:4,2,taper=2").value();
+  EXPECT_DOUBLE_EQ(all_to_all_limit(tapered).fraction, 15.0 / 24);
+  EXPECT_DOUBLE_EQ(all_to_all_limit(tapered).bandwidth, 2e9 * 15 / 24);
+}
+
+TEST(Fabric, ClustersOverAWan) {
+  const Fabric two =
+      open_fabric(
+          "wan:2,3,bandwidth=1Gbit/s,trunk-bandwidth=10Gbit/s,latency=10us,long-latency=5ms")
+          .value();
+  EXPECT_EQ(two.switches(), 2);
+  EXPECT_EQ(two.route_latency_ns(0, 4), 5'020'000);
+  const Fabric twelve = open_fabric("twelve-clusters:12").value();
+  EXPECT_EQ(twelve.hosts(), 157);
+  EXPECT_EQ(twelve.route_latency_ns(0, 156), 5'020'000);
+  EXPECT_EQ(twelve.node(0).name, "chiba-0");
+  EXPECT_EQ(open_fabric("twelve-clusters:3").value().hosts(), 72);
+}
+
+TEST(Fabric, CanBeMappedOnto) {
+  const Fabric fabric = open_fabric("fat-tree:2,3").value();
+  const RoutedNetwork network = tabled_network(fabric).value();
+  ASSERT_EQ(network.nodes(), fabric.hosts());
+  EXPECT_EQ(network.links(), fabric.links());
+  for (int a = 0; a < fabric.hosts(); ++a) {
+    for (int b = 0; b < fabric.hosts(); ++b) {
+      std::vector<int> links;
+      network.route(a, b, [&](int link) { links.push_back(link); });
+      EXPECT_EQ(links, fabric.route(a, b));
     }
   }
 }

@@ -3,7 +3,7 @@
 /// natural place for server h.
 
 #include <cstdint>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "topology/fabric.h"
@@ -46,5 +46,38 @@ Result<Fabric> k_ary_n_tree(int k, int n, int taper = 1, const LinkSpeeds& speed
 /// Grid of mapping does). The wraparound links raise the lane.
 Result<Fabric> grid_fabric(const std::vector<int>& sides, bool torus, int hosts_per_switch = 1,
                            const LinkSpeeds& speeds = {});
+
+/// Canonical dragonfly (Kim et al. 2008): groups of `routers` switches, all joined pairwise, each
+/// with `hosts` hosts and `globals` cables to other groups; `groups` of them (0: routers * globals
+/// + 1). Global port k of a group leads to the group k mod (groups - 1) + 1 further; left-over
+/// ports stay empty. Routes are minimal (one local, one global, one local link at most); of several
+/// cables between two groups the destination's number picks one. Global links raise the lane.
+struct Dragonfly {
+  int hosts = 0, routers = 0, globals = 0, groups = 0;
+};
+Result<Fabric> dragonfly(const Dragonfly& shape, const LinkSpeeds& speeds = {});
+
+/// One cluster of a WAN: hosts on one switch, with cables out.
+struct Cluster {
+  std::string name;
+  int hosts = 0;
+  double access = 0;    ///< bandwidth of a host's link, bytes a second
+  int exit_cables = 1;  ///< bundled, each a link of its own
+  double exit = 0;      ///< bandwidth of each of them
+};
+/// Clusters joined by their exits: two directly, more over one switch in the middle. The latency
+/// from cluster to cluster is `speeds.long_latency_ns`; of all else `speeds.latency_ns`.
+Result<Fabric> clusters_fabric(const std::string& name, const std::vector<Cluster>& clusters,
+                               const LinkSpeeds& speeds = {});
+/// The first `count` (1 to 12) of the twelve clusters of the InTrigger platform that a thesis on
+/// contention-free collectives used (2010, tables 6.1 and 6.2), in the order in which they joined:
+/// 157 hosts. Bundled exits are so many cables of 1 Gbit/s; where the table gives hosts 1 or 2
+/// Gbit/s they have 1.
+std::vector<Cluster> twelve_clusters(int count = 12);
+
+/// A random tree: each of `switches` joins an earlier one, each of `hosts` a switch, both drawn by
+/// `seed`; every cable between switches draws one of `speeds.trunks`. Every switch that would have
+/// been a leaf without hosts gets one first.
+Result<Fabric> random_tree(int hosts, int switches, uint64_t seed, const LinkSpeeds& speeds = {});
 
 }  // namespace ibcoll::topology

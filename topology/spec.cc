@@ -1,12 +1,14 @@
 #include "topology/spec.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <vector>
 
 #include "engine/base/units.h"
 #include "topology/generators.h"
+#include "topology/readers/readers.h"
 
 namespace ibcoll::topology {
 namespace {
@@ -89,6 +91,50 @@ Result<Fabric> make_grid(const Spec& spec, bool torus) {
   return grid_fabric(sides, torus, hosts, spec.speeds);
 }
 
+Result<Fabric> make_dragonfly(const Spec& spec) {
+  Dragonfly shape;
+  IBCOLL_ASSIGN(shape.hosts, spec.number(0, "hosts a switch"));
+  IBCOLL_ASSIGN(shape.routers, spec.number(1, "switches a group"));
+  IBCOLL_ASSIGN(shape.globals, spec.number(2, "global cables a switch"));
+  IBCOLL_ASSIGN(shape.groups, spec.integer("groups", 1, 1 << 28, 0));
+  return dragonfly(shape, spec.speeds);
+}
+
+Result<Fabric> make_wan(const Spec& spec) {
+  std::vector<Cluster> clusters;
+  for (size_t i = 0; i < spec.numbers.size(); ++i) {
+    IBCOLL_ASSIGN(const int hosts, spec.number(i, "hosts of a cluster"));
+    const auto& trunks = spec.speeds.trunks;
+    clusters.push_back(
+        {fmt::format("c{}", i), hosts, spec.speeds.bandwidth, 1,
+         trunks.empty() ? spec.speeds.bandwidth : trunks[std::min(i, trunks.size() - 1)]});
+  }
+  return clusters_fabric(std::string(spec.text), clusters, spec.speeds);
+}
+
+Result<Fabric> make_twelve_clusters(const Spec& spec) {
+  IBCOLL_ASSIGN(const int count, spec.number(0, "clusters"));
+  if (count > 12) {
+    return fail(ErrorCode::kInvalidArgument, "{} is {}: at most 12", spec.what("clusters"), count);
+  }
+  for (const char* key : {"bandwidth", "trunk-bandwidth"}) {
+    if (spec.keys.count(key) != 0) {
+      return fail(ErrorCode::kInvalidArgument, "{}: these clusters have their own", spec.what(key));
+    }
+  }
+  LinkSpeeds speeds = spec.speeds;
+  if (spec.keys.count("latency") == 0) speeds.latency_ns = 10'000;
+  if (spec.keys.count("long-latency") == 0) speeds.long_latency_ns = 5'000'000;
+  return clusters_fabric(fmt::format("twelve-clusters:{}", count), twelve_clusters(count), speeds);
+}
+
+Result<Fabric> make_random_tree(const Spec& spec) {
+  IBCOLL_ASSIGN(const int hosts, spec.number(0, "hosts"));
+  IBCOLL_ASSIGN(const int switches, spec.number(1, "switches"));
+  IBCOLL_ASSIGN(const int seed, spec.integer("seed", 0, 1 << 30, 1));
+  return random_tree(hosts, switches, static_cast<uint64_t>(seed), spec.speeds);
+}
+
 struct Kind {
   std::string_view name;
   size_t numbers;                      ///< how many stand before the keys; 0: any number
@@ -125,6 +171,18 @@ const std::vector<Kind>& kinds() {
        {"hosts-per-switch"},
        "mesh:5x7                    any sides",
        [](const Spec& spec) { return make_grid(spec, false); }},
+      {"dragonfly",
+       3,
+       {"groups"},
+       "dragonfly:4,8,4[,groups=9]  hosts a switch, switches a group, global cables a switch",
+       make_dragonfly},
+      {"wan", 0, {}, "wan:32,32                   clusters of so many hosts", make_wan},
+      {"twelve-clusters",
+       1,
+       {},
+       "twelve-clusters:12          the first of twelve real clusters (157 hosts) over a WAN",
+       make_twelve_clusters},
+      {"random-tree", 2, {"seed"}, "random-tree:64,10[,seed=1]  hosts, switches", make_random_tree},
   };
   return kKinds;
 }
@@ -135,6 +193,12 @@ std::string kind_names() {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", kind.name);
   return names;
 }
+
+/// What stands behind the path of a file.
+struct FileSpec {
+  std::string tables;
+  ReadOptions options;
+};
 
 /// Fills speeds from the keys that all kinds know.
 Status read_speeds(Spec& spec) {
@@ -171,6 +235,43 @@ Status read_speeds(Spec& spec) {
   }
   if (spec.keys.count("long-latency") == 0) spec.speeds.long_latency_ns = spec.speeds.latency_ns;
   return {};
+}
+
+Result<FileSpec> parse_file_spec(std::string_view text,
+                                 const std::vector<std::string_view>& parts) {
+  FileSpec file;
+  Spec spec{text, {}, {}, {}};
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const size_t equals = parts[i].find('=');
+    const std::string_view key = parts[i].substr(0, equals);
+    if (equals == std::string_view::npos ||
+        (key != "routes" && key != "bandwidth" && key != "trunk-bandwidth" && key != "latency" &&
+         key != "switch-latency")) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "network \"{}\": '{}' is none of routes=, bandwidth=, trunk-bandwidth=, latency=, "
+          "switch-latency=",
+          text, parts[i]);
+    }
+    if (!spec.keys.emplace(key, parts[i].substr(equals + 1)).second) {
+      return fail(ErrorCode::kInvalidArgument, "network \"{}\": '{}' stands twice", text, key);
+    }
+  }
+  IBCOLL_TRY(read_speeds(spec));
+  file.options.bandwidth = spec.speeds.bandwidth;
+  file.options.trunks = spec.speeds.trunks;
+  file.options.latency_ns = spec.speeds.latency_ns;
+  if (spec.keys.count("switch-latency") != 0) {
+    file.options.switch_latency_ns = spec.speeds.switch_latency_ns;
+  }
+  const auto tables = spec.keys.find("routes");
+  if (tables != spec.keys.end()) {
+    if (tables->second.empty()) {
+      return fail(ErrorCode::kInvalidArgument, "network \"{}\": routes= names no file", text);
+    }
+    file.tables = tables->second;
+  }
+  return file;
 }
 
 constexpr std::string_view kCommonKeys[] = {"bandwidth", "trunk-bandwidth", "latency",
@@ -230,9 +331,37 @@ std::string spec_help() {
          "  Behind any of them: ,bandwidth=2000MB/s (of hosts' links, and of others unless named)\n"
          "  ,trunk-bandwidth=10Gbit/s or 10Gbit/s:40Gbit/s (between switches, from the hosts up)\n"
          "  ,latency=200ns (of a link) ,switch-latency=0ns ,long-latency=5ms (global and WAN "
-         "links)\n";
+         "links)\n"
+         "  FILE                        ibcoll's JSON, output of ibnetdiscover, Slurm's "
+         "topology.conf\n"
+         "  FILE,routes=FILE            ibnetdiscover's with tables of dump_fts or "
+         "opensm-lfts.dump\n"
+         "  live[:mlx5_0]               the InfiniBand subnet of this machine\n"
+         "  Behind a file: ,bandwidth= ,trunk-bandwidth= ,latency= where it has none, "
+         ",switch-latency=\n";
 }
 
-Result<Fabric> open_fabric(const std::string& text) { return parse_fabric_spec(text); }
+Result<Fabric> open_fabric(const std::string& text) {
+  if (text.empty()) return fail(ErrorCode::kInvalidArgument, "an empty name of a network");
+  std::vector<std::string_view> parts = split(text, ',');
+  std::string_view path = parts[0];
+  if (path == "live" || path.rfind("live:", 0) == 0) {
+    IBCOLL_ASSIGN(const FileSpec spec, parse_file_spec(text, parts));
+    if (!spec.tables.empty()) {
+      return fail(ErrorCode::kInvalidArgument, "network \"{}\": a live fabric has its own routes",
+                  text);
+    }
+    return discover(std::string(path.substr(std::min<size_t>(path.size(), 5))), spec.options);
+  }
+  if (looks_like_spec(path)) return parse_fabric_spec(text);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "network \"{}\": neither a file nor one of {} (like single-switch:24), nor live",
+                text, kind_names());
+  }
+  IBCOLL_ASSIGN(const FileSpec spec, parse_file_spec(text, parts));
+  return read_fabric_file(std::string(path), spec.tables, spec.options);
+}
 
 }  // namespace ibcoll::topology

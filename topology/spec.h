@@ -19,7 +19,9 @@ bool looks_like_spec(std::string_view text);
 /// Kinds and keys with an example each, a line each, for --help.
 std::string spec_help();
 
-/// Opens what `--network` takes: a specification, or a file.
+/// Opens what `--network` takes: a specification; the path of a file that read_fabric_file knows,
+/// with keys behind it ("net.topo,routes=net.fts,latency=300ns"); or "live" with an optional
+/// device.
 Result<Fabric> open_fabric(const std::string& text);
 
 }  // namespace ibcoll::topology

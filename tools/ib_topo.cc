@@ -1,0 +1,238 @@
+/// ib_topo: describes, checks, converts and draws fabrics.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "engine/base/json_lines.h"
+#include "engine/base/table.h"
+#include "engine/base/units.h"
+#include "topology/analysis.h"
+#include "topology/draw_fabric.h"
+#include "topology/export.h"
+#include "topology/readers/readers.h"
+#include "topology/spec.h"
+
+namespace {
+
+using namespace ibcoll;
+using namespace ibcoll::topology;
+
+struct Arguments {
+  std::string network, json, output, format = "json";
+  std::vector<std::string> route;
+};
+
+/// Routes between hosts, counted by their number of links.
+std::map<int, int64_t> routes_by_hops(const Fabric& fabric) {
+  std::map<int, int64_t> count;
+  for (int from = 0; from < fabric.hosts(); ++from) {
+    for (int to = 0; to < fabric.hosts(); ++to) {
+      if (from != to) ++count[fabric.hops(from, to)];
+    }
+  }
+  return count;
+}
+
+std::string link_name(const Fabric& fabric, int link) {
+  const Link& l = fabric.link(link);
+  return fmt::format("{}[{}] -> {}[{}]", fabric.node(l.from).name, l.from_port,
+                     fabric.node(l.to).name, l.to_port);
+}
+
+std::string names(const Fabric& fabric, const std::vector<int>& loop) {
+  std::string text;
+  for (const int link : loop)
+    text += fmt::format("{} -> ", fabric.node(fabric.link(link).from).name);
+  return loop.empty() ? text : text + fabric.node(fabric.link(loop.front()).from).name;
+}
+
+Result<int> host_named(const Fabric& fabric, const std::string& name) {
+  const auto node = fabric.find(name);
+  if (node && fabric.is_host(*node)) return *node;
+  return fail(ErrorCode::kInvalidArgument, "no host of {} is named '{}'", fabric.name(), name);
+}
+
+/// Cables by what they join and their speed.
+Table cable_table(const Fabric& fabric, const std::vector<int64_t>& routes) {
+  struct Group {
+    int cables = 0;
+    int64_t most = 0;
+    int busiest = -1;
+  };
+  std::map<std::tuple<bool, double, int64_t>, Group> groups;
+  for (int link = 0; link < fabric.links(); ++link) {
+    const Link& l = fabric.link(link);
+    const bool trunk = !fabric.is_host(l.from) && !fabric.is_host(l.to);
+    Group& group = groups[{trunk, l.bandwidth, l.latency_ns}];
+    group.cables += link % 2 == 0;
+    if (group.busiest < 0 || routes[link] > group.most) {
+      group.most = routes[link];
+      group.busiest = link;
+    }
+  }
+  Table table({"cables", "number", "MB/s", "latency", "most routes", "on"});
+  for (const auto& [key, group] : groups) {
+    const auto& [trunk, bandwidth, latency] = key;
+    table.add_row({trunk ? "between switches" : "of hosts", fmt::format("{}", group.cables),
+                   fmt::format("{:g}", bandwidth / 1e6), format_duration(latency),
+                   fmt::format("{}", group.most), link_name(fabric, group.busiest)});
+  }
+  return table;
+}
+
+Status show_route(const Fabric& fabric, const Arguments& arguments, JsonLines& json) {
+  IBCOLL_ASSIGN(const int from, host_named(fabric, arguments.route[0]));
+  IBCOLL_ASSIGN(const int to, host_named(fabric, arguments.route[1]));
+  Table table({"hop", "link", "MB/s", "latency"});
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  int hop = 0;
+  fabric.visit_route(from, to, [&](int link) {
+    const Link& l = fabric.link(link);
+    links.push_back(link_name(fabric, link));
+    table.add_row({fmt::format("{}", ++hop), link_name(fabric, link),
+                   fmt::format("{:g}", l.bandwidth / 1e6), format_duration(l.latency_ns)});
+  });
+  if (!json.to_stdout()) fmt::print("{}", table.text());
+  json.write({{"network", fabric.name()},
+              {"from", arguments.route[0]},
+              {"to", arguments.route[1]},
+              {"latency_ns", fabric.route_latency_ns(from, to)},
+              {"bandwidth_MBps", fabric.route_bandwidth(from, to) / 1e6},
+              {"links", links}});
+  return {};
+}
+
+Status info(const Fabric& fabric, const Arguments& arguments, JsonLines& json) {
+  if (!arguments.route.empty()) return show_route(fabric, arguments, json);
+  const std::vector<int64_t> routes = routes_over_links(fabric);
+  const AllToAllLimit limit = all_to_all_limit(fabric, routes);
+  const auto hops = routes_by_hops(fabric);
+  nlohmann::ordered_json by_hops = nlohmann::ordered_json::object();
+  std::string hops_text;
+  double sum = 0;
+  int64_t pairs = 0;
+  for (const auto& [length, count] : hops) {
+    by_hops[std::to_string(length)] = count;
+    hops_text += fmt::format("{}{} of {} links", hops_text.empty() ? "" : ", ", count, length);
+    sum += static_cast<double>(length) * static_cast<double>(count);
+    pairs += count;
+  }
+  json.write({{"network", fabric.name()},
+              {"hosts", fabric.hosts()},
+              {"switches", fabric.switches()},
+              {"cables", fabric.links() / 2},
+              {"lanes", fabric.lanes()},
+              {"switch_latency_ns", fabric.switch_latency_ns()},
+              {"mean_hops", pairs > 0 ? sum / static_cast<double>(pairs) : 0},
+              {"routes_by_hops", by_hops},
+              {"alltoall_limit_MBps", limit.bandwidth / 1e6},
+              {"alltoall_limit_fraction", limit.fraction},
+              {"alltoall_limit_link", limit.link < 0 ? "" : link_name(fabric, limit.link)},
+              {"notes", fabric.notes()}});
+  if (json.to_stdout()) return {};
+  fmt::print("{}: {} hosts, {} switches, {} cables, {} to pass a switch\n", fabric.name(),
+             fabric.hosts(), fabric.switches(), fabric.links() / 2,
+             format_duration(fabric.switch_latency_ns()));
+  if (!hops_text.empty()) fmt::print("routes: {}\n", hops_text);
+  if (limit.link >= 0) {
+    fmt::print(
+        "uniform all-to-all: at most {:.4g} MB/s a host, {:.3g} % of the hosts' links, "
+        "limited by {}\n",
+        limit.bandwidth / 1e6, 100 * limit.fraction, link_name(fabric, limit.link));
+  }
+  for (const std::string& note : fabric.notes()) fmt::print("note: {}\n", note);
+  fmt::print("\n{}", cable_table(fabric, routes).text());
+  return {};
+}
+
+Status check(const Fabric& fabric, JsonLines& json) {
+  const std::vector<int> loop = find_credit_loop(fabric);
+  json.write({{"network", fabric.name()},
+              {"hosts", fabric.hosts()},
+              {"switches", fabric.switches()},
+              {"cables", fabric.links() / 2},
+              {"credit_loop", names(fabric, loop)},
+              {"notes", fabric.notes()}});
+  if (json.to_stdout()) return {};
+  fmt::print("{}: holds: {} hosts reach each other over {} switches and {} cables\n", fabric.name(),
+             fabric.hosts(), fabric.switches(), fabric.links() / 2);
+  if (loop.empty()) {
+    fmt::print("routes: free of credit loops on {} virtual lane{}\n", fabric.lanes(),
+               fabric.lanes() == 1 ? "" : "s");
+  } else {
+    fmt::print(
+        "routes: credit loop on {} virtual lane{}, which deadlocks unless service levels "
+        "keep these apart: {}\n",
+        fabric.lanes(), fabric.lanes() == 1 ? "" : "s", names(fabric, loop));
+  }
+  for (const std::string& note : fabric.notes()) fmt::print("note: {}\n", note);
+  return {};
+}
+
+Status convert(const Fabric& fabric, const Arguments& arguments) {
+  const std::string text = arguments.format == "json"    ? write_json(fabric)
+                           : arguments.format == "ibsim" ? ibsim_net(fabric)
+                                                         : graphviz(fabric);
+  if (!arguments.output.empty() && arguments.output != "-") {
+    return write_file(arguments.output, text);
+  }
+  fmt::print("{}", text);
+  if (std::fflush(stdout) != 0) return fail_errno("can't write to standard output");
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Describes, checks, converts and draws fabrics");
+  app.require_subcommand(1);
+  Arguments a;
+  CLI::App* info_command =
+      app.add_subcommand("info", "Sizes, speeds, routes, and what limits an all-to-all");
+  CLI::App* check_command = app.add_subcommand(
+      "check", "Read a fabric, see that all hosts reach each other, and look for credit loops");
+  CLI::App* convert_command = app.add_subcommand("convert", "Write a fabric in another format");
+  CLI::App* draw_command = app.add_subcommand("draw", "Draw a fabric");
+  for (CLI::App* command : {info_command, check_command, convert_command, draw_command}) {
+    command->add_option("network,--network", a.network, "Specification, file or live, see below")
+        ->required();
+  }
+  info_command->add_option("--route", a.route, "Show the route from one host to another instead")
+      ->expected(2);
+  for (CLI::App* command : {info_command, check_command}) {
+    command->add_option("--json", a.json, "Write one object to this file (- : stdout)");
+  }
+  convert_command->add_option("--to", a.format, "ibcoll's JSON, ibsim's net file, Graphviz")
+      ->check(CLI::IsMember({"json", "ibsim", "dot"}))
+      ->capture_default_str();
+  convert_command->add_option("--output", a.output, "File to write (default: standard output)");
+  draw_command->add_option("--output", a.output, "SVG file to write")->required();
+  app.footer(
+      fmt::format("Networks:\n{}\nExamples:\n"
+                  "  ib_topo info fat-tree:8,3,bandwidth=100Gbit/s\n"
+                  "  ib_topo info fat-tree:4,2 --route h0 h15\n"
+                  "  ib_topo check net.topo,routes=net.fts --json -\n"
+                  "  ib_topo convert net.topo,routes=net.fts --output net.json\n"
+                  "  ib_topo convert torus:4x4 --to ibsim --output torus.net\n"
+                  "  ib_topo draw dragonfly:2,4,2 --output dragonfly.svg",
+                  spec_help()));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "ib_topo: {}\n", error.what());
+    return 2;
+  }
+  const Status status = [&]() -> Status {
+    IBCOLL_ASSIGN(const Fabric fabric, open_fabric(a.network));
+    if (convert_command->parsed()) return convert(fabric, a);
+    if (draw_command->parsed()) return write_file(a.output, draw_fabric(fabric));
+    IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
+    IBCOLL_TRY(info_command->parsed() ? info(fabric, a, json) : check(fabric, json));
+    return json.close();
+  }();
+  if (status) return 0;
+  fmt::print(stderr, "ib_topo: {}\n", status.error().message);
+  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+}

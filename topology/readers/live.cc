@@ -1,0 +1,171 @@
+// The live subnet: nodes and cables through libibnetdisc, forwarding tables by directed queries.
+
+#include "topology/readers/readers.h"
+#include "topology/readers/subnet.h"
+
+#ifdef IBCOLL_HAVE_IBNETDISC
+
+#include <infiniband/ibnetdisc.h>
+#include <infiniband/mad.h>
+
+#include <memory>
+
+namespace ibcoll::topology {
+namespace {
+
+constexpr int kLidsOfBlock = 64;  ///< a query of the linear forwarding table answers so many
+constexpr int kDrop = 255;
+
+using FabricHandle = std::unique_ptr<ibnd_fabric_t, decltype(&ibnd_destroy_fabric)>;
+using PortHandle = std::unique_ptr<ibmad_port, decltype(&mad_rpc_close_port)>;
+
+/// Bytes a second of a port, by its decoded width and speed.
+double rate_of(ibnd_port_t& port) {
+  int width = 0;
+  switch (mad_get_field(port.info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F)) {
+    case 1:
+      width = 1;
+      break;
+    case 2:
+      width = 4;
+      break;
+    case 4:
+      width = 8;
+      break;
+    case 8:
+      width = 12;
+      break;
+    case 16:
+      width = 2;
+      break;
+    default:
+      return 0;
+  }
+  const char* speed = nullptr;
+  switch (mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F)) {
+    case 1:
+      speed = "FDR";
+      break;
+    case 2:
+      speed = "EDR";
+      break;
+    case 4:
+      speed = "HDR";
+      break;
+    case 8:
+      speed = "NDR";
+      break;
+    default:
+      break;
+  }
+  if (speed == nullptr) {
+    switch (mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_ACTIVE_F)) {
+      case 1:
+        speed = "SDR";
+        break;
+      case 2:
+        speed = "DDR";
+        break;
+      case 4:
+        speed = "QDR";
+        break;
+      default:
+        return 0;
+    }
+    if (mad_get_field(port.ext_info, 0, IB_MLNX_EXT_PORT_LINK_SPEED_ACTIVE_F) == 1) {
+      speed = "FDR10";
+    }
+  }
+  return link_rate(fmt::format("{}x{}", width, speed));
+}
+
+/// The description without what a firmware may leave at its end.
+std::string name_of(const ibnd_node_t& node) {
+  std::string name(node.nodedesc);
+  while (!name.empty() && static_cast<unsigned char>(name.back()) <= ' ') name.pop_back();
+  return name.empty() ? fmt::format("0x{:016x}", node.guid) : name;
+}
+
+Status add_table(ibmad_port* port, ibnd_node_t& node, Subnet& subnet) {
+  SubnetTable table{node.guid, {}, name_of(node)};
+  const int top = static_cast<int>(mad_get_field(node.switchinfo, 0, IB_SW_LINEAR_FDB_TOP_F));
+  for (int block = 0; block * kLidsOfBlock <= top; ++block) {
+    uint8_t ports[IB_SMP_DATA_SIZE] = {};
+    if (smp_query_via(ports, &node.path_portid, IB_ATTR_LINEARFORWTBL, block, 0, port) == nullptr) {
+      return fail(ErrorCode::kSystem, "switch '{}' does not tell its forwarding table (block {})",
+                  table.where, block);
+    }
+    for (int i = 0; i < kLidsOfBlock; ++i) {
+      const int lid = block * kLidsOfBlock + i;
+      if (lid >= 1 && lid <= top && ports[i] != kDrop) table.entries.push_back({lid, ports[i], 0});
+    }
+  }
+  subnet.tables.push_back(std::move(table));
+  return {};
+}
+
+void add_node(ibnd_node_t& node, Subnet& subnet) {
+  SubnetNode found;
+  found.name = name_of(node);
+  found.where = found.name;
+  found.guid = node.guid;
+  found.is_switch = node.type == IB_NODE_SWITCH;
+  found.lid = found.is_switch ? node.smalid : 0;
+  for (int number = 1; number <= node.numports; ++number) {
+    ibnd_port_t* const port = node.ports[number];
+    if (port == nullptr || port->remoteport == nullptr) continue;
+    found.ports.push_back({number, port->guid, found.is_switch ? 0 : port->base_lid,
+                           found.is_switch ? 0 : port->lmc, port->remoteport->node->guid,
+                           port->remoteport->portnum, rate_of(*port), found.name});
+  }
+  subnet.nodes.push_back(std::move(found));
+}
+
+}  // namespace
+
+Result<Fabric> discover(const std::string& device, const ReadOptions& options) {
+  std::string name = device;  // the library takes it without const
+  char* const ca = device.empty() ? nullptr : name.data();
+  ibnd_config config = {};
+  const FabricHandle fabric(ibnd_discover_fabric(ca, 0, nullptr, &config), ibnd_destroy_fabric);
+  if (fabric == nullptr) {
+    return fail(
+        ErrorCode::kSystem,
+        "no InfiniBand subnet could be discovered through {} (is there a device, and may this "
+        "user send management datagrams?)",
+        device.empty() ? "the first device" : device);
+  }
+  int classes[] = {IB_SMI_CLASS, IB_SMI_DIRECT_CLASS};
+  const PortHandle port(mad_rpc_open_port(ca, 0, classes, 2), mad_rpc_close_port);
+  if (port == nullptr) {
+    return fail(ErrorCode::kSystem, "can't open a port to ask switches for forwarding tables");
+  }
+  Subnet subnet;
+  subnet.name = device.empty() ? "live" : "live:" + device;
+  subnet.tables_name = "forwarding tables";
+  for (ibnd_node_t* node = fabric->nodes; node != nullptr; node = node->next) {
+    if (node->type == IB_NODE_ROUTER) {
+      return fail(ErrorCode::kUnsupported, "the subnet has a router ('{}'), which is not modelled",
+                  name_of(*node));
+    }
+    add_node(*node, subnet);
+    if (node->type == IB_NODE_SWITCH) IBCOLL_TRY(add_table(port.get(), *node, subnet));
+  }
+  return to_fabric(std::move(subnet), options);
+}
+
+}  // namespace ibcoll::topology
+
+#else
+
+namespace ibcoll::topology {
+
+Result<Fabric> discover(const std::string&, const ReadOptions&) {
+  return fail(ErrorCode::kUnsupported,
+              "built without libibnetdisc: save the fabric with ibnetdiscover and dump_fts, "
+              "and name the files");
+}
+
+}  // namespace ibcoll::topology
+
+#endif
