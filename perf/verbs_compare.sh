@@ -1,10 +1,12 @@
 #!/bin/bash
-# verbs_compare.sh BIN_DIR [ROUNDS]: streams of puts beside the best ib_write_bw over a grid of its
+# verbs_compare.sh BIN_DIR [ROUNDS [BYTES...]]: streams of puts beside the best ib_write_bw over a grid of its
 # -t (depth), -l (list) and -Q (completions), in one boot of the Soft-RoCE machine, rounds
 # interleaved, medians. Run it inside: ./run softroce perf/verbs_compare.sh build/bin
 set -euo pipefail
-bin=${1:?usage: verbs_compare.sh BIN_DIR [ROUNDS]}
+bin=${1:?usage: verbs_compare.sh BIN_DIR [ROUNDS [BYTES...]]}
 rounds=${2:-7}
+sizes=("${@:3}")
+[ ${#sizes[@]} -gt 0 ] || sizes=(4096 65536 1048576)
 
 # perftest SIZE PUTS "OPTIONS": decimal MB/s
 perftest() {
@@ -28,8 +30,8 @@ own() { # own SIZE PUTS
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
 printf '%8s  %12s  %-22s  %10s  %6s\n' bytes ib_write_bw options put share
-for size in 4096 65536 1048576; do
-  puts=$((size == 4096 ? 16000 : size == 65536 ? 1024 : 128))
+for size in "${sizes[@]}"; do
+  puts=$((size < 8192 ? 16000 : 67108864 / size)) # a good tenth of a second
   best=0 options=
   for depth in 16 128 256; do
     for list in 1 8 16; do

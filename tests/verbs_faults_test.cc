@@ -411,7 +411,7 @@ struct RandomFault {
     for (int i = 0; i < 3; ++i) sizes.push_back(all_sizes[draw(all_sizes.size())]);
     delay = milliseconds(draw(60));
     const std::string port = std::to_string(1 + draw(layout.size()));
-    victim = static_cast<Rank>(draw(static_cast<size_t>(total)));
+    victim = static_cast<Rank>(1 + draw(static_cast<size_t>(total - 1)));  // rank 0 tells the tale
     switch (draw(6)) {
       case 0:
         text = fmt::format("kill rank {}", victim);
@@ -471,14 +471,15 @@ struct RandomFault {
   bool may_fail = false;  ///< may be more than retries get over
 };
 
-/// TEST_FAULTS=200 for so many; TEST_FAULT_SEED=7 for the one of a seed.
+uint32_t number_from_environment(const char* name, uint32_t otherwise) {
+  const char* text = getenv(name);
+  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
+}
+
+/// TEST_FAULTS=200 for so many, from TEST_FAULT_SEED on.
 TEST_F(VerbsFaults, RandomOnesNeverHang) {
-  const char* count_text = getenv("TEST_FAULTS");
-  const char* seed_text = getenv("TEST_FAULT_SEED");
-  const uint32_t first = seed_text ? static_cast<uint32_t>(std::atoi(seed_text)) : 1;
-  const uint32_t count = seed_text    ? 1
-                         : count_text ? static_cast<uint32_t>(std::atoi(count_text))
-                                      : 8;
+  const uint32_t first = number_from_environment("TEST_FAULT_SEED", 1);
+  const uint32_t count = number_from_environment("TEST_FAULTS", 8);
   for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     alarm(60);
     const RandomFault fault(seed);

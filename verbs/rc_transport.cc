@@ -143,8 +143,8 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
   const auto* from = static_cast<const std::byte*>(source);
   for (size_t begin = 0, piece = 0; piece < pieces; ++piece, begin += max_piece_) {
     const auto length = static_cast<uint32_t>(std::min(bytes - begin, max_piece_));
-    ibv_send_wr& work =
-        sends_->append(peer->send, {from + begin, length, static_cast<uint32_t>(source_key.local)});
+    ibv_send_wr& work = sends_->append(
+        peer->send, {from + begin, length, static_cast<uint32_t>(source_key.local)}, bytes > 0);
     work.wr.rdma.remote_addr = target.address + begin;
     work.wr.rdma.rkey = static_cast<uint32_t>(target.key);
     if (piece + 1 == pieces && immediate != kNoSignal) {

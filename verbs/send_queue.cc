@@ -23,12 +23,13 @@ bool SendQueue::room(const SendState& peer, uint32_t requests, uint32_t reserved
              completion_depth_;
 }
 
-ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece) {
+ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece, bool data) {
   if (used_ == requests_.size()) {
     if (Status flushed = flush(); !flushed) failed_ = flushed;  // told by the next flush()
   }
   Request& request = requests_[used_++];
   const uint64_t position = ++peer.posted;
+  if (data) peer.last_data = position;
   request.piece = {reinterpret_cast<uint64_t>(piece.base), piece.bytes, piece.key};
   ibv_send_wr& work = request.work;
   work = {};
@@ -57,10 +58,12 @@ void SendQueue::signal(SendState& peer, ibv_send_wr& work) {
 }
 
 uint64_t SendQueue::completed(SendState& peer) {
-  if (peer.completed == peer.posted)
+  if (!peer.quiet && peer.completed >= peer.last_data) {
     peer.quiet = true;
-  else
-    ask_completion(peer);
+    peer.brief = peer.posted - peer.quiet_at <= kSignalInterval;
+    peer.quiet_at = peer.posted;
+  }
+  if (peer.completed != peer.posted) ask_completion(peer);
   return peer.completed;
 }
 
@@ -88,8 +91,10 @@ void SendQueue::probe(SendState& peer) {
 
 Status SendQueue::flush() {
   for (SendState* peer : chained_) {
-    if (peer->quiet && !(peer->last->send_flags & IBV_SEND_SIGNALED)) signal(*peer, *peer->last);
-    peer->quiet = false;
+    if (peer->quiet && peer->last_data > peer->quiet_at) {
+      if (peer->brief && !(peer->last->send_flags & IBV_SEND_SIGNALED)) signal(*peer, *peer->last);
+      peer->quiet = false;
+    }
     ibv_send_wr* bad = nullptr;
     if (const int error = ibv_post_send(peer->qp, peer->first, &bad); error != 0 && failed_) {
       errno = error;

@@ -1,8 +1,8 @@
 #pragma once
 /// Sending: work requests are chained per queue pair and handed to the device with one doorbell a
-/// chain. Few of them ask for a completion: every kSignalInterval-th, the end of the first chain
-/// after a quiet moment (most blocking calls send no more than that to a peer), and what somebody
-/// waits for.
+/// chain. Few of them ask for a completion: every kSignalInterval-th, what somebody waits for, and
+/// the end of the first chain with data after a quiet moment: most blocking calls send no more than
+/// that to a peer. Where the last one did, the end is left to be asked for.
 
 #include <cstdint>
 #include <vector>
@@ -29,7 +29,10 @@ struct SendState {
   uint64_t completed = 0;  ///< known to be: the last signaled one
   uint64_t signaled = 0;   ///< the last one that asked for a completion
   uint64_t asked_at = 0;   ///< `posted` when somebody last asked for completed
-  bool quiet = true;       ///< nobody waits for anything: a blocking call ended, or none began
+  uint64_t last_data = 0;  ///< the last one whose source somebody may want back
+  uint64_t quiet_at = 0;   ///< `posted` when it last became quiet
+  bool quiet = true;       ///< no data is on the way: a blocking call ended, or none began
+  bool brief = true;       ///< the last call sent few requests
   ibv_send_wr* first = nullptr;
   ibv_send_wr* last = nullptr;
 
@@ -54,7 +57,8 @@ class SendQueue {
   bool room(const SendState& peer, uint32_t requests, uint32_t reserved = kReserved) const;
   /// Chains a request: opcode, immediate (host order) and remote place are the caller's to set in
   /// what is returned, before the next call of anything here.
-  ibv_send_wr& append(SendState& peer, const Piece& piece);
+  /// `data`: its source may be wanted back before the peer says anything.
+  ibv_send_wr& append(SendState& peer, const Piece& piece, bool data = false);
   /// The position up to which all is complete. Asking twice with nothing posted in between makes a
   /// completion for all of it come.
   uint64_t completed(SendState& peer);

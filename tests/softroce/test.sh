@@ -9,8 +9,8 @@ Usage: test.sh BIN_DIR [quick|full|FILTER]
 
   quick   what runs on every change (the default): about two minutes
   full    everything: all algorithms up to 4 MB, 200 random faults; half an hour
-  FILTER  the tests that this GoogleTest filter names; TEST_FAULTS=N for N random faults,
-          TEST_FAULT_SEED=S for the one of a seed
+  FILTER  the tests that this GoogleTest filter names; TEST_FAULTS=N for N random faults, of
+          which TEST_FAULT_SEED=S is the first
 
 Examples:
   test.sh build/bin
@@ -22,7 +22,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
   exit 2
 fi
 bin=$1 tier=${2:-quick}
-programs="verbs_test verbs_faults_test execute_sweep_test"
+programs="verbs_test verbs_counts_test verbs_faults_test execute_sweep_test"
 failed=0
 
 # boot LIMIT FILTER PROGRAM...: runs tests in one boot.
