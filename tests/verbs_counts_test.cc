@@ -6,6 +6,9 @@
 
 #ifdef IBCOLL_HAVE_VERBS
 
+#include <sys/wait.h>
+
+#include <cstdio>
 #include <functional>
 #include <numeric>
 
@@ -15,6 +18,7 @@
 namespace ibcoll {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::JobOptions;
 using testing::RankView;
 
@@ -169,6 +173,46 @@ TEST_F(VerbsCounts, BuffersAreRegisteredOnce) {
               rank.complain(fmt::format("{} registrations with scratch", with_scratch));
           }),
       "");
+}
+
+/// Runs a command of the build; its output, and its exit status.
+std::pair<int, std::string> output_of(const std::string& command) {
+  std::string text;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char part[4096];
+  while (const size_t bytes = fread(part, 1, sizeof part, pipe)) text.append(part, bytes);
+  return {WEXITSTATUS(pclose(pipe)), text};
+}
+const std::string kBench =
+    IBCOLL_BIN_DIR "/ib_a2a_bench --ranks 4 --servers 2 --sizes 4K --iterations 2 --check";
+
+TEST(VerbsChoice, VerbsWithoutTheDeviceSaysWhatWasLookedFor) {
+  const auto [status, text] =
+      output_of("IBCOLL_TRANSPORT=verbs IBCOLL_DEVICES=nosuch7:1 " + kBench);
+  EXPECT_NE(status, 0);
+  EXPECT_THAT(text, ::testing::AllOf(HasSubstr("no verbs transport: rank "),
+                                     HasSubstr("no RDMA port \"nosuch7:1\"")));
+}
+
+TEST(VerbsChoice, AutoTakesTheLoopbackForEmulatedServersAndSaysSo) {
+  const auto [status, text] = output_of("IBCOLL_TRANSPORT=auto IBCOLL_LOG_LEVEL=info " + kBench);
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("the software loopback joins these emulated servers: "));
+  EXPECT_THAT(text,
+              ::testing::AnyOf(HasSubstr("no RDMA port"), HasSubstr("RDMA devices are used")));
+}
+
+TEST_F(VerbsCounts, TheBenchmarkRunsOverVerbs) {
+  const auto [status, text] = output_of("IBCOLL_TRANSPORT=verbs " + kBench + " --json -");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, HasSubstr("\"transport\":\"verbs\""));
+}
+
+TEST_F(VerbsCounts, IbInfoShowsThePorts) {
+  const auto [status, text] = output_of(IBCOLL_BIN_DIR "/ib_info --json -");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, ::testing::AllOf(HasSubstr("\"kind\":\"rdma_port_use\""),
+                                     HasSubstr("\"usable\":true"), HasSubstr("\"gid_type\":\"")));
 }
 
 }  // namespace

@@ -10,6 +10,10 @@
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
+#ifdef IBCOLL_HAVE_VERBS
+#include "verbs/device.h"
+#include "verbs/transport.h"
+#endif
 
 namespace ibcoll {
 namespace {
@@ -178,6 +182,40 @@ class Report {
     print(table.text() + "\n");
   }
 
+#ifdef IBCOLL_HAVE_VERBS
+  /// What ranks would use of each port, and its limits.
+  void port_use(const std::vector<verbs::PortInfo>& ports) {
+    if (ports.empty()) return;
+    Table table({"RDMA port", "usable", "GID", "type", "MTU", "Mbit/s", "NUMA node", "queue pairs",
+                 "registrations", "longest message"});
+    for (const verbs::PortInfo& port : ports) {
+      const int mtu_bytes = 128 << port.mtu;
+      table.add_row({port.name(), port.active ? "yes" : "no", port.gid_text, port.gid_type,
+                     std::to_string(mtu_bytes), std::to_string(port.rate_mbps),
+                     port.numa_node < 0 ? "unknown" : std::to_string(port.numa_node),
+                     std::to_string(port.max_queue_pairs), std::to_string(port.max_registrations),
+                     size_text(port.max_message_bytes)});
+      json_.write({{"kind", "rdma_port_use"},
+                   {"device", port.device},
+                   {"port", port.port},
+                   {"usable", port.active},
+                   {"gid", port.gid_text},
+                   {"gid_index", port.gid_index},
+                   {"gid_type", port.gid_type},
+                   {"mtu_bytes", mtu_bytes},
+                   {"rate_mbps", port.rate_mbps},
+                   {"numa_node", port.numa_node},
+                   {"pkey_index", port.pkey_index},
+                   {"max_queue_pairs", port.max_queue_pairs},
+                   {"max_completions", port.max_completions},
+                   {"max_shared_receives", port.max_shared_receives},
+                   {"max_registrations", port.max_registrations},
+                   {"max_message_bytes", port.max_message_bytes}});
+    }
+    print(table.text() + "\n");
+  }
+#endif
+
  private:
   void add(const Table& table, const nlohmann::ordered_json& line) {
     json_.write(line);
@@ -198,6 +236,11 @@ Status report(const std::string& json_path) {
   IBCOLL_ASSIGN(const std::string no_direct_copy, why_no_direct_copy());
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
+#ifdef IBCOLL_HAVE_VERBS
+  // Settings that can't be read are told below.
+  const auto transport = verbs::TransportOptions::from_environment();
+  report.port_use(verbs::list_ports(transport ? transport->devices : verbs::DeviceOptions{}));
+#endif
   report.settings(current_config());
   const Status environment = check_environment();
   IBCOLL_TRY(json.close());

@@ -193,8 +193,8 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
   std::vector<std::string> present;
   for (const PortInfo& port : all)
     present.push_back(port.name() + (port.active ? "" : " (not active)"));
-  const std::string there =
-      present.empty() ? "libibverbs lists no device" : fmt::format("{}", fmt::join(present, ", "));
+  const std::string there = present.empty() ? "libibverbs lists no device"
+                                            : fmt::format("there is {}", fmt::join(present, ", "));
 
   std::vector<PortInfo> usable;
   if (options.devices.empty()) {
