@@ -1,13 +1,17 @@
 #include "engine/bootstrap/machine.h"
 
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ibcoll {
 namespace {
@@ -22,6 +26,19 @@ std::optional<uint64_t> read_number(const std::string& path) {
   uint64_t value = 0;
   if (file >> value) return value;
   return std::nullopt;  // also where the file says "max"
+}
+
+/// -1: unknown.
+int node_of_core(int core) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  constexpr std::string_view kPrefix = "node";
+  for (const auto& entry :
+       fs::directory_iterator("/sys/devices/system/cpu/cpu" + std::to_string(core), none)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPrefix)) return std::atoi(name.c_str() + kPrefix.size());
+  }
+  return -1;
 }
 
 /// What the cgroup at `directory` and its parents leave, of version 2.
@@ -67,6 +84,19 @@ std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places) {
     if (known == machines.end()) machines.push_back(place.machine);
   }
   return machine_of;
+}
+
+int own_numa_node() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return -1;
+  int found = -1;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &cores)) continue;
+    const int node = node_of_core(core);
+    if (node < 0 || (found >= 0 && node != found)) return -1;
+    found = node;
+  }
+  return found;
 }
 
 uint64_t available_memory() {

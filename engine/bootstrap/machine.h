@@ -35,6 +35,9 @@ Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap);
 /// Numbers the machines 0, 1, ... in the order of their lowest rank: the machine of each rank.
 std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places);
 
+/// The NUMA node of the cores this process may run on; -1 if they are on several, or unknown.
+int own_numa_node();
+
 /// Bytes that can be had without swapping: what the kernel says is available, at most what this
 /// process's memory cgroup leaves.
 uint64_t available_memory();

@@ -14,6 +14,7 @@
 #include "engine/execute/loopback.h"
 #include "engine/schedule/layout.h"
 #ifdef IBCOLL_HAVE_VERBS
+#include "verbs/device.h"
 #include "verbs/transport.h"
 #endif
 
@@ -149,9 +150,16 @@ Status Context::create_network(const ContextOptions& options,
 #ifdef IBCOLL_HAVE_VERBS
   // Emulated servers use a device only where asked to: auto is the loopback for them.
   if (options.transport == "verbs" || (automatic && !one_machine)) {
-    IBCOLL_ASSIGN(const verbs::TransportOptions verbs, verbs::TransportOptions::from_environment());
+    IBCOLL_ASSIGN(verbs::TransportOptions verbs, verbs::TransportOptions::from_environment());
+    verbs.numa_node = own_numa_node();
     IBCOLL_ASSIGN(network_, verbs::create_transport(*bootstrap_, *shape_, verbs));
     return {};
+  }
+  if (automatic && rank() == 0) {
+    const auto ports = verbs::usable_ports({});
+    log().info("the software loopback joins these emulated servers: {}",
+               ports ? "RDMA devices are used where IBCOLL_TRANSPORT=verbs asks for them"
+                     : ports.error().message);
   }
 #endif
   if (!automatic && options.transport != "loopback") {
