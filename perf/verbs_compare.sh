@@ -36,7 +36,7 @@ for size in "${sizes[@]}"; do
   for depth in 16 128 256; do
     for list in 1 8 16; do
       for completions in 1 16; do
-        now=$(perftest $size $puts "-t $depth -l $list -Q $completions")
+        now=$(perftest "$size" $puts "-t $depth -l $list -Q $completions")
         if [ -n "$now" ] && awk "BEGIN { exit !($now > $best) }"; then
           best=$now options="-t $depth -l $list -Q $completions"
         fi
@@ -45,8 +45,8 @@ for size in "${sizes[@]}"; do
   done
   theirs=() ours=()
   for _ in $(seq "$rounds"); do
-    theirs+=("$(perftest $size $puts "$options")")
-    ours+=("$(own $size $puts)")
+    theirs+=("$(perftest "$size" $puts "$options")")
+    ours+=("$(own "$size" $puts)")
   done
   a=$(printf '%s\n' "${theirs[@]}" | median) b=$(printf '%s\n' "${ours[@]}" | median)
   printf '%8d  %7.1f MB/s  %-22s  %5.1f MB/s  %5.1f%%\n' "$size" "$a" "$options" "$b" \
