@@ -21,6 +21,9 @@ TEST(IbMap, PrintsFiguresAndWritesPlacements) {
     EXPECT_LE(line["hop_bytes_bound"], line["hop_bytes_torus"]);
     EXPECT_LE(line["max_link_bound"], line["max_link_bytes"]);
     EXPECT_LE(line["hop_bytes_torus"], line["hop_bytes_mesh"]);
+    // All bytes of the heaviest link at 5 GB/s, and a bit.
+    EXPECT_GE(line["simulated_us"], line["max_link_bytes"].get<double>() / 5e3);
+    EXPECT_LE(line["simulated_us"], line["max_link_bytes"].get<double>() / 5e3 * 3);
   }
   EXPECT_LE(lines[2]["hop_bytes_torus"], lines[0]["hop_bytes_torus"]);
   EXPECT_TRUE(std::filesystem::exists(picture));

@@ -6,14 +6,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/plot.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "engine/simulate/placed_traffic.h"
 #include "topology/mapping/bounds.h"
 #include "topology/mapping/fabric_network.h"
 #include "topology/mapping/launch_file.h"
@@ -48,6 +51,7 @@ struct Request {
   Goal goal;
   double budget_seconds = 0;
   std::vector<std::string> hosts;
+  std::optional<Fabric> fabric = {};  ///< to simulate on; none where that would take too long
   Bounds bounds = {};
 };
 
@@ -57,6 +61,7 @@ struct Outcome {
   Placement placement;
   Evaluation evaluation;
   double seconds = 0;
+  double simulated_us = std::nan("");
 };
 
 const std::map<std::string, JoinRule> kJoinRules = {{"mopt-none", JoinRule::kNone},
@@ -68,10 +73,15 @@ const std::map<std::string, LaunchFormat> kFormats = {{"rankfile", LaunchFormat:
                                                       {"slurm", LaunchFormat::kSlurm},
                                                       {"json", LaunchFormat::kJson}};
 
+/// Beyond these a simulation would take longer than a search.
+constexpr int kMostSimulatedNodes = 4096;
+constexpr size_t kMostSimulatedPairs = 60'000;
+
 /// A network and the names of its hosts.
 struct NamedNetwork {
   Network network;
   std::vector<std::string> hosts;
+  std::optional<Fabric> fabric;
 };
 
 Result<NamedNetwork> open_network(const std::string& text) {
@@ -79,12 +89,16 @@ Result<NamedNetwork> open_network(const std::string& text) {
   if (text.starts_with("torus:") || text.starts_with("mesh:")) {
     IBCOLL_ASSIGN(Grid grid, Grid::parse(text));
     for (int node = 0; node < grid.nodes(); ++node) hosts.push_back(fmt::format("node{}", node));
-    return NamedNetwork{std::move(grid), std::move(hosts)};
+    std::optional<Fabric> fabric;
+    if (grid.nodes() <= kMostSimulatedNodes) {
+      if (auto made = sim::fabric_of(grid)) fabric = std::move(*made);
+    }
+    return NamedNetwork{std::move(grid), std::move(hosts), std::move(fabric)};
   }
-  IBCOLL_ASSIGN(const Fabric fabric, open_fabric(text));
+  IBCOLL_ASSIGN(Fabric fabric, open_fabric(text));
   for (int host = 0; host < fabric.hosts(); ++host) hosts.push_back(fabric.node(host).name);
   IBCOLL_ASSIGN(RoutedNetwork network, tabled_network(fabric));
-  return NamedNetwork{std::move(network), std::move(hosts)};
+  return NamedNetwork{std::move(network), std::move(hosts), std::move(fabric)};
 }
 
 /// The same traffic with its tasks in random order.
@@ -106,6 +120,7 @@ Result<Request> understand(const Arguments& arguments) {
                                     ? parse_pattern(arguments.pattern, arguments.seed)
                                     : read_matrix_file(arguments.matrix));
   if (arguments.scramble) request.matrix = scrambled(request.matrix, arguments.seed);
+  if (request.matrix.pairs() <= kMostSimulatedPairs) request.fabric = std::move(named.fabric);
   const int nodes = node_count(request.network);
   request.room.per_node = arguments.per_node;
   if (!arguments.exclude.empty()) request.room.usable.assign(nodes, 1);
@@ -172,6 +187,10 @@ Result<Outcome> run(const Request& request, const std::string& method, uint64_t 
   IBCOLL_TRY(
       check_placement(outcome.placement, request.network, request.room, request.matrix.tasks()));
   outcome.evaluation = evaluate(request.matrix, request.network, outcome.placement);
+  if (request.fabric) {
+    IBCOLL_ASSIGN(outcome.simulated_us,
+                  sim::placed_traffic_us(request.matrix, outcome.placement, *request.fabric));
+  }
   return outcome;
 }
 
@@ -220,6 +239,7 @@ Status draw_curve(const Arguments& arguments, const Request& request,
   std::vector<Evaluation> points;
   for (const double share : {0.0, 0.25, 0.5, 0.75, 0.9, 1.0}) {
     Request weighted = request;
+    weighted.fabric.reset();
     weighted.goal.link_share = share;
     IBCOLL_ASSIGN(const Outcome outcome, run(weighted, "refine", arguments.seed));
     points.push_back(outcome.evaluation);
@@ -245,6 +265,7 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const Request& reques
           {"max_link_bytes", outcome.evaluation.max_link_bytes},
           {"hop_bytes_bound", request.bounds.hop_bytes},
           {"max_link_bound", request.bounds.max_link_bytes},
+          {"simulated_us", outcome.simulated_us},
           {"seconds", outcome.seconds}};
 }
 
@@ -264,13 +285,16 @@ Status map_and_report(const Arguments& arguments) {
     IBCOLL_ASSIGN(Outcome outcome, run(request, method, arguments.seed));
     outcomes.push_back(std::move(outcome));
   }
-  Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB", "seconds"});
+  Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB", "simulated us",
+               "seconds"});
   for (const Outcome& outcome : outcomes) {
     json.write(to_json(arguments, request, outcome));
-    table.add_row({outcome.method, fmt::format("{:.5g}", outcome.evaluation.hop_bytes_mesh / 1e6),
-                   fmt::format("{:.5g}", outcome.evaluation.hop_bytes / 1e6),
-                   fmt::format("{:.5g}", outcome.evaluation.max_link_bytes / 1e6),
-                   fmt::format("{:.2f}", outcome.seconds)});
+    table.add_row(
+        {outcome.method, fmt::format("{:.5g}", outcome.evaluation.hop_bytes_mesh / 1e6),
+         fmt::format("{:.5g}", outcome.evaluation.hop_bytes / 1e6),
+         fmt::format("{:.5g}", outcome.evaluation.max_link_bytes / 1e6),
+         std::isnan(outcome.simulated_us) ? "-" : fmt::format("{:.0f}", outcome.simulated_us),
+         fmt::format("{:.2f}", outcome.seconds)});
   }
   const bool to_stdout = !arguments.output.empty() && arguments.output_file.empty();
   if (!json.to_stdout()) {
@@ -337,7 +361,8 @@ int main(int argc, char** argv) {
                  "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
                  "of refine");
   app.footer(fmt::format(
-      "Patterns:\n{}\nFabrics:\n{}\nExamples:\n"
+      "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
+      "on meshes and tori); left out for large matrices.\nPatterns:\n{}\nFabrics:\n{}\nExamples:\n"
       "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"
       "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
       "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"
