@@ -198,7 +198,7 @@ TEST(Paper, FullBandwidthOfRingAndTwoLevelRing) {
   EXPECT_GE(two_level.link_fraction, 0.98);
   EXPECT_GE(two_level.bandwidth_MBps / ring.bandwidth_MBps, 1.17);
   EXPECT_LE(two_level.bandwidth_MBps / ring.bandwidth_MBps, 1.24);
-  EXPECT_LE(ring.wall_s, 30);
+  EXPECT_LT(ring.events, 70e6);  // 10 million a second are slow
 }
 
 /// Part of the bound that paced 2-Level Ring reaches with 20 % noise and ranks that come late.
@@ -232,7 +232,7 @@ TEST(Flow, BlocksAboutAsPacketsDo) {
   }
 }
 
-TEST(Flow, FullThousandRanksTakeSeconds) {
+TEST(Flow, FullThousandRanksTakeFewEvents) {
   for (const char* algorithm : {"ring", "two_level_ring", "aggregate"}) {
     CollectiveOptions options = options_for(1 << 20, Mode::kPaced);
     options.network.level = Level::kFlow;
@@ -240,7 +240,7 @@ TEST(Flow, FullThousandRanksTakeSeconds) {
     const auto report = run(algorithm, "128x8", options);
     EXPECT_GE(report.link_fraction, algorithm == std::string_view("ring") ? 0.75 : 0.95)
         << algorithm;
-    EXPECT_LE(report.wall_s, 30) << algorithm;
+    EXPECT_LT(report.events, 10e6) << algorithm;
   }
 }
 

@@ -78,7 +78,7 @@ Result<std::vector<uint32_t>> hosts_of(const Shape& shape, const Routes& routes,
 int64_t default_rate_interval(const Routes& routes, uint64_t block_bytes) {
   double fastest = INFINITY;
   for (const Link& link : routes.links()) fastest = std::min(fastest, link.ps_per_byte);
-  return static_cast<int64_t>(static_cast<double>(block_bytes) * fastest / 16 /
+  return static_cast<int64_t>(static_cast<double>(block_bytes) * fastest / 8 /
                               kPicosecondsPerNanosecond);
 }
 

@@ -6,6 +6,9 @@ namespace ibcoll::sim {
 
 namespace {
 
+/// Of a link's capacity: less is nothing.
+constexpr double kLeastPart = 1e-6;
+
 Time bucket_for(const Routes& routes) {
   Time shortest = INT64_MAX;
   for (const Link& link : routes.links()) shortest = std::min(shortest, link.time(1 << 16));
@@ -140,11 +143,12 @@ void FlowNetwork::settle() {
   for (const uint32_t index : fresh_) {
     Flow& flow = flows_[index];
     if (!flow.active || flow.rate > 0) continue;
-    double rate = INFINITY;
+    double rate = INFINITY, capacity = INFINITY;
     for (const uint32_t link : routes_.path(flow.route)) {
       rate = std::min(rate, links_[link].capacity - links_[link].used);
+      capacity = std::min(capacity, links_[link].capacity);
     }
-    if (rate > 0) set_rate(flow, index, rate);
+    if (rate > kLeastPart * capacity) set_rate(flow, index, rate);  // not what rounding leaves
   }
   fresh_.clear();
   if (balance_due_) return;
