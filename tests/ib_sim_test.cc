@@ -1,0 +1,87 @@
+// ib_sim as its users call it.
+
+#include <gmock/gmock.h>
+
+#include "tests/tool.h"
+
+namespace ibcoll {
+namespace {
+
+using namespace testing_tools;
+using ::testing::HasSubstr;
+
+TEST(IbSim, WritesOneObjectARun) {
+  const Ran ran = run_tool("ib_sim",
+                           "alltoall --network single-switch:4,bandwidth=1000MB/s,latency=100ns "
+                           "--layout 4x2 2x3 --sizes 1K,4K --algorithm ring,two_level_ring "
+                           "--mode barrier,paced --step-times --link-load --json -");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 16u);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["collective"], "alltoall");
+    const double bytes = line["bytes_per_pair"], time = line["time_us"];
+    const double ranks = line["ranks"], servers = line["servers"], local = ranks / servers;
+    EXPECT_NEAR(line["a2a_bandwidth_MBps"], bytes * (ranks - local) * local / time, 1e-6);
+    EXPECT_NEAR(line["link_fraction"], line["a2a_bandwidth_MBps"].get<double>() / 1000, 1e-9);
+    EXPECT_LE(line["max_link_utilisation"], 1);
+    EXPECT_GE(line["max_link_utilisation"], line["link_fraction"]);
+    EXPECT_GT(line["events"], 0);
+    EXPECT_FALSE(line["step_us"].empty());
+    EXPECT_EQ(line["links"].size(), 2 * servers);
+    EXPECT_GE(line["wall_s"], 0);
+  }
+}
+
+TEST(IbSim, ShowsTablesAndDrawsAPicture) {
+  const std::string plot = folder() / "steps.svg";
+  const Ran ran = run_tool("ib_sim",
+                           "--layout 3x2 --sizes 1K --algorithm ring --mode barrier --step-times "
+                           "--link-load --plot " +
+                               plot);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("of link"));
+  EXPECT_THAT(ran.out, HasSubstr("ring, barrier us"));
+  EXPECT_THAT(ran.out, HasSubstr("busiest links"));
+  std::stringstream picture;
+  picture << std::ifstream(plot).rdbuf();
+  EXPECT_THAT(picture.str(), HasSubstr("model Ta of Ring"));
+}
+
+TEST(IbSim, RenumbersServers) {
+  const auto time_us = [](const std::string& arguments) {
+    const Ran ran = run_tool("ib_sim",
+                             "--network fat-tree:4,2 --layout 16x2 --sizes 16K --algorithm "
+                             "two_level_ring --json - " +
+                                 arguments);
+    return json_lines(ran.out).at(0)["time_us"].get<double>();
+  };
+  const double natural = time_us("");
+  EXPECT_GT(time_us("--server-order random"), 1.2 * natural);
+  EXPECT_LT(time_us("--server-order random --renumber"), 1.05 * natural);
+}
+
+TEST(IbSim, RefusesBadInput) {
+  expect_refused("ib_sim", "alltoal", "unknown collective 'alltoal'");
+  expect_refused("ib_sim", "--algorithm rings", "one of linear, ring");
+  expect_refused("ib_sim", "--layout 0x3", "layout '0x3'");
+  expect_refused("ib_sim", "--layout 2000x8", "more than the limit of 8192");
+  expect_refused("ib_sim", "--sizes 2T", "limit of 1T");
+  expect_refused("ib_sim", "--network ring:5", "ring");
+  expect_refused("ib_sim", "--network fat-tree:2,3 --layout 9x1", "has 8 hosts");
+  expect_refused("ib_sim", "--mode eager", "one of barrier, sendrecv, free, paced");
+  expect_refused("ib_sim", "--queues lifo", "one of fifo, voq, output");
+  expect_refused("ib_sim", "--nic fair", "one of random, round-robin, one-at-a-time");
+  expect_refused("ib_sim", "--switching wormhole", "cut-through, store-and-forward");
+  expect_refused("ib_sim", "--mtu 0 --layout 2x2", "packets of 0 bytes");
+  expect_refused("ib_sim", "--buffer 0", "1 to 65536");
+  expect_refused("ib_sim", "--jitter -1", "0 to 100");
+  expect_refused("ib_sim", "--pieces 65", "1 to 64");
+  expect_refused("ib_sim", "--seed -3", "negative");
+  expect_refused("ib_sim", "--layout 3x1 --server-order 0,1", "2 hosts for 3 servers");
+  expect_refused("ib_sim", "--layout 2x1 --server-order 0,0", "two servers");
+  expect_refused("ib_sim", "--layout 2x1 --server-order 0,x", "server-order");
+}
+
+}  // namespace
+}  // namespace ibcoll
