@@ -12,6 +12,7 @@
 
 #include "topology/mapping/bounds.h"
 #include "topology/mapping/fabric_network.h"
+#include "topology/mapping/halving.h"
 #include "topology/mapping/patterns.h"
 #include "topology/mapping/refine.h"
 #include "topology/mapping/small.h"
@@ -169,6 +170,7 @@ TEST(Mapping, OddNetworksAndRooms) {
     for (const JoinRule rule : {JoinRule::kNone, JoinRule::kMinCost, JoinRule::kMinLink}) {
       checked(matrix, grid, room, mopt_in_room(matrix, grid, room, rule).value());
     }
+    checked(matrix, grid, room, place_by_halving(matrix, grid, room, {}));
     for (const double share : {0.0, 0.5, 1.0}) {
       const Figures refined =
           checked(matrix, grid, room, refine(matrix, grid, room, moves(share, 2000)));
@@ -337,6 +339,14 @@ TEST(Mapping, AnyFabricIsMappedByItsRoutes) {
     EXPECT_DOUBLE_EQ(bounds.hop_bytes, hops);
     EXPECT_LE(bounds.max_link_bytes, evaluation.max_link_bytes);
   }
+}
+
+TEST(Mapping, HalvingKeepsNeighboursTogether) {
+  const Grid grid = grid_of("torus:8x8x8");
+  const CommMatrix matrix = *random_geometric(512, 8, 3);
+  const double ordered = checked(matrix, grid, {}, in_order(512, grid, {})).hop_bytes;
+  EXPECT_LT(checked(matrix, grid, {}, place_by_halving(matrix, grid, {}, {})).hop_bytes,
+            0.5 * ordered);
 }
 
 TEST(Mapping, SameSeedSamePlacement) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "topology/mapping/grow.h"
+#include "topology/mapping/halving.h"
 #include "topology/mapping/small.h"
 #include "topology/mapping/starts.h"
 #include "topology/mapping/unit_anneal.h"
@@ -37,6 +38,7 @@ class Refiner {
   struct Candidate {
     double value;
     Placement placement;
+    double hop_bytes = 0;  ///< of a start
   };
 
   double elapsed() const {
@@ -62,7 +64,8 @@ class Refiner {
 
   void add_start(Placement placement, const char* stage) {
     const double value = offer(placement, stage);
-    starts_.push_back({value, std::move(placement)});
+    const double hop_bytes = evaluate(matrix_, network_, placement).hop_bytes;
+    starts_.push_back({value, std::move(placement), hop_bytes});
   }
 
   void add_mopt(JoinRule rule) {
@@ -72,9 +75,14 @@ class Refiner {
 
   void collect_quick_starts() {
     add_start(in_order(matrix_.tasks(), network_, room_), "order");
-    if (std::holds_alternative<Grid>(network_)) {
+    if (const Grid* grid = std::get_if<Grid>(&network_)) {
       add_mopt(JoinRule::kNone);
       add_mopt(JoinRule::kMinCost);
+      constexpr int kHalvings = 3;
+      for (int i = 0; i < kHalvings; ++i) {
+        const HalvingOptions halving{options_.goal.mesh_hops, options_.seed * 1000003 + i};
+        add_start(place_by_halving(matrix_, *grid, room_, halving), "halving");
+      }
     }
   }
 
@@ -195,7 +203,18 @@ class Refiner {
   }
 
   void race() {
-    const Placement start = starts_.front().placement;
+    Placement start = starts_.front().placement;
+    if (options_.goal.link_share > 0) {
+      // Where hop-bytes can become very small, small link loads often come with them.
+      constexpr double kPartForHops = 0.15, kPartToCool = 0.05;
+      const auto shortest = std::ranges::min_element(starts_, {}, &Candidate::hop_bytes);
+      const Candidate hot =
+          search(shortest->placement, kHot.hot, kHot.cold, 0, 2, kPartForHops, "hops");
+      const Candidate cool =
+          search(shortest->placement, kCool.hot, kCool.cold, 0, 2, kPartToCool, "hops");
+      const Candidate& better = cool.value < hot.value ? cool : hot;
+      if (better.value < starts_.front().value) start = better.placement;
+    }
     const double left = std::max(0.0, 1 - std::min(1.0, part()));
     const bool timed = options_.limits.moves == INT64_MAX;
     const double all = timed ? left : 1;

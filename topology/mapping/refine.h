@@ -21,6 +21,7 @@ struct RefineOptions {
 };
 
 /// Starts: the network's own order, MOPT with each join rule (grids), growing by graph distances,
+/// halving of tasks and network at once,
 /// and a hot anneal that forgets its start; tilings with equal groups of four tasks where the
 /// maximum link load is the goal and they fit; descents from random placements where there are few
 /// places. Searches for the maximum link load first go for both
