@@ -41,7 +41,7 @@ struct Arguments {
   std::vector<int> exclude;
   int per_node = 1;
   uint64_t seed = 1;
-  bool scramble = false;
+  bool scramble = false, no_simulation = false;
 };
 
 struct Request {
@@ -120,7 +120,8 @@ Result<Request> understand(const Arguments& arguments) {
                                     ? parse_pattern(arguments.pattern, arguments.seed)
                                     : read_matrix_file(arguments.matrix));
   if (arguments.scramble) request.matrix = scrambled(request.matrix, arguments.seed);
-  if (request.matrix.pairs() <= kMostSimulatedPairs) request.fabric = std::move(named.fabric);
+  if (!arguments.no_simulation && request.matrix.pairs() <= kMostSimulatedPairs)
+    request.fabric = std::move(named.fabric);
   const int nodes = node_count(request.network);
   request.room.per_node = arguments.per_node;
   if (!arguments.exclude.empty()) request.room.usable.assign(nodes, 1);
@@ -345,6 +346,8 @@ int main(int argc, char** argv) {
   app.add_option("--per-node", a.per_node, "Ranks a node takes")->capture_default_str();
   app.add_option("--exclude", a.exclude, "Nodes that others use")->delimiter(',');
   app.add_flag("--scramble", a.scramble, "Rename the tasks at random first");
+  app.add_flag("--no-simulation", a.no_simulation,
+               "Leave the simulated time out: it can take longer than the search");
   app.add_option("--seed", a.seed, "Of random patterns and searches")->capture_default_str();
   app.add_option("--output", a.output, "Print the placement in this form")
       ->check(CLI::IsMember({"rankfile", "slurm", "json"}));
