@@ -144,7 +144,6 @@ class ProgramRun final : public NetworkClient {
 
   const Shape& shape_;
   const std::span<const std::shared_ptr<const RankProgram>> programs_;
-  const std::span<const uint32_t> hosts_;
   Network& network_;
   const Routes& routes_;
   const RunOptions options_;
