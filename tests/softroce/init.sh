@@ -1,7 +1,7 @@
 #!/bin/bash
 # Process 1 of the Soft-RoCE machine. Its root is the host's own (hostfs, read-only); what is
 # written goes to memory. machine.sh starts it and hands over a directory (ibcoll_dir=DIR) with
-#   settings   shell lines: SERVERS, MTU, WRITABLE
+#   settings   shell lines: SERVERS, MTU, ROUTED, WRITABLE
 #   command    the script to run; its standard output goes to the first console, errors to the second
 #   status     written here: the exit status (the kernel's own says nothing)
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -29,7 +29,7 @@ for console in tty0 tty1; do
   stty -F /dev/$console raw -echo # output as it is written, no CR added
 done
 {
-  if bash "$(dirname "$0")/servers.sh" "$SERVERS" "$MTU"; then
+  if bash "$(dirname "$0")/servers.sh" "$SERVERS" "$MTU" $ROUTED; then
     bash "$dir/command" >/dev/tty0
     status=$?
   else

@@ -14,6 +14,7 @@ Usage: machine.sh [options] COMMAND [ARGUMENT...]
   --memory SIZE  memory of the machine (default 3G; only what is touched costs anything)
   --timeout S    end the machine after so many seconds, exit status 124 (default 600)
   --mtu BYTES    MTU of the servers' links (default 4200: RDMA packets of 4096)
+  --routed       each server in a subnet of its own, joined by a router instead of a switch
   --write DIR    a directory the command may write to (repeatable); the rest of the file
                  system is read-only except /dev/shm and \$TMPDIR, which vanish
   -h, --help     this text
@@ -32,7 +33,7 @@ number() { # number NAME VALUE LOW HIGH
     bad_usage "$1: \"$2\" is not a whole number from $3 to $4"
 }
 
-servers=4 memory=3G limit=600 mtu=4200 writable=()
+servers=4 memory=3G limit=600 mtu=4200 routed="" writable=()
 while [ $# -gt 0 ]; do
   case $1 in
     --servers | --memory | --timeout | --mtu | --write)
@@ -52,6 +53,7 @@ while [ $# -gt 0 ]; do
       esac
       shift 2
       ;;
+    --routed) routed=routed && shift ;;
     -h | --help) usage && exit ;;
     --) shift && break ;;
     -*) bad_usage "unknown option $1" ;;
@@ -82,6 +84,7 @@ cp /proc/cpuinfo "$dir/cpuinfo"
 {
   echo "SERVERS=$servers"
   echo "MTU=$mtu"
+  echo "ROUTED=$routed"
   echo "WRITABLE='${writable[*]:-}'"
 } >"$dir/settings"
 {
