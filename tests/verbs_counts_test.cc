@@ -205,7 +205,11 @@ TEST(VerbsChoice, AutoTakesTheLoopbackForEmulatedServersAndSaysSo) {
 TEST_F(VerbsCounts, TheBenchmarkRunsOverVerbs) {
   const auto [status, text] = output_of("IBCOLL_TRANSPORT=verbs " + kBench + " --json -");
   EXPECT_EQ(status, 0) << text;
-  EXPECT_THAT(text, HasSubstr("\"transport\":\"verbs\""));
+  EXPECT_THAT(text, ::testing::AllOf(HasSubstr("\"transport\":\"verbs\""),
+                                     HasSubstr("\"network\":{\"queue_pairs\":"),
+                                     HasSubstr("\"registrations\":"), HasSubstr("\"doorbells\":"),
+                                     HasSubstr("\"completions\":"), HasSubstr("\"port_retries\":"),
+                                     HasSubstr("\"port_receiver_not_ready\":")));
 }
 
 TEST_F(VerbsCounts, IbInfoShowsThePorts) {

@@ -95,6 +95,8 @@ nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row)
     fraction = *row.copy_bandwidth_fraction;
     kernel = row.copy_kernel;
   }
+  nlohmann::ordered_json network = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : row.network) network[name] = count_json(value);
   return {{"collective", to_string(setting.collective)},
           {"algorithm", row.algorithm},
           {"pacing", row.pacing},
@@ -117,6 +119,7 @@ nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row)
           {"net_messages_per_rank", count_json(row.net_messages_per_rank)},
           {"net_tokens_per_rank", count_json(row.net_tokens_per_rank)},
           {"net_bytes_per_rank", count_json(row.net_bytes_per_rank)},
+          {"network", network},
           {"checked", row.checked}};
 }
 

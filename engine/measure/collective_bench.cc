@@ -111,10 +111,12 @@ class RankBench {
 
     std::vector<double> call_ns(request_.iterations);
     TransportCounters sent{};
+    std::vector<NamedCounter> details_before, details_sent;
     for (int iteration = 0; iteration < request_.iterations; ++iteration) {
       if (request_.check) IBCOLL_TRY(checked_call(traffic, iteration));
       IBCOLL_TRY(synchronise());
       const TransportCounters before = counters();
+      details_before = details();
       const int64_t begin = now_ns();
       for (int64_t i = 0; i < calls; ++i) IBCOLL_TRY(call());
       call_ns[iteration] = static_cast<double>(now_ns() - begin) / static_cast<double>(calls);
@@ -122,6 +124,12 @@ class RankBench {
       sent.data_messages += after.data_messages - before.data_messages;
       sent.tokens += after.tokens - before.tokens;
       sent.data_bytes += after.data_bytes - before.data_bytes;
+      const std::vector<NamedCounter> details_after = details();
+      details_sent.resize(details_after.size());
+      for (size_t i = 0; i < details_after.size(); ++i) {
+        details_sent[i].name = details_after[i].name;
+        details_sent[i].value += details_after[i].value - details_before[i].value;
+      }
       if (request_.check) IBCOLL_TRY(compare(traffic, iteration));
     }
     BenchRow row;
@@ -132,6 +140,7 @@ class RankBench {
     row.calls_per_iteration = calls;
     row.checked = request_.check;
     IBCOLL_TRY(count(sent, calls * request_.iterations, row));
+    IBCOLL_TRY(count_details(details_sent, calls * request_.iterations, row));
     IBCOLL_TRY(summarise(std::move(call_ns), traffic, copy, row));
     return row;
   }
@@ -176,6 +185,11 @@ class RankBench {
 
   TransportCounters counters() const {
     return context_.network() != nullptr ? context_.network()->counters() : TransportCounters{};
+  }
+
+  std::vector<NamedCounter> details() const {
+    return context_.network() != nullptr ? context_.network()->details()
+                                         : std::vector<NamedCounter>{};
   }
 
   /// Rank 0 finds out how many calls fill an iteration; the same on all ranks.
@@ -254,6 +268,25 @@ class RankBench {
         *fields[i] = std::max(*fields[i],
                               static_cast<double>(all[3 * rank + i]) / static_cast<double>(calls));
       }
+    }
+    return {};
+  }
+
+  Status count_details(const std::vector<NamedCounter>& sent, int64_t calls, BenchRow& row) {
+    if (context_.network() == nullptr) return {};
+    const TransportCounters now = counters();
+    row.network = {{"queue_pairs", static_cast<double>(now.queue_pairs)},
+                   {"registrations", static_cast<double>(now.registrations)}};
+    for (const NamedCounter& counter : sent)
+      row.network.emplace_back(counter.name,
+                               static_cast<double>(counter.value) / static_cast<double>(calls));
+    const size_t counters = row.network.size();
+    std::vector<double> mine, all(counters * static_cast<size_t>(ranks_));
+    for (const auto& [name, value] : row.network) mine.push_back(value);
+    IBCOLL_TRY(bootstrap_.allgather(mine.data(), counters * sizeof(double), all.data()));
+    for (size_t i = 0; i < all.size(); ++i) {
+      double& most = row.network[i % counters].second;
+      most = std::max(most, all[i]);
     }
     return {};
   }

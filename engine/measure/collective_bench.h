@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -55,6 +56,9 @@ struct BenchRow {
   std::string copy_kernel;  ///< which one was fastest
   /// Between servers, in one call, of the rank with most.
   double net_messages_per_rank = 0, net_tokens_per_rank = 0, net_bytes_per_rank = 0;
+  /// What the transport counts besides (doorbells, completions, retries): in one call; queue pairs
+  /// and registrations: since it was made. Of the rank with most.
+  std::vector<std::pair<std::string, double>> network;
   bool checked = false;
 };
 
