@@ -92,10 +92,13 @@ Status Call::prepare(const CallArguments& arguments) {
   IBCOLL_ASSIGN(plan_, group_->plan(arguments.collective,
                                     unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
                                     arguments.options));
-  binding_ = {};
+  // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
-  binding_[Buffer::kRecv].base = static_cast<std::byte*>(arguments.recv);
-  binding_[Buffer::kSend].base = static_cast<std::byte*>(const_cast<void*>(arguments.send));
+  binding_.unequal = unequal;
+  binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
+  binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
+                             nullptr};
+  binding_[Buffer::kScratch] = {nullptr, nullptr, nullptr};
   IBCOLL_TRY(unequal ? bind_unequal() : bind_equal());
   prepared_ = true;
   return {};
@@ -124,7 +127,6 @@ Status Call::bind_equal() {
 
 Status Call::bind_unequal() {
   const auto ranks = static_cast<size_t>(group_->size());
-  binding_.unequal = true;
   const auto bind = [this](Buffer buffer, const int64_t* counts, const int64_t* displacements) {
     // Checked to be not negative, so they may be read as unsigned.
     binding_[buffer].bytes = reinterpret_cast<const uint64_t*>(counts);
@@ -300,10 +302,13 @@ Status exchange_counts(Group& group, int64_t* send_counts, int64_t* recv_counts)
 
 void Call::release() {
   Context& context = group_->context();
-  for (std::byte** memory : {&scratch_, &in_place_, &lengths_}) {
-    if (*memory != nullptr) context.put_scratch(*memory);
-    *memory = nullptr;
-  }
+  const auto put_back = [&context](std::byte*& memory) {
+    if (memory != nullptr) context.put_scratch(memory);
+    memory = nullptr;
+  };
+  put_back(scratch_);
+  put_back(in_place_);
+  put_back(lengths_);
   lengths_known_ = false;
   prepared_ = false;
 }

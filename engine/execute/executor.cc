@@ -125,7 +125,10 @@ Status Executor::start(Run& run) {
   run.complete.fill(0);
   run.gates = 0;
   const Shape& shape = run.group->shape;
-  if (options_.streaming_bytes != 0) {
+  const auto all = static_cast<uint64_t>(shape.ranks());
+  run.streaming = false;
+  if (options_.streaming_bytes != 0 &&
+      2 * all * all * run.binding.block_bytes > options_.streaming_bytes) {
     // Everybody's send and receive buffers, as far as this server's ranks touch them.
     const uint64_t slots =
         send_slots(program.collective, shape) + uint64_t{recv_slots(program.collective, shape)};
