@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "tests/job.h"
@@ -312,6 +315,53 @@ TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
   }
   EXPECT_EQ(files_in_dev_shm(), before);
 }
+
+/// The victim is killed from outside, `after` its context is there: in a call, between calls, in
+/// memory that is half written.
+void kill_at_some_time(const std::vector<int>& layout, Rank victim, std::chrono::microseconds after,
+                       uint32_t trial) {
+  SCOPED_TRACE(fmt::format("trial {}: rank {} killed after {} us", trial, victim, after.count()));
+  expect_everywhere(
+      job_of(layout), ErrorCode::kPeerFailed, fmt::format("rank {}", victim),
+      [&](const RankView& rank) -> Status {
+        if (rank.context.rank() == victim) {
+          sigevent killed{};
+          killed.sigev_notify = SIGEV_SIGNAL;
+          killed.sigev_signo = SIGKILL;
+          timer_t timer;
+          itimerspec when{};
+          when.it_value.tv_nsec = after.count() * 1000;
+          if (timer_create(CLOCK_MONOTONIC, &killed, &timer) != 0 ||
+              timer_settime(timer, 0, &when, nullptr) != 0) {
+            return fail_errno("no timer");
+          }
+        }
+        constexpr std::array<size_t, 4> kSizes{100, 30000, 0, 200000};
+        for (uint32_t i = 0;; ++i) {
+          IBCOLL_TRY(one_call(rank.context.world(), kSizes[(i + trial) % kSizes.size()], {}));
+        }
+      },
+      victim);
+}
+
+void kill_at_random(uint32_t trials, uint32_t seed) {
+  const size_t before = files_in_dev_shm();
+  std::mt19937 random(seed);
+  for (uint32_t trial = 0; trial < trials; ++trial) {
+    const std::vector<int> layout =
+        trial % 2 == 0 ? std::vector<int>{4} : std::vector<int>{2, 1, 1};
+    const auto begin = std::chrono::steady_clock::now();
+    kill_at_some_time(layout, static_cast<Rank>(random() % 4),
+                      std::chrono::microseconds(1 + random() % 20000), trial);
+    // 2 s are promised; the rest is for starting four processes on a busy machine.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  }
+  EXPECT_EQ(files_in_dev_shm(), before);
+}
+
+TEST(Death, AtRandomMomentsIsOneErrorOnEverySurvivor) { kill_at_random(12, 1); }
+
+TEST(DeathFull, AtRandomMomentsIsOneErrorOnEverySurvivor) { kill_at_random(300, 2); }
 
 TEST(Lateness, IsNoErrorUnlessADeadlineIsSet) {
   JobOptions job = job_of({2, 1});
