@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 
-unsigned ucp_worker_progress(void* worker);
+__attribute__((visibility("default"))) unsigned ucp_worker_progress(void* worker);
 
 unsigned ucp_worker_progress(void* worker) {
   static unsigned (*progress)(void*);
