@@ -449,5 +449,23 @@ TEST(Binding, RanksRunWhereTheyAreBoundAndStillKnowTheMachine) {
   EXPECT_EQ(result.value(), kGood);
 }
 
+TEST(Oversubscribed, CountsTheProcessorsAllRanksOfAMachineMayUseTogether) {
+  const auto places_on = [](std::initializer_list<std::initializer_list<int>> masks) {
+    std::vector<ProcessPlace> places;
+    for (const auto& mask : masks) {
+      places.emplace_back();
+      for (const int cpu : mask) CPU_SET(cpu, &places.back().processors);
+    }
+    return places;
+  };
+  // Bound one by one, as mpirun does it: each sees a single processor, but none is shared.
+  EXPECT_FALSE(oversubscribed(places_on({{0}, {1}, {2}}), {0, 0, 0}, 0));
+  EXPECT_TRUE(oversubscribed(places_on({{0}, {1}, {0}}), {0, 0, 0}, 0));
+  EXPECT_FALSE(oversubscribed(places_on({{0, 1}, {0, 1}}), {0, 0}, 0));
+  // Other machines' processors do not count.
+  EXPECT_TRUE(oversubscribed(places_on({{0}, {0}, {1}}), {0, 0, 1}, 0));
+  EXPECT_FALSE(oversubscribed(places_on({{0}, {0}, {1}}), {0, 0, 1}, 1));
+}
+
 }  // namespace
 }  // namespace ibcoll

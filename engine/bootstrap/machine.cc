@@ -68,7 +68,9 @@ MachineId this_machine() {
 }
 
 Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap) {
-  const ProcessPlace mine{this_machine(), getpid()};
+  ProcessPlace mine{this_machine(), getpid(), {}};
+  if (sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0)
+    CPU_SET(0, &mine.processors);  // more processors than a set holds: count too few
   std::vector<ProcessPlace> places(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, places.data()));
   return places;
@@ -97,6 +99,19 @@ int own_numa_node() {
     found = node;
   }
   return found;
+}
+
+bool oversubscribed(const std::vector<ProcessPlace>& places, const std::vector<int>& machines,
+                    int machine) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  int ranks = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (machines[i] != machine) continue;
+    ++ranks;
+    CPU_OR(&all, &all, &places[i].processors);
+  }
+  return ranks > CPU_COUNT(&all);
 }
 
 uint64_t available_memory() {

@@ -1,6 +1,7 @@
 #pragma once
 /// Which ranks run on one machine, and how much memory that machine has left.
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <array>
@@ -27,6 +28,7 @@ MachineId this_machine();
 struct ProcessPlace {
   MachineId machine;
   int64_t pid = 0;
+  cpu_set_t processors{};  ///< that its affinity mask allows
 };
 
 /// Collective: the place of every rank.
@@ -37,6 +39,11 @@ std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places);
 
 /// The NUMA node of the cores this process may run on; -1 if they are on several, or unknown.
 int own_numa_node();
+
+/// Whether a machine's ranks outnumber the processors they may all in all run on. The same on every
+/// rank of the machine, each of which may be bound to a processor of its own.
+bool oversubscribed(const std::vector<ProcessPlace>& places, const std::vector<int>& machines,
+                    int machine);
 
 /// Bytes that can be had without swapping: what the kernel says is available, at most what this
 /// process's memory cgroup leaves.

@@ -118,8 +118,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
 
   ExecutorOptions executor;
-  const auto on_machine = std::count(machines.begin(), machines.end(), machines[me]);
-  executor.oversubscribed = on_machine > usable_cores();
+  executor.oversubscribed = oversubscribed(places, machines, machines[me]);
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
