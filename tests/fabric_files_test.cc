@@ -386,7 +386,9 @@ std::string mangle(std::string text) {
 template <class T>
 void expect_whole_or_refused(const Result<T>& result) {
   if (!result) {
-    RC_ASSERT(result.error().message.rfind("in", 0) == 0);
+    // At the beginning, or behind each host and switch it speaks of.
+    const std::string& message = result.error().message;
+    RC_ASSERT(message.rfind("in", 0) == 0 || message.find("(in") != std::string::npos);
     RC_ASSERT(result.error().code == ErrorCode::kInvalidArgument);
     return;
   }
