@@ -77,7 +77,9 @@ class Refiner {
     add_start(in_order(matrix_.tasks(), network_, room_), "order");
     if (const Grid* grid = std::get_if<Grid>(&network_)) {
       add_mopt(JoinRule::kNone);
+      const double before = part();
       add_mopt(JoinRule::kMinCost);
+      part_of_merging_ = part() - before;
       constexpr int kHalvings = 3;
       for (int i = 0; i < kHalvings; ++i) {
         const HalvingOptions halving{options_.goal.mesh_hops, options_.seed * 1000003 + i};
@@ -89,8 +91,6 @@ class Refiner {
   void collect_slow_starts() {
     constexpr double kPartForStarts = 0.15;
     const int most_grown = options_.limits.moves == INT64_MAX ? 32 : 8;
-    if (std::holds_alternative<Grid>(network_) && part() < kPartForStarts)
-      add_mopt(JoinRule::kMinLink);
     // Growing is tried with each metric and scale; those that do well are tried again.
     const Grid* grid = std::get_if<Grid>(&network_);
     std::vector<std::pair<double, GrowOptions>> kinds;
@@ -108,6 +108,11 @@ class Refiner {
                   [](const auto& a, const auto& b) { return a.first < b.first; });
       }
     }
+    // Merging by link load takes some twenty times as long as by cost.
+    constexpr double kTimesLonger = 20, kPartForMerging = 0.2;
+    if (std::holds_alternative<Grid>(network_) && options_.goal.link_share > 0 &&
+        kTimesLonger * part_of_merging_ < kPartForMerging)
+      add_mopt(JoinRule::kMinLink);
     std::stable_sort(starts_.begin(), starts_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.value < b.value; });
   }
@@ -250,6 +255,7 @@ class Refiner {
   std::vector<Candidate> starts_;
   Placement best_;
   double best_value_ = 0;
+  double part_of_merging_ = 0;
   Evaluation best_evaluation_;
 };
 
