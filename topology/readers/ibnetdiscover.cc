@@ -233,8 +233,7 @@ Status read_tables(std::string_view text, const std::string& name, Subnet& subne
     if (!open) return lines.fail("the end of a table that did not begin");
     const size_t entries = subnet.tables.back().entries.size();
     if (all ? *count < entries : *count != entries) {
-      return lines.fail("the table has {} entries, not the {} it says",
-                        entries, *count);
+      return lines.fail("the table has {} entries, not the {} it says", entries, *count);
     }
     open = false;
   }
