@@ -1,4 +1,5 @@
-/// ib_a2a_bench: all-to-all and its relatives between processes of this machine, timed and checked.
+/// ib_a2a_bench: all-to-all and its relatives, timed and checked: between processes that it starts
+/// on this machine, or that mpirun, mpiexec or srun have started.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,10 +8,14 @@
 #include <optional>
 
 #include "engine/base/json_lines.h"
+#include "engine/base/log.h"
 #include "engine/base/units.h"
+#include "engine/bootstrap/binding.h"
+#include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/context.h"
+#include "engine/core/network_choice.h"
 #include "engine/measure/bench_report.h"
 #include "engine/measure/collective_bench.h"
 #include "engine/schedule/layout.h"
@@ -27,7 +32,7 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 struct Arguments {
   std::optional<int64_t> ranks, servers;
   std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
-  std::string sizes = "1K,64K,1M", batch = "1ms", json, plot;
+  std::string sizes = "1K,64K,1M", batch = "1ms", transport, json, plot;
   int iterations = 50, warmup = 5;
   bool check = false, user_memory = false, no_bind = false;
 };
@@ -35,18 +40,40 @@ struct Arguments {
 /// What it means.
 struct BenchRun {
   BenchSetting setting;
+  bool shaped = true;     ///< setting.shape holds; else servers are what the ranks are found on
+  std::string transport;  ///< empty: IBCOLL_TRANSPORT's
   BenchRequest request;
   std::string plot;
 };
 
-Result<BenchRun> understand(const Arguments& arguments) {
+/// A transport that was asked for has to have something to do.
+Status check_transport(const std::string& transport, const Shape& shape) {
+  if (shape.servers() > 1 || transport.empty() || transport == "auto" || transport == "shm")
+    return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "--transport {} joins servers, but all ranks are on one: say --servers or --layout",
+              transport);
+}
+
+/// `launched`: how many ranks a launcher has started; 0: none, start them here.
+Result<BenchRun> understand(const Arguments& arguments, int launched) {
   BenchRun run;
   IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
   std::optional<int64_t> ranks = arguments.ranks;
-  if (!ranks && arguments.layout.empty())
+  run.setting.launched = launched > 0;
+  if (launched > 0) {
+    if (ranks && *ranks != launched)
+      return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
+                  *ranks, launched);
+    ranks = launched;
+    run.shaped = arguments.servers || !arguments.layout.empty();
+  } else if (!ranks && arguments.layout.empty()) {
     ranks = std::max<int64_t>(2, arguments.servers.value_or(2));
+  }
   IBCOLL_ASSIGN(run.setting.shape,
                 shape_from_options(arguments.layout, ranks, arguments.servers, placement));
+  run.transport = arguments.transport;
+  if (run.shaped) IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   if (run.setting.shape.ranks() > kMaxLaunchRanks) {
     return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {} processes",
                 run.setting.shape.ranks(), kMaxLaunchRanks);
@@ -137,10 +164,14 @@ class Display {
 
 Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
-  options.shape = run.setting.shape;
+  if (run.shaped) options.shape = run.setting.shape;
+  if (!run.transport.empty()) options.transport = run.transport;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
+  run.setting.shape = context->shape();
+  IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
+  if (bootstrap.rank() == 0) run.setting.transport_reason = describe_network(*context, options);
   std::optional<Display> display;
   if (bootstrap.rank() == 0) display.emplace(run, json);
   if (display) display->begin();
@@ -151,31 +182,103 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   return context->close();
 }
 
-int run_all(BenchRun& run, JsonLines& json) {
+void complain(const std::string& what) {
+  fmt::print(stderr, "{}ib_a2a_bench: {}\n", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", what);
+}
+
+/// One rank; the result is its exit status.
+int run_and_report(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
+  const Status done = run_rank(bootstrap, run, json);
+  if (done) return 0;
+  bootstrap.abort({bootstrap.rank(), done.error().code, done.error().message});
+  return 1;
+}
+
+/// Starts the ranks here.
+Result<int> run_forked(const Arguments& arguments) {
+  IBCOLL_ASSIGN(BenchRun run, understand(arguments, 0));
+  IBCOLL_TRY(check_writable(run.plot));
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   LaunchOptions launch;
   launch.ranks = run.setting.shape.ranks();
   launch.bind = run.setting.bound;
-  launch.on_failure = [](const Failure& failure) {
-    fmt::print(stderr, "{}ib_a2a_bench: {}\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
-               failure.what);
-  };
-  const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-    const Status done = run_rank(bootstrap, run, json);
-    if (done) return 0;
-    bootstrap.abort({bootstrap.rank(), done.error().code, done.error().message});
-    return 1;
-  });
+  launch.on_failure = [](const Failure& failure) { complain(failure.what); };
+  const Result<int> status = launch_processes(
+      launch, [&](Bootstrap& bootstrap) { return run_and_report(bootstrap, run, json); });
   if (status) return *status;
-  fmt::print(stderr, "ib_a2a_bench: {}\n", status.error().message);
+  complain(status.error().message);
   return 1;
+}
+
+/// Binds this rank to a core where the launcher has left that to us: none of the machine's ranks is
+/// bound. Collective.
+Status bind_where_free(Bootstrap& bootstrap) {
+  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
+  const auto me = static_cast<size_t>(bootstrap.rank());
+  int ranks = 0, mine = 0;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    if (!(places[rank].machine == places[me].machine)) continue;
+    if (!CPU_EQUAL(&places[rank].processors, &places[me].processors)) return {};
+    if (rank < me) ++mine;
+    ++ranks;
+  }
+  const auto& cores = usable_core_sets();
+  if (!cores || static_cast<int>(cores->size()) < std::min(ranks, 2)) return {};
+  const std::vector<CpuSet> plan = plan_binding(ranks, *cores);
+  return plan.empty() ? Status{} : bind_thread(plan[static_cast<size_t>(mine)]);
+}
+
+/// Is one of the ranks that a launcher has started. All of them get the same arguments, so that one
+/// complains for all.
+int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
+  const bool first = bootstrap.rank() == 0;
+  Result<BenchRun> run = understand(arguments, bootstrap.size());
+  Result<JsonLines> json = JsonLines::open("");
+  if (first && run) {
+    if (const Status writable = check_writable(run->plot); !writable)
+      run = tl::unexpected<Error>(writable.error());
+    else
+      json = JsonLines::open(arguments.json);
+  }
+  const auto refused = [&]() -> std::optional<Error> {
+    if (!run) return run.error();
+    if (!json) return json.error();
+    return std::nullopt;
+  }();
+  if (refused) {
+    if (first) complain(refused->message);
+    bootstrap.abort({bootstrap.rank(), refused->code, refused->message});
+    return 2;
+  }
+  if (run->setting.bound) {
+    if (const Status bound = bind_where_free(bootstrap); !bound)
+      log().warn("runs unbound: {}", bound.error().message);
+  }
+  const int status = run_and_report(bootstrap, *run, *json);
+  const auto failure = bootstrap.failure();
+  const Rank speaker = failure && failure->culprit == 0 && bootstrap.size() > 1 ? 1 : 0;
+  if (failure && bootstrap.rank() == speaker) complain(failure->what);
+  return status;
+}
+
+Result<int> run_all(const Arguments& arguments) {
+  if (started_by_launcher()) {
+    IBCOLL_ASSIGN(const std::unique_ptr<Bootstrap> bootstrap, join_job());
+    // A launcher's single process may be a shell, from which jobs of our own are started.
+    if (bootstrap->size() > 1) return run_launched(*bootstrap, arguments);
+  }
+  return run_forked(arguments);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times all-to-all, all-gather and barrier between processes of this machine");
+  CLI::App app(
+      "Times all-to-all, all-gather and barrier between processes that it starts on this "
+      "machine, or that mpirun, mpiexec or srun have started");
   Arguments a;
-  app.add_option("--ranks", a.ranks, "Processes to start (default 2)");
+  app.add_option("--ranks", a.ranks,
+                 "Processes to start (default 2; under mpirun and the like: theirs)");
   app.add_option("--servers", a.servers, "Spread them over so many emulated servers (default 1)");
   app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.add_option("--placement", a.placement, "How ranks are dealt to servers: block or cyclic")
@@ -200,6 +303,9 @@ int main(int argc, char** argv) {
   app.add_flag("--check", a.check, "Compare every received byte in every iteration");
   app.add_flag("--user-memory", a.user_memory, "Private memory instead of the engine's own");
   app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
+  app.add_option("--transport", a.transport,
+                 "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
   app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
   app.footer(
@@ -207,6 +313,8 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm two_level_ring --pacing free,gate,gate_token\n"
       "  ib_a2a_bench --ranks 4 --user-memory --json - | jq .median_us\n"
+      "  ib_a2a_bench --servers 4 --ranks 8 --transport verbs\n"
+      "  mpirun -n 4 ib_a2a_bench --check            (mpiexec, srun: docs/launchers.md)\n"
       "What the columns mean: docs/benchmarking.md.");
   try {
     app.parse(argc, argv);
@@ -215,13 +323,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "ib_a2a_bench: {}\n", error.what());
     return 2;
   }
-  const Result<int> status = [&]() -> Result<int> {
-    IBCOLL_ASSIGN(BenchRun run, understand(a));
-    IBCOLL_TRY(check_writable(run.plot));
-    IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    return run_all(run, json);
-  }();
+  const Result<int> status = run_all(a);
   if (status) return *status;
-  fmt::print(stderr, "ib_a2a_bench: {}\n", status.error().message);
+  complain(status.error().message);
   return 2;
 }

@@ -49,6 +49,13 @@ inline constexpr Variable kVariables[] = {
      .help = "What carries data between servers: `auto` takes the best there is, `shm` refuses to "
              "run on more than one server, `loopback` is software on one machine.",
      .choices = "auto,shm,loopback,verbs,ucx"},
+    {.name = "IBCOLL_BOOTSTRAP",
+     .type = VariableType::kChoice,
+     .default_value = "auto",
+     .help = "How a process joins the job it was started in: `pmix` (Open MPI's mpirun, srun "
+             "--mpi=pmix), `pmi` (MPICH's and MVAPICH's mpiexec, srun --mpi=pmi2), `alone` (not at "
+             "all); `auto` sees which of them the launcher offers.",
+     .choices = "auto,pmix,pmi,alone"},
     {.name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
      .default_value = "10s",

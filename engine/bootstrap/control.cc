@@ -1,5 +1,6 @@
 #include "engine/bootstrap/control.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -69,6 +70,7 @@ struct alignas(4096) ControlBlock::Header {
   std::atomic<uint32_t> changes;
   std::atomic<int32_t> departed;  ///< 1 + the rank that ended first
   alignas(64) FailureRecord failure;
+  FailureRecord proposal;  ///< where reports are relayed
 };
 
 class ControlBootstrap final : public Bootstrap {
@@ -87,6 +89,8 @@ class ControlBootstrap final : public Bootstrap {
     // the launcher.
     const auto until = std::chrono::steady_clock::now() + kLongestReport;
     while (!block_.failure() && std::chrono::steady_clock::now() < until) sched_yield();
+    // Whoever should have told the other machines is gone.
+    if (block_.relayed_) block_.decide(failure, rank_);
   }
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
@@ -107,7 +111,7 @@ class ControlBootstrap final : public Bootstrap {
           return fail(ErrorCode::kMismatch,
                       "ranks disagree in an allgather or barrier: rank {} gives {} bytes, rank {} "
                       "gives {}",
-                      rank_, bytes, peer, slot.total);
+                      block_.job_rank(rank_), bytes, block_.job_rank(peer), slot.total);
         }
         if (piece > 0) std::memcpy(target + peer * bytes + done, slot.data, piece);
       }
@@ -136,10 +140,12 @@ class ControlBootstrap final : public Bootstrap {
       if (header.round.load(std::memory_order_acquire) != round) return {};
       IBCOLL_TRY(check_failure());
       if (departed != 0) {
-        abort({departed - 1, ErrorCode::kPeerFailed,
-               fmt::format("rank {} ended while others still wait for it", departed - 1)});
+        const Rank gone = block_.job_rank(departed - 1);
+        abort({gone, ErrorCode::kPeerFailed,
+               fmt::format("rank {} ended while others still wait for it", gone)});
         continue;
       }
+      if (block_.watch_) block_.watch_();
       futex_wait(header.changes, changes, kLongestSleepNs);
     }
   }
@@ -155,25 +161,57 @@ class ControlBootstrap final : public Bootstrap {
   uint32_t rounds_ = 0;
 };
 
+size_t ControlBlock::bytes_for(int ranks) {
+  return sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot);
+}
+
+Status ControlBlock::map(int flags) {
+  bytes_ = bytes_for(ranks_);
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | flags,
+                      memory_.get(), 0);
+  if (memory == MAP_FAILED)
+    return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
+  header_ = static_cast<Header*>(memory);
+  if (failure_fd_.valid()) return {};
+  failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!failure_fd_.valid()) return fail_errno("cannot create an eventfd");
+  return {};
+}
+
 Result<std::unique_ptr<ControlBlock>> ControlBlock::create(int ranks, Sharing sharing) {
   std::unique_ptr<ControlBlock> block(new ControlBlock);
   block->ranks_ = ranks;
   block->sharing_ = sharing;
-  block->bytes_ = sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot);
-  void* memory = mmap(nullptr, block->bytes_, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
+  IBCOLL_TRY(block->map(MAP_ANONYMOUS));
+  return block;
+}
+
+Result<std::unique_ptr<ControlBlock>> ControlBlock::create_passable(std::vector<Rank> job_ranks,
+                                                                    bool relayed) {
+  UniqueFd memory(memfd_create("ibcoll-control", MFD_CLOEXEC));
+  const size_t bytes = bytes_for(static_cast<int>(job_ranks.size()));
+  // With memory behind it: a machine that has none left says so now.
+  if (!memory.valid() || fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
     return fail_errno(
-        fmt::format("cannot map {} bytes for {} ranks to meet", block->bytes_, ranks));
-  block->header_ = static_cast<Header*>(memory);
-  block->failure_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (block->failure_fd_ < 0) return fail_errno("cannot create an eventfd");
+        fmt::format("cannot make {} bytes of shared memory for ranks to meet", bytes));
+  return attach(std::move(job_ranks), relayed, std::move(memory), UniqueFd());
+}
+
+Result<std::unique_ptr<ControlBlock>> ControlBlock::attach(std::vector<Rank> job_ranks,
+                                                           bool relayed, UniqueFd memory,
+                                                           UniqueFd reported) {
+  std::unique_ptr<ControlBlock> block(new ControlBlock);
+  block->ranks_ = static_cast<int>(job_ranks.size());
+  block->job_ranks_ = std::move(job_ranks);
+  block->relayed_ = relayed;
+  block->memory_ = std::move(memory);
+  block->failure_fd_ = std::move(reported);
+  IBCOLL_TRY(block->map(0));
   return block;
 }
 
 ControlBlock::~ControlBlock() {
   if (header_ != nullptr) munmap(header_, bytes_);
-  if (failure_fd_ >= 0) close(failure_fd_);
 }
 
 std::unique_ptr<Bootstrap> ControlBlock::bootstrap(Rank rank) {
@@ -191,14 +229,31 @@ void ControlBlock::wake_all() {
 }
 
 void ControlBlock::report(const Failure& failure, int writer) {
-  if (!header_->failure.write(failure, static_cast<uint32_t>(writer))) return;
+  FailureRecord& record = relayed_ ? header_->proposal : header_->failure;
+  if (!record.write(failure, static_cast<uint32_t>(writer))) return;
   wake_all();
-  eventfd_write(failure_fd_, 1);
+  eventfd_write(failure_fd(), 1);
+}
+
+std::optional<Failure> ControlBlock::proposal() const {
+  if (!header_->proposal.present()) return std::nullopt;
+  return header_->proposal.read();
+}
+
+void ControlBlock::decide(const Failure& failure, int writer) {
+  if (header_->failure.write(failure, static_cast<uint32_t>(writer))) wake_all();
+}
+
+void ControlBlock::finish_report(Rank rank, const Failure& unfinished_report) {
+  for (FailureRecord* record : {&header_->failure, &header_->proposal}) {
+    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(rank))) continue;
+    wake_all();
+    eventfd_write(failure_fd(), 1);
+  }
 }
 
 void ControlBlock::departed(Rank rank, const Failure& unfinished_report) {
-  if (header_->failure.finish_for_dead(unfinished_report, static_cast<uint32_t>(rank)))
-    eventfd_write(failure_fd_, 1);
+  finish_report(rank, unfinished_report);
   int32_t none = 0;
   header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
   wake_all();

@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
+#include "engine/base/unique_fd.h"
 #include "engine/bootstrap/bootstrap.h"
 
 namespace ibcoll {
@@ -35,6 +38,16 @@ class ControlBlock {
  public:
   enum class Sharing { kProcesses, kThreads };
   static Result<std::unique_ptr<ControlBlock>> create(int ranks, Sharing sharing);
+
+  /// For the processes of one machine that somebody else started: memory that can be passed on by
+  /// descriptor. `job_ranks`: their ranks in the job, in ascending order; here they are numbered
+  /// from 0. `relayed`: the job has other machines, too; reports are proposals then, until decide()
+  /// says what counts.
+  static Result<std::unique_ptr<ControlBlock>> create_passable(std::vector<Rank> job_ranks,
+                                                               bool relayed);
+  /// The same memory in another process. Both descriptors are the other one's, passed on.
+  static Result<std::unique_ptr<ControlBlock>> attach(std::vector<Rank> job_ranks, bool relayed,
+                                                      UniqueFd memory, UniqueFd reported);
   ~ControlBlock();
   ControlBlock(const ControlBlock&) = delete;
   ControlBlock& operator=(const ControlBlock&) = delete;
@@ -44,24 +57,42 @@ class ControlBlock {
 
   /// Reports a failure; the first counts. `writer`: a rank, or ranks() for the launcher.
   void report(const Failure& failure, int writer);
-  /// Tells that a rank has ended, with what to report if others still wait for it or if it died
-  /// while it reported. To be called once its thread or process is gone.
+  /// What was reported first, where reports are relayed.
+  std::optional<Failure> proposal() const;
+  /// Makes this the job's failure here, unless there is one.
+  void decide(const Failure& failure, int writer);
+  /// Tells that a rank has ended: whoever still waits for it reports that. To be called once its
+  /// thread or process is gone or waits for nobody any more, and after what is known about its end
+  /// has been reported or decided, for waiters know no more than that it has gone.
+  /// `unfinished_report`: see finish_report().
   void departed(Rank rank, const Failure& unfinished_report);
+  /// What counts if the rank, whose thread or process is gone, was just reporting something.
+  void finish_report(Rank rank, const Failure& unfinished_report);
   std::optional<Failure> failure() const;
   /// Readable once a failure has been reported.
-  int failure_fd() const { return failure_fd_; }
+  int failure_fd() const { return failure_fd_.get(); }
+  int memory_fd() const { return memory_.get(); }
+  /// Called now and then, at least once a second, while this process waits for others.
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  const std::vector<Rank>& job_ranks() const { return job_ranks_; }
 
  private:
   friend class ControlBootstrap;
   struct Header;
   struct Slot;
   ControlBlock() = default;
+  Status map(int flags);
+  static size_t bytes_for(int ranks);
+  Rank job_rank(Rank rank) const { return job_ranks_.empty() ? rank : job_ranks_[rank]; }
   Slot& slot(uint32_t bank, Rank rank);
   void wake_all();
 
   int ranks_ = 0;
   Sharing sharing_ = Sharing::kProcesses;
-  int failure_fd_ = -1;
+  bool relayed_ = false;
+  std::vector<Rank> job_ranks_;  ///< empty: the same numbers
+  std::function<void()> watch_;
+  UniqueFd failure_fd_, memory_;
   size_t bytes_ = 0;
   Header* header_ = nullptr;
 };

@@ -1,7 +1,13 @@
 #include "engine/bootstrap/join.h"
 
-#include <cstdlib>
+#include <dlfcn.h>
 
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/base/config.h"
+#include "engine/bootstrap/joined_job.h"
+#include "engine/bootstrap/process_manager.h"
 #include "engine/bootstrap/self.h"
 
 namespace ibcoll {
@@ -11,25 +17,66 @@ namespace {
 struct Launcher {
   const char* name;
   const char* size_variable;
+  const char* remedy;
 };
-constexpr Launcher kLaunchers[] = {{"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE"},
-                                   {"a PMI launcher (mpiexec)", "PMI_SIZE"},
-                                   {"Slurm's srun", "SLURM_STEP_NUM_TASKS"}};
+constexpr Launcher kLaunchers[] = {
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "its PMIx variables have been removed"},
+    {"mpiexec", "PMI_SIZE", "its PMI_FD or PMI_PORT has been removed"},
+    {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "run srun with --mpi=pmi2 or --mpi=pmix"}};
 
-}  // namespace
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-Result<std::unique_ptr<Bootstrap>> join_job() {
+enum class Protocol { kNone, kPmix, kPmi };
+
+Protocol find_protocol() {
+  if (is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK")) return Protocol::kPmix;
+  if (is_set("PMI_FD") || is_set("PMI_PORT")) return Protocol::kPmi;
+  return Protocol::kNone;
+}
+
+/// PMI has one connection a process: MPI's, once MPI has started.
+bool mpi_has_started() {
+  const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
+  int flag = 0;
+  return initialized != nullptr && initialized(&flag) == 0 && flag != 0;
+}
+
+Result<Protocol> choose_protocol() {
+  IBCOLL_ASSIGN(const std::string wanted, config_choice("IBCOLL_BOOTSTRAP"));
+  if (wanted == "alone") return Protocol::kNone;
+  if (wanted == "pmix") return Protocol::kPmix;
+  if (wanted == "pmi") return Protocol::kPmi;
+  const Protocol found = find_protocol();
+  if (found != Protocol::kNone) return found;
   for (const Launcher& launcher : kLaunchers) {
     const char* size = std::getenv(launcher.size_variable);
     if (size != nullptr && std::strtol(size, nullptr, 10) > 1) {
-      return fail(
-          ErrorCode::kUnsupported,
-          "{} started {} processes ({}), but this build can't join its jobs: start the ranks with "
-          "ibcoll_launch",
-          launcher.name, size, launcher.size_variable);
+      return fail(ErrorCode::kUnsupported,
+                  "{} started {} processes ({}), but offers neither PMIx nor PMI to them: {} "
+                  "(IBCOLL_BOOTSTRAP=alone makes each a job of its own)",
+                  launcher.name, size, launcher.size_variable, launcher.remedy);
     }
   }
-  return self_bootstrap();
+  return Protocol::kNone;
+}
+
+}  // namespace
+
+bool started_by_launcher() {
+  const Result<Protocol> protocol = choose_protocol();
+  return !protocol || *protocol != Protocol::kNone;
+}
+
+Result<std::unique_ptr<Bootstrap>> join_job() {
+  IBCOLL_ASSIGN(const Protocol protocol, choose_protocol());
+  if (protocol == Protocol::kNone) return self_bootstrap();
+  if (protocol == Protocol::kPmi && mpi_has_started())
+    return fail(ErrorCode::kUnsupported,
+                "MPI has started in this process and owns its connection to the launcher (PMI), "
+                "which has one only: start the program with Open MPI's mpirun or srun --mpi=pmix");
+  IBCOLL_ASSIGN(std::unique_ptr<ProcessManager> manager,
+                protocol == Protocol::kPmix ? connect_pmix() : connect_pmi());
+  return join_through(std::move(manager));
 }
 
 }  // namespace ibcoll

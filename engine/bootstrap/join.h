@@ -7,9 +7,14 @@
 
 namespace ibcoll {
 
-/// The job this process was started in; a job of its own where no launcher started it.
-/// kUnsupported, naming the launcher, where it was started by one that can't be joined: a process
-/// that takes itself for rank 0 of 1 would compute nonsense.
+/// True if a launcher (mpirun, mpiexec, srun) has started this process, so that join_job() gives
+/// its job. Local.
+bool started_by_launcher();
+
+/// The job this process was started in, as IBCOLL_BOOTSTRAP says or its environment tells; a job of
+/// its own where no launcher started it. Collective over the job's processes. kUnsupported, saying
+/// what to do, where a launcher started several processes that can't find each other: one that
+/// takes itself for rank 0 of 1 would compute nonsense.
 Result<std::unique_ptr<Bootstrap>> join_job();
 
 }  // namespace ibcoll

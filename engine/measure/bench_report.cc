@@ -43,7 +43,11 @@ std::string describe_run(const BenchSetting& setting, const BenchRequest& reques
   uname(&system);
   const int cores = usable_cores(), ranks = setting.shape.ranks();
   std::string binding = "not bound";
-  if (setting.bound) {
+  if (setting.launched && !setting.bound) {
+    binding = "bound as the launcher does";
+  } else if (setting.launched) {
+    binding = "bound to cores by the launcher or here";
+  } else if (setting.bound) {
     binding = ranks <= cores ? "each bound to a core of its own"
                              : fmt::format("bound, {:.3g} to a core",
                                            static_cast<double>(ranks) / static_cast<double>(cores));
@@ -53,8 +57,8 @@ std::string describe_run(const BenchSetting& setting, const BenchRequest& reques
       "# {}, {} core{}, {} last-level cache, {} {}; {} memory\n"
       "# times: one call on the slowest rank, over {} iterations of as many calls as take {}{}\n",
       to_string(setting.collective), ranks, setting.shape.servers(),
-      setting.shape.servers() == 1 ? "" : "s", setting.shape.describe(), binding, setting.transport,
-      processor_name(), cores, cores == 1 ? "" : "s",
+      setting.shape.servers() == 1 ? "" : "s", setting.shape.describe(), binding,
+      setting.transport_reason, processor_name(), cores, cores == 1 ? "" : "s",
       format_size(static_cast<int64_t>(last_level_cache_bytes())), system.sysname, system.release,
       setting.user_memory ? "private user" : "the engine's", request.iterations,
       format_duration(request.batch_ns), request.check ? "; every byte checked" : "");

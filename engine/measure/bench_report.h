@@ -15,9 +15,11 @@ namespace ibcoll::measure {
 struct BenchSetting {
   Collective collective = Collective::kAlltoall;
   Shape shape = Shape::single_server(1);
-  std::string transport;  ///< between servers
+  std::string transport;         ///< between servers
+  std::string transport_reason;  ///< the same with why it was taken
   bool user_memory = false;
   bool bound = true;
+  bool launched = false;  ///< by mpirun and the like, which have bound the ranks or not
 };
 
 /// Lines on machine, cores, binding, layout and transport, and on what an iteration is.

@@ -1,0 +1,30 @@
+#pragma once
+/// The job of processes that a launcher started, on one machine or many.
+///
+/// Rank 0 tells everybody, through the launcher, a token and where it listens. The first process of
+/// a machine that takes the machine's socket name becomes its leader; the others of the machine
+/// connect to it, it connects to rank 0. Inside a machine the ranks meet in shared memory, passed
+/// by descriptor, and what concerns other machines goes through the leaders. The end of a process
+/// is the end of its connection, so it is noticed at once, whether somebody waits for it or not.
+
+#include <memory>
+#include <string>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/bootstrap/process_manager.h"
+
+namespace ibcoll {
+
+struct JoinOptions {
+  /// Tells machines apart among processes that could reach each other's sockets: processes with
+  /// equal texts are on one machine. Empty: containers by their process namespace.
+  std::string machine;
+  /// How long rank 0 waits for the others.
+  int limit_s = 60;
+};
+
+/// Collective over the processes of the job.
+Result<std::unique_ptr<Bootstrap>> join_through(std::unique_ptr<ProcessManager> manager,
+                                                const JoinOptions& options = {});
+
+}  // namespace ibcoll
