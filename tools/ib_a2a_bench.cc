@@ -55,6 +55,20 @@ Status check_transport(const std::string& transport, const Shape& shape) {
               transport);
 }
 
+/// `here`: how many of the ranks are on this machine.
+Status check_memory(const BenchRun& run, int here) {
+  const int ranks = run.setting.shape.ranks();
+  const int64_t needed = memory_needed(run.request, ranks) / ranks * here;
+  const auto available = static_cast<int64_t>(available_memory());
+  if (needed <= available) return {};
+  return fail(ErrorCode::kNoMemory,
+              "not enough memory: {} ranks with {} bytes a pair need about {:.1f} GB for buffers, "
+              "{:.1f} GB are available",
+              here,
+              format_size(*std::max_element(run.request.sizes.begin(), run.request.sizes.end())),
+              static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
+}
+
 /// `launched`: how many ranks a launcher has started; 0: none, start them here.
 Result<BenchRun> understand(const Arguments& arguments, int launched) {
   BenchRun run;
@@ -104,17 +118,7 @@ Result<BenchRun> understand(const Arguments& arguments, int launched) {
   request.user_memory = arguments.user_memory;
   run.plot = arguments.plot;
 
-  const int64_t needed = memory_needed(request, run.setting.shape.ranks());
-  const auto available = static_cast<int64_t>(available_memory());
-  if (needed > available) {
-    return fail(
-        ErrorCode::kNoMemory,
-        "not enough memory: {} ranks with {} bytes a pair need about {:.1f} GB for buffers, "
-        "{:.1f} GB are available",
-        run.setting.shape.ranks(),
-        format_size(*std::max_element(request.sizes.begin(), request.sizes.end())),
-        static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
-  }
+  if (launched == 0) IBCOLL_TRY(check_memory(run, run.setting.shape.ranks()));
   return run;
 }
 
@@ -169,6 +173,7 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
   run.setting.shape = context->shape();
+  if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->ranks_on_machine()));
   IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
   if (bootstrap.rank() == 0) run.setting.transport_reason = describe_network(*context, options);

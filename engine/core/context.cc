@@ -118,6 +118,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
 
   ExecutorOptions executor;
+  self->ranks_on_machine_ =
+      static_cast<int>(std::count(machines.begin(), machines.end(), machines[me]));
   executor.oversubscribed = oversubscribed(places, machines, machines[me]);
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;

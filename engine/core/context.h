@@ -52,6 +52,8 @@ class Context {
   Rank rank() const { return bootstrap_->rank(); }
   int size() const { return bootstrap_->size(); }
   const Shape& shape() const { return *shape_; }
+  /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
+  int ranks_on_machine() const { return ranks_on_machine_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
@@ -108,6 +110,7 @@ class Context {
   };
 
   Bootstrap* bootstrap_ = nullptr;
+  int ranks_on_machine_ = 1;
   std::unique_ptr<Shape> shape_;
   SharedRegion bells_;
   std::optional<PeerWatch> watch_;

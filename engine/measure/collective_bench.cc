@@ -87,7 +87,7 @@ class RankBench {
     const auto receive = static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard;
     IBCOLL_ASSIGN(send_, BenchBuffer::create(context_, send, request_.user_memory));
     IBCOLL_ASSIGN(receive_, BenchBuffer::create(context_, receive, request_.user_memory));
-    if (traffic.total_bytes() > 0) {
+    if (traffic.total_bytes() > 0 && context_.ranks_on_machine() == ranks_) {
       IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
       copy_speed_.emplace(std::move(speed));
     }

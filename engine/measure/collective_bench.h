@@ -51,7 +51,8 @@ struct BenchRow {
   double min_us = 0, median_us = 0, p99_us = 0, max_us = 0;
   double a2a_bandwidth_MBps = 0;  ///< out of the busiest server, by the median; 0 on one server
   double total_MBps = 0;          ///< all bytes received, own blocks included
-  /// Time that the copying alone would take over the median; none where nothing is copied.
+  /// Time that the copying alone would take over the median; none where nothing is copied, or not
+  /// on one machine.
   std::optional<double> copy_bandwidth_fraction;
   std::string copy_kernel;  ///< which one was fastest
   /// Between servers, in one call, of the rank with most.

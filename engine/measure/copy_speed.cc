@@ -37,7 +37,9 @@ size_t whole_pages(int64_t bytes) {
 /// The core this process is bound to; ranks that aren't bound are dealt out in turn.
 int my_core(Rank rank) {
   cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) < usable_cores()) {
+  // With one usable core, whoever started this rank has bound it, or there is no other.
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0 &&
+      (CPU_COUNT(&mask) < usable_cores() || usable_cores() == 1)) {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(cpu, &mask)) return cpu;
     }

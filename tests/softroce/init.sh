@@ -25,6 +25,7 @@ mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 ulimit -l unlimited
 ulimit -c 0
 ip link set lo up
+echo softroce >/proc/sys/kernel/hostname # launchers want a name
 for console in tty0 tty1; do
   stty -F /dev/$console raw -echo # output as it is written, no CR added
 done
