@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/core/call.h"
+#include "engine/core/counters.h"
 #include "engine/schedule/layout.h"
 #include "ibcoll/ibcoll.h"
 
@@ -436,6 +438,19 @@ ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters
     const TransportCounters& all = network->counters();
     *counters = {all.data_messages, all.tokens, all.data_bytes};
   }
+  return IBCOLL_OK;
+}
+
+ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index, const char** name,
+                                       uint64_t* value) {
+  if (context == nullptr || name == nullptr || value == nullptr)
+    return refuse("the context or the place for the counter is null");
+  const std::vector<NamedCounter> all = all_counters(context->context->network());
+  if (index < 0 || static_cast<size_t>(index) >= all.size())
+    return refuse(fmt::format("there is no counter {}: there are {}", index, all.size()));
+  // The names are literals, which end with a null.
+  *name = all[static_cast<size_t>(index)].name.data();
+  *value = all[static_cast<size_t>(index)].value;
   return IBCOLL_OK;
 }
 
