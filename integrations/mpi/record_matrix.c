@@ -160,27 +160,35 @@ int MPI_Finalize(void) {
   return PMPI_Finalize();
 }
 
-/* ---- Point to point */
+/* ---- Point to point; the macros take a semicolon */
 
 #define SEND(name)                                                                                 \
   int MPI_##name(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) { \
     add(comm, to, bytes_of(count, type));                                                          \
     return PMPI_##name(data, count, type, to, tag, comm);                                          \
-  }
-SEND(Send)
-SEND(Bsend)
-SEND(Ssend) SEND(Rsend)
+  }                                                                                                \
+  _Static_assert(1, "")
+
+SEND(Send);
+SEND(Bsend);
+SEND(Ssend);
+SEND(Rsend);
+
 #define ISEND(name)                                                                              \
   int MPI_##name(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, \
                  MPI_Request* request) {                                                         \
     add(comm, to, bytes_of(count, type));                                                        \
     return PMPI_##name(data, count, type, to, tag, comm, request);                               \
-  }
-    ISEND(Isend) ISEND(Ibsend) ISEND(Issend) ISEND(Irsend)
+  }                                                                                              \
+  _Static_assert(1, "")
+ISEND(Isend);
+ISEND(Ibsend);
+ISEND(Issend);
+ISEND(Irsend);
 
-        int MPI_Sendrecv(const void* data, int count, MPI_Datatype type, int to, int tag,
-                         void* target, int recv_count, MPI_Datatype recv_type, int from,
-                         int recv_tag, MPI_Comm comm, MPI_Status* status) {
+int MPI_Sendrecv(const void* data, int count, MPI_Datatype type, int to, int tag, void* target,
+                 int recv_count, MPI_Datatype recv_type, int from, int recv_tag, MPI_Comm comm,
+                 MPI_Status* status) {
   add(comm, to, bytes_of(count, type));
   return PMPI_Sendrecv(data, count, type, to, tag, target, recv_count, recv_type, from, recv_tag,
                        comm, status);
@@ -220,12 +228,15 @@ static void count_start(MPI_Request request) {
     const int done = PMPI_##name(data, count, type, to, tag, comm, request);                     \
     if (done == MPI_SUCCESS) remember(*request, comm, to, bytes_of(count, type));                \
     return done;                                                                                 \
-  }
-SEND_INIT(Send_init)
-SEND_INIT(Bsend_init)
-SEND_INIT(Ssend_init) SEND_INIT(Rsend_init)
+  }                                                                                              \
+  _Static_assert(1, "")
 
-    int MPI_Start(MPI_Request* request) {
+SEND_INIT(Send_init);
+SEND_INIT(Bsend_init);
+SEND_INIT(Ssend_init);
+SEND_INIT(Rsend_init);
+
+int MPI_Start(MPI_Request* request) {
   count_start(*request);
   return PMPI_Start(request);
 }
