@@ -1,0 +1,146 @@
+#pragma once
+/// Contention-free plans: every transfer of a collective between servers, when it goes, and the
+/// tokens that keep the order where clocks are not to be had. Method: "Contention-free collective
+/// communication in wide-area cluster environments" (thesis, University of Tokyo, about 2010) and
+/// what goes beyond it (docs/results/contention_free.md). Plans are made for servers: what the
+/// ranks of one server have for the ranks of another is one message.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "topology/fabric.h"
+
+namespace ibcoll::contention_free {
+
+/// What is to be delivered. Messages are named (origin, target) as blocks are:
+/// gather: (s, root) for every other server s; scatter: (root, t); alltoall: (s, t) for every
+/// ordered pair; allgather: (s, kEveryone); bcast: (root, kEveryone); reduce: (kEveryone, root),
+/// of which transfers carry partial results. The v-kinds are the same with sizes that differ.
+enum class Kind : uint8_t { kGather, kScatter, kAlltoall, kAllgather, kBcast, kReduce };
+inline constexpr int kKinds = 6;
+inline constexpr int32_t kEveryone = -1;
+
+enum class Planner : uint8_t {
+  kThesis,  ///< as the thesis has it: link groups, a task policy, relaying, completion tokens
+  kFixed,   ///< the same with sound link groups: slots by the rate of the whole route, ties by
+            ///< earliest start
+  kList,    ///< list scheduling on the links' timelines, tokens sent ahead, several orders tried
+  kBest,    ///< whichever of these has the shortest planned time
+};
+inline constexpr int kPlanners = 4;
+
+/// How planners kThesis and kFixed choose the next transfer of a link group. Others ignore it.
+enum class Policy : uint8_t { kRandom, kMaxCost, kMinCost, kMaxSync, kMinSync };
+inline constexpr int kPolicies = 5;
+
+/// One message, or a relayed or forwarded copy of one, from a server straight to another.
+struct Transfer {
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  int32_t from = 0, to = 0;        ///< servers
+  int32_t origin = 0, target = 0;  ///< the message; kEveryone as Kind says
+  uint64_t bytes = 0;              ///< of the whole message; never 0
+  int64_t start_ns = 0;            ///< planned: the first byte leaves `from`
+  int64_t end_ns = 0;              ///< planned: the last byte is at `to`
+  double rate = 0;                 ///< planned, bytes a second
+  /// The transfer that brings this message to `from`, whose pieces are passed on as they arrive;
+  /// kNone where `from` has the message from the beginning. Of a reduce: one of the transfers into
+  /// `from`; all of them come first, and each piece waits for that piece of all of them.
+  uint32_t forwards = kNone;
+};
+
+/// Transfer `before` does not begin until transfer `after` is out of its way. Where the planner
+/// relies on no timing, the token is sent when `after` is all there (`anchor` == `after`,
+/// `bytes_left` 0). A token sent ahead names the moment by the progress of a transfer under way
+/// (the anchor: `after` or one before it), so that the token's own way is over when the link that
+/// both share falls free. Sending it later, at the full arrival of `after`, is always right too.
+///
+/// It is sent by the anchor's receiver once all but `bytes_left` bytes have arrived, or with
+/// `at_sender` by the anchor's sender once all but `bytes_left` have left; to the sender of
+/// `before`. Where these two are the same server no message is needed, only that order.
+struct Token {
+  uint32_t after = 0, before = 0, anchor = 0;
+  bool at_sender = false;
+  uint64_t bytes_left = 0;
+};
+
+/// A plan: plain data. check_plan() (check.h) says whether it is right; the same request gives the
+/// same plan on every rank.
+struct Plan {
+  Kind kind = Kind::kGather;
+  int servers = 0;
+  int root = 0;
+  Planner planner = Planner::kList;  ///< never kBest: the one that won
+  Policy policy = Policy::kMinSync;
+  bool tokens_ahead = false;        ///< whether any token is sent before its transfer is all there
+  std::vector<Transfer> transfers;  ///< in ascending order of (start_ns, from, to)
+  std::vector<Token> tokens;        ///< in ascending order of (before, after)
+  /// What is forwarded goes on in pieces of so many bytes (the last may be shorter).
+  uint64_t piece_bytes = 0;
+  /// The most bytes that any server holds at once of messages that it neither has from the
+  /// beginning nor is to keep, as planned.
+  uint64_t relay_buffer_bytes = 0;
+  int64_t time_ns = 0;   ///< planned end of the last transfer
+  int64_t bound_ns = 0;  ///< no plan on this fabric can be shorter (bound.h)
+  /// Tokens sent ahead: how far a transfer's bytes on a link may stray from the planned time, one
+  /// way or the other, before two that share it can meet; what meets waits in the switch.
+  int64_t jitter_ns = 0;
+  int64_t groups = 0;          ///< link groups (slots of links in use, for kList)
+  uint64_t relayed_bytes = 0;  ///< bytes of transfers that pass on what is not for their sender
+
+  /// The server that sends a token, and the one that waits for it.
+  int sent_by(const Token& token) const {
+    const Transfer& anchor = transfers[token.anchor];
+    return token.at_sender ? anchor.from : anchor.to;
+  }
+  int sent_to(const Token& token) const { return transfers[token.before].from; }
+};
+
+/// What to plan.
+struct PlanRequest {
+  Kind kind = Kind::kAlltoall;
+  int root = 0;  ///< server; of gather, scatter, bcast, reduce
+  /// Ranks of each server; its size is the number of servers.
+  std::vector<int> server_ranks;
+  /// Bytes of a block: what a rank has for a rank (alltoall) or for all (other kinds). The message
+  /// of two servers has the blocks of all their ranks; of bcast and reduce it has one.
+  uint64_t block_bytes = 0;
+  /// Sizes of messages where blocks differ, instead of block_bytes: one a server (gather, scatter,
+  /// allgather; by origin or target other than the root), or one an ordered pair, [origin * servers
+  /// + target] (alltoall). Messages of 0 bytes are not sent. Empty otherwise.
+  std::vector<uint64_t> message_bytes;
+  const topology::Fabric* fabric = nullptr;
+  /// The host of the fabric that each server is. Empty: host s is server s.
+  std::vector<int> hosts;
+  /// Pairs of servers that may send to each other, either way. Messages of other pairs go through
+  /// permitted ones. Without a list all may.
+  std::optional<std::vector<std::pair<int, int>>> permitted;
+  Planner planner = Planner::kBest;
+  Policy policy = Policy::kMinSync;
+  bool relay = true;         ///< kThesis, kFixed: may send data through servers that wait
+  bool tokens_ahead = true;  ///< kList: send tokens ahead; else at full arrival
+  uint64_t seed = 1;         ///< of Policy::kRandom
+  uint64_t piece_bytes = 65536;
+};
+
+/// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that
+/// don't fit, a fabric without a host for a server or with one for two, pairs that are not servers,
+/// and pairs that leave somebody without a way to another.
+Result<Plan> plan_transfers(const PlanRequest& request);
+
+/// Bytes of the message of two servers (of kinds with one message a server: the other end is
+/// ignored).
+uint64_t message_bytes(const PlanRequest& request, int origin, int target);
+
+const char* to_string(Kind kind);
+const char* to_string(Planner planner);
+const char* to_string(Policy policy);
+Result<Kind> parse_kind(std::string_view text);
+Result<Planner> parse_planner(std::string_view text);
+Result<Policy> parse_policy(std::string_view text);
+
+}  // namespace ibcoll::contention_free
