@@ -4,27 +4,31 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "engine/algorithms/registry.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/table.h"
+#include "engine/planner/link_sharing.h"
 #include "engine/schedule/describe.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
+#include "topology/spec.h"
 
 namespace {
 
 using namespace ibcoll;
 
 constexpr int kMostRanksTogether = 1024;  // verify needs memory in proportion to their square
+constexpr int kMostRanksOnNetwork = 256;  // with --network, to their cube
 constexpr int64_t kMostPieces = 64;
 
 /// The command line as it was typed.
 struct Arguments {
   std::string collective = "alltoall", algorithm, layout, placement = "block", program;
-  std::string pacing = "gate_token", json, output;
+  std::string pacing = "gate_token", json, output, network;
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0;
 };
@@ -37,7 +41,23 @@ struct Request {
   std::optional<Rank> rank;
   std::vector<const Algorithm*> algorithms;  // or else:
   std::optional<LoadedSchedule> loaded;
+  std::optional<topology::Fabric> fabric;
 };
+
+/// The network of --network: server i is its host i.
+Status open_network(const Arguments& arguments, Request& request) {
+  if (arguments.network.empty()) return {};
+  IBCOLL_ASSIGN(request.fabric, topology::open_fabric(arguments.network));
+  if (request.fabric->hosts() < request.shape.servers()) {
+    return fail(ErrorCode::kInvalidArgument, "{} servers on a network of {} hosts",
+                request.shape.servers(), request.fabric->hosts());
+  }
+  if (request.shape.ranks() > kMostRanksOnNetwork) {
+    return fail(ErrorCode::kInvalidArgument, "{} ranks: verify takes up to {} with --network",
+                request.shape.ranks(), kMostRanksOnNetwork);
+  }
+  return {};
+}
 
 Status choose_rank(const Arguments& arguments, Request& request) {
   if (!arguments.rank) return {};
@@ -60,6 +80,7 @@ Result<Request> understand(const Arguments& arguments, bool one) {
     IBCOLL_ASSIGN(request.loaded, load_schedule(arguments.program));
     request.shape = request.loaded->shape;
     IBCOLL_TRY(choose_rank(arguments, request));
+    IBCOLL_TRY(open_network(arguments, request));
     return request;
   }
   IBCOLL_ASSIGN(const Collective collective, parse_collective(arguments.collective));
@@ -81,6 +102,7 @@ Result<Request> understand(const Arguments& arguments, bool one) {
   IBCOLL_ASSIGN(request.shape, shape_from_options(arguments.layout, arguments.ranks,
                                                   arguments.servers, placement));
   IBCOLL_TRY(choose_rank(arguments, request));
+  IBCOLL_TRY(open_network(arguments, request));
   return request;
 }
 
@@ -110,61 +132,98 @@ Status show(const Request& request, JsonLines& json) {
 }
 
 nlohmann::ordered_json to_json(const Request& request, const RankProgram& any, bool paced,
-                               const ScheduleReport& report) {
-  return {{"collective", to_string(any.collective)},
-          {"algorithm", any.algorithm},
-          {"layout", request.shape.describe()},
-          {"ranks", request.shape.ranks()},
-          {"servers", request.shape.servers()},
-          {"pacing", paced ? to_string(request.options.pacing) : "none"},
-          {"paced", report.paced},
-          {"witness", report.witness},
-          {"steps", report.steps},
-          {"net_messages_per_rank", report.net_messages},
-          {"net_blocks_per_rank", report.net_blocks},
-          {"net_tokens_per_rank", report.net_tokens},
-          {"local_messages_per_rank", report.local_messages},
-          {"local_blocks_per_rank", report.local_blocks},
-          {"copied_blocks_per_rank", report.copied_blocks},
-          {"scratch_slots", report.scratch_slots},
-          {"operations", report.operations},
-          {"program_bytes", report.memory_bytes}};
+                               const ScheduleReport& report,
+                               const std::optional<LinkSharing>& sharing) {
+  nlohmann::ordered_json json = {{"collective", to_string(any.collective)},
+                                 {"algorithm", any.algorithm},
+                                 {"layout", request.shape.describe()},
+                                 {"ranks", request.shape.ranks()},
+                                 {"servers", request.shape.servers()},
+                                 {"pacing", paced ? to_string(request.options.pacing) : "none"},
+                                 {"paced", report.paced},
+                                 {"witness", report.witness},
+                                 {"steps", report.steps},
+                                 {"net_messages_per_rank", report.net_messages},
+                                 {"net_blocks_per_rank", report.net_blocks},
+                                 {"net_tokens_per_rank", report.net_tokens},
+                                 {"local_messages_per_rank", report.local_messages},
+                                 {"local_blocks_per_rank", report.local_blocks},
+                                 {"copied_blocks_per_rank", report.copied_blocks},
+                                 {"scratch_slots", report.scratch_slots},
+                                 {"operations", report.operations},
+                                 {"program_bytes", report.memory_bytes}};
+  if (sharing) {
+    json["network"] = request.fabric->name();
+    json["network_holds"] = sharing->holds;
+    json["network_witness"] = sharing->witness;
+    json["network_puts"] = sharing->puts;
+  }
+  return json;
+}
+
+/// Whether puts share links of the network, if there is one.
+std::optional<LinkSharing> share_links(const Request& request,
+                                       const std::vector<OrderedPut>& puts) {
+  if (!request.fabric) return std::nullopt;
+  std::vector<int> hosts(request.shape.servers());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  return prove_link_sharing(*request.fabric, request.shape, hosts, puts);
 }
 
 Status verify_all(const Request& request, JsonLines& json) {
   IBCOLL_TRY(check_together(request));
   const bool progress = isatty(STDERR_FILENO) != 0;
   Table table({"algorithm", "steps", "messages", "blocks", "tokens", "local messages",
-               "local blocks", "copied", "scratch", "pace"});
-  std::string witnesses;
-  const auto add = [&](const RankProgram& any, bool paced, const ScheduleReport& report) {
-    json.write(to_json(request, any, paced, report));
+               "local blocks", "copied", "scratch", "pace", request.fabric ? "links" : ""});
+  std::string witnesses, shared;
+  const auto add = [&](const RankProgram& any, bool paced, const ScheduleReport& report,
+                       const std::vector<OrderedPut>& puts) {
+    const auto sharing = share_links(request, puts);
+    json.write(to_json(request, any, paced, report, sharing));
     table.add_row({any.algorithm, fmt::format("{}", report.steps),
                    fmt::format("{}", report.net_messages), fmt::format("{}", report.net_blocks),
                    fmt::format("{}", report.net_tokens), fmt::format("{}", report.local_messages),
                    fmt::format("{}", report.local_blocks), fmt::format("{}", report.copied_blocks),
-                   fmt::format("{}", report.scratch_slots), report.paced ? "paced" : "free"});
+                   fmt::format("{}", report.scratch_slots), report.paced ? "paced" : "free",
+                   !sharing         ? ""
+                   : sharing->holds ? "hold"
+                                    : "shared"});
+    if (sharing && !sharing->holds)
+      shared += fmt::format("{}: {}\n", any.algorithm, sharing->witness);
     if (!report.paced) witnesses += fmt::format("{}: {}\n", any.algorithm, report.witness);
   };
+  std::vector<OrderedPut> puts;
+  std::vector<OrderedPut>* const wanted = request.fabric ? &puts : nullptr;
   if (request.loaded) {
-    add(*request.loaded->programs.front(), false, request.loaded->report);
+    if (wanted != nullptr) {
+      IBCOLL_TRY(verify(request.shape, request.loaded->programs, request.pieces, wanted));
+    }
+    add(*request.loaded->programs.front(), false, request.loaded->report, puts);
   }
   for (const Algorithm* algorithm : request.algorithms) {
     if (progress) fmt::print(stderr, "\r\033[Kverifying {} ...", algorithm->name);
     const Programs programs = build_all(*algorithm, request.shape, request.options);
-    auto report = verify(request.shape, programs, request.pieces);
+    puts.clear();
+    auto report = verify(request.shape, programs, request.pieces, wanted);
     if (progress) fmt::print(stderr, "\r\033[K");
     if (!report) {
       return fail(report.error().code, "{}: {}", algorithm->name, report.error().message);
     }
-    add(*programs.front(), algorithm->paced, *report);
+    add(*programs.front(), algorithm->paced, *report, puts);
   }
-  if (json.to_stdout()) return {};
+  const Status result =
+      shared.empty()
+          ? Status()
+          : Status(fail(ErrorCode::kInvalidProgram, "puts that nothing orders share links of {}{}",
+                        request.fabric->name(),
+                        json.to_stdout() ? "" : " beyond their bandwidth, see above"));
+  if (json.to_stdout()) return result;
   fmt::print("{} ranks on {} servers ({}): holds. Counts of the rank with most:\n\n{}",
              request.shape.ranks(), request.shape.servers(), request.shape.describe(),
              table.text());
   if (!witnesses.empty()) fmt::print("\nPuts into a server that nothing orders:\n{}", witnesses);
-  return {};
+  if (!shared.empty()) fmt::print("\nPuts that need more than a link carries:\n{}", shared);
+  return result;
 }
 
 Status draw_to(const Request& request, const std::string& output) {
@@ -218,10 +277,15 @@ int main(int argc, char** argv) {
   for (CLI::App* command : {show_command, verify_command}) {
     command->add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   }
+  verify_command->add_option("--network", a.network,
+                             "Prove as well that puts at the same time never need more than a link "
+                             "of this network carries "
+                             "(what ib_topo --help lists)");
   draw_command->add_option("--output", a.output, "SVG file to write")->required();
   app.footer(
       "Examples:\n"
       "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
+      "  ib_sched verify --algorithm two_level_ring --layout 16x2 --network fat-tree:4,2\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
       "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"

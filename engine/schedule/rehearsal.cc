@@ -15,8 +15,9 @@ constexpr int kLocal = static_cast<int>(Lane::kLocal);
 }  // namespace
 
 Rehearsal::Rehearsal(const Shape& shape,
-                     std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces)
-    : shape_(shape), programs_(programs), pieces_(pieces), runs_(programs.size()) {
+                     std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces,
+                     std::vector<OrderedPut>* puts)
+    : shape_(shape), programs_(programs), pieces_(pieces), runs_(programs.size()), puts_(puts) {
   inflow_.resize(programs.size());
   for (Rank rank = 0; rank < shape.ranks(); ++rank) prepare(rank);
 }

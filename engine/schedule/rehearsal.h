@@ -17,9 +17,10 @@ namespace ibcoll {
 /// programs allow, so that races show although the run itself is one order.
 class Rehearsal {
  public:
-  /// The programs must have passed check_program().
+  /// The programs must have passed check_program(). `puts`, if given, gets the puts to other
+  /// servers.
   Rehearsal(const Shape& shape, std::span<const std::shared_ptr<const RankProgram>> programs,
-            uint32_t pieces);
+            uint32_t pieces, std::vector<OrderedPut>* puts = nullptr);
 
   Status run();
   /// Two puts of different servers into one that nothing orders, if there are.
@@ -103,6 +104,7 @@ class Rehearsal {
   Status write(const Running& item, Buffer buffer, size_t cell, const Block& block,
                const VectorClock& start);
   void watch_pace(const Running& put, uint32_t expect_item);
+  void record(const Running& put, uint32_t expect_item);
   Status check_stuck();
   Status check_leftovers();
   Status check_delivered();
@@ -140,6 +142,7 @@ class Rehearsal {
   };
   std::vector<std::array<Inflow, 2>> inflow_;
   std::string witness_;
+  std::vector<OrderedPut>* puts_;
 };
 
 }  // namespace ibcoll

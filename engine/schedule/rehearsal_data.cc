@@ -38,6 +38,7 @@ Status Rehearsal::put(Running& put) {
     put.start.join(back.exposures[op.exposure]);
     back.exposures_used = std::max<uint32_t>(back.exposures_used, op.exposure + 1);
     watch_pace(put, expect_item);
+    if (puts_ != nullptr) record(put, expect_item);
   } else {
     ++there.offered;
   }
@@ -149,6 +150,15 @@ void Rehearsal::watch_pace(const Running& put, uint32_t expect_item) {
   Inflow& place = latest.server == mine ? latest : second;
   if (expect_item + 1 > place.until) place = {mine, expect_item + 1, put.rank};
   if (second.until > latest.until) std::swap(latest, second);
+}
+
+void Rehearsal::record(const Running& put, uint32_t expect_item) {
+  OrderedPut record{put.rank, put.op.peer, put.op.step, expect_item + 1, {}};
+  record.known.resize(programs_.size());
+  for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
+    record.known[rank] = put.start.complete(rank, kRecv);
+  }
+  puts_->push_back(std::move(record));
 }
 
 }  // namespace ibcoll

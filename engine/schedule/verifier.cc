@@ -68,7 +68,7 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
 
 Result<ScheduleReport> verify(const Shape& shape,
                               std::span<const std::shared_ptr<const RankProgram>> programs,
-                              uint32_t pieces) {
+                              uint32_t pieces, std::vector<OrderedPut>* puts) {
   IBCOLL_TRY(check_together(shape, programs));
   ScheduleReport report;
   bool streams = false;
@@ -78,7 +78,7 @@ Result<ScheduleReport> verify(const Shape& shape,
   }
   const uint32_t first = pieces == 0 ? 1 : pieces, last = pieces != 0 ? pieces : streams ? 3 : 1;
   for (uint32_t count = first; count <= last; ++count) {
-    Rehearsal rehearsal(shape, programs, count);
+    Rehearsal rehearsal(shape, programs, count, count == first ? puts : nullptr);
     IBCOLL_TRY(rehearsal.run());
     if (report.witness.empty()) report.witness = rehearsal.witness();
   }

@@ -30,6 +30,17 @@ struct ScheduleReport {
   size_t memory_bytes = 0;                            ///< of a rank's program
 };
 
+/// A put of data to another server, and what happened before it whatever the timing.
+struct OrderedPut {
+  Rank from = 0, to = 0;
+  uint32_t step = 0;
+  uint32_t landed = 0;  ///< operations of `to`'s receive lane that are complete when it has landed
+  std::vector<uint32_t> known;  ///< by rank: operations of its receive lane complete at the start
+
+  /// Whether it has landed before the other starts.
+  bool before(const OrderedPut& other) const { return other.known[to] >= landed; }
+};
+
 /// Checks that one program is well formed: peers, lanes, slices, streams, runs and `after` are
 /// within bounds and make sense. verify() does it first.
 Status check_program(const Shape& shape, const RankProgram& program);
@@ -50,9 +61,10 @@ Status check_program(const Shape& shape, const RankProgram& program);
 /// Barrier: no rank leaves before all have entered. The error (kInvalidProgram) names rank, lane,
 /// step, operation and block. Time grows with the operations of all ranks times the ranks.
 ///
-/// `pieces`: verify with this number only (0: with 1, 2 and 3).
+/// `pieces`: verify with this number only (0: with 1, 2 and 3). `puts`, if given, gets all puts of
+/// data to other servers, with the smallest number of pieces; it takes 4 bytes a rank and put.
 Result<ScheduleReport> verify(const Shape& shape,
                               std::span<const std::shared_ptr<const RankProgram>> programs,
-                              uint32_t pieces = 0);
+                              uint32_t pieces = 0, std::vector<OrderedPut>* puts = nullptr);
 
 }  // namespace ibcoll
