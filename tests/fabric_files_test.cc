@@ -5,11 +5,14 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "tests/tool.h"
 #include "topology/readers/readers.h"
 #include "topology/spec.h"
 
@@ -344,6 +347,51 @@ TEST(OpenFabric, TellsFilesApart) {
   EXPECT_THAT(error_of(open_fabric(folder)), HasSubstr("is a directory"));
   EXPECT_THAT(error_of(open_fabric(folder + "regenerate.sh")), HasSubstr("neither ibcoll's JSON"));
   EXPECT_THAT(error_of(open_fabric("no/such")), HasSubstr("neither a file nor one of"));
+}
+
+TEST(LiveFull, AskedOverTheFabricItIsWhatTheFilesSay) {
+  if (std::system("command -v ibsim >/dev/null && command -v opensm >/dev/null") != 0) {
+    GTEST_SKIP() << "needs ibsim-utils and opensm";
+  }
+  // ibsim plays the network that small.topo came from; opensm routes it as it did then.
+  const std::string script = testing_tools::file("live.sh", R"sh(set -e
+cd "$(mktemp -d)"
+trap 'kill $! && wait $! || true; rm -rf "$PWD"' EXIT
+export IBSIM_SOCKNAME=live$$ OSM_TMP_DIR=$PWD OSM_CACHE_DIR=$PWD
+"$1/ib_topo" convert fat-tree:2,3 --to ibsim --output net
+mkfifo commands
+timeout 60 ibsim -s net <commands >log 2>&1 &
+exec 9>commands
+sleep 1
+export LD_PRELOAD=$(echo /usr/lib/*/umad2sim/libumad2sim.so)
+timeout 30 opensm -o -R ftree -f osm.log --dump_files_dir . >out 2>&1
+timeout 30 "$1/ib_topo" convert live
+)sh");
+  FILE* pipe = popen(("bash " + script + " " IBCOLL_BIN_DIR " 2>/dev/null").c_str(), "r");
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
+    text.append(chunk.data(), got);
+  }
+  ASSERT_EQ(pclose(pipe), 0);
+  const auto live = read_json(text, "live");
+  ASSERT_TRUE(live) << live.error().message;
+  const Fabric saved =
+      read_ibnetdiscover(data("small.topo"), "t", data("small.ftree.fts"), "f").value();
+  ASSERT_EQ(live->hosts(), saved.hosts());
+  const auto path = [](const Fabric& fabric, int from, int to) {
+    std::vector<std::string> ends;
+    fabric.visit_route(from, to, [&](int link) {
+      ends.push_back(
+          fmt::format("{}[{}]", fabric.node(fabric.link(link).to).name, fabric.link(link).to_port));
+    });
+    return ends;
+  };
+  for (int from = 0; from < saved.hosts(); ++from) {
+    for (int to = 0; to < saved.hosts(); ++to) {
+      EXPECT_EQ(path(*live, from, to), path(saved, from, to));
+    }
+  }
 }
 
 /// A text with some bytes, lines or numbers changed, lost, doubled or moved, and maybe cut off.
