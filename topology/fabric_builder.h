@@ -26,7 +26,9 @@ class FabricBuilder {
   int add_host(std::string name, uint64_t guid = 0, uint16_t lid = 0);
   int add_switch(std::string name, uint64_t guid = 0, uint16_t lid = 0);
   /// Says where a node was described ("net.topo:12"); errors repeat it.
-  void at(int node, std::string where) { where_[node] = std::move(where); }
+  void at(int node, std::string where) {
+    where_[routing_ ? number_[node] : node] = std::move(where);
+  }
   /// Joins two ports. Refuses a port that is taken, out of 1 .. Fabric::kMaxPort, a second cable of
   /// a host, a cable between hosts, a bandwidth or latency that can't be.
   Status connect(int a, int port_a, int b, int port_b, const Cable& cable);

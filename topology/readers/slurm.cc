@@ -184,9 +184,12 @@ class Reader {
     }
     builder_.set_switch_latency(options_.switch_latency_ns.value_or(0));
     builder_.note("topology.conf tells neither bandwidths nor routes: one cable each, fewest hops");
-    IBCOLL_TRY(builder_.begin_routes());
+    const Status begun = builder_.begin_routes();
+    if (!begun) return lines_.fail("{}", begun.error().message);
     IBCOLL_TRY(builder_.route_shortest());
-    return builder_.finish();
+    auto fabric = builder_.finish();
+    if (fabric) return fabric;
+    return lines_.fail("{}", fabric.error().message);
   }
 
   Lines lines_;

@@ -63,7 +63,8 @@ class Converter {
     IBCOLL_TRY(add_cables());
     builder_.set_switch_latency(options_.switch_latency_ns.value_or(0));
     for (const std::string& note : subnet_.notes) builder_.note(note);
-    IBCOLL_TRY(builder_.begin_routes());
+    const Status begun = builder_.begin_routes();
+    if (!begun) return fail_at(subnet_.name, "{}", begun.error().message);
     if (subnet_.tables_name.empty()) {
       builder_.note(
           "no forwarding tables: routes of fewest hops, which the subnet manager's need not be");
@@ -71,7 +72,10 @@ class Converter {
     } else {
       IBCOLL_TRY(fill_tables());
     }
-    return builder_.finish();
+    auto fabric = builder_.finish();
+    if (fabric) return fabric;
+    return fail_at(subnet_.tables_name.empty() ? subnet_.name : subnet_.tables_name, "{}",
+                   fabric.error().message);
   }
 
  private:
@@ -217,7 +221,8 @@ class Converter {
       if (!seen.insert(table.guid).second) {
         return fail_at(table.where, "a second table of {}", builder_.describe(node));
       }
-      std::map<int, int> base_port;  // of hosts
+      builder_.at(node, table.where);  // from here on what is wrong are routes
+      std::map<int, int> base_port;    // of hosts
       for (const SubnetTable::Entry& entry : table.entries) {
         const std::string where = entry.line > 0
                                       ? fmt::format("{}:{}", subnet_.tables_name, entry.line)
