@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 
 namespace ibcoll::verbs {
@@ -29,12 +29,6 @@ constexpr int64_t kLookNs = 50'000'000;
 /// How long the reason for a flushed queue pair is waited for.
 constexpr int64_t kReasonNs = 200'000'000;
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 

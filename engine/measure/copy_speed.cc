@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/shared_region.h"
@@ -23,12 +23,6 @@ constexpr int kMaxSamples = 1024;
 struct alignas(64) Turn {
   std::atomic<uint64_t> next{0};
 };
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 size_t whole_pages(int64_t bytes) {
   return (static_cast<size_t>(bytes) + kPage - 1) / kPage * kPage;

@@ -3,8 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "engine/base/clock.h"
 #include "engine/base/stats.h"
 
 namespace ibcoll::task_graph {
@@ -12,12 +12,6 @@ namespace ibcoll::task_graph {
 namespace {
 
 using Kind = Instruction::Kind;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// Waits: spins a little, then gives the core to others, looking after the link's health.
 class Patience {
