@@ -47,6 +47,8 @@ class Call {
   void release();
 
   Group& group() { return *group_; }
+  /// What prepare() has chosen.
+  const Plan& plan() const { return plan_; }
 
  private:
   Status check(const CallArguments& arguments) const;

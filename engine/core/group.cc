@@ -30,7 +30,7 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, const CallO
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
   const RankProgram& program =
       context_->program(*algorithm, state_.shape, state_.me, choice.options);
-  const Plan plan{&program, choice.pieces, algorithm->relays};
+  const Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
   if (defaults) last = {block_bytes, plan};
   return plan;
 }

@@ -21,6 +21,7 @@ struct Plan {
   const RankProgram* program = nullptr;
   uint32_t pieces = 1;
   bool relays = false;  ///< blocks pass through other ranks
+  AlgorithmOptions options;
 };
 
 class Group {

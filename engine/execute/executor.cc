@@ -3,8 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "engine/base/clock.h"
 #include "engine/execute/lane_runner.h"
 
 namespace ibcoll {
@@ -27,12 +27,6 @@ inline void relax() {
 #endif
 }
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
@@ -46,6 +40,18 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       options_(options) {}
 
 Executor::~Executor() = default;
+
+void Executor::record_into(CallRecord* record) {
+  record_ = record;
+  for (const std::unique_ptr<Run>& run : runs_) run->record = nullptr;
+}
+
+/// A call of several phases is recorded in its last one.
+void Executor::begin_record(Run& run) {
+  record_into(record_);
+  run.record = record_;
+  *record_ = {run.program, run.binding.block_bytes, run.binding.pieces, {now_ns(), 0, {}, {}}};
+}
 
 Run* Executor::take_run() {
   if (!idle_.empty()) {
@@ -124,6 +130,8 @@ Status Executor::start(Run& run) {
   }
   run.complete.fill(0);
   run.gates = 0;
+  if (record_ != nullptr) [[unlikely]]
+    begin_record(run);
   const Shape& shape = run.group->shape;
   const auto all = static_cast<uint64_t>(shape.ranks());
   run.streaming = false;
@@ -219,6 +227,10 @@ void Executor::finish(Run& run) {
     for (MemoryKey* key : {&run.send_key, &run.recv_key, &run.scratch_key}) {
       if (key->local != 0 || key->remote != 0) network_->deregister_memory(*key);
     }
+  }
+  if (run.record != nullptr) [[unlikely]] {
+    run.record->rank.end_ns = now_ns();
+    run.record = nullptr;
   }
   run.active = false;
   active_.erase(std::find(active_.begin(), active_.end(), &run));

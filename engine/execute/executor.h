@@ -51,6 +51,10 @@ class Executor {
   /// Progresses all calls until this one is done.
   Status wait(Completion& completion);
 
+  /// From now on notes in `record` what this rank does in the call that starts last, which costs
+  /// some time each operation; null: nothing any more. `record` must stay until then.
+  void record_into(CallRecord* record);
+
   /// The error that ended the job, if any.
   const std::optional<Error>& failed() const { return failed_; }
   /// Reports a failure to all ranks and ends the job with it.
@@ -72,6 +76,7 @@ class Executor {
   void finish(Run& run);
   bool advance(Run& run);
   Status register_buffers(Run& run);
+  void begin_record(Run& run);
 
   // Between servers (network.cc).
   bool poll_network();
@@ -106,6 +111,7 @@ class Executor {
   /// memory.
   std::vector<std::vector<std::byte>> early_mails_;
   size_t early_count_ = 0;
+  CallRecord* record_ = nullptr;
   std::optional<Error> failed_;
   int64_t next_report_ns_ = 0;
   uint32_t tests_ = 0;

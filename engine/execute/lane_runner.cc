@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/base/clock.h"
 #include "engine/base/copy.h"
 
 namespace ibcoll {
@@ -56,9 +57,10 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
 }
 
 /// Inline, for what a call of it would cost is a good part of what an operation without data costs.
-[[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op,
-                                                                      uint32_t position,
-                                                                      Part part) {
+[[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::execute_now(LaneState& lane,
+                                                                          const Op& op,
+                                                                          uint32_t position,
+                                                                          Part part) {
   switch (op.kind) {
     case OpKind::kCopy:
       return copy_short(op, part) ? Outcome::kDone : copy(lane, op, part);
@@ -95,6 +97,24 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
       return gates_passed(op) ? Outcome::kDone : Outcome::kBlocked;
   }
   return Outcome::kBlocked;
+}
+
+/// Of a call that is recorded.
+[[gnu::noinline]] LaneRunner::Outcome LaneRunner::execute_and_note(LaneState& lane, const Op& op,
+                                                                   uint32_t position, Part part) {
+  const int64_t begin = now_ns();
+  const Outcome outcome = execute_now(lane, op, position, part);
+  if (outcome != Outcome::kBlocked)
+    run_.record->rank.ops.push_back({op.lane, position, part.piece, begin, now_ns()});
+  return outcome;
+}
+
+[[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op,
+                                                                      uint32_t position,
+                                                                      Part part) {
+  if (run_.record != nullptr) [[unlikely]]
+    return execute_and_note(lane, op, position, part);
+  return execute_now(lane, op, position, part);
 }
 
 bool LaneRunner::advance(LaneState& lane) {

@@ -45,6 +45,8 @@ class LaneRunner {
   bool advance_run(LaneState& lane);
   Outcome advance_stream(LaneState& lane);
   Outcome execute(LaneState& lane, const Op& op, uint32_t position, Part part);
+  Outcome execute_now(LaneState& lane, const Op& op, uint32_t position, Part part);
+  Outcome execute_and_note(LaneState& lane, const Op& op, uint32_t position, Part part);
   bool copy_short(const Op& op, Part part);
   Outcome copy(LaneState& lane, const Op& op, Part part);
   void copy_scattered(const Op& op, Part part);

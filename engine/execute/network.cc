@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/clock.h"
 #include "engine/execute/executor.h"
 
 namespace ibcoll {
@@ -45,7 +46,10 @@ bool Executor::poll_network() {
                                              arrival.from, arrival.immediate)});
       return true;
     }
-    ++(arrival.immediate & Cell::kToken ? run->tokens : run->arrived)[rank];
+    const bool token = (arrival.immediate & Cell::kToken) != 0;
+    ++(token ? run->tokens : run->arrived)[rank];
+    if (run->record != nullptr) [[unlikely]]
+      run->record->rank.arrivals.push_back({static_cast<Rank>(rank), token, now_ns()});
   }
   size_t mails = 0;
   for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
@@ -91,6 +95,8 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
   }
   if (header.kind == MailKind::kToken) {
     ++run.tokens[header.from];
+    if (run.record != nullptr) [[unlikely]]
+      run.record->rank.arrivals.push_back({header.from, true, now_ns()});
     return;
   }
   if (!header.by_landing && header.block_bytes != run.binding.block_bytes) {

@@ -12,6 +12,7 @@
 #include "engine/execute/mail.h"
 #include "engine/execute/transport.h"
 #include "engine/schedule/program.h"
+#include "engine/schedule/recording.h"
 
 namespace ibcoll {
 
@@ -151,6 +152,14 @@ struct Completion {
   void* owner = nullptr;
 };
 
+/// What this rank did in a call, for a timeline.
+struct CallRecord {
+  const RankProgram* program = nullptr;
+  uint64_t block_bytes = 0;  ///< unequal blocks: the average
+  uint32_t pieces = 1;
+  RankRecord rank;
+};
+
 struct Run {
   const RankProgram* program = nullptr;
   Completion* completion = nullptr;
@@ -165,7 +174,8 @@ struct Run {
   /// Operations of each lane that are known to be complete. Completions of puts enter it when
   /// somebody asks.
   std::array<uint32_t, kLanes> complete;
-  uint32_t gates = 0;  ///< passed by this rank
+  uint32_t gates = 0;            ///< passed by this rank
+  CallRecord* record = nullptr;  ///< null: nothing is noted
 
   // Between servers only; indexed by rank of the group.
   bool outward = false;  ///< has operations in the send or receive lane

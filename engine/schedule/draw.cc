@@ -21,19 +21,37 @@ constexpr double kThinnest = 3, kThickest = 28;
 constexpr double kServerGap = 4;
 constexpr size_t kMostLines = 800, kMostTooltips = 3000;
 constexpr int kColours = 8;
+constexpr std::string_view kPlanUnit = "time in blocks put to another server, no contention";
 
+/// Rows are so thick in a picture of `charts` of them.
+double row_height(const Shape& shape, int charts) {
+  return std::clamp(kHeight / charts / shape.ranks(), kThinnest, kThickest);
+}
+
+double rows_height(const Shape& shape, int charts) {
+  return row_height(shape, charts) * shape.ranks() + kServerGap * (shape.servers() - 1);
+}
+
+/// A picture with room for `charts` of them, one below the other.
+Svg picture(const Shape& shape, int charts) {
+  return {kLeft + kWidth + kRight, charts * (kTop + rows_height(shape, charts) + kBottom)};
+}
+
+/// The chart number `number` of `charts`.
 class Chart {
  public:
-  Chart(const Shape& shape, std::span<const std::shared_ptr<const RankProgram>> programs,
-        uint32_t pieces)
+  Chart(Svg& svg, int number, int charts, const Shape& shape,
+        std::span<const std::shared_ptr<const RankProgram>> programs,
+        std::vector<Activity> activities)
       : shape_(shape),
         programs_(programs),
-        activities_(timeline(shape, programs, pieces)),
-        row_(std::clamp(kHeight / shape.ranks(), kThinnest, kThickest)),
-        height_(row_ * shape.ranks() + kServerGap * (shape.servers() - 1)),
-        svg_(kLeft + kWidth + kRight, kTop + height_ + kBottom) {
+        activities_(std::move(activities)),
+        row_(row_height(shape, charts)),
+        height_(rows_height(shape, charts)),
+        begin_(number * (kTop + height_ + kBottom)),
+        svg_(svg) {
     top_.resize(shape.ranks());
-    double y = kTop;
+    double y = begin_ + kTop;
     for (int server = 0; server < shape.servers(); ++server) {
       for (const Rank rank : shape.members(server)) top_[rank] = y, y += row_;
       y += kServerGap;
@@ -45,10 +63,11 @@ class Chart {
     if (end_ == 0) end_ = 1;
   }
 
-  std::string draw(const std::string& title) {
-    svg_.text(kLeft, 24, title, {{"class", "fg"}, {"font-size", "15"}});
+  /// `unit`: what is written at the axis.
+  void draw(const std::string& title, std::string_view unit) {
+    svg_.text(kLeft, begin_ + 24, title, {{"class", "fg"}, {"font-size", "15"}});
     draw_rows();
-    draw_axis();
+    draw_axis(unit);
     draw_legend();
     if (puts_ <= kMostLines) draw_landings();
     // In the order of rows and time, so that bars that touch can be joined.
@@ -57,7 +76,6 @@ class Chart {
           return std::tuple(a.rank, a.lane, a.begin) < std::tuple(b.rank, b.lane, b.begin);
         });
     draw_bars();
-    return svg_.str();
   }
 
  private:
@@ -89,18 +107,18 @@ class Chart {
     }
   }
 
-  void draw_axis() {
-    const double y = kTop + height_;
+  void draw_axis(std::string_view unit) {
+    const double y = begin_ + kTop + height_;
     double tick = std::pow(10, std::floor(std::log10(end_)));
     for (const double part : {0.2, 0.5}) {
       if (end_ / tick < 4 && end_ / (tick * part) <= 12) tick *= part;
     }
     for (double time = 0; time <= end_ * (1 + 1e-9); time += tick) {
-      svg_.line(x(time), kTop, x(time), y + 4, {{"class", "grid"}});
+      svg_.line(x(time), begin_ + kTop, x(time), y + 4, {{"class", "grid"}});
       svg_.text(x(time), y + 17, number(time),
                 {{"class", "dim"}, {"font-size", "11"}, {"text-anchor", "middle"}});
     }
-    svg_.text(kLeft + kWidth / 2, y + 36, "time in blocks put to another server, no contention",
+    svg_.text(kLeft + kWidth / 2, y + 36, unit,
               {{"class", "dim"}, {"font-size", "12"}, {"text-anchor", "middle"}});
   }
 
@@ -108,9 +126,9 @@ class Chart {
     double at = kLeft;
     const auto entry = [&](std::string_view colour, const std::string& text) {
       svg_.begin_group({{"class", colour}, {"opacity", colour == "mark" ? "0.5" : "1"}});
-      svg_.rect(at, 38, 12, 10, {{"fill", "currentColor"}});
+      svg_.rect(at, begin_ + 38, 12, 10, {{"fill", "currentColor"}});
       svg_.end_group();
-      svg_.text(at + 17, 47, text, {{"class", "fg"}, {"font-size", "11"}});
+      svg_.text(at + 17, begin_ + 47, text, {{"class", "fg"}, {"font-size", "11"}});
       at += 17 + text_width(text, 11) + 16;
     };
     const int servers = shape_.servers();
@@ -166,8 +184,8 @@ class Chart {
   const Shape& shape_;
   std::span<const std::shared_ptr<const RankProgram>> programs_;
   std::vector<Activity> activities_;
-  const double row_, height_;
-  Svg svg_;
+  const double row_, height_, begin_;
+  Svg& svg_;
   std::vector<double> top_;  // by rank
   double end_ = 0;
   size_t puts_ = 0;
@@ -177,7 +195,20 @@ class Chart {
 
 std::string draw(const Shape& shape, std::span<const std::shared_ptr<const RankProgram>> programs,
                  const std::string& title, uint32_t pieces) {
-  return Chart(shape, programs, pieces).draw(title);
+  Svg svg = picture(shape, 1);
+  Chart(svg, 0, 1, shape, programs, timeline(shape, programs, pieces)).draw(title, kPlanUnit);
+  return svg.str();
+}
+
+std::string draw_beside(const Shape& shape,
+                        std::span<const std::shared_ptr<const RankProgram>> programs,
+                        const std::string& title, uint32_t pieces, std::vector<Activity> recorded,
+                        const std::string& recorded_title) {
+  Svg svg = picture(shape, 2);
+  Chart(svg, 0, 2, shape, programs, timeline(shape, programs, pieces)).draw(title, kPlanUnit);
+  Chart(svg, 1, 2, shape, programs, std::move(recorded))
+      .draw(recorded_title, "time in microseconds, from posted to seen by the receiver");
+  return svg.str();
 }
 
 }  // namespace ibcoll

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "engine/schedule/program.h"
+#include "engine/schedule/timeline.h"
 
 namespace ibcoll {
 
@@ -16,5 +16,11 @@ namespace ibcoll {
 /// The schedule must have passed verify().
 std::string draw(const Shape& shape, std::span<const std::shared_ptr<const RankProgram>> programs,
                  const std::string& title, uint32_t pieces = 1);
+
+/// The same with what ranks really did below it, in microseconds (activities_of() in recording.h).
+std::string draw_beside(const Shape& shape,
+                        std::span<const std::shared_ptr<const RankProgram>> programs,
+                        const std::string& title, uint32_t pieces, std::vector<Activity> recorded,
+                        const std::string& recorded_title);
 
 }  // namespace ibcoll
