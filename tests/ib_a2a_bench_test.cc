@@ -82,6 +82,9 @@ TEST(IbA2aBench, RefusesBadInputWithOneLine) {
   expect_refused("--batch 1y", "1y");
   expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json");
   expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg");
+  expect_refused("--timeline /no/such/folder/x.jsonl --sizes 1K", "/no/such/folder/x.jsonl");
+  expect_refused("--timeline x.jsonl --sizes 1K,2K", "one algorithm at one size");
+  expect_refused("--timeline x.jsonl --ranks 300 --sizes 8", "256");
   expect_refused("--frobnicate", "frobnicate");
 }
 
@@ -123,6 +126,25 @@ TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
     EXPECT_NEAR(row["a2a_bandwidth_MBps"].get<double>() * row["median_us"].get<double>(), out_bytes,
                 1e-6 * out_bytes);
   }
+}
+
+TEST(IbA2aBench, ATimelineIsDrawnBesideThePlan) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("ib_timeline_test." + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string recorded = folder / "call.jsonl", picture = folder / "call.svg";
+  const Ran ran = run("--layout 2,1 --algorithm two_level_ring --pacing gate --sizes 4K " +
+                      std::string("--iterations 2 --timeline ") + recorded);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const std::string draw = std::string(IBCOLL_BIN_DIR) + "/ib_sched draw --recorded " + recorded;
+  EXPECT_EQ(std::system((draw + " --output " + picture).c_str()), 0);
+  std::stringstream svg;
+  svg << std::ifstream(picture).rdbuf();
+  EXPECT_NE(svg.str().find("planned: alltoall two_level_ring, 2,1, pacing gate"),
+            std::string::npos);
+  EXPECT_NE(svg.str().find("recorded: 4K a block, loopback between servers"), std::string::npos);
+  EXPECT_NE(std::system((draw + " --layout 2,1 --output x.svg 2>/dev/null").c_str()), 0);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(IbA2aBench, OneServerHasNoAlltoallBandwidthButATotal) {

@@ -18,6 +18,7 @@
 #include "engine/core/network_choice.h"
 #include "engine/measure/bench_report.h"
 #include "engine/measure/collective_bench.h"
+#include "engine/measure/timeline.h"
 #include "engine/schedule/layout.h"
 
 namespace {
@@ -32,7 +33,7 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 struct Arguments {
   std::optional<int64_t> ranks, servers;
   std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
-  std::string sizes = "1K,64K,1M", batch = "1ms", transport, json, plot;
+  std::string sizes = "1K,64K,1M", batch = "1ms", transport, json, plot, timeline;
   int iterations = 50, warmup = 5;
   bool check = false, user_memory = false, no_bind = false;
 };
@@ -43,7 +44,7 @@ struct BenchRun {
   bool shaped = true;     ///< setting.shape holds; else servers are what the ranks are found on
   std::string transport;  ///< empty: IBCOLL_TRANSPORT's
   BenchRequest request;
-  std::string plot;
+  std::string plot, timeline;
 };
 
 /// A transport that was asked for has to have something to do.
@@ -117,6 +118,15 @@ Result<BenchRun> understand(const Arguments& arguments, int launched) {
   request.check = arguments.check;
   request.user_memory = arguments.user_memory;
   run.plot = arguments.plot;
+  run.timeline = arguments.timeline;
+  request.record = !run.timeline.empty();
+  if (request.record && (request.contenders.size() != 1 || request.sizes.size() != 1))
+    return fail(ErrorCode::kInvalidArgument,
+                "--timeline records one algorithm at one size, not {} at {}",
+                request.contenders.size(), request.sizes.size());
+  if (request.record && run.setting.shape.ranks() > kMaxRecordedRanks)
+    return fail(ErrorCode::kInvalidArgument, "--timeline records up to {} ranks, not {}",
+                kMaxRecordedRanks, run.setting.shape.ranks());
 
   if (launched == 0) IBCOLL_TRY(check_memory(run, run.setting.shape.ranks()));
   return run;
@@ -182,7 +192,8 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   if (display) display->begin();
   IBCOLL_TRY(run_bench(
       bootstrap, *context, run.request, [&](const BenchRow& row) { display->row(row); },
-      [&](const std::string& what) { display->progress(what); }));
+      [&](const std::string& what) { display->progress(what); },
+      [&](const Recording& recording) { return write_file(run.timeline, to_text(recording)); }));
   if (display) IBCOLL_TRY(display->finish());
   return context->close();
 }
@@ -203,6 +214,7 @@ int run_and_report(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
 Result<int> run_forked(const Arguments& arguments) {
   IBCOLL_ASSIGN(BenchRun run, understand(arguments, 0));
   IBCOLL_TRY(check_writable(run.plot));
+  IBCOLL_TRY(check_writable(run.timeline));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   LaunchOptions launch;
   launch.ranks = run.setting.shape.ranks();
@@ -240,7 +252,9 @@ int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
   Result<BenchRun> run = understand(arguments, bootstrap.size());
   Result<JsonLines> json = JsonLines::open("");
   if (first && run) {
-    if (const Status writable = check_writable(run->plot); !writable)
+    Status writable = check_writable(run->plot);
+    if (writable) writable = check_writable(run->timeline);
+    if (!writable)
       run = tl::unexpected<Error>(writable.error());
     else
       json = JsonLines::open(arguments.json);
@@ -313,12 +327,15 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
   app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
+  app.add_option("--timeline", a.timeline,
+                 "Record who sends what when in one more call (for ib_sched draw --recorded)");
   app.footer(
       "Examples:\n"
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm two_level_ring --pacing free,gate,gate_token\n"
       "  ib_a2a_bench --ranks 4 --user-memory --json - | jq .median_us\n"
       "  ib_a2a_bench --servers 4 --ranks 8 --transport verbs\n"
+      "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"
       "  mpirun -n 4 ib_a2a_bench --check            (mpiexec, srun: docs/launchers.md)\n"
       "What the columns mean: docs/benchmarking.md.");
   try {

@@ -10,11 +10,13 @@
 #include "engine/algorithms/registry.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/table.h"
+#include "engine/base/units.h"
 #include "engine/planner/link_sharing.h"
 #include "engine/schedule/describe.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
+#include "engine/schedule/recording.h"
 #include "topology/spec.h"
 
 namespace {
@@ -28,7 +30,7 @@ constexpr int64_t kMostPieces = 64;
 /// The command line as it was typed.
 struct Arguments {
   std::string collective = "alltoall", algorithm, layout, placement = "block", program;
-  std::string pacing = "gate_token", json, output, network;
+  std::string pacing = "gate_token", json, output, network, recorded;
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0;
 };
@@ -42,6 +44,7 @@ struct Request {
   std::vector<const Algorithm*> algorithms;  // or else:
   std::optional<LoadedSchedule> loaded;
   std::optional<topology::Fabric> fabric;
+  std::optional<Recording> recording;
 };
 
 /// The network of --network: server i is its host i.
@@ -76,6 +79,19 @@ Result<Request> understand(const Arguments& arguments, bool one) {
                 kMostPieces);
   }
   request.pieces = static_cast<uint32_t>(arguments.pieces);
+  if (!arguments.recorded.empty()) {
+    IBCOLL_ASSIGN(request.recording, load_recording(arguments.recorded));
+    const Recording& recording = *request.recording;
+    request.shape = recording.shape;
+    request.options = recording.options;
+    request.pieces = recording.pieces;
+    if (arguments.program.empty()) {
+      IBCOLL_ASSIGN(const Algorithm* algorithm,
+                    find_algorithm(recording.collective, recording.algorithm));
+      request.algorithms.push_back(algorithm);
+      return request;
+    }
+  }
   if (!arguments.program.empty()) {
     IBCOLL_ASSIGN(request.loaded, load_schedule(arguments.program));
     request.shape = request.loaded->shape;
@@ -238,7 +254,21 @@ Status draw_to(const Request& request, const std::string& output) {
   if (!request.loaded && request.algorithms.front()->paced) {
     title += fmt::format(", pacing {}", to_string(request.options.pacing));
   }
-  return write_file(output, draw(request.shape, programs, title, std::max(1u, request.pieces)));
+  const uint32_t pieces = std::max(1u, request.pieces);
+  if (!request.recording) return write_file(output, draw(request.shape, programs, title, pieces));
+  const Recording& recording = *request.recording;
+  IBCOLL_ASSIGN(std::vector<Activity> recorded, activities_of(recording, programs));
+  double end_us = 0;
+  for (const Activity& activity : recorded) end_us = std::max(end_us, activity.arrival);
+  std::string what = fmt::format("recorded: {} a block, {} between servers, {:.0f} us",
+                                 format_size(static_cast<int64_t>(recording.block_bytes)),
+                                 recording.transport, end_us);
+  if (recording.clock_error_ns > 0) {
+    what += fmt::format("; clocks of different machines may be {:.0f} us apart",
+                        static_cast<double>(recording.clock_error_ns) / 1e3);
+  }
+  return write_file(output, draw_beside(request.shape, programs, "planned: " + title, pieces,
+                                        std::move(recorded), what));
 }
 
 }  // namespace
@@ -282,12 +312,21 @@ int main(int argc, char** argv) {
                              "of this network carries "
                              "(what ib_topo --help lists)");
   draw_command->add_option("--output", a.output, "SVG file to write")->required();
+  auto* recorded = draw_command->add_option(
+      "--recorded", a.recorded,
+      "Draw the plan of this call and what ranks did in it (see ib_a2a_bench --timeline)");
+  for (const char* given : {"--collective", "--algorithm", "--layout", "--ranks", "--servers",
+                            "--placement", "--pacing", "--window", "--pieces"}) {
+    recorded->excludes(draw_command->get_option(given));
+  }
   app.footer(
       "Examples:\n"
       "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
       "  ib_sched verify --algorithm two_level_ring --layout 16x2 --network fat-tree:4,2\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
       "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
+      "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"
+      "  ib_sched draw --recorded ring.jsonl --output ring.svg\n"
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
       "  ib_sched verify --program ring.json");
   try {

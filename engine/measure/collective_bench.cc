@@ -3,28 +3,23 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
 #include "engine/algorithms/registry.h"
+#include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 #include "engine/core/call.h"
 #include "engine/measure/copy_speed.h"
 #include "engine/measure/pattern.h"
+#include "engine/measure/timeline.h"
 
 namespace ibcoll::measure {
 namespace {
 
 constexpr size_t kGuard = 4096;  ///< poisoned bytes behind each receive buffer
 constexpr int kCopySamples = 15;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// A buffer of the engine or private memory of the process.
 class BenchBuffer {
@@ -143,6 +138,13 @@ class RankBench {
     IBCOLL_TRY(count_details(details_sent, calls * request_.iterations, row));
     IBCOLL_TRY(summarise(std::move(call_ns), traffic, copy, row));
     return row;
+  }
+
+  /// Of a call like the last one measured, which has warmed everything up.
+  Result<Recording> record() {
+    IBCOLL_TRY(call_.prepare(arguments_));
+    IBCOLL_TRY(synchronise());
+    return record_call(context_, call_);
   }
 
  private:
@@ -380,7 +382,8 @@ int64_t memory_needed(const BenchRequest& request, int ranks) {
 
 Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
                  const std::function<void(const BenchRow&)>& on_row,
-                 const std::function<void(const std::string&)>& on_progress) {
+                 const std::function<void(const std::string&)>& on_progress,
+                 const std::function<Status(const Recording&)>& on_recording) {
   const bool first = bootstrap.rank() == 0;
   RankBench bench(bootstrap, context, request);
   if (first) on_progress("preparing buffers");
@@ -394,7 +397,9 @@ Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& req
       if (first) on_row(row);
     }
   }
-  return {};
+  if (!request.record) return {};
+  IBCOLL_ASSIGN(const Recording recording, bench.record());
+  return first ? on_recording(recording) : Status{};
 }
 
 }  // namespace ibcoll::measure

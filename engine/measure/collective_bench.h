@@ -12,6 +12,7 @@
 #include "engine/core/context.h"
 #include "engine/measure/traffic.h"
 #include "engine/schedule/program.h"
+#include "engine/schedule/recording.h"
 
 namespace ibcoll::measure {
 
@@ -33,6 +34,7 @@ struct BenchRequest {
   int64_t batch_ns = 1'000'000;
   bool check = false;        ///< compare every received byte in every iteration
   bool user_memory = false;  ///< private memory instead of the engine's
+  bool record = false;       ///< one more call at the end, noting who did what when
 };
 
 /// All contenders that `algorithms` ("ring,aggregate", "all", "auto") and `pacings` (empty, "auto"
@@ -69,8 +71,10 @@ int64_t memory_needed(const BenchRequest& request, int ranks);
 /// Collective over all ranks of `context`: measures contender by contender at each size. Rank 0
 /// gives each row to `on_row` as it is done, and now and then one line of what it is doing to
 /// `on_progress`. A byte that differs is an error that names rank, origin, place and iteration.
+/// Where a recording is asked for, rank 0 gets that of the last contender at the last size.
 Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
                  const std::function<void(const BenchRow&)>& on_row,
-                 const std::function<void(const std::string&)>& on_progress);
+                 const std::function<void(const std::string&)>& on_progress,
+                 const std::function<Status(const Recording&)>& on_recording = {});
 
 }  // namespace ibcoll::measure
