@@ -1,7 +1,7 @@
 #include "perf/compare/own_contenders.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <vector>
 
 #include "engine/bootstrap/launch.h"
@@ -49,8 +49,9 @@ int serve_ibcoll(ibcoll_context* context, void* argument) {
   void* buffers[2] = {nullptr, nullptr};
   for (void*& buffer : buffers) {
     if (job.user_memory) {
-      buffer = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (buffer == MAP_FAILED) buffer = nullptr;
+      // As the MPI programs do, and not touched before it is used: pages touched by all ranks at
+      // once lie scattered, which made copies of megabytes a third slower here.
+      buffer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
     } else if (ibcoll_alloc(context, bytes, &buffer) != IBCOLL_OK) {
       contest_fail(me.seat, ibcoll_last_error());
       return 1;
@@ -59,7 +60,6 @@ int serve_ibcoll(ibcoll_context* context, void* argument) {
       contest_fail(me.seat, "not enough memory for the buffers");
       return 1;
     }
-    std::memset(buffer, 1, bytes);
   }
   me.send = static_cast<unsigned char*>(buffers[0]);
   me.receive = static_cast<unsigned char*>(buffers[1]);
