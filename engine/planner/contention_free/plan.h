@@ -53,19 +53,24 @@ struct Transfer {
   uint32_t forwards = kNone;
 };
 
-/// Transfer `before` does not begin until transfer `after` is out of its way. Where the planner
-/// relies on no timing, the token is sent when `after` is all there (`anchor` == `after`,
-/// `bytes_left` 0). A token sent ahead names the moment by the progress of a transfer under way
-/// (the anchor: `after` or one before it), so that the token's own way is over when the link that
-/// both share falls free. Sending it later, at the full arrival of `after`, is always right too.
+/// Transfer `before` does not begin until transfer `after` is out of its way. In plans without
+/// tokens_ahead the token is sent when `after` is all there (`anchor` == `after`, `bytes_left` and
+/// `wait_ns` 0). A token sent ahead names its moment by the progress of a transfer under way, the
+/// anchor: `after`, or one that uses the same link before it, so that the token's own way is over
+/// when the link falls free.
 ///
 /// It is sent by the anchor's receiver once all but `bytes_left` bytes have arrived, or with
-/// `at_sender` by the anchor's sender once all but `bytes_left` have left; to the sender of
-/// `before`. Where these two are the same server no message is needed, only that order.
+/// `at_sender` by the anchor's sender once all but `bytes_left` have left; `wait_ns` after that; to
+/// the sender of `before`. Where these two are the same server no message is needed, only that
+/// order. At the beginning of a plan on a WAN nothing may have happened yet that could tell: the
+/// anchor is kNone, and the sender of `before` waits `wait_ns` from its own beginning.
 struct Token {
+  static constexpr uint32_t kNone = Transfer::kNone;
+
   uint32_t after = 0, before = 0, anchor = 0;
   bool at_sender = false;
   uint64_t bytes_left = 0;
+  int64_t wait_ns = 0;
 };
 
 /// A plan: plain data. check_plan() (check.h) says whether it is right; the same request gives the
@@ -76,7 +81,7 @@ struct Plan {
   int root = 0;
   Planner planner = Planner::kList;  ///< never kBest: the one that won
   Policy policy = Policy::kMinSync;
-  bool tokens_ahead = false;        ///< whether any token is sent before its transfer is all there
+  bool tokens_ahead = false;        ///< tokens may be sent before their transfers are all there
   std::vector<Transfer> transfers;  ///< in ascending order of (start_ns, from, to)
   std::vector<Token> tokens;        ///< in ascending order of (before, after)
   /// What is forwarded goes on in pieces of so many bytes (the last may be shorter).
@@ -94,6 +99,7 @@ struct Plan {
 
   /// The server that sends a token, and the one that waits for it.
   int sent_by(const Token& token) const {
+    if (token.anchor == Token::kNone) return sent_to(token);
     const Transfer& anchor = transfers[token.anchor];
     return token.at_sender ? anchor.from : anchor.to;
   }
@@ -121,10 +127,10 @@ struct PlanRequest {
   std::optional<std::vector<std::pair<int, int>>> permitted;
   Planner planner = Planner::kBest;
   Policy policy = Policy::kMinSync;
-  bool relay = true;         ///< kThesis, kFixed: may send data through servers that wait
-  bool tokens_ahead = true;  ///< kList: send tokens ahead; else at full arrival
-  uint64_t seed = 1;         ///< of Policy::kRandom
-  uint64_t piece_bytes = 65536;
+  bool relay = true;             ///< kThesis, kFixed: may send data through servers that wait
+  bool tokens_ahead = true;      ///< kList: send tokens ahead; else at full arrival
+  uint64_t seed = 1;             ///< of Policy::kRandom
+  uint64_t piece_bytes = 65536;  ///< of what is forwarded, at most; smaller ones may be chosen
 };
 
 /// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that

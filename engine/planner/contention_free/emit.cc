@@ -1,0 +1,329 @@
+#include "engine/planner/contention_free/emit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+/// How far back along a link's transfers the anchor of a token is looked for.
+constexpr int kMostSteps = 256;
+constexpr uint32_t kNone = Transfer::kNone;
+
+/// A transfer's use of a link.
+struct Use {
+  int64_t begin;      ///< its first byte enters the link, as planned
+  int64_t before_ns;  ///< after the transfer's start
+  uint32_t transfer;
+  uint32_t previous;  ///< use of the same link: whose slot it takes over; kNone for an unused one
+};
+
+int64_t duration(const Transfer& transfer) { return duration_ns(transfer.bytes, transfer.rate); }
+
+/// Bytes that a transfer moves in a time, rounded up.
+uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
+  const double bytes = std::ceil(static_cast<double>(ns) * transfer.rate * 1e-9);
+  return std::min(transfer.bytes, static_cast<uint64_t>(std::max(bytes, 0.0)));
+}
+
+class Emitter {
+ public:
+  Emitter(const Problem& problem, bool ahead, Plan& plan)
+      : problem_(problem), ahead_(ahead), plan_(plan) {}
+
+  void run() {
+    list_uses();
+    first_token_.assign(plan_.transfers.size() + 1, 0);
+    for (int link = 0; link < problem_.fabric.links(); ++link) order_link(link);
+    sort_tokens();
+  }
+
+  /// How far uses of the same slot overlap, at most, now that the plan has its final times.
+  int64_t overlap_ns() const {
+    int64_t most = 0;
+    for (const Use& use : uses_) {
+      if (use.previous == kNone) continue;
+      const Use& previous = uses_[use.previous];
+      const Transfer& a = plan_.transfers[previous.transfer];
+      const Transfer& b = plan_.transfers[use.transfer];
+      most = std::max(most,
+                      a.start_ns + previous.before_ns + duration(a) - (b.start_ns + use.before_ns));
+    }
+    return most;
+  }
+
+ private:
+  void list_uses() {
+    first_.assign(problem_.fabric.links() + 1, 0);
+    Path path;
+    for (size_t link = 0; link < problem_.links.size(); ++link) {
+      first_[link + 1] = first_[link] + static_cast<size_t>(problem_.links[link].jobs);
+    }
+    uses_.resize(first_.back());
+    std::vector<size_t> next(first_.begin(), first_.end() - 1);
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& transfer = plan_.transfers[i];
+      problem_.walk(transfer.from, transfer.to, path);
+      for (const Hop& hop : path.hops) {
+        uses_[next[hop.link]++] = {transfer.start_ns + hop.before_ns, hop.before_ns, i, kNone};
+      }
+    }
+  }
+
+  /// Gives every use of a link slots that earlier ones have left.
+  void order_link(int link) {
+    const auto begin = uses_.begin() + static_cast<ptrdiff_t>(first_[link]);
+    const auto end = uses_.begin() + static_cast<ptrdiff_t>(first_[link + 1]);
+    if (begin == end) return;
+    // Tokens at full arrival must not wait in a circle: they follow the order of starts.
+    const auto earlier = [&](const Use& a, const Use& b) {
+      return ahead_ ? std::pair(a.begin, a.transfer) < std::pair(b.begin, b.transfer)
+                    : a.transfer < b.transfer;
+    };
+    if (!std::is_sorted(begin, end, earlier)) std::sort(begin, end, earlier);
+    const LinkUse& use = problem_.links[link];
+    struct Slot {
+      int64_t free_ns;
+      uint32_t last;  ///< use
+    };
+    std::vector<Slot> slots(use.slots, {INT64_MIN, kNone});
+    plan_.groups += std::min<int64_t>(use.slots, end - begin);
+    std::vector<char> taken(use.slots);
+    for (auto it = begin; it != end; ++it) {
+      const Transfer& transfer = plan_.transfers[it->transfer];
+      const auto index = static_cast<uint32_t>(it - uses_.begin());
+      const int need = use.need(transfer.rate);
+      std::fill(taken.begin(), taken.end(), 0);
+      int64_t latest = INT64_MIN;
+      for (int n = 0; n < need; ++n) {
+        const size_t best = best_slot(slots, taken, transfer.from, it->begin);
+        taken[best] = 1;
+        Slot& slot = slots[best];
+        if (slot.last != kNone) {
+          if (slot.free_ns > latest) {
+            latest = slot.free_ns;
+            it->previous = slot.last;
+          }
+          add_token(slot.last, index);
+        }
+      }
+      for (size_t i = 0; i < slots.size(); ++i) {
+        if (taken[i]) slots[i] = {it->begin + duration(transfer), index};
+      }
+    }
+  }
+
+  /// Of the slots that are free by then one that the same server used last, which takes no token,
+  /// else the one that has been free for longest.
+  template <class Slots>
+  size_t best_slot(const Slots& slots, const std::vector<char>& taken, int from,
+                   int64_t begin) const {
+    size_t best = slots.size();
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (taken[i]) continue;
+      if (slots[i].last != kNone && slots[i].free_ns <= begin &&
+          plan_.transfers[uses_[slots[i].last].transfer].from == from) {
+        return i;
+      }
+      if (best == slots.size() || slots[i].free_ns < slots[best].free_ns) best = i;
+    }
+    return best;
+  }
+
+  void add_token(uint32_t after_use, uint32_t before_use) {
+    const uint32_t after = uses_[after_use].transfer, before = uses_[before_use].transfer;
+    const Transfer& a = plan_.transfers[after];
+    const Transfer& b = plan_.transfers[before];
+    Token token{after, before, after, a.from == b.from, 0, 0};
+    if (ahead_ && a.from != b.from) find_moment(after_use, b, token);
+    tokens_.push_back(token);
+    ++first_token_[before + 1];
+  }
+
+  /// The last moment, along the transfers that use the link one after the other, at which a token
+  /// can be sent so that it is there when `before` is to start.
+  void find_moment(uint32_t use, const Transfer& before, Token& token) const {
+    for (int steps = 0; use != kNone && steps < kMostSteps; ++steps) {
+      const Transfer& anchor = plan_.transfers[uses_[use].transfer];
+      token.anchor = uses_[use].transfer;
+      const auto found = [&](bool at_sender, int64_t left_ns) {
+        token.at_sender = at_sender;
+        token.bytes_left = bytes_in(anchor, left_ns);
+        if (token.anchor != token.after && left_ns < 0) token.wait_ns = -left_ns;
+      };
+      const int64_t received = before.start_ns - problem_.latency_ns(anchor.to, before.from);
+      if (received > anchor.end_ns - duration(anchor)) {
+        return found(false, anchor.end_ns - received);
+      }
+      const int64_t sent = before.start_ns - problem_.latency_ns(anchor.from, before.from);
+      if (sent >= anchor.start_ns) {
+        return found(true, anchor.start_ns + duration(anchor) - sent);
+      }
+      use = uses_[use].previous;
+    }
+    token.anchor = kNone;
+    token.at_sender = false;
+    token.wait_ns = before.start_ns;
+  }
+
+  /// Tokens by (before, after), one a pair: of several the latest.
+  void sort_tokens() {
+    std::partial_sum(first_token_.begin(), first_token_.end(), first_token_.begin());
+    std::vector<Token> sorted(tokens_.size());
+    std::vector<size_t> next(first_token_.begin(), first_token_.end() - 1);
+    for (const Token& token : tokens_) sorted[next[token.before]++] = token;
+    tokens_ = {};
+    const auto key = [](const Token& t) {
+      return std::tuple(t.after, t.anchor == kNone, ~t.anchor, t.at_sender, t.bytes_left);
+    };
+    plan_.tokens.clear();
+    plan_.tokens.reserve(sorted.size());
+    for (size_t i = 0; i + 1 < first_token_.size(); ++i) {
+      const auto begin = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i]);
+      const auto end = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i + 1]);
+      std::sort(begin, end, [&](const Token& a, const Token& b) { return key(a) < key(b); });
+      for (auto it = begin; it != end; ++it) {
+        if (it == begin || it->after != (it - 1)->after) plan_.tokens.push_back(*it);
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const bool ahead_;
+  Plan& plan_;
+  std::vector<size_t> first_;  ///< of uses_, by link
+  std::vector<Use> uses_;
+  std::vector<Token> tokens_;
+  std::vector<size_t> first_token_;  ///< by transfer that waits
+};
+
+}  // namespace
+
+void retime(const Problem& problem, Plan& plan) {
+  const bool reduce = plan.kind == Kind::kReduce;
+  std::vector<int64_t> ready(reduce ? plan.servers : 0);
+  size_t token = 0;
+  plan.time_ns = 0;
+  for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
+    Transfer& transfer = plan.transfers[i];
+    int64_t start = 0;
+    for (; token < plan.tokens.size() && plan.tokens[token].before == i; ++token) {
+      const Token& t = plan.tokens[token];
+      if (t.anchor == kNone) {
+        start = std::max(start, t.wait_ns);
+        continue;
+      }
+      const Transfer& anchor = plan.transfers[t.anchor];
+      const auto left = static_cast<int64_t>(static_cast<double>(t.bytes_left) * 1e9 / anchor.rate);
+      const int64_t sent =
+          (t.at_sender ? anchor.start_ns + duration(anchor) : anchor.end_ns) - left + t.wait_ns;
+      start = std::max(start, sent + problem.latency_ns(plan.sent_by(t), transfer.from));
+    }
+    const auto first_piece = [&](const Transfer& of) {
+      return of.end_ns - duration(of) + duration_ns(std::min(of.bytes, plan.piece_bytes), of.rate);
+    };
+    if (reduce) {
+      start = std::max(start, ready[transfer.from]);
+    } else if (transfer.forwards != kNone) {
+      start = std::max(start, first_piece(plan.transfers[transfer.forwards]));
+    }
+    transfer.start_ns = start;
+    transfer.end_ns = start + problem.latency_ns(transfer.from, transfer.to) + duration(transfer);
+    if (reduce) ready[transfer.to] = std::max(ready[transfer.to], first_piece(transfer));
+    plan.time_ns = std::max(plan.time_ns, transfer.end_ns);
+  }
+}
+
+void sort_plan(Plan& plan) {
+  const auto key = [](const Transfer& t) { return std::tuple(t.start_ns, t.from, t.to); };
+  const auto earlier = [&](const Transfer& a, const Transfer& b) { return key(a) < key(b); };
+  if (std::is_sorted(plan.transfers.begin(), plan.transfers.end(), earlier)) return;
+  std::vector<uint32_t> order(plan.transfers.size()), place(plan.transfers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return earlier(plan.transfers[a], plan.transfers[b]);
+  });
+  for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  std::vector<Transfer> transfers(plan.transfers.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    transfers[i] = plan.transfers[order[i]];
+    if (transfers[i].forwards != kNone) transfers[i].forwards = place[transfers[i].forwards];
+  }
+  plan.transfers = std::move(transfers);
+  for (Token& token : plan.tokens) {
+    token.after = place[token.after];
+    token.before = place[token.before];
+    if (token.anchor != kNone) token.anchor = place[token.anchor];
+  }
+  std::sort(plan.tokens.begin(), plan.tokens.end(), [](const Token& a, const Token& b) {
+    return std::pair(a.before, a.after) < std::pair(b.before, b.after);
+  });
+}
+
+uint64_t relay_buffer_bytes(const Plan& plan) {
+  const bool straight =
+      plan.kind == Kind::kGather || plan.kind == Kind::kScatter || plan.kind == Kind::kAlltoall;
+  if (!straight) return 0;
+  struct Change {
+    int server;
+    int64_t time;
+    int64_t bytes;
+  };
+  std::vector<Change> changes;
+  for (const Transfer& transfer : plan.transfers) {
+    if (transfer.forwards == kNone) continue;
+    const Transfer& arrival = plan.transfers[transfer.forwards];
+    const auto bytes = static_cast<int64_t>(transfer.bytes);
+    changes.push_back({transfer.from, arrival.end_ns - duration(arrival), bytes});
+    changes.push_back({transfer.from, transfer.start_ns + duration(transfer), -bytes});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::tuple(a.server, a.time, a.bytes) < std::tuple(b.server, b.time, b.bytes);
+  });
+  int64_t held = 0, most = 0;
+  for (const Change& change : changes) {
+    held += change.bytes;  // every server's sum ends at 0
+    most = std::max(most, held);
+  }
+  return static_cast<uint64_t>(most);
+}
+
+Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
+  Plan plan;
+  plan.kind = problem.request.kind;
+  plan.servers = problem.servers;
+  plan.root = problem.request.root;
+  plan.piece_bytes = problem.piece_bytes;
+  plan.tokens_ahead = ahead;
+  std::vector<uint32_t> order(problem.jobs.size()), place(problem.jobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const Job &x = problem.jobs[a], &y = problem.jobs[b];
+    return std::tuple(timing.start_ns[a], x.from, x.to, a) <
+           std::tuple(timing.start_ns[b], y.from, y.to, b);
+  });
+  for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  plan.transfers.reserve(order.size());
+  for (const uint32_t index : order) {
+    const Job& job = problem.jobs[index];
+    const int64_t start = timing.start_ns[index];
+    plan.transfers.push_back({job.from, job.to, job.origin, job.target, job.bytes, start,
+                              start + problem.latency_ns(job.from, job.to) + job.duration_ns,
+                              job.rate, job.forwards == kNone ? kNone : place[job.forwards]});
+    if (job.forwards != kNone && job.origin != kEveryone && job.target != kEveryone) {
+      plan.relayed_bytes += job.bytes;
+    }
+  }
+  Emitter emitter(problem, ahead, plan);
+  emitter.run();
+  retime(problem, plan);
+  plan.jitter_ns = std::max<int64_t>(0, emitter.overlap_ns());
+  sort_plan(plan);
+  plan.relay_buffer_bytes = relay_buffer_bytes(plan);
+  return plan;
+}
+
+}  // namespace ibcoll::contention_free

@@ -1,0 +1,268 @@
+#include "engine/planner/contention_free/jobs.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+/// Who gets a message from whom, in an order in which each has it before it sends it.
+struct Step {
+  int from, to;
+};
+
+/// The pairs that may send, by server, in ascending order.
+Result<std::vector<std::vector<int>>> neighbours(const Problem& problem) {
+  std::vector<std::vector<int>> next(problem.servers);
+  for (const auto& [a, b] : *problem.request.permitted) {
+    for (const int server : {a, b}) {
+      if (server >= 0 && server < problem.servers) continue;
+      return fail(ErrorCode::kInvalidArgument, "permitted pair {}-{}: there are servers 0 to {}", a,
+                  b, problem.servers - 1);
+    }
+    if (a == b) {
+      return fail(ErrorCode::kInvalidArgument, "permitted pair {}-{}: a server and itself", a, b);
+    }
+    next[a].push_back(b);
+    next[b].push_back(a);
+  }
+  for (std::vector<int>& list : next) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return next;
+}
+
+/// From `source` to all by the fewest permitted pairs, of these the shortest in time: by server the
+/// one before it.
+Result<std::vector<int>> ways(const Problem& problem, const std::vector<std::vector<int>>& next,
+                              int source, std::vector<int>& order) {
+  std::vector<int> before(problem.servers, -1), hops(problem.servers, INT32_MAX);
+  std::vector<int64_t> latency(problem.servers, INT64_MAX);
+  order.assign(1, source);
+  hops[source] = 0;
+  latency[source] = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int here = order[i];
+    for (const int there : next[here]) {
+      if (hops[there] <= hops[here]) continue;
+      const int64_t arrival = latency[here] + problem.latency_ns(here, there);
+      if (hops[there] == INT32_MAX) order.push_back(there);
+      if (arrival < latency[there]) {
+        latency[there] = arrival;
+        before[there] = here;
+      }
+      hops[there] = hops[here] + 1;
+    }
+  }
+  if (static_cast<int>(order.size()) < problem.servers) {
+    const auto lost = std::find(hops.begin(), hops.end(), INT32_MAX);
+    return fail(ErrorCode::kInvalidArgument,
+                "the permitted pairs leave no way between servers {} and {}", source,
+                lost - hops.begin());
+  }
+  return before;
+}
+
+/// All servers in the order in which a walk through the network that begins at `source` meets
+/// them: those of its switch first, each switch's neighbours before those further away, everything
+/// in turn from where the walk came. On a tree it goes down every link once and up at most once.
+std::vector<int> nearest_first(const Problem& problem, int source,
+                               const std::vector<std::vector<int>>& servers_at) {
+  const topology::Fabric& fabric = problem.fabric;
+  std::vector<char> seen(fabric.switches(), 0);
+  std::vector<int> order;
+  struct Visit {
+    int node, port, left;
+  };
+  std::vector<Visit> stack;
+  const auto enter = [&](int node, int port) {
+    seen[node - fabric.hosts()] = 1;
+    const std::vector<int>& here = servers_at[node - fabric.hosts()];
+    const auto mine = std::find(here.begin(), here.end(), source);
+    const size_t first = mine == here.end() ? 0 : static_cast<size_t>(mine - here.begin());
+    for (size_t i = 0; i < here.size(); ++i) order.push_back(here[(first + i) % here.size()]);
+    stack.push_back({node, port, fabric.ports(node)});
+  };
+  const topology::Link& own = fabric.link(fabric.host_link(problem.hosts[source]));
+  enter(own.to, own.to_port);
+  while (!stack.empty()) {
+    Visit& top = stack.back();
+    if (top.left-- == 0) {
+      stack.pop_back();
+      continue;
+    }
+    top.port = top.port % fabric.ports(top.node) + 1;
+    const int link = fabric.link_at(top.node, top.port);
+    if (link < 0 || fabric.is_host(fabric.link(link).to)) continue;
+    const int node = fabric.link(link).to;
+    if (!seen[node - fabric.hosts()]) enter(node, fabric.link(link).to_port);
+  }
+  return order;
+}
+
+void chain(const std::vector<int>& members, std::vector<Step>& steps) {
+  for (size_t i = 1; i < members.size(); ++i) steps.push_back({members[i - 1], members[i]});
+}
+
+/// A binomial tree over `members`, the first of which has the data.
+void binomial(const std::vector<int>& members, std::vector<Step>& steps) {
+  for (size_t have = 1; have < members.size(); have *= 2) {
+    for (size_t i = 0; i < have && i + have < members.size(); ++i) {
+      steps.push_back({members[i], members[i + have]});
+    }
+  }
+}
+
+std::vector<Step> spread_from(const Problem& problem, int source, Spread spread,
+                              const std::vector<std::vector<int>>& servers_at) {
+  const std::vector<int> order = nearest_first(problem, source, servers_at);
+  std::vector<Step> steps;
+  if (spread == Spread::kChain) {
+    chain(order, steps);
+    return steps;
+  }
+  // One server of each switch, then inside all switches alike.
+  std::vector<std::vector<int>> groups;
+  int last = -1;
+  for (const int server : order) {
+    const int leaf = problem.fabric.link(problem.fabric.host_link(problem.hosts[server])).to;
+    if (leaf != last) groups.emplace_back();
+    groups.back().push_back(server);
+    last = leaf;
+  }
+  std::vector<int> heads;
+  for (const auto& group : groups) heads.push_back(group[0]);
+  binomial(heads, steps);
+  std::vector<std::vector<Step>> inside(groups.size());
+  size_t longest = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (spread == Spread::kBinomial) {
+      binomial(groups[g], inside[g]);
+    } else {
+      chain(groups[g], inside[g]);
+    }
+    longest = std::max(longest, inside[g].size());
+  }
+  for (size_t i = 0; i < longest; ++i) {
+    for (const auto& list : inside) {
+      if (i < list.size()) steps.push_back(list[i]);
+    }
+  }
+  return steps;
+}
+
+/// Jobs of data for many: all messages' first steps, then all second ones, and so on.
+Status spread_jobs(Problem& problem, Spread spread) {
+  std::vector<std::vector<int>> next, servers_at(problem.fabric.switches());
+  const bool limited = problem.request.permitted.has_value();
+  if (limited) {
+    IBCOLL_ASSIGN(next, neighbours(problem));
+  }
+  for (const int server : problem.by_position) {
+    const int leaf = problem.fabric.link(problem.fabric.host_link(problem.hosts[server])).to;
+    servers_at[leaf - problem.fabric.hosts()].push_back(server);
+  }
+  struct Item {
+    int origin, target;
+    uint64_t bytes;
+    std::vector<Step> steps;
+    std::vector<uint32_t> arrived;  ///< by server: the job that brings it
+  };
+  std::vector<Item> items;
+  visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+    items.push_back({origin, target, bytes, {}, {}});
+  });
+  size_t longest = 0;
+  std::vector<int> order;
+  for (Item& item : items) {
+    const int source = item.origin == kEveryone ? item.target : item.origin;
+    if (limited) {
+      IBCOLL_ASSIGN(const std::vector<int> before, ways(problem, next, source, order));
+      for (size_t i = 1; i < order.size(); ++i) item.steps.push_back({before[order[i]], order[i]});
+    } else {
+      item.steps = spread_from(problem, source, spread, servers_at);
+    }
+    item.arrived.assign(problem.servers, Transfer::kNone);
+    longest = std::max(longest, item.steps.size());
+  }
+  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
+    return a.origin != kEveryone && problem.position[a.origin] < problem.position[b.origin];
+  });
+  if (problem.request.kind == Kind::kReduce) {
+    // The way back, last steps first.
+    for (Item& item : items) {
+      for (size_t i = item.steps.size(); i-- > 0;) {
+        const auto [to, from] = item.steps[i];
+        const auto index = static_cast<uint32_t>(problem.jobs.size());
+        problem.jobs.push_back(
+            {from, to, item.origin, item.target, item.bytes, item.arrived[from]});
+        item.arrived[to] = index;
+      }
+    }
+    return {};
+  }
+  for (size_t i = 0; i < longest; ++i) {
+    for (Item& item : items) {
+      if (i >= item.steps.size()) continue;
+      const auto [from, to] = item.steps[i];
+      const auto index = static_cast<uint32_t>(problem.jobs.size());
+      problem.jobs.push_back({from, to, item.origin, item.target, item.bytes, item.arrived[from]});
+      item.arrived[to] = index;
+    }
+  }
+  return {};
+}
+
+Status straight_jobs(Problem& problem) {
+  if (!problem.request.permitted) {
+    visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+      problem.jobs.push_back({origin, target, origin, target, bytes, Transfer::kNone});
+    });
+    return {};
+  }
+  IBCOLL_ASSIGN(const auto next, neighbours(problem));
+  // Ways are found from the end that messages share; a way there is a way back.
+  const bool to_root = problem.request.kind == Kind::kGather;
+  std::vector<std::vector<int>> before(problem.servers);
+  std::vector<int> order, way;
+  Status status;
+  visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+    const int source = to_root ? target : origin;
+    if (!status) return;
+    if (before[source].empty()) {
+      auto found = ways(problem, next, source, order);
+      if (!found) {
+        status = tl::unexpected<Error>(std::move(found).error());
+        return;
+      }
+      before[source] = *std::move(found);
+    }
+    way.clear();
+    for (int at = to_root ? origin : target; at != source; at = before[source][at]) {
+      way.push_back(at);
+    }
+    way.push_back(source);
+    if (!to_root) std::reverse(way.begin(), way.end());
+    uint32_t last = Transfer::kNone;
+    for (size_t i = 1; i < way.size(); ++i) {
+      problem.jobs.push_back({way[i - 1], way[i], origin, target, bytes, last});
+      last = static_cast<uint32_t>(problem.jobs.size()) - 1;
+    }
+  });
+  return status;
+}
+
+}  // namespace
+
+Status make_jobs(Problem& problem, Spread spread) {
+  problem.jobs.clear();
+  const Kind kind = problem.request.kind;
+  const bool many = kind == Kind::kAllgather || kind == Kind::kBcast || kind == Kind::kReduce;
+  IBCOLL_TRY(many ? spread_jobs(problem, spread) : straight_jobs(problem));
+  measure_jobs(problem);
+  return {};
+}
+
+}  // namespace ibcoll::contention_free

@@ -1,0 +1,236 @@
+#include "engine/planner/contention_free/list.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "engine/planner/contention_free/phases.h"
+#include "engine/planner/contention_free/timeline.h"
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+/// Up to so many jobs, two more orders are tried; up to fewer, all, and improved.
+constexpr size_t kManyJobs = 70'000, kFewJobs = 5'000;
+/// A plan this close to the bound is not improved on.
+constexpr double kGoodEnough = 1.01;
+/// With each order tried, so much more is good enough.
+constexpr double kLessGood = 0.01;
+/// Links with this part of the busiest link's load are busy too.
+constexpr double kBusy = 0.9;
+
+/// Positions from 0 to 2^32 - 1 that sort the jobs.
+using Keys = std::vector<uint64_t>;
+
+bool spreads(const Problem& problem) {
+  const Kind kind = problem.request.kind;
+  return kind == Kind::kAllgather || kind == Kind::kBcast || kind == Kind::kReduce;
+}
+
+int shift(const Problem& problem, const Job& job) {
+  const int from = problem.position[job.from], to = problem.position[job.to];
+  return to >= from ? to - from : to - from + problem.servers;
+}
+
+uint64_t shift_key(const Problem& problem, const Job& job) {
+  return static_cast<uint64_t>(shift(problem, job)) << 16 |
+         static_cast<uint64_t>(problem.position[job.from]);
+}
+
+/// Rounds of kShift in an order in which the busiest links have the same to carry all the time: the
+/// round with the most for them of those left where they have had less than their average so far,
+/// the one with the least where they have had more.
+Keys even_keys(const Problem& problem) {
+  double most = 1;
+  for (const LinkUse& use : problem.links) most = std::max(most, use.busy_ns);
+  std::vector<double> load(problem.servers);
+  Path path;
+  double all = 0;
+  for (const Job& job : problem.jobs) {
+    problem.walk(job.from, job.to, path);
+    for (const Hop& hop : path.hops) {
+      if (problem.links[hop.link].busy_ns < kBusy * most) continue;
+      load[shift(problem, job)] += static_cast<double>(job.duration_ns);
+      all += static_cast<double>(job.duration_ns);
+    }
+  }
+  std::vector<int> rounds(problem.servers - 1), turn(problem.servers);
+  std::iota(rounds.begin(), rounds.end(), 1);
+  std::stable_sort(rounds.begin(), rounds.end(), [&](int a, int b) { return load[a] < load[b]; });
+  const double average = all / (problem.servers - 1);
+  double had = 0;
+  size_t low = 0, high = rounds.size();
+  for (int i = 0; low < high; ++i) {
+    const int round = had <= average * i ? rounds[--high] : rounds[low++];
+    had += load[round];
+    turn[round] = i;
+  }
+  Keys keys(problem.jobs.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Job& job = problem.jobs[i];
+    keys[i] = static_cast<uint64_t>(turn[shift(problem, job)]) << 32 | shift_key(problem, job);
+  }
+  return keys;
+}
+
+Keys busiest_keys(const Problem& problem) {
+  double most = 1;
+  for (const LinkUse& use : problem.links) most = std::max(most, use.busy_ns);
+  Keys keys(problem.jobs.size());
+  Path path;
+  for (size_t i = 0; i < problem.jobs.size(); ++i) {
+    const Job& job = problem.jobs[i];
+    problem.walk(job.from, job.to, path);
+    double busiest = 0;
+    for (const Hop& hop : path.hops) busiest = std::max(busiest, problem.links[hop.link].busy_ns);
+    const auto part = static_cast<uint64_t>(16 * (1 - busiest / most));
+    keys[i] = part << 32 | shift_key(problem, job);
+  }
+  return keys;
+}
+
+Keys order_keys(const Problem& problem, Order order) {
+  if (order == Order::kEven) return even_keys(problem);
+  if (order == Order::kBusiest) return busiest_keys(problem);
+  Keys keys(problem.jobs.size());
+  int64_t longest = 1;
+  for (const Job& job : problem.jobs) longest = std::max(longest, job.duration_ns);
+  std::mt19937_64 random(problem.request.seed);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Job& job = problem.jobs[i];
+    uint64_t high = 0;
+    if (order == Order::kLongest) {
+      high = static_cast<uint64_t>(65535 - 65535.0 * static_cast<double>(job.duration_ns) /
+                                               static_cast<double>(longest));
+    } else if (order == Order::kNearest) {
+      const auto far = static_cast<uint64_t>(problem.latency_ns(job.from, job.to));
+      high = std::min<uint64_t>(far >> 4, UINT32_MAX);
+      if (problem.request.kind == Kind::kScatter) high = UINT32_MAX - high;
+    } else if (order == Order::kRandom) {
+      high = random() >> 32;
+    }
+    keys[i] = high << 32 | shift_key(problem, job);
+  }
+  return keys;
+}
+
+/// Improves a timing by placing the jobs anew in the order in which they start, those that end last
+/// first where they start alike, as long as that helps.
+void improve(const Problem& problem, Timing& best, int64_t bound_ns) {
+  std::vector<uint32_t> order(problem.jobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int round = 0; round < 3; ++round) {
+    if (static_cast<double>(best.time_ns) <= kGoodEnough * static_cast<double>(bound_ns)) return;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return best.start_ns[a] < best.start_ns[b]; });
+    Timing again = place_jobs(problem, order, best.time_ns);
+    if (again.time_ns >= best.time_ns) return;
+    best = std::move(again);
+  }
+}
+
+}  // namespace
+
+std::vector<uint32_t> order_jobs(const Problem& problem, Order order) {
+  std::vector<uint32_t> jobs(problem.jobs.size());
+  std::iota(jobs.begin(), jobs.end(), 0);
+  bool chained = spreads(problem);
+  for (size_t i = 0; i < problem.jobs.size() && !chained; ++i) {
+    chained = problem.jobs[i].forwards != Transfer::kNone;
+  }
+  if (chained) return jobs;
+  if (order == Order::kShift && problem.request.kind == Kind::kAlltoall &&
+      problem.jobs.size() ==
+          static_cast<size_t>(problem.servers) * static_cast<size_t>(problem.servers - 1)) {
+    // Every pair stands at a known index.
+    size_t at = 0;
+    for (int j = 1; j < problem.servers; ++j) {
+      for (int i = 0; i < problem.servers; ++i) {
+        const int from = problem.by_position[i];
+        const int to =
+            problem.by_position[i + j < problem.servers ? i + j : i + j - problem.servers];
+        jobs[at++] = static_cast<uint32_t>(from * (problem.servers - 1) + to - (to > from));
+      }
+    }
+    return jobs;
+  }
+  if (order == Order::kPhases) return phase_order(problem);
+  const Keys keys = order_keys(problem, order);
+  std::sort(jobs.begin(), jobs.end(),
+            [&](uint32_t a, uint32_t b) { return std::pair(keys[a], a) < std::pair(keys[b], b); });
+  return jobs;
+}
+
+Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, int64_t limit_ns) {
+  std::vector<Timeline> timelines;
+  timelines.reserve(problem.links.size());
+  for (const LinkUse& use : problem.links) timelines.emplace_back(use.slots, use.shortest_ns);
+  Timing timing;
+  timing.start_ns.resize(problem.jobs.size());
+  const bool reduce = problem.request.kind == Kind::kReduce;
+  std::vector<int64_t> ready;  // of a reduce, by server: the first piece of all is there
+  if (reduce) ready.assign(problem.servers, 0);
+  Path path;
+  for (const uint32_t index : order) {
+    const Job& job = problem.jobs[index];
+    int64_t begin = 0;
+    if (reduce) {
+      begin = ready[job.from];
+    } else if (job.forwards != Transfer::kNone) {
+      const Job& before = problem.jobs[job.forwards];
+      begin = first_piece_ns(problem, before, timing.start_ns[job.forwards],
+                             problem.latency_ns(before.from, before.to));
+    }
+    problem.walk(job.from, job.to, path);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Hop& hop : path.hops) {
+        const LinkUse& use = problem.links[hop.link];
+        const int64_t at = begin + hop.before_ns;
+        const int64_t free = timelines[hop.link].fit(at, job.duration_ns, use.need(job.rate));
+        if (free == at) continue;
+        begin = free - hop.before_ns;
+        moved = true;
+      }
+    }
+    for (const Hop& hop : path.hops) {
+      timelines[hop.link].take(begin + hop.before_ns, job.duration_ns,
+                               problem.links[hop.link].need(job.rate));
+    }
+    timing.start_ns[index] = begin;
+    timing.time_ns = std::max(timing.time_ns, begin + path.latency_ns + job.duration_ns);
+    if (timing.time_ns > limit_ns) {
+      timing.time_ns = INT64_MAX;
+      return timing;
+    }
+    if (reduce) {
+      ready[job.to] = std::max(ready[job.to], first_piece_ns(problem, job, begin, path.latency_ns));
+    }
+  }
+  return timing;
+}
+
+Timing list_schedule(const Problem& problem, int64_t bound_ns) {
+  Timing best = place_jobs(problem, order_jobs(problem, Order::kShift), INT64_MAX);
+  if (spreads(problem)) return best;
+  std::vector<Order> others;
+  if (problem.jobs.size() <= kManyJobs) others.push_back(Order::kPhases);
+  others.insert(others.end(), {Order::kEven, Order::kBusiest});
+  if (problem.jobs.size() <= kFewJobs) {
+    others.insert(others.end(), {Order::kNearest, Order::kLongest, Order::kRandom});
+  }
+  double enough = kGoodEnough;
+  for (const Order order : others) {
+    if (static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns)) return best;
+    enough += kLessGood;
+    const std::vector<uint32_t> jobs = order_jobs(problem, order);
+    if (jobs.size() < problem.jobs.size()) continue;
+    Timing timing = place_jobs(problem, jobs, best.time_ns - 1);
+    if (timing.time_ns < best.time_ns) best = std::move(timing);
+  }
+  if (problem.jobs.size() <= kFewJobs) improve(problem, best, bound_ns);
+  return best;
+}
+
+}  // namespace ibcoll::contention_free

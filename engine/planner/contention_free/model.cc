@@ -1,0 +1,183 @@
+#include "engine/planner/contention_free/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+constexpr int kMostSlots = 256;
+constexpr int kMostServers = 1 << 15;
+
+Status check_sizes(const PlanRequest& request) {
+  const size_t servers = request.server_ranks.size();
+  constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+  if (request.block_bytes > kMostBytes) {
+    return fail(ErrorCode::kInvalidArgument, "{} bytes a block: at most {}", request.block_bytes,
+                kMostBytes);
+  }
+  if (request.piece_bytes == 0) return fail(ErrorCode::kInvalidArgument, "pieces of 0 bytes");
+  if (request.message_bytes.empty()) return {};
+  size_t expected = servers;
+  if (request.kind == Kind::kAlltoall) expected = servers * servers;
+  if (request.kind == Kind::kBcast || request.kind == Kind::kReduce) expected = 0;
+  if (request.message_bytes.size() != expected) {
+    return fail(ErrorCode::kInvalidArgument, "{} sizes of messages: {} of {} servers takes {}",
+                request.message_bytes.size(), to_string(request.kind), servers, expected);
+  }
+  for (size_t i = 0; i < expected; ++i) {
+    if (request.message_bytes[i] <= kMostBytes) continue;
+    return fail(ErrorCode::kInvalidArgument, "message {} has {} bytes: at most {}", i,
+                request.message_bytes[i], kMostBytes);
+  }
+  return {};
+}
+
+Status check_hosts(const PlanRequest& request, Problem& problem) {
+  const topology::Fabric& fabric = *request.fabric;
+  if (!request.hosts.empty() && request.hosts.size() != request.server_ranks.size()) {
+    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers", request.hosts.size(),
+                problem.servers);
+  }
+  std::vector<int> server_of(fabric.hosts(), -1);
+  for (int server = 0; server < problem.servers; ++server) {
+    const int host = request.hosts.empty() ? server : request.hosts[server];
+    if (host < 0 || host >= fabric.hosts()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "server {} is host {}: the network '{}' has hosts 0 to {}", server, host,
+                  fabric.name(), fabric.hosts() - 1);
+    }
+    if (server_of[host] >= 0) {
+      return fail(ErrorCode::kInvalidArgument, "servers {} and {} are both host {} ({})",
+                  server_of[host], server, host, fabric.node(host).name);
+    }
+    server_of[host] = server;
+    problem.hosts.push_back(host);
+  }
+  return {};
+}
+
+/// Servers of one switch side by side, switches in the order of their first hosts.
+void number_servers(Problem& problem) {
+  const topology::Fabric& fabric = problem.fabric;
+  std::vector<int> first(fabric.nodes(), INT32_MAX);
+  const auto leaf = [&](int server) {
+    return fabric.link(fabric.host_link(problem.hosts[server])).to;
+  };
+  for (int server = 0; server < problem.servers; ++server) {
+    int& least = first[leaf(server)];
+    least = std::min(least, problem.hosts[server]);
+  }
+  problem.by_position.resize(problem.servers);
+  problem.position.resize(problem.servers);
+  std::iota(problem.by_position.begin(), problem.by_position.end(), 0);
+  std::sort(problem.by_position.begin(), problem.by_position.end(), [&](int a, int b) {
+    return std::pair(first[leaf(a)], problem.hosts[a]) <
+           std::pair(first[leaf(b)], problem.hosts[b]);
+  });
+  for (int i = 0; i < problem.servers; ++i) problem.position[problem.by_position[i]] = i;
+}
+
+}  // namespace
+
+int64_t duration_ns(uint64_t bytes, double rate) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) * 1e9 / rate - 1e-6));
+}
+
+uint64_t message_bytes(const PlanRequest& request, int origin, int target) {
+  const std::vector<int>& ranks = request.server_ranks;
+  const auto sized = [&](int server) {
+    return request.message_bytes.empty()
+               ? request.block_bytes * static_cast<uint64_t>(ranks[server])
+               : request.message_bytes[server];
+  };
+  switch (request.kind) {
+    case Kind::kGather:
+    case Kind::kAllgather:
+      return sized(origin);
+    case Kind::kScatter:
+      return sized(target);
+    case Kind::kAlltoall:
+      return request.message_bytes.empty()
+                 ? request.block_bytes * static_cast<uint64_t>(ranks[origin]) *
+                       static_cast<uint64_t>(ranks[target])
+                 : request.message_bytes[static_cast<size_t>(origin) * ranks.size() + target];
+    case Kind::kBcast:
+    case Kind::kReduce:
+      return request.block_bytes;
+  }
+  return 0;
+}
+
+void Problem::walk(int from, int to, Path& path) const {
+  path.hops.clear();
+  path.latency_ns = 0;
+  path.bandwidth = INFINITY;
+  fabric.visit_route(hosts[from], hosts[to], [&](int l) {
+    const topology::Link& link = fabric.link(l);
+    path.hops.push_back({l, path.latency_ns});
+    path.latency_ns += link.latency_ns + fabric.switch_latency_ns();
+    path.bandwidth = std::min(path.bandwidth, link.bandwidth);
+  });
+  if (from != to) path.latency_ns -= fabric.switch_latency_ns();
+}
+
+Result<Problem> make_problem(const PlanRequest& request) {
+  if (request.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
+  if (request.server_ranks.empty() || request.server_ranks.size() > kMostServers) {
+    return fail(ErrorCode::kInvalidArgument, "{} servers: must be 1 to {}",
+                request.server_ranks.size(), kMostServers);
+  }
+  Problem problem(request);
+  problem.servers = static_cast<int>(request.server_ranks.size());
+  problem.piece_bytes = request.piece_bytes;
+  for (int server = 0; server < problem.servers; ++server) {
+    if (request.server_ranks[server] >= 1) continue;
+    return fail(ErrorCode::kInvalidArgument, "server {} has {} ranks: at least 1", server,
+                request.server_ranks[server]);
+  }
+  if (request.root < 0 || request.root >= problem.servers) {
+    return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", request.root,
+                problem.servers - 1);
+  }
+  IBCOLL_TRY(check_sizes(request));
+  IBCOLL_TRY(check_hosts(request, problem));
+  number_servers(problem);
+  return problem;
+}
+
+void measure_jobs(Problem& problem) {
+  problem.links.assign(problem.fabric.links(), {});
+  std::vector<double> arriving(problem.servers, INFINITY);  // of a reduce: the slowest into each
+  const bool reduce = problem.request.kind == Kind::kReduce;
+  Path path;
+  for (Job& job : problem.jobs) {
+    problem.walk(job.from, job.to, path);
+    job.rate = path.bandwidth;
+    if (reduce) {
+      job.rate = std::min(job.rate, arriving[job.from]);
+      arriving[job.to] = std::min(arriving[job.to], job.rate);
+    } else if (job.forwards != Transfer::kNone) {
+      job.rate = std::min(job.rate, problem.jobs[job.forwards].rate);
+    }
+    job.duration_ns = duration_ns(job.bytes, job.rate);
+    for (const Hop& hop : path.hops) {
+      LinkUse& use = problem.links[hop.link];
+      use.least_rate = use.jobs == 0 ? job.rate : std::min(use.least_rate, job.rate);
+      use.shortest_ns =
+          use.jobs == 0 ? job.duration_ns : std::min(use.shortest_ns, job.duration_ns);
+      use.busy_ns += static_cast<double>(job.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
+      ++use.jobs;
+    }
+  }
+  for (int link = 0; link < problem.fabric.links(); ++link) {
+    LinkUse& use = problem.links[link];
+    if (use.jobs == 0) continue;
+    const double slots = problem.fabric.link(link).bandwidth / use.least_rate * (1 + 1e-9);
+    use.slots = std::max(1, static_cast<int>(std::min<double>(slots, kMostSlots)));
+  }
+}
+
+}  // namespace ibcoll::contention_free

@@ -1,0 +1,86 @@
+#pragma once
+/// What planners of contention-free plans share: the request checked and turned into jobs, the
+/// routes they take and what each link has to carry.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "engine/planner/contention_free/plan.h"
+
+namespace ibcoll::contention_free {
+
+/// A link of a route.
+struct Hop {
+  int link;
+  int64_t before_ns;  ///< from the first byte leaving the sender to its entering the link
+};
+
+/// A route, to be walked into again and again without allocating.
+struct Path {
+  std::vector<Hop> hops;
+  int64_t latency_ns = 0;  ///< of all of it
+  double bandwidth = 0;    ///< of its slowest link, bytes a second
+};
+
+/// A transfer to be planned; `forwards` as in Transfer, always of a lower index.
+struct Job {
+  int32_t from = 0, to = 0, origin = 0, target = 0;
+  uint64_t bytes = 0;
+  uint32_t forwards = Transfer::kNone;
+  double rate = 0;          ///< of its slowest link, and of no more than what it forwards
+  int64_t duration_ns = 0;  ///< of its bytes at that rate
+};
+
+/// What the jobs put on one directed link.
+struct LinkUse {
+  int64_t jobs = 0;
+  double busy_ns = 0;            ///< bytes over bandwidth
+  double least_rate = 0;         ///< of its jobs
+  int64_t shortest_ns = 0;       ///< of their durations
+  int slots = 1;                 ///< how many jobs of the least rate it carries at once
+  int need(double rate) const {  ///< slots that a job of this rate takes
+    if (slots == 1 || rate <= least_rate) return 1;
+    const double parts = rate / least_rate;
+    const int whole = static_cast<int>(parts);
+    return std::min(slots, parts > whole + 1e-9 ? whole + 1 : whole);
+  }
+};
+
+/// A request that has been checked.
+struct Problem {
+  explicit Problem(const PlanRequest& what) : request(what), fabric(*what.fabric) {}
+
+  const PlanRequest& request;
+  const topology::Fabric& fabric;
+  int servers = 0;
+  uint64_t piece_bytes = 0;   ///< of what is forwarded
+  std::vector<int> hosts;     ///< of the fabric, by server
+  std::vector<int> position;  ///< by server: its place when servers of a switch stand together
+  std::vector<int> by_position;
+  std::vector<Job> jobs;
+  std::vector<LinkUse> links;  ///< by link of the fabric
+
+  /// The route between two servers.
+  void walk(int from, int to, Path& path) const;
+  int64_t latency_ns(int from, int to) const {
+    return fabric.route_latency_ns(hosts[from], hosts[to]);
+  }
+};
+
+/// Checks a request and numbers its servers; has no jobs yet.
+Result<Problem> make_problem(const PlanRequest& request);
+
+/// How long bytes take at a rate in bytes a second.
+int64_t duration_ns(uint64_t bytes, double rate);
+
+/// Rates and durations of the jobs, and what the links carry.
+void measure_jobs(Problem& problem);
+
+/// When the first piece of a job that started at `start_ns` is at its receiver.
+inline int64_t first_piece_ns(const Problem& problem, const Job& job, int64_t start_ns,
+                              int64_t latency_ns) {
+  return start_ns + latency_ns + duration_ns(std::min(job.bytes, problem.piece_bytes), job.rate);
+}
+
+}  // namespace ibcoll::contention_free

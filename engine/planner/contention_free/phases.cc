@@ -1,0 +1,185 @@
+#include "engine/planner/contention_free/phases.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+/// Looks at a server's jobs for one switch, at most.
+constexpr int64_t kMostLooks = 40'000'000;
+
+struct InnerHop {
+  int link;
+  int shift;  ///< phases between leaving the sender and entering the link
+};
+
+class Phases {
+ public:
+  explicit Phases(const Problem& problem) : problem_(problem) {}
+
+  std::vector<uint32_t> run() {
+    if (!prepare()) return {};
+    std::vector<uint32_t> order;
+    std::vector<int> turn(problem_.servers);
+    std::iota(turn.begin(), turn.end(), 0);
+    int64_t looks = 0;
+    for (int phase = 0; order.size() < problem_.jobs.size(); ++phase) {
+      looks += static_cast<int64_t>(turn.size()) * groups_;
+      if (looks > kMostLooks) return {};
+      turn.erase(std::remove_if(turn.begin(), turn.end(), [&](int s) { return to_send_[s] == 0; }),
+                 turn.end());
+      std::sort(turn.begin(), turn.end(), [&](int a, int b) {
+        const auto key = [&](int server) {
+          return std::pair(-to_send_[server],
+                           (problem_.position[server] + phase) % problem_.servers);
+        };
+        return key(a) < key(b);
+      });
+      for (const int server : turn) {
+        const uint32_t job = pick(server, phase);
+        if (job != Transfer::kNone) order.push_back(job);
+      }
+    }
+    return order;
+  }
+
+ private:
+  bool prepare() {
+    const topology::Fabric& fabric = problem_.fabric;
+    group_of_.resize(problem_.servers);
+    std::vector<int> group_of_switch(fabric.nodes(), -1);
+    for (const int server : problem_.by_position) {
+      int& group = group_of_switch[fabric.link(fabric.host_link(problem_.hosts[server])).to];
+      if (group < 0) group = groups_++;
+      group_of_[server] = group;
+    }
+    const size_t groups = static_cast<size_t>(groups_);
+    left_.resize(problem_.servers * groups);
+    inner_.resize(groups * groups);
+    std::vector<char> known(groups * groups, 0);
+    used_.resize(fabric.links());
+    carries_.assign(fabric.links(), 0);
+    to_send_.assign(problem_.servers, 0);
+    double all = 0;
+    for (const Job& job : problem_.jobs) all += static_cast<double>(job.duration_ns);
+    phase_ns_ = std::max<int64_t>(1, static_cast<int64_t>(all / problem_.jobs.size()));
+    std::vector<uint32_t> jobs(problem_.jobs.size());
+    std::iota(jobs.begin(), jobs.end(), 0);
+    const auto shift = [&](const Job& job) {
+      return (problem_.position[job.to] - problem_.position[job.from] + problem_.servers) %
+             problem_.servers;
+    };
+    std::sort(jobs.begin(), jobs.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(shift(problem_.jobs[a]), a) < std::pair(shift(problem_.jobs[b]), b);
+    });
+    Path path;
+    std::vector<InnerHop> hops;
+    for (const uint32_t index : jobs) {
+      const Job& job = problem_.jobs[index];
+      problem_.walk(job.from, job.to, path);
+      hops.clear();
+      for (size_t i = 0; i < path.hops.size(); ++i) {
+        carries_[path.hops[i].link] += problem_.links[path.hops[i].link].need(job.rate);
+        if (i == 0 || i + 1 == path.hops.size()) continue;
+        hops.push_back({path.hops[i].link, phases(path.hops[i].before_ns)});
+      }
+      const size_t pair = group_of_[job.from] * groups + group_of_[job.to];
+      const auto same = [](const InnerHop& a, const InnerHop& b) { return a.link == b.link; };
+      if (known[pair] &&
+          !std::equal(hops.begin(), hops.end(), inner_[pair].begin(), inner_[pair].end(), same)) {
+        return false;
+      }
+      known[pair] = 1;
+      inner_[pair] = hops;
+      left_[job.from * groups + group_of_[job.to]].push_back(index);
+      ++to_send_[job.from];
+    }
+    return true;
+  }
+
+  int phases(int64_t ns) const { return static_cast<int>((ns + phase_ns_ / 2) / phase_ns_); }
+  double phases_left(int link) const {
+    return static_cast<double>(carries_[link]) / problem_.links[link].slots;
+  }
+  bool free(int link, int phase, int need) {
+    std::vector<uint16_t>& used = used_[link];
+    if (used.size() <= static_cast<size_t>(phase)) used.resize(phase + 64);
+    return used[phase] + need <= problem_.links[link].slots;
+  }
+
+  uint32_t pick(int server, int phase) {
+    const topology::Fabric& fabric = problem_.fabric;
+    double best = -1;
+    size_t best_group = 0, best_at = 0;
+    for (int group = 0; group < groups_; ++group) {
+      const size_t place = static_cast<size_t>(server) * groups_ + group;
+      const std::vector<uint32_t>& jobs = left_[place];
+      if (jobs.empty()) continue;
+      const auto& inner = inner_[static_cast<size_t>(group_of_[server]) * groups_ + group];
+      bool open = true;
+      double busiest = 0;
+      for (const InnerHop& hop : inner) {
+        const int need = problem_.links[hop.link].need(problem_.jobs[jobs[0]].rate);
+        open = open && free(hop.link, phase + hop.shift, need);
+        busiest = std::max(busiest, phases_left(hop.link));
+      }
+      if (!open) continue;
+      const int arrival = phase + phases(problem_.latency_ns(server, problem_.jobs[jobs[0]].to));
+      for (size_t i = 0; i < jobs.size(); ++i) {
+        const Job& job = problem_.jobs[jobs[i]];
+        const int last = topology::Fabric::reverse(fabric.host_link(problem_.hosts[job.to]));
+        const double receiver = phases_left(last);
+        const double value = std::max(busiest, receiver) + receiver * 1e-3;
+        if (value <= best || !free(last, arrival, problem_.links[last].need(job.rate))) continue;
+        best = value;
+        best_group = place;
+        best_at = i;
+      }
+    }
+    if (best < 0) return Transfer::kNone;
+    std::vector<uint32_t>& jobs = left_[best_group];
+    const uint32_t index = jobs[best_at];
+    jobs.erase(jobs.begin() + static_cast<ptrdiff_t>(best_at));
+    take(index, phase);
+    return index;
+  }
+
+  void take(uint32_t index, int phase) {
+    const Job& job = problem_.jobs[index];
+    const size_t groups = static_cast<size_t>(groups_);
+    const auto use = [&](int link, int at) {
+      const int need = problem_.links[link].need(job.rate);
+      free(link, at, 0);
+      used_[link][at] = static_cast<uint16_t>(used_[link][at] + need);
+      carries_[link] -= need;
+    };
+    for (const InnerHop& hop : inner_[group_of_[job.from] * groups + group_of_[job.to]]) {
+      use(hop.link, phase + hop.shift);
+    }
+    const topology::Fabric& fabric = problem_.fabric;
+    use(topology::Fabric::reverse(fabric.host_link(problem_.hosts[job.to])),
+        phase + phases(problem_.latency_ns(job.from, job.to)));
+    --to_send_[job.from];
+  }
+
+  const Problem& problem_;
+  int groups_ = 0;                            ///< servers of one switch each
+  std::vector<int> group_of_;                 ///< by server
+  std::vector<std::vector<InnerHop>> inner_;  ///< links between switches, by pair of groups
+  std::vector<std::vector<uint32_t>> left_;   ///< jobs, by server and receiving group
+  std::vector<std::vector<uint16_t>> used_;   ///< slots, by link and phase
+  std::vector<int64_t> carries_;              ///< slots still to be used, by link
+  std::vector<int> to_send_;                  ///< jobs, by server
+  int64_t phase_ns_ = 1;
+};
+
+}  // namespace
+
+std::vector<uint32_t> phase_order(const Problem& problem) {
+  if (problem.jobs.empty()) return {};
+  return Phases(problem).run();
+}
+
+}  // namespace ibcoll::contention_free
