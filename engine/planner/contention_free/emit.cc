@@ -23,9 +23,9 @@ struct Use {
 
 int64_t duration(const Transfer& transfer) { return duration_ns(transfer.bytes, transfer.rate); }
 
-/// Bytes that a transfer moves in a time, rounded up.
+/// Whole bytes that a transfer moves in a time: fewer, so that tokens are not too early.
 uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
-  const double bytes = std::ceil(static_cast<double>(ns) * transfer.rate * 1e-9);
+  const double bytes = std::floor(static_cast<double>(ns) * transfer.rate * 1e-9);
   return std::min(transfer.bytes, static_cast<uint64_t>(std::max(bytes, 0.0)));
 }
 

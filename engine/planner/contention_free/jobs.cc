@@ -81,7 +81,9 @@ std::vector<int> nearest_first(const Problem& problem, int source,
     seen[node - fabric.hosts()] = 1;
     const std::vector<int>& here = servers_at[node - fabric.hosts()];
     const auto mine = std::find(here.begin(), here.end(), source);
-    const size_t first = mine == here.end() ? 0 : static_cast<size_t>(mine - here.begin());
+    // Data of different origins enters by different servers.
+    const size_t first = mine == here.end() ? static_cast<size_t>(problem.position[source])
+                                            : static_cast<size_t>(mine - here.begin());
     for (size_t i = 0; i < here.size(); ++i) order.push_back(here[(first + i) % here.size()]);
     stack.push_back({node, port, fabric.ports(node)});
   };
@@ -134,7 +136,11 @@ std::vector<Step> spread_from(const Problem& problem, int source, Spread spread,
   }
   std::vector<int> heads;
   for (const auto& group : groups) heads.push_back(group[0]);
-  binomial(heads, steps);
+  if (spread == Spread::kBranches) {
+    chain(heads, steps);
+  } else {
+    binomial(heads, steps);
+  }
   std::vector<std::vector<Step>> inside(groups.size());
   size_t longest = 0;
   for (size_t g = 0; g < groups.size(); ++g) {

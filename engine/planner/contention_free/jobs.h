@@ -46,6 +46,8 @@ void visit_messages(const PlanRequest& request, Visit&& visit) {
 enum class Spread : uint8_t {
   kChain,     ///< from server to server, nearest first: no link carries it twice in one direction
               ///< (on a tree of switches)
+  kBranches,  ///< from switch to switch as kChain, and at once on from each switch's first server
+              ///< through the others; no link between switches carries it twice either
   kBinomial,  ///< who has it sends it on, one server of each switch first
   kHeads,     ///< one server of each switch as kBinomial, the others as kChain
 };

@@ -9,8 +9,9 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-/// Smaller pieces are taken only where they save this part of the time: each costs a message.
-constexpr double kWorthSmaller = 0.02;
+/// Smaller pieces and ways that use links more often are taken only where they save this part of
+/// the time: they cost messages and bandwidth.
+constexpr double kWorthMore = 0.03;
 constexpr uint64_t kLeastPiece = 4096;
 /// With more jobs than this only the largest pieces are tried.
 constexpr size_t kManyForwards = 5'000;
@@ -23,7 +24,8 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     uint64_t piece_bytes;
   };
   std::vector<Choice> choices;
-  for (const Spread spread : {Spread::kChain, Spread::kHeads, Spread::kBinomial}) {
+  for (const Spread spread :
+       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kBinomial}) {
     for (uint64_t piece = problem.request.piece_bytes;; piece /= 2) {
       choices.push_back({spread, piece});
       if (piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
@@ -39,9 +41,8 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     made = choice.spread;
     problem.piece_bytes = choice.piece_bytes;
     Timing tried = list_schedule(problem, bound_ns);
-    const double worth = timing.time_ns == INT64_MAX || choice.spread != best.spread
-                             ? 0
-                             : kWorthSmaller * static_cast<double>(timing.time_ns);
+    const double worth =
+        timing.time_ns == INT64_MAX ? 0 : kWorthMore * static_cast<double>(timing.time_ns);
     if (static_cast<double>(tried.time_ns) + worth >= static_cast<double>(timing.time_ns)) continue;
     timing = std::move(tried);
     best = choice;

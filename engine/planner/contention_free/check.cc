@@ -1,0 +1,432 @@
+#include "engine/planner/contention_free/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "engine/planner/contention_free/check_links.h"
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+constexpr uint32_t kNone = Transfer::kNone;
+/// Planned times are rounded to nanoseconds, some of them twice.
+constexpr int64_t kRoundingNs = 16;
+
+class Checker {
+ public:
+  Checker(const PlanRequest& request, const Plan& plan)
+      : request_(request), plan_(plan), fabric_(*request.fabric) {}
+
+  Status run() {
+    IBCOLL_TRY(check_head());
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) IBCOLL_TRY(check_transfer(i));
+    IBCOLL_TRY(plan_.kind == Kind::kReduce ? check_reduction() : check_delivery());
+    IBCOLL_TRY(check_tokens());
+    IBCOLL_TRY(check_waits());
+    std::vector<LinkWindow> windows;
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      int64_t enters = t.start_ns;
+      fabric_.visit_route(host(t.from), host(t.to), [&](int link) {
+        windows.push_back({link, i, enters, enters + length_ns(t)});
+        enters += fabric_.link(link).latency_ns + fabric_.switch_latency_ns();
+      });
+    }
+    exempt_.assign(fabric_.links(), 0);
+    if (!plan_.tokens_ahead) find_small(windows);
+    IBCOLL_TRY(check_times());
+    if (plan_.tokens_ahead) {
+      IBCOLL_TRY(check_link_times(fabric_, plan_, std::move(windows)));
+    } else {
+      IBCOLL_TRY(check_link_orders(fabric_, plan_, std::move(windows), exempt_));
+    }
+    return check_buffers();
+  }
+
+ private:
+  int host(int server) const { return request_.hosts.empty() ? server : request_.hosts[server]; }
+  static int64_t length_ns(const Transfer& t) {
+    return static_cast<int64_t>(std::ceil(static_cast<double>(t.bytes) / t.rate * 1e9 - 1e-6));
+  }
+  int64_t latency_ns(int from, int to) const {
+    return fabric_.route_latency_ns(host(from), host(to));
+  }
+  template <class... Args>
+  tl::unexpected<Error> wrong(uint32_t i, fmt::format_string<Args...> format,
+                              Args&&... args) const {
+    return fail(ErrorCode::kInvalidProgram, "{}: {}", name_transfer(plan_, i),
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// Bytes of the message of two servers, from the request alone; 0 where there is none.
+  uint64_t asked(int origin, int target) const {
+    const int servers = plan_.servers, root = request_.root;
+    const auto ranks = [&](int server) {
+      return static_cast<uint64_t>(request_.server_ranks[server]);
+    };
+    const auto of = [&](int server) {
+      return request_.message_bytes.empty() ? request_.block_bytes * ranks(server)
+                                            : request_.message_bytes[server];
+    };
+    const auto valid = [&](int server) { return server >= 0 && server < servers; };
+    if (origin == target || servers < 2) return 0;
+    switch (plan_.kind) {
+      case Kind::kGather:
+        return target == root && valid(origin) ? of(origin) : 0;
+      case Kind::kScatter:
+        return origin == root && valid(target) ? of(target) : 0;
+      case Kind::kAlltoall:
+        if (!valid(origin) || !valid(target)) return 0;
+        return request_.message_bytes.empty()
+                   ? request_.block_bytes * ranks(origin) * ranks(target)
+                   : request_.message_bytes[static_cast<size_t>(origin) * servers + target];
+      case Kind::kAllgather:
+        return valid(origin) && target == kEveryone ? of(origin) : 0;
+      case Kind::kBcast:
+        return origin == root && target == kEveryone ? request_.block_bytes : 0;
+      case Kind::kReduce:
+        return origin == kEveryone && target == root ? request_.block_bytes : 0;
+    }
+    return 0;
+  }
+
+  Status check_head() const {
+    if (plan_.kind != request_.kind || plan_.root != request_.root ||
+        plan_.servers != static_cast<int>(request_.server_ranks.size())) {
+      return fail(ErrorCode::kInvalidProgram,
+                  "the plan is a {} of {} servers to or from {}; asked was a {} of {}, {}",
+                  to_string(plan_.kind), plan_.servers, plan_.root, to_string(request_.kind),
+                  request_.server_ranks.size(), request_.root);
+    }
+    if (plan_.piece_bytes == 0) return fail(ErrorCode::kInvalidProgram, "pieces of 0 bytes");
+    if (plan_.jitter_ns < 0 || plan_.jitter_ns > std::max<int64_t>(1000, plan_.time_ns / 100)) {
+      return fail(ErrorCode::kInvalidProgram, "a jitter of {} ns in a plan of {} ns",
+                  plan_.jitter_ns, plan_.time_ns);
+    }
+    if (plan_.time_ns < plan_.bound_ns) {
+      return fail(ErrorCode::kInvalidProgram, "a time of {} ns is below the bound of {} ns",
+                  plan_.time_ns, plan_.bound_ns);
+    }
+    return {};
+  }
+
+  Status check_transfer(uint32_t i) const {
+    const Transfer& t = plan_.transfers[i];
+    for (const int server : {t.from, t.to}) {
+      if (server < 0 || server >= plan_.servers) return wrong(i, "there is no server {}", server);
+    }
+    if (t.from == t.to) return wrong(i, "a server sends to itself");
+    const uint64_t bytes = asked(t.origin, t.target);
+    if (bytes == 0) return wrong(i, "there is no such message");
+    if (t.bytes != bytes) return wrong(i, "{} of {} bytes", t.bytes, bytes);
+    if (request_.permitted) {
+      const auto& pairs = *request_.permitted;
+      const bool found = std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+        return std::minmax(pair.first, pair.second) == std::minmax<int>(t.from, t.to);
+      });
+      if (!found) return wrong(i, "the pair is not permitted");
+    }
+    const double most = fabric_.route_bandwidth(host(t.from), host(t.to));
+    if (!(t.rate > 0) || t.rate > most * (1 + 1e-9)) {
+      return wrong(i, "a rate of {} B/s on a route of {} B/s", t.rate, most);
+    }
+    if (t.start_ns < 0) return wrong(i, "starts at {} ns", t.start_ns);
+    const int64_t end = t.start_ns + latency_ns(t.from, t.to) + length_ns(t);
+    if (std::abs(t.end_ns - end) > kRoundingNs) {
+      return wrong(i, "ends at {} ns: at this rate it takes until {} ns", t.end_ns, end);
+    }
+    if (i == 0) return {};
+    const Transfer& last = plan_.transfers[i - 1];
+    if (std::tuple(last.start_ns, last.from, last.to) > std::tuple(t.start_ns, t.from, t.to)) {
+      return wrong(i, "stands behind one that starts later");
+    }
+    return {};
+  }
+
+  /// All kinds but reduce: who has a message passes it to who needs it.
+  Status check_delivery() const {
+    using Place = std::tuple<int, int, int>;  // message, server
+    std::vector<std::pair<Place, uint32_t>> arrivals;
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      arrivals.push_back({{t.origin, t.target, t.to}, i});
+      if (t.to == t.origin) return wrong(i, "goes back to where it came from");
+    }
+    std::sort(arrivals.begin(), arrivals.end());
+    for (size_t i = 1; i < arrivals.size(); ++i) {
+      if (arrivals[i].first != arrivals[i - 1].first) continue;
+      return wrong(arrivals[i].second, "its receiver has the message twice, also by {}",
+                   name_transfer(plan_, arrivals[i - 1].second));
+    }
+    const auto arrived = [&](const Place& place) {
+      const auto at =
+          std::lower_bound(arrivals.begin(), arrivals.end(), std::pair<Place, uint32_t>{place, 0});
+      return at != arrivals.end() && at->first == place ? at->second : kNone;
+    };
+    std::vector<char> passed_on(plan_.transfers.size(), 0);
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      const uint32_t source = t.from == t.origin ? kNone : arrived({t.origin, t.target, t.from});
+      if (t.from != t.origin && source == kNone)
+        return wrong(i, "its sender never has the message");
+      if (t.forwards != source) {
+        return wrong(i, "forwards transfer {}, but its sender has the message by {}",
+                     static_cast<int64_t>(t.forwards), static_cast<int64_t>(source));
+      }
+      if (source != kNone) passed_on[source] = 1;
+    }
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      const bool needed = t.target == kEveryone || t.target == t.to;
+      if (!needed && !passed_on[i]) return wrong(i, "ends where nobody needs it");
+    }
+    const auto delivered = [&](int origin, int target, int server) -> Status {
+      if (asked(origin, target) == 0 || server == origin) return {};
+      if (arrived({origin, target, server}) != kNone) return {};
+      return fail(ErrorCode::kInvalidProgram, "the message from server {} never reaches server {}",
+                  origin, server);
+    };
+    for (int origin = 0; origin < plan_.servers; ++origin) {
+      for (int server = 0; server < plan_.servers; ++server) {
+        const bool many = plan_.kind == Kind::kAllgather || plan_.kind == Kind::kBcast;
+        IBCOLL_TRY(delivered(origin, many ? kEveryone : server, server));
+      }
+    }
+    return {};
+  }
+
+  /// Reduce: everybody but the root sends once, and all ways lead to the root.
+  Status check_reduction() const {
+    std::vector<uint32_t> sends(plan_.servers, kNone), receives(plan_.servers, kNone);
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      if (t.from == plan_.root) return wrong(i, "the root sends");
+      if (sends[t.from] != kNone) {
+        return wrong(i, "its sender's part is counted twice, also by {}",
+                     name_transfer(plan_, sends[t.from]));
+      }
+      sends[t.from] = i;
+      receives[t.to] = i;
+    }
+    if (asked(kEveryone, plan_.root) == 0) return {};
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const Transfer& t = plan_.transfers[i];
+      if (t.forwards == kNone && receives[t.from] != kNone) {
+        return wrong(i, "does not wait for what its sender receives");
+      }
+      if (t.forwards != kNone &&
+          (t.forwards >= plan_.transfers.size() || plan_.transfers[t.forwards].to != t.from)) {
+        return wrong(i, "forwards transfer {}, which is not for its sender", t.forwards);
+      }
+    }
+    for (int server = 0; server < plan_.servers; ++server) {
+      int at = server, steps = 0;
+      while (at != plan_.root && sends[at] != kNone && steps++ < plan_.servers) {
+        at = plan_.transfers[sends[at]].to;
+      }
+      if (at == plan_.root) continue;
+      return fail(ErrorCode::kInvalidProgram, "server {}'s part never reaches the root", server);
+    }
+    return {};
+  }
+
+  Status check_tokens() const {
+    const auto count = static_cast<uint32_t>(plan_.transfers.size());
+    for (size_t i = 0; i < plan_.tokens.size(); ++i) {
+      const Token& t = plan_.tokens[i];
+      const auto bad = [&](const char* why) {
+        return fail(ErrorCode::kInvalidProgram, "token {} (after transfer {}, before {}): {}", i,
+                    t.after, t.before, why);
+      };
+      if (t.after >= count || t.before >= count || (t.anchor >= count && t.anchor != kNone)) {
+        return bad("there is no such transfer");
+      }
+      if (t.after == t.before || t.anchor == t.before) return bad("a transfer waits for itself");
+      if (t.anchor != kNone && t.bytes_left > plan_.transfers[t.anchor].bytes) {
+        return bad("more bytes left than its anchor has");
+      }
+      if (t.wait_ns < 0) return bad("a wait below 0");
+      const bool same = plan_.transfers[t.after].from == plan_.transfers[t.before].from;
+      if (!plan_.tokens_ahead &&
+          (t.anchor != t.after || t.bytes_left != 0 || t.wait_ns != 0 || (t.at_sender && !same))) {
+        return bad("sent ahead in a plan without such tokens");
+      }
+      if (i > 0 && std::pair(plan_.tokens[i - 1].before, plan_.tokens[i - 1].after) >=
+                       std::pair(t.before, t.after)) {
+        return bad("stands out of order");
+      }
+    }
+    return {};
+  }
+
+  /// Calls `visit(transfer)` for all that `i` waits for.
+  template <class Visit>
+  void visit_waits(uint32_t i, Visit&& visit) const {
+    const auto begin = std::partition_point(plan_.tokens.begin(), plan_.tokens.end(),
+                                            [&](const Token& t) { return t.before < i; });
+    for (auto it = begin; it != plan_.tokens.end() && it->before == i; ++it) {
+      if (it->anchor != kNone) visit(it->anchor);
+    }
+    if (plan_.kind != Kind::kReduce) {
+      if (plan_.transfers[i].forwards != kNone) visit(plan_.transfers[i].forwards);
+      return;
+    }
+    if (plan_.transfers[i].forwards == kNone) return;
+    for (uint32_t j = 0; j < plan_.transfers.size(); ++j) {
+      if (plan_.transfers[j].to == plan_.transfers[i].from) visit(j);
+    }
+  }
+
+  /// Kahn's algorithm: some order has all waits point back.
+  Status check_waits() {
+    const auto count = static_cast<uint32_t>(plan_.transfers.size());
+    std::vector<uint32_t> waits(count, 0), first(count + 1, 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      visit_waits(i, [&](uint32_t j) {
+        ++waits[i];
+        ++first[j + 1];
+      });
+    }
+    for (uint32_t i = 0; i < count; ++i) first[i + 1] += first[i];
+    std::vector<uint32_t> next(first.begin(), first.end() - 1), followers(first.back());
+    for (uint32_t i = 0; i < count; ++i) {
+      visit_waits(i, [&](uint32_t j) { followers[next[j]++] = i; });
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      if (waits[i] == 0) order_.push_back(i);
+    }
+    for (size_t at = 0; at < order_.size(); ++at) {
+      for (uint32_t k = first[order_[at]]; k < first[order_[at] + 1]; ++k) {
+        if (--waits[followers[k]] == 0) order_.push_back(followers[k]);
+      }
+    }
+    if (order_.size() == count) return {};
+    for (uint32_t i = 0; i < count; ++i) {
+      if (waits[i] > 0) return wrong(i, "waits in a circle");
+    }
+    return {};
+  }
+
+  /// Links whose transfers need no order, all together being less than what is under way on it.
+  void find_small(const std::vector<LinkWindow>& windows) {
+    std::vector<double> bytes(fabric_.links(), 0);
+    for (const LinkWindow& w : windows) {
+      bytes[w.link] += static_cast<double>(plan_.transfers[w.transfer].bytes);
+    }
+    for (int link = 0; link < fabric_.links(); ++link) {
+      const topology::Link& l = fabric_.link(link);
+      exempt_[link] = bytes[link] < l.bandwidth * 1e-9 * static_cast<double>(l.latency_ns) ? 1 : 0;
+    }
+  }
+
+  /// Each transfer starts when all that it waits for is there.
+  Status check_times() const {
+    int64_t time = 0;
+    for (const uint32_t i : order_) {
+      const Transfer& t = plan_.transfers[i];
+      int64_t start = 0;
+      const auto begin = std::partition_point(plan_.tokens.begin(), plan_.tokens.end(),
+                                              [&](const Token& token) { return token.before < i; });
+      for (auto it = begin; it != plan_.tokens.end() && it->before == i; ++it) {
+        start = std::max(start, token_arrival_ns(*it));
+      }
+      if (t.forwards != kNone) {
+        const auto wait_for = [&](const Transfer& source) {
+          Transfer piece = source;
+          piece.bytes = std::min(source.bytes, plan_.piece_bytes);
+          start = std::max(start, source.end_ns - length_ns(source) + length_ns(piece));
+        };
+        if (plan_.kind != Kind::kReduce) {
+          wait_for(plan_.transfers[t.forwards]);
+        } else {
+          for (const Transfer& other : plan_.transfers) {
+            if (other.to == t.from) wait_for(other);
+          }
+        }
+        if (t.rate > plan_.transfers[t.forwards].rate * (1 + 1e-9)) {
+          return wrong(i, "goes faster than what it forwards");
+        }
+      }
+      time = std::max(time, t.end_ns);
+      if (t.start_ns < start - kRoundingNs) {
+        return wrong(i, "starts at {} ns, before what it waits for at {} ns", t.start_ns, start);
+      }
+      bool may_queue = false;
+      fabric_.visit_route(host(t.from), host(t.to),
+                          [&](int link) { may_queue = may_queue || exempt_[link] != 0; });
+      if (t.start_ns > start + kRoundingNs && !may_queue) {
+        return wrong(i, "is planned for {} ns, but its tokens let it start at {} ns", t.start_ns,
+                     start);
+      }
+    }
+    if (time == plan_.time_ns) return {};
+    return fail(ErrorCode::kInvalidProgram, "the plan says {} ns, its last transfer ends at {} ns",
+                plan_.time_ns, time);
+  }
+
+  int64_t token_arrival_ns(const Token& token) const {
+    if (token.anchor == kNone) return token.wait_ns;
+    const Transfer& anchor = plan_.transfers[token.anchor];
+    Transfer rest = anchor;
+    rest.bytes = token.bytes_left;
+    const int64_t gone = token.at_sender ? anchor.start_ns + length_ns(anchor) : anchor.end_ns;
+    const int from = token.at_sender ? anchor.from : anchor.to;
+    return gone - length_ns(rest) + token.wait_ns +
+           latency_ns(from, plan_.transfers[token.before].from);
+  }
+
+  /// What each server holds at once for others, from first arrival to last departure.
+  Status check_buffers() const {
+    if (plan_.kind == Kind::kAllgather || plan_.kind == Kind::kBcast ||
+        plan_.kind == Kind::kReduce) {
+      return {};
+    }
+    std::map<int, std::map<int64_t, int64_t>> changes;
+    for (const Transfer& t : plan_.transfers) {
+      if (t.forwards == kNone) continue;
+      const Transfer& arrival = plan_.transfers[t.forwards];
+      const auto bytes = static_cast<int64_t>(t.bytes);
+      changes[t.from][arrival.end_ns - length_ns(arrival)] += bytes;
+      changes[t.from][t.start_ns + length_ns(t)] -= bytes;
+    }
+    for (const auto& [server, times] : changes) {
+      int64_t held = 0;
+      for (const auto& [time, change] : times) {
+        held += change;
+        if (held <= static_cast<int64_t>(plan_.relay_buffer_bytes)) continue;
+        return fail(ErrorCode::kInvalidProgram,
+                    "server {} relays {} bytes at {} ns: the plan says {} at most", server, held,
+                    time, plan_.relay_buffer_bytes);
+      }
+    }
+    return {};
+  }
+
+  const PlanRequest& request_;
+  const Plan& plan_;
+  const topology::Fabric& fabric_;
+  std::vector<uint32_t> order_;  ///< transfers, each after all it waits for
+  std::vector<char> exempt_;     ///< links that need no order
+};
+
+}  // namespace
+
+std::string name_transfer(const Plan& plan, uint32_t i) {
+  const Transfer& t = plan.transfers[i];
+  const auto side = [](int server) {
+    return server == kEveryone ? std::string("all") : std::to_string(server);
+  };
+  return fmt::format("transfer {} ({} -> {}, message {} -> {}, at {} ns)", i, t.from, t.to,
+                     side(t.origin), side(t.target), t.start_ns);
+}
+
+Status check_plan(const PlanRequest& request, const Plan& plan) {
+  if (request.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
+  return Checker(request, plan).run();
+}
+
+}  // namespace ibcoll::contention_free
