@@ -38,7 +38,7 @@ class Checker {
     }
     exempt_.assign(fabric_.links(), 0);
     if (!plan_.tokens_ahead) find_small(windows);
-    IBCOLL_TRY(check_times());
+    IBCOLL_TRY(check_times(windows));
     if (plan_.tokens_ahead) {
       IBCOLL_TRY(check_link_times(fabric_, plan_, std::move(windows)));
     } else {
@@ -324,7 +324,7 @@ class Checker {
   }
 
   /// Each transfer starts when all that it waits for is there.
-  Status check_times() const {
+  Status check_times(const std::vector<LinkWindow>& windows) const {
     int64_t time = 0;
     for (const uint32_t i : order_) {
       const Transfer& t = plan_.transfers[i];
@@ -355,10 +355,7 @@ class Checker {
       if (t.start_ns < start - kRoundingNs) {
         return wrong(i, "starts at {} ns, before what it waits for at {} ns", t.start_ns, start);
       }
-      bool may_queue = false;
-      fabric_.visit_route(host(t.from), host(t.to),
-                          [&](int link) { may_queue = may_queue || exempt_[link] != 0; });
-      if (t.start_ns > start + kRoundingNs && !may_queue) {
+      if (t.start_ns > start + kRoundingNs && !queues(i, windows)) {
         return wrong(i, "is planned for {} ns, but its tokens let it start at {} ns", t.start_ns,
                      start);
       }
@@ -366,6 +363,20 @@ class Checker {
     if (time == plan_.time_ns) return {};
     return fail(ErrorCode::kInvalidProgram, "the plan says {} ns, its last transfer ends at {} ns",
                 plan_.time_ns, time);
+  }
+
+  /// Whether a transfer comes to a link that needs no order just when another leaves it.
+  bool queues(uint32_t i, const std::vector<LinkWindow>& windows) const {
+    for (const LinkWindow& own : windows) {
+      if (own.transfer != i || exempt_[own.link] == 0) continue;
+      for (const LinkWindow& other : windows) {
+        if (other.link == own.link && other.transfer != i &&
+            std::abs(other.end_ns - own.begin_ns) <= kRoundingNs) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   int64_t token_arrival_ns(const Token& token) const {
