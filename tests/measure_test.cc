@@ -59,14 +59,14 @@ TEST(Traffic, AllgatherSendsOneBlockToEverybody) {
 TEST(Traffic, BusiestServerOfEqualServersIsTheSpecsFormula) {
   const Shape shape = *Shape::from_layout(std::vector<int>(24, 8), Placement::kCyclic);
   const Traffic traffic(Collective::kAlltoall, 192, 1 << 20);
-  EXPECT_EQ(traffic.busiest_server_out_bytes(shape), int64_t{1 << 20} * (192 - 8) * 8);
+  EXPECT_EQ(traffic.busiest_server_bytes(shape), int64_t{1 << 20} * (192 - 8) * 8);
 }
 
 TEST(Traffic, BusiestServerOfUnequalServersSendsMost) {
   const Traffic traffic(Collective::kAlltoall, 6, 10);
   const Shape shape = *Shape::from_layout(std::vector<int>{3, 1, 2}, Placement::kBlock);
-  EXPECT_EQ(traffic.busiest_server_out_bytes(shape), 3 * 3 * 10);
-  EXPECT_EQ(traffic.busiest_server_out_bytes(Shape::single_server(6)), 0);
+  EXPECT_EQ(traffic.busiest_server_bytes(shape), 3 * 3 * 10);
+  EXPECT_EQ(traffic.busiest_server_bytes(Shape::single_server(6)), 0);
 }
 
 TEST(Pattern, EveryPlaceOriginTargetAndIterationDiffers) {

@@ -43,23 +43,45 @@ std::vector<Shape> shapes(int ranks) {
 
 class Sweep : public testing::TestWithParam<int> {};
 
+/// What an algorithm can be told on a shape.
+std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape& shape) {
+  std::vector<AlgorithmOptions> all;
+  for (const Pacing pacing : {Pacing::kFree, Pacing::kGate, Pacing::kToken, Pacing::kGateToken}) {
+    if (!algorithm.paced && pacing != Pacing::kFree) continue;
+    for (const uint32_t window : {0, 1, 3}) all.push_back({pacing, window});
+  }
+  if (!has_root(algorithm.collective)) return all;
+  all.clear();
+  for (const bool ordered : {false, true}) {
+    if (ordered && algorithm.collective != Collective::kReduce) continue;
+    for (const Rank root : {0, shape.ranks() / 2, shape.ranks() - 1}) {
+      all.push_back({Pacing::kFree, 1, root, ordered});
+    }
+  }
+  return all;
+}
+
 TEST_P(Sweep, EveryScheduleHolds) {
   for (const Shape& shape : shapes(GetParam())) {
     for (const Algorithm& algorithm : algorithms()) {
-      for (const Pacing pacing :
-           {Pacing::kFree, Pacing::kGate, Pacing::kToken, Pacing::kGateToken}) {
-        if (!algorithm.paced && pacing != Pacing::kFree) continue;
-        for (const uint32_t window : {0, 1, 3}) {
-          const AlgorithmOptions options{pacing, window};
-          const auto programs = build_all(algorithm, shape, options);
-          const auto report = verify(shape, programs);
-          ASSERT_TRUE(report.has_value())
-              << to_string(algorithm.collective) << " " << algorithm.name << " on "
-              << shape.describe() << ", pacing " << to_string(pacing) << ", window " << window
-              << ": " << report.error().message;
-          if (pacing == Pacing::kToken || pacing == Pacing::kGateToken) {
-            EXPECT_TRUE(report->paced)
-                << algorithm.name << " on " << shape.describe() << ": " << report->witness;
+      for (const AlgorithmOptions& options : options_of(algorithm, shape)) {
+        const auto programs = build_all(algorithm, shape, options);
+        const auto report = verify(shape, programs);
+        ASSERT_TRUE(report.has_value())
+            << to_string(algorithm.collective) << " " << algorithm.name << " on "
+            << shape.describe() << ", pacing " << to_string(options.pacing) << ", window "
+            << options.window << ", root " << options.root << (options.ordered ? ", ordered" : "")
+            << ": " << report.error().message;
+        if (options.pacing == Pacing::kToken || options.pacing == Pacing::kGateToken ||
+            algorithm.name == "one_at_a_time") {
+          EXPECT_TRUE(report->paced)
+              << algorithm.name << " on " << shape.describe() << ": " << report->witness;
+        }
+        if (options.ordered) {
+          for (const auto& program : programs) {
+            for (const Op& op : program->lane(Lane::kLocal)) {
+              EXPECT_TRUE(op.kind != OpKind::kReduce || op.ordered) << algorithm.name;
+            }
           }
         }
       }

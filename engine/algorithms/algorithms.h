@@ -21,9 +21,32 @@ ProgramPtr alltoall_aggregate(Collective collective, const Shape& shape, Rank me
 ProgramPtr alltoall_bruck(Collective collective, const Shape& shape, Rank me,
                           const AlgorithmOptions& options);
 
-ProgramPtr allgather_ring(const Shape& shape, Rank me, const AlgorithmOptions& options);
-ProgramPtr allgather_recursive_doubling(const Shape& shape, Rank me,
+ProgramPtr allgather_ring(Collective collective, const Shape& shape, Rank me,
+                          const AlgorithmOptions& options);
+ProgramPtr allgather_recursive_doubling(Collective collective, const Shape& shape, Rank me,
                                         const AlgorithmOptions& options);
+
+ProgramPtr gather_linear(Collective collective, const Shape& shape, Rank me,
+                         const AlgorithmOptions& options);
+ProgramPtr gather_binomial(Collective collective, const Shape& shape, Rank me,
+                           const AlgorithmOptions& options);
+ProgramPtr gather_one_at_a_time(Collective collective, const Shape& shape, Rank me,
+                                const AlgorithmOptions& options);
+
+ProgramPtr scatter_linear(Collective collective, const Shape& shape, Rank me,
+                          const AlgorithmOptions& options);
+ProgramPtr scatter_binomial(Collective collective, const Shape& shape, Rank me,
+                            const AlgorithmOptions& options);
+ProgramPtr scatter_one_at_a_time(Collective collective, const Shape& shape, Rank me,
+                                 const AlgorithmOptions& options);
+
+ProgramPtr bcast_linear(const Shape& shape, Rank me, const AlgorithmOptions& options);
+ProgramPtr bcast_binomial(const Shape& shape, Rank me, const AlgorithmOptions& options);
+ProgramPtr bcast_chain(const Shape& shape, Rank me, const AlgorithmOptions& options);
+
+ProgramPtr reduce_linear(const Shape& shape, Rank me, const AlgorithmOptions& options);
+ProgramPtr reduce_binomial(const Shape& shape, Rank me, const AlgorithmOptions& options);
+ProgramPtr reduce_chain(const Shape& shape, Rank me, const AlgorithmOptions& options);
 
 ProgramPtr barrier_dissemination(const Shape& shape, Rank me, const AlgorithmOptions& options);
 

@@ -1,4 +1,4 @@
-/// Ring allgather (Thakur, Rabenseifner, Gropp 2005, section 4.1), along the servers: ranks pass
+/// Ring allgather(v) (Thakur, Rabenseifner, Gropp 2005, section 4.1), along the servers: ranks pass
 /// blocks on in the order of (server, local rank), so that each server has one connection in and
 /// one out whatever the placement of ranks. Each step is a stream: a block is passed on piece by
 /// piece while it arrives. For long blocks.
@@ -9,8 +9,9 @@
 
 namespace ibcoll {
 
-ProgramPtr allgather_ring(const Shape& shape, Rank me, const AlgorithmOptions& options) {
-  ProgramBuilder program(Collective::kAllgather, "ring", shape, me, options);
+ProgramPtr allgather_ring(Collective collective, const Shape& shape, Rank me,
+                          const AlgorithmOptions& options) {
+  ProgramBuilder program(collective, "ring", shape, me, options);
   std::vector<Rank> ring;
   size_t at = 0;
   for (int server = 0; server < shape.servers(); ++server) {

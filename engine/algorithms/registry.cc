@@ -8,7 +8,7 @@ namespace ibcoll {
 
 namespace {
 
-/// Alltoall and alltoallv move the same blocks.
+/// Where blocks may differ in size, the same ones are moved as where they don't.
 template <Collective kCollective,
           ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
 ProgramPtr build_as(const Shape& shape, Rank me, const AlgorithmOptions& options) {
@@ -26,41 +26,81 @@ constexpr std::string_view kAggregate =
 constexpr std::string_view kBruck =
     "log2 P messages, blocks hop bit by bit: small blocks on many servers (Bruck 1997)";
 
-template <ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
-constexpr Algorithm alltoall(std::string_view name, std::string_view summary, bool paced,
-                             bool relays) {
-  return {
-      Collective::kAlltoall, name, summary, paced, relays, build_as<Collective::kAlltoall, kBuild>};
-}
+constexpr std::string_view kAllgatherRing =
+    "blocks run along the servers, piece by piece: long blocks (Thakur 2005)";
+constexpr std::string_view kRecursiveDoubling =
+    "log2 P exchanges of all that is held: short blocks (Thakur 2005)";
+constexpr std::string_view kGatherLinear =
+    "all ranks send to the root at once: few ranks (MPICH basic linear)";
+constexpr std::string_view kGatherBinomial =
+    "a server's blocks as one message, along a binomial tree: small blocks (Thakur 2005)";
+constexpr std::string_view kGatherOneAtATime =
+    "ranks of other servers one after the other, each released by the root: large blocks";
+constexpr std::string_view kScatterLinear =
+    "the root sends to all ranks, as they are ready (MPICH basic linear)";
+constexpr std::string_view kScatterBinomial =
+    "the blocks of half the servers as one message, then halves of it: small blocks (Thakur 2005)";
+constexpr std::string_view kScatterOneAtATime =
+    "the next rank's block leaves when the one before has arrived: links narrower than the root's";
 
-template <ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
-constexpr Algorithm alltoallv(std::string_view name, std::string_view summary, bool paced,
-                              bool relays) {
-  return {Collective::kAlltoallv,
-          name,
-          summary,
-          paced,
-          relays,
-          build_as<Collective::kAlltoallv, kBuild>};
+template <Collective kCollective,
+          ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
+constexpr Algorithm entry(std::string_view name, std::string_view summary, bool paced,
+                          bool relays) {
+  return {kCollective, name, summary, paced, relays, build_as<kCollective, kBuild>};
 }
 
 constexpr Algorithm kAlgorithms[] = {
-    alltoall<alltoall_linear>("linear", kLinear, false, false),
-    alltoall<alltoall_ring>("ring", kRing, false, false),
-    alltoall<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true, false),
-    alltoall<alltoall_aggregate>("aggregate", kAggregate, true, true),
-    alltoall<alltoall_bruck>("bruck", kBruck, false, true),
-    alltoallv<alltoall_linear>("linear", kLinear, false, false),
-    alltoallv<alltoall_ring>("ring", kRing, false, false),
-    alltoallv<alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true, false),
-    alltoallv<alltoall_aggregate>("aggregate", kAggregate, true, true),
-    alltoallv<alltoall_bruck>("bruck", kBruck, false, true),
-    {Collective::kAllgather, "ring",
-     "blocks run along the servers, piece by piece: long blocks (Thakur 2005)", false, true,
-     allgather_ring},
-    {Collective::kAllgather, "recursive_doubling",
-     "log2 P exchanges of all that is held: short blocks (Thakur 2005)", false, true,
-     allgather_recursive_doubling},
+    entry<Collective::kAlltoall, alltoall_linear>("linear", kLinear, false, false),
+    entry<Collective::kAlltoall, alltoall_ring>("ring", kRing, false, false),
+    entry<Collective::kAlltoall, alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true,
+                                                          false),
+    entry<Collective::kAlltoall, alltoall_aggregate>("aggregate", kAggregate, true, true),
+    entry<Collective::kAlltoall, alltoall_bruck>("bruck", kBruck, false, true),
+    entry<Collective::kAlltoallv, alltoall_linear>("linear", kLinear, false, false),
+    entry<Collective::kAlltoallv, alltoall_ring>("ring", kRing, false, false),
+    entry<Collective::kAlltoallv, alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true,
+                                                           false),
+    entry<Collective::kAlltoallv, alltoall_aggregate>("aggregate", kAggregate, true, true),
+    entry<Collective::kAlltoallv, alltoall_bruck>("bruck", kBruck, false, true),
+    entry<Collective::kAllgather, allgather_ring>("ring", kAllgatherRing, false, true),
+    entry<Collective::kAllgather, allgather_recursive_doubling>("recursive_doubling",
+                                                                kRecursiveDoubling, false, true),
+    // Every rank knows the lengths of all blocks: nobody must be told them.
+    entry<Collective::kAllgatherv, allgather_ring>("ring", kAllgatherRing, false, false),
+    entry<Collective::kAllgatherv, allgather_recursive_doubling>("recursive_doubling",
+                                                                 kRecursiveDoubling, false, false),
+    entry<Collective::kGather, gather_linear>("linear", kGatherLinear, false, false),
+    entry<Collective::kGather, gather_binomial>("binomial", kGatherBinomial, false, true),
+    entry<Collective::kGather, gather_one_at_a_time>("one_at_a_time", kGatherOneAtATime, false,
+                                                     false),
+    entry<Collective::kGatherv, gather_linear>("linear", kGatherLinear, false, false),
+    entry<Collective::kGatherv, gather_binomial>("binomial", kGatherBinomial, false, true),
+    entry<Collective::kGatherv, gather_one_at_a_time>("one_at_a_time", kGatherOneAtATime, false,
+                                                      false),
+    entry<Collective::kScatter, scatter_linear>("linear", kScatterLinear, false, false),
+    entry<Collective::kScatter, scatter_binomial>("binomial", kScatterBinomial, false, true),
+    entry<Collective::kScatter, scatter_one_at_a_time>("one_at_a_time", kScatterOneAtATime, false,
+                                                       false),
+    entry<Collective::kScatterv, scatter_linear>("linear", kScatterLinear, false, false),
+    entry<Collective::kScatterv, scatter_binomial>("binomial", kScatterBinomial, false, true),
+    entry<Collective::kScatterv, scatter_one_at_a_time>("one_at_a_time", kScatterOneAtATime, false,
+                                                        false),
+    {Collective::kBcast, "linear", "the root sends to all ranks (Open MPI basic linear)", false,
+     false, bcast_linear},
+    {Collective::kBcast, "binomial",
+     "servers that have the block double each step: short blocks (Thakur 2005)", false, true,
+     bcast_binomial},
+    {Collective::kBcast, "chain", "from server to server, piece by piece: long blocks", false, true,
+     bcast_chain},
+    {Collective::kReduce, "linear",
+     "all ranks send to the root, which combines in rank order (Open MPI basic linear)", false,
+     false, reduce_linear},
+    {Collective::kReduce, "binomial",
+     "servers combine in pairs, then pairs of them: short blocks (Thakur 2005)", false, true,
+     reduce_binomial},
+    {Collective::kReduce, "chain", "from server to server, piece by piece: long blocks", false,
+     true, reduce_chain},
     {Collective::kBarrier, "dissemination",
      "servers tell each other in log(n+1) rounds, all local ranks at work (Hensgen 1988)", false,
      false, barrier_dissemination},

@@ -138,8 +138,7 @@ Status Executor::start(Run& run) {
   if (options_.streaming_bytes != 0 &&
       2 * all * all * run.binding.block_bytes > options_.streaming_bytes) {
     // Everybody's send and receive buffers, as far as this server's ranks touch them.
-    const uint64_t slots =
-        send_slots(program.collective, shape) + uint64_t{recv_slots(program.collective, shape)};
+    const uint64_t slots = program.send_slots(shape) + uint64_t{program.recv_slots(shape)};
     const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(run.group->me)));
     run.streaming = slots * run.binding.block_bytes * ranks > options_.streaming_bytes;
   }
@@ -196,8 +195,8 @@ Status Executor::register_buffers(Run& run) {
     IBCOLL_ASSIGN(key, network_->register_memory(run.binding[buffer].base, bytes));
     return {};
   };
-  IBCOLL_TRY(enter(Buffer::kSend, send_slots(program.collective, shape), run.send_key));
-  IBCOLL_TRY(enter(Buffer::kRecv, recv_slots(program.collective, shape), run.recv_key));
+  IBCOLL_TRY(enter(Buffer::kSend, program.send_slots(shape), run.send_key));
+  IBCOLL_TRY(enter(Buffer::kRecv, program.recv_slots(shape), run.recv_key));
   return enter(Buffer::kScratch, static_cast<uint32_t>(program.scratch.size()), run.scratch_key);
 }
 

@@ -65,7 +65,7 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
     case OpKind::kCopy:
       return copy_short(op, part) ? Outcome::kDone : copy(lane, op, part);
     case OpKind::kReduce:
-      return reduce(op, part);
+      return reduce(lane, op, part);
     case OpKind::kPut:
       return op.lane == Lane::kLocal ? put_local(lane, op, position, part, false)
                                      : put_network(lane, op, position, part);
@@ -235,12 +235,18 @@ LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
   return Outcome::kDone;
 }
 
-LaneRunner::Outcome LaneRunner::reduce(const Op& op, Part part) {
+LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = run_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
-  const size_t begin = part.begin(length);
-  binding.reduce(binding.address(op.dst_buffer, op.dst_first) + begin,
-                 binding.address(op.src_buffer, op.src_first) + begin, part.end(length) - begin);
+  const size_t first = part_begin(part, length) + lane.progress, last = part_end(part, length);
+  const size_t piece = std::min(kPieceBytes, last - first);  // a multiple of any element's size
+  binding.reduce(binding.address(op.dst_buffer, op.dst_first) + first,
+                 binding.address(op.src_buffer, op.src_first) + first, piece);
+  if (first + piece < last) {
+    lane.progress += piece;
+    return Outcome::kMoved;
+  }
+  lane.progress = 0;
   return Outcome::kDone;
 }
 
@@ -249,10 +255,11 @@ void LaneRunner::copy_scattered(const Op& op, Part part) {
   const Binding& binding = run_.binding;
   for (uint32_t i = 0; i < op.count; ++i) {
     const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
-    const size_t begin = part.begin(length);
-    if (part.end(length) == begin) continue;
+    const size_t begin = part_begin(part, length);
+    if (part_end(part, length) == begin) continue;
     copy_plain(binding.address(op.dst_buffer, op.dst_first + i) + begin,
-               binding.address(op.src_buffer, op.src_first + i) + begin, part.end(length) - begin);
+               binding.address(op.src_buffer, op.src_first + i) + begin,
+               part_end(part, length) - begin);
   }
 }
 
@@ -263,8 +270,8 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
     return Outcome::kDone;
   }
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
-  const size_t begin = part.begin(length) + lane.progress;
-  const size_t end = part.end(length);
+  const size_t begin = part_begin(part, length) + lane.progress;
+  const size_t end = part_end(part, length);
   if (begin == end) return Outcome::kDone;  // progress is never all of it
   const size_t piece = std::min(kPieceBytes, end - begin);
   std::byte* target = binding.address(op.dst_buffer, op.dst_first) + begin;
@@ -291,8 +298,8 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
   size_t bytes = 0;
   if (!token) {
     const size_t length = run_.binding.length(op.src_buffer, op.src_first, op.count);
-    source = run_.binding.address(op.src_buffer, op.src_first) + part.begin(length);
-    bytes = part.end(length) - part.begin(length);
+    source = run_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
+    bytes = part_end(part, length) - part_begin(part, length);
   }
   const Rank peer = job_rank(op.peer);
   uint32_t ticket = 0;
@@ -331,14 +338,15 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   } else {
     target.address += op.dst_first * binding.block_bytes;
   }
-  target.address += part.begin(length);
+  target.address += part_begin(part, length);
   const MemoryKey& source_key = op.src_buffer == Buffer::kSend   ? run_.send_key
                                 : op.src_buffer == Buffer::kRecv ? run_.recv_key
                                                                  : run_.scratch_key;
   const Rank peer = job_rank(op.peer);
   if (!executor_.network_->put(
-          peer, binding.address(op.src_buffer, op.src_first) + part.begin(length), source_key,
-          target, part.end(length) - part.begin(length), exposure.cell + run_.group->me)) {
+          peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length), source_key,
+          target, part_end(part, length) - part_begin(part, length),
+          exposure.cell + run_.group->me)) {
     return Outcome::kBlocked;
   }
   if (binding.unequal && part.last()) ++exposure.next_landing;
@@ -354,8 +362,8 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
   size_t bytes = 0;
   if (!token) {
     const size_t length = run_.binding.length(op.dst_buffer, op.dst_first, op.count);
-    target = run_.binding.address(op.dst_buffer, op.dst_first) + part.begin(length);
-    bytes = part.end(length) - part.begin(length);
+    target = run_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
+    bytes = part_end(part, length) - part_begin(part, length);
   }
   switch (
       executor_.local_.pull(job_rank(op.peer), key, target, bytes, run_.streaming, lane.progress)) {

@@ -11,8 +11,6 @@ struct Part {
   uint32_t piece = 0, pieces = 0;
   bool streamed() const { return pieces != 0; }
   bool last() const { return piece + 1 >= pieces; }
-  size_t begin(size_t length) const { return piece == 0 ? 0 : length * piece / pieces; }
-  size_t end(size_t length) const { return last() ? length : length * (piece + 1) / pieces; }
 };
 
 class LaneRunner {
@@ -50,7 +48,7 @@ class LaneRunner {
   bool copy_short(const Op& op, Part part);
   Outcome copy(LaneState& lane, const Op& op, Part part);
   void copy_scattered(const Op& op, Part part);
-  Outcome reduce(const Op& op, Part part);
+  Outcome reduce(LaneState& lane, const Op& op, Part part);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome pull(LaneState& lane, const Op& op, Part part, bool token);
@@ -58,6 +56,17 @@ class LaneRunner {
   bool gates_passed(const Op& op);
   bool open_gates();
   Rank job_rank(Rank rank) const { return to_job_[rank]; }
+  /// Where a part of `length` bytes begins and ends. Elements stay whole.
+  size_t part_begin(Part part, size_t length) const {
+    return part.piece == 0 ? 0 : cut(length, part.piece, part.pieces);
+  }
+  size_t part_end(Part part, size_t length) const {
+    return part.last() ? length : cut(length, part.piece + 1, part.pieces);
+  }
+  size_t cut(size_t length, size_t piece, size_t pieces) const {
+    const size_t grain = run_.binding.grain;
+    return length / grain * piece / pieces * grain;
+  }
 
   Executor& executor_;
   Run& run_;

@@ -26,7 +26,7 @@ struct CallKey {
 struct MailHeader {
   uint64_t group;
   uint32_t sequence;
-  uint32_t program;  ///< low half of the program's hash
+  uint32_t program;  ///< low half of the program's hash, and what the bytes mean
   Rank from;         ///< rank in the group
   MailKind kind;
   bool to_server;   ///< meant for all ranks of the receiving server

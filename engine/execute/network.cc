@@ -89,7 +89,7 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
   if (header.program != run.key.program) {
     mismatch(run, header.from,
-             fmt::format("rank {} runs another algorithm, collective or option in this call",
+             fmt::format("rank {} runs another algorithm, collective, root or option in this call",
                          run.group->to_job[header.from]));
     return;
   }

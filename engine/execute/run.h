@@ -42,6 +42,9 @@ struct Binding {
   std::array<BufferBinding, 4> buffers;                                      ///< by Buffer
   uint32_t pieces = 1;                                                       ///< of streams
   void (*reduce)(void* target, const void* source, size_t bytes) = nullptr;  ///< for kReduce
+  uint32_t grain = 1;    ///< bytes that pieces of streams don't divide: an element's
+  uint32_t meaning = 0;  ///< of the bytes (type and operator), the same on all ranks: travels with
+                         ///< the program's hash
   bool unequal = false;  ///< slots differ in size
 
   BufferBinding& operator[](Buffer buffer) { return buffers[static_cast<int>(buffer)]; }

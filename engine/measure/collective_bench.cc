@@ -308,7 +308,7 @@ class RankBench {
     row.max_us = maximum(call_ns);
     // Bytes a microsecond are megabytes a second.
     row.a2a_bandwidth_MBps =
-        static_cast<double>(traffic.busiest_server_out_bytes(context_.shape())) / row.median_us;
+        static_cast<double>(traffic.busiest_server_bytes(context_.shape())) / row.median_us;
     row.total_MBps = static_cast<double>(traffic.total_bytes()) / row.median_us;
     if (copy.call_ns > 0) {
       row.copy_bandwidth_fraction = copy.call_ns / 1e3 / row.median_us;

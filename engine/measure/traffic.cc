@@ -4,56 +4,102 @@
 
 namespace ibcoll::measure {
 
+bool Traffic::same_for_all() const {
+  return collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv ||
+         collective_ == Collective::kBcast;
+}
+
+int64_t Traffic::of_class(int which) const {
+  const int64_t half = bytes_ / 2;
+  return which % 3 == 0 ? half : which % 3 == 1 ? bytes_ : 2 * bytes_ - half;
+}
+
 int64_t Traffic::bytes(Rank origin, Rank target) const {
   switch (collective_) {
     case Collective::kAlltoall:
     case Collective::kAllgather:
       return bytes_;
-    case Collective::kAlltoallv: {
-      const int64_t half = bytes_ / 2;
-      const int64_t by_class[3] = {half, bytes_, 2 * bytes_ - half};
-      return by_class[(origin + target) % 3];
-    }
+    case Collective::kAlltoallv:
+      return of_class(origin + target);
+    case Collective::kAllgatherv:
+      return of_class(origin);
+    case Collective::kGather:
+    case Collective::kReduce:
+      return target == root_ ? bytes_ : 0;
+    case Collective::kGatherv:
+      return target == root_ ? of_class(origin + target) : 0;
+    case Collective::kScatter:
+      return origin == root_ ? bytes_ : 0;
+    case Collective::kScatterv:
+      return origin == root_ ? of_class(origin + target) : 0;
+    case Collective::kBcast:
+      return origin == root_ && target != root_ ? bytes_ : 0;
     case Collective::kBarrier:
       break;
   }
   return 0;
 }
 
-int64_t Traffic::prefix(Rank line, int count) const {
-  if (collective_ != Collective::kAlltoallv) return count * bytes(line, 0);
-  int64_t sum = count / 3 * 3 * bytes_;  // three neighbours make three times the nominal bytes
-  for (Rank peer = count / 3 * 3; peer < count; ++peer) sum += bytes(line, peer);
+int64_t Traffic::send_offset(Rank origin, Rank target) const {
+  if (same_for_all()) return 0;
+  if (collective_ == Collective::kGather || collective_ == Collective::kGatherv ||
+      collective_ == Collective::kReduce) {
+    return target > root_ ? bytes(origin, root_) : 0;
+  }
+  // Every three neighbours make the same sum.
+  const Rank whole = target / 3 * 3;
+  int64_t sum =
+      whole > 0 ? whole / 3 * (bytes(origin, 0) + bytes(origin, 1) + bytes(origin, 2)) : 0;
+  for (Rank peer = whole; peer < target; ++peer) sum += bytes(origin, peer);
   return sum;
 }
 
-int64_t Traffic::send_offset(Rank origin, Rank target) const {
-  return collective_ == Collective::kAllgather ? 0 : prefix(origin, target);
+int64_t Traffic::receive_offset(Rank target, Rank origin) const {
+  if (collective_ == Collective::kReduce) return 0;
+  if (collective_ == Collective::kScatter || collective_ == Collective::kScatterv ||
+      collective_ == Collective::kBcast) {
+    return origin > root_ ? bytes(root_, target) : 0;
+  }
+  const Rank whole = origin / 3 * 3;
+  int64_t sum =
+      whole > 0 ? whole / 3 * (bytes(0, target) + bytes(1, target) + bytes(2, target)) : 0;
+  for (Rank peer = whole; peer < origin; ++peer) sum += bytes(peer, target);
+  return sum;
 }
-
-int64_t Traffic::receive_offset(Rank target, Rank origin) const { return prefix(target, origin); }
 
 int64_t Traffic::send_bytes(Rank rank) const {
-  return collective_ == Collective::kAllgather ? bytes_ : prefix(rank, ranks_);
+  if (collective_ == Collective::kBcast) return rank == root_ ? bytes_ : 0;
+  return same_for_all() ? bytes(rank, rank) : send_offset(rank, ranks_);
 }
 
-int64_t Traffic::receive_bytes(Rank rank) const { return prefix(rank, ranks_); }
+int64_t Traffic::receive_bytes(Rank rank) const {
+  if (collective_ == Collective::kReduce) return rank == root_ ? bytes_ : 0;
+  return receive_offset(rank, ranks_);
+}
 
 int64_t Traffic::total_bytes() const {
   int64_t sum = 0;
-  for (Rank rank = 0; rank < ranks_; ++rank) sum += receive_bytes(rank);
+  for (Rank rank = 0; rank < ranks_; ++rank) {
+    sum += collective_ == Collective::kReduce ? send_bytes(rank) : receive_bytes(rank);
+  }
   return sum;
 }
 
-int64_t Traffic::busiest_server_out_bytes(const Shape& shape) const {
+int64_t Traffic::busiest_server_bytes(const Shape& shape) const {
+  if (collective_ == Collective::kBcast || collective_ == Collective::kReduce) {
+    return shape.servers() > 1 ? bytes_ : 0;
+  }
+  const bool in = collective_ == Collective::kGather || collective_ == Collective::kGatherv;
   int64_t busiest = 0;
   for (int server = 0; server < shape.servers(); ++server) {
-    int64_t out = 0;
-    for (const Rank origin : shape.members(server)) {
-      out += prefix(origin, ranks_);
-      for (const Rank local : shape.members(server)) out -= bytes(origin, local);
+    int64_t crossing = 0;
+    for (const Rank rank : shape.members(server)) {
+      for (Rank other = 0; other < ranks_; ++other) {
+        if (shape.server_of(other) == server) continue;
+        crossing += in ? bytes(other, rank) : bytes(rank, other);
+      }
     }
-    busiest = std::max(busiest, out);
+    busiest = std::max(busiest, crossing);
   }
   return busiest;
 }

@@ -11,18 +11,28 @@ namespace ibcoll::measure {
 
 /// Bytes and places for one collective with a nominal number of bytes a pair of ranks.
 /// - alltoall: every pair the same.
-/// - alltoallv: half, once and one and a half times as much, by (origin + target) mod 3, so that
-///   the mean is the nominal number; blocks lie side by side.
-/// - allgather: the origin has one block for everybody.
+/// - alltoallv, gatherv, scatterv: half, once and one and a half times as much, by (origin +
+/// target)
+///   mod 3, so that the mean of an alltoallv is the nominal number; blocks lie side by side.
+///   allgatherv: the same by origin mod 3.
+/// - allgather(v): the origin has one block for everybody.
+/// - gather(v): only the root receives; scatter(v): only the root sends.
+/// - bcast: the root has one block for everybody but itself.
+/// - reduce: every rank has one block, and the root receives one in which all are combined: what
+/// all
+///   have for it lies in one place.
 /// - barrier: nothing.
 class Traffic {
  public:
-  Traffic(Collective collective, int ranks, int64_t bytes_per_pair)
-      : collective_(collective), ranks_(ranks), bytes_(bytes_per_pair) {}
+  Traffic(Collective collective, int ranks, int64_t bytes_per_pair, Rank root = 0)
+      : collective_(collective), ranks_(ranks), bytes_(bytes_per_pair), root_(root) {}
 
   Collective collective() const { return collective_; }
   int ranks() const { return ranks_; }
   int64_t bytes_per_pair() const { return bytes_; }
+  Rank root() const { return root_; }
+  /// True where an origin has the same block for all targets.
+  bool same_for_all() const;
 
   /// Bytes that `origin` has for `target`.
   int64_t bytes(Rank origin, Rank target) const;
@@ -34,21 +44,23 @@ class Traffic {
   int64_t send_bytes(Rank rank) const;
   int64_t receive_bytes(Rank rank) const;
 
-  /// What all ranks receive, their own blocks included.
+  /// What all ranks receive, their own blocks included; in reduce, what they contribute.
   int64_t total_bytes() const;
-  /// What the busiest server sends to other servers. The numerator of the all-to-all bandwidth:
-  /// with equal servers Msg (Np - Nlp) Nlp (Naruse et al. 2010).
-  int64_t busiest_server_out_bytes(const Shape& shape) const;
+  /// What the busiest server sends to other servers (gather(v): what the root's receives; bcast and
+  /// reduce: one block). The numerator of the all-to-all bandwidth: with equal servers
+  /// Msg (Np - Nlp) Nlp (Naruse et al. 2010).
+  int64_t busiest_server_bytes(const Shape& shape) const;
   /// What all ranks together read and write in one call: decides whether caches can hold it.
   int64_t footprint_bytes() const;
 
  private:
-  /// Of `line` (an origin or target): bytes it shares with ranks 0..count-1 of the other side.
-  int64_t prefix(Rank line, int count) const;
+  /// Half, once or one and a half times the nominal bytes.
+  int64_t of_class(int which) const;
 
   Collective collective_;
   int ranks_;
   int64_t bytes_;
+  Rank root_;
 };
 
 }  // namespace ibcoll::measure

@@ -7,7 +7,7 @@ namespace ibcoll {
 
 namespace {
 
-constexpr uint64_t kFormatVersion = 1;  // of programs: part of their hash
+constexpr uint64_t kFormatVersion = 2;  // of programs: part of their hash
 
 using Counts = std::array<uint32_t, kLanes>;
 
@@ -23,8 +23,13 @@ uint64_t fnv(uint64_t hash, const void* data, size_t bytes) {
 
 uint64_t program_hash(Collective collective, const std::string& algorithm, const Shape& shape,
                       const AlgorithmOptions& options) {
-  const uint64_t fields[] = {kFormatVersion, static_cast<uint64_t>(collective),
-                             static_cast<uint64_t>(options.pacing), options.window, shape.hash()};
+  const uint64_t fields[] = {kFormatVersion,
+                             static_cast<uint64_t>(collective),
+                             static_cast<uint64_t>(options.pacing),
+                             options.window,
+                             has_root(collective) ? static_cast<uint64_t>(options.root) : 0,
+                             options.ordered,
+                             shape.hash()};
   return fnv(fnv(0xcbf29ce484222325ULL, fields, sizeof fields), algorithm.data(), algorithm.size());
 }
 
@@ -45,8 +50,8 @@ class Writer {
 }  // namespace
 
 struct ProgramBuilder::State {
-  // Of slots. The send buffer is never written, scratch never written twice: only the receive
-  // buffer needs its readers.
+  // Of slots. The send buffer is never written, scratch only combined into before it is read: only
+  // the receive buffer needs its readers.
   std::vector<Writer> recv_writer, scratch_writer;
   std::vector<Counts> recv_readers;
 
@@ -83,7 +88,8 @@ ProgramBuilder::ProgramBuilder(Collective collective, std::string algorithm, con
   program_.hash = program_hash(collective, algorithm, shape, options);
   program_.algorithm = std::move(algorithm);
   program_.me = me;
-  const size_t slots = recv_slots(collective, shape);
+  program_.root = has_root(collective) ? options.root : 0;
+  const size_t slots = program_.recv_slots(shape);
   state_->recv_writer.resize(slots);
   state_->recv_readers.resize(slots);
   state_->put_run.resize(shape.ranks());
@@ -252,6 +258,12 @@ void ProgramBuilder::reduce(Slice dst, Slice src, bool ordered) {
   Op& op = add(OpKind::kReduce, Lane::kLocal, -1);
   op.ordered = ordered;
   read(op, src);
+  if (dst.buffer == Buffer::kScratch) {  // written for the second time
+    const uint32_t end = end_within(dst, state_->scratch_writer.size());
+    for (uint32_t slot = dst.first; slot < end; ++slot) {
+      state_->scratch_writer[slot].raise(op.after);
+    }
+  }
   write(op, dst);
 }
 

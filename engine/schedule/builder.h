@@ -46,6 +46,7 @@ class ProgramBuilder {
   Slice add_scratch(std::span<const Block> blocks);
 
   void copy(Slice dst, Slice src);
+  /// Combines `src` into `dst`, which has been written. `ordered`: see Op::ordered.
   void reduce(Slice dst, Slice src, bool ordered = false);
   /// Put `src` of this rank into `dst` of another; the peer must expect it.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);

@@ -30,9 +30,15 @@ class Checker {
         IBCOLL_TRY(check_slices(op));
       }
     }
+    if (has_root(program_.collective) && (program_.root < 0 || program_.root >= shape_.ranks())) {
+      return fail(ErrorCode::kInvalidProgram, "rank {}: its root is {}, there are {} ranks",
+                  program_.me, program_.root, shape_.ranks());
+    }
+    const bool combines = program_.collective == Collective::kReduce;
     for (const Block& block : program_.scratch) {
-      if (block.origin < 0 || block.origin >= shape_.ranks() || block.target < Block::kEveryone ||
-          block.target >= shape_.ranks()) {
+      if (combines && block == Block{Block::kCombined, program_.root}) continue;
+      if (combines || block.origin < 0 || block.origin >= shape_.ranks() ||
+          block.target < Block::kEveryone || block.target >= shape_.ranks()) {
         return fail(ErrorCode::kInvalidProgram, "rank {}: a scratch slot is for block {} -> {}",
                     program_.me, block.origin, block.target);
       }
@@ -135,24 +141,26 @@ class Checker {
     const bool writes = reads || op.kind == OpKind::kExpect;
     if (!writes) return {};
     if (op.count == 0) return bad("moves no slot");
+    if (op.kind == OpKind::kReduce && program_.collective != Collective::kReduce) {
+      return bad("{} combines nothing", to_string(program_.collective));
+    }
     if (reads) IBCOLL_TRY(check_slice(op, op.src()));
     if (op.dst_buffer == Buffer::kSend) return bad("the send buffer is only read");
-    // The scratch of a peer is its own; that a put stays inside shows when it meets its expect.
-    if (op.kind != OpKind::kPut || op.dst_buffer != Buffer::kScratch) {
-      IBCOLL_TRY(check_slice(op, op.dst()));
-    }
+    // The buffers of a peer are its own; that a put stays inside shows when it meets its expect.
+    if (op.kind != OpKind::kPut) IBCOLL_TRY(check_slice(op, op.dst()));
     const bool message = op.kind == OpKind::kPut || op.kind == OpKind::kExpect;
-    if (message && op.count > 1 && program_.collective == Collective::kAlltoallv &&
+    if (message && op.count > 1 && is_unequal(program_.collective) &&
         (op.dst_buffer != Buffer::kScratch ||
          (op.kind == OpKind::kPut && op.src_buffer != Buffer::kScratch))) {
-      return bad("slots of the user's buffers don't lie side by side in alltoallv");
+      return bad("slots of the user's buffers don't lie side by side in {}",
+                 to_string(program_.collective));
     }
     return {};
   }
 
   Status check_slice(const Op&, const Slice& slice) {
-    const uint64_t slots = slice.buffer == Buffer::kSend   ? send_slots(program_.collective, shape_)
-                           : slice.buffer == Buffer::kRecv ? recv_slots(program_.collective, shape_)
+    const uint64_t slots = slice.buffer == Buffer::kSend      ? program_.send_slots(shape_)
+                           : slice.buffer == Buffer::kRecv    ? program_.recv_slots(shape_)
                            : slice.buffer == Buffer::kScratch ? program_.scratch.size()
                                                               : 0;
     if (uint64_t{slice.first} + slice.count > slots) {

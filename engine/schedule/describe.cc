@@ -12,6 +12,7 @@ std::string describe(const Slice& slice) {
 
 std::string describe(const Block& block) {
   if (block.origin == Block::kNobody) return "nothing";
+  if (block.origin == Block::kCombined) return fmt::format("combined->{}", block.target);
   if (block.target == Block::kEveryone) return fmt::format("{}->all", block.origin);
   return fmt::format("{}->{}", block.origin, block.target);
 }

@@ -203,7 +203,7 @@ Result<RankProgram> LineReader::program(const json& object) const {
   for (const json& block : scratch) {
     if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
     Block& slot = program.scratch.emplace_back();
-    IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", 0, INT32_MAX));
+    IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", Block::kCombined, INT32_MAX));
     IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target", Block::kEveryone, INT32_MAX));
   }
   IBCOLL_ASSIGN(const json streams, array(object, "streams"));
@@ -231,13 +231,18 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
                                    RankProgram& common) {
   IBCOLL_ASSIGN(const json header, reader.parse(line));
   if (!header.contains("schedule")) return reader.bad("is no schedule: 'schedule' is missing");
-  IBCOLL_TRY(reader.only(header, {"schedule", "collective", "algorithm", "hash", "server_of"}));
+  IBCOLL_TRY(
+      reader.only(header, {"schedule", "collective", "algorithm", "root", "hash", "server_of"}));
   IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kVersion, kVersion));
   IBCOLL_ASSIGN(const std::string collective, reader.text(header, "collective"));
   const auto parsed = parse_collective(collective);
   if (!parsed) return reader.bad("{}", parsed.error().message);
   common.collective = *parsed;
   IBCOLL_ASSIGN(common.algorithm, reader.text(header, "algorithm"));
+  if (has_root(common.collective)) {
+    if (!header.contains("root")) return reader.bad("'root' is missing");
+    IBCOLL_ASSIGN(common.root, reader.integer(header["root"], "'root'", 0, INT32_MAX));
+  }
   IBCOLL_ASSIGN(const std::string hash, reader.text(header, "hash"));
   const char* end = hash.data() + hash.size();
   if (!hash.starts_with("0x") || hash.size() < 3 ||
@@ -259,11 +264,13 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
 ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < shape.ranks(); ++rank) server_of.push_back(shape.server_of(rank));
-  return {{"schedule", kVersion},
-          {"collective", to_string(any.collective)},
-          {"algorithm", any.algorithm},
-          {"hash", fmt::format("{:#018x}", any.hash)},
-          {"server_of", server_of}};
+  ordered_json header{{"schedule", kVersion},
+                      {"collective", to_string(any.collective)},
+                      {"algorithm", any.algorithm}};
+  if (has_root(any.collective)) header["root"] = any.root;
+  header["hash"] = fmt::format("{:#018x}", any.hash);
+  header["server_of"] = server_of;
+  return header;
 }
 
 ordered_json program_to_json(const RankProgram& program) {
@@ -293,6 +300,7 @@ Result<LoadedSchedule> parse_schedule(std::string_view text) {
     IBCOLL_ASSIGN(RankProgram program, reader.program(object));
     program.collective = common.collective;
     program.algorithm = common.algorithm;
+    program.root = common.root;
     program.hash = common.hash;
     schedule.programs.push_back(std::make_shared<const RankProgram>(std::move(program)));
   }

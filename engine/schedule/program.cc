@@ -4,50 +4,11 @@
 
 namespace ibcoll {
 
-uint32_t send_slots(Collective collective, const Shape& shape) {
-  switch (collective) {
-    case Collective::kAlltoall:
-    case Collective::kAlltoallv:
-      return static_cast<uint32_t>(shape.ranks());
-    case Collective::kAllgather:
-      return 1;
-    case Collective::kBarrier:
-      return 0;
-  }
-  return 0;
-}
-
-uint32_t recv_slots(Collective collective, const Shape& shape) {
-  return collective == Collective::kBarrier ? 0 : static_cast<uint32_t>(shape.ranks());
-}
-
-Block send_block(Collective collective, Rank me, uint32_t slot) {
-  return {me, collective == Collective::kAllgather ? Block::kEveryone : static_cast<Rank>(slot)};
-}
-
-Block recv_block(Collective collective, Rank me, uint32_t slot) {
-  return {static_cast<Rank>(slot), collective == Collective::kAllgather ? Block::kEveryone : me};
-}
-
 size_t RankProgram::memory_bytes() const {
   size_t bytes = sizeof *this + streams.capacity() * sizeof(Stream) +
                  scratch.capacity() * sizeof(Block) + algorithm.capacity();
   for (const auto& lane : lanes) bytes += lane.capacity() * sizeof(Op);
   return bytes;
-}
-
-const char* to_string(Collective collective) {
-  switch (collective) {
-    case Collective::kAlltoall:
-      return "alltoall";
-    case Collective::kAlltoallv:
-      return "alltoallv";
-    case Collective::kAllgather:
-      return "allgather";
-    case Collective::kBarrier:
-      return "barrier";
-  }
-  return "?";
 }
 
 const char* to_string(OpKind kind) {
@@ -116,15 +77,6 @@ const char* to_string(Pacing pacing) {
       return "gate_token";
   }
   return "?";
-}
-
-Result<Collective> parse_collective(std::string_view text) {
-  for (const Collective collective : {Collective::kAlltoall, Collective::kAlltoallv,
-                                      Collective::kAllgather, Collective::kBarrier}) {
-    if (text == to_string(collective)) return collective;
-  }
-  return fail(ErrorCode::kInvalidArgument,
-              "unknown collective '{}': one of alltoall, alltoallv, allgather, barrier", text);
 }
 
 Result<Pacing> parse_pacing(std::string_view text) {

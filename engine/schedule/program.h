@@ -15,20 +15,10 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/schedule/collective.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
-
-enum class Collective : uint8_t { kAlltoall, kAlltoallv, kAllgather, kBarrier };
-
-/// The data that `origin` has for `target`; target `kEveryone` where all get the same (allgather).
-struct Block {
-  static constexpr Rank kEveryone = -1;
-  static constexpr Rank kNobody = -2;  ///< as origin: the slot holds nothing yet
-  Rank origin = kNobody;
-  Rank target = kNobody;
-  friend bool operator==(const Block&, const Block&) = default;
-};
 
 enum class Buffer : uint8_t { kNone, kSend, kRecv, kScratch };
 
@@ -38,14 +28,6 @@ struct Slice {
   uint32_t first = 0;
   uint32_t count = 0;
 };
-
-/// Slots of the send and the receive buffer, the same in number on all ranks. alltoall(v): slot i
-/// of the send buffer is for rank i, slot i of the receive buffer comes from rank i. allgather: one
-/// slot is sent, slot i received from rank i. barrier: none.
-uint32_t send_slots(Collective collective, const Shape& shape);
-uint32_t recv_slots(Collective collective, const Shape& shape);
-Block send_block(Collective collective, Rank me, uint32_t slot);
-Block recv_block(Collective collective, Rank me, uint32_t slot);
 
 /// The lanes of a program. Each lane starts its operations in order; between lanes only `Op::after`
 /// orders.
@@ -58,7 +40,7 @@ inline constexpr int kLanes = 3;
 
 enum class OpKind : uint8_t {
   kCopy,    ///< dst <- src, both of this rank
-  kReduce,  ///< dst <- dst (operator) src
+  kReduce,  ///< dst <- dst (operator) src, slot by slot
   kPut,     ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
   kExpect,  ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it
             ///< lands in dst
@@ -83,7 +65,8 @@ struct Op {
   /// kInRun: may be carried out before the operations of its lane that stand before it, back to the
   /// nearest kFirstOfRun.
   enum class Relaxed : uint8_t { kNo, kFirstOfRun, kInRun } relaxed = Relaxed::kNo;
-  bool ordered = false;  ///< kReduce: operands must be combined in rank order
+  bool ordered = false;  ///< kReduce: all of dst comes before all of src in the order of ranks,
+                         ///< with none between them
   uint8_t exposure =
       0;  ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
   int32_t peer = -1;       ///< a rank, or a server where to_server or kWaitExposed
@@ -126,6 +109,10 @@ enum class Pacing : uint8_t {
 struct AlgorithmOptions {
   Pacing pacing = Pacing::kGateToken;
   uint32_t window = 1;  ///< steps in flight, for algorithms that walk in steps; 0: no limit
+  Rank root = 0;        ///< where the collective has one
+  /// Reduce: combine in the order of ranks, in a way that depends on their number only: for
+  /// operators that do not commute, and to get the same bits whatever the layout and the root.
+  bool ordered = false;
   friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
 };
 
@@ -134,15 +121,29 @@ struct RankProgram {
   Collective collective = Collective::kBarrier;
   std::string algorithm;
   Rank me = 0;
+  Rank root = 0;  ///< where the collective has one
   /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the
   /// same. It travels with messages, so that ranks that chose differently get an error.
   uint64_t hash = 0;
   std::array<std::vector<Op>, kLanes> lanes;
   std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
-  std::vector<Block> scratch;   ///< what each scratch slot holds; each is written exactly once
-  uint32_t steps = 0;           ///< one more than the largest step
+  /// What each scratch slot holds. Each is written exactly once, then only combined into.
+  std::vector<Block> scratch;
+  uint32_t steps = 0;  ///< one more than the largest step
 
   const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
+  uint32_t send_slots(const Shape& shape) const {
+    return ibcoll::send_slots(collective, shape, me, root);
+  }
+  uint32_t recv_slots(const Shape& shape) const {
+    return ibcoll::recv_slots(collective, shape, me, root);
+  }
+  /// The block of a slot of one of the three buffers.
+  Block block(Buffer buffer, uint32_t slot) const {
+    return buffer == Buffer::kSend   ? send_block(collective, me, root, slot)
+           : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot)
+                                     : scratch[slot];
+  }
   size_t size() const { return lanes[0].size() + lanes[1].size() + lanes[2].size(); }
   /// Bytes of memory it occupies.
   size_t memory_bytes() const;
@@ -154,12 +155,10 @@ inline Rank gateway(const Shape& shape, Rank from, int server) {
   return shape.rank_at(server, shape.local_of(from) % shape.server_size(server));
 }
 
-const char* to_string(Collective collective);
 const char* to_string(OpKind kind);
 const char* to_string(Lane lane);
 const char* to_string(Buffer buffer);
 const char* to_string(Pacing pacing);
-Result<Collective> parse_collective(std::string_view text);
 /// "free", "gate", "token", "gate_token" or "gate-token".
 Result<Pacing> parse_pacing(std::string_view text);
 

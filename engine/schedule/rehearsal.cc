@@ -49,12 +49,16 @@ void Rehearsal::prepare(Rank rank) {
   }
   run.expect_first.push_back(static_cast<uint32_t>(run.expects.size()));
 
-  const size_t slots[] = {send_slots(program.collective, shape_),
-                          recv_slots(program.collective, shape_), program.scratch.size()};
+  const size_t slots[] = {program.send_slots(shape_), program.recv_slots(shape_),
+                          program.scratch.size()};
   for (int buffer = 0; buffer < 3; ++buffer) run.cells[buffer].resize(slots[buffer] * pieces_);
+  Parts own;
+  if (program.collective == Collective::kReduce) {
+    own = std::make_shared<const std::vector<Rank>>(1, rank);
+  }
   for (size_t cell = 0; cell < run.cells[0].size(); ++cell) {
-    run.cells[0][cell].block =
-        send_block(program.collective, rank, static_cast<uint32_t>(cell / pieces_));
+    run.cells[0][cell].content = {
+        program.block(Buffer::kSend, static_cast<uint32_t>(cell / pieces_)), own};
     run.cells[0][cell].written = true;
   }
 }
@@ -197,13 +201,16 @@ Status Rehearsal::start_next(Rank rank, int lane) {
     case OpKind::kCopy: {
       const auto from = cells(item, item.op.src_first), to = cells(item, item.op.dst_first);
       for (size_t i = 0; i < from.size(); ++i) {
-        IBCOLL_ASSIGN(const Block block, read(item, item.op.src_buffer, from[i]));
-        IBCOLL_TRY(write(item, item.op.dst_buffer, to[i], block, item.start));
+        IBCOLL_ASSIGN(const Content content, read(item, item.op.src_buffer, from[i]));
+        IBCOLL_TRY(write(item, item.op.dst_buffer, to[i], content, item.start));
       }
       break;
     }
-    case OpKind::kReduce:
-      return invalid("{}: {} combines nothing", name(item), to_string(programs_[rank]->collective));
+    case OpKind::kReduce: {
+      const auto from = cells(item, item.op.src_first), to = cells(item, item.op.dst_first);
+      for (size_t i = 0; i < from.size(); ++i) IBCOLL_TRY(combine(item, to[i], from[i]));
+      break;
+    }
     case OpKind::kPut:
       is_complete = !shape_.same_server(rank, item.op.peer);  // else when it is taken
       IBCOLL_TRY(put(item));
@@ -351,12 +358,19 @@ Status Rehearsal::check_delivered() {
     for (const Buffer buffer : {Buffer::kRecv, Buffer::kScratch}) {
       const auto& cells = run.cells[static_cast<int>(buffer) - 1];
       for (size_t cell = 0; cell < cells.size(); ++cell) {
-        if (cells[cell].written) continue;
         const auto slot = static_cast<uint32_t>(cell / pieces_);
-        const Block block = buffer == Buffer::kScratch ? program.scratch[slot]
-                                                       : recv_block(program.collective, rank, slot);
-        return invalid("rank {}: block {} never arrives in {}", rank, describe(block),
-                       name_cell(buffer, cell));
+        if (!cells[cell].written) {
+          return invalid("rank {}: block {} never arrives in {}", rank,
+                         describe(program.block(buffer, slot)), name_cell(buffer, cell));
+        }
+        const Parts& parts = cells[cell].content.parts;
+        if (buffer == Buffer::kScratch || parts == nullptr) continue;
+        for (Rank other = 0; other < shape_.ranks(); ++other) {
+          if (!std::binary_search(parts->begin(), parts->end(), other)) {
+            return invalid("rank {}: the data of rank {} is not in what is combined in {}", rank,
+                           other, name_cell(buffer, cell));
+          }
+        }
       }
     }
     if (program.collective != Collective::kBarrier) continue;

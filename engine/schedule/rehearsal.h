@@ -2,6 +2,7 @@
 /// Runs the programs of all ranks in thought: the inside of verify().
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -38,9 +39,16 @@ class Rehearsal {
     VectorClock run_base;  // the same before the present relaxed run
     VectorClock finish;    // what is known when the first `complete` items are
   };
+  /// Of a reduction: whose data is combined in a piece, ascending. Shared, never changed.
+  using Parts = std::shared_ptr<const std::vector<Rank>>;
+  /// What a cell holds or a message carries.
+  struct Content {
+    Block block;
+    Parts parts;  ///< null where nothing is combined
+  };
   /// One piece of one slot.
   struct Cell {
-    Block block;
+    Content content;
     bool written = false;
     int8_t writer_lane = 0;
     uint32_t written_by = 0;                 // items of that lane that must be complete
@@ -59,7 +67,7 @@ class Rehearsal {
   struct Message {
     uint32_t put = 0;  // item of the sender
     VectorClock start;
-    std::vector<Block> blocks;
+    std::vector<Content> contents;
   };
   /// From one rank to another.
   struct Channel {
@@ -100,9 +108,11 @@ class Rehearsal {
   void meet(const Running& wait, VectorClock& complete);
   /// The cells of `first` and the slots behind it that an item touches, in order.
   std::vector<size_t> cells(const Running& item, uint32_t first) const;
-  Result<Block> read(const Running& item, Buffer buffer, size_t cell);
-  Status write(const Running& item, Buffer buffer, size_t cell, const Block& block,
+  Result<Content> read(const Running& item, Buffer buffer, size_t cell);
+  Status write(const Running& item, Buffer buffer, size_t cell, const Content& content,
                const VectorClock& start);
+  Status combine(const Running& item, size_t dst, size_t src);
+  Status check_unread(const Running& item, Buffer buffer, size_t cell, const VectorClock& start);
   void watch_pace(const Running& put, uint32_t expect_item);
   void record(const Running& put, uint32_t expect_item);
   Status check_stuck();

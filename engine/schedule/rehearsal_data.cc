@@ -44,8 +44,8 @@ Status Rehearsal::put(Running& put) {
   }
   Message message{put.item, put.start, {}};
   for (const size_t cell : cells(put, op.src_first)) {
-    IBCOLL_ASSIGN(const Block block, read(put, op.src_buffer, cell));
-    message.blocks.push_back(block);
+    IBCOLL_ASSIGN(Content content, read(put, op.src_buffer, cell));
+    message.contents.push_back(std::move(content));
   }
   there.messages.push_back(std::move(message));
   wake(op.peer);
@@ -61,7 +61,7 @@ Status Rehearsal::expect(Running& expect, VectorClock& complete) {
   const auto to = cells(expect, op.dst_first);
   for (size_t i = 0; i < to.size(); ++i) {
     // A put of another server may write as soon as it starts, a local one is pulled from here.
-    IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.blocks[i],
+    IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.contents[i],
                      local ? expect.start : message.start));
   }
   complete.join(message.start);
@@ -86,7 +86,7 @@ std::vector<size_t> Rehearsal::cells(const Running& item, uint32_t first) const 
   return cells;
 }
 
-Result<Block> Rehearsal::read(const Running& item, Buffer buffer, size_t index) {
+Result<Rehearsal::Content> Rehearsal::read(const Running& item, Buffer buffer, size_t index) {
   Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
   if (!cell.written) {
     return invalid("{}: reads {} before anything is written there", name(item),
@@ -94,38 +94,69 @@ Result<Block> Rehearsal::read(const Running& item, Buffer buffer, size_t index) 
   }
   if (item.start.complete(item.rank, cell.writer_lane) < cell.written_by) {
     return invalid("{}: reads block {} in {} while it may still be written by {}", name(item),
-                   describe(cell.block), name_cell(buffer, index),
+                   describe(cell.content.block), name_cell(buffer, index),
                    name(item.rank, cell.writer_lane, cell.written_by - 1));
   }
   uint32_t& read_by = cell.read_by[item.lane];
   read_by = std::max(read_by, item.item + 1);
-  return cell.block;
+  return cell.content;
 }
 
-Status Rehearsal::write(const Running& item, Buffer buffer, size_t index, const Block& block,
+Status Rehearsal::write(const Running& item, Buffer buffer, size_t index, const Content& content,
                         const VectorClock& start) {
   const RankProgram& program = *programs_[item.rank];
   Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
   if (cell.written) {
     return invalid("{}: block {} is written to {}, which holds block {} by {}", name(item),
-                   describe(block), name_cell(buffer, index), describe(cell.block),
+                   describe(content.block), name_cell(buffer, index), describe(cell.content.block),
                    name(item.rank, cell.writer_lane, cell.written_by - 1));
   }
-  const auto slot = static_cast<uint32_t>(index / pieces_);
-  const Block meant = buffer == Buffer::kScratch ? program.scratch[slot]
-                                                 : recv_block(program.collective, item.rank, slot);
-  if (!(block == meant)) {
-    return invalid("{}: block {} arrives in {}, which is for block {}", name(item), describe(block),
-                   name_cell(buffer, index), describe(meant));
+  const Block meant = program.block(buffer, static_cast<uint32_t>(index / pieces_));
+  if (!(content.block == meant)) {
+    return invalid("{}: block {} arrives in {}, which is for block {}", name(item),
+                   describe(content.block), name_cell(buffer, index), describe(meant));
   }
+  IBCOLL_TRY(check_unread(item, buffer, index, start));
+  cell.content = content;
+  cell.written = true;
+  cell.writer_lane = static_cast<int8_t>(item.lane);
+  cell.written_by = item.item + 1;
+  return {};
+}
+
+Status Rehearsal::check_unread(const Running& item, Buffer buffer, size_t index,
+                               const VectorClock& start) {
+  const Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
   for (int lane = 0; lane < kLanes; ++lane) {
     if (start.complete(item.rank, lane) < cell.read_by[lane]) {
       return invalid("{}: writes {} while it may still be read by {}", name(item),
                      name_cell(buffer, index), name(item.rank, lane, cell.read_by[lane] - 1));
     }
   }
-  cell.block = block;
-  cell.written = true;
+  return {};
+}
+
+/// Combines what is in `src` into `dst`: each rank's data at most once, in the order of ranks where
+/// the operation says so.
+Status Rehearsal::combine(const Running& item, size_t dst, size_t src) {
+  const Op& op = item.op;
+  IBCOLL_TRY(check_unread(item, op.dst_buffer, dst, item.start));
+  IBCOLL_ASSIGN(const Content into, read(item, op.dst_buffer, dst));
+  IBCOLL_ASSIGN(const Content from, read(item, op.src_buffer, src));
+  const std::vector<Rank>&a = *into.parts, &b = *from.parts;
+  if (op.ordered && (a.back() + 1 != b.front() ||
+                     b.back() - a.front() + 1 != static_cast<Rank>(a.size() + b.size()))) {
+    return invalid("{}: data of ranks {} to {} is followed by that of ranks {} to {}", name(item),
+                   a.front(), a.back(), b.front(), b.back());
+  }
+  std::vector<Rank> parts(a.size() + b.size());
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), parts.begin());
+  const auto twice = std::adjacent_find(parts.begin(), parts.end());
+  if (twice != parts.end()) {
+    return invalid("{}: the data of rank {} is combined twice", name(item), *twice);
+  }
+  Cell& cell = runs_[item.rank].cells[static_cast<int>(op.dst_buffer) - 1][dst];
+  cell.content.parts = std::make_shared<const std::vector<Rank>>(std::move(parts));
   cell.writer_lane = static_cast<int8_t>(item.lane);
   cell.written_by = item.item + 1;
   return {};

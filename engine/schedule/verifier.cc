@@ -25,7 +25,7 @@ Status check_together(const Shape& shape,
                   program.me);
     }
     if (program.collective != first.collective || program.algorithm != first.algorithm ||
-        program.hash != first.hash) {
+        program.root != first.root || program.hash != first.hash) {
       return fail(ErrorCode::kInvalidProgram,
                   "rank {} has {} {} (hash {:016x}), rank 0 has {} {} (hash {:016x})", rank,
                   to_string(program.collective), program.algorithm, program.hash,
@@ -41,6 +41,7 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
   for (const auto& lane : program.lanes) {
     for (const Op& op : lane) {
       if (op.kind == OpKind::kCopy) rank.copied_blocks += op.count;
+      if (op.kind == OpKind::kReduce) rank.combined_blocks += op.count;
       if (op.kind == OpKind::kExpose) ++rank.net_tokens;
       if (op.kind == OpKind::kSignal && op.lane == Lane::kSend) ++rank.net_tokens;
       if (op.kind != OpKind::kPut) continue;
@@ -57,6 +58,7 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
   most(report.local_messages, rank.local_messages);
   most(report.local_blocks, rank.local_blocks);
   most(report.copied_blocks, rank.copied_blocks);
+  most(report.combined_blocks, rank.combined_blocks);
   most(report.scratch_slots, program.scratch.size());
   report.all_net_messages += rank.net_messages;
   report.all_net_blocks += rank.net_blocks;

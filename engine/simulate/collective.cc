@@ -10,30 +10,57 @@ namespace ibcoll::sim {
 
 namespace {
 
-/// Bytes a collective makes cross the port of a server.
-uint64_t demanded_bytes(Collective collective, const Shape& shape, int server,
-                        const RunOptions& run) {
-  const auto size = static_cast<uint64_t>(shape.server_size(server));
-  const auto others = static_cast<uint64_t>(shape.ranks()) - size;
+/// Bytes that a collective makes cross the port of a server, out or in, whichever is more, however
+/// cleverly it is done.
+struct Demand {
+  uint64_t out = 0, in = 0;
+};
+
+Demand demand(Collective collective, const Shape& shape, int server, Rank root,
+              const RunOptions& run) {
+  const auto bytes = [&](Rank origin, Rank target) {
+    return run.bytes_of ? run.bytes_of({origin, target}) : run.block_bytes;
+  };
+  const bool of_root = server == shape.server_of(root);
+  Demand sum;
   switch (collective) {
     case Collective::kAlltoall:
-      return size * others * run.block_bytes;
-    case Collective::kAlltoallv: {
-      if (!run.bytes_of) return size * others * run.block_bytes;
-      uint64_t sum = 0;
-      for (const Rank from : shape.members(server)) {
-        for (Rank to = 0; to < shape.ranks(); ++to) {
-          if (shape.server_of(to) != server) sum += run.bytes_of({from, to});
+    case Collective::kAlltoallv:
+      for (const Rank mine : shape.members(server)) {
+        for (Rank other = 0; other < shape.ranks(); ++other) {
+          if (shape.server_of(other) == server) continue;
+          sum.out += bytes(mine, other);
+          sum.in += bytes(other, mine);
         }
       }
       return sum;
-    }
     case Collective::kAllgather:
-      return others * run.block_bytes;
+    case Collective::kAllgatherv:
+      for (Rank other = 0; other < shape.ranks(); ++other) {
+        if (shape.server_of(other) != server) sum.in += bytes(other, Block::kEveryone);
+      }
+      return sum;
+    case Collective::kGather:
+    case Collective::kGatherv:
+    case Collective::kScatter:
+    case Collective::kScatterv: {
+      const bool gathers = collective == Collective::kGather || collective == Collective::kGatherv;
+      for (Rank other = 0; of_root && other < shape.ranks(); ++other) {
+        if (shape.server_of(other) == server) continue;
+        (gathers ? sum.in : sum.out) += gathers ? bytes(other, root) : bytes(root, other);
+      }
+      return sum;
+    }
+    case Collective::kBcast:
+      if (shape.servers() > 1) (of_root ? sum.out : sum.in) = run.block_bytes;
+      return sum;
+    case Collective::kReduce:
+      if (shape.servers() > 1) (of_root ? sum.in : sum.out) = run.block_bytes;
+      return sum;
     case Collective::kBarrier:
-      return 0;
+      break;
   }
-  return 0;
+  return sum;
 }
 
 /// What a host's ports move together, in bytes a picosecond.
@@ -92,7 +119,7 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   IBCOLL_ASSIGN(const std::vector<uint32_t> hosts, hosts_of(shape, routes, options.hosts));
   IBCOLL_TRY(add_all_routes(hosts, routes));
   AlgorithmOptions how = options.algorithm;
-  if (options.mode != Mode::kPaced) how = {Pacing::kFree, 0};
+  if (options.mode != Mode::kPaced) how.pacing = Pacing::kFree, how.window = 0;
   RunOptions run = options.run;
   run.hold = options.mode == Mode::kBarrier       ? Hold::kBarrier
              : options.mode == Mode::kSendReceive ? Hold::kRankStep
@@ -108,14 +135,15 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   CollectiveReport report;
   report.time_us = static_cast<double>(times.end) * 1e-6;
   for (int server = 0; server < shape.servers(); ++server) {
-    const auto bytes =
-        static_cast<double>(demanded_bytes(algorithm.collective, shape, server, run));
-    if (times.end == 0 || bytes == 0) continue;
-    const double rate = bytes / static_cast<double>(times.end);  // bytes a picosecond
-    const bool out = algorithm.collective != Collective::kAllgather;
-    report.bandwidth_MBps = std::max(report.bandwidth_MBps, rate * 1e6);
-    report.link_fraction =
-        std::max(report.link_fraction, rate / port_rate(routes, hosts[server], out));
+    const Demand bytes = demand(algorithm.collective, shape, server, options.algorithm.root, run);
+    if (times.end == 0) continue;
+    for (const bool out : {true, false}) {  // bytes a picosecond
+      const double rate =
+          static_cast<double>(out ? bytes.out : bytes.in) / static_cast<double>(times.end);
+      report.bandwidth_MBps = std::max(report.bandwidth_MBps, rate * 1e6);
+      report.link_fraction =
+          std::max(report.link_fraction, rate / port_rate(routes, hosts[server], out));
+    }
   }
   report.max_link_utilisation = max_link_utilisation(routes, network->link_bytes(), times.end);
   const auto [first, last] = std::minmax_element(times.rank_end.begin(), times.rank_end.end());

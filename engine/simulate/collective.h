@@ -29,7 +29,7 @@ struct CollectiveOptions {
 
 struct CollectiveReport {
   double time_us = 0;  ///< of the slowest rank
-  /// Bytes that leave the busiest server (enter it, in allgather) for other servers as the
+  /// Bytes that leave the busiest server for other servers, or enter it, whichever is more, as the
   /// collective demands, whatever the algorithm moves, over the time: "all-to-all bandwidth".
   double bandwidth_MBps = 0;
   /// Of the rate at which that server's port could move them: bandwidth over link.

@@ -56,11 +56,7 @@ uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
   const Slice slice = source ? op.src() : op.dst();
   uint64_t sum = 0;
   for (uint32_t slot = slice.first; slot < slice.first + slice.count; ++slot) {
-    const Block block = slice.buffer == Buffer::kScratch ? program.scratch[slot]
-                        : slice.buffer == Buffer::kSend
-                            ? send_block(program.collective, rank, slot)
-                            : recv_block(program.collective, rank, slot);
-    sum += options_.bytes_of(block);
+    sum += options_.bytes_of(program.block(slice.buffer, slot));
   }
   return sum;
 }

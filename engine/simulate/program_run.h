@@ -25,7 +25,7 @@ enum class Hold : uint8_t {
 struct RunOptions {
   Hold hold = Hold::kProgram;
   uint64_t block_bytes = 0;
-  /// Where blocks differ in size (alltoallv): bytes of each.
+  /// Where blocks differ in size (alltoallv and the like): bytes of each.
   std::function<uint64_t(const Block&)> bytes_of = {};
   uint32_t pieces = 1;               ///< of streams
   int64_t send_overhead_ns = 0;      ///< of the rank, for each message it sends to another server

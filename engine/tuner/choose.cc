@@ -14,7 +14,18 @@ constexpr int64_t kBruckBytes = 128;
 constexpr int kBruckServers = 32;
 constexpr int64_t kAllgatherRingBytes = 32 * 1024;
 constexpr int64_t kRelayPieceBytes = 64 * 1024;
+/// Above this, packing the blocks of servers into one message costs more than the messages it
+/// saves.
+constexpr int64_t kGatherBinomialBytes = 4 * 1024;
+/// Above this, a chain of pieces beats log2(Ns) whole blocks out of one port.
+constexpr int64_t kChainBytes = 512 * 1024;
 constexpr uint32_t kMaxPieces = 16;
+
+uint32_t relay_pieces(int64_t block_bytes) {
+  uint32_t pieces = 1;
+  while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
+  return pieces;
+}
 
 }  // namespace
 
@@ -48,8 +59,23 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
       break;
     case Collective::kAllgather:
       choice.algorithm = block_bytes <= kAllgatherRingBytes ? "recursive_doubling" : "ring";
-      while (choice.pieces < kMaxPieces && block_bytes / (2 * choice.pieces) >= kRelayPieceBytes)
-        choice.pieces *= 2;
+      choice.pieces = relay_pieces(block_bytes);
+      break;
+    case Collective::kAllgatherv:
+      choice.algorithm = "ring";
+      break;
+    case Collective::kGather:
+    case Collective::kScatter:
+      choice.algorithm = single || block_bytes > kGatherBinomialBytes ? "linear" : "binomial";
+      break;
+    case Collective::kGatherv:
+    case Collective::kScatterv:
+      choice.algorithm = "linear";
+      break;
+    case Collective::kBcast:
+    case Collective::kReduce:
+      choice.algorithm = single || block_bytes <= kChainBytes ? "binomial" : "chain";
+      choice.pieces = relay_pieces(block_bytes);
       break;
     case Collective::kBarrier:
       choice.algorithm = "dissemination";

@@ -1,0 +1,24 @@
+/// Linear broadcast: the root puts the block to every rank. The baseline; it sends one copy a rank
+/// out of the root's port. Source: Open MPI's "basic linear" bcast.
+/// Steps: 1. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
+
+#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/server_walk.h"
+
+namespace ibcoll {
+
+ProgramPtr bcast_linear(const Shape& shape, Rank me, const AlgorithmOptions& options) {
+  ProgramBuilder program(Collective::kBcast, "linear", shape, me, options);
+  if (me != options.root) {
+    program.expect(options.root, recv_slot(0));
+    return program.finish();
+  }
+  program.begin_relaxed();
+  for (int i = 1; i < shape.ranks(); ++i) {
+    program.put((me + i) % shape.ranks(), send_slot(0), recv_slot(0));
+  }
+  program.end_relaxed();
+  return program.finish();
+}
+
+}  // namespace ibcoll

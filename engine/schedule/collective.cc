@@ -1,0 +1,150 @@
+#include "engine/schedule/collective.h"
+
+#include <fmt/ranges.h>
+
+#include <vector>
+
+namespace ibcoll {
+
+bool has_root(Collective collective) {
+  switch (collective) {
+    case Collective::kGather:
+    case Collective::kGatherv:
+    case Collective::kScatter:
+    case Collective::kScatterv:
+    case Collective::kBcast:
+    case Collective::kReduce:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_unequal(Collective collective) {
+  return collective == Collective::kAlltoallv || collective == Collective::kAllgatherv ||
+         collective == Collective::kGatherv || collective == Collective::kScatterv;
+}
+
+uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root) {
+  const auto ranks = static_cast<uint32_t>(shape.ranks());
+  switch (collective) {
+    case Collective::kAlltoall:
+    case Collective::kAlltoallv:
+      return ranks;
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+    case Collective::kGather:
+    case Collective::kGatherv:
+    case Collective::kReduce:
+      return 1;
+    case Collective::kScatter:
+    case Collective::kScatterv:
+      return me == root ? ranks : 0;
+    case Collective::kBcast:
+      return me == root ? 1 : 0;
+    case Collective::kBarrier:
+      break;
+  }
+  return 0;
+}
+
+uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank root) {
+  const auto ranks = static_cast<uint32_t>(shape.ranks());
+  switch (collective) {
+    case Collective::kAlltoall:
+    case Collective::kAlltoallv:
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+      return ranks;
+    case Collective::kGather:
+    case Collective::kGatherv:
+      return me == root ? ranks : 0;
+    case Collective::kScatter:
+    case Collective::kScatterv:
+      return 1;
+    case Collective::kBcast:
+      return me == root ? 0 : 1;
+    case Collective::kReduce:
+      return me == root ? 1 : 0;
+    case Collective::kBarrier:
+      break;
+  }
+  return 0;
+}
+
+Block send_block(Collective collective, Rank me, Rank root, uint32_t slot) {
+  switch (collective) {
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+    case Collective::kBcast:
+      return {me, Block::kEveryone};
+    case Collective::kGather:
+    case Collective::kGatherv:
+      return {me, root};
+    case Collective::kReduce:
+      return {Block::kCombined, root};
+    default:
+      return {me, static_cast<Rank>(slot)};
+  }
+}
+
+Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot) {
+  switch (collective) {
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+      return {static_cast<Rank>(slot), Block::kEveryone};
+    case Collective::kScatter:
+    case Collective::kScatterv:
+      return {root, me};
+    case Collective::kBcast:
+      return {root, Block::kEveryone};
+    case Collective::kReduce:
+      return {Block::kCombined, root};
+    default:
+      return {static_cast<Rank>(slot), me};
+  }
+}
+
+const char* to_string(Collective collective) {
+  switch (collective) {
+    case Collective::kAlltoall:
+      return "alltoall";
+    case Collective::kAlltoallv:
+      return "alltoallv";
+    case Collective::kAllgather:
+      return "allgather";
+    case Collective::kAllgatherv:
+      return "allgatherv";
+    case Collective::kGather:
+      return "gather";
+    case Collective::kGatherv:
+      return "gatherv";
+    case Collective::kScatter:
+      return "scatter";
+    case Collective::kScatterv:
+      return "scatterv";
+    case Collective::kBcast:
+      return "bcast";
+    case Collective::kReduce:
+      return "reduce";
+    case Collective::kBarrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+std::string collective_names() {
+  std::vector<const char*> names;
+  for (const Collective collective : kCollectives) names.push_back(to_string(collective));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Result<Collective> parse_collective(std::string_view text) {
+  for (const Collective collective : kCollectives) {
+    if (text == to_string(collective)) return collective;
+  }
+  return fail(ErrorCode::kInvalidArgument, "unknown collective '{}': one of {}", text,
+              collective_names());
+}
+
+}  // namespace ibcoll
