@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/core/exchange_counts.h"
 #include "tests/job.h"
 
 namespace ibcoll {

@@ -35,7 +35,8 @@ struct Arguments {
   std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
   std::string sizes = "1K,64K,1M", batch = "1ms", transport, json, plot, timeline;
   int iterations = 50, warmup = 5;
-  bool check = false, user_memory = false, no_bind = false;
+  int64_t root = 0;
+  bool ordered = false, check = false, user_memory = false, no_bind = false;
 };
 
 /// What it means.
@@ -109,6 +110,19 @@ Result<BenchRun> understand(const Arguments& arguments, int launched) {
     }
   }
   if (request.collective == Collective::kBarrier) request.sizes = {0};
+  if (arguments.root < 0 || arguments.root >= run.setting.shape.ranks()) {
+    return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", arguments.root,
+                run.setting.shape.ranks() - 1);
+  }
+  request.root = has_root(request.collective) ? static_cast<Rank>(arguments.root) : 0;
+  request.ordered = arguments.ordered;
+  if (request.collective == Collective::kReduce) {
+    for (const int64_t size : request.sizes) {
+      if (size % 8 == 0) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "size {}: a reduction of doubles takes multiples of 8 bytes", size);
+    }
+  }
   IBCOLL_ASSIGN(request.batch_ns, parse_duration(arguments.batch));
   if (request.batch_ns > 60'000'000'000)
     return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s",
@@ -293,7 +307,7 @@ Result<int> run_all(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Times all-to-all, all-gather and barrier between processes that it starts on this "
+      "Times all-to-all and other collectives between processes that it starts on this "
       "machine, or that mpirun, mpiexec or srun have started");
   Arguments a;
   app.add_option("--ranks", a.ranks,
@@ -302,8 +316,11 @@ int main(int argc, char** argv) {
   app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.add_option("--placement", a.placement, "How ranks are dealt to servers: block or cyclic")
       ->capture_default_str();
-  app.add_option("--collective", a.collective, "alltoall, alltoallv, allgather or barrier")
+  app.add_option("--collective", a.collective, "One of " + collective_names())
       ->capture_default_str();
+  app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
+      ->capture_default_str();
+  app.add_flag("--ordered", a.ordered, "Reduce (a sum of doubles) in the order of ranks");
   app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
       ->capture_default_str();
   app.add_option("--pacing", a.pacing,
@@ -333,6 +350,7 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm two_level_ring --pacing free,gate,gate_token\n"
+      "  ib_a2a_bench --collective gather --root 3 --layout 6x1 --algorithm all --check\n"
       "  ib_a2a_bench --ranks 4 --user-memory --json - | jq .median_us\n"
       "  ib_a2a_bench --servers 4 --ranks 8 --transport verbs\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"

@@ -32,7 +32,8 @@ struct Arguments {
   std::string collective = "alltoall", algorithm, layout, placement = "block", program;
   std::string pacing = "gate_token", json, output, network, recorded;
   std::optional<int64_t> ranks, servers, rank;
-  int64_t window = 1, pieces = 0;
+  int64_t window = 1, pieces = 0, root = 0;
+  bool ordered = false;
 };
 
 /// What the command is about.
@@ -118,6 +119,12 @@ Result<Request> understand(const Arguments& arguments, bool one) {
   IBCOLL_ASSIGN(request.shape, shape_from_options(arguments.layout, arguments.ranks,
                                                   arguments.servers, placement));
   IBCOLL_TRY(choose_rank(arguments, request));
+  if (arguments.root < 0 || arguments.root >= request.shape.ranks()) {
+    return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
+                request.shape.ranks() - 1);
+  }
+  request.options.root = static_cast<Rank>(arguments.root);
+  request.options.ordered = arguments.ordered;
   IBCOLL_TRY(open_network(arguments, request));
   return request;
 }
@@ -156,6 +163,7 @@ nlohmann::ordered_json to_json(const Request& request, const RankProgram& any, b
                                  {"ranks", request.shape.ranks()},
                                  {"servers", request.shape.servers()},
                                  {"pacing", paced ? to_string(request.options.pacing) : "none"},
+                                 {"root", any.root},
                                  {"paced", report.paced},
                                  {"witness", report.witness},
                                  {"steps", report.steps},
@@ -165,6 +173,7 @@ nlohmann::ordered_json to_json(const Request& request, const RankProgram& any, b
                                  {"local_messages_per_rank", report.local_messages},
                                  {"local_blocks_per_rank", report.local_blocks},
                                  {"copied_blocks_per_rank", report.copied_blocks},
+                                 {"combined_blocks_per_rank", report.combined_blocks},
                                  {"scratch_slots", report.scratch_slots},
                                  {"operations", report.operations},
                                  {"program_bytes", report.memory_bytes}};
@@ -282,11 +291,14 @@ int main(int argc, char** argv) {
       "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
   CLI::App* draw_command = app.add_subcommand("draw", "Draw a space-time chart");
   for (CLI::App* command : {show_command, verify_command, draw_command}) {
-    command->add_option("--collective", a.collective, "alltoall, alltoallv, allgather or barrier")
+    command->add_option("--collective", a.collective, "One of " + collective_names())
         ->capture_default_str();
     command->add_option(
         "--algorithm", a.algorithm,
         command == verify_command ? "One of the collective's, or all" : "One of the collective's");
+    command->add_option("--root", a.root, "Of gather, scatter, bcast and reduce")
+        ->capture_default_str();
+    command->add_flag("--ordered", a.ordered, "Reduce in the order of ranks");
     command->add_option("--layout", a.layout,
                         "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
     command->add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
@@ -328,7 +340,8 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"
       "  ib_sched draw --recorded ring.jsonl --output ring.svg\n"
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
-      "  ib_sched verify --program ring.json");
+      "  ib_sched verify --program ring.json\n"
+      "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -36,7 +36,7 @@ struct Arguments {
   std::string level = "packet", queues = "fifo", arbiter = "round-robin", nic = "random";
   std::string mtu = "2K", header = "0", switching = "cut-through", copy_rate;
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
-  int64_t window = 1, buffer = 16, pieces = 1, seed = 1;
+  int64_t window = 1, buffer = 16, pieces = 1, seed = 1, root = 0;
   double jitter = 0;
   bool steps = false, links = false, renumber = false;
 };
@@ -123,6 +123,7 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
                 kMaxLayoutRanks);
   }
   options.algorithm.window = static_cast<uint32_t>(a.window);
+  options.algorithm.root = static_cast<Rank>(a.root);
   return {};
 }
 
@@ -185,6 +186,11 @@ Result<Request> understand(const Arguments& a) {
     }
   }
   if (request.collective == Collective::kBarrier) request.sizes = {0};
+  for (const Shape& shape : request.shapes) {
+    if (a.root >= 0 && a.root < shape.ranks()) continue;
+    return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", a.root,
+                shape.ranks() - 1);
+  }
   IBCOLL_TRY(read_model(a, request.options));
   const std::string network =
       a.network.empty() ? fmt::format("single-switch:{}", std::max(servers, 2)) : a.network;
@@ -237,10 +243,11 @@ Result<SimRow> simulate_one(const Request& request, const Algorithm& algorithm, 
   row.options.mode = mode;
   row.options.run.block_bytes = static_cast<uint64_t>(size);
   row.options.hosts = request.hosts[which];
-  const measure::Traffic traffic(request.collective, shape.ranks(), size);
-  if (request.collective == Collective::kAlltoallv) {
+  const measure::Traffic traffic(request.collective, shape.ranks(), size,
+                                 request.options.algorithm.root);
+  if (is_unequal(request.collective)) {
     row.options.run.bytes_of = [&traffic](const Block& block) {
-      return static_cast<uint64_t>(traffic.bytes(block.origin, block.target));
+      return static_cast<uint64_t>(traffic.bytes(block.origin, std::max(block.target, 0)));
     };
   }
   Progress progress(fmt::format("{} {} {}", row.label(true), shape.describe(), format_size(size)),
@@ -307,8 +314,8 @@ int main(int argc, char** argv) {
       "Simulates collectives on a network: how long they take, step by step, and which links are "
       "busy.\nIt runs the programs the engine runs, packet by packet or as flows.");
   Arguments a;
-  app.add_option("collective", a.collective, "alltoall, alltoallv, allgather or barrier")
-      ->capture_default_str();
+  app.add_option("collective", a.collective, "One of " + collective_names())->capture_default_str();
+  app.add_option("--root", a.root, "Of gather, scatter, bcast and reduce")->capture_default_str();
   app.add_option("--network", a.network,
                  "A file or a description, see below (default: one switch of 2000 MB/s links)");
   app.add_option("--layout", a.layouts,

@@ -1,4 +1,4 @@
-// The C interface: arguments to Calls, Results to statuses.
+// The C interface: start and end, memory, groups, requests, counters. Calls are in c_api_calls.cc.
 
 #include <fmt/format.h>
 
@@ -8,34 +8,16 @@
 
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
-#include "engine/core/call.h"
+#include "engine/core/c_api.h"
 #include "engine/core/counters.h"
 #include "engine/schedule/layout.h"
-#include "ibcoll/ibcoll.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
+using namespace ibcoll::c_api;
 
-struct ibcoll_group {
-  Group* group;
-  std::unique_ptr<Group> owned;  ///< null for the world
-  std::unique_ptr<Call> blocking;
-};
+static thread_local std::string t_error;
 
-struct ibcoll_context {
-  std::unique_ptr<Bootstrap> bootstrap;  ///< null where a launcher of ours owns it
-  std::unique_ptr<Context> context;
-  ibcoll_group world;
-};
-
-struct ibcoll_request {
-  explicit ibcoll_request(Group& group) : call(group) {}
-  Call call;
-  bool persistent = false;
-};
-
-namespace {
-
-thread_local std::string t_error;
+namespace ibcoll::c_api {
 
 ibcoll_status report(const Error& error) {
   t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), error.message);
@@ -46,89 +28,9 @@ ibcoll_status refuse(std::string message) {
   return report({ErrorCode::kInvalidArgument, std::move(message)});
 }
 
-template <class T>
-ibcoll_status give(const Result<T>& result) {
-  return result ? IBCOLL_OK : report(result.error());
-}
+}  // namespace ibcoll::c_api
 
-Result<CallOptions> call_options(const ibcoll_options* options) {
-  CallOptions result;
-  if (options == nullptr) return result;
-  if (options->algorithm != nullptr) result.algorithm = options->algorithm;
-  if (options->pacing != nullptr && std::string_view(options->pacing) != "auto") {
-    IBCOLL_ASSIGN(result.pacing, parse_pacing(options->pacing));
-  }
-  if (options->pieces < 0 || options->pieces > 4096) {
-    return fail(ErrorCode::kInvalidArgument, "pieces must be 0 to 4096, not {}", options->pieces);
-  }
-  result.pieces = static_cast<uint32_t>(options->pieces);
-  return result;
-}
-
-Result<CallArguments> arguments_of(Collective collective, const void* send, void* recv,
-                                   size_t block_bytes, const ibcoll_options* options) {
-  CallArguments arguments;
-  arguments.collective = collective;
-  arguments.in_place = send == IBCOLL_IN_PLACE;
-  arguments.send = arguments.in_place ? nullptr : send;
-  arguments.recv = recv;
-  arguments.block_bytes = block_bytes;
-  if (options != nullptr) {
-    IBCOLL_ASSIGN(arguments.options, call_options(options));
-    arguments.send_limit = options->send_bytes;
-    arguments.recv_limit = options->recv_bytes;
-  }
-  return arguments;
-}
-
-/// Runs `body` inside the group's context, if it may be entered.
-template <class Body>
-ibcoll_status inside(ibcoll_group* group, Body&& body) {
-  if (group == nullptr) return refuse("the group is null");
-  const Context::Entry entry(group->group->context());
-  if (entry.refused() != nullptr) return refuse(entry.refused());
-  return body(*group->group);
-}
-
-enum class Mode { kBlocking, kNonblocking, kPersistent };
-
-ibcoll_status run_call(ibcoll_group* handle, const Result<CallArguments>& arguments, Mode mode,
-                       ibcoll_request** request) {
-  return inside(handle, [&](Group& group) {
-    if (!arguments) return report(arguments.error());
-    if (mode == Mode::kBlocking) {
-      if (!handle->blocking) handle->blocking = std::make_unique<Call>(group);
-      Call& call = *handle->blocking;
-      if (const Status prepared = call.prepare(*arguments); !prepared)
-        return report(prepared.error());
-      if (const Status started = call.start(); !started) return report(started.error());
-      return give(call.wait());
-    }
-    if (request == nullptr) return refuse("there is no place for the request: it is null");
-    auto made = std::make_unique<ibcoll_request>(group);
-    made->persistent = mode == Mode::kPersistent;
-    if (const Status prepared = made->call.prepare(*arguments); !prepared)
-      return report(prepared.error());
-    if (mode == Mode::kNonblocking) {
-      if (const Status started = made->call.start(); !started) return report(started.error());
-    }
-    *request = made.release();
-    return IBCOLL_OK;
-  });
-}
-
-Result<CallArguments> arguments_v(const void* send, const int64_t* send_counts,
-                                  const int64_t* send_displacements, void* recv,
-                                  const int64_t* recv_counts, const int64_t* recv_displacements,
-                                  const ibcoll_options* options) {
-  IBCOLL_ASSIGN(CallArguments arguments,
-                arguments_of(Collective::kAlltoallv, send, recv, 0, options));
-  arguments.send_counts = send_counts;
-  arguments.send_displacements = send_displacements;
-  arguments.recv_counts = recv_counts;
-  arguments.recv_displacements = recv_displacements;
-  return arguments;
-}
+namespace {
 
 ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
                            ibcoll_context& result) {
@@ -277,101 +179,6 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
 
 int ibcoll_group_rank(const ibcoll_group* group) { return group->group->rank(); }
 int ibcoll_group_size(const ibcoll_group* group) { return group->group->size(); }
-
-ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
-                              const ibcoll_options* options) {
-  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
-                  Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
-                               size_t block_bytes, const ibcoll_options* options,
-                               ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
-                  Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
-                                   size_t block_bytes, const ibcoll_options* options,
-                                   ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
-                  Mode::kPersistent, request);
-}
-
-ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
-                               const int64_t* send_displacements, void* recv,
-                               const int64_t* recv_counts, const int64_t* recv_displacements,
-                               const ibcoll_options* options) {
-  return run_call(group,
-                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                              recv_displacements, options),
-                  Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
-                                const int64_t* send_displacements, void* recv,
-                                const int64_t* recv_counts, const int64_t* recv_displacements,
-                                const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(group,
-                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                              recv_displacements, options),
-                  Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_alltoallv_init(ibcoll_group* group, const void* send,
-                                    const int64_t* send_counts, const int64_t* send_displacements,
-                                    void* recv, const int64_t* recv_counts,
-                                    const int64_t* recv_displacements,
-                                    const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(group,
-                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                              recv_displacements, options),
-                  Mode::kPersistent, request);
-}
-
-ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
-                               size_t block_bytes, const ibcoll_options* options) {
-  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
-                  Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
-                                size_t block_bytes, const ibcoll_options* options,
-                                ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
-                  Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
-                                    size_t block_bytes, const ibcoll_options* options,
-                                    ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
-                  Mode::kPersistent, request);
-}
-
-ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options) {
-  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
-                  Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
-                              ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
-                  Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
-                                  ibcoll_request** request) {
-  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
-                  Mode::kPersistent, request);
-}
-
-ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
-                                     int64_t* recv_counts) {
-  if (send_counts == nullptr || recv_counts == nullptr) return refuse("the counts are null");
-  return inside(group,
-                [&](Group& g) { return give(exchange_counts(g, send_counts, recv_counts)); });
-}
 
 ibcoll_status ibcoll_start(ibcoll_request* request) {
   if (request == nullptr) return refuse("the request is null");

@@ -7,94 +7,30 @@
 namespace ibcoll {
 namespace {
 
-constexpr uint64_t kMaxBytes = uint64_t{1} << 62;
-
-bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
-  const auto a0 = reinterpret_cast<uintptr_t>(a), b0 = reinterpret_cast<uintptr_t>(b);
-  return a_bytes != 0 && b_bytes != 0 && a0 < b0 + b_bytes && b0 < a0 + a_bytes;
-}
-
-Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t limit) {
-  if (bytes != 0 && buffer == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "the {} buffer is null, but {} bytes of it are used",
-                what, bytes);
-  }
-  if (limit != 0 && bytes > limit) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the {} buffer is too small: it has {} bytes, the call uses {}", what, limit,
-                bytes);
-  }
-  return {};
-}
-
-/// Checks counts and displacements of one side; gives the end of the last block.
-Result<size_t> extent(const char* what, const int64_t* counts, const int64_t* displacements,
-                      int ranks) {
-  if (counts == nullptr || displacements == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "the {} counts or displacements are null", what);
-  }
-  uint64_t end = 0, sum = 0;
-  for (int i = 0; i < ranks; ++i) {
-    if (counts[i] < 0 || displacements[i] < 0) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} count {} or displacement {} of rank {} is negative", what, counts[i],
-                  displacements[i], i);
-    }
-    const uint64_t block_end =
-        static_cast<uint64_t>(counts[i]) + static_cast<uint64_t>(displacements[i]);
-    sum += static_cast<uint64_t>(counts[i]);
-    if (block_end > kMaxBytes || sum > kMaxBytes) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the {} counts add up to more than 2^62 bytes at rank {}", what, i);
-    }
-    if (counts[i] != 0) end = std::max(end, block_end);
-  }
-  return end;
+/// Data that is moved aside first, since it lies where other data is to land; elsewhere what is in
+/// place is where it belongs.
+bool moves_aside(Collective collective) {
+  return collective == Collective::kAlltoall || collective == Collective::kAlltoallv ||
+         collective == Collective::kReduce;
 }
 
 }  // namespace
 
-/// Refuses what can't be right before anything is sent.
-Status Call::check(const CallArguments& a) const {
-  const auto ranks = static_cast<size_t>(group_->size());
-  size_t send_bytes = 0, recv_bytes = 0;
-  if (a.collective == Collective::kBarrier) return {};
-  if (a.collective == Collective::kAlltoallv) {
-    IBCOLL_ASSIGN(recv_bytes,
-                  extent("receive", a.recv_counts, a.recv_displacements, group_->size()));
-    if (!a.in_place) {
-      IBCOLL_ASSIGN(send_bytes,
-                    extent("send", a.send_counts, a.send_displacements, group_->size()));
-    }
-  } else {
-    if (a.block_bytes > kMaxBytes / ranks) {
-      return fail(ErrorCode::kInvalidArgument, "{} blocks of {} bytes are more than 2^62 bytes",
-                  ranks, a.block_bytes);
-    }
-    recv_bytes = a.block_bytes * ranks;
-    if (!a.in_place)
-      send_bytes = a.collective == Collective::kAllgather ? a.block_bytes : recv_bytes;
-  }
-  IBCOLL_TRY(check_buffer("receive", a.recv, recv_bytes, a.recv_limit));
-  IBCOLL_TRY(check_buffer("send", a.send, send_bytes, a.send_limit));
-  if (overlap(a.send, send_bytes, a.recv, recv_bytes)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "send and receive buffer overlap; for data in place pass IBCOLL_IN_PLACE");
-  }
-  return {};
-}
-
 Status Call::prepare(const CallArguments& arguments) {
-  IBCOLL_TRY(check(arguments));
+  IBCOLL_TRY(check_arguments(group_->shape(), group_->rank(), arguments));
   release();
   arguments_ = arguments;
-  const bool unequal = arguments.collective == Collective::kAlltoallv;
-  IBCOLL_ASSIGN(plan_, group_->plan(arguments.collective,
-                                    unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
-                                    arguments.options));
+  const bool unequal = is_unequal(arguments.collective);
+  IBCOLL_ASSIGN(
+      plan_,
+      group_->plan(arguments.collective, unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
+                   has_root(arguments.collective) ? arguments.root : 0, arguments.options));
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   binding_.unequal = unequal;
+  binding_.reduce = arguments.reduction.combine;
+  binding_.grain = arguments.reduction.element_bytes;
+  binding_.meaning = arguments.reduction.meaning;
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
@@ -106,53 +42,97 @@ Status Call::prepare(const CallArguments& arguments) {
 
 Status Call::bind_equal() {
   binding_.block_bytes = arguments_.block_bytes;
-  Context& context = group_->context();
   if (!plan_.program->scratch.empty()) {
-    IBCOLL_ASSIGN(scratch_,
-                  context.take_scratch(plan_.program->scratch.size() * arguments_.block_bytes));
+    IBCOLL_ASSIGN(scratch_, group_->context().take_scratch(plan_.program->scratch.size() *
+                                                           arguments_.block_bytes));
     binding_[Buffer::kScratch].base = scratch_;
   }
   if (!arguments_.in_place) return {};
-  std::byte* recv = static_cast<std::byte*>(arguments_.recv);
-  if (arguments_.collective == Collective::kAllgather) {
-    binding_[Buffer::kSend].base =
-        recv + static_cast<size_t>(group_->rank()) * arguments_.block_bytes;
-    return {};
+  const size_t own = static_cast<size_t>(group_->rank()) * arguments_.block_bytes;
+  if (moves_aside(arguments_.collective)) {
+    return bind_in_place(plan_.program->recv_slots(group_->shape()) * arguments_.block_bytes);
   }
-  in_place_bytes_ = arguments_.block_bytes * static_cast<size_t>(group_->size());
-  IBCOLL_ASSIGN(in_place_, context.take_scratch(in_place_bytes_));
+  const bool keeps = arguments_.collective == Collective::kScatter;
+  std::byte* base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
+  binding_[keeps ? Buffer::kRecv : Buffer::kSend].base = base + own;
+  return {};
+}
+
+/// Memory for a copy of what is to be sent.
+Status Call::bind_in_place(size_t bytes) {
+  in_place_bytes_ = bytes;
+  IBCOLL_ASSIGN(in_place_, group_->context().take_scratch(bytes));
   binding_[Buffer::kSend].base = in_place_;
   return {};
 }
 
 Status Call::bind_unequal() {
-  const auto ranks = static_cast<size_t>(group_->size());
+  const Shape& shape = group_->shape();
+  const RankProgram& program = *plan_.program;
+  const auto ranks = static_cast<size_t>(shape.ranks());
+  const size_t sends = program.send_slots(shape), receives = program.recv_slots(shape);
   const auto bind = [this](Buffer buffer, const int64_t* counts, const int64_t* displacements) {
     // Checked to be not negative, so they may be read as unsigned.
     binding_[buffer].bytes = reinterpret_cast<const uint64_t*>(counts);
     binding_[buffer].offsets = reinterpret_cast<const uint64_t*>(displacements);
   };
-  bind(Buffer::kRecv, arguments_.recv_counts, arguments_.recv_displacements);
-  if (!arguments_.in_place) {
+  static constexpr int64_t kStart = 0;
+  const bool alltoallv = arguments_.collective == Collective::kAlltoallv;
+  const bool scatters = arguments_.collective == Collective::kScatterv;
+  if (alltoallv || scatters) {
     bind(Buffer::kSend, arguments_.send_counts, arguments_.send_displacements);
   } else {
+    bind(Buffer::kSend, &arguments_.own_count, &kStart);
+  }
+  if (scatters) {
+    bind(Buffer::kRecv, &arguments_.own_count, &kStart);
+  } else {
+    bind(Buffer::kRecv, arguments_.recv_counts, arguments_.recv_displacements);
+  }
+  if (arguments_.in_place && alltoallv) {
     send_offsets_.resize(ranks);
-    std::exclusive_scan(arguments_.recv_counts, arguments_.recv_counts + ranks,
-                        send_offsets_.begin(), uint64_t{0});
-    in_place_bytes_ = ranks == 0 ? 0
-                                 : send_offsets_.back() +
-                                       static_cast<uint64_t>(arguments_.recv_counts[ranks - 1]);
-    IBCOLL_ASSIGN(in_place_, group_->context().take_scratch(in_place_bytes_));
-    binding_[Buffer::kSend] = {in_place_, send_offsets_.data(), binding_[Buffer::kRecv].bytes};
+    const uint64_t* bytes = binding_[Buffer::kRecv].bytes;
+    std::exclusive_scan(bytes, bytes + ranks, send_offsets_.begin(), uint64_t{0});
+    IBCOLL_TRY(bind_in_place(send_offsets_.back() + bytes[ranks - 1]));
+    binding_[Buffer::kSend].offsets = send_offsets_.data();
+    binding_[Buffer::kSend].bytes = bytes;
+  } else if (arguments_.in_place) {
+    const auto me = static_cast<size_t>(group_->rank());
+    const BufferBinding& all = binding_[scatters ? Buffer::kSend : Buffer::kRecv];
+    binding_[scatters ? Buffer::kRecv : Buffer::kSend] = {all.base, all.offsets + me,
+                                                          all.bytes + me};
   }
-  const uint64_t* bytes = binding_[Buffer::kSend].bytes;
+  const BufferBinding& most = binding_[sends > receives ? Buffer::kSend : Buffer::kRecv];
+  const size_t slots = std::max(sends, receives);
   binding_.block_bytes =
-      std::accumulate(bytes, bytes + ranks, uint64_t{0}) / std::max<size_t>(ranks, 1);
-  const size_t slots = plan_.program->scratch.size();
+      slots == 0 ? 0 : std::accumulate(most.bytes, most.bytes + slots, uint64_t{0}) / slots;
   // Whether or not this rank holds blocks of others: all ranks must take part in the first phase.
-  if (plan_.relays) {
-    IBCOLL_ASSIGN(lengths_, group_->context().take_scratch((2 * ranks + slots) * sizeof(uint64_t)));
+  if (!plan_.relays) return bind_known_scratch();
+  IBCOLL_ASSIGN(lengths_, group_->context().take_scratch(
+                              std::max<size_t>(1, sends + receives + program.scratch.size()) *
+                              sizeof(uint64_t)));
+  return {};
+}
+
+/// Scratch of an allgatherv, of which every rank knows all lengths.
+Status Call::bind_known_scratch() {
+  const std::vector<Block>& blocks = plan_.program->scratch;
+  if (blocks.empty()) return {};
+  scratch_bytes_.clear();
+  for (const Block& block : blocks) {
+    scratch_bytes_.push_back(binding_[Buffer::kRecv].bytes[block.origin]);
   }
+  return take_scratch_slots();
+}
+
+/// Memory for scratch slots of scratch_bytes_.
+Status Call::take_scratch_slots() {
+  scratch_offsets_.resize(scratch_bytes_.size());
+  std::exclusive_scan(scratch_bytes_.begin(), scratch_bytes_.end(), scratch_offsets_.begin(),
+                      uint64_t{0});
+  IBCOLL_ASSIGN(scratch_,
+                group_->context().take_scratch(scratch_offsets_.back() + scratch_bytes_.back()));
+  binding_[Buffer::kScratch] = {scratch_, scratch_offsets_.data(), scratch_bytes_.data()};
   return {};
 }
 
@@ -178,14 +158,16 @@ Status Call::start() {
   if (lengths_ == nullptr) return start_data();
   if (lengths_known_) return start_data();
 
-  const auto ranks = static_cast<size_t>(group_->size());
-  std::memcpy(lengths_, binding_[Buffer::kSend].bytes, ranks * sizeof(uint64_t));
+  const Shape& shape = group_->shape();
+  const size_t sends = plan_.program->send_slots(shape) * sizeof(uint64_t);
+  const size_t receives = plan_.program->recv_slots(shape) * sizeof(uint64_t);
+  if (sends > 0) std::memcpy(lengths_, binding_[Buffer::kSend].bytes, sends);
   Binding lengths;
   lengths.block_bytes = sizeof(uint64_t);
   lengths.pieces = 1;
   lengths[Buffer::kSend].base = lengths_;
-  lengths[Buffer::kRecv].base = lengths_ + ranks * sizeof(uint64_t);
-  lengths[Buffer::kScratch].base = lengths_ + 2 * ranks * sizeof(uint64_t);
+  lengths[Buffer::kRecv].base = lengths_ + sends;
+  lengths[Buffer::kScratch].base = lengths_ + sends + receives;
   completion_.then = after_lengths;
   // Both phases get their place in the group's order of calls now: other calls may be posted before
   // the second one is.
@@ -214,28 +196,25 @@ void Call::after_lengths(void* call) {
 
 /// Takes the slot lengths the first phase has brought, and the memory for them.
 Status Call::take_lengths() {
-  const auto ranks = static_cast<size_t>(group_->size());
-  const auto* received = reinterpret_cast<const uint64_t*>(lengths_) + ranks;
-  for (size_t i = 0; i < ranks; ++i) {
+  const RankProgram& program = *plan_.program;
+  const Shape& shape = group_->shape();
+  const size_t receives = program.recv_slots(shape);
+  const auto* received = reinterpret_cast<const uint64_t*>(lengths_) + program.send_slots(shape);
+  for (size_t i = 0; i < receives; ++i) {
     if (received[i] == binding_[Buffer::kRecv].bytes[i]) continue;
-    const Rank culprit = group_->state().to_job[i];
-    const std::string text = fmt::format(
-        "rank {} sends {} bytes where rank {} expects {} (alltoallv, {})", culprit, received[i],
-        group_->context().rank(), binding_[Buffer::kRecv].bytes[i], plan_.program->algorithm);
+    const Rank origin = program.block(Buffer::kRecv, static_cast<uint32_t>(i)).origin;
+    const Rank culprit = group_->state().to_job[origin];
+    const std::string text =
+        fmt::format("rank {} sends {} bytes where rank {} expects {} ({}, {})", culprit,
+                    received[i], group_->context().rank(), binding_[Buffer::kRecv].bytes[i],
+                    to_string(program.collective), program.algorithm);
     group_->context().executor().abort({culprit, ErrorCode::kMismatch, text});
     return fail(ErrorCode::kMismatch, "{}", text);
   }
   lengths_known_ = true;
-  const size_t slots = plan_.program->scratch.size();
-  if (slots == 0) return {};
-  scratch_bytes_.assign(received + ranks, received + ranks + slots);
-  scratch_offsets_.resize(slots);
-  std::exclusive_scan(scratch_bytes_.begin(), scratch_bytes_.end(), scratch_offsets_.begin(),
-                      uint64_t{0});
-  IBCOLL_ASSIGN(scratch_,
-                group_->context().take_scratch(scratch_offsets_.back() + scratch_bytes_.back()));
-  binding_[Buffer::kScratch] = {scratch_, scratch_offsets_.data(), scratch_bytes_.data()};
-  return {};
+  if (program.scratch.empty()) return {};
+  scratch_bytes_.assign(received + receives, received + receives + program.scratch.size());
+  return take_scratch_slots();
 }
 
 Result<bool> Call::test() {
@@ -253,51 +232,6 @@ Status Call::wait() {
   IBCOLL_TRY(group_->context().executor().wait(completion_));
   started_ = false;
   return failure_;
-}
-
-Status exchange_counts(Group& group, int64_t* send_counts, int64_t* recv_counts) {
-  constexpr int64_t kUnknown = -1;
-  struct Pair {
-    int64_t sends, expects;  ///< what the one rank sends to the other, and what it expects from it
-  };
-  const auto ranks = static_cast<size_t>(group.size());
-  std::vector<Pair> mine(ranks), theirs(ranks);
-  for (size_t i = 0; i < ranks; ++i) {
-    if (send_counts[i] < kUnknown || recv_counts[i] < kUnknown) {
-      return fail(ErrorCode::kInvalidArgument, "count {} or {} of rank {} is negative",
-                  send_counts[i], recv_counts[i], i);
-    }
-    mine[i] = {send_counts[i], recv_counts[i]};
-  }
-  Call call(group);
-  CallArguments arguments;
-  arguments.collective = Collective::kAlltoall;
-  arguments.send = mine.data();
-  arguments.recv = theirs.data();
-  arguments.block_bytes = sizeof(Pair);
-  IBCOLL_TRY(call.prepare(arguments));
-  IBCOLL_TRY(call.start());
-  IBCOLL_TRY(call.wait());
-  const auto settle = [&](size_t peer, int64_t& own, int64_t other,
-                          const char* direction) -> Status {
-    if (own == kUnknown) own = other;
-    if (own == kUnknown || (other != kUnknown && other != own)) {
-      const Rank culprit = group.state().to_job[peer];
-      const std::string text =
-          own == kUnknown ? fmt::format("neither rank {} nor rank {} knows what is sent {} rank {}",
-                                        group.context().rank(), culprit, direction, culprit)
-                          : fmt::format("rank {} counts {} bytes {} rank {}, which counts {}",
-                                        group.context().rank(), own, direction, culprit, other);
-      group.context().executor().abort({culprit, ErrorCode::kMismatch, text});
-      return fail(ErrorCode::kMismatch, "{}", text);
-    }
-    return {};
-  };
-  for (size_t i = 0; i < ranks; ++i) {
-    IBCOLL_TRY(settle(i, send_counts[i], theirs[i].expects, "to"));
-    IBCOLL_TRY(settle(i, recv_counts[i], theirs[i].sends, "from"));
-  }
-  return {};
 }
 
 void Call::release() {

@@ -5,25 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/core/group.h"
+#include "engine/core/call_arguments.h"
 
 namespace ibcoll {
-
-/// The arguments of a call. Lengths and places in bytes.
-struct CallArguments {
-  Collective collective = Collective::kBarrier;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  bool in_place = false;
-  size_t block_bytes = 0;  ///< equal blocks
-  // alltoallv, one entry a rank:
-  const int64_t* send_counts = nullptr;
-  const int64_t* send_displacements = nullptr;
-  const int64_t* recv_counts = nullptr;
-  const int64_t* recv_displacements = nullptr;
-  size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
-  CallOptions options;
-};
 
 /// Where unequal blocks travel through other ranks, a first phase sends the block lengths the way
 /// the blocks will go (the same program on 8-byte blocks), which tells every rank the size of all
@@ -51,9 +35,11 @@ class Call {
   const Plan& plan() const { return plan_; }
 
  private:
-  Status check(const CallArguments& arguments) const;
   Status bind_equal();
   Status bind_unequal();
+  Status bind_in_place(size_t bytes);
+  Status bind_known_scratch();
+  Status take_scratch_slots();
   Status start_data();
   Status take_lengths();
   static void after_lengths(void* call);
@@ -70,16 +56,11 @@ class Call {
   std::byte* in_place_ = nullptr;  ///< copy of the data to send
   size_t in_place_bytes_ = 0;
   // Unequal blocks.
-  std::vector<uint64_t> send_bytes_, send_offsets_, recv_bytes_, recv_offsets_, scratch_bytes_,
-      scratch_offsets_;
+  std::vector<uint64_t> send_offsets_, scratch_bytes_, scratch_offsets_;
   bool lengths_known_ = false;
   std::optional<uint32_t> data_sequence_;  ///< of the second phase
   std::byte* lengths_ =
       nullptr;  ///< send, receive and scratch slots of the first phase, 8 bytes each
 };
-
-/// Fills in the counts that only the other side knows (-1): collective over the group. See
-/// ibcoll_exchange_counts.
-Status exchange_counts(Group& group, int64_t* send_counts, int64_t* recv_counts);
 
 }  // namespace ibcoll

@@ -252,7 +252,8 @@ Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) 
 
 const RankProgram& Context::program(const Algorithm& algorithm, const Shape& shape, Rank me,
                                     const AlgorithmOptions& options) {
-  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window}];
+  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window,
+                           options.root, options.ordered}];
   if (!entry) entry = algorithm.build(shape, me, options);
   return *entry;
 }
@@ -260,8 +261,8 @@ const RankProgram& Context::program(const Algorithm& algorithm, const Shape& sha
 void Context::install_program(const Algorithm& algorithm, const Shape& shape,
                               const AlgorithmOptions& options,
                               std::shared_ptr<const RankProgram> program) {
-  programs_[{&algorithm, shape.hash(), program->me, options.pacing, options.window}] =
-      std::move(program);
+  programs_[{&algorithm, shape.hash(), program->me, options.pacing, options.window, options.root,
+             options.ordered}] = std::move(program);
 }
 
 Context::Entry::Entry(Context& context) : context_(context) {

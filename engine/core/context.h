@@ -106,6 +106,8 @@ class Context {
     Rank me;
     Pacing pacing;
     uint32_t window;
+    Rank root;
+    bool ordered;
     auto operator<=>(const ProgramKey&) const = default;
   };
 

@@ -17,21 +17,25 @@ Group::~Group() {
   if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot);
 }
 
-Result<Plan> Group::plan(Collective collective, int64_t block_bytes, const CallOptions& options) {
+Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
+                         const CallOptions& options) {
   Last& last = last_[static_cast<size_t>(collective)];
-  const bool defaults = options.algorithm.empty() && !options.pacing && options.pieces == 0;
-  if (defaults && last.block_bytes == block_bytes) [[likely]]
+  const bool defaults =
+      options.algorithm.empty() && !options.pacing && options.pieces == 0 && !options.ordered;
+  if (defaults && last.block_bytes == block_bytes && last.root == root) [[likely]]
     return last.plan;
   Choice choice = choose(collective, state_.shape, block_bytes);
   if (!options.algorithm.empty() && options.algorithm != "auto")
     choice.algorithm = options.algorithm;
   if (options.pacing) choice.options.pacing = *options.pacing;
   if (options.pieces != 0) choice.pieces = options.pieces;
+  choice.options.root = root;
+  choice.options.ordered = options.ordered;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
   const RankProgram& program =
       context_->program(*algorithm, state_.shape, state_.me, choice.options);
   const Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
-  if (defaults) last = {block_bytes, plan};
+  if (defaults) last = {block_bytes, root, plan};
   return plan;
 }
 

@@ -14,6 +14,7 @@ struct CallOptions {
   std::string_view algorithm;
   std::optional<Pacing> pacing;
   uint32_t pieces = 0;
+  bool ordered = false;  ///< reduce: see AlgorithmOptions::ordered
 };
 
 /// What a call runs: an algorithm's program with everything chosen.
@@ -38,9 +39,10 @@ class Group {
   GroupState& state() { return state_; }
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
-  /// differ, since every rank must come to the same choice. Fails with the names there are where
-  /// the algorithm is unknown.
-  Result<Plan> plan(Collective collective, int64_t block_bytes, const CallOptions& options);
+  /// differ, since every rank must come to the same choice. `root`: 0 where there is none. Fails
+  /// with the names there are where the algorithm is unknown.
+  Result<Plan> plan(Collective collective, int64_t block_bytes, Rank root,
+                    const CallOptions& options);
 
  private:
   Context* context_;
@@ -48,9 +50,10 @@ class Group {
   /// The last plan of each collective: calls in a loop ask for the same one.
   struct Last {
     int64_t block_bytes = -2;
+    Rank root = 0;
     Plan plan;
   };
-  std::array<Last, 4> last_;
+  std::array<Last, kCollectives.size()> last_;
 };
 
 }  // namespace ibcoll

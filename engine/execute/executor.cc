@@ -83,7 +83,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   run->completion = &completion;
   run->group = &group;
   run->binding = binding;
-  run->key = {group.key, sequence, static_cast<uint32_t>(program.hash), false};
+  run->key = {group.key, sequence, static_cast<uint32_t>(program.hash) ^ run->binding.meaning,
+              false};
   run->active = true;
   completion.run = run;
   completion.done = false;

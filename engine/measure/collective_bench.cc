@@ -77,7 +77,7 @@ class RankBench {
 
   Status prepare() {
     const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
-    const Traffic traffic(request_.collective, ranks_, largest);
+    const Traffic traffic = traffic_of(largest);
     const auto send = static_cast<size_t>(traffic.send_bytes(me_)) + kGuard;
     const auto receive = static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard;
     IBCOLL_ASSIGN(send_, BenchBuffer::create(context_, send, request_.user_memory));
@@ -93,13 +93,13 @@ class RankBench {
 
   /// The copying alone, at this size: the same for all contenders.
   Result<CopySpeed::Best> copying(int64_t size) {
-    const Traffic traffic(request_.collective, ranks_, size);
+    const Traffic traffic = traffic_of(size);
     if (!copy_speed_ || traffic.total_bytes() == 0) return CopySpeed::Best{};
     return copy_speed_->best(traffic, kCopySamples);
   }
 
   Result<BenchRow> measure(const Contender& contender, int64_t size, const CopySpeed::Best& copy) {
-    const Traffic traffic(request_.collective, ranks_, size);
+    const Traffic traffic = traffic_of(size);
     use(contender, traffic);
     for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(call());
     IBCOLL_ASSIGN(const int64_t calls, calls_per_iteration());
@@ -153,11 +153,20 @@ class RankBench {
     arguments_.collective = request_.collective;
     if (contender.algorithm != "auto") arguments_.options.algorithm = contender.algorithm;
     arguments_.options.pacing = contender.pacing;
+    arguments_.options.ordered = request_.ordered;
     if (request_.collective == Collective::kBarrier) return;
+    arguments_.root = request_.root;
+    const bool bcast_from_here = request_.collective == Collective::kBcast && me_ == request_.root;
     arguments_.send = send_.data();
     arguments_.recv = receive_.data();
+    if (bcast_from_here) arguments_.recv = nullptr;
     arguments_.block_bytes = static_cast<size_t>(traffic.bytes_per_pair());
-    if (request_.collective != Collective::kAlltoallv) return;
+    arguments_.reduction = reduction_;
+    if (!is_unequal(request_.collective)) return;
+    arguments_.own_count =
+        request_.collective == Collective::kScatterv  ? traffic.bytes(request_.root, me_)
+        : request_.collective == Collective::kGatherv ? traffic.bytes(me_, request_.root)
+                                                      : traffic.bytes(me_, me_);
     for (auto* list : {&send_counts_, &send_places_, &receive_counts_, &receive_places_})
       list->resize(ranks_);
     for (Rank peer = 0; peer < ranks_; ++peer) {
@@ -215,16 +224,55 @@ class RankBench {
     return calls;
   }
 
-  Rank target_in_pattern(Rank target) const {
-    return request_.collective == Collective::kAllgather ? Block::kEveryone : target;
+  Traffic traffic_of(int64_t bytes) const {
+    return {request_.collective, ranks_, bytes, request_.root};
+  }
+
+  Rank target_in_pattern(const Traffic& traffic, Rank target) const {
+    return traffic.same_for_all() ? Block::kEveryone : target;
+  }
+
+  /// What a rank contributes to a reduction of doubles: whole numbers, so that the sum is exact in
+  /// whatever order it is made.
+  static double number(Rank rank, size_t at, int iteration) {
+    return static_cast<double>((static_cast<size_t>(rank) + 1) * (at % 1009 + 1) +
+                               static_cast<size_t>(iteration));
+  }
+
+  Status compare_sums(const Traffic& traffic, int iteration) const {
+    const auto* sums = reinterpret_cast<const double*>(receive_.data());
+    const size_t count = static_cast<size_t>(traffic.receive_bytes(me_)) / sizeof(double);
+    for (size_t i = 0; i < count; ++i) {
+      double expected = 0;
+      for (Rank rank = 0; rank < ranks_; ++rank) expected += number(rank, i, iteration);
+      if (sums[i] != expected) {
+        return fail(ErrorCode::kInternal,
+                    "rank {} has the sum {} instead of {} with {}: element {} of {} (iteration {})",
+                    me_, sums[i], expected, arguments_.options.algorithm, i, count, iteration);
+      }
+    }
+    return check_guard(traffic);
+  }
+
+  Status check_guard(const Traffic& traffic) const {
+    const std::byte* end = receive_.data() + traffic.receive_bytes(me_);
+    if (std::any_of(end, end + kGuard, [](std::byte byte) { return byte != kPoison; })) {
+      return fail(ErrorCode::kInternal, "rank {}: {} wrote past the end of the receive buffer", me_,
+                  arguments_.options.algorithm);
+    }
+    return {};
   }
 
   /// A call that moves this iteration's own bytes into poisoned buffers.
   Status checked_call(const Traffic& traffic, int iteration) {
     const auto key = static_cast<uint64_t>(iteration);
-    if (request_.collective == Collective::kAllgather) {
-      fill_pattern(send_.data(), static_cast<size_t>(traffic.bytes(me_, me_)),
+    if (traffic.same_for_all()) {
+      fill_pattern(send_.data(), static_cast<size_t>(traffic.send_bytes(me_)),
                    {me_, Block::kEveryone, key});
+    } else if (request_.collective == Collective::kReduce) {
+      auto* numbers = reinterpret_cast<double*>(send_.data());
+      const size_t count = static_cast<size_t>(traffic.send_bytes(me_)) / sizeof(double);
+      for (size_t i = 0; i < count; ++i) numbers[i] = number(me_, i, iteration);
     } else {
       for (Rank peer = 0; peer < ranks_; ++peer) {
         fill_pattern(send_.data() + traffic.send_offset(me_, peer),
@@ -238,11 +286,12 @@ class RankBench {
   }
 
   Status compare(const Traffic& traffic, int iteration) const {
+    if (request_.collective == Collective::kReduce) return compare_sums(traffic, iteration);
     for (Rank origin = 0; origin < ranks_; ++origin) {
-      const auto place =
-          find_difference(receive_.data() + traffic.receive_offset(me_, origin),
-                          static_cast<size_t>(traffic.bytes(origin, me_)),
-                          {origin, target_in_pattern(me_), static_cast<uint64_t>(iteration)});
+      const auto place = find_difference(
+          receive_.data() + traffic.receive_offset(me_, origin),
+          static_cast<size_t>(traffic.bytes(origin, me_)),
+          {origin, target_in_pattern(traffic, me_), static_cast<uint64_t>(iteration)});
       if (place) {
         return fail(
             ErrorCode::kInternal,
@@ -250,12 +299,7 @@ class RankBench {
             origin, arguments_.options.algorithm, *place, traffic.bytes(origin, me_), iteration);
       }
     }
-    const std::byte* end = receive_.data() + traffic.receive_bytes(me_);
-    if (std::any_of(end, end + kGuard, [](std::byte byte) { return byte != kPoison; })) {
-      return fail(ErrorCode::kInternal, "rank {}: {} wrote past the end of the receive buffer", me_,
-                  arguments_.options.algorithm);
-    }
-    return {};
+    return check_guard(traffic);
   }
 
   /// Per call, of the rank with most of each.
@@ -325,6 +369,9 @@ class RankBench {
   BenchBuffer send_, receive_;
   std::optional<CopySpeed> copy_speed_;
   CallArguments arguments_;
+  const Reduction reduction_ = request_.collective == Collective::kReduce
+                                   ? find_reduction(ElementType::kDouble, Operator::kSum).value()
+                                   : Reduction{};
   std::vector<int64_t> send_counts_, send_places_, receive_counts_, receive_places_;
   Call call_, barrier_;
 };
@@ -373,11 +420,11 @@ Result<std::vector<Contender>> select_contenders(Collective collective, std::str
 int64_t memory_needed(const BenchRequest& request, int ranks) {
   const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
   // The buffers, the same again to measure copying, and up to as much for what algorithms stage.
-  const double bytes = 3.0 * static_cast<double>(ranks) * static_cast<double>(ranks) * 2 *
-                       static_cast<double>(largest);
-  return request.collective == Collective::kBarrier ? 0
-         : bytes > 0x1p62                           ? int64_t{1} << 62
-                                                    : static_cast<int64_t>(bytes);
+  constexpr int64_t kUnit = 1024;  // sizes may be too large to add up as they are
+  const Traffic unit(request.collective, ranks, kUnit, request.root);
+  const double bytes =
+      3.0 * static_cast<double>(unit.footprint_bytes()) * (static_cast<double>(largest) / kUnit);
+  return bytes > 0x1p62 ? int64_t{1} << 62 : static_cast<int64_t>(bytes);
 }
 
 Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,

@@ -26,8 +26,10 @@ struct Contender {
 
 struct BenchRequest {
   Collective collective = Collective::kAlltoall;
+  Rank root = 0;         ///< where the collective has one
+  bool ordered = false;  ///< reduce, of doubles: combine in the order of ranks
   std::vector<Contender> contenders;
-  std::vector<int64_t> sizes;  ///< bytes a pair
+  std::vector<int64_t> sizes;  ///< bytes a pair; of reduce, multiples of 8
   int iterations = 50;
   int warmup = 5;  ///< calls before anything is timed
   /// An iteration is as many calls back to back as take about this long, at least one.

@@ -127,12 +127,13 @@ Result<std::vector<double>> CopySpeed::time_calls(const Traffic& traffic, CopyKe
   std::vector<Piece> pieces;
   for (int i = 0; i < ranks; ++i) {
     const Rank origin = (me + i) % ranks;
+    if (traffic.bytes(origin, me) == 0) continue;
     pieces.push_back({s.receive(me) + traffic.receive_offset(me, origin),
                       s.send(origin) + traffic.send_offset(origin, me),
                       static_cast<size_t>(traffic.bytes(origin, me))});
   }
   const int64_t mine = std::max<int64_t>(1, traffic.receive_bytes(me));
-  const int64_t repeats = (kTurnBytes + mine - 1) / mine;
+  const int64_t repeats = pieces.empty() ? 1 : (kTurnBytes + mine - 1) / mine;
   constexpr int kWarmUp = 2;
 
   IBCOLL_TRY(s.bootstrap->barrier());

@@ -128,11 +128,38 @@ typedef struct ibcoll_options {
   const char*
       algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
   const char* pacing; /* "free", "gate", "token", "gate-token"; NULL or "auto" */
-  int pieces;         /* of relayed data (ring allgather); 0: the engine chooses */
+  int pieces;         /* of relayed data (chains, ring allgather); 0: the engine chooses */
   size_t send_bytes; /* size of the send and receive buffer, if not 0: a call that reaches past them
                         is refused */
   size_t recv_bytes;
+  int ordered; /* reduce: combine in the order of ranks, in a way that depends on their number only,
+                  so that the result has the same bits whatever the layout and the root */
 } ibcoll_options;
+
+/* Elements of a reduction. */
+typedef enum ibcoll_type {
+  IBCOLL_INT8 = 0,
+  IBCOLL_UINT8 = 1,
+  IBCOLL_INT16 = 2,
+  IBCOLL_UINT16 = 3,
+  IBCOLL_INT32 = 4,
+  IBCOLL_UINT32 = 5,
+  IBCOLL_INT64 = 6,
+  IBCOLL_UINT64 = 7,
+  IBCOLL_FLOAT = 8,
+  IBCOLL_DOUBLE = 9
+} ibcoll_type;
+
+/* How they are combined; integers wrap around, the bit operators are for integers only. */
+typedef enum ibcoll_operator {
+  IBCOLL_SUM = 0,
+  IBCOLL_PRODUCT = 1,
+  IBCOLL_MIN = 2,
+  IBCOLL_MAX = 3,
+  IBCOLL_BAND = 4,
+  IBCOLL_BOR = 5,
+  IBCOLL_BXOR = 6
+} ibcoll_operator;
 
 /* Block i of `send` goes to rank i; block i of `recv` comes from rank i. */
 IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv,
@@ -148,6 +175,43 @@ IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
 /* Everybody receives everybody's block: block i of `recv` is the one rank i sent. */
 IBCOLL_API ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
                                           size_t block_bytes, const ibcoll_options* options);
+/* The same with a length and a place for each block: every rank passes all of them, the one it
+ * sends itself as `send_count` too. */
+IBCOLL_API ibcoll_status ibcoll_allgatherv(ibcoll_group* group, const void* send,
+                                           int64_t send_count, void* recv,
+                                           const int64_t* recv_counts,
+                                           const int64_t* recv_displacements,
+                                           const ibcoll_options* options);
+/* Block i of the root's `recv` is the one rank i sent. Others may pass NULL for `recv`. At the root
+ * `send` may be IBCOLL_IN_PLACE: its own block is in its place already. */
+IBCOLL_API ibcoll_status ibcoll_gather(ibcoll_group* group, const void* send, void* recv,
+                                       size_t block_bytes, int root, const ibcoll_options* options);
+/* The same with a length and a place for each block. What rank i sends must be as long as the root
+ * says; counts and displacements mean something at the root only. */
+IBCOLL_API ibcoll_status ibcoll_gatherv(ibcoll_group* group, const void* send, int64_t send_count,
+                                        void* recv, const int64_t* recv_counts,
+                                        const int64_t* recv_displacements, int root,
+                                        const ibcoll_options* options);
+/* Block i of the root's `send` goes to rank i. Others may pass NULL for `send`. At the root `recv`
+ * may be (void*)IBCOLL_IN_PLACE: its own block stays where it is. */
+IBCOLL_API ibcoll_status ibcoll_scatter(ibcoll_group* group, const void* send, void* recv,
+                                        size_t block_bytes, int root,
+                                        const ibcoll_options* options);
+/* The same with a length and a place for each block; counts and displacements mean something at the
+ * root only. */
+IBCOLL_API ibcoll_status ibcoll_scatterv(ibcoll_group* group, const void* send,
+                                         const int64_t* send_counts,
+                                         const int64_t* send_displacements, void* recv,
+                                         int64_t recv_count, int root,
+                                         const ibcoll_options* options);
+/* What the root has in `buffer`, all have there afterwards. */
+IBCOLL_API ibcoll_status ibcoll_bcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
+                                      const ibcoll_options* options);
+/* The root's `recv` is the combination, element by element, of what all ranks send. Others may pass
+ * NULL for `recv`. At the root `send` may be IBCOLL_IN_PLACE: its own elements lie in `recv`. */
+IBCOLL_API ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv,
+                                       size_t elements, ibcoll_type type, ibcoll_operator op,
+                                       int root, const ibcoll_options* options);
 /* Nobody leaves before everybody has entered. */
 IBCOLL_API ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options);
 
@@ -158,6 +222,11 @@ IBCOLL_API ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_option
  * differ. */
 IBCOLL_API ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
                                                 int64_t* recv_counts);
+
+/* The same for a gatherv or scatterv: `own_count` is the length of this rank's block, `counts`, at
+ * the root only, those of all ranks. */
+IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count,
+                                                     int64_t* counts, int root);
 
 /* Nonblocking: the buffers (and count arrays) must stay as they are until the request is done. */
 IBCOLL_API ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
@@ -172,6 +241,33 @@ IBCOLL_API ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send
 IBCOLL_API ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
                                            size_t block_bytes, const ibcoll_options* options,
                                            ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_iallgatherv(ibcoll_group* group, const void* send,
+                                            int64_t send_count, void* recv,
+                                            const int64_t* recv_counts,
+                                            const int64_t* recv_displacements,
+                                            const ibcoll_options* options,
+                                            ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_igather(ibcoll_group* group, const void* send, void* recv,
+                                        size_t block_bytes, int root, const ibcoll_options* options,
+                                        ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_igatherv(ibcoll_group* group, const void* send, int64_t send_count,
+                                         void* recv, const int64_t* recv_counts,
+                                         const int64_t* recv_displacements, int root,
+                                         const ibcoll_options* options, ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_iscatter(ibcoll_group* group, const void* send, void* recv,
+                                         size_t block_bytes, int root,
+                                         const ibcoll_options* options, ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_iscatterv(ibcoll_group* group, const void* send,
+                                          const int64_t* send_counts,
+                                          const int64_t* send_displacements, void* recv,
+                                          int64_t recv_count, int root,
+                                          const ibcoll_options* options, ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_ibcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
+                                       const ibcoll_options* options, ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_ireduce(ibcoll_group* group, const void* send, void* recv,
+                                        size_t elements, ibcoll_type type, ibcoll_operator op,
+                                        int root, const ibcoll_options* options,
+                                        ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
                                          ibcoll_request** request);
 
@@ -187,6 +283,39 @@ IBCOLL_API ibcoll_status ibcoll_alltoallv_init(
 IBCOLL_API ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
                                                size_t block_bytes, const ibcoll_options* options,
                                                ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_allgatherv_init(ibcoll_group* group, const void* send,
+                                                int64_t send_count, void* recv,
+                                                const int64_t* recv_counts,
+                                                const int64_t* recv_displacements,
+                                                const ibcoll_options* options,
+                                                ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_gather_init(ibcoll_group* group, const void* send, void* recv,
+                                            size_t block_bytes, int root,
+                                            const ibcoll_options* options,
+                                            ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_gatherv_init(ibcoll_group* group, const void* send,
+                                             int64_t send_count, void* recv,
+                                             const int64_t* recv_counts,
+                                             const int64_t* recv_displacements, int root,
+                                             const ibcoll_options* options,
+                                             ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_scatter_init(ibcoll_group* group, const void* send, void* recv,
+                                             size_t block_bytes, int root,
+                                             const ibcoll_options* options,
+                                             ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_scatterv_init(ibcoll_group* group, const void* send,
+                                              const int64_t* send_counts,
+                                              const int64_t* send_displacements, void* recv,
+                                              int64_t recv_count, int root,
+                                              const ibcoll_options* options,
+                                              ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_bcast_init(ibcoll_group* group, void* buffer, size_t bytes,
+                                           int root, const ibcoll_options* options,
+                                           ibcoll_request** request);
+IBCOLL_API ibcoll_status ibcoll_reduce_init(ibcoll_group* group, const void* send, void* recv,
+                                            size_t elements, ibcoll_type type, ibcoll_operator op,
+                                            int root, const ibcoll_options* options,
+                                            ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
                                              ibcoll_request** request);
 IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);

@@ -37,9 +37,10 @@ inline void check(ibcoll_status status) {
 /// How a call is to be made; all ranks of the group must pass the same. Defaults: the engine
 /// chooses.
 struct options {
-  std::string algorithm;
-  std::string pacing;
+  std::string algorithm = {};
+  std::string pacing = {};
   int pieces = 0;
+  bool ordered = false;  ///< reduce: in the order of ranks, the same bits whatever the layout
 };
 
 /// Memory that all ranks of the server and the network reach directly; freed with the object, which
@@ -120,11 +121,21 @@ class request {
   bool persistent_ = false;
 };
 
-/// Lengths and places of one side of an alltoallv, in bytes, one entry a rank.
+/// Lengths and places of one side of an alltoallv or its like, in bytes, one entry a rank.
 struct layout {
   std::span<const int64_t> counts;
   std::span<const int64_t> displacements;
 };
+
+/// The ibcoll_type of a C++ type that reductions take.
+template <class T>
+constexpr ibcoll_type type_of() {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
+                "reductions take integers of up to 64 bits, float and double");
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? IBCOLL_FLOAT : IBCOLL_DOUBLE;
+  constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
+  return static_cast<ibcoll_type>(size + (std::is_unsigned_v<T> ? 1 : 0));
+}
 
 /// A set of ranks that makes collective calls. A handle: copies mean the same group.
 class group {
@@ -194,6 +205,103 @@ class group {
     return request(r, false);
   }
 
+  /// `send` is this rank's block; `l` says where all blocks go in recv.
+  template <class T>
+  void allgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
+                  const options& o = {}) const {
+    check_layout(l);
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_allgatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+                                    l.displacements.data(), &c));
+  }
+
+  /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
+  template <class T>
+  void gather(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_gather(handle_, send.data(), recv.data(), send.size_bytes(), root, &c));
+  }
+  template <class T>
+  request igather(std::span<const T> send, std::span<T> recv, int root,
+                  const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(
+        ibcoll_igather(handle_, send.data(), recv.data(), send.size_bytes(), root, &c, &r));
+    return request(r, false);
+  }
+  /// `l` says, at the root, where all blocks go in recv; elsewhere both may be empty.
+  template <class T>
+  void gatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
+               const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_gatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+                                 l.displacements.data(), root, &c));
+  }
+
+  /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
+  template <class T>
+  void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_scatter(handle_, send.data(), recv.data(), recv.size_bytes(), root, &c));
+  }
+  template <class T>
+  request iscatter(std::span<const T> send, std::span<T> recv, int root,
+                   const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(
+        ibcoll_iscatter(handle_, send.data(), recv.data(), recv.size_bytes(), root, &c, &r));
+    return request(r, false);
+  }
+  /// `l` says, at the root, where the blocks lie in send; elsewhere both may be empty.
+  template <class T>
+  void scatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
+                const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(ibcoll_scatterv(handle_, send.data(), l.counts.data(), l.displacements.data(),
+                                  recv.data(), bytes(recv), root, &c));
+  }
+  /// Completes counts of a gatherv or scatterv that only one side knows (IBCOLL_UNKNOWN): this
+  /// rank's own and, at the root, those of all.
+  void exchange_root_counts(int64_t& own_count, std::span<int64_t> counts, int root) const {
+    if (rank() == root) check_layout({counts, counts});
+    detail::check(ibcoll_exchange_root_counts(handle_, &own_count, counts.data(), root));
+  }
+
+  template <class T>
+  void bcast(std::span<T> data, int root, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, std::span<const T>(data), data);
+    detail::check(ibcoll_bcast(handle_, data.data(), data.size_bytes(), root, &c));
+  }
+  template <class T>
+  request ibcast(std::span<T> data, int root, const options& o = {}) const {
+    const ibcoll_options c = c_options(o, std::span<const T>(data), data);
+    ibcoll_request* r = nullptr;
+    detail::check(ibcoll_ibcast(handle_, data.data(), data.size_bytes(), root, &c, &r));
+    return request(r, false);
+  }
+
+  /// recv, at the root, is as long as send; elsewhere it may be empty.
+  template <class T>
+  void reduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
+              const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    detail::check(
+        ibcoll_reduce(handle_, send.data(), recv.data(), send.size(), type_of<T>(), op, root, &c));
+  }
+  template <class T>
+  request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
+                  const options& o = {}) const {
+    const ibcoll_options c = c_options(o, send, recv);
+    ibcoll_request* r = nullptr;
+    detail::check(ibcoll_ireduce(handle_, send.data(), recv.data(), send.size(), type_of<T>(), op,
+                                 root, &c, &r));
+    return request(r, false);
+  }
+
   void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
   request ibarrier() const {
     ibcoll_request* r = nullptr;
@@ -202,6 +310,10 @@ class group {
   }
 
  private:
+  template <class T>
+  static int64_t bytes(std::span<T> data) {
+    return static_cast<int64_t>(data.size_bytes());
+  }
   template <class T>
   size_t block_bytes(std::span<T> recv) const {
     if (recv.size() % static_cast<size_t>(size()) != 0) {
@@ -214,9 +326,8 @@ class group {
   void check_layout(const layout& l) const {
     if (l.counts.size() != static_cast<size_t>(size()) ||
         l.displacements.size() != static_cast<size_t>(size())) {
-      throw std::invalid_argument(
-          "ibcoll: alltoallv needs one count and one displacement a rank, " +
-          std::to_string(size()) + " in all");
+      throw std::invalid_argument("ibcoll: one count and one displacement a rank are needed, " +
+                                  std::to_string(size()) + " in all");
     }
   }
   template <class T>
@@ -227,6 +338,7 @@ class group {
     c.pieces = o.pieces;
     c.send_bytes = send.size_bytes();
     c.recv_bytes = recv.size_bytes();
+    c.ordered = o.ordered ? 1 : 0;
     return c;
   }
 

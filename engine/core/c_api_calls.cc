@@ -1,0 +1,405 @@
+// The C interface: collective calls, from arguments to Calls.
+
+#include <memory>
+
+#include "engine/core/c_api.h"
+#include "engine/core/exchange_counts.h"
+
+using namespace ibcoll;  // this file is nothing but the C face of that namespace
+using namespace ibcoll::c_api;
+
+namespace {
+
+Result<CallOptions> call_options(const ibcoll_options* options) {
+  CallOptions result;
+  if (options == nullptr) return result;
+  if (options->algorithm != nullptr) result.algorithm = options->algorithm;
+  if (options->pacing != nullptr && std::string_view(options->pacing) != "auto") {
+    IBCOLL_ASSIGN(result.pacing, parse_pacing(options->pacing));
+  }
+  if (options->pieces < 0 || options->pieces > 4096) {
+    return fail(ErrorCode::kInvalidArgument, "pieces must be 0 to 4096, not {}", options->pieces);
+  }
+  result.pieces = static_cast<uint32_t>(options->pieces);
+  result.ordered = options->ordered != 0;
+  return result;
+}
+
+Result<CallArguments> arguments_of(Collective collective, const void* send, void* recv,
+                                   size_t block_bytes, const ibcoll_options* options,
+                                   int root = 0) {
+  CallArguments arguments;
+  arguments.collective = collective;
+  arguments.root = root;
+  arguments.in_place = send == IBCOLL_IN_PLACE || recv == IBCOLL_IN_PLACE;
+  arguments.send = send == IBCOLL_IN_PLACE ? nullptr : send;
+  arguments.recv = recv == IBCOLL_IN_PLACE ? nullptr : recv;
+  if (arguments.in_place) {
+    const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
+    if (scatters != (recv == IBCOLL_IN_PLACE)) {
+      return fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
+                  to_string(collective), scatters ? "receive" : "send");
+    }
+  }
+  arguments.block_bytes = block_bytes;
+  if (options != nullptr) {
+    IBCOLL_ASSIGN(arguments.options, call_options(options));
+    arguments.send_limit = options->send_bytes;
+    arguments.recv_limit = options->recv_bytes;
+  }
+  return arguments;
+}
+
+/// Runs `body` inside the group's context, if it may be entered.
+template <class Body>
+ibcoll_status inside(ibcoll_group* group, Body&& body) {
+  if (group == nullptr) return refuse("the group is null");
+  const Context::Entry entry(group->group->context());
+  if (entry.refused() != nullptr) return refuse(entry.refused());
+  return body(*group->group);
+}
+
+enum class Mode { kBlocking, kNonblocking, kPersistent };
+
+ibcoll_status run_call(ibcoll_group* handle, const Result<CallArguments>& arguments, Mode mode,
+                       ibcoll_request** request) {
+  return inside(handle, [&](Group& group) {
+    if (!arguments) return report(arguments.error());
+    if (mode == Mode::kBlocking) {
+      if (!handle->blocking) handle->blocking = std::make_unique<Call>(group);
+      Call& call = *handle->blocking;
+      if (const Status prepared = call.prepare(*arguments); !prepared)
+        return report(prepared.error());
+      if (const Status started = call.start(); !started) return report(started.error());
+      return give(call.wait());
+    }
+    if (request == nullptr) return refuse("there is no place for the request: it is null");
+    auto made = std::make_unique<ibcoll_request>(group);
+    made->persistent = mode == Mode::kPersistent;
+    if (const Status prepared = made->call.prepare(*arguments); !prepared)
+      return report(prepared.error());
+    if (mode == Mode::kNonblocking) {
+      if (const Status started = made->call.start(); !started) return report(started.error());
+    }
+    *request = made.release();
+    return IBCOLL_OK;
+  });
+}
+
+Result<CallArguments> arguments_v(const void* send, const int64_t* send_counts,
+                                  const int64_t* send_displacements, void* recv,
+                                  const int64_t* recv_counts, const int64_t* recv_displacements,
+                                  const ibcoll_options* options) {
+  IBCOLL_ASSIGN(CallArguments arguments,
+                arguments_of(Collective::kAlltoallv, send, recv, 0, options));
+  arguments.send_counts = send_counts;
+  arguments.send_displacements = send_displacements;
+  arguments.recv_counts = recv_counts;
+  arguments.recv_displacements = recv_displacements;
+  return arguments;
+}
+
+Result<CallArguments> arguments_gatherv(Collective collective, const void* send, int64_t send_count,
+                                        void* recv, const int64_t* recv_counts,
+                                        const int64_t* recv_displacements, int root,
+                                        const ibcoll_options* options) {
+  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(collective, send, recv, 0, options, root));
+  arguments.own_count = send_count;
+  arguments.recv_counts = recv_counts;
+  arguments.recv_displacements = recv_displacements;
+  return arguments;
+}
+
+Result<CallArguments> arguments_scatterv(const void* send, const int64_t* send_counts,
+                                         const int64_t* send_displacements, void* recv,
+                                         int64_t recv_count, int root,
+                                         const ibcoll_options* options) {
+  IBCOLL_ASSIGN(CallArguments arguments,
+                arguments_of(Collective::kScatterv, send, recv, 0, options, root));
+  arguments.own_count = recv_count;
+  arguments.send_counts = send_counts;
+  arguments.send_displacements = send_displacements;
+  return arguments;
+}
+
+Result<CallArguments> arguments_reduce(const void* send, void* recv, size_t elements,
+                                       ibcoll_type type, ibcoll_operator op, int root,
+                                       const ibcoll_options* options) {
+  static_assert(IBCOLL_DOUBLE + 1 == kElementTypes && IBCOLL_BXOR + 1 == kOperators);
+  IBCOLL_ASSIGN(const Reduction reduction,
+                find_reduction(static_cast<ElementType>(type), static_cast<Operator>(op)));
+  if (elements > (size_t{1} << 58)) {
+    return fail(ErrorCode::kInvalidArgument, "{} elements are more than 2^58", elements);
+  }
+  IBCOLL_ASSIGN(CallArguments arguments,
+                arguments_of(Collective::kReduce, send, recv, elements * reduction.element_bytes,
+                             options, root));
+  arguments.reduction = reduction;
+  return arguments;
+}
+
+}  // namespace
+
+ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                              const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
+                               size_t block_bytes, const ibcoll_options* options,
+                               ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
+                                   size_t block_bytes, const ibcoll_options* options,
+                                   ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAlltoall, send, recv, block_bytes, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                               const int64_t* send_displacements, void* recv,
+                               const int64_t* recv_counts, const int64_t* recv_displacements,
+                               const ibcoll_options* options) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                                const int64_t* send_displacements, void* recv,
+                                const int64_t* recv_counts, const int64_t* recv_displacements,
+                                const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_alltoallv_init(ibcoll_group* group, const void* send,
+                                    const int64_t* send_counts, const int64_t* send_displacements,
+                                    void* recv, const int64_t* recv_counts,
+                                    const int64_t* recv_displacements,
+                                    const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_v(send, send_counts, send_displacements, recv, recv_counts,
+                              recv_displacements, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
+                               size_t block_bytes, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
+                                size_t block_bytes, const ibcoll_options* options,
+                                ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
+                                    size_t block_bytes, const ibcoll_options* options,
+                                    ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kAllgather, send, recv, block_bytes, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_allgatherv(ibcoll_group* group, const void* send, int64_t send_count,
+                                void* recv, const int64_t* recv_counts,
+                                const int64_t* recv_displacements, const ibcoll_options* options) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, 0, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_iallgatherv(ibcoll_group* group, const void* send, int64_t send_count,
+                                 void* recv, const int64_t* recv_counts,
+                                 const int64_t* recv_displacements, const ibcoll_options* options,
+                                 ibcoll_request** request) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, 0, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_allgatherv_init(ibcoll_group* group, const void* send, int64_t send_count,
+                                     void* recv, const int64_t* recv_counts,
+                                     const int64_t* recv_displacements,
+                                     const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, 0, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_gather(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                            int root, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kGather, send, recv, block_bytes, options, root),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_igather(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                             int root, const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kGather, send, recv, block_bytes, options, root),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_gather_init(ibcoll_group* group, const void* send, void* recv,
+                                 size_t block_bytes, int root, const ibcoll_options* options,
+                                 ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kGather, send, recv, block_bytes, options, root),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_gatherv(ibcoll_group* group, const void* send, int64_t send_count, void* recv,
+                             const int64_t* recv_counts, const int64_t* recv_displacements,
+                             int root, const ibcoll_options* options) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, root, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_igatherv(ibcoll_group* group, const void* send, int64_t send_count, void* recv,
+                              const int64_t* recv_counts, const int64_t* recv_displacements,
+                              int root, const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, root, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_gatherv_init(ibcoll_group* group, const void* send, int64_t send_count,
+                                  void* recv, const int64_t* recv_counts,
+                                  const int64_t* recv_displacements, int root,
+                                  const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group,
+                  arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
+                                    recv_displacements, root, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_scatter(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                             int root, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kScatter, send, recv, block_bytes, options, root),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_iscatter(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
+                              int root, const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kScatter, send, recv, block_bytes, options, root),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_scatter_init(ibcoll_group* group, const void* send, void* recv,
+                                  size_t block_bytes, int root, const ibcoll_options* options,
+                                  ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kScatter, send, recv, block_bytes, options, root),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_scatterv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                              const int64_t* send_displacements, void* recv, int64_t recv_count,
+                              int root, const ibcoll_options* options) {
+  return run_call(
+      group,
+      arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root, options),
+      Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_iscatterv(ibcoll_group* group, const void* send, const int64_t* send_counts,
+                               const int64_t* send_displacements, void* recv, int64_t recv_count,
+                               int root, const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(
+      group,
+      arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root, options),
+      Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_scatterv_init(ibcoll_group* group, const void* send,
+                                   const int64_t* send_counts, const int64_t* send_displacements,
+                                   void* recv, int64_t recv_count, int root,
+                                   const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(
+      group,
+      arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root, options),
+      Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_bcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
+                           const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ibcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
+                            const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_bcast_init(ibcoll_group* group, void* buffer, size_t bytes, int root,
+                                const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                            ibcoll_type type, ibcoll_operator op, int root,
+                            const ibcoll_options* options) {
+  return run_call(group, arguments_reduce(send, recv, elements, type, op, root, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ireduce(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                             ibcoll_type type, ibcoll_operator op, int root,
+                             const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_reduce(send, recv, elements, type, op, root, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_reduce_init(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                                 ibcoll_type type, ibcoll_operator op, int root,
+                                 const ibcoll_options* options, ibcoll_request** request) {
+  return run_call(group, arguments_reduce(send, recv, elements, type, op, root, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kBlocking, nullptr);
+}
+
+ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
+                              ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kNonblocking, request);
+}
+
+ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
+                                  ibcoll_request** request) {
+  return run_call(group, arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options),
+                  Mode::kPersistent, request);
+}
+
+ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
+                                     int64_t* recv_counts) {
+  if (send_counts == nullptr || recv_counts == nullptr) return refuse("the counts are null");
+  return inside(group,
+                [&](Group& g) { return give(exchange_counts(g, send_counts, recv_counts)); });
+}
+
+ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count, int64_t* counts,
+                                          int root) {
+  if (own_count == nullptr) return refuse("the place for the rank's own count is null");
+  return inside(group,
+                [&](Group& g) { return give(exchange_root_counts(g, own_count, counts, root)); });
+}

@@ -1,0 +1,118 @@
+#include "engine/core/call_arguments.h"
+
+#include <algorithm>
+
+namespace ibcoll {
+namespace {
+
+constexpr uint64_t kMaxBytes = uint64_t{1} << 62;
+
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto a0 = reinterpret_cast<uintptr_t>(a), b0 = reinterpret_cast<uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && a0 < b0 + b_bytes && b0 < a0 + a_bytes;
+}
+
+Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t limit) {
+  if (bytes != 0 && buffer == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "the {} buffer is null, but {} bytes of it are used",
+                what, bytes);
+  }
+  if (limit != 0 && bytes > limit) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the {} buffer is too small: it has {} bytes, the call uses {}", what, limit,
+                bytes);
+  }
+  return {};
+}
+
+/// Checks counts and displacements of one side; gives the end of the last block.
+Result<size_t> extent(const char* what, const int64_t* counts, const int64_t* displacements,
+                      int ranks) {
+  if (counts == nullptr || displacements == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "the {} counts or displacements are null", what);
+  }
+  uint64_t end = 0, sum = 0;
+  for (int i = 0; i < ranks; ++i) {
+    if (counts[i] < 0 || displacements[i] < 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} count {} or displacement {} of rank {} is negative", what, counts[i],
+                  displacements[i], i);
+    }
+    const uint64_t block_end =
+        static_cast<uint64_t>(counts[i]) + static_cast<uint64_t>(displacements[i]);
+    sum += static_cast<uint64_t>(counts[i]);
+    if (block_end > kMaxBytes || sum > kMaxBytes) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the {} counts add up to more than 2^62 bytes at rank {}", what, i);
+    }
+    if (counts[i] != 0) end = std::max(end, block_end);
+  }
+  return end;
+}
+
+Status check_in_place(Rank me, const CallArguments& a) {
+  if (a.collective == Collective::kBcast) {
+    return fail(ErrorCode::kInvalidArgument, "bcast has one buffer: it can't be in place");
+  }
+  if (has_root(a.collective) && me != a.root) {
+    return fail(ErrorCode::kInvalidArgument,
+                "rank {}: only the root of a {}, rank {}, can pass "
+                "IBCOLL_IN_PLACE",
+                me, to_string(a.collective), a.root);
+  }
+  return {};
+}
+
+/// Bytes up to the end of the last block of a buffer with `slots` slots.
+Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, int ranks) {
+  if (slots == 0) return 0;
+  const bool all = is_unequal(a.collective) && (a.collective == Collective::kAlltoallv ||
+                                                (a.collective == Collective::kScatterv) == sends);
+  if (all) {
+    return sends ? extent("send", a.send_counts, a.send_displacements, ranks)
+                 : extent("receive", a.recv_counts, a.recv_displacements, ranks);
+  }
+  if (is_unequal(a.collective)) {
+    if (a.own_count < 0 || static_cast<uint64_t>(a.own_count) > kMaxBytes) {
+      return fail(ErrorCode::kInvalidArgument, "the {} count {} must be 0 to 2^62",
+                  sends ? "send" : "receive", a.own_count);
+    }
+    return static_cast<size_t>(a.own_count);
+  }
+  if (a.block_bytes > kMaxBytes / slots) {
+    return fail(ErrorCode::kInvalidArgument, "{} blocks of {} bytes are more than 2^62 bytes",
+                slots, a.block_bytes);
+  }
+  return a.block_bytes * slots;
+}
+
+}  // namespace
+
+Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
+  if (a.collective == Collective::kBarrier) return {};
+  const int ranks = shape.ranks();
+  if (has_root(a.collective) && (a.root < 0 || a.root >= ranks)) {
+    return fail(ErrorCode::kInvalidArgument, "root {}: the group's ranks are 0 to {}", a.root,
+                ranks - 1);
+  }
+  if (a.in_place) IBCOLL_TRY(check_in_place(me, a));
+  const bool keeps = a.collective == Collective::kScatter || a.collective == Collective::kScatterv;
+  size_t send_bytes = 0, recv_bytes = 0;
+  if (!a.in_place || keeps) {
+    IBCOLL_ASSIGN(send_bytes,
+                  used_bytes(a, true, send_slots(a.collective, shape, me, a.root), ranks));
+  }
+  if (!a.in_place || !keeps) {
+    IBCOLL_ASSIGN(recv_bytes,
+                  used_bytes(a, false, recv_slots(a.collective, shape, me, a.root), ranks));
+  }
+  IBCOLL_TRY(check_buffer("receive", a.recv, recv_bytes, a.recv_limit));
+  IBCOLL_TRY(check_buffer("send", a.send, send_bytes, a.send_limit));
+  if (overlap(a.send, send_bytes, a.recv, recv_bytes)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "send and receive buffer overlap; for data in place pass IBCOLL_IN_PLACE");
+  }
+  return {};
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,42 @@
+#pragma once
+/// What a collective call is given, and the checks that need no other rank.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "engine/core/group.h"
+#include "engine/execute/reduction.h"
+
+namespace ibcoll {
+
+/// The arguments of a call. Lengths and places in bytes.
+struct CallArguments {
+  Collective collective = Collective::kBarrier;
+  Rank root = 0;  ///< where the collective has one
+  /// bcast: the one buffer, as both.
+  const void* send = nullptr;
+  void* recv = nullptr;
+  /// The data to send lies in the receive buffer, where it is to end up (of gather(v) and reduce:
+  /// the root's own); scatter(v): the root's own block stays in the send buffer.
+  bool in_place = false;
+  size_t block_bytes = 0;  ///< equal blocks
+  // Where blocks differ, one entry a rank: alltoallv both, allgatherv and the root of gatherv those
+  // received, the root of scatterv those sent.
+  const int64_t* send_counts = nullptr;
+  const int64_t* send_displacements = nullptr;
+  const int64_t* recv_counts = nullptr;
+  const int64_t* recv_displacements = nullptr;
+  /// allgatherv, gatherv: of the block that this rank sends; scatterv: that it receives.
+  int64_t own_count = 0;
+  Reduction reduction;                    ///< of reduce
+  size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
+  CallOptions options;
+};
+
+/// Refuses what can't be right before anything is sent: buffers that are missing, too small or
+/// overlap, counts that are missing or negative, a root that is not there, in place where it makes
+/// no sense.
+Status check_arguments(const Shape& shape, Rank me, const CallArguments& arguments);
+
+}  // namespace ibcoll

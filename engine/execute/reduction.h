@@ -1,0 +1,48 @@
+#pragma once
+/// Operators on arrays of numbers: what OpKind::kReduce computes.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "engine/base/result.h"
+
+namespace ibcoll {
+
+/// Types of elements, numbered as the C interface numbers them.
+enum class ElementType : uint8_t {
+  kInt8,
+  kUint8,
+  kInt16,
+  kUint16,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64,
+  kFloat,
+  kDouble,
+};
+inline constexpr int kElementTypes = 10;
+
+enum class Operator : uint8_t { kSum, kProduct, kMin, kMax, kBitAnd, kBitOr, kBitXor };
+inline constexpr int kOperators = 7;
+
+/// What a reduction is made of.
+struct Reduction {
+  /// target <- target (operator) source, element by element; no alignment is asked for.
+  void (*combine)(void* target, const void* source, size_t bytes) = nullptr;
+  uint32_t element_bytes = 1;
+  uint32_t meaning = 0;  ///< differs between any two types and operators
+};
+
+/// Sums and products of integers wrap around. The bit operators are for integers only; other
+/// combinations are refused by name. min and max of a NaN and a number are not defined.
+Result<Reduction> find_reduction(ElementType type, Operator op);
+
+const char* to_string(ElementType type);
+const char* to_string(Operator op);
+/// "int32", "double", ...; "sum", "product", "min", ...
+Result<ElementType> parse_element_type(std::string_view text);
+Result<Operator> parse_operator(std::string_view text);
+
+}  // namespace ibcoll
