@@ -1,6 +1,5 @@
 #include "shm/transport.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,33 +21,14 @@ constexpr RingLayout kMailRing{
 constexpr size_t kPieceBytes = 128 * 1024;
 /// The same where a piece costs a system call.
 constexpr size_t kReadBytes = 1024 * 1024;
-constexpr uint32_t kGateSlots = 1024;
 /// Marks the tickets of messages sent in chunks: they are complete when the last chunk is in the
 /// ring.
 constexpr uint32_t kChunked = 0x8000'0000;
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
-/// A rank's passed gates of the call a bank holds: sequence in the upper half, gates + 1 in the
-/// lower (0: never used).
-constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
-  return uint64_t{sequence} << 32 | (uint64_t{gates} + 1);
-}
-
 constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
-
-/// The head of the region: which group uses which gates. Guarded by the mutex; not on the data
-/// path.
-struct Transport::Control {
-  struct GateSlot {
-    uint64_t group;
-    uint32_t users;
-  };
-  std::atomic<uint32_t> ready;
-  pthread_mutex_t mutex;
-  GateSlot slots[kGateSlots];
-};
 
 Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
                                                      std::span<Bell> bells,
@@ -72,9 +52,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   }
   const RingLayout ring{kSlots, static_cast<uint32_t>(round_up(eager + sizeof(SlotHeader), 64))};
   const size_t n = self->size_;
-  const size_t gates_at = round_up(sizeof(Control), 4096);
-  const size_t gate_bytes = round_up(sizeof(uint64_t) * kGateSlots * kGateBanks, 4096);
-  const size_t rings_at = gates_at + n * gate_bytes;
+  const size_t rings_at = Gates::bytes(n);
   const size_t pair_bytes = round_up(ring.bytes() + kMailRing.bytes(), 64);
   const size_t heaps_at = round_up(rings_at + n * n * pair_bytes, 4096);
   const size_t heap_bytes = round_up(options.heap_bytes, 4096);
@@ -85,18 +63,10 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   std::byte* base = self->region_.data();
   // Rings and gates are touched as they are used; reserving them all would cost megabytes for every
   // pair that never speaks.
-  self->control_ = reinterpret_cast<Control*>(base);
-  self->gates_ = reinterpret_cast<std::atomic<uint64_t>*>(base + gates_at);
+  self->gates_ = Gates(base, self->me_);
   self->heap_ =
       std::make_unique<Heap>(self->region_, heaps_at + self->me_ * heap_bytes, heap_bytes);
-  if (self->me_ == 0) {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&self->control_->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-  }
+  if (self->me_ == 0) self->gates_.prepare();
   self->peers_.resize(n);
   self->dirty_.reserve(n);
   for (size_t peer = 0; peer < n; ++peer) {
@@ -401,64 +371,17 @@ bool Transport::poll() {
   return moved;
 }
 
-std::atomic<uint64_t>& Transport::gate(int local, uint32_t slot, uint32_t sequence) const {
-  const size_t rank_words =
-      round_up(sizeof(uint64_t) * kGateSlots * kGateBanks, 4096) / sizeof(uint64_t);
-  return gates_[local * rank_words + slot * kGateBanks + sequence % kGateBanks];
-}
-
 Result<uint32_t> Transport::open_gates(uint64_t group, std::span<const Rank> local_members) {
-  const int locked = pthread_mutex_lock(&control_->mutex);
-  // A rank that died inside left at worst a slot that stays taken.
-  if (locked == EOWNERDEAD) pthread_mutex_consistent(&control_->mutex);
-  uint32_t slot = kGateSlots;
-  for (uint32_t i = 0; i < kGateSlots; ++i) {
-    const Control::GateSlot& entry = control_->slots[i];
-    if (entry.users != 0 && entry.group == group) {
-      slot = i;
-      break;
-    }
-    if (entry.users == 0 && slot == kGateSlots) slot = i;
-  }
-  if (slot < kGateSlots) {
-    Control::GateSlot& entry = control_->slots[slot];
-    if (entry.users == 0) {
-      for (const Rank rank : local_members) {
-        for (uint32_t bank = 0; bank < kGateBanks; ++bank)
-          gate(local(rank), slot, bank).store(0, std::memory_order_relaxed);
-      }
-    }
-    entry.group = group;
-    ++entry.users;
-  }
-  pthread_mutex_unlock(&control_->mutex);
-  if (slot == kGateSlots) {
-    return fail(ErrorCode::kNoMemory,
-                "more than {} groups at a time on this server: free groups no longer used",
-                kGateSlots);
-  }
-  return slot;
-}
-
-void Transport::close_gates(uint32_t slot) {
-  if (pthread_mutex_lock(&control_->mutex) == EOWNERDEAD)
-    pthread_mutex_consistent(&control_->mutex);
-  --control_->slots[slot].users;
-  pthread_mutex_unlock(&control_->mutex);
+  std::vector<int> members;
+  for (const Rank rank : local_members) members.push_back(local(rank));
+  return gates_.open(group, members);
 }
 
 void Transport::gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) {
-  gate(me_, slot, sequence).store(gate_word(sequence, gates), std::memory_order_release);
+  gates_.signal(slot, sequence, gates);
   for (Peer& peer : peers_) {
     if (peer.rank != peers_[me_].rank) touched(peer);
   }
-}
-
-bool Transport::gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const {
-  const uint64_t word = gate(local(peer), slot, sequence).load(std::memory_order_acquire);
-  if (word == 0) return false;
-  const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - sequence);
-  return ahead > 0 || (ahead == 0 && word >= gate_word(sequence, gates));
 }
 
 }  // namespace ibcoll::shm

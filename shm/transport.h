@@ -11,6 +11,7 @@
 #include "engine/base/bell.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/execute/transport.h"
+#include "shm/gates.h"
 #include "shm/heap.h"
 #include "shm/ring.h"
 
@@ -55,12 +56,13 @@ class Transport final : public LocalTransport {
   std::span<const std::byte> take_mail() override;
   bool poll() override;
   Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) override;
-  void close_gates(uint32_t slot) override;
+  void close_gates(uint32_t slot) override { gates_.close(slot); }
   void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) override;
-  bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const override;
+  bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const override {
+    return gates_.passed(local(peer), slot, sequence, gates);
+  }
 
  private:
-  struct Control;
   /// A message taken off a ring before its call was ready for it.
   struct Stashed {
     SlotHeader const* header() const { return reinterpret_cast<const SlotHeader*>(bytes.data()); }
@@ -97,7 +99,6 @@ class Transport final : public LocalTransport {
   Pull refuse(const Peer& peer, const std::string& why);
   void touched(Peer& peer);
   Status probe_private_reads(Bootstrap& bootstrap);
-  std::atomic<uint64_t>& gate(int local, uint32_t slot, uint32_t sequence) const;
 
   const Shape* shape_ = nullptr;
   Options options_;
@@ -106,8 +107,7 @@ class Transport final : public LocalTransport {
   bool shares_address_space_ = false;
   bool all_read_private_ = false;
   SharedRegion region_;
-  Control* control_ = nullptr;
-  std::atomic<uint64_t>* gates_ = nullptr;
+  Gates gates_;
   std::unique_ptr<Heap> heap_;
   std::vector<Peer> peers_;
   std::vector<int> dirty_;

@@ -292,7 +292,8 @@ Result<UniqueFd> share_memory(Bootstrap& bootstrap, const Mailbox& mailbox,
 Result<std::byte*> map_memory(int fd, size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED)
-    return fail_errno(fmt::format("cannot map shared memory of {} bytes", bytes));
+    return fail_errno(
+        fmt::format("cannot map {} bytes of shared memory (IBCOLL_HEAP makes it less)", bytes));
   return static_cast<std::byte*>(data);
 }
 
