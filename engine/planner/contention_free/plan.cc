@@ -1,7 +1,11 @@
 #include "engine/planner/contention_free/plan.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "engine/planner/contention_free/bound.h"
 #include "engine/planner/contention_free/emit.h"
+#include "engine/planner/contention_free/grouped.h"
 #include "engine/planner/contention_free/jobs.h"
 #include "engine/planner/contention_free/list.h"
 
@@ -52,17 +56,52 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   return timing;
 }
 
-Result<Plan> plan_list(Problem& problem, int64_t bound_ns) {
+/// By link groups; with relaying only where that makes the whole plan shorter.
+Plan plan_groups(Problem& problem, Planner planner) {
+  const Grouping grouping = planner == Planner::kThesis ? Grouping::kThesis : Grouping::kFixed;
+  Plan plan = plan_by_groups(problem, grouping, false);
+  if (problem.request.relay && plan.transfers.size() == problem.jobs.size()) {
+    // A message is passed on in about so many pieces.
+    constexpr uint64_t kPieces = 16;
+    const uint64_t pieces = problem.piece_bytes;
+    uint64_t longest = 0;
+    for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
+    problem.piece_bytes =
+        std::min(pieces, std::max(kLeastPiece, std::bit_ceil(longest / kPieces + 1)));
+    Plan relayed = plan_by_groups(problem, grouping, true);
+    problem.piece_bytes = pieces;
+    if (relayed.time_ns < plan.time_ns) plan = std::move(relayed);
+  }
+  plan.planner = planner;
+  return plan;
+}
+
+/// Where the list is within this part of the bound nothing else is tried, nor with more jobs.
+constexpr double kNearBound = 1.01;
+constexpr size_t kJobsForAll = 1'000;
+
+Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
+  const PlanRequest& request = problem.request;
   IBCOLL_TRY(make_jobs(problem, Spread::kChain));
-  const Kind kind = problem.request.kind;
+  const bool many = request.kind == Kind::kAllgather || request.kind == Kind::kBcast ||
+                    request.kind == Kind::kReduce;
   Timing timing;
-  if (kind == Kind::kAllgather || kind == Kind::kBcast || kind == Kind::kReduce) {
+  if (many) {
     IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
-  } else {
+  } else if (request.planner == Planner::kList || request.planner == Planner::kBest) {
     timing = list_schedule(problem, bound_ns);
   }
-  Plan plan = emit_plan(problem, timing, problem.request.tokens_ahead);
+  if (request.planner == Planner::kThesis || request.planner == Planner::kFixed) {
+    return plan_groups(problem, request.planner);
+  }
+  Plan plan = emit_plan(problem, timing, request.tokens_ahead);
   plan.planner = Planner::kList;
+  const bool near = static_cast<double>(plan.time_ns) <= kNearBound * static_cast<double>(bound_ns);
+  if (request.planner == Planner::kList || near || problem.jobs.size() > kJobsForAll) return plan;
+  for (const Planner planner : {Planner::kFixed, Planner::kThesis}) {
+    Plan other = plan_groups(problem, planner);
+    if (other.time_ns < plan.time_ns) plan = std::move(other);
+  }
   return plan;
 }
 
@@ -71,7 +110,7 @@ Result<Plan> plan_list(Problem& problem, int64_t bound_ns) {
 Result<Plan> plan_transfers(const PlanRequest& request) {
   IBCOLL_ASSIGN(Problem problem, make_problem(request));
   const int64_t bound_ns = lower_bound_ns(problem);
-  IBCOLL_ASSIGN(Plan plan, plan_list(problem, bound_ns));
+  IBCOLL_ASSIGN(Plan plan, plan_any(problem, bound_ns));
   plan.policy = request.policy;
   plan.bound_ns = bound_ns;
   return plan;

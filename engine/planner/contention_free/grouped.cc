@@ -1,0 +1,409 @@
+#include "engine/planner/contention_free/grouped.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+#include <random>
+#include <tuple>
+
+#include "engine/planner/contention_free/emit.h"
+#include "engine/planner/contention_free/link_groups.h"
+#include "engine/planner/contention_free/timeline.h"
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+constexpr uint32_t kNone = Transfer::kNone;
+/// How often a transfer may be split, one inside the other: more costs traffic and gains little.
+constexpr int kMostSplits = 2;
+/// Of larger plans only one, or it would take too long.
+constexpr size_t kFewJobs = 512;
+
+class GroupPlanner {
+ public:
+  GroupPlanner(const Problem& problem, Grouping grouping, bool relay)
+      : problem_(problem),
+        grouping_(grouping),
+        relay_(relay),
+        policy_(problem.request.policy),
+        splits_(problem.jobs.size() <= kFewJobs ? kMostSplits : 1),
+        groups_(problem, grouping, relay, plan_.transfers),
+        random_(problem.request.seed) {}
+
+  Plan run() {
+    plan_.kind = problem_.request.kind;
+    plan_.servers = problem_.servers;
+    plan_.root = problem_.request.root;
+    plan_.piece_bytes = problem_.piece_bytes;
+    plan_.transfers.reserve(problem_.jobs.size());
+    make_queues();  // puts the widest first on each link
+    const bool chained = std::any_of(problem_.jobs.begin(), problem_.jobs.end(),
+                                     [](const Job& job) { return job.forwards != kNone; });
+    if (chained || problem_.request.kind == Kind::kReduce) {
+      schedule_in_order();
+    } else {
+      schedule();
+    }
+    finish();
+    return std::move(plan_);
+  }
+
+ private:
+  /// The jobs of a group that are not scheduled yet. For kFixed: of a link, whose groups are chosen
+  /// late.
+  struct Queue {
+    std::vector<uint32_t> jobs;
+    double left = 0;  ///< their costs
+    double parts = 1;
+    int link = 0, index = 0;
+  };
+
+  int64_t cost_ns(const Job& job) const {
+    return groups_.latency_ns(job.from, job.to) + job.duration_ns;
+  }
+
+  /// Groups all jobs, on each link those that enter it fastest first.
+  void make_queues() {
+    struct Entry {
+      int link;
+      double bandwidth;
+      uint32_t job;
+    };
+    std::vector<Entry> entries;
+    Path path;
+    for (uint32_t i = 0; i < problem_.jobs.size(); ++i) {
+      problem_.walk(problem_.jobs[i].from, problem_.jobs[i].to, path);
+      double bandwidth = problem_.fabric.link(path.hops.front().link).bandwidth;
+      for (const Hop& hop : path.hops) {
+        entries.push_back({hop.link, bandwidth, i});
+        bandwidth = problem_.fabric.link(hop.link).bandwidth;
+      }
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::tuple(a.link, -a.bandwidth, a.job) < std::tuple(b.link, -b.bandwidth, b.job);
+    });
+    queues_of_.resize(problem_.jobs.size());
+    std::vector<int> here;  // queue of each group of the link
+    int link = -1;
+    for (const Entry& entry : entries) {
+      if (entry.link != link) here.clear();
+      link = entry.link;
+      const Job& job = problem_.jobs[entry.job];
+      const int group = groups_.group_of(link, job.from, entry.bandwidth);
+      if (static_cast<int>(here.size()) <= group) here.resize(group + 1, -1);
+      if (here[group] < 0) {
+        here[group] = static_cast<int>(queues_.size());
+        queues_.emplace_back();
+        queues_.back().link = link;
+        queues_.back().index = group;
+        if (grouping_ == Grouping::kFixed) queues_.back().parts = problem_.links[link].slots;
+      }
+      Queue& queue = queues_[here[group]];
+      queue.jobs.push_back(entry.job);
+      queue.left += static_cast<double>(cost_ns(job));
+      queues_of_[entry.job].push_back(here[group]);
+    }
+    for (Queue& queue : queues_) std::sort(queue.jobs.begin(), queue.jobs.end());
+  }
+
+  /// Select group, select task, until none is left.
+  void schedule() {
+    scheduled_.assign(problem_.jobs.size(), 0);
+    using Rank = std::pair<double, int>;  // remaining cost, the lower number first
+    std::priority_queue<Rank> heap;
+    const auto rank = [&](int q) { return Rank{queues_[q].left / queues_[q].parts, -q}; };
+    for (int q = 0; q < static_cast<int>(queues_.size()); ++q) heap.push(rank(q));
+    while (!heap.empty()) {
+      const Rank top = heap.top();
+      heap.pop();
+      const int q = -top.second;
+      Queue& queue = queues_[q];
+      const auto done = [&](uint32_t job) { return scheduled_[job] != 0; };
+      queue.jobs.erase(std::remove_if(queue.jobs.begin(), queue.jobs.end(), done),
+                       queue.jobs.end());
+      if (queue.jobs.empty()) continue;
+      if (rank(q).first < top.first) {  // others have taken from it
+        heap.push(rank(q));
+        continue;
+      }
+      const uint32_t job = select(queue);
+      scheduled_[job] = 1;
+      for (const int other : queues_of_[job]) {
+        queues_[other].left -= static_cast<double>(cost_ns(problem_.jobs[job]));
+      }
+      place(problem_.jobs[job]);
+      heap.push(rank(q));
+    }
+  }
+
+  /// The job of a group that the policy says. Ties: kThesis the first, kFixed the one that can
+  /// start first.
+  uint32_t select(const Queue& queue) {
+    if (policy_ == Policy::kRandom) return queue.jobs[random_() % queue.jobs.size()];
+    uint32_t best = kNone;
+    int64_t least = 0, earliest = -1;
+    for (const uint32_t index : queue.jobs) {
+      const Job& job = problem_.jobs[index];
+      const bool by_cost = policy_ == Policy::kMaxCost || policy_ == Policy::kMinCost;
+      int64_t value = by_cost ? cost_ns(job) : sync_ns(queue, job.from);
+      if (policy_ == Policy::kMaxCost || policy_ == Policy::kMaxSync) value = -value;
+      if (best != kNone && value > least) continue;
+      if (best == kNone || value < least) {
+        best = index;
+        least = value;
+        earliest = -1;
+        continue;
+      }
+      if (grouping_ == Grouping::kThesis) continue;
+      if (earliest < 0) earliest = start_ns(problem_.jobs[best]);
+      if (earliest == 0) continue;
+      const int64_t start = start_ns(job);
+      if (start >= earliest) continue;
+      best = index;
+      earliest = start;
+    }
+    return best;
+  }
+
+  int64_t start_ns(const Job& job) {
+    return groups_.leg(job.from, job.to, job.bytes, nullptr, 0).start_ns;
+  }
+
+  int64_t sync_ns(const Queue& queue, int server) const {
+    if (grouping_ == Grouping::kThesis) {
+      return groups_.sync_ns(groups_.last({queue.link, queue.index}), server);
+    }
+    int64_t least = INT64_MAX;
+    for (int slot = 0; slot < problem_.links[queue.link].slots; ++slot) {
+      least = std::min(least, groups_.sync_ns(groups_.last({queue.link, slot}), server));
+    }
+    return least;
+  }
+
+  using Way = std::vector<int>;  ///< servers
+
+  /// Ways from one server to another: straight, and through the ends of transfers that groups of
+  /// the straight way had last (W -> X -> Y -> Z of section 5.5.2), each part split again.
+  void find_ways(const Job& job, int from, int to, int splits, std::vector<Way>& ways) {
+    ways.push_back({from, to});
+    if (splits == 0) return;
+    const Leg straight = groups_.leg(from, to, job.bytes, nullptr, 0);
+    std::vector<uint32_t> tried;
+    for (const GroupName& name : straight.groups) {
+      const uint32_t last = groups_.last(name);
+      if (last == kNone || std::find(tried.begin(), tried.end(), last) != tried.end()) continue;
+      tried.push_back(last);
+      const int x = plan_.transfers[last].from, y = plan_.transfers[last].to;
+      if (x == from || y == from || x == to) continue;
+      std::vector<Way> to_x, from_y;
+      find_ways(job, from, x, splits - 1, to_x);
+      if (y == to) {
+        from_y.push_back({y});
+      } else {
+        find_ways(job, y, to, splits - 1, from_y);
+      }
+      for (const Way& head : to_x) {
+        for (const Way& tail : from_y) {
+          Way way = head;
+          way.insert(way.end(), tail.begin(), tail.end());
+          ways.push_back(std::move(way));
+        }
+      }
+    }
+  }
+
+  /// No server and no link twice.
+  bool simple(const Way& way) {
+    ++round_;
+    if (link_round_.empty()) link_round_.assign(problem_.fabric.links(), 0);
+    for (size_t i = 0; i < way.size(); ++i) {
+      if (std::count(way.begin(), way.end(), way[i]) > 1) return false;
+    }
+    bool once = true;
+    for (size_t i = 1; i < way.size() && once; ++i) {
+      problem_.walk(way[i - 1], way[i], path_);
+      for (const Hop& hop : path_.hops) {
+        once = once && link_round_[hop.link] != round_;
+        link_round_[hop.link] = round_;
+      }
+    }
+    return once;
+  }
+
+  std::vector<Leg> legs(const Job& job, const Way& way) {
+    std::vector<Leg> legs;
+    for (size_t i = 1; i < way.size(); ++i) {
+      legs.push_back(
+          groups_.leg(way[i - 1], way[i], job.bytes, legs.empty() ? nullptr : &legs.back(), 0));
+    }
+    return legs;
+  }
+
+  /// Schedules a job, split where that lets its last byte go (kThesis) or arrive (kFixed) earlier.
+  void place(const Job& job) {
+    std::vector<Leg> best = legs(job, {job.from, job.to});
+    if (relay_) {
+      const auto value = [&](const Leg& last) {
+        return grouping_ == Grouping::kThesis ? last.departed_ns : last.end_ns();
+      };
+      std::vector<Way> ways;
+      find_ways(job, job.from, job.to, splits_, ways);
+      for (const Way& way : ways) {
+        if (way.size() == 2 || !simple(way)) continue;
+        std::vector<Leg> split = legs(job, way);
+        const bool fits =
+            std::all_of(split.begin(), split.end(), [](const Leg& leg) { return leg.fits; });
+        if (fits && value(split.back()) < value(best.back())) best = std::move(split);
+      }
+    }
+    uint32_t before = kNone;
+    for (const Leg& leg : best) {
+      before = add(job, leg, before);
+      if (&leg != &best.front()) plan_.relayed_bytes += job.bytes;
+    }
+  }
+
+  uint32_t add(const Job& job, const Leg& leg, uint32_t forwards) {
+    const auto index = static_cast<uint32_t>(plan_.transfers.size());
+    plan_.transfers.push_back({leg.from, leg.to, job.origin, job.target, job.bytes, leg.start_ns,
+                               leg.end_ns(), leg.rate, forwards});
+    groups_.add(leg, index, [&](uint32_t before) {
+      const bool same = plan_.transfers[before].from == leg.from;
+      plan_.tokens.push_back({before, index, before, same, 0, 0});
+    });
+    return index;
+  }
+
+  /// Jobs that forward others, in an order in which what they forward stands before them.
+  void schedule_in_order() {
+    const bool reduce = problem_.request.kind == Kind::kReduce;
+    std::vector<int64_t> ready(problem_.servers, 0);
+    std::vector<Leg> made;
+    for (const Job& job : problem_.jobs) {
+      const Leg* feeder = job.forwards == kNone ? nullptr : &made[job.forwards];
+      Leg leg = groups_.leg(job.from, job.to, job.bytes, feeder, reduce ? ready[job.from] : 0);
+      leg.rate = job.rate;
+      leg.duration_ns = job.duration_ns;
+      add(job, leg, job.forwards);
+      if (feeder != nullptr && job.origin != kEveryone && job.target != kEveryone) {
+        plan_.relayed_bytes += job.bytes;
+      }
+      const int64_t piece = first_piece_ns(problem_, job, leg.start_ns, leg.latency_ns);
+      ready[job.to] = std::max(ready[job.to], piece);
+      made.push_back(std::move(leg));
+    }
+  }
+
+  void finish() {
+    std::sort(plan_.tokens.begin(), plan_.tokens.end(), [](const Token& a, const Token& b) {
+      return std::pair(a.before, a.after) < std::pair(b.before, b.after);
+    });
+    const auto same = [](const Token& a, const Token& b) {
+      return a.before == b.before && a.after == b.after;
+    };
+    plan_.tokens.erase(std::unique(plan_.tokens.begin(), plan_.tokens.end(), same),
+                       plan_.tokens.end());
+    plan_.groups = groups_.count();
+    bool small = false;
+    for (int link = 0; link < problem_.fabric.links(); ++link) {
+      small = small || (groups_.small(link) && problem_.links[link].jobs > 1);
+    }
+    if (small) {
+      queue_up();
+    } else {
+      retime(problem_, plan_);
+    }
+    sort_plan(plan_);
+    plan_.relay_buffer_bytes = relay_buffer_bytes(plan_);
+  }
+
+  /// The times of a plan in which transfers meet on links without an order: there they go one after
+  /// the other as they come, as many at once as the link carries.
+  void queue_up() {
+    const auto count = static_cast<uint32_t>(plan_.transfers.size());
+    std::vector<Timeline> timelines;
+    for (const LinkUse& use : problem_.links) timelines.emplace_back(use.slots, 0);
+    std::vector<uint32_t> waits(count, 0);
+    std::vector<int64_t> ready(count, 0), piece_at(plan_.servers, 0);
+    std::vector<std::vector<uint32_t>> followers(count);
+    const bool reduce = plan_.kind == Kind::kReduce;
+    const auto edge = [&](uint32_t before, uint32_t after) {
+      ++waits[after];
+      followers[before].push_back(after);
+    };
+    for (const Token& token : plan_.tokens) edge(token.after, token.before);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!reduce && plan_.transfers[i].forwards != kNone) edge(plan_.transfers[i].forwards, i);
+      for (uint32_t j = 0; reduce && j < i; ++j) {
+        if (plan_.transfers[j].to == plan_.transfers[i].from) edge(j, i);
+      }
+    }
+    using Ready = std::pair<int64_t, uint32_t>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> heap;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (waits[i] == 0) heap.push({0, i});
+    }
+    plan_.time_ns = 0;
+    while (!heap.empty()) {
+      const auto [at, i] = heap.top();
+      heap.pop();
+      Transfer& t = plan_.transfers[i];
+      const int64_t length = duration_ns(t.bytes, t.rate);
+      problem_.walk(t.from, t.to, path_);
+      int64_t start = at;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (const Hop& hop : path_.hops) {
+          if (!groups_.small(hop.link)) continue;
+          const int need = problem_.links[hop.link].need(t.rate);
+          const int64_t free = timelines[hop.link].fit(start + hop.before_ns, length, need);
+          moved = moved || free > start + hop.before_ns;
+          start = free - hop.before_ns;
+        }
+      }
+      for (const Hop& hop : path_.hops) {
+        if (!groups_.small(hop.link)) continue;
+        timelines[hop.link].take(start + hop.before_ns, length,
+                                 problem_.links[hop.link].need(t.rate));
+      }
+      t.start_ns = start;
+      t.end_ns = start + path_.latency_ns + length;
+      plan_.time_ns = std::max(plan_.time_ns, t.end_ns);
+      for (const uint32_t next : followers[i]) {
+        const Transfer& n = plan_.transfers[next];
+        // By a token, at full arrival; of what is forwarded, by the first piece.
+        const bool fed = reduce ? n.from == t.to : n.forwards == i;
+        const int64_t told =
+            n.from == t.from ? start + length : t.end_ns + groups_.latency_ns(t.to, n.from);
+        const int64_t piece =
+            start + path_.latency_ns + duration_ns(std::min(t.bytes, plan_.piece_bytes), t.rate);
+        ready[next] = std::max(ready[next], fed ? piece : told);
+        if (--waits[next] == 0) heap.push({ready[next], next});
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const Grouping grouping_;
+  const bool relay_;
+  const Policy policy_;
+  const int splits_;
+  Plan plan_;
+  LinkGroups groups_;
+  std::mt19937_64 random_;
+  std::vector<Queue> queues_;
+  std::vector<std::vector<int>> queues_of_;  ///< by job
+  std::vector<char> scheduled_;
+  std::vector<uint32_t> link_round_;
+  uint32_t round_ = 0;
+  Path path_;
+};
+
+}  // namespace
+
+Plan plan_by_groups(const Problem& problem, Grouping grouping, bool relay) {
+  return GroupPlanner(problem, grouping, relay).run();
+}
+
+}  // namespace ibcoll::contention_free
