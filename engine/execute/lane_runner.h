@@ -28,8 +28,10 @@ class LaneRunner {
   bool ready(const Op& op, Part part = {}) {
     const std::array<uint32_t, kLanes>& complete = run_.complete;
     static_assert(kLanes == 3);
-    if ((op.after[0] <= complete[0]) & (op.after[1] <= complete[1]) & (op.after[2] <= complete[2]))
-        [[likely]]
+    // All three at once: a branch each costs more than the comparisons.
+    const int early = int{op.after[0] > complete[0]} | int{op.after[1] > complete[1]} |
+                      int{op.after[2] > complete[2]};
+    if (early == 0) [[likely]]
       return true;
     return ready_by_now(op, part);
   }
