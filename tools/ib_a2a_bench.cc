@@ -20,6 +20,7 @@
 #include "engine/measure/collective_bench.h"
 #include "engine/measure/timeline.h"
 #include "engine/schedule/layout.h"
+#include "topology/spec.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 struct Arguments {
   std::optional<int64_t> ranks, servers;
   std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
-  std::string sizes = "1K,64K,1M", batch = "1ms", transport, json, plot, timeline;
+  std::string network, sizes = "1K,64K,1M", batch = "1ms", transport, json, plot, timeline;
   int iterations = 50, warmup = 5;
   int64_t root = 0;
   bool ordered = false, check = false, user_memory = false, no_bind = false;
@@ -45,6 +46,7 @@ struct BenchRun {
   bool shaped = true;     ///< setting.shape holds; else servers are what the ranks are found on
   std::string transport;  ///< empty: IBCOLL_TRANSPORT's
   BenchRequest request;
+  std::string network;  ///< for contention_free; empty: IBCOLL_FABRIC's
   std::string plot, timeline;
 };
 
@@ -132,6 +134,14 @@ Result<BenchRun> understand(const Arguments& arguments, int launched) {
   request.check = arguments.check;
   request.user_memory = arguments.user_memory;
   run.plot = arguments.plot;
+  run.network = arguments.network;
+  if (!run.network.empty()) {  // refused here, in one line, rather than by every rank
+    IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(run.network));
+    if (fabric.hosts() < run.setting.shape.servers()) {
+      return fail(ErrorCode::kInvalidArgument, "--network {} has {} hosts for {} servers",
+                  run.network, fabric.hosts(), run.setting.shape.servers());
+    }
+  }
   run.timeline = arguments.timeline;
   request.record = !run.timeline.empty();
   if (request.record && (request.contenders.size() != 1 || request.sizes.size() != 1))
@@ -193,6 +203,7 @@ class Display {
 Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
   if (run.shaped) options.shape = run.setting.shape;
+  if (!run.network.empty()) options.fabric = run.network;
   if (!run.transport.empty()) options.transport = run.transport;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
@@ -323,6 +334,9 @@ int main(int argc, char** argv) {
   app.add_flag("--ordered", a.ordered, "Reduce (a sum of doubles) in the order of ranks");
   app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
       ->capture_default_str();
+  app.add_option("--network", a.network,
+                 "The network that contention_free plans for, as ib_sim takes it: server i is its "
+                 "host i (default: IBCOLL_FABRIC, else one switch)");
   app.add_option("--pacing", a.pacing,
                  "Of paced algorithms: free, gate, token, gate_token, auto; several are compared");
   app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")

@@ -11,6 +11,7 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "engine/planner/contention_free/plan_store.h"
 #include "engine/planner/link_sharing.h"
 #include "engine/schedule/describe.h"
 #include "engine/schedule/draw.h"
@@ -33,6 +34,7 @@ struct Arguments {
   std::string pacing = "gate_token", json, output, network, recorded;
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0, root = 0;
+  std::string size = "64K";
   bool ordered = false;
 };
 
@@ -70,6 +72,20 @@ Status choose_rank(const Arguments& arguments, Request& request) {
                 request.shape.ranks() - 1);
   }
   request.rank = static_cast<Rank>(*arguments.rank);
+  return {};
+}
+
+/// Makes the plan that contention_free carries out on the network, if there is one.
+Status plan_for_network(Collective collective, int64_t size, Request& request) {
+  const bool planned =
+      std::any_of(request.algorithms.begin(), request.algorithms.end(),
+                  [](const Algorithm* one) { return one->name == "contention_free"; });
+  if (!request.fabric || !planned) return {};
+  contention_free::PlanStore plans(*request.fabric);
+  std::vector<int> hosts(request.shape.servers());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  IBCOLL_ASSIGN(request.options.plan,
+                plans.find(collective, request.shape, hosts, request.options.root, size));
   return {};
 }
 
@@ -126,6 +142,8 @@ Result<Request> understand(const Arguments& arguments, bool one) {
   request.options.root = static_cast<Rank>(arguments.root);
   request.options.ordered = arguments.ordered;
   IBCOLL_TRY(open_network(arguments, request));
+  IBCOLL_ASSIGN(const int64_t size, parse_size(arguments.size));
+  IBCOLL_TRY(plan_for_network(collective, size, request));
   return request;
 }
 
@@ -297,6 +315,8 @@ int main(int argc, char** argv) {
         "--algorithm", a.algorithm,
         command == verify_command ? "One of the collective's, or all" : "One of the collective's");
     command->add_option("--root", a.root, "Of gather, scatter, bcast and reduce")
+        ->capture_default_str();
+    command->add_option("--size", a.size, "Bytes of a block that contention_free plans for")
         ->capture_default_str();
     command->add_flag("--ordered", a.ordered, "Reduce in the order of ranks");
     command->add_option("--layout", a.layout,

@@ -12,6 +12,7 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
 #include "engine/measure/traffic.h"
+#include "engine/planner/contention_free/plan_store.h"
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
 #include "engine/simulate/report.h"
@@ -236,13 +237,20 @@ class Progress {
   int shown_ = -1;
 };
 
-Result<SimRow> simulate_one(const Request& request, const Algorithm& algorithm, size_t which,
-                            Mode mode, int64_t size, size_t run, size_t runs) {
+Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& plans,
+                            const Algorithm& algorithm, size_t which, Mode mode, int64_t size,
+                            size_t run, size_t runs) {
   const Shape& shape = request.shapes[which];
   SimRow row{&algorithm, shape, request.options, {}};
   row.options.mode = mode;
   row.options.run.block_bytes = static_cast<uint64_t>(size);
   row.options.hosts = request.hosts[which];
+  if (algorithm.name == "contention_free") {
+    const std::vector<int> hosts(row.options.hosts.begin(), row.options.hosts.end());
+    IBCOLL_ASSIGN(row.options.algorithm.plan,
+                  plans.find(request.collective, shape, hosts, row.options.algorithm.root,
+                             is_unequal(request.collective) ? -1 : size));
+  }
   const measure::Traffic traffic(request.collective, shape.ranks(), size,
                                  request.options.algorithm.root);
   if (is_unequal(request.collective)) {
@@ -271,6 +279,7 @@ Status run(const Arguments& a) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
   if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
   const bool text = !json.to_stdout();
+  contention_free::PlanStore plans(request.fabric);
   std::vector<SimRow> rows;
   const size_t runs = request.shapes.size() * request.sizes.size() * request.algorithms.size() *
                       request.modes.size();
@@ -279,7 +288,7 @@ Status run(const Arguments& a) {
       const size_t first = rows.size();
       for (const Algorithm* algorithm : request.algorithms) {
         for (const Mode mode : request.modes) {
-          IBCOLL_ASSIGN(SimRow row, simulate_one(request, *algorithm, shape, mode, size,
+          IBCOLL_ASSIGN(SimRow row, simulate_one(request, plans, *algorithm, shape, mode, size,
                                                  rows.size() + 1, runs));
           json.write(to_json(row, request.fabric, a.steps, a.links));
           rows.push_back(std::move(row));

@@ -48,6 +48,13 @@ ProgramPtr reduce_linear(const Shape& shape, Rank me, const AlgorithmOptions& op
 ProgramPtr reduce_binomial(const Shape& shape, Rank me, const AlgorithmOptions& options);
 ProgramPtr reduce_chain(const Shape& shape, Rank me, const AlgorithmOptions& options);
 
+/// The ordered binomial reduction under another algorithm's name.
+ProgramPtr reduce_in_rank_order(const char* name, const Shape& shape, Rank me,
+                                const AlgorithmOptions& options);
+
+ProgramPtr contention_free(Collective collective, const Shape& shape, Rank me,
+                           const AlgorithmOptions& options);
+
 ProgramPtr barrier_dissemination(const Shape& shape, Rank me, const AlgorithmOptions& options);
 
 }  // namespace ibcoll

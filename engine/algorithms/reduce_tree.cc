@@ -191,6 +191,11 @@ ProgramPtr reduce(const char* name, bool chain, const Shape& shape, Rank me,
 
 }  // namespace
 
+ProgramPtr reduce_in_rank_order(const char* name, const Shape& shape, Rank me,
+                                const AlgorithmOptions& options) {
+  return reduce_in_order(name, false, shape, me, options);
+}
+
 ProgramPtr reduce_binomial(const Shape& shape, Rank me, const AlgorithmOptions& options) {
   return reduce("binomial", false, shape, me, options);
 }

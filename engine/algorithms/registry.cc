@@ -43,6 +43,10 @@ constexpr std::string_view kScatterBinomial =
 constexpr std::string_view kScatterOneAtATime =
     "the next rank's block leaves when the one before has arrived: links narrower than the root's";
 
+constexpr std::string_view kContentionFree =
+    "as planned for the network, no link oversubscribed, released by tokens: large blocks (thesis, "
+    "Tokyo 2010)";
+
 template <Collective kCollective,
           ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
 constexpr Algorithm entry(std::string_view name, std::string_view summary, bool paced,
@@ -101,6 +105,17 @@ constexpr Algorithm kAlgorithms[] = {
      reduce_binomial},
     {Collective::kReduce, "chain", "from server to server, piece by piece: long blocks", false,
      true, reduce_chain},
+    entry<Collective::kAlltoall, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kAlltoallv, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kAllgather, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kAllgatherv, contention_free>("contention_free", kContentionFree, false,
+                                                    false),
+    entry<Collective::kGather, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kGatherv, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kScatter, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kScatterv, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kBcast, contention_free>("contention_free", kContentionFree, false, true),
+    entry<Collective::kReduce, contention_free>("contention_free", kContentionFree, false, true),
     {Collective::kBarrier, "dissemination",
      "servers tell each other in log(n+1) rounds, all local ranks at work (Hensgen 1988)", false,
      false, barrier_dissemination},

@@ -56,6 +56,12 @@ inline constexpr Variable kVariables[] = {
              "--mpi=pmix), `pmi` (MPICH's and MVAPICH's mpiexec, srun --mpi=pmi2), `alone` (not at "
              "all); `auto` sees which of them the launcher offers.",
      .choices = "auto,pmix,pmi,alone"},
+    {.name = "IBCOLL_FABRIC",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "The network that algorithm `contention_free` plans for: a file or a description, as "
+             "`--network` of the tools takes it; server i is its host i. Empty: one switch and "
+             "servers that are all alike."},
     {.name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
      .default_value = "10s",

@@ -13,6 +13,7 @@
 #include "engine/core/group.h"
 #include "engine/execute/loopback.h"
 #include "engine/schedule/layout.h"
+#include "topology/spec.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
 #include "verbs/transport.h"
@@ -62,6 +63,7 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
                                      placement));
   }
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
+  IBCOLL_ASSIGN(options.fabric, config_string("IBCOLL_FABRIC"));
   IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
   IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
   IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
@@ -98,6 +100,15 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                   "ranks {} and {} can't be on one server: they run on different machines", me,
                   peer);
     }
+  }
+
+  if (!options.fabric.empty()) {
+    IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(options.fabric));
+    if (fabric.hosts() < shape.servers()) {
+      return fail(ErrorCode::kInvalidArgument, "the network '{}' has {} hosts, the job {} servers",
+                  options.fabric, fabric.hosts(), shape.servers());
+    }
+    self->plans_.emplace(std::move(fabric));
   }
 
   const auto ranks = static_cast<size_t>(bootstrap.size());
@@ -250,10 +261,21 @@ Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   return std::make_unique<Group>(*this, std::move(shape), std::move(members), key);
 }
 
+Context::ProgramKey Context::key_of(const Algorithm& algorithm, const Shape& shape, Rank me,
+                                    const AlgorithmOptions& options) {
+  return {&algorithm,
+          shape.hash(),
+          me,
+          options.pacing,
+          options.window,
+          options.root,
+          options.ordered,
+          options.plan != nullptr ? options.plan->hash : 0};
+}
+
 const RankProgram& Context::program(const Algorithm& algorithm, const Shape& shape, Rank me,
                                     const AlgorithmOptions& options) {
-  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window,
-                           options.root, options.ordered}];
+  auto& entry = programs_[key_of(algorithm, shape, me, options)];
   if (!entry) entry = algorithm.build(shape, me, options);
   return *entry;
 }
@@ -261,8 +283,7 @@ const RankProgram& Context::program(const Algorithm& algorithm, const Shape& sha
 void Context::install_program(const Algorithm& algorithm, const Shape& shape,
                               const AlgorithmOptions& options,
                               std::shared_ptr<const RankProgram> program) {
-  programs_[{&algorithm, shape.hash(), program->me, options.pacing, options.window, options.root,
-             options.ordered}] = std::move(program);
+  programs_[key_of(algorithm, shape, program->me, options)] = std::move(program);
 }
 
 Context::Entry::Entry(Context& context) : context_(context) {

@@ -13,6 +13,7 @@
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/execute/executor.h"
+#include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
 #include "shm/transport.h"
 
@@ -27,6 +28,7 @@ struct ContextOptions {
   /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs",
   /// "ucx".
   std::string transport = "auto";
+  std::string fabric;     ///< that contention_free plans for, as --network takes it; empty: none
   size_t heap_bytes = 0;  ///< address space of each rank's shared heap; 0: the machine's memory
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
@@ -59,6 +61,8 @@ class Context {
   shm::Transport& local() { return *local_; }
   NetworkTransport* network() { return network_.get(); }
   Group& world() { return *world_; }
+  /// Plans for the fabric, if one is known.
+  contention_free::PlanStore* plans() { return plans_ ? &*plans_ : nullptr; }
 
   /// Memory that peers on the server reach directly.
   Result<void*> allocate(size_t bytes) { return local_->heap().allocate(bytes); }
@@ -108,8 +112,12 @@ class Context {
     uint32_t window;
     Rank root;
     bool ordered;
+    uint64_t plan;  ///< its hash; 0: none
     auto operator<=>(const ProgramKey&) const = default;
   };
+
+  static ProgramKey key_of(const Algorithm& algorithm, const Shape& shape, Rank me,
+                           const AlgorithmOptions& options);
 
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;
@@ -121,6 +129,7 @@ class Context {
   std::unique_ptr<NetworkTransport> network_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Group> world_;
+  std::optional<contention_free::PlanStore> plans_;
   std::map<ProgramKey, std::shared_ptr<const RankProgram>> programs_;
   struct Scratch {
     std::byte* memory;

@@ -32,11 +32,24 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   choice.options.root = root;
   choice.options.ordered = options.ordered;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
+  if (algorithm->name == "contention_free" && context_->plans() != nullptr) {
+    IBCOLL_ASSIGN(choice.options.plan,
+                  context_->plans()->find(collective, state_.shape, hosts(), root, block_bytes));
+  }
   const RankProgram& program =
       context_->program(*algorithm, state_.shape, state_.me, choice.options);
   const Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
   if (defaults) last = {block_bytes, root, plan};
   return plan;
+}
+
+/// Of the job's servers, numbered as hosts of the fabric are, those of the group's.
+std::vector<int> Group::hosts() const {
+  std::vector<int> result;
+  for (int server = 0; server < state_.shape.servers(); ++server) {
+    result.push_back(context_->shape().server_of(state_.to_job[state_.shape.rank_at(server, 0)]));
+  }
+  return result;
 }
 
 }  // namespace ibcoll

@@ -45,6 +45,8 @@ class Group {
                     const CallOptions& options);
 
  private:
+  std::vector<int> hosts() const;
+
   Context* context_;
   GroupState state_;
   /// The last plan of each collective: calls in a loop ask for the same one.

@@ -29,6 +29,7 @@ uint64_t program_hash(Collective collective, const std::string& algorithm, const
                              options.window,
                              has_root(collective) ? static_cast<uint64_t>(options.root) : 0,
                              options.ordered,
+                             options.plan != nullptr ? options.plan->hash : 0,
                              shape.hash()};
   return fnv(fnv(0xcbf29ce484222325ULL, fields, sizeof fields), algorithm.data(), algorithm.size());
 }

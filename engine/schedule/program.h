@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "engine/base/result.h"
 #include "engine/schedule/collective.h"
 #include "engine/schedule/shape.h"
+#include "engine/schedule/transfer_plan.h"
 
 namespace ibcoll {
 
@@ -113,6 +115,8 @@ struct AlgorithmOptions {
   /// Reduce: combine in the order of ranks, in a way that depends on their number only: for
   /// operators that do not commute, and to get the same bits whatever the layout and the root.
   bool ordered = false;
+  /// contention_free: what to carry out. Made for this collective, shape and root.
+  std::shared_ptr<const TransferPlan> plan = {};
   friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
 };
 
