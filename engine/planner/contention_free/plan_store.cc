@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <queue>
 
 namespace ibcoll::contention_free {
 
@@ -29,15 +31,59 @@ Kind kind_of(Collective collective) {
   }
 }
 
+/// The transfers in the order of their starts, none before one that it comes after: transfers that
+/// start together need not stand in that order in the plan.
+std::vector<uint32_t> order_of(const Plan& plan) {
+  const auto count = static_cast<uint32_t>(plan.transfers.size());
+  std::vector<std::vector<uint32_t>> followers(count);
+  std::vector<uint32_t> waits(count);
+  const auto follows = [&](uint32_t after, uint32_t before) {
+    followers[after].push_back(before);
+    ++waits[before];
+  };
+  for (const Token& token : plan.tokens) follows(token.after, token.before);
+  std::vector<std::vector<uint32_t>> into(plan.servers);
+  for (uint32_t i = 0; i < count; ++i) into[plan.transfers[i].to].push_back(i);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Transfer& transfer = plan.transfers[i];
+    if (plan.kind == Kind::kReduce) {
+      for (const uint32_t source : into[transfer.from]) follows(source, i);
+    } else if (transfer.forwards != Transfer::kNone) {
+      follows(transfer.forwards, i);
+    }
+  }
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> free;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (waits[i] == 0) free.push(i);
+  }
+  std::vector<uint32_t> order;
+  while (!free.empty()) {
+    order.push_back(free.top());
+    free.pop();
+    for (const uint32_t next : followers[order.back()]) {
+      if (--waits[next] == 0) free.push(next);
+    }
+  }
+  return order;
+}
+
 }  // namespace
 
 TransferPlan transfer_plan(const Plan& plan) {
   TransferPlan result;
-  for (const Transfer& transfer : plan.transfers) {
+  const std::vector<uint32_t> order = order_of(plan);
+  std::vector<uint32_t> place(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  for (const uint32_t i : order) {
+    const Transfer& transfer = plan.transfers[i];
+    const bool forwards = transfer.forwards != Transfer::kNone;
     result.transfers.push_back({transfer.from, transfer.to, transfer.origin, transfer.target,
-                                transfer.forwards, transfer.start_ns, transfer.end_ns});
+                                forwards ? place[transfer.forwards] : TransferPlan::kNone,
+                                transfer.start_ns, transfer.end_ns});
   }
-  for (const Token& token : plan.tokens) result.tokens.push_back({token.after, token.before});
+  for (const Token& token : plan.tokens) {
+    result.tokens.push_back({place[token.after], place[token.before]});
+  }
   result.seal();
   return result;
 }
