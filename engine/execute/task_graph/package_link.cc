@@ -1,6 +1,9 @@
 #include "engine/execute/task_graph/package_link.h"
 
+#include <sched.h>
+
 #include <array>
+#include <set>
 
 namespace ibcoll::task_graph {
 
@@ -73,7 +76,7 @@ class NetworkLink final : public PackageLink {
       target_.push_back(static_cast<uint64_t>(used[message.to]) * sizeof(double));
       used[message.to] += message.count;
     }
-    return {};
+    return greet();
   }
 
   std::span<double> outgoing(MessageId message) override { return boxes_.outgoing(message); }
@@ -119,11 +122,38 @@ class NetworkLink final : public PackageLink {
   }
 
  private:
+  /// Exchanges a signal with everyone that messages go to or come from. Networks connect on the
+  /// first post, and both ends must poll for that: later on a rank may compute for long, or wait
+  /// for something else, before it polls.
+  Status greet() {
+    const Rank me = bootstrap_.rank();
+    std::set<Rank> left;
+    for (const Message& message : schedule_.messages) {
+      if (message.from == me) left.insert(message.to);
+      if (message.to == me) left.insert(message.from);
+    }
+    const size_t peers = left.size();
+    while (!left.empty() || greetings_ < peers) {
+      std::erase_if(left, [&](Rank peer) {
+        return network_.signal(peer, static_cast<uint32_t>(schedule_.messages.size()));
+      });
+      network_.flush();
+      progress();
+      IBCOLL_TRY(health());
+      sched_yield();
+    }
+    return {};
+  }
+
   void progress() {
     std::array<Arrival, 16> arrivals;
     const size_t count = network_.poll(arrivals);
     for (size_t i = 0; i < count; ++i) {
-      if (arrivals[i].kind == Arrival::Kind::kSignal) arrived_[arrivals[i].immediate] = true;
+      if (arrivals[i].kind != Arrival::Kind::kSignal) continue;
+      if (arrivals[i].immediate < arrived_.size())
+        arrived_[arrivals[i].immediate] = true;
+      else
+        ++greetings_;
     }
   }
 
@@ -136,6 +166,7 @@ class NetworkLink final : public PackageLink {
   std::vector<RemoteAddress> peers_;
   std::vector<uint64_t> target_;  ///< by message: bytes into the receiver's inbox
   std::vector<bool> arrived_;
+  size_t greetings_ = 0;
 };
 
 class LocalLink final : public PackageLink {

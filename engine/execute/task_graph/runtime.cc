@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
@@ -13,30 +14,38 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Waits: spins a little, then gives the core to others, looking after the link's health.
+/// Waits: spins a little where every rank has a core, then gives the core to others, looking after
+/// the link's health.
 class Patience {
  public:
-  explicit Patience(const PackageLink& link) : link_(link) {}
+  Patience(const PackageLink& link, int ranks)
+      : link_(link),
+        spins_(ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
   Status wait() {
-    constexpr int kSpins = 2000, kHealthEvery = 4096;
-    if (++tries_ > kSpins) sched_yield();
+    constexpr int kHealthEvery = 4096;
+    if (++tries_ > spins_) sched_yield();
     if (tries_ % kHealthEvery == 0) return link_.health();
     return {};
   }
+  /// For the next message.
+  void start_over() { tries_ = 0; }
 
  private:
+  static constexpr int kSpins = 2000;
   const PackageLink& link_;
+  const int64_t spins_;
   int64_t tries_ = 0;
 };
 
-Status send_message(PackageLink& link, MessageId message) {
-  Patience patience(link);
+Status send_message(PackageLink& link, MessageId message, Patience& patience) {
+  patience.start_over();
   while (!link.send(message)) IBCOLL_TRY(patience.wait());
   return {};
 }
 
-Result<std::span<const double>> receive_message(PackageLink& link, MessageId message) {
-  Patience patience(link);
+Result<std::span<const double>> receive_message(PackageLink& link, MessageId message,
+                                                Patience& patience) {
+  patience.start_over();
   for (;;) {
     const std::span<const double> results = link.receive(message);
     if (!results.empty()) return results;
@@ -51,6 +60,7 @@ Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& pro
   program.fill_slots(slots);
   IBCOLL_TRY(bootstrap.barrier());
   RunTimes times;
+  Patience patience(link, bootstrap.size());
   const int64_t begin = now_ns();
   for (const ProcessorProgram::Step& step : program.steps()) {
     if (step.kind == Kind::kRun) {
@@ -61,10 +71,10 @@ Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& pro
     if (step.kind == Kind::kSend) {
       const std::span<double> packed = link.outgoing(step.message);
       for (size_t i = 0; i < places.size(); ++i) packed[i] = slots[places[i]];
-      IBCOLL_TRY(send_message(link, step.message));
+      IBCOLL_TRY(send_message(link, step.message, patience));
     } else {
       const int64_t waiting = now_ns();
-      IBCOLL_ASSIGN(const auto packed, receive_message(link, step.message));
+      IBCOLL_ASSIGN(const auto packed, receive_message(link, step.message, patience));
       times.waited_ns += now_ns() - waiting;
       for (size_t i = 0; i < places.size(); ++i) slots[places[i]] = packed[i];
     }
@@ -121,13 +131,14 @@ Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule
   const MessageId half = messages / 2;
   std::vector<double> values(schedule.tasks(schedule.messages[0]).size(), 1.0);
   MeasuredLogP measured;
+  Patience patience(link, bootstrap.size());
   const auto pack_and_send = [&](MessageId id) -> Status {
     const std::span<double> packed = link.outgoing(id);
     std::copy(values.begin(), values.end(), packed.begin());
-    return send_message(link, id);
+    return send_message(link, id, patience);
   };
   const auto receive_and_unpack = [&](MessageId id) -> Status {
-    IBCOLL_ASSIGN(const auto packed, receive_message(link, id));
+    IBCOLL_ASSIGN(const auto packed, receive_message(link, id, patience));
     std::copy(packed.begin(), packed.end(), values.begin());
     return {};
   };
