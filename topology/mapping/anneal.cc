@@ -1,105 +1,17 @@
 #include "topology/mapping/anneal.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <type_traits>
 
+#include "topology/mapping/boxes.h"
 #include "topology/mapping/near.h"
 #include "topology/mapping/random.h"
 
 namespace ibcoll::topology {
 namespace {
-
-/// Chooses boxes of nodes of a grid and where a move takes their nodes.
-class Boxes {
- public:
-  Boxes() = default;
-  explicit Boxes(const Grid& grid) : grid_(&grid) {}
-
-  /// Draws a move: a box turned over in place, or two boxes that change places, each turned over at
-  /// random. False where the draw gives boxes that overlap or nothing to move.
-  bool choose(FastRandom& random) {
-    const int dimensions = grid_->dimensions();
-    sides_.assign(dimensions, 1);
-    int volume = 1;
-    for (int tries = 1 + random.below(kMostDoublings); tries > 0; --tries) {
-      const int d = random.below(dimensions);
-      if (sides_[d] * 2 > grid_->side(d) || volume * 2 > kMostNodes) continue;
-      sides_[d] *= 2;
-      volume *= 2;
-    }
-    if (volume < 2) return false;
-    const bool aligned = random.below(4) != 0;
-    const std::vector<int> corner = draw_corner(aligned, random);
-    const bool in_place = random.below(3) == 0;
-    list(corner, {}, first_);
-    if (in_place) {
-      draw_mirrors(random);
-      list(corner, mirrors_, first_to_);
-      second_.clear();
-      return true;
-    }
-    const std::vector<int> other = draw_corner(aligned, random);
-    for (int d = 0;; ++d) {
-      if (d == dimensions) return false;  // they overlap
-      const int side = grid_->side(d), up = (other[d] - corner[d] + side) % side;
-      if (up >= sides_[d] && side - up >= sides_[d]) break;
-    }
-    list(other, {}, second_);
-    draw_mirrors(random);
-    list(other, mirrors_, first_to_);
-    draw_mirrors(random);
-    list(corner, mirrors_, second_to_);
-    return true;
-  }
-  const std::vector<int>& first() const { return first_; }
-  const std::vector<int>& first_goes_to() const { return first_to_; }
-  /// Empty for a move in place.
-  const std::vector<int>& second() const { return second_; }
-  const std::vector<int>& second_goes_to() const { return second_to_; }
-
- private:
-  static constexpr int kMostDoublings = 6, kMostNodes = 32;
-
-  std::vector<int> draw_corner(bool aligned, FastRandom& random) const {
-    std::vector<int> corner;
-    for (int d = 0; d < grid_->dimensions(); ++d) {
-      const int side = grid_->side(d), last = grid_->torus() ? side - 1 : side - sides_[d];
-      int x = random.below(last + 1);
-      if (aligned) x -= x % sides_[d];
-      corner.push_back(x);
-    }
-    return corner;
-  }
-  void draw_mirrors(FastRandom& random) {
-    mirrors_.clear();
-    for (const int side : sides_) mirrors_.push_back(side > 1 && random.below(2) == 0 ? 1 : 0);
-  }
-  /// The box's nodes in order, or in the order that mirrors make of it.
-  void list(const std::vector<int>& corner, const std::vector<int>& mirrors,
-            std::vector<int>& nodes) const {
-    nodes.clear();
-    std::vector<int> offset(sides_.size(), 0), at(sides_.size());
-    for (;;) {
-      for (size_t d = 0; d < at.size(); ++d) {
-        const bool mirrored = !mirrors.empty() && mirrors[d] != 0;
-        at[d] = (corner[d] + (mirrored ? sides_[d] - 1 - offset[d] : offset[d])) %
-                grid_->side(static_cast<int>(d));
-      }
-      nodes.push_back(grid_->node_at(at));
-      size_t d = 0;
-      while (d < offset.size() && ++offset[d] == sides_[d]) offset[d++] = 0;
-      if (d == offset.size()) return;
-    }
-  }
-
-  const Grid* grid_ = nullptr;
-  std::vector<int> sides_, mirrors_;
-  std::vector<int> first_, first_to_, second_, second_to_;
-};
 
 template <class Paths>
 class Annealer {
@@ -136,7 +48,7 @@ class Annealer {
     best_ = start;
     best_value_ = goal_value(options_.goal, evaluate(matrix_, network_, start));
     if (talkers_.empty() || node_of_slot_.size() < 2) return best_;
-    begin_ = std::chrono::steady_clock::now();
+    const Stopwatch watch(options_.limits.clock);
     const double hot = options_.hot / static_cast<double>(talkers_.size());
     const double ratio = options_.cold / options_.hot;
     constexpr int kBetweenLooks = 256;
@@ -148,7 +60,7 @@ class Annealer {
       radius_ = std::max(1, static_cast<int>(neighbours_.reach() * std::pow(1 - done, 2)));
       for (int i = 0; i < kBetweenLooks; ++i) move(temperature);
       done = std::max(
-          elapsed() / options_.limits.seconds,
+          watch.seconds() / options_.limits.seconds,
           static_cast<double>(moves + kBetweenLooks) / static_cast<double>(options_.limits.moves));
       if (moves >= next_check) {
         next_check = moves + between_checks;
@@ -160,10 +72,6 @@ class Annealer {
   }
 
  private:
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
   void place(const Placement& placement) {
     task_at_.assign(node_of_slot_.size(), -1);
     slot_of_.assign(placement.size(), -1);
@@ -350,13 +258,46 @@ class Annealer {
     touched_.clear();
   }
 
-  bool plan_move() {
-    plan_.clear();
-    return random_.below(kBoxMoves) == 0 ? plan_box_move() : plan_exchange();
+  /// What exchanging task `a` with what is in slot `there` does to hop-bytes, nothing moved.
+  double exchange_hops(int a, int there) const {
+    const int b = task_at_[there], from = node_of_[a], to = node_of_slot_[there];
+    double change = 0;
+    for (const CommMatrix::Edge& edge : matrix_.both(a)) {
+      if (edge.task == b) continue;
+      const int other = node_of_[edge.task];
+      change += edge.bytes * (hops_(to, other) - hops_(from, other));
+    }
+    if (b < 0) return change;
+    for (const CommMatrix::Edge& edge : matrix_.both(b)) {
+      if (edge.task == a) continue;
+      const int other = node_of_[edge.task];
+      change += edge.bytes * (hops_(from, other) - hops_(to, other));
+    }
+    return change;
+  }
+
+  /// An exchange of hop-bytes alone, where it is as far there as back: by far the most frequent
+  /// move of that goal, so it takes the short way.
+  void exchange_by_hops(double temperature) {
+    const int task = talkers_[random_.below(static_cast<int>(talkers_.size()))];
+    const int here = slot_of_[task], there = aim(task);
+    if (there < 0 || node_of_slot_[here] == node_of_slot_[there]) return;
+    const double change = exchange_hops(task, there);
+    if (change > 0 && random_.unit() >= std::exp(-change / (hop_bytes_ * temperature))) return;
+    const int other = task_at_[there];
+    hop_bytes_ += change;
+    fill(there, task);
+    fill(here, other);
   }
 
   void move(double temperature) {
-    if (!plan_move()) return;
+    const bool of_boxes = random_.below(kBoxMoves) == 0;
+    if (std::is_same_v<Paths, Grid> && !with_links_ && !of_boxes) {
+      exchange_by_hops(temperature);
+      return;
+    }
+    plan_.clear();
+    if (!(of_boxes ? plan_box_move() : plan_exchange())) return;
     const double change = carry_out();
     settle(change <= 0 || random_.unit() < std::exp(-change / temperature));
   }
@@ -386,7 +327,6 @@ class Annealer {
   Neighbours<Paths> neighbours_;
   bool with_hops_, with_links_;
   FastRandom random_;
-  std::chrono::steady_clock::time_point begin_;
   int radius_ = 1;
 
   std::vector<int> first_slot_;    ///< of each node, -1 where it may not be used
@@ -401,7 +341,7 @@ class Annealer {
   struct Refill {
     int slot, before, after;
   };
-  static constexpr int kBoxMoves = 6;  ///< one move in so many is of whole boxes
+  static constexpr int kBoxMoves = 100;  ///< one move in so many is of whole boxes
   Boxes boxes_;
   std::vector<Refill> plan_;
   std::vector<int> moved_;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "topology/mapping/evaluate.h"
+#include "topology/mapping/stopwatch.h"
 
 namespace ibcoll::topology {
 
@@ -25,6 +26,7 @@ double goal_value(const Goal& goal, const Evaluation& evaluation);
 struct AnnealLimits {
   double seconds = 1;
   int64_t moves = INT64_MAX;
+  Clock clock = Clock::kWall;
 };
 
 struct AnnealOptions {

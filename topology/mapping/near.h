@@ -3,6 +3,7 @@
 /// grids and tabled networks.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <numeric>
 #include <vector>
@@ -26,7 +27,7 @@ class Hops {
 template <>
 class Hops<Grid> {
  public:
-  Hops(const Grid& grid, bool mesh) : dimensions_(grid.dimensions()) {
+  Hops(const Grid& grid, bool mesh) : dimensions_(grid.dimensions()), nodes_(grid.nodes()) {
     for (int node = 0; node < grid.nodes(); ++node) {
       for (int d = 0; d < dimensions_; ++d) at_.push_back(grid.coordinate(node, d));
     }
@@ -38,8 +39,17 @@ class Hops<Grid> {
         hops_.push_back(grid.torus() && !mesh ? std::min(straight, side - straight) : straight);
       }
     }
+    // A table of all pairs is faster as long as it stays in the cache.
+    constexpr int kMostTabled = 1024;
+    if (nodes_ > kMostTabled) return;
+    std::vector<uint16_t> pairs;
+    for (int a = 0; a < nodes_; ++a) {
+      for (int b = 0; b < nodes_; ++b) pairs.push_back(static_cast<uint16_t>((*this)(a, b)));
+    }
+    pairs_ = std::move(pairs);
   }
   int operator()(int a, int b) const {
+    if (!pairs_.empty()) return pairs_[static_cast<size_t>(a) * nodes_ + b];
     const int* from = &at_[static_cast<size_t>(a) * dimensions_];
     const int* to = &at_[static_cast<size_t>(b) * dimensions_];
     int sum = 0;
@@ -48,8 +58,9 @@ class Hops<Grid> {
   }
 
  private:
-  int dimensions_;
+  int dimensions_, nodes_;
   std::vector<int> at_, hops_, zero_;
+  std::vector<uint16_t> pairs_;  ///< of few nodes: a * nodes + b
 };
 
 /// Nodes near a given one, to aim moves at.

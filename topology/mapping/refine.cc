@@ -1,12 +1,12 @@
 #include "topology/mapping/refine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "topology/mapping/embed.h"
 #include "topology/mapping/grow.h"
 #include "topology/mapping/halving.h"
 #include "topology/mapping/small.h"
@@ -20,10 +20,14 @@ class Refiner {
  public:
   Refiner(const CommMatrix& matrix, const Network& network, const Room& room,
           const RefineOptions& options)
-      : matrix_(matrix), network_(network), room_(room), options_(options) {}
+      : matrix_(matrix),
+        network_(network),
+        room_(room),
+        options_(options),
+        watch_(options.limits.clock) {}
 
   Placement run() {
-    begin_ = std::chrono::steady_clock::now();
+    if (follow_pattern()) return best_;
     collect_quick_starts();
     if (tile()) {
       polish_tiles();
@@ -41,10 +45,7 @@ class Refiner {
     double hop_bytes = 0;  ///< of a start
   };
 
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-  double part() const { return elapsed() / options_.limits.seconds; }
+  double part() const { return watch_.seconds() / options_.limits.seconds; }
 
   /// The value of a placement; keeps it if it is the best.
   double offer(const Placement& placement, const char* stage) {
@@ -71,6 +72,20 @@ class Refiner {
   void add_mopt(JoinRule rule) {
     if (auto placement = mopt_in_room(matrix_, network_, room_, rule))
       add_start(std::move(*placement), "mopt");
+  }
+
+  /// Places every message on one link where the traffic allows it. True if nothing can be better;
+  /// a placement that only the heavier messages fit is a start.
+  bool follow_pattern() {
+    const Grid* grid = std::get_if<Grid>(&network_);
+    if (grid == nullptr) return false;
+    for (const double significant : {0.0, 0.5}) {
+      const auto found = embed(matrix_, *grid, room_, {significant, options_.goal.mesh_hops, 0});
+      if (!found) continue;
+      add_start(*found, "pattern");
+      return significant == 0;
+    }
+    return false;
   }
 
   void collect_quick_starts() {
@@ -125,6 +140,7 @@ class Refiner {
     options.goal.link_share = share;
     options.goal.norm = norm;
     options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
+    options.limits.clock = options_.limits.clock;
     if (options_.limits.moves != INT64_MAX) {
       options.limits.moves = std::max<int64_t>(
           1, static_cast<int64_t>(static_cast<double>(options_.limits.moves) * part_of_limits));
@@ -174,6 +190,7 @@ class Refiner {
       UnitAnnealOptions options;
       options.seed = ++seed_ + options_.seed * 7919;
       options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
+      options.limits.clock = options_.limits.clock;
       if (options_.limits.moves != INT64_MAX) {
         // A move takes eight tasks with it instead of two.
         options.limits.moves = static_cast<int64_t>(static_cast<double>(options_.limits.moves) *
@@ -238,19 +255,21 @@ class Refiner {
       for (int i = 0; i < kGoes; ++i) staged(start, kHottest, 0.45 * all / kGoes, "again");
     } else {
       const Heat heat = from_hot ? kHot : warm.value < cool.value ? kWarm : kCool;
-      staged(from_hot ? start : best_, heat, 0.45 * all, "long");
+      const int goes = matrix_.tasks() <= kManyTasks ? 2 : 1;
+      for (int i = 0; i < goes; ++i)
+        staged(from_hot ? start : best_, heat, 0.45 * all / goes, "long");
     }
     const double rest = timed ? std::max(0.0, 1 - part()) : 0.15;
     if (rest > 0) staged(best_, kCool, rest, "polish");
   }
 
-  static constexpr int kFewTasks = 32;
+  static constexpr int kFewTasks = 32, kManyTasks = 1024;
 
   const CommMatrix& matrix_;
   const Network& network_;
   const Room& room_;
   const RefineOptions& options_;
-  std::chrono::steady_clock::time_point begin_;
+  const Stopwatch watch_;
   uint64_t seed_ = 0;
   std::vector<Candidate> starts_;
   Placement best_;

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 // scotch.h needs FILE and leaves out its own includes.
@@ -142,11 +141,8 @@ Result<Placement> scotch_map(const CommMatrix& matrix, const Network& network, c
   double best_value = 0;
   library.random_seed(static_cast<SCOTCH_Num>(options.seed));
   library.random_reset();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto in_time = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
-           options.seconds;
-  };
+  const Stopwatch watch(options.clock);
+  const auto in_time = [&] { return watch.seconds() < options.seconds; };
   for (size_t run = 0; built == 0 && (run < std::size(strategies) || in_time()); ++run) {
     SCOTCH_Strat strategy;
     library.strat_init(&strategy);

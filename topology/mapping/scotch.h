@@ -9,6 +9,7 @@ namespace ibcoll::topology {
 struct ScotchOptions {
   Goal goal;  ///< which of the mappings is kept
   double seconds = 1;
+  Clock clock = Clock::kWall;
   uint64_t seed = 1;
 };
 

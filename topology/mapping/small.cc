@@ -1,7 +1,6 @@
 #include "topology/mapping/small.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <numeric>
 
@@ -129,11 +128,8 @@ Placement descend_often(const CommMatrix& matrix, const Network& network, const 
   std::iota(at.begin(), at.end(), 0);
   std::vector<int> best = at;
   double best_value = problem.value(at);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto in_time = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
-           limits.seconds;
-  };
+  const Stopwatch watch(limits.clock);
+  const auto in_time = [&] { return watch.seconds() < limits.seconds; };
   for (int64_t moves = 1; moves < limits.moves && in_time();) {
     for (int slot = slots - 1; slot > 0; --slot) std::swap(at[slot], at[random.below(slot + 1)]);
     double value = problem.value(at);

@@ -1,7 +1,6 @@
 #include "topology/mapping/unit_anneal.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -96,10 +95,7 @@ class UnitAnnealer {
     Placement best = placement();
     double best_load = largest();
     const double hops_a_unit = outside_hops() / units_.count();
-    const auto begin = std::chrono::steady_clock::now();
-    const auto elapsed = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
+    const Stopwatch watch(options_.limits.clock);
     const bool timed = options_.limits.moves == INT64_MAX;
     int64_t moves = 0;
     for (int phase = 0; phase < kPhases; ++phase) {
@@ -116,7 +112,7 @@ class UnitAnnealer {
         constexpr int kBetweenLooks = 256;
         for (int i = 0; i < kBetweenLooks; ++i) move(temperature);
         moves += kBetweenLooks;
-      } while (elapsed() < until && moves < moves_until);
+      } while (watch.seconds() < until && moves < moves_until);
       route_all();  // with the light messages left out so far, and without rounding errors
       if (largest() < best_load) {
         best_load = largest();
