@@ -3,6 +3,8 @@
 
 #include <ctime>
 
+#include "engine/base/clock.h"
+
 namespace ibcoll::topology {
 
 enum class Clock {
@@ -13,19 +15,19 @@ enum class Clock {
 /// Seconds since it was made.
 class Stopwatch {
  public:
-  explicit Stopwatch(Clock clock)
-      : clock_(clock == Clock::kWall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID), begin_(now()) {}
-  double seconds() const { return now() - begin_; }
+  explicit Stopwatch(Clock clock) : clock_(clock), begin_ns_(now()) {}
+  double seconds() const { return static_cast<double>(now() - begin_ns_) / 1e9; }
 
  private:
-  double now() const {
+  int64_t now() const {
+    if (clock_ == Clock::kWall) return now_ns();
     timespec time{};
-    clock_gettime(clock_, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
   }
 
-  clockid_t clock_;
-  double begin_;
+  Clock clock_;
+  int64_t begin_ns_;
 };
 
 }  // namespace ibcoll::topology
