@@ -66,7 +66,7 @@ bool has_circle(const std::vector<std::vector<uint32_t>>& routes, uint32_t links
 RC_GTEST_PROP(LaneAssigner, NoLaneHasACircle, ()) {
   const auto links = *rc::gen::inRange<uint32_t>(2, 20);
   topology::FastRandom random(*rc::gen::arbitrary<uint64_t>());
-  LaneAssigner assigner(links);
+  topology::LaneAssigner assigner(links);
   std::vector<std::vector<std::vector<uint32_t>>> by_lane;
   for (uint32_t i = 0; i < 40; ++i) {
     std::vector<uint32_t> route(links);

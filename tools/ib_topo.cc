@@ -20,6 +20,7 @@ using namespace ibcoll::topology;
 
 struct Arguments {
   std::string network, json, output, format = "json";
+  bool lanes = false;
   std::vector<std::string> route;
 };
 
@@ -122,7 +123,6 @@ Status info(const Fabric& fabric, const Arguments& arguments, JsonLines& json) {
               {"hosts", fabric.hosts()},
               {"switches", fabric.switches()},
               {"cables", fabric.links() / 2},
-              {"lanes", fabric.lanes()},
               {"switch_latency_ns", fabric.switch_latency_ns()},
               {"mean_hops", pairs > 0 ? sum / static_cast<double>(pairs) : 0},
               {"routes_by_hops", by_hops},
@@ -146,25 +146,27 @@ Status info(const Fabric& fabric, const Arguments& arguments, JsonLines& json) {
   return {};
 }
 
-Status check(const Fabric& fabric, JsonLines& json) {
+Status check(const Fabric& fabric, bool count_lanes, JsonLines& json) {
   const std::vector<int> loop = find_credit_loop(fabric);
-  json.write({{"network", fabric.name()},
-              {"hosts", fabric.hosts()},
-              {"switches", fabric.switches()},
-              {"cables", fabric.links() / 2},
-              {"credit_loop", names(fabric, loop)},
-              {"notes", fabric.notes()}});
+  const int lanes = loop.empty() ? 1 : count_lanes ? lanes_needed(fabric) : 0;
+  nlohmann::ordered_json line = {
+      {"network", fabric.name()},           {"hosts", fabric.hosts()},
+      {"switches", fabric.switches()},      {"cables", fabric.links() / 2},
+      {"credit_loop", names(fabric, loop)}, {"notes", fabric.notes()}};
+  if (lanes > 0) line["lanes"] = lanes;
+  json.write(line);
   if (json.to_stdout()) return {};
   fmt::print("{}: holds: {} hosts reach each other over {} switches and {} cables\n", fabric.name(),
              fabric.hosts(), fabric.switches(), fabric.links() / 2);
   if (loop.empty()) {
-    fmt::print("routes: free of credit loops on {} virtual lane{}\n", fabric.lanes(),
-               fabric.lanes() == 1 ? "" : "s");
+    fmt::print("routes: free of credit loops on one virtual lane\n");
   } else {
     fmt::print(
-        "routes: credit loop on {} virtual lane{}, which deadlocks unless service levels "
-        "keep these apart: {}\n",
-        fabric.lanes(), fabric.lanes() == 1 ? "" : "s", names(fabric, loop));
+        "routes: a credit loop on one virtual lane, which deadlocks unless service levels keep "
+        "these "
+        "apart: {}\n",
+        names(fabric, loop));
+    if (count_lanes) fmt::print("layered routing rids them of loops with {} lanes\n", lanes);
   }
   for (const std::string& note : fabric.notes()) fmt::print("note: {}\n", note);
   return {};
@@ -200,6 +202,8 @@ int main(int argc, char** argv) {
   }
   info_command->add_option("--route", a.route, "Show the route from one host to another instead")
       ->expected(2);
+  check_command->add_flag("--lanes", a.lanes,
+                          "Count the virtual lanes that free the routes of credit loops");
   for (CLI::App* command : {info_command, check_command}) {
     command->add_option("--json", a.json, "Write one object to this file (- : stdout)");
   }
@@ -229,7 +233,7 @@ int main(int argc, char** argv) {
     if (convert_command->parsed()) return convert(fabric, a);
     if (draw_command->parsed()) return write_file(a.output, draw_fabric(fabric));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    IBCOLL_TRY(info_command->parsed() ? info(fabric, a, json) : check(fabric, json));
+    IBCOLL_TRY(info_command->parsed() ? info(fabric, a, json) : check(fabric, a.lanes, json));
     return json.close();
   }();
   if (status) return 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "topology/lanes.h"
+
 namespace ibcoll::topology {
 
 std::vector<int64_t> routes_over_links(const Fabric& fabric) {
@@ -40,20 +42,16 @@ AllToAllLimit all_to_all_limit(const Fabric& fabric, const std::vector<int64_t>&
 
 namespace {
 
-/// Which (link, lane) follows which on some route.
+/// Which link follows which on some route.
 std::vector<std::vector<int>> dependencies(const Fabric& fabric) {
-  const int lanes = fabric.lanes();
-  std::vector<std::vector<int>> follow(static_cast<size_t>(fabric.links()) * lanes);
+  std::vector<std::vector<int>> follow(fabric.links());
   for (int from = 0; from < fabric.hosts(); ++from) {
     for (int to = 0; to < fabric.hosts(); ++to) {
-      int before = -1, lane = 0;
+      int before = -1;
       fabric.visit_route(from, to, [&](int link) {
         if (before >= 0) {
-          const int next_lane = std::min(fabric.lane_after(lane, before, link), lanes - 1);
-          std::vector<int>& list = follow[static_cast<size_t>(before) * lanes + lane];
-          const int next = link * lanes + next_lane;
-          if (std::find(list.begin(), list.end(), next) == list.end()) list.push_back(next);
-          lane = next_lane;
+          std::vector<int>& list = follow[before];
+          if (std::find(list.begin(), list.end(), link) == list.end()) list.push_back(link);
         }
         before = link;
       });
@@ -69,7 +67,7 @@ std::vector<int> find_credit_loop(const Fabric& fabric) {
   enum class Mark : uint8_t { kNew, kOpen, kDone };
   std::vector<Mark> marks(follow.size(), Mark::kNew);
   struct Step {
-    int channel;
+    int link;
     size_t next;  ///< of those that follow it
   };
   std::vector<Step> path;
@@ -79,18 +77,18 @@ std::vector<int> find_credit_loop(const Fabric& fabric) {
     path.assign(1, {static_cast<int>(start), 0});
     while (!path.empty()) {
       Step& step = path.back();
-      if (step.next == follow[step.channel].size()) {
-        marks[step.channel] = Mark::kDone;
+      if (step.next == follow[step.link].size()) {
+        marks[step.link] = Mark::kDone;
         path.pop_back();
         continue;
       }
-      const int next = follow[step.channel][step.next++];
+      const int next = follow[step.link][step.next++];
       if (marks[next] == Mark::kDone) continue;
       if (marks[next] == Mark::kOpen) {
         std::vector<int> loop;
         auto at = std::find_if(path.begin(), path.end(),
-                               [&](const Step& open) { return open.channel == next; });
-        for (; at != path.end(); ++at) loop.push_back(at->channel / fabric.lanes());
+                               [&](const Step& open) { return open.link == next; });
+        for (; at != path.end(); ++at) loop.push_back(at->link);
         return loop;
       }
       marks[next] = Mark::kOpen;
@@ -98,6 +96,22 @@ std::vector<int> find_credit_loop(const Fabric& fabric) {
     }
   }
   return {};
+}
+
+int lanes_needed(const Fabric& fabric) {
+  LaneAssigner assigner(static_cast<uint32_t>(fabric.links()));
+  std::vector<uint32_t> between;
+  for (int from = 0; from < fabric.hosts(); ++from) {
+    for (int to = 0; to < fabric.hosts(); ++to) {
+      between.clear();
+      fabric.visit_route(from, to, [&](int link) {
+        if (fabric.is_host(fabric.link(link).from) || fabric.is_host(fabric.link(link).to)) return;
+        between.push_back(static_cast<uint32_t>(link));
+      });
+      assigner.assign(between);
+    }
+  }
+  return static_cast<int>(assigner.lanes());
 }
 
 }  // namespace ibcoll::topology

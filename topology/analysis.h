@@ -22,8 +22,12 @@ AllToAllLimit all_to_all_limit(const Fabric& fabric);
 AllToAllLimit all_to_all_limit(const Fabric& fabric, const std::vector<int64_t>& routes);
 
 /// A cycle of links in which packets can wait for each other's buffers for ever, each following the
-/// one before on some route and the last leading to the first again, on the same virtual lanes
-/// (Fabric::lane_after); empty where the routes are free of such deadlocks (Dally and Seitz 1987).
+/// one before on some route and the last leading to the first again, where all routes share one
+/// virtual lane; empty where they are free of such deadlocks (Dally and Seitz 1987).
 std::vector<int> find_credit_loop(const Fabric& fabric);
+
+/// Virtual lanes that layered routing (LaneAssigner) needs to rid all routes of credit loops, each
+/// pair keeping to one lane; 1 where there are none.
+int lanes_needed(const Fabric& fabric);
 
 }  // namespace ibcoll::topology

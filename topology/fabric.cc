@@ -55,7 +55,6 @@ Result<Fabric> Fabric::with_hosts(const std::vector<int>& order) const {
   fabric.name_ = name_;
   fabric.notes_ = notes_;
   fabric.hosts_ = static_cast<int>(order.size());
-  fabric.lanes_ = lanes_;
   fabric.switch_latency_ns_ = switch_latency_ns_;
   for (const int host : order) fabric.nodes_.push_back(nodes_[host]);
   for (int node = hosts_; node < nodes(); ++node) {

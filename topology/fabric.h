@@ -28,8 +28,6 @@ struct Link {
   uint16_t from_port = 0, to_port = 0;  ///< port numbers at both ends, counted from 1
   double bandwidth = 0;                 ///< bytes a second
   int64_t latency_ns = 0;               ///< from the last gate of `from` to the first of `to`
-  int8_t dimension = -1;                ///< see Fabric::lane_after; -1 on links of hosts
-  bool raises_lane = false;             ///< see Fabric::lane_after
 };
 
 /// An immutable network. Nodes are numbered with the hosts first, in the order in which they count
@@ -93,17 +91,6 @@ class Fabric {
   /// The smallest bandwidth on a route, in bytes a second; infinite from a host to itself.
   double route_bandwidth(int from, int to) const;
 
-  /// Virtual lanes that keep the routes of this fabric free of deadlock, where its generator knows
-  /// a way: a packet enters its host's link on lane 0 and goes from link `in` to link `out` by this
-  /// rule. It goes back to lane 0 when it changes dimension, and one lane up behind a link that
-  /// raises it (a torus's wraparound link, a dragonfly's global link). Fabrics without cycles and
-  /// those read from files have one lane.
-  int lane_after(int lane, int in, int out) const {
-    return links_[in].dimension != links_[out].dimension ? 0 : lane + links_[in].raises_lane;
-  }
-  /// Number of lanes that lane_after gives.
-  int lanes() const { return lanes_; }
-
   /// The node of that name, if there is one (the first, should there be several).
   std::optional<int> find(std::string_view name) const;
   /// What a reader has to say of the fabric, a line each: several routes a pair, ports left out.
@@ -119,7 +106,6 @@ class Fabric {
   std::string name_;
   std::vector<std::string> notes_;
   int hosts_ = 0;
-  int lanes_ = 1;
   int64_t switch_latency_ns_ = 0;
   std::vector<Node> nodes_;
   std::vector<Link> links_;

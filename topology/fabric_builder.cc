@@ -61,14 +61,11 @@ Status FabricBuilder::connect(int a, int port_a, int b, int port_b, const Cable&
   }
   for (const auto& [from, from_port, to, to_port] :
        {std::tuple(a, port_a, b, port_b), std::tuple(b, port_b, a, port_a)}) {
-    const bool between = fabric_.nodes_[a].is_switch && fabric_.nodes_[b].is_switch;
     auto& ports = port_link_[from];
     if (ports.size() <= static_cast<size_t>(from_port)) ports.resize(from_port + 1, -1);
     ports[from_port] = fabric_.links();
     fabric_.links_.push_back({from, to, static_cast<uint16_t>(from_port),
-                              static_cast<uint16_t>(to_port), cable.bandwidth, cable.latency_ns,
-                              between ? cable.dimension : static_cast<int8_t>(-1),
-                              between && cable.raises_lane});
+                              static_cast<uint16_t>(to_port), cable.bandwidth, cable.latency_ns});
   }
   return {};
 }
@@ -128,9 +125,6 @@ Status FabricBuilder::begin_routes() {
   }
   fabric_.first_port_.push_back(fabric_.link_of_port_.size());
   fabric_.table_.assign(static_cast<size_t>(entries), 0);
-  for (const Link& link : fabric_.links_) {
-    if (link.raises_lane) fabric_.lanes_ = 2;  // a shortest route passes at most one a dimension
-  }
   routing_ = true;
   return {};
 }

@@ -12,8 +12,6 @@ namespace ibcoll::topology {
 struct Cable {
   double bandwidth = 0;  ///< bytes a second and direction
   int64_t latency_ns = 0;
-  int8_t dimension = 0;  ///< of links between switches, see Fabric::lane_after
-  bool raises_lane = false;
 };
 
 /// Collects nodes, cables and forwarding tables; finish() checks them and gives the fabric. Nodes

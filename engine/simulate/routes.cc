@@ -38,9 +38,10 @@ Result<uint32_t> Routes::add(uint32_t from, uint32_t to) {
     if (!wire.from_host && !wire.to_host) between_.push_back(static_cast<uint32_t>(link));
   });
   const uint32_t lane = assign_lanes_ ? assigner_.assign(between_) : 0;
-  if (lane >= kMostLanes) {
+  if (lane >= topology::kMostLanes) {
     return fail(ErrorCode::kUnsupported,
-                "the routes need more than {} virtual lanes to be free of deadlock", kMostLanes);
+                "the routes need more than {} virtual lanes to be free of deadlock",
+                topology::kMostLanes);
   }
   first_.push_back(path_.size());
   lane_.push_back(static_cast<uint8_t>(lane));

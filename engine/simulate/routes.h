@@ -9,13 +9,10 @@
 
 #include "engine/base/result.h"
 #include "engine/simulate/event_queue.h"
-#include "engine/simulate/lanes.h"
 #include "topology/fabric.h"
+#include "topology/lanes.h"
 
 namespace ibcoll::sim {
-
-/// The most virtual lanes for data that InfiniBand has.
-constexpr uint32_t kMostLanes = 15;
 
 /// One direction of a cable.
 struct Link {
@@ -63,7 +60,7 @@ class Routes {
   const topology::Fabric& fabric_;
   const bool assign_lanes_;
   std::vector<Link> links_;
-  LaneAssigner assigner_;
+  topology::LaneAssigner assigner_;
   std::vector<uint32_t> between_;                 // of one route: links between switches
   std::vector<std::vector<uint32_t>> by_source_;  // route by destination, kNone: not added
   std::vector<uint32_t> path_;

@@ -20,8 +20,7 @@ Result<Fabric> clusters_fabric(const std::string& name, const std::vector<Cluste
     switches.push_back(builder.add_switch(cluster.name));
     for (int host = 0; host < cluster.hosts; ++host) {
       const int node = builder.add_host(fmt::format("{}-{}", cluster.name, host));
-      IBCOLL_TRY(
-          builder.connect(node, switches.back(), {cluster.access, speeds.latency_ns, 0, false}));
+      IBCOLL_TRY(builder.connect(node, switches.back(), {cluster.access, speeds.latency_ns}));
     }
   }
   if (clusters.size() == 2) {
@@ -30,15 +29,14 @@ Result<Fabric> clusters_fabric(const std::string& name, const std::vector<Cluste
         clusters[0].exit_cables * clusters[0].exit <= clusters[1].exit_cables * clusters[1].exit;
     const Cluster& narrow = clusters[first ? 0 : 1];
     for (int cable = 0; cable < narrow.exit_cables; ++cable) {
-      IBCOLL_TRY(builder.connect(switches[0], switches[1],
-                                 {narrow.exit, speeds.long_latency_ns, 0, false}));
+      IBCOLL_TRY(builder.connect(switches[0], switches[1], {narrow.exit, speeds.long_latency_ns}));
     }
   } else if (clusters.size() > 2) {
     const int middle = builder.add_switch("wan");
     for (size_t c = 0; c < clusters.size(); ++c) {
       for (int cable = 0; cable < clusters[c].exit_cables; ++cable) {
-        IBCOLL_TRY(builder.connect(switches[c], middle,
-                                   {clusters[c].exit, speeds.long_latency_ns / 2, 0, false}));
+        IBCOLL_TRY(
+            builder.connect(switches[c], middle, {clusters[c].exit, speeds.long_latency_ns / 2}));
       }
     }
   }

@@ -59,7 +59,6 @@ class Maker {
     }
     Cable global = link_at_level(speeds_, 2);
     global.latency_ns = speeds_.long_latency_ns;
-    global.raises_lane = true;
     for (int a = 0; a < shape_.groups; ++a) {
       for (int b = a + 1; b < shape_.groups; ++b) {
         for (int copy = 0; copy < copies(); ++copy) {

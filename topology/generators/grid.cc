@@ -55,11 +55,9 @@ Result<Fabric> grid_fabric(const std::vector<int>& sides, bool torus, int hosts_
       const bool wraps = x == sides[d] - 1;
       // A ring of two has one cable: the way that does not wrap is always taken.
       if (wraps && (!torus || sides[d] <= 2)) continue;
-      Cable cable = link_at_level(speeds, 1);
-      cable.dimension = static_cast<int8_t>(d);
-      cable.raises_lane = wraps;
       const int next = s + static_cast<int>(stride) * (wraps ? 1 - sides[d] : 1);
-      IBCOLL_TRY(builder.connect(hosts + s, port(d, true), hosts + next, port(d, false), cable));
+      IBCOLL_TRY(builder.connect(hosts + s, port(d, true), hosts + next, port(d, false),
+                                 link_at_level(speeds, 1)));
     }
   }
   IBCOLL_TRY(builder.begin_routes());

@@ -10,7 +10,7 @@ namespace ibcoll::topology {
 
 /// The cables above switches of `level` (0: those of hosts).
 inline Cable link_at_level(const LinkSpeeds& speeds, int level) {
-  Cable cable{speeds.bandwidth, speeds.latency_ns, 0, false};
+  Cable cable{speeds.bandwidth, speeds.latency_ns};
   if (level > 0 && !speeds.trunks.empty()) {
     cable.bandwidth = speeds.trunks[std::min<size_t>(level, speeds.trunks.size()) - 1];
   }

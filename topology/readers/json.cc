@@ -282,8 +282,7 @@ class Reader {
   }
 
   Status read_cable(const Json& value, const std::string& path) {
-    IBCOLL_TRY(check_keys(
-        value, path, {"ends", "bandwidth", "latency_ns", "count", "dimension", "raises_lane"}));
+    IBCOLL_TRY(check_keys(value, path, {"ends", "bandwidth", "latency_ns", "count"}));
     if (!value.contains("ends") || !value["ends"].is_array()) {
       return wrong(path, "\"ends\" must be a list of two names, or of name, port, name, port");
     }
@@ -323,7 +322,7 @@ class Reader {
   }
 
   Result<Cable> read_speed(const Json& value, const std::string& path) const {
-    Cable cable{options_.bandwidth, options_.latency_ns, 0, false};
+    Cable cable{options_.bandwidth, options_.latency_ns};
     if (value.contains("bandwidth")) {
       const Json& rate = value["bandwidth"];
       if (rate.is_string()) {
@@ -342,15 +341,6 @@ class Reader {
     if (value.contains("latency_ns")) {
       IBCOLL_ASSIGN(cable.latency_ns,
                     integer(value["latency_ns"], path + "/latency_ns", 0, 10'000'000'000));
-    }
-    if (value.contains("dimension")) {
-      IBCOLL_ASSIGN(const int64_t dimension,
-                    integer(value["dimension"], path + "/dimension", 0, 100));
-      cable.dimension = static_cast<int8_t>(dimension);
-    }
-    if (value.contains("raises_lane")) {
-      if (!value["raises_lane"].is_boolean()) return wrong(path + "/raises_lane", "true or false");
-      cable.raises_lane = value["raises_lane"].get<bool>();
     }
     return cable;
   }
@@ -438,13 +428,11 @@ std::string write_json(const Fabric& fabric) {
   text += "\"cables\": [";
   for (int l = 0; l < fabric.links(); l += 2) {
     const Link& link = fabric.link(l);
-    Json cable{
+    const Json cable{
         {"ends",
          {fabric.node(link.from).name, link.from_port, fabric.node(link.to).name, link.to_port}},
         {"bandwidth", link.bandwidth},
         {"latency_ns", link.latency_ns}};
-    if (link.dimension > 0) cable["dimension"] = link.dimension;
-    if (link.raises_lane) cable["raises_lane"] = true;
     text += fmt::format("{}{}", l == 0 ? "\n  " : ",\n  ", dump(cable));
   }
   text += "\n],\n\"routes\": {";

@@ -193,7 +193,7 @@ class Converter {
     for (const SubnetNode& node : subnet_.nodes) {
       for (const SubnetPort& port : node.ports) {
         if (std::pair(node.guid, port.number) > std::pair(port.peer, port.peer_port)) continue;
-        Cable cable{port.bandwidth, options_.latency_ns, 0, false};
+        Cable cable{port.bandwidth, options_.latency_ns};
         const bool trunk = node.is_switch && nodes_.at(port.peer)->is_switch;
         if (cable.bandwidth == 0) {
           cable.bandwidth =

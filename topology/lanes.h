@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
-namespace ibcoll::sim {
+namespace ibcoll::topology {
+
+/// The most virtual lanes for data that InfiniBand has.
+constexpr uint32_t kMostLanes = 15;
 
 /// Puts routes into as few virtual lanes as it can, one after the other, so that in no lane buffers
 /// can wait for each other in a circle: each route takes the first lane where the dependencies
@@ -28,7 +30,6 @@ class LaneAssigner {
   struct Lane {
     std::vector<uint32_t> place;  // of each link in an order that all dependencies follow
     std::vector<std::vector<uint32_t>> after, before;
-    std::unordered_set<uint64_t> known;
   };
   bool add(Lane& lane, uint32_t from, uint32_t to);
   bool try_route(Lane& lane, std::span<const uint32_t> links);
@@ -39,4 +40,4 @@ class LaneAssigner {
   std::vector<uint32_t> ahead_, behind_, stack_, places_, added_;
 };
 
-}  // namespace ibcoll::sim
+}  // namespace ibcoll::topology

@@ -1,14 +1,8 @@
-#include "engine/simulate/lanes.h"
+#include "topology/lanes.h"
 
 #include <numeric>
 
-namespace ibcoll::sim {
-
-namespace {
-
-uint64_t key(uint32_t from, uint32_t to) { return static_cast<uint64_t>(from) << 32 | to; }
-
-}  // namespace
+namespace ibcoll::topology {
 
 uint32_t LaneAssigner::assign(std::span<const uint32_t> links) {
   for (uint32_t lane = 0;; ++lane) {
@@ -29,17 +23,16 @@ uint32_t LaneAssigner::assign(std::span<const uint32_t> links) {
 bool LaneAssigner::try_route(Lane& lane, std::span<const uint32_t> links) {
   added_.clear();
   for (uint32_t i = 0; i + 1 < links.size(); ++i) {
-    if (!lane.known.insert(key(links[i], links[i + 1])).second) continue;
+    const std::vector<uint32_t>& after = lane.after[links[i]];  // no more than a switch has ports
+    if (std::find(after.begin(), after.end(), links[i + 1]) != after.end()) continue;
     if (add(lane, links[i], links[i + 1])) {
       added_.push_back(i);
       continue;
     }
-    lane.known.erase(key(links[i], links[i + 1]));
     for (; !added_.empty(); added_.pop_back()) {
       const uint32_t from = links[added_.back()], to = links[added_.back() + 1];
       lane.after[from].pop_back();
       lane.before[to].pop_back();
-      lane.known.erase(key(from, to));
     }
     return false;
   }
@@ -97,4 +90,4 @@ bool LaneAssigner::add(Lane& lane, uint32_t from, uint32_t to) {
   return true;
 }
 
-}  // namespace ibcoll::sim
+}  // namespace ibcoll::topology
