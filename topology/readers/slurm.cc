@@ -4,80 +4,18 @@
 
 #include "engine/base/units.h"
 #include "topology/fabric_builder.h"
+#include "topology/host_names.h"
 #include "topology/readers/lines.h"
 #include "topology/readers/readers.h"
 
 namespace ibcoll::topology {
 namespace {
 
-constexpr size_t kMaxNames = 1 << 20;
-constexpr size_t kMaxNameLength = 255;
-
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     return (x >= 'A' && x <= 'Z' ? x - 'A' + 'a' : x) == (y >= 'A' && y <= 'Z' ? y - 'A' + 'a' : y);
   });
 }
-
-/// The names of a host list like "tux[0-5,07-11],login" (Slurm's and pdsh's notation), appended.
-class HostList {
- public:
-  explicit HostList(std::vector<std::string>& names) : names_(names) {}
-
-  Status expand(std::string_view list) {
-    size_t begin = 0;
-    int depth = 0;
-    for (size_t at = 0; at <= list.size(); ++at) {
-      if (at < list.size() && list[at] == '[') ++depth;
-      if (at < list.size() && list[at] == ']') --depth;
-      if (depth < 0 || depth > 1) return wrong(list, "brackets don't match");
-      if (at < list.size() && (list[at] != ',' || depth > 0)) continue;
-      if (depth != 0) return wrong(list, "brackets don't match");
-      if (at == begin) return wrong(list, "an empty name");
-      IBCOLL_TRY(expand_one("", list.substr(begin, at - begin)));
-      begin = at + 1;
-    }
-    return {};
-  }
-
- private:
-  static tl::unexpected<Error> wrong(std::string_view list, std::string_view why) {
-    return fail(ErrorCode::kInvalidArgument, "host list '{}': {}", list.substr(0, 60), why);
-  }
-
-  Status expand_one(const std::string& before, std::string_view rest) {
-    const size_t open = rest.find('[');
-    if (open == std::string_view::npos) {
-      if (names_.size() >= kMaxNames) return wrong(rest, "more than 1048576 names");
-      if (before.size() + rest.size() > kMaxNameLength) return wrong(rest, "a name is too long");
-      names_.push_back(before + std::string(rest));
-      return {};
-    }
-    const size_t close = rest.find(']');
-    const std::string head = before + std::string(rest.substr(0, open));
-    const auto ranges = split(rest.substr(open + 1, close - open - 1), ',');
-    if (ranges.empty()) return wrong(rest, "empty brackets");
-    for (const std::string_view range : ranges) {
-      const size_t dash = range.find('-');
-      const std::string_view low_text = range.substr(0, dash);
-      const std::string_view high_text =
-          dash == std::string_view::npos ? low_text : range.substr(dash + 1);
-      const auto low = parse_integer(low_text, 0, 999'999'999, "host number");
-      const auto high = parse_integer(high_text, 0, 999'999'999, "host number");
-      if (!low || !high || *low > *high || low_text.size() > 9)
-        return wrong(rest, "not a range of numbers");
-      if (static_cast<size_t>(*high - *low) >= kMaxNames)
-        return wrong(rest, "more than 1048576 names");
-      for (int64_t number = *low; number <= *high; ++number) {
-        IBCOLL_TRY(expand_one(head + fmt::format("{:0{}}", number, low_text.size()),
-                              rest.substr(close + 1)));
-      }
-    }
-    return {};
-  }
-
-  std::vector<std::string>& names_;
-};
 
 struct Switch {
   std::string name, where;
@@ -121,9 +59,9 @@ class Reader {
       if (same_word(key, "SwitchName")) {
         read.name = value;
       } else if (same_word(key, "Nodes")) {
-        expanded = HostList(read.hosts).expand(value);
+        expanded = expand_host_list(value, read.hosts);
       } else if (same_word(key, "Switches")) {
-        expanded = HostList(read.switches).expand(value);
+        expanded = expand_host_list(value, read.switches);
       } else if (same_word(key, "BlockName") || same_word(key, "BlockSizes")) {
         return lines_.fail("block topologies tell no switches: only trees can be read");
       } else if (!same_word(key, "LinkSpeed")) {
@@ -164,8 +102,7 @@ class Reader {
         }
         const int node = builder_.add_host(host);
         builder_.at(node, switches_[s].where);
-        IBCOLL_TRY(
-            builder_.connect(node, nodes[s], {options_.bandwidth, options_.latency_ns, 0, false}));
+        IBCOLL_TRY(builder_.connect(node, nodes[s], {options_.bandwidth, options_.latency_ns}));
       }
       for (const std::string& child : switches_[s].switches) {
         const auto found = by_name_.find(child);
@@ -178,8 +115,7 @@ class Reader {
                       switches_[s].where, child);
         }
         const double trunk = options_.trunks.empty() ? options_.bandwidth : options_.trunks[0];
-        IBCOLL_TRY(builder_.connect(nodes[found->second], nodes[s],
-                                    {trunk, options_.latency_ns, 0, false}));
+        IBCOLL_TRY(builder_.connect(nodes[found->second], nodes[s], {trunk, options_.latency_ns}));
       }
     }
     builder_.set_switch_latency(options_.switch_latency_ns.value_or(0));
