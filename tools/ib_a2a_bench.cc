@@ -34,7 +34,7 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 struct Arguments {
   std::optional<int64_t> ranks, servers;
   std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
-  std::string network, sizes = "1K,64K,1M", batch = "1ms", transport, json, plot, timeline;
+  std::string sizes = "1K,64K,1M", batch = "1ms", transport, network, json, plot, timeline;
   int iterations = 50, warmup = 5;
   int64_t root = 0;
   bool ordered = false, check = false, user_memory = false, no_bind = false;
@@ -45,8 +45,8 @@ struct BenchRun {
   BenchSetting setting;
   bool shaped = true;     ///< setting.shape holds; else servers are what the ranks are found on
   std::string transport;  ///< empty: IBCOLL_TRANSPORT's
+  std::string network;    ///< empty: IBCOLL_FABRIC's
   BenchRequest request;
-  std::string network;  ///< for contention_free; empty: IBCOLL_FABRIC's
   std::string plot, timeline;
 };
 
@@ -203,14 +203,15 @@ class Display {
 Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
   if (run.shaped) options.shape = run.setting.shape;
-  if (!run.network.empty()) options.fabric = run.network;
   if (!run.transport.empty()) options.transport = run.transport;
+  if (!run.network.empty()) options.fabric.fabric = run.network;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
   run.setting.shape = context->shape();
   if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->ranks_on_machine()));
   IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
+  run.setting.network = context->fabric_order().describe();
   if (bootstrap.rank() == 0) run.setting.transport_reason = describe_network(*context, options);
   std::optional<Display> display;
   if (bootstrap.rank() == 0) display.emplace(run, json);
@@ -334,9 +335,6 @@ int main(int argc, char** argv) {
   app.add_flag("--ordered", a.ordered, "Reduce (a sum of doubles) in the order of ranks");
   app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
       ->capture_default_str();
-  app.add_option("--network", a.network,
-                 "The network that contention_free plans for, as ib_sim takes it: server i is its "
-                 "host i (default: IBCOLL_FABRIC, else one switch)");
   app.add_option("--pacing", a.pacing,
                  "Of paced algorithms: free, gate, token, gate_token, auto; several are compared");
   app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
@@ -356,6 +354,10 @@ int main(int argc, char** argv) {
   app.add_option("--transport", a.transport,
                  "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
       ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
+  app.add_option(
+      "--network", a.network,
+      "The network between servers, as ib_sim takes it: servers are numbered as it suits "
+      "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
   app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
   app.add_option("--timeline", a.timeline,
@@ -368,6 +370,7 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --ranks 4 --user-memory --json - | jq .median_us\n"
       "  ib_a2a_bench --servers 4 --ranks 8 --transport verbs\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"
+      "  ib_a2a_bench --layout 16x1 --network fat-tree:4,2\n"
       "  mpirun -n 4 ib_a2a_bench --check            (mpiexec, srun: docs/launchers.md)\n"
       "What the columns mean: docs/benchmarking.md.");
   try {

@@ -59,9 +59,17 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The network that algorithm `contention_free` plans for: a file or a description, as "
-             "`--network` of the tools takes it; server i is its host i. Empty: one switch and "
-             "servers that are all alike."},
+     .help =
+         "The network between servers, as `ib_topo` takes it: a specification, a file, or "
+         "`live` (docs/fabrics.md). Servers are numbered so that algorithms which walk them as "
+         "a ring meet few links twice, and `contention_free` plans for it. The same on all ranks; "
+         "empty: not known, and servers that are all alike on one switch."},
+    {.name = "IBCOLL_FABRIC_HOSTS",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "What the servers' hosts are called in IBCOLL_FABRIC, in the order of the servers "
+             "(by their lowest ranks): `node[01-16],fat1`. Empty: as the machines are called; of "
+             "emulated servers, the fabric's first hosts."},
     {.name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
      .default_value = "10s",

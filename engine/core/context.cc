@@ -63,7 +63,8 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
                                      placement));
   }
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
-  IBCOLL_ASSIGN(options.fabric, config_string("IBCOLL_FABRIC"));
+  IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
+  IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));
   IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
   IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
   IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
@@ -92,6 +93,9 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(Shape by_machine, Shape::create(machines));
     self->shape_ = std::make_unique<Shape>(std::move(by_machine));
   }
+  IBCOLL_ASSIGN(self->fabric_order_,
+                order_servers(bootstrap, options.fabric, options.shape.has_value(), *self->shape_));
+  if (!self->fabric_order_.fabric.empty()) log().info("{}", self->fabric_order_.describe());
   const Shape& shape = *self->shape_;
   const Rank me = bootstrap.rank();
   for (const Rank peer : shape.members(shape.server_of(me))) {
@@ -102,12 +106,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     }
   }
 
-  if (!options.fabric.empty()) {
-    IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(options.fabric));
-    if (fabric.hosts() < shape.servers()) {
-      return fail(ErrorCode::kInvalidArgument, "the network '{}' has {} hosts, the job {} servers",
-                  options.fabric, fabric.hosts(), shape.servers());
-    }
+  if (!options.fabric.fabric.empty()) {
+    IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(options.fabric.fabric));
     self->plans_.emplace(std::move(fabric));
   }
 

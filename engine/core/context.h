@@ -12,6 +12,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/core/fabric_order.h"
 #include "engine/execute/executor.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
@@ -28,7 +29,9 @@ struct ContextOptions {
   /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs",
   /// "ucx".
   std::string transport = "auto";
-  std::string fabric;     ///< that contention_free plans for, as --network takes it; empty: none
+  /// The network between servers: they are numbered as it suits best, and contention_free plans
+  /// for it.
+  FabricSetting fabric;
   size_t heap_bytes = 0;  ///< address space of each rank's shared heap; 0: the machine's memory
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
@@ -54,6 +57,8 @@ class Context {
   Rank rank() const { return bootstrap_->rank(); }
   int size() const { return bootstrap_->size(); }
   const Shape& shape() const { return *shape_; }
+  /// How the servers of shape() came by their numbers.
+  const FabricOrder& fabric_order() const { return fabric_order_; }
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
@@ -122,6 +127,7 @@ class Context {
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;
   std::unique_ptr<Shape> shape_;
+  FabricOrder fabric_order_;
   SharedRegion bells_;
   std::optional<PeerWatch> watch_;
   bool closed_ = false;

@@ -43,11 +43,12 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   return plan;
 }
 
-/// Of the job's servers, numbered as hosts of the fabric are, those of the group's.
+/// The fabric's hosts of the group's servers.
 std::vector<int> Group::hosts() const {
   std::vector<int> result;
   for (int server = 0; server < state_.shape.servers(); ++server) {
-    result.push_back(context_->shape().server_of(state_.to_job[state_.shape.rank_at(server, 0)]));
+    const Rank first = state_.to_job[state_.shape.rank_at(server, 0)];
+    result.push_back(context_->fabric_order().hosts[context_->shape().server_of(first)]);
   }
   return result;
 }

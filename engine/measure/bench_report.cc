@@ -54,11 +54,13 @@ std::string describe_run(const BenchSetting& setting, const BenchRequest& reques
   }
   return fmt::format(
       "# {} of {} ranks on {} server{} ({}), {}; between servers: {}\n"
-      "# {}, {} core{}, {} last-level cache, {} {}; {} memory\n"
+      "{}# {}, {} core{}, {} last-level cache, {} {}; {} memory\n"
       "# times: one call on the slowest rank, over {} iterations of as many calls as take {}{}\n",
       to_string(setting.collective), ranks, setting.shape.servers(),
       setting.shape.servers() == 1 ? "" : "s", setting.shape.describe(), binding,
-      setting.transport_reason, processor_name(), cores, cores == 1 ? "" : "s",
+      setting.transport_reason,
+      setting.network.empty() ? "" : fmt::format("# network {}\n", setting.network),
+      processor_name(), cores, cores == 1 ? "" : "s",
       format_size(static_cast<int64_t>(last_level_cache_bytes())), system.sysname, system.release,
       setting.user_memory ? "private user" : "the engine's", request.iterations,
       format_duration(request.batch_ns), request.check ? "; every byte checked" : "");
@@ -109,6 +111,7 @@ nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row)
           {"servers", setting.shape.servers()},
           {"layout", setting.shape.describe()},
           {"transport", setting.transport},
+          {"fabric", setting.network},
           {"memory", setting.user_memory ? "user" : "engine"},
           {"iterations", row.iterations},
           {"calls_per_iteration", row.calls_per_iteration},

@@ -17,6 +17,7 @@ struct BenchSetting {
   Shape shape = Shape::single_server(1);
   std::string transport;         ///< between servers
   std::string transport_reason;  ///< the same with why it was taken
+  std::string network;           ///< FabricOrder::describe() of it, empty where not known
   bool user_memory = false;
   bool bound = true;
   bool launched = false;  ///< by mpirun and the like, which have bound the ranks or not

@@ -1,0 +1,132 @@
+#include "engine/core/fabric_order.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "engine/planner/server_order.h"
+#include "topology/host_names.h"
+#include "topology/spec.h"
+
+namespace ibcoll {
+namespace {
+
+using HostName = std::array<char, 65>;  // Linux has names of up to 64 characters
+
+/// Collective: the name of every rank's machine.
+Result<std::vector<HostName>> exchange_host_names(Bootstrap& bootstrap) {
+  HostName mine{};
+  if (gethostname(mine.data(), mine.size() - 1) != 0) return fail_errno("no host name");
+  std::vector<HostName> names(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, names.data()));
+  return names;
+}
+
+/// Collective: the numbers of rank 0 for everybody.
+Status share(Bootstrap& bootstrap, std::vector<int>& numbers) {
+  constexpr size_t kSlice = 256;  // every rank sends that much, of which only rank 0's counts
+  std::array<int, kSlice> slice{};
+  std::vector<std::array<int, kSlice>> all(static_cast<size_t>(bootstrap.size()));
+  for (size_t begin = 0; begin < numbers.size(); begin += kSlice) {
+    const size_t count = std::min(kSlice, numbers.size() - begin);
+    std::copy_n(numbers.begin() + static_cast<ptrdiff_t>(begin), count, slice.begin());
+    IBCOLL_TRY(bootstrap.allgather(slice.data(), sizeof slice, all.data()));
+    std::copy_n(all[0].begin(), count, numbers.begin() + static_cast<ptrdiff_t>(begin));
+  }
+  return {};
+}
+
+/// The fabric's host of each server.
+Result<std::vector<int>> hosts_of_servers(const topology::Fabric& fabric,
+                                          const FabricSetting& setting, bool emulated,
+                                          const std::vector<HostName>& machines,
+                                          const Shape& shape) {
+  std::vector<std::string> names;
+  if (!setting.hosts.empty()) {
+    IBCOLL_TRY(topology::expand_host_list(setting.hosts, names));
+    if (names.size() != static_cast<size_t>(shape.servers())) {
+      return fail(ErrorCode::kInvalidArgument, "IBCOLL_FABRIC_HOSTS names {} hosts for {} servers",
+                  names.size(), shape.servers());
+    }
+    return topology::find_hosts(fabric, names);
+  }
+  if (emulated) {
+    if (fabric.hosts() < shape.servers()) {
+      return fail(ErrorCode::kInvalidArgument, "{} emulated servers on a network of {} hosts",
+                  shape.servers(), fabric.hosts());
+    }
+    std::vector<int> hosts(shape.servers());
+    std::iota(hosts.begin(), hosts.end(), 0);
+    return hosts;
+  }
+  for (int server = 0; server < shape.servers(); ++server) {
+    names.emplace_back(machines[shape.members(server).front()].data());
+  }
+  auto hosts = topology::find_hosts(fabric, names);
+  if (hosts) return hosts;
+  return fail(ErrorCode::kInvalidArgument,
+              "{}: IBCOLL_FABRIC_HOSTS can say what the servers' hosts are called there",
+              hosts.error().message);
+}
+
+/// The order, and all of the result that rank 0 knows.
+Result<std::vector<int>> find_order(const FabricSetting& setting, bool emulated,
+                                    const std::vector<HostName>& machines, const Shape& shape,
+                                    FabricOrder& result) {
+  IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(setting.fabric));
+  IBCOLL_ASSIGN(const std::vector<int> hosts,
+                hosts_of_servers(fabric, setting, emulated, machines, shape));
+  ServerOrder best = fabric_server_order(fabric, shape, hosts);
+  result.fabric = fabric.name();
+  result.before = best.before;
+  result.after = best.after;
+  for (int i = 0; i < shape.servers(); ++i) {
+    result.hosts[i] = hosts[best.order[i]];
+    if (best.order[i] != i) ++result.moved;
+  }
+  return std::move(best.order);
+}
+
+}  // namespace
+
+std::string FabricOrder::describe() const {
+  if (fabric.empty()) return {};
+  if (moved == 0) return fmt::format("{}: servers are in order", fabric);
+  return fmt::format("{}: {} server{} renumbered, a walk takes {:.2f} of what it took", fabric,
+                     moved, moved == 1 ? "" : "s", after / before);
+}
+
+Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& setting, bool emulated,
+                                  Shape& shape) {
+  const uint8_t known = setting.fabric.empty() ? 0 : 1;
+  std::vector<uint8_t> all_known(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&known, 1, all_known.data()));
+  for (size_t rank = 1; rank < all_known.size(); ++rank) {
+    if (all_known[rank] == all_known[0]) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "IBCOLL_FABRIC is set on rank {}, but not on rank {}: all ranks must have it",
+                all_known[0] != 0 ? 0 : rank, all_known[0] != 0 ? rank : 0);
+  }
+  FabricOrder result;
+  if (known == 0) return result;
+  IBCOLL_ASSIGN(const std::vector<HostName> machines, exchange_host_names(bootstrap));
+  std::vector<int> order(static_cast<size_t>(shape.servers()));
+  result.hosts.resize(order.size());
+  if (bootstrap.rank() == 0) {
+    auto found = find_order(setting, emulated, machines, shape, result);
+    if (!found) {
+      return fail(found.error().code, "IBCOLL_FABRIC={}: {}", setting.fabric,
+                  found.error().message);
+    }
+    order = std::move(*found);
+  }
+  IBCOLL_TRY(share(bootstrap, order));
+  IBCOLL_TRY(share(bootstrap, result.hosts));
+  IBCOLL_ASSIGN(shape, renumber_servers(shape, order));
+  return result;
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,41 @@
+#pragma once
+/// Numbers the servers of a job as the network between them suits best.
+
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll {
+
+/// The network between servers, as IBCOLL_FABRIC and IBCOLL_FABRIC_HOSTS name it.
+struct FabricSetting {
+  std::string fabric;  ///< what topology::open_fabric takes; empty: not known
+  /// Names of the servers' hosts in that fabric, a list in the order of the servers (each numbered
+  /// by its lowest rank, or as the layout has them). Empty: the hosts that machines are called
+  /// like, or for emulated servers the fabric's first ones.
+  std::string hosts;
+};
+
+/// Where the servers are in the network, and what numbering them anew has brought. The latter is
+/// known to rank 0.
+struct FabricOrder {
+  std::vector<int> hosts;  ///< the fabric's host of each server as numbered now; on all ranks
+  std::string fabric;      ///< empty: not known
+  int moved = 0;           ///< servers that have another number now
+  /// What a walk over the servers (2-Level Ring, SA) takes: ServerOrder's, before and now.
+  double before = 0, after = 0;
+
+  /// For people: "fat-tree:4,3: 60 of 64 servers renumbered, a walk takes 0.42 of what it took".
+  std::string describe() const;
+};
+
+/// Collective. Numbers the servers of `shape`, which is the same on all ranks, anew. Only rank 0
+/// opens the fabric; it fails where that can't be read or lacks a server's host, and all do where a
+/// fabric is named to some ranks only. `emulated`: servers are not machines.
+Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& setting, bool emulated,
+                                  Shape& shape);
+
+}  // namespace ibcoll

@@ -1,0 +1,146 @@
+// Jobs that know the network between their servers: who is numbered how, and what is refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "engine/core/fabric_order.h"
+#include "engine/planner/server_order.h"
+#include "engine/schedule/layout.h"
+#include "tests/job.h"
+#include "tests/tool.h"
+#include "topology/host_names.h"
+#include "topology/spec.h"
+
+namespace ibcoll {
+namespace {
+
+using ::ibcoll::testing::JobOptions;
+using ::ibcoll::testing::RankView;
+using ::ibcoll::testing::run_job;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_tools::expect_refused;
+using testing_tools::file;
+using testing_tools::json_lines;
+using testing_tools::run_tool;
+
+std::string refusal(const std::string& layout, const std::string& fabric,
+                    const std::string& hosts) {
+  JobOptions job{parse_layout(layout).value(), true, {}};
+  job.context.fabric = {fabric, hosts};
+  return run_job(job, [](const RankView& view) { view.complain("was let in"); });
+}
+
+TEST(FabricOrder, ServersAreNumberedAsTheTreeHasThem) {
+  // Out of the order of the tree.
+  JobOptions job{parse_layout("1,1,2,1,1,1,1,1").value(), true, {}};
+  job.context.fabric = {"fat-tree:2,3", "h0,h5,h[2,7],h1,h4,h6,h3"};
+  const topology::Fabric fabric = topology::open_fabric("fat-tree:2,3").value();
+  const std::vector<int> hosts{0, 5, 2, 7, 1, 4, 6, 3};
+  const ServerOrder best = fabric_server_order(fabric, job.shape, hosts);
+  EXPECT_LT(best.after, best.before);
+  const Shape expected = renumber_servers(job.shape, best.order).value();
+  EXPECT_EQ(
+      run_job(job,
+              [&](const RankView& view) {
+                for (Rank rank = 0; rank < view.context.size(); ++rank) {
+                  if (view.context.shape().server_of(rank) != expected.server_of(rank))
+                    view.complain("another order");
+                }
+                for (int i = 0; i < expected.servers(); ++i) {
+                  if (view.context.fabric_order().hosts[i] != hosts[best.order[i]])
+                    view.complain("another host");
+                }
+                if (view.context.rank() != 0) return;
+                const FabricOrder& order = view.context.fabric_order();
+                if (order.fabric != fabric.name() || order.moved == 0 || order.after != best.after)
+                  view.complain("it says: " + order.describe());
+              }),
+      "");
+}
+
+TEST(FabricOrder, EmulatedServersStandOnTheFirstHosts) {
+  JobOptions job{parse_layout("1,2,1").value(), true, {}};
+  job.context.fabric = {"fat-tree:2,2", ""};
+  EXPECT_EQ(run_job(job,
+                    [&](const RankView& view) {
+                      if (view.context.shape().server_of(3) != 2) view.complain("renumbered");
+                    }),
+            "");
+}
+
+TEST(FabricOrder, WhatCannotBeIsRefusedByName) {
+  EXPECT_THAT(refusal("2,1", "fat-tree:2,2", "h0,h9"),
+              HasSubstr("IBCOLL_FABRIC=fat-tree:2,2: the fabric xgft:2x2/1x2 has no host 'h9'"));
+  EXPECT_THAT(refusal("2,1", "fat-tree:2,2", "h0"), HasSubstr("names 1 hosts for 2 servers"));
+  EXPECT_THAT(refusal("1,1,1", "single-switch:2", ""),
+              HasSubstr("3 emulated servers on a network"));
+  EXPECT_THAT(refusal("1,1", "no/such", ""), HasSubstr("IBCOLL_FABRIC=no/such: "));
+}
+
+/// Machines are found by their own names.
+TEST(FabricOrder, MachinesAreFoundByName) {
+  char name[65] = {};
+  ASSERT_EQ(gethostname(name, sizeof name - 1), 0);
+  const auto ask = [](const std::string& host) {
+    std::string error;
+    FabricOrder order;
+    const Result<int> status = launch_threads(1, [&](Bootstrap& bootstrap) {
+      Shape shape = Shape::single_server(1);
+      const std::string path = file("net.conf", "SwitchName=s0 Nodes=" + host + ",other\n");
+      const auto result = order_servers(bootstrap, {path, ""}, false, shape);
+      if (!result) error = result.error().message;
+      return 0;
+    });
+    EXPECT_TRUE(status);
+    return error;
+  };
+  EXPECT_EQ(ask(name), "");
+  EXPECT_THAT(ask("another"), HasSubstr(fmt::format("has no host '{}'", name)));
+}
+
+TEST(FabricOrder, AllRanksMustHaveIt) {
+  std::string error;
+  const Result<int> status = launch_threads(2, [&](Bootstrap& bootstrap) {
+    Shape shape = parse_layout("1,1").value();
+    const bool knows = bootstrap.rank() == 0;
+    const auto result = order_servers(bootstrap, {knows ? "single-switch:2" : "", ""}, true, shape);
+    if (!result && knows) error = result.error().message;
+    return result ? 1 : 0;
+  });
+  EXPECT_EQ(status.value(), 0);
+  EXPECT_EQ(error, "IBCOLL_FABRIC is set on rank 0, but not on rank 1: all ranks must have it");
+}
+
+TEST(HostNames, AreWholeNamesFirstWordsOrWithoutDomain) {
+  const auto fabric = topology::open_fabric(file("names.json", R"({
+    "format": "ibcoll fabric 1",
+    "hosts": ["n1 mlx5_0", "n1 mlx5_1", "n2.cluster", "n3"],
+    "switches": ["s"],
+    "cables": [{"ends": ["n1 mlx5_0", "s"]}, {"ends": ["n1 mlx5_1", "s"]},
+               {"ends": ["n2.cluster", "s"]}, {"ends": ["n3", "s"]}]})"));
+  ASSERT_TRUE(fabric) << fabric.error().message;
+  const auto find = [&](std::vector<std::string> names) {
+    return topology::find_hosts(*fabric, names);
+  };
+  EXPECT_THAT(find({"n1 mlx5_1", "n1", "n1.cluster", "n2", "n2.cluster", "n3.far"}).value(),
+              ElementsAre(1, 0, 0, 2, 2, 3));
+  EXPECT_THAT(find({"n3", "n4"}).error().message, HasSubstr("no host 'n4'"));
+}
+
+TEST(FabricOrder, TheBenchmarkSaysWhatItDid) {
+  const auto ran = run_tool("ib_a2a_bench",
+                            "--layout 1,1,1 --network fat-tree:2,2 --iterations 1 --warmup 0 "
+                            "--sizes 1K --check --transport loopback --json -");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["fabric"], "xgft:2x2/1x2: servers are in order");
+  expect_refused("ib_a2a_bench", "--layout 1,1 --network fat-tree:0", "fat-tree:0");
+}
+
+}  // namespace
+}  // namespace ibcoll
