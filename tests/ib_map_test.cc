@@ -1,6 +1,9 @@
 /// ib_map as a user runs it.
 
+#include <array>
+#include <cstdlib>
 #include <set>
+#include <thread>
 
 #include "tests/tool.h"
 
@@ -47,6 +50,28 @@ TEST(IbMap, MapsOntoFabricsAndOddNetworks) {
     EXPECT_EQ(ran.status, 0) << arguments << ": " << ran.err;
     EXPECT_EQ(json_lines(ran.out).size(), 2u);
   }
+}
+
+TEST(IbMap, ARecordedProgramIsMappedAndLaunchedSo) {
+  const std::string bin = IBCOLL_BIN_DIR, program = bin + "/mpi_traffic_openmpi";
+  if (!std::filesystem::exists(program) || std::thread::hardware_concurrency() < 2 ||
+      std::system("command -v mpirun.openmpi >/dev/null") != 0)
+    GTEST_SKIP() << "needs Open MPI and two cores";
+  const std::string start =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.openmpi -n 2 ";
+  const std::string edges = folder() / "traffic.edges", ranks = folder() / "ranks";
+  const std::string record = start + "env LD_PRELOAD=" + bin +
+                             "/libibcoll_record_openmpi.so IBCOLL_RECORD=" + edges + " " + program;
+  ASSERT_EQ(std::system(record.c_str()), 0) << record;
+  std::array<char, 256> host{};
+  ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
+  const Ran mapped =
+      run_tool("ib_map", "--network mesh:1 --per-node 2 --matrix " + edges + " --hosts " +
+                             file("hosts", host.data()) + " --budget 50ms --output rankfile " +
+                             "--output-file " + ranks);
+  ASSERT_EQ(mapped.status, 0) << mapped.err;
+  const std::string launch = start + "--rankfile " + ranks + " " + program;
+  EXPECT_EQ(std::system(launch.c_str()), 0) << launch;
 }
 
 TEST(IbMap, BadInputIsRefusedInOneLine) {

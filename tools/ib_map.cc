@@ -374,7 +374,10 @@ int main(int argc, char** argv) {
                  "of refine");
   app.footer(fmt::format(
       "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
-      "on meshes and tori); left out for large matrices.\nPatterns:\n{}\nFabrics:\n{}\nExamples:\n"
+      "on meshes and tori); left out for large matrices.\nThe matrix of a program: "
+      "LD_PRELOAD=libibcoll_record_openmpi.so IBCOLL_RECORD=FILE mpirun ..., then --matrix FILE.\n"
+      "To start it so: mpirun --rankfile FILE (Open MPI), or SLURM_HOSTFILE=FILE srun "
+      "--distribution=arbitrary.\nPatterns:\n{}\nFabrics:\n{}\nExamples:\n"
       "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"
       "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
       "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"

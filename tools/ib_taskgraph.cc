@@ -10,7 +10,7 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <iostream>
+#include <thread>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/stats.h"
@@ -21,6 +21,7 @@
 #include "engine/planner/task_graph/formats.h"
 #include "engine/planner/task_graph/gantt.h"
 #include "engine/planner/task_graph/generators.h"
+#include "engine/planner/task_graph/options.h"
 #include "engine/planner/task_graph/quality.h"
 #include "engine/planner/task_graph/schedulers.h"
 
@@ -30,12 +31,17 @@ using namespace ibcoll;
 using namespace ibcoll::task_graph;
 
 struct Options {
-  std::string graph, processors = "16", schedulers = "sppc", logp = "paper";
+  std::string graph, processors, schedulers = "sppc", logp = "paper";
   std::string json, output, input, plot, charts, method = "gauss-jordan", transport = "shm";
   int size = 128, repeat = 11, tasks = 8, rounds = 1000, results = 0;
   uint64_t seed = 1;
   bool threads = false;
 };
+
+constexpr int kPapersProcessors = 16;
+
+/// As many ranks as can run at the same time here, but two at least.
+int cores() { return std::clamp<int>(std::thread::hardware_concurrency(), 2, 64); }
 
 /// CPU seconds of this process.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -44,37 +50,6 @@ int64_t peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
-}
-
-/// "4", "2-16", "2,4,8".
-Result<std::vector<int>> parse_processors(const std::string& text) {
-  std::vector<int> result;
-  for (std::string_view part : split(text, ',')) {
-    const size_t dash = part.find('-', 1);
-    IBCOLL_ASSIGN(const int64_t low, parse_integer(part.substr(0, dash), 1, 4096, "processors"));
-    int64_t high = low;
-    if (dash != std::string_view::npos) {
-      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), low, 4096, "processors"));
-    }
-    for (int64_t p = low; p <= high; ++p) result.push_back(static_cast<int>(p));
-  }
-  if (result.empty()) return fail(ErrorCode::kInvalidArgument, "no number of processors given");
-  return result;
-}
-
-/// "paper" or "os,or,L[,per_result]".
-Result<LogP> parse_logp(const std::string& text, int processors) {
-  if (text == "paper") return paper_logp(processors);
-  const auto parts = split(text, ',');
-  if (parts.size() != 3 && parts.size() != 4)
-    return fail(ErrorCode::kInvalidArgument,
-                "--logp '{}': expected 'paper' or os,or,L or os,or,L,per_result", text);
-  std::vector<Time> values;
-  for (std::string_view part : parts) {
-    IBCOLL_ASSIGN(const int64_t value, parse_integer(part, 0, int64_t{1} << 40, "LogP parameter"));
-    values.push_back(value);
-  }
-  return LogP{values[0], values[1], values[2], values.size() > 3 ? values[3] : 0};
 }
 
 /// Reports progress on a terminal, at most ten times a second.
@@ -90,28 +65,12 @@ SchedulerOptions with_progress() {
   return options;
 }
 
-Result<std::vector<const Scheduler*>> chosen_schedulers(const std::string& names) {
-  std::vector<const Scheduler*> result;
-  for (std::string_view name : split(names, ',')) {
-    if (name == "all") {
-      for (const Scheduler& scheduler : schedulers()) {
-        if (scheduler.name != "optimal") result.push_back(&scheduler);
-      }
-      continue;
-    }
-    IBCOLL_ASSIGN(const Scheduler* scheduler, find_scheduler(name));
-    result.push_back(scheduler);
-  }
-  if (result.empty()) return fail(ErrorCode::kInvalidArgument, "no scheduler given");
-  return result;
-}
-
 std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3f}", value); }
 
 Status run_schedule(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
-  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
-  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, kPapersProcessors));
+  IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
   if (!o.output.empty() && processors.size() * chosen.size() > 1)
     return fail(ErrorCode::kInvalidArgument,
                 "--output takes one scheduler and one number of processors");
@@ -215,8 +174,8 @@ Status run_convert(const Options& o) {
 
 Status run_quality(const Options& o, bool worst) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
-  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
-  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, kPapersProcessors));
+  IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
   if (o.tasks < 2 || o.tasks > 10)
     return fail(ErrorCode::kInvalidArgument, "--tasks {}: must be 2 to 10", o.tasks);
   Table table({"scheduler", "processors", "graphs", "optimal", "median", "90 %", "worst"});
@@ -259,8 +218,8 @@ Status run_quality(const Options& o, bool worst) {
 
 Status run_run(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
-  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors));
-  IBCOLL_ASSIGN(const auto chosen, chosen_schedulers(o.schedulers));
+  IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, cores()));
+  IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
   IBCOLL_ASSIGN(const LinkKind link, parse_link_kind(o.transport));
   IBCOLL_ASSIGN(const MatrixProblem::Method method, parse_method(o.method));
   if (o.size < 2 || o.size > 256)
@@ -331,7 +290,9 @@ int main(int argc, char** argv) {
   const auto add_schedulers = [&](CLI::App* command) {
     command->add_option("--scheduler", o.schedulers,
                         "names, with commas between, or 'all':" + scheduler_names);
-    command->add_option("--processors", o.processors, "numbers: 16, or 2-16, or 2,4,8");
+    command->add_option("--processors", o.processors,
+                        fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
+                                    kPapersProcessors, cores()));
     command
         ->add_option("--json", o.json,
                      "write one JSON object a line there (- or nothing: standard output)")

@@ -1,0 +1,74 @@
+/// Task graphs run for real.
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+#include <vector>
+
+#include "engine/core/task_graph_jobs.h"
+#ifdef IBCOLL_HAVE_VERBS
+#include "verbs/device.h"
+#endif
+
+namespace ibcoll::task_graph {
+namespace {
+
+TEST(ProcessorProgram, UsesSlotsAgainAndKeepsTheSolution) {
+  const MatrixProblem problem(MatrixProblem::Method::kGaussJordan, 24, 7);
+  const TaskGraph& graph = problem.graph();
+  const Schedule serial = *schedule_serial(graph, {}, 1, {});
+  const ProcessorProgram program(graph, serial, 0, problem, problem.solution_tasks());
+  EXPECT_EQ(program.operations(), graph.size());
+  std::vector<double> slots;
+  program.fill_slots(slots);
+  // The inputs, about a matrix of live results, and not one slot a task.
+  EXPECT_LT(slots.size(), 3 * problem.inputs().size());
+  for (const ProcessorProgram::Step& step : program.steps()) program.run(step, slots.data());
+  const std::vector<double> expected = problem.plain_solution();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(slots[program.slot_of_kept(i)], expected[i], 1e-12);
+}
+
+class RealRuns : public ::testing::TestWithParam<std::tuple<LinkKind, bool>> {};
+INSTANTIATE_TEST_SUITE_P(, RealRuns,
+                         ::testing::Combine(::testing::Values(LinkKind::kShm, LinkKind::kLoopback),
+                                            ::testing::Bool()));
+
+/// Solves a small system; classic schedulers send hundreds of messages for it whatever they cost.
+void expect_solved(MatrixProblem::Method method, const char* scheduler, LinkKind link, bool threads,
+                   int processors) {
+  const auto result = run_matrix_problem({.method = method,
+                                          .size = 20,
+                                          .processors = processors,
+                                          .scheduler = find_scheduler(scheduler).value(),
+                                          .link = link,
+                                          .threads = threads,
+                                          .repeat = 2});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_GT(result->messages, 0);
+  EXPECT_LT(result->worst_error, 1e-12);
+}
+
+TEST_P(RealRuns, SolveTheSystemAsAPlainSolverDoes) {
+  const auto [link, threads] = GetParam();
+  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", link, threads, 3);
+  expect_solved(MatrixProblem::Method::kGaussJordanB, "heft", link, threads, 2);
+  expect_solved(MatrixProblem::Method::kLu, "heft", link, threads, 2);
+}
+
+TEST(VerbsTaskGraph, SolvesTheSystemOverQueuePairs) {
+#ifdef IBCOLL_HAVE_VERBS
+  if (!verbs::usable_ports({})) GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", LinkKind::kVerbs, false, 3);
+  expect_solved(MatrixProblem::Method::kLu, "heft", LinkKind::kVerbs, true, 2);
+  const auto logp = run_logp({.link = LinkKind::kVerbs, .results = 16, .rounds = 50});
+  ASSERT_TRUE(logp.has_value()) << logp.error().message;
+  EXPECT_GT(logp->send_overhead_ns, 0);
+  EXPECT_GT(logp->round_trip_ns, 2 * logp->send_overhead_ns);
+#else
+  GTEST_SKIP() << "this build has no verbs";
+#endif
+}
+
+}  // namespace
+}  // namespace ibcoll::task_graph
