@@ -10,6 +10,7 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "engine/base/json_lines.h"
@@ -31,7 +32,7 @@ using namespace ibcoll;
 using namespace ibcoll::task_graph;
 
 struct Options {
-  std::string graph, processors, schedulers = "sppc", logp = "paper";
+  std::string graph, processors, schedulers = "sppc", logp = "paper", run_logp = "measure";
   std::string json, output, input, plot, charts, method = "gauss-jordan", transport = "shm";
   int size = 128, repeat = 11, tasks = 8, rounds = 1000, results = 0;
   uint64_t seed = 1;
@@ -229,6 +230,10 @@ Status run_run(const Options& o) {
   Table table({"scheduler", "processors", "os ns", "or ns", "L ns", "task ns", "predicted us",
                "measured us", "measured/predicted", "Sm", "Se", "messages", "error"});
   for (const int p : processors) {
+    std::optional<LogP> logp;
+    if (o.run_logp != "measure") {
+      IBCOLL_ASSIGN(logp, parse_logp(o.run_logp, p));
+    }
     for (const Scheduler* scheduler : chosen) {
       const RunRequest request{.method = method,
                                .size = o.size,
@@ -237,6 +242,7 @@ Status run_run(const Options& o) {
                                .link = link,
                                .threads = o.threads,
                                .repeat = o.repeat,
+                               .logp = logp,
                                .seed = o.seed};
       IBCOLL_ASSIGN(const RunResult r, run_matrix_problem(request));
       const double ratio = r.measured_ns / r.predicted_ns;
@@ -340,6 +346,9 @@ int main(int argc, char** argv) {
   run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
   run->add_option("--size", o.size, "rows of the matrix");
   run->add_option("--transport", o.transport, "shm, loopback or verbs");
+  run->add_option("--logp", o.run_logp,
+                  "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
+      ->capture_default_str();
   run->add_option("--repeat", o.repeat, "runs; the median counts");
   run->add_option("--seed", o.seed, "of the matrix");
   run->add_flag("--threads", o.threads, "ranks are threads, not processes");

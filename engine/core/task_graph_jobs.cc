@@ -151,6 +151,14 @@ LogP in_units(const MeasuredLogP& measured, double task_ns) {
           .latency = units(measured.latency_ns)};
 }
 
+MeasuredLogP in_nanoseconds(const LogP& logp, double task_ns) {
+  MeasuredLogP result;
+  result.send_overhead_ns = static_cast<double>(logp.send_overhead) * task_ns;
+  result.receive_overhead_ns = static_cast<double>(logp.receive_overhead) * task_ns;
+  result.latency_ns = static_cast<double>(logp.latency) * task_ns;
+  return result;
+}
+
 Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
                            const MatrixProblem& problem) {
   const TaskGraph& graph = problem.graph();
@@ -166,11 +174,13 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
   std::optional<ProcessorProgram> program;
   std::vector<double> slots;
   for (int pass = 0; pass < kPasses; ++pass) {
-    if (request.processors > 1) {
+    if (request.logp) {
+      result.logp = in_nanoseconds(*request.logp, result.task_ns);
+    } else if (request.processors > 1) {
       IBCOLL_ASSIGN(result.logp, logp_of(bootstrap, *carrier, kRounds, size));
     }
-    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*request.scheduler, graph,
-                                                         in_units(result.logp, result.task_ns),
+    const LogP costs = request.logp.value_or(in_units(result.logp, result.task_ns));
+    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*request.scheduler, graph, costs,
                                                          request.processors));
     IBCOLL_TRY(check(graph, schedule));
     if (!schedule.messages.empty())
@@ -180,7 +190,7 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
   }
   // What this schedule should take at the costs that were measured for it. (The runtime doesn't
   // wait for clock times.)
-  schedule.logp = in_units(result.logp, result.task_ns);
+  if (!request.logp) schedule.logp = in_units(result.logp, result.task_ns);
   IBCOLL_TRY(replay(graph, schedule));
   const Statistics statistics = task_graph::statistics(graph, schedule);
   result.predicted_ns = static_cast<double>(statistics.makespan) * result.task_ns;

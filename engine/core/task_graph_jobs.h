@@ -2,6 +2,7 @@
 /// Runs task-graph schedules for real on this machine: starts the ranks, measures LogP, schedules
 /// with what was measured, runs and compares.
 
+#include <optional>
 #include <string_view>
 
 #include "engine/execute/task_graph/matrix_problem.h"
@@ -25,6 +26,7 @@ struct RunRequest {
   LinkKind link = LinkKind::kShm;
   bool threads = false;  ///< ranks are threads, not processes
   int repeat = 11;
+  std::optional<LogP> logp = {};  ///< schedule with these costs, in tasks, instead of measuring
   uint64_t seed = 1;
 };
 
