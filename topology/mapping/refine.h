@@ -20,13 +20,13 @@ struct RefineOptions {
   std::function<void(const RefineProgress&)> progress;
 };
 
-/// Starts: the network's own order, MOPT with each join rule (grids), growing by graph distances,
-/// halving of tasks and network at once,
-/// and a hot anneal that forgets its start; tilings with equal groups of four tasks where the
-/// maximum link load is the goal and they fit; descents from random placements where there are few
-/// places. Searches for the maximum link load first go for both
-/// figures, which leads out of the flat parts of the maximum alone. With a limit on moves only, the
-/// result depends on the seed alone.
+/// Done at once where every message can go to a neighbour (see embed.h). Else the starts are: the
+/// network's own order, MOPT with each join rule (grids), growing by graph distances, halving of
+/// tasks and network at once, the heavier messages' pattern, and a hot anneal that forgets its
+/// start; tilings with equal groups of four tasks where the maximum link load is the goal and they
+/// fit; descents from random placements where there are few places. Searches for the maximum link
+/// load first go for both figures, which leads out of the flat parts of the maximum alone. With a
+/// limit on moves only, the result depends on the seed alone.
 Placement refine(const CommMatrix& matrix, const Network& network, const Room& room,
                  const RefineOptions& options);
 
