@@ -8,8 +8,12 @@
 #include <map>
 #include <random>
 
+#include "engine/planner/contention_free/cache.h"
 #include "engine/planner/contention_free/check.h"
 #include "engine/planner/contention_free/plan.h"
+#include "engine/simulate/plan_run.h"
+#include "tests/tool.h"
+#include "topology/distort.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {
@@ -350,6 +354,110 @@ TEST(ContentionFree, RefusesWhatCannotBePlanned) {
   EXPECT_THAT(refusal(bad), HasSubstr("bytes a block: at most"));
 }
 
+// ---- simulation ----
+
+TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
+  for (const std::string& spec : networks()) {
+    // Elsewhere senders that are faster than their routes fill buffers that others need.
+    if (spec.rfind("random-tree", 0) == 0) continue;
+    const Fabric fabric = network(spec);
+    for (const Kind kind : kAllKinds) {
+      for (const Planner planner : {Planner::kList, Planner::kFixed}) {
+        PlanRequest request = request_for(fabric, kind, 50'000);
+        request.planner = planner;
+        const Plan plan = planned(request);
+        const auto times = sim::simulate_plan(fabric, {}, plan);
+        ASSERT_TRUE(times.has_value()) << times.error().message;
+        EXPECT_NEAR(times->time_us, static_cast<double>(plan.time_ns) * 1e-3, 0.1 * times->time_us)
+            << label(spec, request);
+      }
+    }
+  }
+}
+
+TEST(ContentionFree, WrongInputsCostLittle) {
+  for (const char* spec : {"single-switch:16", "tree:7x3,hosts=20", "wan:8,8,long-latency=5ms"}) {
+    const Fabric fabric = network(spec + kLan);
+    for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
+      PlanRequest request = request_for(fabric, kind, 100 << 10);
+      const auto right = sim::simulate_plan(fabric, {}, planned(request));
+      for (uint64_t seed = 1; seed <= 3; ++seed) {
+        const auto believed = topology::distort(fabric, 0.3, seed);
+        ASSERT_TRUE(believed.has_value());
+        request.fabric = &*believed;
+        const auto times = sim::simulate_plan(fabric, {}, planned(request));
+        ASSERT_TRUE(times.has_value());
+        EXPECT_LE(times->time_us, 1.3 * right->time_us) << spec << to_string(kind);
+      }
+    }
+  }
+}
+
+// ---- files and the cache ----
+
+TEST(ContentionFreeCache, GivesTheSamePlanAgainAndKeepsItInAFile) {
+  const Fabric fabric = network("wan:4,4,long-latency=5ms" + kLan);
+  PlanCache cache(request_for(fabric, Kind::kGather, 0));
+  const auto first = cache.get(Kind::kAlltoall, 0, uint64_t{100'000}).value();
+  EXPECT_EQ(cache.get(Kind::kAlltoall, 0, uint64_t{99'000}).value(), first) << "of one class";
+  EXPECT_NE(cache.get(Kind::kAlltoall, 0, uint64_t{200'000}).value(), first);
+  EXPECT_NE(cache.get(Kind::kGather, 0, uint64_t{100'000}).value(), first);
+  std::vector<uint64_t> sizes = {0, 5, 100, 7'000, 20'000, 1, 2, 3};
+  const auto varied = cache.get(Kind::kGather, 0, sizes).value();
+  EXPECT_EQ(cache.get(Kind::kGather, 0, sizes).value(), varied);
+  sizes[3] = 7'001;
+  EXPECT_NE(cache.get(Kind::kGather, 0, sizes).value(), varied);
+  EXPECT_EQ(cache.size(), 5u);
+
+  const std::string path = testing_tools::folder() / "plans";
+  ASSERT_TRUE(cache.save(path).has_value());
+  PlanCache again(request_for(fabric, Kind::kGather, 0));
+  ASSERT_TRUE(again.load(path).has_value());
+  EXPECT_EQ(again.size(), 5u);
+  EXPECT_EQ(again.get(Kind::kAlltoall, 0, uint64_t{100'000}).value()->time_ns, first->time_ns);
+  EXPECT_EQ(again.size(), 5u);
+}
+
+TEST(ContentionFreeCache, RefusesFilesThatAreNotItsOwn) {
+  const Fabric fabric = network("single-switch:5" + kLan);
+  PlanCache cache(request_for(fabric, Kind::kGather, 0));
+  ASSERT_TRUE(cache.get(Kind::kGather, 0, uint64_t{1000}).has_value());
+  const std::string path = testing_tools::folder() / "plans";
+  ASSERT_TRUE(cache.save(path).has_value());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::string good = text.str();
+  const auto refused = [&](const std::string& content, PlanCache& by) {
+    const Status status = by.load(testing_tools::file("changed", content));
+    return status ? "" : status.error().message;
+  };
+  const auto with = [&](const std::string& what, const std::string& by) {
+    std::string changed = good;
+    const size_t at = changed.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return changed.replace(at, what.size(), by);
+  };
+  EXPECT_THAT(refused(with("\"version\":1", "\"version\":2"), cache), HasSubstr("1: version 2"));
+  EXPECT_THAT(refused(with("ibcoll plans", "recipes"), cache), HasSubstr("not a file of plans"));
+  EXPECT_THAT(refused(with("\"time_ns\":", "\"time_ns\":1"), cache), HasSubstr("2: "));
+  EXPECT_THAT(refused(with("[1,0,1,0,", "[1,9,1,0,"), cache), HasSubstr("not a plan: transfer"));
+  EXPECT_THAT(refused(good.substr(0, good.size() / 2), cache), HasSubstr("2: not a JSON object"));
+  EXPECT_THAT(refused(good.substr(0, good.find('\n') + 1), cache), HasSubstr("cut short"));
+  EXPECT_THAT(refused("", cache), HasSubstr("empty"));
+  const Fabric other = network("single-switch:5,bandwidth=2Gbit/s");
+  PlanCache others(request_for(other, Kind::kGather, 0));
+  EXPECT_THAT(refused(good, others), HasSubstr("another network"));
+}
+
+TEST(ContentionFreeCache, SizeClassesRoundUpByAQuarterAtMost) {
+  for (uint64_t bytes = 1; bytes < 100'000; bytes += 7) {
+    const uint64_t up = PlanCache::size_class(bytes);
+    EXPECT_GE(up, bytes);
+    EXPECT_LE(up, bytes + bytes / 4);
+    EXPECT_EQ(PlanCache::size_class(up), up);
+  }
+}
+
 // ---- the checker ----
 
 struct Damage {
@@ -525,6 +633,10 @@ void random_case(uint32_t seed, int most_hosts) {
   request.root = static_cast<int>(random() % hosts);
   request.tokens_ahead = random() % 2 != 0;
   request.planner = static_cast<Planner>(random() % kPlanners);
+  if (hosts > 60) {  // the proof by order alone takes long
+    request.planner = Planner::kList;
+    request.tokens_ahead = true;
+  }
   request.policy = static_cast<Policy>(random() % kPolicies);
   request.relay = random() % 2 != 0;
   request.block_bytes = random() % 200'000;
@@ -552,7 +664,7 @@ TEST(ContentionFreeChecker, RandomTreesAndSizes) {
 }
 
 TEST(ContentionFreeChecker, RandomTreesAndSizesFull) {
-  for (uint32_t seed = 1000; seed < 1100; ++seed) random_case(seed, 200);
+  for (uint32_t seed = 1000; seed < 1030; ++seed) random_case(seed, 200);
 }
 
 }  // namespace

@@ -1,0 +1,85 @@
+/// ib_plan as its users meet it.
+
+#include <gmock/gmock.h>
+
+#include "tests/tool.h"
+
+namespace ibcoll::testing_tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(IbPlan, ShowsAPlanAndProvesIt) {
+  const Ran ran = run_tool("ib_plan",
+                           "--collective gather --network single-switch:8,bandwidth=1Gbit/s "
+                           "--size 20K --check");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const char* column : {"planner", "policy", "tasks", "groups", "plan_ms", "simulated_us",
+                             "lower_bound_us", "relayed_bytes", "checked", "yes"}) {
+    EXPECT_THAT(ran.out, HasSubstr(column));
+  }
+}
+
+TEST(IbPlan, ComparesPlannersAndPoliciesAsJson) {
+  const Ran ran = run_tool("ib_plan",
+                           "--network wan:4,4,bandwidth=1Gbit/s,latency=10us,long-latency=5ms "
+                           "--sizes 10K,20K --planner all --policy all --relay off --check "
+                           "--json - --plot " +
+                               (folder() / "compared.svg").string());
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 2 * (5 + 5 + 1));
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["checked"], true);
+    EXPECT_GE(line["over_bound"].get<double>(), 0.999);
+    EXPECT_NEAR(line["simulated_us"].get<double>(), line["planned_us"].get<double>(),
+                0.1 * line["planned_us"].get<double>());
+  }
+  EXPECT_GT(std::filesystem::file_size(folder() / "compared.svg"), 1000u);
+}
+
+TEST(IbPlan, DrawsOnePlanAndWritesIt) {
+  const std::string picture = folder() / "links.svg", plan = folder() / "plan.json";
+  const Ran ran = run_tool("ib_plan", "--network fat-tree:2,2 --collective allgather --plot " +
+                                          picture + " --output " + plan);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_GT(std::filesystem::file_size(picture), 1000u);
+  std::ifstream in(plan);
+  EXPECT_EQ(nlohmann::json::parse(in)["kind"], "allgather");
+}
+
+TEST(IbPlan, PlansWithWrongInputs) {
+  const Ran ran = run_tool("ib_plan", "--network single-switch:8 --wrong 0.3 --check --json -");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_LE(json_lines(ran.out)[0]["over_bound"].get<double>(), 1.3);
+}
+
+TEST(IbPlan, RefusesBadInputByName) {
+  const auto refused = [](const std::string& arguments, const std::string& what) {
+    expect_refused("ib_plan", arguments, what);
+  };
+  refused("--collective gossip", "unknown collective 'gossip'");
+  refused("--planner magic", "unknown planner 'magic'");
+  refused("--policy luck", "unknown policy 'luck'");
+  refused("--relay maybe", "--relay 'maybe': on or off");
+  refused("--network single-switch:4 --servers 5", "--servers 5: the network has 4 hosts");
+  refused("--network single-switch:4 --layout 5x2", "server 4 is host 4");
+  refused("--network single-switch:4 --root 4", "root 4: there are servers 0 to 3");
+  refused("--network single-switch:4 --permitted 0-1,2-3", "no way between servers 0 and 2");
+  refused("--network single-switch:4 --permitted 0:1", "'0:1' is not a pair");
+  refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
+  refused("--wrong 2", "inputs wrong by 2");
+  refused("--size -1", "'-1'");
+  // Networks with what plans can't be made for.
+  const std::string nodes =
+      R"({"format": "ibcoll fabric 1", "name": "n", "hosts": [{"name": "a"}, {"name": "b"}],)"
+      R"("switches": [{"name": "s"}], "cables": [{"ends": ["a", 1, "s", 1], "bandwidth": )";
+  const std::string rest = R"(}, {"ends": ["b", 1, "s", 2], "bandwidth": 1e9}])";
+  refused("--network " + file("zero.json", nodes + "0" + rest + "}"), "bandwidth");
+  refused("--network " +
+              file("two.json", nodes + "1e9" + rest + R"(, "routes": {"s": [1, 2], "s": [2, 1]}})"),
+          "\"s\" stands twice");
+}
+
+}  // namespace
+}  // namespace ibcoll::testing_tools
