@@ -186,6 +186,7 @@ class VerbsFaults : public ::testing::Test {
   }
   void TearDown() override {
     alarm(0);
+    unsetenv("IBCOLL_RETRIES");
     if (getenv("SOFTROCE_MACHINE") == nullptr) return;
     std::ignore = std::system(
         "for i in 1 2 3 4; do tc qdisc del dev e$i root; ip -n sw link set v$i up; done "
@@ -197,7 +198,10 @@ class VerbsFaults : public ::testing::Test {
     };
     for (int i = 0; i < 500 && !all_up(); ++i) std::this_thread::sleep_for(milliseconds(10));
   }
+  /// Soft-RoCE counts every packet it is asked for again as a retry, until an acknowledgement comes
+  /// (each 64 packets): six are soon used up then.
   static void lose(int percent) {
+    setenv("IBCOLL_RETRIES", "7", 1);
     for (int i = 1; i <= 4; ++i)
       shell(fmt::format("tc qdisc add dev e{} root netem loss {}%", i, percent));
   }
@@ -412,11 +416,13 @@ struct RandomFault {
     delay = milliseconds(draw(60));
     const std::string port = std::to_string(1 + draw(layout.size()));
     victim = static_cast<Rank>(1 + draw(static_cast<size_t>(total - 1)));  // rank 0 tells the tale
+    survivors = total;
     switch (draw(6)) {
       case 0:
         text = fmt::format("kill rank {}", victim);
         act = [this](Stage& stage) { kill(stage.pids[victim], SIGKILL); };
         fatal = true;
+        survivors = total - 1;
         break;
       case 1:
         text = fmt::format("link {} down", port);
@@ -449,6 +455,7 @@ struct RandomFault {
           for (Rank rank = victim; rank < total; ++rank) kill(stage.pids[rank], SIGKILL);
         };
         fatal = true;
+        survivors = victim;
     }
     text += fmt::format(" after {} ms of {} with {} ranks", delay.count(), algorithm, total);
   }
@@ -461,7 +468,7 @@ struct RandomFault {
 
   std::mt19937 random;
   std::vector<int> layout;
-  int total = 0;
+  int total = 0, survivors = 0;
   std::string algorithm, command, text;
   std::vector<size_t> sizes;
   milliseconds delay{};
@@ -489,13 +496,10 @@ TEST_F(VerbsFaults, RandomOnesNeverHang) {
                       exchanges(fault.fatal ? kUntilItFails : 60, fault.sizes, fault.algorithm),
                       [&](Stage& stage) { fault.disturb(stage); });
     if (fault.fatal || (fault.may_fail && !outcome.all.empty())) {
-      EXPECT_FALSE(outcome.errors.empty()) << "all went well without a rank or a link";
+      EXPECT_GE(outcome.errors.size(), static_cast<size_t>(fault.survivors)) << outcome.all;
       for (const auto& [rank, error] : outcome.errors) {
         EXPECT_EQ(common(error), common(outcome.errors.begin()->second)) << outcome.all;
         EXPECT_THAT(error, Not(HasSubstr("wrong data")));
-      }
-      if (fault.may_fail) {
-        EXPECT_EQ(outcome.errors.size(), static_cast<size_t>(fault.total)) << outcome.all;
       }
     } else {
       EXPECT_EQ(outcome.all, "");
