@@ -351,7 +351,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--window", a.window, "Of mode paced: steps in flight where steps are free")
       ->capture_default_str();
-  app.add_option("--pieces", a.pieces, "Cut blocks of streams into so many pieces")
+  app.add_option("--pieces", a.pieces,
+                 "Cut blocks of streams into so many pieces (modes paced and free)")
       ->capture_default_str();
   app.add_option("--level", a.level, "packet, or flow: links shared evenly, blocking estimated")
       ->capture_default_str();

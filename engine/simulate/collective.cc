@@ -124,6 +124,9 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   run.hold = options.mode == Mode::kBarrier       ? Hold::kBarrier
              : options.mode == Mode::kSendReceive ? Hold::kRankStep
                                                   : Hold::kProgram;
+  // The first piece of one step stands before the second of the step before it: held step by step,
+  // a stream over several steps would wait for itself.
+  if (run.hold != Hold::kProgram) run.pieces = 1;
   NetworkOptions net = options.network;
   if (net.rate_interval_ns == 0)
     net.rate_interval_ns = default_rate_interval(routes, run.block_bytes);

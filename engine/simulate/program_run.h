@@ -27,7 +27,7 @@ struct RunOptions {
   uint64_t block_bytes = 0;
   /// Where blocks differ in size (alltoallv and the like): bytes of each.
   std::function<uint64_t(const Block&)> bytes_of = {};
-  uint32_t pieces = 1;               ///< of streams
+  uint32_t pieces = 1;               ///< of streams; simulate() doesn't cut held steps
   int64_t send_overhead_ns = 0;      ///< of the rank, for each message it sends to another server
   int64_t recv_overhead_ns = 0;      ///< of the rank, for each message it takes from another server
   double copy_bytes_per_second = 0;  ///< of a rank, inside its server; 0: copies cost nothing
