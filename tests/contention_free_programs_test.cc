@@ -107,7 +107,7 @@ TEST(ContentionFreePrograms, HoldWhereMessagesAreRelayed) {
         request.tokens_ahead = ahead;
         const auto plan = plan_transfers(request);
         ASSERT_TRUE(plan) << plan.error().message;
-        options.plan = std::make_shared<const TransferPlan>(transfer_plan(*plan));
+        options.plan = std::make_shared<const TransferPlan>(transfer_plan(*plan, fabric, {}));
         const auto report = verify(shape, build_all(*algorithm, shape, options));
         ASSERT_TRUE(report) << to_string(algorithm->collective) << ", " << layout << ": "
                             << report.error().message;

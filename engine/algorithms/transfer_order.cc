@@ -15,11 +15,9 @@ TransferOrder::TransferOrder(Collective collective, const Shape& shape, Rank roo
 }
 
 void TransferOrder::choose_agents(const TransferPlan& plan) {
-  std::vector<int> sent(shape_.servers()), received(shape_.servers());
-  const auto agent = [&](int server, std::vector<int>& turn) {
-    if (has_root(collective_) && server == shape_.server_of(root_)) return root_;
-    if (collective_ == Collective::kReduce) return shape_.rank_at(server, 0);
-    return shape_.rank_at(server, turn[server]++ % shape_.server_size(server));
+  const auto agent = [&](int server) {
+    const bool of_root = has_root(collective_) && server == shape_.server_of(root_);
+    return of_root ? root_ : shape_.rank_at(server, 0);
   };
   // Blocks of an allgather are many: passing each on when it is there keeps links busy.
   const bool pieces =
@@ -28,10 +26,8 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
     const TransferPlan::Transfer& planned = plan.transfers[i];
     Transfer& transfer = transfers_[i];
     const bool reduces = collective_ == Collective::kReduce;
-    transfer.sender = planned.forwards == TransferPlan::kNone || reduces
-                          ? agent(planned.from, sent)
-                          : transfers_[planned.forwards].receiver;
-    transfer.receiver = agent(planned.to, received);
+    transfer.sender = agent(planned.from);
+    transfer.receiver = agent(planned.to);
     transfer.streamed = reduces || collective_ == Collective::kBcast;
     if (planned.forwards == TransferPlan::kNone || !pieces) continue;
     transfer.streamed = transfers_[planned.forwards].streamed = true;
@@ -68,9 +64,10 @@ void TransferOrder::set_times(const TransferPlan& plan) {
 
 void TransferOrder::number_signals(const TransferPlan& plan) {
   for (const TransferPlan::Token& token : plan.tokens) {
-    // What one server sends leaves by one port, one after the other or sharing it.
+    // What one agent sends leaves by one port, one after the other or sharing it.
     if (plan.transfers[token.after].from == plan.transfers[token.before].from) continue;
-    if (transfers_[token.after].receiver == transfers_[token.before].sender) {
+    const Transfer &after = transfers_[token.after], &before = transfers_[token.before];
+    if (after.receiver == before.sender) {
       turns_.push_back(token);
     } else {
       signals_.push_back({token.after, token.before, 0});

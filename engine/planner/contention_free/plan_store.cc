@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <iterator>
 #include <queue>
+#include <set>
+#include <utility>
 
 namespace ibcoll::contention_free {
 
@@ -67,9 +70,56 @@ std::vector<uint32_t> order_of(const Plan& plan) {
   return order;
 }
 
+using Links = std::vector<int>;
+
+Links common(const Links& sorted, Links links) {
+  Links both;
+  std::sort(links.begin(), links.end());
+  std::set_intersection(sorted.begin(), sorted.end(), links.begin(), links.end(),
+                        std::back_inserter(both));
+  return both;
+}
+
+/// (after, before) of the tokens. What one server sends one after the other needs none, and is all
+/// there only together: whoever waits for the last on a link waits for those before it on that link
+/// as well.
+std::set<std::pair<uint32_t, uint32_t>> orders_of(const Plan& plan, const topology::Fabric& fabric,
+                                                  std::span<const int> hosts) {
+  const auto links = [&](uint32_t i) {
+    const Transfer& transfer = plan.transfers[i];
+    const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
+    return fabric.route(host(transfer.from), host(transfer.to));
+  };
+  std::vector<std::vector<uint32_t>> earlier(plan.transfers.size());  // of the same server
+  std::set<std::pair<uint32_t, uint32_t>> orders;
+  for (const Token& token : plan.tokens) {
+    orders.emplace(token.after, token.before);
+    if (plan.transfers[token.after].from == plan.transfers[token.before].from) {
+      earlier[token.before].push_back(token.after);
+    }
+  }
+  for (const Token& token : plan.tokens) {
+    if (plan.transfers[token.after].from == plan.transfers[token.before].from) continue;
+    Links way = links(token.before);
+    std::sort(way.begin(), way.end());
+    std::vector<std::pair<uint32_t, Links>> open = {{token.after, common(way, links(token.after))}};
+    while (!open.empty()) {
+      const auto [last, shared] = std::move(open.back());
+      open.pop_back();
+      for (const uint32_t before : earlier[last]) {
+        Links still = common(shared, links(before));
+        if (still.empty() || !orders.emplace(before, token.before).second) continue;
+        open.emplace_back(before, std::move(still));
+      }
+    }
+  }
+  return orders;
+}
+
 }  // namespace
 
-TransferPlan transfer_plan(const Plan& plan) {
+TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
+                           std::span<const int> hosts) {
   TransferPlan result;
   const std::vector<uint32_t> order = order_of(plan);
   std::vector<uint32_t> place(order.size());
@@ -81,8 +131,8 @@ TransferPlan transfer_plan(const Plan& plan) {
                                 forwards ? place[transfer.forwards] : TransferPlan::kNone,
                                 transfer.start_ns, transfer.end_ns});
   }
-  for (const Token& token : plan.tokens) {
-    result.tokens.push_back({place[token.after], place[token.before]});
+  for (const auto& [after, before] : orders_of(plan, fabric, hosts)) {
+    result.tokens.push_back({place[after], place[before]});
   }
   result.seal();
   return result;
@@ -109,7 +159,7 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
       plans_[{request.kind, request.block_bytes, shape.hash(), request.root, request.hosts}];
   if (plan == nullptr) {
     IBCOLL_ASSIGN(const Plan made, plan_transfers(request));
-    plan = std::make_shared<const TransferPlan>(transfer_plan(made));
+    plan = std::make_shared<const TransferPlan>(transfer_plan(made, fabric_, hosts));
   }
   return plan;
 }

@@ -14,7 +14,9 @@ namespace ibcoll::contention_free {
 
 /// The order of a plan without its rates, as algorithm contention_free takes it. What its programs
 /// do is always right whatever the plan's timing: tokens are sent when transfers are all there.
-TransferPlan transfer_plan(const Plan& plan);
+/// `hosts`: of each server, as the plan was made for; empty: host s is server s.
+TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
+                           std::span<const int> hosts);
 
 /// Of one fabric. Every rank that asks for the same gets the same.
 class PlanStore {
