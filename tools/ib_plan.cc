@@ -11,6 +11,7 @@
 #include "engine/base/plot.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "engine/planner/contention_free/cache.h"
 #include "engine/planner/contention_free/check.h"
 #include "engine/planner/contention_free/gantt.h"
 #include "engine/planner/contention_free/plan.h"
@@ -36,7 +37,7 @@ struct Arguments {
   int root = 0;
   double wrong = 0;
   int64_t seed = 1;
-  bool check = false, simulate = false;
+  bool check = false, simulate = false, lookup = false;
 };
 
 struct Input {
@@ -55,6 +56,7 @@ struct Row {
   Plan plan;
   double plan_ms;
   std::optional<double> simulated_us;
+  std::optional<double> lookup_ns, lookup_counts_ns;  ///< of the plan cache
   std::string checked;
   std::string violation;
 
@@ -142,6 +144,16 @@ Result<Input> understand(const Arguments& a) {
   return input;
 }
 
+/// Nanoseconds of a call of `get`, once what it gets is there.
+template <class Get>
+Result<double> time_lookups(Get&& get) {
+  constexpr int kCalls = 200;
+  IBCOLL_TRY(get());
+  const std::clock_t begin = std::clock();
+  for (int i = 0; i < kCalls; ++i) IBCOLL_TRY(get());
+  return 1e9 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / kCalls;
+}
+
 Result<Row> plan_one(const Arguments& a, const Input& input, PlanRequest request) {
   request.fabric = input.believed ? &*input.believed : &input.fabric;
   Row row{};
@@ -159,6 +171,20 @@ Result<Row> plan_one(const Arguments& a, const Input& input, PlanRequest request
   if (a.simulate || input.believed || row.plan.transfers.size() <= kSimulatedByItself) {
     IBCOLL_ASSIGN(const sim::PlanTimes times, sim::simulate_plan(input.fabric, {}, row.plan));
     row.simulated_us = times.time_us;
+  }
+  if (a.lookup) {
+    PlanCache cache(request);
+    IBCOLL_ASSIGN(row.lookup_ns, time_lookups([&] {
+                    return cache.get(request.kind, request.root, request.block_bytes);
+                  }));
+    std::vector<uint64_t> counts(request.server_ranks.size(), request.block_bytes);
+    if (request.kind == Kind::kAlltoall) {
+      counts.assign(counts.size() * counts.size(), request.block_bytes);
+    }
+    if (request.kind != Kind::kBcast && request.kind != Kind::kReduce) {
+      IBCOLL_ASSIGN(row.lookup_counts_ns,
+                    time_lookups([&] { return cache.get(request.kind, request.root, counts); }));
+    }
   }
   if (input.believed) {  // how good it is on the real network
     request.fabric = &input.fabric;
@@ -194,6 +220,8 @@ nlohmann::ordered_json to_json(const Arguments& a, const Input& input, const Row
                                  {"checked", row.checked == "yes"}};
   if (row.simulated_us) json["simulated_us"] = *row.simulated_us;
   if (!a.check) json["checked"] = nullptr;
+  if (row.lookup_ns) json["lookup_ns"] = *row.lookup_ns;
+  if (row.lookup_counts_ns) json["lookup_counts_ns"] = *row.lookup_counts_ns;
   return json;
 }
 
@@ -332,6 +360,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
   app.add_flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");
+  app.add_flag("--lookup", a.lookup,
+               "Also time the plan cache: lookup_ns of --json by size of block, lookup_counts_ns "
+               "by sizes of all messages");
   app.add_flag("--simulate", a.simulate,
                "Simulate large plans too (else their time is the planned one)");
   app.add_option("--output", a.output, "Write the (last) plan to this file (JSON)");

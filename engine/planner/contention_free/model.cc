@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kMostSlots = 256;
 constexpr int kMostServers = 1 << 15;
+/// Servers whose latencies stand in a table, of 32 MB.
+constexpr int kMostInTable = 2048;
 
 Status check_sizes(const PlanRequest& request) {
   const size_t servers = request.server_ranks.size();
@@ -145,6 +147,16 @@ Result<Problem> make_problem(const PlanRequest& request) {
   IBCOLL_TRY(check_sizes(request));
   IBCOLL_TRY(check_hosts(request, problem));
   number_servers(problem);
+  if (request.kind == Kind::kAlltoall && problem.servers <= kMostInTable) {
+    std::vector<int64_t> latencies;
+    latencies.reserve(static_cast<size_t>(problem.servers) * problem.servers);
+    for (int from = 0; from < problem.servers; ++from) {
+      for (int to = 0; to < problem.servers; ++to) {
+        latencies.push_back(problem.latency_ns(from, to));
+      }
+    }
+    problem.latencies = std::move(latencies);
+  }
   return problem;
 }
 
