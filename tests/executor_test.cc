@@ -38,6 +38,13 @@ class ToldNetwork : public perf::EmptyNetwork {
   uint64_t done = 0;
   std::vector<std::byte> mail_to_deliver;
 
+  std::vector<std::vector<std::byte>> mailed;
+
+  using NetworkTransport::mail;
+  bool mail(Rank, std::span<const std::byte> bytes, size_t) override {
+    mailed.emplace_back(bytes.begin(), bytes.end());
+    return true;
+  }
   bool put(Rank, const void*, const MemoryKey&, RemoteAddress target, size_t, uint64_t) override {
     put_to.push_back(target.address);
     return true;
@@ -70,8 +77,10 @@ class StreamTest : public ::testing::Test {
     header.from = 2;
     header.kind = MailKind::kExposure;
     header.block_bytes = kBlockBytes;
-    network_.mail_to_deliver.resize(sizeof(header));
+    const Exposure exposure{};
+    network_.mail_to_deliver.resize(sizeof(header) + sizeof(exposure));
     std::memcpy(network_.mail_to_deliver.data(), &header, sizeof(header));
+    std::memcpy(network_.mail_to_deliver.data() + sizeof(header), &exposure, sizeof(exposure));
     ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
     progress();
   }
@@ -134,6 +143,82 @@ TEST_F(StreamTest, SourcesAreOverwrittenOnlyWhenAllTheirPiecesAreRead) {
   progress();
   EXPECT_EQ(recv_[0], std::byte{1});
   EXPECT_TRUE(completion_.done);
+}
+
+/// Rank 0 exchanges a block with rank 1 of another server, eagerly.
+class EagerTest : public ::testing::Test {
+ protected:
+  EagerTest() {
+    group_.to_job = {0, 1};
+    builder_.put(1, slot_of(Buffer::kSend, 1), slot_of(Buffer::kRecv, 0));
+    builder_.expect(1, slot_of(Buffer::kRecv, 1));
+    program_ = builder_.finish();
+    binding_.block_bytes = kBlockBytes;
+    binding_.eager = true;
+    binding_[Buffer::kSend].base = send_;
+    binding_[Buffer::kRecv].base = recv_;
+    header_.program = static_cast<uint32_t>(program_->hash);
+    header_.from = 1;
+    header_.kind = MailKind::kData;
+    header_.block_bytes = kBlockBytes;
+  }
+  void deliver(size_t data_bytes, std::byte value) {
+    network_.mail_to_deliver.assign(sizeof header_ + data_bytes, value);
+    std::memcpy(network_.mail_to_deliver.data(), &header_, sizeof header_);
+    while (executor_.progress()) {
+    }
+  }
+  Status post() { return executor_.post(group_, *program_, binding_, completion_); }
+
+  GroupState group_{*Shape::from_layout(std::vector{1, 1}, Placement::kBlock)};
+  ProgramBuilder builder_{Collective::kAlltoall, "test", group_.shape, 0, {}};
+  perf::EmptyLocal local_;
+  ToldNetwork network_;
+  std::byte send_[2 * kBlockBytes] = {}, recv_[2 * kBlockBytes] = {};
+  Completion completion_;
+  perf::LoneBootstrap bootstrap_{2};
+  Bell bell_;
+  Binding binding_;
+  MailHeader header_{};
+  std::shared_ptr<const RankProgram> program_;
+  Executor executor_{bootstrap_, local_, &network_, bell_, [] { return std::nullopt; }, {}};
+};
+
+TEST_F(EagerTest, DataTravelAtOnceAndNothingElseDoes) {
+  send_[kBlockBytes] = std::byte{5};
+  ASSERT_TRUE(post());
+  ASSERT_EQ(network_.mailed.size(), 1u);  // and no exposure
+  EXPECT_THAT(network_.put_to, IsEmpty());
+  ASSERT_EQ(network_.mailed[0].size(), sizeof(MailHeader) + kBlockBytes);
+  EXPECT_EQ(network_.mailed[0][sizeof(MailHeader)], std::byte{5});
+  EXPECT_FALSE(completion_.done);
+  deliver(kBlockBytes, std::byte{7});
+  EXPECT_TRUE(completion_.done);
+  EXPECT_EQ(recv_[kBlockBytes], std::byte{7});
+  EXPECT_EQ(recv_[2 * kBlockBytes - 1], std::byte{7});
+}
+
+TEST_F(EagerTest, DataOfACallNotMadeYetWait) {
+  deliver(kBlockBytes, std::byte{7});
+  ASSERT_TRUE(post());
+  EXPECT_TRUE(completion_.done);
+  EXPECT_EQ(recv_[kBlockBytes], std::byte{7});
+}
+
+TEST_F(EagerTest, RanksThatDisagreeAreTold) {
+  ASSERT_TRUE(post());
+  header_.kind = MailKind::kExposure;
+  deliver(sizeof(Exposure), std::byte{});
+  ASSERT_TRUE(executor_.failed());
+  EXPECT_THAT(executor_.failed()->message, ::testing::HasSubstr("IBCOLL_EAGER"));
+}
+
+TEST_F(EagerTest, AMessageOfAnotherLengthIsRefused) {
+  ASSERT_TRUE(post());
+  deliver(kBlockBytes - 1, std::byte{7});
+  ASSERT_TRUE(executor_.failed());
+  EXPECT_THAT(executor_.failed()->message,
+              ::testing::HasSubstr("rank 1 sends 7 bytes where 8 are expected"));
 }
 
 }  // namespace

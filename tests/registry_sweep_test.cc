@@ -72,6 +72,13 @@ TEST_P(Sweep, EveryScheduleHolds) {
             << shape.describe() << ", pacing " << to_string(options.pacing) << ", window "
             << options.window << ", root " << options.root << (options.ordered ? ", ordered" : "")
             << ": " << report.error().message;
+        for (const auto& program : programs) {
+          for (const Op& op : program->lane(Lane::kSend)) {
+            if (algorithm.largest_put == nullptr || op.kind != OpKind::kPut) continue;
+            ASSERT_LE(op.count, static_cast<uint32_t>(algorithm.largest_put(shape)))
+                << algorithm.name << " on " << shape.describe();
+          }
+        }
         if (options.pacing == Pacing::kToken || options.pacing == Pacing::kGateToken ||
             algorithm.name == "one_at_a_time") {
           EXPECT_TRUE(report->paced)

@@ -71,51 +71,55 @@ class VerbsCounts : public ::testing::Test {
 };
 
 TEST_F(VerbsCounts, AggregationSendsOneMessageAServer) {
-  EXPECT_EQ(run({2, 2, 2, 2},
-                [](const RankView& rank) {
-                  constexpr uint64_t kOthers = 3, kCalls = 10;
-                  std::vector<std::byte> send, recv;
-                  for (uint64_t done = 0; done < kCalls; ++done) {
-                    if (!all_to_alls(rank, "aggregate", 1000, 1, send, recv)) return;
-                    const Tally tally(rank.context);
-                    if (tally.counters.data_messages != kOthers * (done + 1))
-                      rank.complain(fmt::format("{} data messages in {} calls",
-                                                tally.counters.data_messages, done + 1));
-                    if (tally.counters.tokens > kOthers * (done + 1))
-                      rank.complain(
-                          fmt::format("{} tokens in {} calls", tally.counters.tokens, done + 1));
-                    if (tally.counters.queue_pairs > kOthers)
-                      rank.complain(fmt::format("{} queue pairs", tally.counters.queue_pairs));
-                  }
-                }),
-            "");
+  for (const size_t bytes : {1000, 10'000}) {  // eager and not
+    EXPECT_EQ(run({2, 2, 2, 2},
+                  [bytes](const RankView& rank) {
+                    constexpr uint64_t kOthers = 3, kCalls = 10;
+                    std::vector<std::byte> send, recv;
+                    for (uint64_t done = 0; done < kCalls; ++done) {
+                      if (!all_to_alls(rank, "aggregate", bytes, 1, send, recv)) return;
+                      const Tally tally(rank.context);
+                      if (tally.counters.data_messages != kOthers * (done + 1))
+                        rank.complain(fmt::format("{} data messages in {} calls",
+                                                  tally.counters.data_messages, done + 1));
+                      if (tally.counters.tokens > kOthers * (done + 1))
+                        rank.complain(
+                            fmt::format("{} tokens in {} calls", tally.counters.tokens, done + 1));
+                      if (tally.counters.queue_pairs > kOthers)
+                        rank.complain(fmt::format("{} queue pairs", tally.counters.queue_pairs));
+                    }
+                  }),
+              "");
+  }
 }
 
 TEST_F(VerbsCounts, CompletionsAreFew) {
   for (const char* algorithm : {"ring", "linear", "two_level_ring", "aggregate"}) {
-    EXPECT_EQ(run({2, 2, 2},
-                  [&](const RankView& rank) {
-                    constexpr int kCalls = 40;
-                    std::vector<std::byte> send, recv;
-                    if (!all_to_alls(rank, algorithm, 3000, 2, send, recv)) return;
-                    const Tally before(rank.context);
-                    if (!all_to_alls(rank, algorithm, 3000, kCalls, send, recv)) return;
-                    const Tally after(rank.context);
-                    uint64_t allowed = 0, writes = 0;
-                    for (size_t peer = 0; peer < after.posted.size(); ++peer) {
-                      const uint64_t posted = after.posted[peer] - before.posted[peer];
-                      if (posted == 0) continue;
-                      writes += posted;
-                      // Those of the calls before may come late.
-                      allowed += (posted + 31) / 32 + kCalls + 1;
-                    }
-                    const uint64_t completions = after.completions - before.completions;
-                    if (completions > allowed)
-                      rank.complain(fmt::format("{} completions of {} writes in {} calls",
-                                                completions, writes, kCalls));
-                  }),
-              "")
-        << algorithm;
+    for (const size_t bytes : {500, 10'000}) {  // eager and not
+      EXPECT_EQ(run({2, 2, 2},
+                    [&](const RankView& rank) {
+                      constexpr int kCalls = 40;
+                      std::vector<std::byte> send, recv;
+                      if (!all_to_alls(rank, algorithm, bytes, 2, send, recv)) return;
+                      const Tally before(rank.context);
+                      if (!all_to_alls(rank, algorithm, bytes, kCalls, send, recv)) return;
+                      const Tally after(rank.context);
+                      uint64_t allowed = 0, writes = 0;
+                      for (size_t peer = 0; peer < after.posted.size(); ++peer) {
+                        const uint64_t posted = after.posted[peer] - before.posted[peer];
+                        if (posted == 0) continue;
+                        writes += posted;
+                        // Those of the calls before may come late.
+                        allowed += (posted + 31) / 32 + kCalls + 1;
+                      }
+                      const uint64_t completions = after.completions - before.completions;
+                      if (completions > allowed)
+                        rank.complain(fmt::format("{} completions of {} writes in {} calls",
+                                                  completions, writes, kCalls));
+                    }),
+                "")
+          << algorithm << ", " << bytes;
+    }
   }
 }
 

@@ -148,13 +148,17 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
       work.opcode = IBV_WR_RDMA_WRITE;
     }
   }
-  if (bytes > 0) {
+  count(bytes);
+  return true;
+}
+
+void RcTransport::count(size_t data_bytes) {
+  if (data_bytes > 0) {
     ++counters_.data_messages;
-    counters_.data_bytes += bytes;
+    counters_.data_bytes += data_bytes;
   } else {
     ++counters_.tokens;
   }
-  return true;
 }
 
 bool RcTransport::signal(Rank rank, uint32_t immediate) {
@@ -178,7 +182,7 @@ bool RcTransport::add_mail_slots(Peer& peer) {
   return true;
 }
 
-bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes) {
+bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_bytes) {
   Peer* peer = usable(rank);
   if (!peer || !sends_->room(peer->send, 1) ||
       peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
@@ -192,7 +196,7 @@ bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes) {
   work.opcode = IBV_WR_SEND_WITH_IMM;
   work.imm_data = htonl(peer->mails_taken_here & kCountMask);
   peer->mails_reported = peer->mails_taken_here;
-  ++counters_.tokens;
+  count(data_bytes);
   return true;
 }
 

@@ -34,7 +34,7 @@ class RcTransport final : public NetworkTransport {
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override;
   bool signal(Rank peer, uint32_t immediate) override;
-  bool mail(Rank peer, std::span<const std::byte> bytes) override;
+  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override;
   size_t poll(std::span<Arrival> arrivals) override;
   uint64_t posted(Rank peer) const override;
   uint64_t completed(Rank peer) override;
@@ -66,6 +66,7 @@ class RcTransport final : public NetworkTransport {
   Peer* usable(Rank peer);
   Peer& enter(Rank peer);
   bool add_mail_slots(Peer& peer);
+  void count(size_t data_bytes);
   void take_sends();
   size_t take_arrivals(std::span<Arrival> arrivals);
   bool take_arrival(const ibv_wc& done, Arrival& arrival);

@@ -15,6 +15,11 @@ ProgramPtr build_as(const Shape& shape, Rank me, const AlgorithmOptions& options
   return kBuild(kCollective, shape, me, options);
 }
 
+int one_slot(const Shape&) { return 1; }
+int slots_of_a_server(const Shape& shape) { return shape.max_server_size(); }
+int half_the_slots(const Shape& shape) { return (shape.ranks() + 1) / 2; }
+int all_slots(const Shape& shape) { return shape.ranks(); }
+
 constexpr std::string_view kLinear =
     "all blocks at once, in any order: few ranks or small blocks on one server (MPICH scattered)";
 constexpr std::string_view kRing =
@@ -49,27 +54,29 @@ constexpr std::string_view kContentionFree =
 
 template <Collective kCollective,
           ProgramPtr (*kBuild)(Collective, const Shape&, Rank, const AlgorithmOptions&)>
-constexpr Algorithm entry(std::string_view name, std::string_view summary, bool paced,
-                          bool relays) {
-  return {kCollective, name, summary, paced, relays, build_as<kCollective, kBuild>};
+constexpr Algorithm entry(std::string_view name, std::string_view summary, bool paced, bool relays,
+                          int (*largest_put)(const Shape&) = nullptr) {
+  return {kCollective, name, summary, paced, relays, build_as<kCollective, kBuild>, largest_put};
 }
 
 constexpr Algorithm kAlgorithms[] = {
-    entry<Collective::kAlltoall, alltoall_linear>("linear", kLinear, false, false),
-    entry<Collective::kAlltoall, alltoall_ring>("ring", kRing, false, false),
+    entry<Collective::kAlltoall, alltoall_linear>("linear", kLinear, false, false, one_slot),
+    entry<Collective::kAlltoall, alltoall_ring>("ring", kRing, false, false, one_slot),
     entry<Collective::kAlltoall, alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true,
-                                                          false),
-    entry<Collective::kAlltoall, alltoall_aggregate>("aggregate", kAggregate, true, true),
-    entry<Collective::kAlltoall, alltoall_bruck>("bruck", kBruck, false, true),
-    entry<Collective::kAlltoallv, alltoall_linear>("linear", kLinear, false, false),
-    entry<Collective::kAlltoallv, alltoall_ring>("ring", kRing, false, false),
+                                                          false, one_slot),
+    entry<Collective::kAlltoall, alltoall_aggregate>("aggregate", kAggregate, true, true,
+                                                     slots_of_a_server),
+    entry<Collective::kAlltoall, alltoall_bruck>("bruck", kBruck, false, true, half_the_slots),
+    entry<Collective::kAlltoallv, alltoall_linear>("linear", kLinear, false, false, one_slot),
+    entry<Collective::kAlltoallv, alltoall_ring>("ring", kRing, false, false, one_slot),
     entry<Collective::kAlltoallv, alltoall_two_level_ring>("two_level_ring", kTwoLevelRing, true,
-                                                           false),
-    entry<Collective::kAlltoallv, alltoall_aggregate>("aggregate", kAggregate, true, true),
-    entry<Collective::kAlltoallv, alltoall_bruck>("bruck", kBruck, false, true),
-    entry<Collective::kAllgather, allgather_ring>("ring", kAllgatherRing, false, true),
-    entry<Collective::kAllgather, allgather_recursive_doubling>("recursive_doubling",
-                                                                kRecursiveDoubling, false, true),
+                                                           false, one_slot),
+    entry<Collective::kAlltoallv, alltoall_aggregate>("aggregate", kAggregate, true, true,
+                                                      slots_of_a_server),
+    entry<Collective::kAlltoallv, alltoall_bruck>("bruck", kBruck, false, true, half_the_slots),
+    entry<Collective::kAllgather, allgather_ring>("ring", kAllgatherRing, false, true, one_slot),
+    entry<Collective::kAllgather, allgather_recursive_doubling>(
+        "recursive_doubling", kRecursiveDoubling, false, true, all_slots),
     // Every rank knows the lengths of all blocks: nobody must be told them.
     entry<Collective::kAllgatherv, allgather_ring>("ring", kAllgatherRing, false, false),
     entry<Collective::kAllgatherv, allgather_recursive_doubling>("recursive_doubling",

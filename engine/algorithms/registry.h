@@ -21,6 +21,9 @@ struct Algorithm {
   /// Builds the program of rank `me`: a pure function of its arguments.
   std::shared_ptr<const RankProgram> (*build)(const Shape& shape, Rank me,
                                               const AlgorithmOptions& options);
+  /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that
+  /// messages may be sent unasked. No put between servers is of more slots than this, on any rank.
+  int (*largest_put)(const Shape& shape) = nullptr;
 };
 
 /// All algorithms, by collective.

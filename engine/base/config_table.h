@@ -70,6 +70,14 @@ inline constexpr Variable kVariables[] = {
      .help = "What the servers' hosts are called in IBCOLL_FABRIC, in the order of the servers "
              "(by their lowest ranks): `node[01-16],fat1`. Empty: as the machines are called; of "
              "emulated servers, the fabric's first hosts."},
+    {.name = "IBCOLL_EAGER",
+     .type = VariableType::kSize,
+     .default_value = "4K",
+     .help =
+         "Messages between servers up to this size, and to what fits 4K with its head, are sent "
+         "with their data at once, without waiting until the receiver is there; 0 for none. The "
+         "same on all ranks.",
+     .high = 4096},
     {.name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
      .default_value = "10s",

@@ -31,6 +31,8 @@ Status Call::prepare(const CallArguments& arguments) {
   binding_.reduce = arguments.reduction.combine;
   binding_.grain = arguments.reduction.element_bytes;
   binding_.meaning = arguments.reduction.meaning;
+  binding_.eager =
+      !unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
@@ -165,6 +167,7 @@ Status Call::start() {
   Binding lengths;
   lengths.block_bytes = sizeof(uint64_t);
   lengths.pieces = 1;
+  lengths.eager = static_cast<int64_t>(lengths.block_bytes) <= plan_.eager_block_bytes;
   lengths[Buffer::kSend].base = lengths_;
   lengths[Buffer::kRecv].base = lengths_ + sends;
   lengths[Buffer::kScratch].base = lengths_ + sends + receives;

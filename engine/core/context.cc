@@ -69,6 +69,8 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
   IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
   options.heap_bytes = static_cast<size_t>(heap);
+  IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
+  options.eager_bytes = std::min<int64_t>(eager, kMaxMailData);
   IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
   options.loopback_seed = static_cast<uint64_t>(seed);
   return options;
@@ -79,6 +81,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   watch_forks();
   std::unique_ptr<Context> self(new Context);
   self->bootstrap_ = &bootstrap;
+  self->eager_bytes_ = options.eager_bytes;
   set_log_rank(bootstrap.rank());
   self->forks_ = g_forks.load(std::memory_order_relaxed);
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));

@@ -36,6 +36,9 @@ struct ContextOptions {
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
+  /// Messages between servers up to this size carry their data without asking; the same on all
+  /// ranks, at most kMaxMailData.
+  int64_t eager_bytes = kMaxMailData;
   uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
@@ -61,6 +64,7 @@ class Context {
   const FabricOrder& fabric_order() const { return fabric_order_; }
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
+  int64_t eager_bytes() const { return eager_bytes_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
@@ -126,6 +130,7 @@ class Context {
 
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;
+  int64_t eager_bytes_ = 0;
   std::unique_ptr<Shape> shape_;
   FabricOrder fabric_order_;
   SharedRegion bells_;

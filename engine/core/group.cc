@@ -38,7 +38,12 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   }
   const RankProgram& program =
       context_->program(*algorithm, state_.shape, state_.me, choice.options);
-  const Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
+  const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
+                                                     choice.options.pacing == Pacing::kGateToken);
+  Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
+  // Tokens are exposures: who wants the pacing does not get it from messages that need none.
+  if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
+    plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);
   if (defaults) last = {block_bytes, root, plan};
   return plan;
 }

@@ -23,6 +23,8 @@ struct Plan {
   uint32_t pieces = 1;
   bool relays = false;  ///< blocks pass through other ranks
   AlgorithmOptions options;
+  /// Blocks between servers up to this size travel eagerly (Binding::eager); -1: none do.
+  int64_t eager_block_bytes = -1;
 };
 
 class Group {

@@ -154,6 +154,11 @@ Status Executor::start(Run& run) {
     run.tokens_used.assign(ranks, 0);
     run.exposed.assign(ranks, {});
     run.landings.clear();
+    if (run.binding.eager) {
+      run.mailed.resize(ranks);
+      for (Queue<MailedPut>& queue : run.mailed) queue.clear();
+      run.mailed_data.clear();
+    }
     run.forwarded = 0;
     if (run.binding.unequal) index_expects(run);
     if (Status registered = register_buffers(run); !registered) {
@@ -192,8 +197,15 @@ Status Executor::register_buffers(Run& run) {
   const auto enter = [&](Buffer buffer, uint32_t slots, MemoryKey& key) -> Status {
     key = {};
     const size_t bytes = extent(buffer, slots);
-    if (bytes == 0 || network_ == nullptr) return {};
-    IBCOLL_ASSIGN(key, network_->register_memory(run.binding[buffer].base, bytes));
+    if (bytes == 0 || network_ == nullptr || run.binding.eager) return {};
+    Result<MemoryKey> registered = network_->register_memory(run.binding[buffer].base, bytes);
+    if (!registered) {
+      // The others are told this rank's error, so it says where.
+      return fail(registered.error().code, "{}, for step 0 of {} ({}), call {}",
+                  registered.error().message, to_string(program.collective), program.algorithm,
+                  run.key.sequence);
+    }
+    key = *registered;
     return {};
   };
   IBCOLL_TRY(enter(Buffer::kSend, program.send_slots(shape), run.send_key));

@@ -86,6 +86,7 @@ class Executor {
   bool pass_on(Run& run);
   bool send_exposure(Run& run, const Op& op);
   bool send_token(Run& run, Rank peer);
+  bool send_data(Run& run, Rank peer, std::span<const std::byte> data);
   void index_expects(Run& run);
   Run* find(const CallKey& call);
 

@@ -67,10 +67,11 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
     case OpKind::kReduce:
       return reduce(lane, op, part);
     case OpKind::kPut:
-      return op.lane == Lane::kLocal ? put_local(lane, op, position, part, false)
-                                     : put_network(lane, op, position, part);
+      if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, false);
+      return run_.binding.eager ? put_mailed(op, part) : put_network(lane, op, position, part);
     case OpKind::kExpect:
       if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
+      if (run_.binding.eager) return take_mailed(op, part);
       if (run_.arrived[op.peer] == run_.arrivals_used[op.peer]) return Outcome::kBlocked;
       ++run_.arrivals_used[op.peer];
       return Outcome::kDone;
@@ -83,12 +84,15 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
       if (run_.tokens[op.peer] == run_.tokens_used[op.peer]) return Outcome::kBlocked;
       ++run_.tokens_used[op.peer];
       return Outcome::kDone;
+    // Eager data wait for no exposure, so nobody sends one.
     case OpKind::kExpose:
+      if (run_.binding.eager) return Outcome::kDone;
       return executor_.send_exposure(run_, op) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kWaitExposed:
-      return all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
+      return run_.binding.eager || all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kForward:
-      return run_.forwarded >= op.threshold ? Outcome::kDone : Outcome::kBlocked;
+      return run_.binding.eager || run_.forwarded >= op.threshold ? Outcome::kDone
+                                                                  : Outcome::kBlocked;
     case OpKind::kGateSignal:
       if (!open_gates()) return Outcome::kBlocked;
       executor_.local_.gate_signal(*run_.group->gate_slot, run_.key.sequence, ++run_.gates);
@@ -352,6 +356,36 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   if (binding.unequal && part.last()) ++exposure.next_landing;
   lane.pending.push(
       {lane.complete_before(position), peer, false, executor_.network_->posted(peer)});
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length);
+  return executor_.send_data(
+             run_, op.peer,
+             {binding.address(op.src_buffer, op.src_first) + begin, part_end(part, length) - begin})
+             ? Outcome::kDone
+             : Outcome::kBlocked;
+}
+
+LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
+  Queue<MailedPut>& queue = run_.mailed[op.peer];
+  if (queue.empty()) return Outcome::kBlocked;
+  const MailedPut put = queue.front();
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  if (put.bytes != bytes) {
+    executor_.mismatch(run_, op.peer,
+                       fmt::format("rank {} sends {} bytes where {} are expected",
+                                   job_rank(op.peer), put.bytes, bytes));
+    return Outcome::kBlocked;
+  }
+  copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin,
+             run_.mailed_data.data() + put.offset, bytes);
+  queue.pop();
   return Outcome::kDone;
 }
 

@@ -53,6 +53,8 @@ class LaneRunner {
   Outcome reduce(LaneState& lane, const Op& op, Part part);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
+  Outcome put_mailed(const Op& op, Part part);
+  Outcome take_mailed(const Op& op, Part part);
   Outcome pull(LaneState& lane, const Op& op, Part part, bool token);
   bool all_exposed(const Op& op) const;
   bool gates_passed(const Op& op);

@@ -109,7 +109,7 @@ class Loopback final : public NetworkTransport {
     return put(peer, nullptr, {}, {}, 0, immediate);
   }
 
-  bool mail(Rank peer, std::span<const std::byte> bytes) override {
+  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
     if (bytes.size() > kMaxMailBytes) {
       failure_.set({wire_.me(), ErrorCode::kInternal,
                     fmt::format("rank {} sends rank {} a mail of {} bytes: at most {} fit",
@@ -118,7 +118,7 @@ class Loopback final : public NetworkTransport {
     const bool broken = failure_.present();
     if (!broken && !(queue_ ? queue_->post_mail(peer, bytes) : deliver_mail(peer, bytes)))
       return false;
-    count(peer, 0, broken);
+    count(peer, data_bytes, broken);
     return true;
   }
 

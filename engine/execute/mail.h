@@ -1,6 +1,6 @@
 #pragma once
-/// What ranks of different servers tell each other before data flows: exposures, and tokens that
-/// need no exposure.
+/// What ranks of different servers send each other where nothing has been arranged: exposures,
+/// tokens that need no exposure, and short messages with their data (eager calls).
 
 #include <cstdint>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace ibcoll {
 
-enum class MailKind : uint8_t { kExposure, kToken };
+enum class MailKind : uint8_t { kExposure, kToken, kData };
 
 /// Of one call: which group, which call on it.
 struct CallKey {
@@ -21,22 +21,29 @@ struct CallKey {
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
-/// Head of every mail. An exposure says: you may write to these buffers of mine, and signal
-/// arrivals in these cells.
+/// Head of every mail. Data follow it at once.
 struct MailHeader {
   uint64_t group;
   uint32_t sequence;
   uint32_t program;  ///< low half of the program's hash, and what the bytes mean
   Rank from;         ///< rank in the group
   MailKind kind;
-  bool to_server;   ///< meant for all ranks of the receiving server
-  bool by_landing;  ///< slot sizes differ: the places are in the landings behind this head
+  bool to_server;   ///< exposure: meant for all ranks of the receiving server
+  bool by_landing;  ///< exposure: slot sizes differ, the places are in the landings behind it
   uint8_t unused = 0;
+  uint64_t block_bytes;
+};
+
+/// Follows the head of an exposure, which says: you may write to these buffers of mine, and signal
+/// arrivals in these cells. Landings follow.
+struct Exposure {
   uint32_t cell;  ///< the immediate that counts an arrival from group rank 0; rank r's is r more
   uint32_t landings;
-  uint64_t block_bytes;
   RemoteAddress recv, scratch;
 };
+
+/// Data that one mail can carry.
+inline constexpr size_t kMaxMailData = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
 
 /// Where one put lands and how long it must be. Puts of one sender use theirs in order.
 struct Landing {

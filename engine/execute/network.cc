@@ -10,10 +10,22 @@ namespace ibcoll {
 namespace {
 
 constexpr size_t kPollBatch = 32;
+constexpr size_t kExposureBytes = sizeof(MailHeader) + sizeof(Exposure);
 
 MailHeader header_of(std::span<const std::byte> mail) {
   MailHeader header;
   std::memcpy(&header, mail.data(), sizeof(header));
+  return header;
+}
+
+MailHeader header_for(const Run& run, MailKind kind) {
+  MailHeader header{};
+  header.group = run.key.group;
+  header.sequence = run.key.sequence;
+  header.program = run.key.program;
+  header.from = run.group->me;
+  header.kind = kind;
+  header.block_bytes = run.binding.block_bytes;
   return header;
 }
 
@@ -106,15 +118,30 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
                     run.group->to_job[header.from], header.block_bytes, run.binding.block_bytes));
     return;
   }
+  if ((header.kind == MailKind::kData) != run.binding.eager) {
+    mismatch(run, header.from,
+             fmt::format("rank {} has another IBCOLL_EAGER", run.group->to_job[header.from]));
+    return;
+  }
+  if (run.binding.eager) {
+    const auto data = mail.subspan(sizeof(header));
+    run.mailed[header.from].push({run.mailed_data.size(), data.size()});
+    run.mailed_data.insert(run.mailed_data.end(), data.begin(), data.end());
+    if (run.record != nullptr) [[unlikely]]
+      run.record->rank.arrivals.push_back({header.from, false, now_ns()});
+    return;
+  }
+  Exposure exposure;
+  std::memcpy(&exposure, mail.data() + sizeof(header), sizeof(exposure));
   PeerExposure& peer = run.exposed[header.from];
   ++peer.count;
-  peer.cell = header.cell;
-  peer.recv = header.recv;
-  peer.scratch = header.scratch;
+  peer.cell = exposure.cell;
+  peer.recv = exposure.recv;
+  peer.scratch = exposure.scratch;
   peer.next_landing = static_cast<uint32_t>(run.landings.size());
-  for (uint32_t i = 0; i < header.landings; ++i) {
+  for (uint32_t i = 0; i < exposure.landings; ++i) {
     Landing landing;
-    std::memcpy(&landing, mail.data() + sizeof(header) + i * sizeof(landing), sizeof(landing));
+    std::memcpy(&landing, mail.data() + kExposureBytes + i * sizeof(landing), sizeof(landing));
     if (landing.sender != run.group->me) continue;
     run.landings.push_back(landing);
   }
@@ -167,20 +194,15 @@ void Executor::index_expects(Run& run) {
 bool Executor::send_exposure(Run& run, const Op& op) {
   const Shape& shape = run.group->shape;
   const Binding& binding = run.binding;
-  MailHeader header{};
-  header.group = run.key.group;
-  header.sequence = run.key.sequence;
-  header.program = run.key.program;
-  header.from = run.group->me;
-  header.kind = MailKind::kExposure;
+  MailHeader header = header_for(run, MailKind::kExposure);
   header.to_server = op.to_server;
   header.by_landing = binding.unequal;
-  header.cell = Cell::pack(run.epoch, run.slot, 0);
-  header.block_bytes = binding.block_bytes;
-  header.recv = {reinterpret_cast<uint64_t>(binding[Buffer::kRecv].base), run.recv_key.remote};
-  header.scratch = {reinterpret_cast<uint64_t>(binding[Buffer::kScratch].base),
-                    run.scratch_key.remote};
-  run.mail.resize(sizeof(header));
+  Exposure exposure{};
+  exposure.cell = Cell::pack(run.epoch, run.slot, 0);
+  exposure.recv = {reinterpret_cast<uint64_t>(binding[Buffer::kRecv].base), run.recv_key.remote};
+  exposure.scratch = {reinterpret_cast<uint64_t>(binding[Buffer::kScratch].base),
+                      run.scratch_key.remote};
+  run.mail.resize(kExposureBytes);
   if (binding.unequal) {
     const auto& ops = run.program->lane(Lane::kRecv);
     const int server = op.to_server ? op.peer : shape.server_of(op.peer);
@@ -196,16 +218,17 @@ bool Executor::send_exposure(Run& run, const Op& op) {
       const size_t at = run.mail.size();
       run.mail.resize(at + sizeof(landing));
       std::memcpy(run.mail.data() + at, &landing, sizeof(landing));
-      ++header.landings;
+      ++exposure.landings;
     }
   }
   std::memcpy(run.mail.data(), &header, sizeof(header));
+  std::memcpy(run.mail.data() + sizeof(header), &exposure, sizeof(exposure));
   if (run.mail.size() > NetworkTransport::kMaxMailBytes) {
     give_up({ErrorCode::kUnsupported,
              fmt::format(
                  "{} ranks on one server are too many for {} with unequal blocks: the limit is {}",
-                 header.landings, run.program->algorithm,
-                 (NetworkTransport::kMaxMailBytes - sizeof(header)) / sizeof(Landing))});
+                 exposure.landings, run.program->algorithm,
+                 (NetworkTransport::kMaxMailBytes - kExposureBytes) / sizeof(Landing))});
     return false;
   }
   const Rank to = op.to_server ? gateway(shape, run.group->me, op.peer) : op.peer;
@@ -217,15 +240,24 @@ bool Executor::send_token(Run& run, Rank peer) {
   if (exposure.count > 0)
     return network_->signal(run.group->to_job[peer],
                             (exposure.cell + run.group->me) | Cell::kToken);
-  MailHeader header{};
-  header.group = run.key.group;
-  header.sequence = run.key.sequence;
-  header.program = run.key.program;
-  header.from = run.group->me;
-  header.kind = MailKind::kToken;
+  const MailHeader header = header_for(run, MailKind::kToken);
   run.mail.resize(sizeof(header));
   std::memcpy(run.mail.data(), &header, sizeof(header));
   return network_->mail(run.group->to_job[peer], run.mail);
+}
+
+/// An eager message.
+bool Executor::send_data(Run& run, Rank peer, std::span<const std::byte> data) {
+  if (data.size() > kMaxMailData) {
+    give_up({ErrorCode::kInternal, fmt::format("{} sends {} bytes at once where {} fit",
+                                               run.program->algorithm, data.size(), kMaxMailData)});
+    return false;
+  }
+  const MailHeader header = header_for(run, MailKind::kData);
+  run.mail.resize(sizeof(header) + data.size());
+  std::memcpy(run.mail.data(), &header, sizeof(header));
+  if (!data.empty()) std::memcpy(run.mail.data() + sizeof(header), data.data(), data.size());
+  return network_->mail(run.group->to_job[peer], run.mail, data.size());
 }
 
 }  // namespace ibcoll

@@ -46,6 +46,9 @@ struct Binding {
   uint32_t meaning = 0;  ///< of the bytes (type and operator), the same on all ranks: travels with
                          ///< the program's hash
   bool unequal = false;  ///< slots differ in size
+  /// Messages between servers carry their data and wait for no exposure: all of them must fit
+  /// kMaxMailData. The same on all ranks.
+  bool eager = false;
 
   BufferBinding& operator[](Buffer buffer) { return buffers[static_cast<int>(buffer)]; }
   const BufferBinding& operator[](Buffer buffer) const { return buffers[static_cast<int>(buffer)]; }
@@ -124,6 +127,11 @@ struct PeerExposure {
   RemoteAddress recv, scratch;
 };
 
+/// A message that came with its data and waits for its operation.
+struct MailedPut {
+  size_t offset = 0, bytes = 0;  ///< in Run::mailed_data
+};
+
 /// An exposure that this rank passes on to the other ranks of its server.
 struct Forwarding {
   std::vector<std::byte> mail;
@@ -186,6 +194,8 @@ struct Run {
   std::vector<uint32_t> arrived, arrivals_used, tokens, tokens_used;
   std::vector<PeerExposure> exposed;
   std::vector<Landing> landings;  ///< of the peers
+  std::vector<Queue<MailedPut>> mailed;
+  std::vector<std::byte> mailed_data;
   std::vector<uint32_t>
       expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
   Forwardings forwarding;

@@ -45,8 +45,8 @@ struct Arrival {
 
 /// What went through a transport since it was created; between servers only.
 struct TransportCounters {
-  uint64_t data_messages = 0;  ///< puts of at least one byte
-  uint64_t tokens = 0;         ///< signals, mails and puts of no bytes
+  uint64_t data_messages = 0;  ///< puts of at least one byte, and mails with data
+  uint64_t tokens = 0;         ///< signals, other mails and puts of no bytes
   uint64_t data_bytes = 0;
   uint64_t queue_pairs = 0;  ///< peers connected
   uint64_t registrations = 0;
@@ -80,9 +80,10 @@ class NetworkTransport {
                    size_t bytes, uint64_t immediate) = 0;
   /// Delivers an immediate without data (a zero-byte write).
   virtual bool signal(Rank peer, uint32_t immediate) = 0;
-  /// Delivers up to kMaxMailBytes. The sender keeps at most two mails a peer that the peer's poll
-  /// has not taken: false if it would be more.
-  virtual bool mail(Rank peer, std::span<const std::byte> bytes) = 0;
+  /// Delivers up to kMaxMailBytes, of which `data_bytes` count as a data message. The sender keeps
+  /// at most two mails a peer that the peer's poll has not taken: false if it would be more.
+  virtual bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) = 0;
+  bool mail(Rank peer, std::span<const std::byte> bytes) { return mail(peer, bytes, 0); }
 
   /// Progress: hands out what arrived, up to arrivals.size() of them; returns how many.
   virtual size_t poll(std::span<Arrival> arrivals) = 0;

@@ -67,6 +67,8 @@ Recording read_header(const json& line) {
   recording.algorithm = line.at("algorithm").get<std::string>();
   recording.options.pacing = checked(parse_pacing(line.at("pacing").get<std::string>()));
   recording.options.window = number<uint32_t>(line.at("window"), "'window'", 0, UINT32_MAX);
+  recording.options.root = number<Rank>(line.at("root"), "'root'", 0, INT32_MAX);
+  recording.options.ordered = line.at("ordered").get<bool>();
   recording.pieces = number<uint32_t>(line.at("pieces"), "'pieces'", 1, UINT32_MAX);
   const auto hash = line.at("hash").get<std::string>();
   char* end = nullptr;
@@ -111,6 +113,8 @@ std::string to_text(const Recording& recording) {
                                   {"algorithm", recording.algorithm},
                                   {"pacing", to_string(recording.options.pacing)},
                                   {"window", recording.options.window},
+                                  {"root", recording.options.root},
+                                  {"ordered", recording.options.ordered},
                                   {"pieces", recording.pieces},
                                   {"hash", fmt::format("{:#x}", recording.hash)},
                                   {"block_bytes", recording.block_bytes},

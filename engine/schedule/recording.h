@@ -6,8 +6,8 @@
 /// started:
 ///
 ///   {"recording": 1, "collective": "alltoall", "algorithm": "ring", "pacing": "gate_token",
-///    "window": 1, "pieces": 1, "hash": "0x...", "block_bytes": 65536, "transport": "verbs",
-///    "clock_error_ns": 0, "server_of": [0, 0, 1]}
+///    "window": 1, "root": 0, "ordered": false, "pieces": 1, "hash": "0x...",
+///    "block_bytes": 65536, "transport": "verbs", "clock_error_ns": 0, "server_of": [0, 0, 1]}
 ///   {"rank": 0, "begin": 0, "end": 91000, "ops": [["send", 2, 0, 1200, 1300], ...],
 ///    "arrivals": [[2, "data", 40300], ...]}
 ///

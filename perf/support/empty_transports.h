@@ -56,7 +56,7 @@ class EmptyNetwork : public NetworkTransport {
     return true;
   }
   bool signal(Rank, uint32_t) override { return true; }
-  bool mail(Rank, std::span<const std::byte>) override { return true; }
+  bool mail(Rank, std::span<const std::byte>, size_t) override { return true; }
   size_t poll(std::span<Arrival>) override { return 0; }
   uint64_t posted(Rank) const override { return 0; }
   uint64_t completed(Rank) override { return 0; }
