@@ -17,7 +17,7 @@ tl::unexpected<Error> registration_error(const Device& device, const void* base,
   std::string hint;
   rlimit limit{};
   if (error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    hint = fmt::format("; at most {} of this process may be locked (ulimit -l)",
+    hint = fmt::format(" (ulimit -l allows this process to lock {})",
                        format_size(static_cast<int64_t>(limit.rlim_cur)));
   return fail(error == ENOMEM ? ErrorCode::kNoMemory : ErrorCode::kSystem,
               "{} bytes at {} can't be registered with {}: {}{}", bytes, base, device.port().name(),
