@@ -109,7 +109,7 @@ TEST(Sppc, IsAsFarFromTheOptimumAsPublishedOnItsWorstCases) {
     const TaskGraph graph =
         load_graph(std::string(IBCOLL_SOURCE_DIR "/docs/results/data/") + file).value();
     const LogP logp{20, 10, 40};
-    const auto length = [&](const char* name) {
+    const auto length = [&, processors = processors](const char* name) {
       return makespan(graph, *schedule(*find_scheduler(name).value(), graph, logp, processors));
     };
     EXPECT_EQ(length("sppc"), published);

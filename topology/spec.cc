@@ -203,8 +203,8 @@ struct FileSpec {
 /// Fills speeds from the keys that all kinds know.
 Status read_speeds(Spec& spec) {
   for (const auto& [key, value] : spec.keys) {
-    const auto in_spec = [&](const Error& error) {
-      return fail(ErrorCode::kInvalidArgument, "{}: {}", spec.what(key), error.message);
+    const auto in_spec = [where = spec.what(key)](const Error& error) {
+      return fail(ErrorCode::kInvalidArgument, "{}: {}", where, error.message);
     };
     if (key == "bandwidth" || key == "trunk-bandwidth") {
       std::vector<double> rates;
