@@ -128,13 +128,17 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   shm_options.heap_bytes =
       options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(shape.max_server_size());
   shm_options.allow_process_vm = options.allow_process_vm;
+  const bool crowded = oversubscribed(places, machines, machines[me]);
+  // Ranks that share a core find each other's messages in its cache, and every system call of one
+  // keeps the others waiting; between cores a line costs more than the kernel's copy from 8 KB on.
+  if (crowded) shm_options.eager_bytes *= 2;
   IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
   if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
 
   ExecutorOptions executor;
   self->ranks_on_machine_ =
       static_cast<int>(std::count(machines.begin(), machines.end(), machines[me]));
-  executor.oversubscribed = oversubscribed(places, machines, machines[me]);
+  executor.oversubscribed = crowded;
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
