@@ -291,7 +291,7 @@ class Annealer {
   }
 
   void move(double temperature) {
-    const bool of_boxes = random_.below(kBoxMoves) == 0;
+    const bool of_boxes = random_.below(options_.between_boxes) == 0;
     if (std::is_same_v<Paths, Grid> && !with_links_ && !of_boxes) {
       exchange_by_hops(temperature);
       return;
@@ -299,7 +299,10 @@ class Annealer {
     plan_.clear();
     if (!(of_boxes ? plan_box_move() : plan_exchange())) return;
     const double change = carry_out();
-    settle(change <= 0 || random_.unit() < std::exp(-change / temperature));
+    const bool accepted = change <= 0 || random_.unit() < std::exp(-change / temperature);
+    settle(accepted);
+    constexpr double kRounding = 1e-12;
+    if (of_boxes && accepted && std::abs(change) > kRounding) boxes_.praise();
   }
 
   /// Keeps the state if it is the best so far.
@@ -341,7 +344,6 @@ class Annealer {
   struct Refill {
     int slot, before, after;
   };
-  static constexpr int kBoxMoves = 100;  ///< one move in so many is of whole boxes
   Boxes boxes_;
   std::vector<Refill> plan_;
   std::vector<int> moved_;

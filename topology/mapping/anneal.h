@@ -36,6 +36,8 @@ struct AnnealOptions {
   /// about 1 forgets the start, 0.03 keeps most of it.
   double hot = 1;
   double cold = 0.001;
+  /// One move in so many is of whole boxes of nodes (grids only).
+  int between_boxes = 100;
   uint64_t seed = 1;
   /// Called now and then with the part of the run that is over (0 to 1) and the best placement's
   /// hop-bytes and link load.

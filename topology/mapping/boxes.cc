@@ -3,17 +3,12 @@
 namespace ibcoll::topology {
 
 bool Boxes::choose(FastRandom& random) {
-  constexpr int kMostDoublings = 6, kMostNodes = 32;
   const int dimensions = grid_->dimensions();
-  sides_.assign(dimensions, 1);
-  int volume = 1;
-  for (int tries = 1 + random.below(kMostDoublings); tries > 0; --tries) {
-    const int d = random.below(dimensions);
-    if (sides_[d] * 2 > grid_->side(d) || volume * 2 > kMostNodes) continue;
-    sides_[d] *= 2;
-    volume *= 2;
+  if (!praised_.empty() && random.below(2) == 0) {
+    sides_ = praised_[random.below(static_cast<int>(praised_.size()))];
+  } else if (!draw_sides(random)) {
+    return false;
   }
-  if (volume < 2) return false;
   const bool aligned = random.below(4) != 0;
   const std::vector<int> corner = draw_corner(aligned, random);
   const bool in_place = random.below(3) == 0;
@@ -36,6 +31,29 @@ bool Boxes::choose(FastRandom& random) {
   draw_mirrors(random);
   list(corner, mirrors_, second_to_);
   return true;
+}
+
+void Boxes::praise() {
+  constexpr size_t kRemembered = 256;
+  if (praised_.size() < kRemembered) {
+    praised_.push_back(sides_);
+  } else {
+    praised_[next_praised_++ % kRemembered] = sides_;
+  }
+}
+
+bool Boxes::draw_sides(FastRandom& random) {
+  constexpr int kMostDoublings = 6, kMostNodes = 32;
+  const int dimensions = grid_->dimensions();
+  sides_.assign(dimensions, 1);
+  int volume = 1;
+  for (int tries = 1 + random.below(kMostDoublings); tries > 0; --tries) {
+    const int d = random.below(dimensions);
+    if (sides_[d] * 2 > grid_->side(d) || volume * 2 > kMostNodes) continue;
+    sides_[d] *= 2;
+    volume *= 2;
+  }
+  return volume > 1;
 }
 
 std::vector<int> Boxes::draw_corner(bool aligned, FastRandom& random) const {

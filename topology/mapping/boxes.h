@@ -17,6 +17,8 @@ class Boxes {
   /// Draws a move: a box turned over in place, or two boxes that change places, each turned over at
   /// random. False where the draw gives boxes that overlap or nothing to move.
   bool choose(FastRandom& random);
+  /// The move last drawn was worth while: boxes of its shape are drawn more often.
+  void praise();
   const std::vector<int>& first() const { return first_; }
   const std::vector<int>& first_goes_to() const { return first_to_; }
   /// Empty for a move in place.
@@ -24,6 +26,7 @@ class Boxes {
   const std::vector<int>& second_goes_to() const { return second_to_; }
 
  private:
+  bool draw_sides(FastRandom& random);
   std::vector<int> draw_corner(bool aligned, FastRandom& random) const;
   void draw_mirrors(FastRandom& random);
   void list(const std::vector<int>& corner, const std::vector<int>& mirrors,
@@ -31,6 +34,8 @@ class Boxes {
 
   const Grid* grid_ = nullptr;
   std::vector<int> sides_, mirrors_;
+  std::vector<std::vector<int>> praised_;  ///< the latest shapes
+  size_t next_praised_ = 0;
   std::vector<int> first_, first_to_, second_, second_to_;
 };
 

@@ -16,6 +16,16 @@
 namespace ibcoll::topology {
 namespace {
 
+/// Temperatures at the start and at the end of a run, and how often boxes move. Most of what a hot
+/// run gains it gains between its two; colder ones are left to the polish.
+struct Heat {
+  double hot, cold;
+  int between_boxes = 100;
+};
+constexpr Heat kHottest{1, 0.01}, kHot{0.4, 0.05}, kWarm{0.15, 0.02}, kCool{0.03, 0.0003};
+/// Where groups of tasks fill boxes of nodes, their order is what is left to find.
+constexpr Heat kBoxes{0.008, 0.0003, 4};
+
 class Refiner {
  public:
   Refiner(const CommMatrix& matrix, const Network& network, const Room& room,
@@ -95,8 +105,11 @@ class Refiner {
       const double before = part();
       add_mopt(JoinRule::kMinCost);
       part_of_merging_ = part() - before;
-      constexpr int kHalvings = 3;
-      for (int i = 0; i < kHalvings; ++i) {
+      constexpr int kLeast = 3, kMost = 1000;
+      constexpr double kPartForHalving = 0.05;
+      const bool timed = options_.limits.moves == INT64_MAX;
+      const double until = part() + kPartForHalving;
+      for (int i = 0; i < kLeast || (timed && i < kMost && part() < until); ++i) {
         const HalvingOptions halving{options_.goal.mesh_hops, options_.seed * 1000003 + i};
         add_start(place_by_halving(matrix_, *grid, room_, halving), "halving");
       }
@@ -133,8 +146,8 @@ class Refiner {
   }
 
   /// One annealing run with this part of the limits.
-  Candidate search(const Placement& start, double hot, double cold, double share, int norm,
-                   double part_of_limits, const char* stage) {
+  Candidate search(const Placement& start, Heat heat, double share, int norm, double part_of_limits,
+                   const char* stage) {
     AnnealOptions options;
     options.goal = options_.goal;
     options.goal.link_share = share;
@@ -145,8 +158,9 @@ class Refiner {
       options.limits.moves = std::max<int64_t>(
           1, static_cast<int64_t>(static_cast<double>(options_.limits.moves) * part_of_limits));
     }
-    options.hot = hot;
-    options.cold = cold;
+    options.hot = heat.hot;
+    options.cold = heat.cold;
+    options.between_boxes = heat.between_boxes;
     options.seed = ++seed_ + options_.seed * 7919;
     if (options_.progress) {
       options.progress = [&](double, double, double) { report(part(), stage); };
@@ -157,21 +171,14 @@ class Refiner {
     return found;
   }
 
-  /// Temperatures at the start and at the end of a run. Most of what a hot run gains it gains
-  /// between these; colder ones are left to the polish.
-  struct Heat {
-    double hot, cold;
-  };
-  static constexpr Heat kHottest{1, 0.01}, kHot{0.4, 0.05}, kWarm{0.15, 0.02}, kCool{0.03, 0.0003};
-
   /// A run of a kind: for the maximum link load, one for both figures and one for it alone.
   Candidate staged(const Placement& start, Heat heat, double part_of_limits, const char* stage) {
     const double share = options_.goal.link_share;
-    if (share == 0) return search(start, heat.hot, heat.cold, 0, 2, part_of_limits, stage);
+    if (share == 0) return search(start, heat, 0, 2, part_of_limits, stage);
     const Candidate both =
-        search(start, heat.hot, heat.cold, std::min(share, 0.5), 8, part_of_limits * 0.7, stage);
-    const Candidate alone = search(both.placement, std::min(heat.hot, 0.05), 0.002, share, 16,
-                                   part_of_limits * 0.3, stage);
+        search(start, heat, std::min(share, 0.5), 8, part_of_limits * 0.7, stage);
+    const Heat cooler{std::min(heat.hot, 0.05), 0.002, heat.between_boxes};
+    const Candidate alone = search(both.placement, cooler, share, 16, part_of_limits * 0.3, stage);
     return alone.value < both.value ? alone : both;
   }
 
@@ -184,11 +191,30 @@ class Refiner {
       return false;
     const std::optional<Units> units = equal_fours(matrix_);
     if (!units) return false;
-    const std::optional<Tiling> tiling = tile_torus(matrix_, *units, *grid);
-    if (!tiling || tiling->largest >= best_evaluation_.max_link_bytes) return false;
-    const auto try_for = [&](double part_of_limits) {
+    const std::vector<Tiling> tilings = tile_torus(matrix_, *units, *grid);
+    if (tilings.empty() || tilings.front().largest >= best_evaluation_.max_link_bytes) return false;
+    const double best_start = best_value_;
+    // What a tiling is worth shows in the units' first order already.
+    struct Start {
+      double value;
+      const Tiling* tiling;
+      UnitPlaces places;
+    };
+    const std::vector<int> order = order_of_units(matrix_, *units);
+    std::vector<Start> tiled;
+    constexpr double kPartForTilings = 0.1;
+    const double until = part() + kPartForTilings;
+    for (const Tiling& tiling : tilings) {
+      if (!tiled.empty() && part() > until) break;
+      UnitPlaces places = lay_units(*grid, tiling, order);
+      const double value = offer(placement_of(*units, tiling, places), "tilings");
+      tiled.push_back({value, &tiling, std::move(places)});
+    }
+    std::ranges::stable_sort(tiled, {}, &Start::value);
+    const auto try_for = [&](const Start& start, double cooled, double part_of_limits) {
       UnitAnnealOptions options;
       options.seed = ++seed_ + options_.seed * 7919;
+      options.cooled = cooled;
       options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
       options.limits.clock = options_.limits.clock;
       if (options_.limits.moves != INT64_MAX) {
@@ -197,15 +223,26 @@ class Refiner {
                                                     part_of_limits / Units::kSize);
       }
       options.progress = [&](double) { report(part(), "tiles"); };
-      return offer(anneal_units(matrix_, *grid, *units, *tiling, options), "tiles");
+      return offer(anneal_units(matrix_, *grid, *units, *start.tiling, start.places, options),
+                   "tiles");
     };
-    // A short run says whether a long one could come out ahead.
-    constexpr double kTrial = 0.05, kUntil = 0.92;
-    const double best_start = best_value_;
-    constexpr double kPromising = 0.2;
-    if (try_for(kTrial) > best_start + kPromising) return false;
+    // Short runs say which start and heat come out ahead, and whether any does.
+    constexpr double kTrial = 0.03, kUntil = 0.92, kKeepsMost = 0.35;
+    constexpr size_t kTrials = 3;
+    const Start* best = nullptr;
+    double best_trial = 0, cooled = 0;
+    const auto trial = [&](const Start& start, double left_out) {
+      const double value = try_for(start, left_out, kTrial);
+      if (best != nullptr && value >= best_trial) return;
+      best = &start;
+      best_trial = value;
+      cooled = left_out;
+    };
+    for (size_t i = 0; i < std::min(kTrials, tiled.size()); ++i) trial(tiled[i], kKeepsMost);
+    trial(tiled.front(), 0);
+    if (best_trial >= best_start) return false;
     const bool timed = options_.limits.moves == INT64_MAX;
-    return try_for(timed ? std::max(0.0, kUntil - part()) : kUntil) <= best_value_;
+    return try_for(*best, cooled, timed ? std::max(0.0, kUntil - part()) : kUntil) <= best_value_;
   }
 
   void search_few(double part_of_limits) {
@@ -221,7 +258,7 @@ class Refiner {
     constexpr int kSteepNorm = 64;
     const bool timed = options_.limits.moves == INT64_MAX;
     const double rest = timed ? 1 - part() : 0.5;
-    if (rest > 0) search(best_, kPolish.hot, kPolish.cold, 1, kSteepNorm, rest, "polish");
+    if (rest > 0) search(best_, kPolish, 1, kSteepNorm, rest, "polish");
   }
 
   void race() {
@@ -230,17 +267,18 @@ class Refiner {
       // Where hop-bytes can become very small, small link loads often come with them.
       constexpr double kPartForHops = 0.15, kPartToCool = 0.05;
       const auto shortest = std::ranges::min_element(starts_, {}, &Candidate::hop_bytes);
-      const Candidate hot =
-          search(shortest->placement, kHot.hot, kHot.cold, 0, 2, kPartForHops, "hops");
-      const Candidate cool =
-          search(shortest->placement, kCool.hot, kCool.cold, 0, 2, kPartToCool, "hops");
+      const Candidate hot = search(shortest->placement, kHot, 0, 2, kPartForHops, "hops");
+      const Candidate cool = search(shortest->placement, kCool, 0, 2, kPartToCool, "hops");
       const Candidate& better = cool.value < hot.value ? cool : hot;
       if (better.value < starts_.front().value) start = better.placement;
     }
     const double left = std::max(0.0, 1 - std::min(1.0, part()));
     const bool timed = options_.limits.moves == INT64_MAX;
     const double all = timed ? left : 1;
-    const Candidate cool = staged(start, kCool, 0.12 * all, "cool");
+    const Candidate cool = staged(start, kCool, 0.1 * all, "cool");
+    double by_boxes = std::numeric_limits<double>::infinity();
+    if (std::holds_alternative<Grid>(network_) && matrix_.tasks() > kFewTasks)
+      by_boxes = staged(start, kBoxes, 0.06 * all, "boxes").value;
     const Candidate warm = staged(start, kWarm, 0.12 * all, "warm");
     const Candidate hot = staged(start, kHot, 0.16 * all, "hot");
     // The rest goes to the kind that did best, and to a polish of what came out.
@@ -255,12 +293,14 @@ class Refiner {
       for (int i = 0; i < kGoes; ++i) staged(start, kHottest, 0.45 * all / kGoes, "again");
     } else {
       const Heat heat = from_hot ? kHot : warm.value < cool.value ? kWarm : kCool;
-      const int goes = matrix_.tasks() <= kManyTasks ? 2 : 1;
-      for (int i = 0; i < goes; ++i)
+      const bool in_boxes = by_boxes < std::min({cool.value, warm.value, hot.value});
+      const int goes = in_boxes || matrix_.tasks() <= kManyTasks ? 2 : 1;
+      if (in_boxes) staged(best_, kBoxes, 0.45 * all / goes, "boxes");
+      for (int i = in_boxes ? 1 : 0; i < goes; ++i)
         staged(from_hot ? start : best_, heat, 0.45 * all / goes, "long");
     }
     const double rest = timed ? std::max(0.0, 1 - part()) : 0.15;
-    if (rest > 0) staged(best_, kCool, rest, "polish");
+    if (rest > 0) staged(best_, by_boxes < cool.value ? kBoxes : kCool, rest, "polish");
   }
 
   static constexpr int kFewTasks = 32, kManyTasks = 1024;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace ibcoll::topology {
 namespace {
@@ -106,6 +107,7 @@ namespace {
 
 constexpr int kDimensions = 3;
 using Offset = std::array<int, kDimensions>;
+using Tile = std::array<Offset, kSize>;
 
 /// A lattice of index four as what a node's coordinates are modulo it: a number 0 to 3.
 struct Lattice {
@@ -154,8 +156,7 @@ struct TileLoad {
   }
 };
 
-TileLoad load_of(const Inside& inside, const Lattice& lattice,
-                 const std::array<Offset, kSize>& tile) {
+TileLoad load_of(const Inside& inside, const Lattice& lattice, const Tile& tile) {
   std::array<double, kSize * kDimensions * 2> loads{};
   for (int i = 0; i < kSize; ++i) {
     for (int j = 0; j < kSize; ++j) {
@@ -178,17 +179,44 @@ TileLoad load_of(const Inside& inside, const Lattice& lattice,
   return result;
 }
 
+/// The nodes of a tile in ascending order, shifted so that their coordinates begin at 0.
+Tile shape_of(Tile tile) {
+  for (int d = 0; d < kDimensions; ++d) {
+    int low = tile[0][d];
+    for (const Offset& place : tile) low = std::min(low, place[d]);
+    for (Offset& place : tile) place[d] -= low;
+  }
+  std::sort(tile.begin(), tile.end());
+  return tile;
+}
+
+/// The nodes of all copies of a tile.
+std::vector<int> lay(const Grid& grid, const Lattice& lattice, const Tile& tile) {
+  std::vector<int> nodes, at(grid.dimensions());
+  for (int node = 0; node < grid.nodes(); ++node) {
+    Offset site{};
+    for (int d = 0; d < grid.dimensions(); ++d) site[d] = grid.coordinate(node, d);
+    if (lattice.class_of(site) != 0) continue;
+    for (const Offset& offset : tile) {
+      for (int d = 0; d < grid.dimensions(); ++d)
+        at[d] = (site[d] + offset[d] + grid.side(d)) % grid.side(d);
+      nodes.push_back(grid.node_at(at));
+    }
+  }
+  return nodes;
+}
+
 }  // namespace
 
-std::optional<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, const Grid& grid) {
+std::vector<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, const Grid& grid) {
   constexpr int kShortestRing = 4;
   if (!grid.torus() || grid.dimensions() > kDimensions || grid.nodes() != units.count() * kSize)
-    return std::nullopt;
+    return {};
   Offset sides;
   sides.fill(1);
   for (int d = 0; d < grid.dimensions(); ++d) {
     sides[d] = grid.side(d);
-    if (sides[d] > 1 && sides[d] < kShortestRing) return std::nullopt;
+    if (sides[d] > 1 && sides[d] < kShortestRing) return {};
   }
   std::array<int, kSize> first_unit;
   std::copy_n(units.tasks.begin(), kSize, first_unit.begin());
@@ -201,10 +229,11 @@ std::optional<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, c
     if (inside_torus) offsets.push_back(offset);
   }
   TileLoad best{std::numeric_limits<double>::infinity(), 0};
-  std::array<Offset, kSize> best_tile{}, tile{};
-  Lattice best_lattice;
+  std::vector<Tiling> tilings;
+  std::set<Tile> shapes;  // of the lattice at hand
   for (const Lattice& lattice : lattices()) {
     if (!lattice.closes(sides)) continue;
+    shapes.clear();
     for (const Offset& a : offsets) {
       if (lattice.class_of(a) == 0) continue;
       for (const Offset& b : offsets) {
@@ -215,31 +244,21 @@ std::optional<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, c
           const int classes =
               1 << lattice.class_of(a) | 1 << lattice.class_of(b) | 1 << lattice.class_of(c);
           if (classes != kOthers) continue;
-          tile = {Offset{}, a, b, c};
+          const Tile tile{Offset{}, a, b, c};
           const TileLoad load = load_of(inside, lattice, tile);
-          if (!(load < best)) continue;
-          best = load;
-          best_tile = tile;
-          best_lattice = lattice;
+          if (best < load) continue;
+          if (load < best) {
+            best = load;
+            tilings.clear();
+            shapes.clear();
+          }
+          if (!shapes.insert(shape_of(tile)).second) continue;
+          tilings.push_back({lay(grid, lattice, tile), load.largest});
         }
       }
     }
   }
-  if (!std::isfinite(best.largest)) return std::nullopt;
-  Tiling tiling;
-  tiling.largest = best.largest;
-  for (int node = 0; node < grid.nodes(); ++node) {
-    Offset site{};
-    for (int d = 0; d < grid.dimensions(); ++d) site[d] = grid.coordinate(node, d);
-    if (best_lattice.class_of(site) != 0) continue;
-    for (const Offset& offset : best_tile) {
-      std::vector<int> at;
-      for (int d = 0; d < grid.dimensions(); ++d)
-        at.push_back((site[d] + offset[d] + sides[d]) % sides[d]);
-      tiling.nodes.push_back(grid.node_at(at));
-    }
-  }
-  return tiling;
+  return tilings;
 }
 
 }  // namespace ibcoll::topology

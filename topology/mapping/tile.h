@@ -32,10 +32,10 @@ struct Tiling {
   double largest = 0;      ///< load of the heaviest link by the traffic inside units
 };
 
-/// The tiling with the smallest load of any link by the traffic inside units (of equals the one of
-/// the smallest sum of squares). Tiles are four nodes, the farthest two hops apart in a dimension,
-/// repeated by a lattice of index four. None for meshes, for more than three dimensions, and where
-/// no lattice fits the sides.
-std::optional<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, const Grid& grid);
+/// The tilings with the smallest load of any link by the traffic inside units, of those the ones of
+/// the smallest sum of squares; shifted ones count once. Tiles are four nodes, the farthest two
+/// hops apart in a dimension, repeated by a lattice of index four. None for meshes, for more than
+/// three dimensions, and where no lattice fits the sides.
+std::vector<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, const Grid& grid);
 
 }  // namespace ibcoll::topology

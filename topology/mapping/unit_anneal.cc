@@ -67,7 +67,7 @@ class Penalty {
 class UnitAnnealer {
  public:
   UnitAnnealer(const CommMatrix& matrix, const Grid& grid, const Units& units, const Tiling& tiling,
-               const UnitAnnealOptions& options)
+               const UnitPlaces& start, const UnitAnnealOptions& options)
       : matrix_(matrix),
         grid_(grid),
         units_(units),
@@ -78,6 +78,8 @@ class UnitAnnealer {
         unit_of_(matrix.tasks()),
         place_of_(matrix.tasks()),
         messages_(units.count()),
+        at_(start),
+        unit_at_(units.count()),
         loads_(grid.links(), 0),
         change_(grid.links(), 0) {
     for (size_t i = 0; i < tiling.nodes.size(); ++i)
@@ -86,20 +88,21 @@ class UnitAnnealer {
       unit_of_[units.tasks[i]] = static_cast<int>(i) / kSize;
       place_of_[units.tasks[i]] = static_cast<int>(i) % kSize;
     }
+    for (int unit = 0; unit < units.count(); ++unit) unit_at_[at_.site_of[unit]] = unit;
     list_messages();
-    start();
   }
 
   Placement run() {
     route_all();
-    Placement best = placement();
+    Placement best = placement_of(units_, tiling_, at_);
     double best_load = largest();
     const double hops_a_unit = outside_hops() / units_.count();
     const Stopwatch watch(options_.limits.clock);
     const bool timed = options_.limits.moves == INT64_MAX;
     int64_t moves = 0;
     for (int phase = 0; phase < kPhases; ++phase) {
-      const double part = static_cast<double>(phase) / (kPhases - 1);
+      const double part =
+          options_.cooled + (1 - options_.cooled) * static_cast<double>(phase) / (kPhases - 1);
       const double most = largest();
       const double softness = 0.06 * std::pow(0.1, part) * most;
       const double temperature = 0.2 * std::pow(0.008, part) * hops_a_unit;
@@ -116,7 +119,7 @@ class UnitAnnealer {
       route_all();  // with the light messages left out so far, and without rounding errors
       if (largest() < best_load) {
         best_load = largest();
-        best = placement();
+        best = placement_of(units_, tiling_, at_);
       }
       if (options_.progress) options_.progress(static_cast<double>(phase + 1) / kPhases);
     }
@@ -157,42 +160,10 @@ class UnitAnnealer {
     }
   }
 
-  void start() {
-    std::vector<Flow> flows = matrix_.flows();
-    for (Flow& flow : flows) {
-      flow.from = unit_of_[flow.from];
-      flow.to = unit_of_[flow.to];
-    }
-    const int count = units_.count();
-    std::vector<int> order(count);
-    std::iota(order.begin(), order.end(), 0);
-    const auto between = CommMatrix::from_flows(count, std::move(flows));
-    const auto line = Grid::create({count}, false);
-    if (between && line) {
-      // MOPT on a line is an order in which the heaviest partners stay together.
-      if (auto merged = mopt(*between, *line, JoinRule::kNone)) order = std::move(*merged);
-    }
-    std::vector<int> sites(count), node_of_site(count);
-    std::iota(sites.begin(), sites.end(), 0);
-    for (int site = 0; site < count; ++site) node_of_site[site] = tiling_.nodes[site * kSize];
-    order_by_halves(grid_, sites, 0, sites.size(), node_of_site);
-    site_of_.resize(count);
-    unit_at_.resize(count);
-    turn_of_.assign(count, 0);
-    for (int unit = 0; unit < count; ++unit) {
-      site_of_[unit] = sites[order[unit]];
-      unit_at_[site_of_[unit]] = unit;
-    }
-  }
-
   int node_of(int task) const {
     const int unit = unit_of_[task];
-    return tiling_.nodes[site_of_[unit] * kSize + units_.turns[turn_of_[unit]][place_of_[task]]];
-  }
-  Placement placement() const {
-    Placement result(matrix_.tasks());
-    for (int task = 0; task < matrix_.tasks(); ++task) result[task] = node_of(task);
-    return result;
+    return tiling_
+        .nodes[at_.site_of[unit] * kSize + units_.turns[at_.turn_of[unit]][place_of_[task]]];
   }
 
   void route_all() {
@@ -239,7 +210,7 @@ class UnitAnnealer {
       const Message& message = list[std::min(random_.below(size), random_.below(size))];
       near = unit_of_[message.from] == unit ? unit_of_[message.to] : unit_of_[message.from];
     }
-    const int node = tiling_.nodes[site_of_[near] * kSize];
+    const int node = tiling_.nodes[at_.site_of[near] * kSize];
     const int radius = 1 + random_.below(4);
     std::vector<int>& at = scratch_;
     at.clear();
@@ -265,9 +236,9 @@ class UnitAnnealer {
   }
   void exchange(int a, int b) {
     if (a == b) return;
-    std::swap(site_of_[a], site_of_[b]);
-    unit_at_[site_of_[a]] = a;
-    unit_at_[site_of_[b]] = b;
+    std::swap(at_.site_of[a], at_.site_of[b]);
+    unit_at_[at_.site_of[a]] = a;
+    unit_at_[at_.site_of[b]] = b;
   }
 
   void move(double temperature) {
@@ -276,7 +247,7 @@ class UnitAnnealer {
                                                          : random_.below(units_.count());
     const int kind = random_.below(8);
     const int b = kind == 0 ? a : kind < 6 ? aim(a) : random_.below(units_.count());
-    const int turn_a = turn_of_[a], turn_b = turn_of_[b];
+    const int turn_a = at_.turn_of[a], turn_b = at_.turn_of[b];
     if (a == b && (kind != 0 || turns == 1)) return;
     const bool turn = a == b || random_.below(2) == 0;
     const int next_a = turn ? random_.below(turns) : turn_a;
@@ -285,8 +256,8 @@ class UnitAnnealer {
     touch(a, -1, -1);
     if (a != b) touch(b, a, -1);
     exchange(a, b);
-    turn_of_[b] = next_b;
-    turn_of_[a] = next_a;
+    at_.turn_of[b] = next_b;
+    at_.turn_of[a] = next_a;
     touch(a, -1, 1);
     if (a != b) touch(b, a, 1);
     double gain = 0;
@@ -302,8 +273,8 @@ class UnitAnnealer {
     if (gain >= 0 || random_.unit() < std::exp(gain / temperature)) return;
     for (const auto& [link, by] : changed_) loads_[link] -= by;
     exchange(a, b);
-    turn_of_[b] = turn_b;
-    turn_of_[a] = turn_a;
+    at_.turn_of[b] = turn_b;
+    at_.turn_of[a] = turn_a;
   }
 
   static constexpr double kPenaltyShare = 0.2;  ///< a byte's at the knee, in hop-bytes
@@ -316,7 +287,8 @@ class UnitAnnealer {
   FastRandom random_;
   std::vector<int> site_of_node_, unit_of_, place_of_;
   std::vector<std::vector<Message>> messages_;  ///< by unit, heavy ones first
-  std::vector<int> site_of_, unit_at_, turn_of_;
+  UnitPlaces at_;
+  std::vector<int> unit_at_;  ///< of each site
   std::vector<double> loads_;
   std::vector<double> change_;  ///< of each link by the move at hand; zero between moves
   std::vector<int> touched_, hot_, scratch_;
@@ -327,9 +299,51 @@ class UnitAnnealer {
 
 }  // namespace
 
+std::vector<int> order_of_units(const CommMatrix& matrix, const Units& units) {
+  std::vector<int> unit_of(matrix.tasks());
+  for (size_t i = 0; i < units.tasks.size(); ++i)
+    unit_of[units.tasks[i]] = static_cast<int>(i) / kSize;
+  std::vector<Flow> flows = matrix.flows();
+  for (Flow& flow : flows) {
+    flow.from = unit_of[flow.from];
+    flow.to = unit_of[flow.to];
+  }
+  std::vector<int> order(units.count());
+  std::iota(order.begin(), order.end(), 0);
+  const auto between = CommMatrix::from_flows(units.count(), std::move(flows));
+  const auto line = Grid::create({units.count()}, false);
+  if (between && line) {
+    // MOPT on a line is such an order.
+    if (auto merged = mopt(*between, *line, JoinRule::kNone)) order = std::move(*merged);
+  }
+  return order;
+}
+
+UnitPlaces lay_units(const Grid& grid, const Tiling& tiling, const std::vector<int>& order) {
+  const size_t count = order.size();
+  std::vector<int> sites(count), node_of_site(count);
+  std::iota(sites.begin(), sites.end(), 0);
+  for (size_t site = 0; site < count; ++site) node_of_site[site] = tiling.nodes[site * kSize];
+  order_by_halves(grid, sites, 0, sites.size(), node_of_site);
+  UnitPlaces places{std::vector<int>(count), std::vector<int>(count, 0)};
+  for (size_t unit = 0; unit < count; ++unit) places.site_of[unit] = sites[order[unit]];
+  return places;
+}
+
+Placement placement_of(const Units& units, const Tiling& tiling, const UnitPlaces& places) {
+  Placement result(units.tasks.size());
+  for (size_t i = 0; i < units.tasks.size(); ++i) {
+    const size_t unit = i / kSize;
+    const int place = units.turns[places.turn_of[unit]][i % kSize];
+    result[units.tasks[i]] = tiling.nodes[places.site_of[unit] * kSize + place];
+  }
+  return result;
+}
+
 Placement anneal_units(const CommMatrix& matrix, const Grid& grid, const Units& units,
-                       const Tiling& tiling, const UnitAnnealOptions& options) {
-  return UnitAnnealer(matrix, grid, units, tiling, options).run();
+                       const Tiling& tiling, const UnitPlaces& start,
+                       const UnitAnnealOptions& options) {
+  return UnitAnnealer(matrix, grid, units, tiling, start, options).run();
 }
 
 }  // namespace ibcoll::topology
