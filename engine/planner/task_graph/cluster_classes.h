@@ -33,7 +33,6 @@ class ClusterClasses {
 
   /// Merges pairs (x[i], y[i]) into clusters first, first+1, ..; they must be disjoint pairs.
   void merge_round(const std::vector<std::pair<GrowingId, GrowingId>>& pairs, GrowingId first);
-  int32_t rounds() const { return round_; }
 
   /// The clusters of a task as they stood after `round` merge rounds.
   const std::vector<GrowingId>& clusters_at(TaskId task, int32_t round) const;

@@ -47,7 +47,6 @@ class Growth {
       : graph_(graph),
         processors_(processors),
         allowance_(options.slack * static_cast<double>(logp.send_overhead) * (processors - 1)),
-        max_depth_(options.max_depth),
         level_(level),
         layers_(layers),
         classes_(graph) {}
@@ -70,7 +69,7 @@ class Growth {
     }
     for (int32_t depth = 1;; ++depth) {
       const int32_t layer = bottom + depth;
-      if (layer >= layers_.count() || depth >= max_depth_) return layer;
+      if (layer >= layers_.count()) return layer;
       add_layer(bottom, layer);
       merge();
       if (unbalanced()) {
@@ -213,7 +212,6 @@ class Growth {
   const TaskGraph& graph_;
   const int processors_;
   const double allowance_;
-  const int32_t max_depth_;
   const std::vector<int32_t>& level_;
   const Layers& layers_;
   ClusterClasses classes_;

@@ -34,8 +34,6 @@ struct ClusterGraph {
 
 /// Knobs of phase 1; the presets are the paper's algorithm.
 struct ClusterOptions {
-  /// At most this many task layers a cluster; the balance test usually stops it before.
-  int32_t max_depth = INT32_MAX;
   /// Multiplies the idle time os(P-1) that the balance test lets pass.
   double slack = 1.0;
 };

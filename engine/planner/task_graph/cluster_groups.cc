@@ -170,16 +170,4 @@ Placement place_groups(const LogP& logp, int processors, const ClusterGraph& clu
   return placement;
 }
 
-Placement place_in_order(int processors, const ClusterGraph& clusters,
-                         const ClusterGroups& groups) {
-  Placement placement{processors, std::vector<ProcessorId>(clusters.size())};
-  for (const auto& level : groups_by_level(clusters, groups)) {
-    for (size_t i = 0; i < level.size(); ++i) {
-      for (ClusterId c : groups.groups[level[i]].clusters)
-        placement.processor[c] = static_cast<ProcessorId>(i);
-    }
-  }
-  return placement;
-}
-
 }  // namespace ibcoll::task_graph

@@ -44,7 +44,4 @@ struct Placement {
 Placement place_groups(const LogP& logp, int processors, const ClusterGraph& clusters,
                        const ClusterGroups& groups);
 
-/// Places the i-th group of each layer on processor i.
-Placement place_in_order(int processors, const ClusterGraph& clusters, const ClusterGroups& groups);
-
 }  // namespace ibcoll::task_graph
