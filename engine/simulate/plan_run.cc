@@ -223,11 +223,11 @@ Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vecto
   NetworkOptions options;
   options.level = Level::kPacket;  // flows would be on all links of a route at once
   options.queues = Queues::kOutput;
-  constexpr uint64_t kPackets = 64, kMostPacket = 1 << 20;
+  constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
   uint64_t longest = 0;
   for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
   options.mtu_bytes =
-      static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, 512, kMostPacket));
+      static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
   Routes routes(fabric, true);
   const auto add = [&](int from, int to) -> Result<uint32_t> {
     const int a = hosts.empty() ? from : hosts[from], b = hosts.empty() ? to : hosts[to];
@@ -247,7 +247,21 @@ Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vecto
   }
   const auto senders = static_cast<uint32_t>(std::max<size_t>(plan.transfers.size(), 1));
   IBCOLL_ASSIGN(const auto network, Network::create(routes, options, senders));
-  return PlanRun(plan, std::move(data), std::move(tokens), options.mtu_bytes, *network).run();
+  IBCOLL_ASSIGN(
+      PlanTimes times,
+      PlanRun(plan, std::move(data), std::move(tokens), options.mtu_bytes, *network).run());
+  const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
+  for (size_t i = 0; i < plan.transfers.size(); ++i) {
+    const Transfer& transfer = plan.transfers[i];
+    if (transfer.forwards != kNone) continue;
+    const int from = host(transfer.from), to = host(transfer.to);
+    const double alone_us =
+        static_cast<double>(fabric.route_latency_ns(from, to)) * 1e-3 +
+        static_cast<double>(transfer.bytes) * 1e6 / fabric.route_bandwidth(from, to);
+    const double took_us = static_cast<double>(times.end_ns[i] - times.begin_ns[i]) * 1e-3;
+    times.waited_us = std::max(times.waited_us, took_us - alone_us);
+  }
+  return times;
 }
 
 }  // namespace ibcoll::sim

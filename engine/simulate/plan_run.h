@@ -12,16 +12,19 @@
 namespace ibcoll::sim {
 
 struct PlanTimes {
-  double time_us = 0;                     ///< until the last transfer is delivered
+  double time_us = 0;  ///< until the last transfer is delivered
+  /// The most that a transfer from where its data is from the beginning took longer than it would
+  /// have alone: what it waited for others on its links.
+  double waited_us = 0;
   std::vector<int64_t> begin_ns, end_ns;  ///< of each transfer: may be sent, delivered
   std::vector<uint64_t> link_bytes;       ///< by link of the fabric
 };
 
 /// Runs a plan on an idle fabric, which need not be the one it was made for: transfers start when
 /// their tokens are there, tokens go by the progress of what they are anchored to, pieces are
-/// passed on as they arrive, and what meets on a link shares it. Packet level, of larger packets
-/// where messages are long; times are off by about a packet, a 64th of a long message, more where
-/// many share a wide link. `hosts`: of the servers; empty: server s is host s. Fails on a plan
+/// passed on as they arrive, and what meets on a link shares it. Packet level: packets of 1 KB, of
+/// messages above 256 KB a 256th; times are off by about a packet, more where many share a wide
+/// link. `hosts`: of the servers; empty: server s is host s. Fails on a plan
 /// whose waits go round in a circle.
 Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vector<int>& hosts,
                                 const contention_free::Plan& plan);
