@@ -35,7 +35,7 @@ struct Arguments {
   std::string layout, permitted, json, plot, output;
   std::optional<int64_t> servers;
   int root = 0;
-  double wrong = 0;
+  double wrong = 0, error = 0;
   int64_t seed = 1;
   bool check = false, simulate = false, lookup = false;
 };
@@ -55,7 +55,7 @@ struct Row {
   bool relay;
   Plan plan;
   double plan_ms;
-  std::optional<double> simulated_us;
+  std::optional<double> simulated_us, waited_us;
   std::optional<double> lookup_ns, lookup_counts_ns;  ///< of the plan cache
   std::string checked;
   std::string violation;
@@ -141,6 +141,10 @@ Result<Input> understand(const Arguments& a) {
   if (a.wrong != 0) {
     IBCOLL_ASSIGN(input.believed, topology::distort(input.fabric, a.wrong, base.seed));
   }
+  if (a.error != 0) {
+    IBCOLL_ASSIGN(input.believed,
+                  topology::merge_alike(input.believed ? *input.believed : input.fabric, a.error));
+  }
   return input;
 }
 
@@ -171,6 +175,7 @@ Result<Row> plan_one(const Arguments& a, const Input& input, PlanRequest request
   if (a.simulate || input.believed || row.plan.transfers.size() <= kSimulatedByItself) {
     IBCOLL_ASSIGN(const sim::PlanTimes times, sim::simulate_plan(input.fabric, {}, row.plan));
     row.simulated_us = times.time_us;
+    row.waited_us = times.waited_us;
   }
   if (a.lookup) {
     PlanCache cache(request);
@@ -211,14 +216,17 @@ nlohmann::ordered_json to_json(const Arguments& a, const Input& input, const Row
                                  {"plan_ms", row.plan_ms},
                                  {"planned_us", static_cast<double>(plan.time_ns) * 1e-3},
                                  {"simulated_us", nullptr},
+                                 {"waited_us", nullptr},
                                  {"lower_bound_us", static_cast<double>(plan.bound_ns) * 1e-3},
                                  {"over_bound", row.over_bound()},
                                  {"relayed_bytes", plan.relayed_bytes},
                                  {"relay_buffer_bytes", plan.relay_buffer_bytes},
                                  {"jitter_ns", plan.jitter_ns},
                                  {"wrong", a.wrong},
+                                 {"error", a.error},
                                  {"checked", row.checked == "yes"}};
   if (row.simulated_us) json["simulated_us"] = *row.simulated_us;
+  if (row.waited_us) json["waited_us"] = *row.waited_us;
   if (!a.check) json["checked"] = nullptr;
   if (row.lookup_ns) json["lookup_ns"] = *row.lookup_ns;
   if (row.lookup_counts_ns) json["lookup_counts_ns"] = *row.lookup_counts_ns;
@@ -357,6 +365,11 @@ int main(int argc, char** argv) {
   app.add_option("--wrong", a.wrong,
                  "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
                  "right ones")
+      ->capture_default_str();
+  app.add_option(
+         "--error", a.error,
+         "The network's figures may be wrong by up to this part: plan for links that may be "
+         "alike as if they were")
       ->capture_default_str();
   app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
   app.add_flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");

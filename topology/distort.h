@@ -12,4 +12,9 @@ namespace ibcoll::topology {
 /// the thesis on contention-free collectives). Refuses r outside 0 to 0.95.
 Result<Fabric> distort(const Fabric& fabric, double r, uint64_t seed);
 
+/// The other way round: cables of one kind (of hosts, between switches) whose bandwidths differ by
+/// no more than errors of `r` explain, (1 + r) / (1 - r) from the least to the most of them, are
+/// taken to have the same, their mean; latencies likewise. Refuses r outside 0 to 0.95.
+Result<Fabric> merge_alike(const Fabric& fabric, double r);
+
 }  // namespace ibcoll::topology
