@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 
 #include "engine/planner/contention_free/jobs.h"
 
@@ -75,6 +77,40 @@ bool is_tree(const topology::Fabric& fabric) {
   return cables == fabric.switches() - 1;
 }
 
+/// Of one message for many: the shortest tree whose servers are all as near to each other and as
+/// fast as any two are, each sending to one at a time (postal model: Karp, Sahay, Santos, Schauser,
+/// 1993). 0 where a server might send to several at once.
+int64_t tree_ns(const Problem& problem) {
+  const topology::Fabric& fabric = problem.fabric;
+  double fastest = 0, slowest = INFINITY;
+  for (int link = 0; link < fabric.links(); ++link) {
+    slowest = std::min(slowest, fabric.link(link).bandwidth);
+  }
+  int64_t nearest = INT64_MAX;
+  for (int i = 0; i < problem.servers; ++i) {
+    fastest = std::max(fastest, fabric.link(fabric.host_link(problem.hosts[i])).bandwidth);
+    for (int j = 0; j < problem.servers; ++j) {
+      if (j != i) nearest = std::min(nearest, problem.latency_ns(i, j));
+    }
+  }
+  if (2 * slowest <= fastest) return 0;
+  const uint64_t bytes = problem.request.block_bytes, piece = std::min(bytes, kLeastPiece);
+  const double second = 1e9;
+  const auto busy = static_cast<int64_t>(static_cast<double>(bytes) * second / fastest);
+  const auto first = static_cast<int64_t>(static_cast<double>(piece) * second / fastest);
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> free;
+  free.push(0);
+  int64_t last = 0;  // somebody gets the first piece
+  for (int have = 1; have < problem.servers; ++have) {
+    const int64_t begin = free.top();
+    free.pop();
+    last = begin + nearest + first;
+    free.push(begin + busy);
+    free.push(last);
+  }
+  return last + busy - first;
+}
+
 }  // namespace
 
 int64_t lower_bound_ns(const Problem& problem) {
@@ -119,7 +155,10 @@ int64_t lower_bound_ns(const Problem& problem) {
     }
     ++message;
   });
-  return std::max(loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)));
+  int64_t tree = 0;
+  const Kind kind = problem.request.kind;
+  if (message > 0 && (kind == Kind::kBcast || kind == Kind::kReduce)) tree = tree_ns(problem);
+  return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)), tree});
 }
 
 }  // namespace ibcoll::contention_free

@@ -39,10 +39,15 @@ class Order {
     seen_.assign(plan.transfers.size(), 0);
   }
 
-  bool leads(uint32_t from, uint32_t to) {
+  bool leads(uint32_t from, uint32_t to) { return search(from, to, plan_.transfers[to].start_ns); }
+  /// Finds all that come after a transfer, for reached().
+  void reach(uint32_t from) { search(from, Transfer::kNone, INT64_MAX); }
+  bool reached(uint32_t transfer) const { return seen_[transfer] == round_; }
+
+ private:
+  bool search(uint32_t from, uint32_t to, int64_t until) {
     ++round_;
     stack_.assign(1, from);
-    const int64_t until = plan_.transfers[to].start_ns;
     while (!stack_.empty()) {
       const uint32_t at = stack_.back();
       stack_.pop_back();
@@ -57,7 +62,6 @@ class Order {
     return false;
   }
 
- private:
   /// Only tokens: what is forwarded may still be under way when it goes on.
   template <class Visit>
   void visit_edges(Visit&& visit) const {
@@ -71,70 +75,111 @@ class Order {
   uint32_t round_ = 0;
 };
 
-/// Lays transfers of a link, in the order of their starts, each of as many units as it takes, in
-/// chains: behind one that its own tokens name, else in a new one, else behind any that comes
-/// before. True if `slots` chains do, which is as planners think; false says nothing.
-bool fill_chains(const Plan& plan, Order& order, const std::vector<uint32_t>& units, size_t slots) {
-  std::vector<uint32_t> last;  // of each chain
+/// Bandwidths of a link's transfers are counted in so many parts of its own.
+constexpr int64_t kWhole = int64_t{1} << 30;
+
+struct Load {
+  uint32_t transfer;
+  int64_t parts;
+};
+
+/// Lays a link's transfers, in the order of their starts, in chains that share the bandwidth out:
+/// each takes its part from those that its own tokens name, else from what nobody has had yet, else
+/// from any that comes before it. True if that goes, which is as planners think; false says
+/// nothing.
+bool fill_chains(const Plan& plan, Order& order, const std::vector<Load>& loads) {
+  std::vector<Load> last;  // of each chain
   std::vector<char> named(plan.transfers.size(), 0);
-  for (const uint32_t unit : units) {
-    const auto begin = std::partition_point(plan.tokens.begin(), plan.tokens.end(),
-                                            [&](const Token& t) { return t.before < unit; });
+  int64_t spare = kWhole;
+  for (const Load& load : loads) {
+    int64_t need = load.parts;
+    const auto take = [&](auto&& from) {
+      for (size_t i = 0; i < last.size() && need > 0;) {
+        if (!from(last[i].transfer)) {
+          ++i;
+          continue;
+        }
+        const int64_t taken = std::min(need, last[i].parts);
+        need -= taken;
+        last[i].parts -= taken;
+        if (last[i].parts > 0) continue;
+        last[i] = last.back();
+        last.pop_back();
+      }
+    };
+    const auto begin =
+        std::partition_point(plan.tokens.begin(), plan.tokens.end(),
+                             [&](const Token& t) { return t.before < load.transfer; });
     auto end = begin;
-    for (; end != plan.tokens.end() && end->before == unit; ++end) named[end->after] = 1;
-    auto chain = std::find_if(last.begin(), last.end(), [&](uint32_t t) { return named[t] != 0; });
+    for (; end != plan.tokens.end() && end->before == load.transfer; ++end) named[end->after] = 1;
+    take([&](uint32_t t) { return named[t] != 0; });
     for (auto it = begin; it != end; ++it) named[it->after] = 0;
-    if (chain == last.end() && last.size() < slots) {
-      last.push_back(unit);
-      continue;
-    }
-    if (chain == last.end()) {
-      chain = std::find_if(last.begin(), last.end(),
-                           [&](uint32_t t) { return t != unit && order.leads(t, unit); });
-    }
-    if (chain == last.end()) return false;
-    *chain = unit;
+    const int64_t fresh = std::min(need, spare);
+    need -= fresh;
+    spare -= fresh;
+    take([&](uint32_t t) { return order.leads(t, load.transfer); });
+    if (need > 0) return false;
+    last.push_back(load);
   }
   return true;
 }
 
-/// Transfers of a link, each as many units of the least rate as it takes: can they be laid in
-/// `slots` chains? Then (Dilworth) no more than so many are ever unordered. Kuhn's matching of each
-/// unit to the one that follows it in its chain.
-class Chains {
+/// The largest sum of bandwidths of a link's transfers of which none comes before another. By
+/// Dilworth's theorem with weights: all of it, less the most that transfers can hand on to later
+/// ones (a flow, found by augmenting paths).
+class MostAtOnce {
  public:
-  Chains(Order& order, std::vector<uint32_t> units) : order_(order), units_(std::move(units)) {
-    match_.assign(units_.size(), -1);
+  MostAtOnce(Order& order, const std::vector<Load>& loads)
+      : loads_(loads), fed_(loads.size()), tried_(loads.size()) {
+    for (size_t i = 0; i < loads.size(); ++i) {
+      order.reach(loads[i].transfer);
+      std::vector<char>& row = before_.emplace_back(loads.size(), 0);
+      for (size_t j = i + 1; j < loads.size(); ++j) row[j] = order.reached(loads[j].transfer);
+      wants_.push_back(loads[i].parts);
+    }
   }
 
-  /// The least number of chains.
-  size_t count() {
-    size_t matched = 0;
-    for (size_t i = 0; i < units_.size(); ++i) {
-      tried_.assign(units_.size(), 0);
-      matched += extend(i);
+  int64_t parts() {
+    int64_t most = 0;
+    for (size_t i = 0; i < loads_.size(); ++i) {
+      int64_t left = loads_[i].parts;
+      for (int64_t moved = 1; left > 0 && moved > 0; left -= moved) {
+        std::fill(tried_.begin(), tried_.end(), 0);
+        moved = hand_on(i, left);
+      }
+      most += left;
     }
-    return units_.size() - matched;
+    return most;
   }
 
  private:
-  bool extend(size_t i) {
-    // The nearest first: most often the follower by tokens.
-    for (size_t j = i + 1; j < units_.size(); ++j) {
-      if (tried_[j] || units_[i] == units_[j] || !ordered(i, j)) continue;
-      tried_[j] = 1;
-      if (match_[j] < 0 || extend(static_cast<size_t>(match_[j]))) {
-        match_[j] = static_cast<int>(i);
-        return true;
-      }
-    }
-    return false;
-  }
-  bool ordered(size_t i, size_t j) { return order_.leads(units_[i], units_[j]); }
+  struct Feed {
+    size_t by;
+    int64_t parts;
+  };
 
-  Order& order_;
-  const std::vector<uint32_t> units_;
-  std::vector<int> match_;
+  int64_t hand_on(size_t i, int64_t parts) {
+    for (size_t j = i + 1; j < loads_.size(); ++j) {  // the nearest first: most often its follower
+      if (tried_[j] || !before_[i][j]) continue;
+      tried_[j] = 1;
+      int64_t moved = std::min(parts, wants_[j]);
+      wants_[j] -= moved;
+      for (size_t k = 0; k < fed_[j].size() && moved == 0; ++k) {
+        if (fed_[j][k].parts == 0) continue;
+        moved = hand_on(fed_[j][k].by, std::min(parts, fed_[j][k].parts));
+        fed_[j][k].parts -= moved;
+      }
+      if (moved == 0) continue;
+      fed_[j].push_back({i, moved});
+      return moved;
+    }
+    return 0;
+  }
+
+  const std::vector<Load>& loads_;
+  std::vector<std::vector<char>> before_;
+  std::vector<int64_t> wants_;
+  std::vector<std::vector<Feed>> fed_;
   std::vector<char> tried_;
 };
 
@@ -179,16 +224,18 @@ Status check_link_orders(const topology::Fabric& fabric, const Plan& plan, Windo
     if (exempt[link]) return {};
     std::sort(begin, end,
               [](const LinkWindow& a, const LinkWindow& b) { return a.transfer < b.transfer; });
-    double least = 0, all = 0;
+    const double bandwidth = fabric.link(link).bandwidth;
+    std::vector<Load> loads;
+    int64_t all = 0, least = kWhole;
     for (LinkWindow* w = begin; w != end; ++w) {
-      const double rate = plan.transfers[w->transfer].rate;
-      least = w == begin ? rate : std::min(least, rate);
-      all += rate;
+      const double part = plan.transfers[w->transfer].rate / bandwidth;
+      const auto parts = static_cast<int64_t>(part * static_cast<double>(kWhole));
+      loads.push_back({w->transfer, std::min(std::max<int64_t>(parts, 1), kWhole)});
+      all += loads.back().parts;
+      least = std::min(least, loads.back().parts);
     }
-    const double bandwidth = fabric.link(link).bandwidth * (1 + 1e-9);
-    if (all <= bandwidth) return {};
-    const auto slots = static_cast<size_t>(bandwidth / least);
-    if (slots == 1) {
+    if (all <= kWhole) return {};
+    if (2 * least > kWhole) {  // one at a time
       for (LinkWindow* w = begin + 1; w < end; ++w) {
         if (order.leads((w - 1)->transfer, w->transfer)) continue;
         return fail(ErrorCode::kInvalidProgram, "link {}: no tokens order {} and {}",
@@ -197,19 +244,13 @@ Status check_link_orders(const topology::Fabric& fabric, const Plan& plan, Windo
       }
       return {};
     }
-    std::vector<uint32_t> units;
-    for (LinkWindow* w = begin; w != end; ++w) {
-      const double parts = plan.transfers[w->transfer].rate / least;
-      auto whole = static_cast<size_t>(parts);
-      if (parts > static_cast<double>(whole) + 1e-6) ++whole;
-      units.insert(units.end(), std::min(whole, slots), w->transfer);
-    }
-    if (fill_chains(plan, order, units, slots)) return {};
-    const size_t chains = Chains(order, units).count();
-    if (chains <= slots) return {};
+    if (fill_chains(plan, order, loads)) return {};
+    const int64_t most = MostAtOnce(order, loads).parts();
+    if (most <= kWhole) return {};
     return fail(ErrorCode::kInvalidProgram,
-                "link {}: no tokens order {} transfers at once, of {:.0f} B/s or more, on {:.0f}",
-                name_link(fabric, link), chains, least, fabric.link(link).bandwidth);
+                "link {}: no tokens order transfers of {:.0f} B/s together, of {:.0f}",
+                name_link(fabric, link),
+                static_cast<double>(most) / static_cast<double>(kWhole) * bandwidth, bandwidth);
   });
 }
 

@@ -18,7 +18,8 @@ struct Use {
   int64_t begin;      ///< its first byte enters the link, as planned
   int64_t before_ns;  ///< after the transfer's start
   uint32_t transfer;
-  uint32_t previous;  ///< use of the same link: whose slot it takes over; kNone for an unused one
+  uint32_t
+      previous;  ///< use of the same link: whose units it takes over last; kNone for unused ones
 };
 
 int64_t duration(const Transfer& transfer) { return duration_ns(transfer.bytes, transfer.rate); }
@@ -32,7 +33,11 @@ uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
 class Emitter {
  public:
   Emitter(const Problem& problem, bool ahead, Plan& plan)
-      : problem_(problem), ahead_(ahead), plan_(plan) {}
+      : problem_(problem), ahead_(ahead), plan_(plan) {
+    for (const int host : problem.hosts) {
+      uplinks_.push_back(problem.fabric.link(problem.fabric.host_link(host)).bandwidth);
+    }
+  }
 
   void run() {
     list_uses();
@@ -73,7 +78,14 @@ class Emitter {
     }
   }
 
-  /// Gives every use of a link slots that earlier ones have left.
+  /// Units of a link that one transfer used last.
+  struct Share {
+    int64_t free_ns;
+    uint32_t last;  ///< use
+    int units;
+  };
+
+  /// Gives every use of a link units that earlier ones have left.
   void order_link(int link) {
     const auto begin = uses_.begin() + static_cast<ptrdiff_t>(first_[link]);
     const auto end = uses_.begin() + static_cast<ptrdiff_t>(first_[link + 1]);
@@ -85,83 +97,94 @@ class Emitter {
     };
     if (!std::is_sorted(begin, end, earlier)) std::sort(begin, end, earlier);
     const LinkUse& use = problem_.links[link];
-    struct Slot {
-      int64_t free_ns;
-      uint32_t last;  ///< use
-    };
-    std::vector<Slot> slots(use.slots, {INT64_MIN, kNone});
+    shares_.assign(1, {INT64_MIN, kNone, use.units});
     plan_.groups += std::min<int64_t>(use.slots, end - begin);
-    std::vector<char> taken(use.slots);
     for (auto it = begin; it != end; ++it) {
       const Transfer& transfer = plan_.transfers[it->transfer];
       const auto index = static_cast<uint32_t>(it - uses_.begin());
-      const int need = use.need(transfer.rate);
-      std::fill(taken.begin(), taken.end(), 0);
+      const int need = use.units_of(transfer.rate);
       int64_t latest = INT64_MIN;
-      for (int n = 0; n < need; ++n) {
-        const size_t best = best_slot(slots, taken, transfer.from, it->begin);
-        taken[best] = 1;
-        Slot& slot = slots[best];
-        if (slot.last != kNone) {
-          if (slot.free_ns > latest) {
-            latest = slot.free_ns;
-            it->previous = slot.last;
+      for (int left = need; left > 0;) {
+        const size_t best = best_share(transfer.from, it->begin);
+        Share& share = shares_[best];
+        if (share.last != kNone) {
+          if (share.free_ns > latest) {
+            latest = share.free_ns;
+            it->previous = share.last;
           }
-          add_token(slot.last, index);
+          add_token(share.last, index);
         }
+        const int taken = std::min(left, share.units);
+        left -= taken;
+        share.units -= taken;
+        if (share.units > 0) continue;
+        share = shares_.back();
+        shares_.pop_back();
       }
-      for (size_t i = 0; i < slots.size(); ++i) {
-        if (taken[i]) slots[i] = {it->begin + duration(transfer), index};
-      }
+      shares_.push_back({it->begin + duration(transfer), index, need});
     }
   }
 
-  /// Of the slots that are free by then one that the same server used last, which takes no token,
+  /// Of the shares that are free by then one that the same server used last, which takes no token,
   /// else the one that has been free for longest.
-  template <class Slots>
-  size_t best_slot(const Slots& slots, const std::vector<char>& taken, int from,
-                   int64_t begin) const {
-    size_t best = slots.size();
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (taken[i]) continue;
-      if (slots[i].last != kNone && slots[i].free_ns <= begin &&
-          plan_.transfers[uses_[slots[i].last].transfer].from == from) {
+  size_t best_share(int from, int64_t begin) const {
+    size_t best = 0;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      if (shares_[i].last != kNone && shares_[i].free_ns <= begin &&
+          plan_.transfers[uses_[shares_[i].last].transfer].from == from) {
         return i;
       }
-      if (best == slots.size() || slots[i].free_ns < slots[best].free_ns) best = i;
+      if (shares_[i].free_ns < shares_[best].free_ns) best = i;
     }
     return best;
   }
+
+  /// A token, and for how long it will be there before its transfer starts.
+  struct Planned {
+    Token token;
+    int64_t early_ns;
+  };
 
   void add_token(uint32_t after_use, uint32_t before_use) {
     const uint32_t after = uses_[after_use].transfer, before = uses_[before_use].transfer;
     const Transfer& a = plan_.transfers[after];
     const Transfer& b = plan_.transfers[before];
-    Token token{after, before, after, a.from == b.from, 0, 0};
-    if (ahead_ && a.from != b.from) find_moment(after_use, b, token);
-    tokens_.push_back(token);
+    Planned planned{{after, before, after, a.from == b.from, 0, 0}, 0};
+    if (a.from == b.from) {
+      planned.early_ns = b.start_ns - a.start_ns - duration(a);
+    } else if (ahead_) {
+      find_moment(after_use, b, planned);
+    }
+    tokens_.push_back(planned);
     ++first_token_[before + 1];
   }
 
   /// The last moment, along the transfers that use the link one after the other, at which a token
   /// can be sent so that it is there when `before` is to start.
-  void find_moment(uint32_t use, const Transfer& before, Token& token) const {
+  void find_moment(uint32_t use, const Transfer& before, Planned& planned) const {
+    Token& token = planned.token;
     for (int steps = 0; use != kNone && steps < kMostSteps; ++steps) {
       const Transfer& anchor = plan_.transfers[uses_[use].transfer];
       token.anchor = uses_[use].transfer;
       const auto found = [&](bool at_sender, int64_t left_ns) {
         token.at_sender = at_sender;
         token.bytes_left = bytes_in(anchor, left_ns);
-        if (token.anchor != token.after && left_ns < 0) token.wait_ns = -left_ns;
+        if (left_ns < 0 && token.anchor == token.after) planned.early_ns = -left_ns;
+        if (left_ns < 0 && token.anchor != token.after) token.wait_ns = -left_ns;
       };
       const int64_t received = before.start_ns - problem_.latency_ns(anchor.to, before.from);
+      const int64_t sent = before.start_ns - problem_.latency_ns(anchor.from, before.from);
+      const int64_t gone = anchor.start_ns + duration(anchor);
+      // A sender that is the slowest link of the way keeps time best: what its packets wait for
+      // others' on the way would add up from transfer to transfer.
+      if (sent >= anchor.start_ns && sent <= gone &&
+          anchor.rate >= uplinks_[anchor.from] * (1 - 1e-9)) {
+        return found(true, gone - sent);
+      }
       if (received > anchor.end_ns - duration(anchor)) {
         return found(false, anchor.end_ns - received);
       }
-      const int64_t sent = before.start_ns - problem_.latency_ns(anchor.from, before.from);
-      if (sent >= anchor.start_ns) {
-        return found(true, anchor.start_ns + duration(anchor) - sent);
-      }
+      if (sent >= anchor.start_ns) return found(true, gone - sent);
       use = uses_[use].previous;
     }
     token.anchor = kNone;
@@ -169,24 +192,55 @@ class Emitter {
     token.wait_ns = before.start_ns;
   }
 
-  /// Tokens by (before, after), one a pair: of several the latest.
+  int64_t first_piece_ns(const Transfer& of) const {
+    return of.end_ns - duration(of) + duration_ns(std::min(of.bytes, plan_.piece_bytes), of.rate);
+  }
+  /// When a transfer has what it forwards, or begins to.
+  int64_t fed_ns(uint32_t i, const std::vector<int64_t>& pieces) const {
+    const Transfer& transfer = plan_.transfers[i];
+    if (!pieces.empty()) return pieces[transfer.from];
+    return transfer.forwards == kNone ? 0 : first_piece_ns(plan_.transfers[transfer.forwards]);
+  }
+
+  /// Tokens by (before, after), one a pair: of several the latest. Where all are there early and
+  /// nothing else holds the transfer back the latest waits, or the transfer would start before its
+  /// time and others, told by the progress of what went before it, would meet it.
   void sort_tokens() {
     std::partial_sum(first_token_.begin(), first_token_.end(), first_token_.begin());
-    std::vector<Token> sorted(tokens_.size());
+    std::vector<Planned> sorted(tokens_.size());
     std::vector<size_t> next(first_token_.begin(), first_token_.end() - 1);
-    for (const Token& token : tokens_) sorted[next[token.before]++] = token;
+    for (const Planned& planned : tokens_) sorted[next[planned.token.before]++] = planned;
     tokens_ = {};
-    const auto key = [](const Token& t) {
-      return std::tuple(t.after, t.anchor == kNone, ~t.anchor, t.at_sender, t.bytes_left);
+    const auto key = [](const Planned& p) {
+      const Token& t = p.token;
+      return std::tuple(t.after, p.early_ns, t.anchor == kNone, ~t.anchor, t.at_sender,
+                        t.bytes_left);
     };
     plan_.tokens.clear();
     plan_.tokens.reserve(sorted.size());
-    for (size_t i = 0; i + 1 < first_token_.size(); ++i) {
+    std::vector<int64_t> pieces;  // of a reduce, by server: the first pieces of all are there
+    if (plan_.kind == Kind::kReduce) {
+      pieces.assign(plan_.servers, 0);
+      for (const Transfer& t : plan_.transfers) {
+        pieces[t.to] = std::max(pieces[t.to], first_piece_ns(t));
+      }
+    }
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const auto begin = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i]);
       const auto end = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i + 1]);
-      std::sort(begin, end, [&](const Token& a, const Token& b) { return key(a) < key(b); });
+      if (begin == end) continue;
+      std::sort(begin, end, [&](const Planned& a, const Planned& b) { return key(a) < key(b); });
+      auto last = begin;
       for (auto it = begin; it != end; ++it) {
-        if (it == begin || it->after != (it - 1)->after) plan_.tokens.push_back(*it);
+        if (it->early_ns < last->early_ns) last = it;
+      }
+      if (ahead_ && last->early_ns > 0 && fed_ns(i, pieces) < plan_.transfers[i].start_ns) {
+        last->token.wait_ns += last->early_ns;
+      }
+      for (auto it = begin; it != end; ++it) {
+        if (it == begin || it->token.after != (it - 1)->token.after) {
+          plan_.tokens.push_back(it->token);
+        }
       }
     }
   }
@@ -194,9 +248,11 @@ class Emitter {
   const Problem& problem_;
   const bool ahead_;
   Plan& plan_;
-  std::vector<size_t> first_;  ///< of uses_, by link
+  std::vector<double> uplinks_;  ///< bandwidth by which each server sends
+  std::vector<size_t> first_;    ///< of uses_, by link
   std::vector<Use> uses_;
-  std::vector<Token> tokens_;
+  std::vector<Share> shares_;  ///< of the link in hand
+  std::vector<Planned> tokens_;
   std::vector<size_t> first_token_;  ///< by transfer that waits
 };
 

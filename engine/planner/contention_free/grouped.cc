@@ -323,7 +323,7 @@ class GroupPlanner {
   void queue_up() {
     const auto count = static_cast<uint32_t>(plan_.transfers.size());
     std::vector<Timeline> timelines;
-    for (const LinkUse& use : problem_.links) timelines.emplace_back(use.slots, 0);
+    for (const LinkUse& use : problem_.links) timelines.emplace_back(use.units, 0);
     std::vector<uint32_t> waits(count, 0);
     std::vector<int64_t> ready(count, 0), piece_at(plan_.servers, 0);
     std::vector<std::vector<uint32_t>> followers(count);
@@ -356,7 +356,7 @@ class GroupPlanner {
         moved = false;
         for (const Hop& hop : path_.hops) {
           if (!groups_.small(hop.link)) continue;
-          const int need = problem_.links[hop.link].need(t.rate);
+          const int need = problem_.links[hop.link].units_of(t.rate);
           const int64_t free = timelines[hop.link].fit(start + hop.before_ns, length, need);
           moved = moved || free > start + hop.before_ns;
           start = free - hop.before_ns;
@@ -365,7 +365,7 @@ class GroupPlanner {
       for (const Hop& hop : path_.hops) {
         if (!groups_.small(hop.link)) continue;
         timelines[hop.link].take(start + hop.before_ns, length,
-                                 problem_.links[hop.link].need(t.rate));
+                                 problem_.links[hop.link].units_of(t.rate));
       }
       t.start_ns = start;
       t.end_ns = start + path_.latency_ns + length;

@@ -1,7 +1,8 @@
 #include "engine/planner/contention_free/jobs.h"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <queue>
 
 namespace ibcoll::contention_free {
 
@@ -108,16 +109,35 @@ void chain(const std::vector<int>& members, std::vector<Step>& steps) {
   for (size_t i = 1; i < members.size(); ++i) steps.push_back({members[i - 1], members[i]});
 }
 
-/// A binomial tree over `members`, the first of which has the data.
-void binomial(const std::vector<int>& members, std::vector<Step>& steps) {
-  for (size_t have = 1; have < members.size(); have *= 2) {
-    for (size_t i = 0; i < have && i + have < members.size(); ++i) {
-      steps.push_back({members[i], members[i + have]});
-    }
+/// A step of a tree, and when it begins.
+struct TimedStep {
+  int64_t begin_ns;
+  Step step;
+};
+
+/// Spreads a message among servers of which the first has it: whoever can send first sends to the
+/// next. `free_ns`: by server, when those that have it may send; others' are set.
+void spread_earliest(const Problem& problem, uint64_t bytes, const std::vector<int>& members,
+                     std::vector<int64_t>& free_ns, std::vector<TimedStep>& steps) {
+  // By place among the members: trees from different servers are then alike, and turned.
+  using Sender = std::pair<int64_t, size_t>;
+  std::priority_queue<Sender, std::vector<Sender>, std::greater<>> senders;
+  senders.push({free_ns[members[0]], 0});
+  const uint64_t piece = std::min(bytes, problem.piece_bytes);
+  for (size_t next = 1; next < members.size(); ++next) {
+    const auto [begin, place] = senders.top();
+    senders.pop();
+    const int from = members[place], to = members[next];
+    const double rate = problem.fabric.route_bandwidth(problem.hosts[from], problem.hosts[to]);
+    steps.push_back({begin, {from, to}});
+    free_ns[from] = begin + duration_ns(bytes, rate);
+    free_ns[to] = begin + problem.latency_ns(from, to) + duration_ns(piece, rate);
+    senders.push({free_ns[from], place});
+    senders.push({free_ns[to], next});
   }
 }
 
-std::vector<Step> spread_from(const Problem& problem, int source, Spread spread,
+std::vector<Step> spread_from(const Problem& problem, int source, uint64_t bytes, Spread spread,
                               const std::vector<std::vector<int>>& servers_at) {
   const std::vector<int> order = nearest_first(problem, source, servers_at);
   std::vector<Step> steps;
@@ -136,24 +156,25 @@ std::vector<Step> spread_from(const Problem& problem, int source, Spread spread,
   }
   std::vector<int> heads;
   for (const auto& group : groups) heads.push_back(group[0]);
+  std::vector<int64_t> free_ns(problem.servers, 0);
+  std::vector<TimedStep> timed;
   if (spread == Spread::kBranches) {
     chain(heads, steps);
   } else {
-    binomial(heads, steps);
+    spread_earliest(problem, bytes, heads, free_ns, timed);
   }
-  std::vector<std::vector<Step>> inside(groups.size());
+  if (spread == Spread::kEarliest) {
+    for (const auto& group : groups) spread_earliest(problem, bytes, group, free_ns, timed);
+  }
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const TimedStep& a, const TimedStep& b) { return a.begin_ns < b.begin_ns; });
+  for (const TimedStep& step : timed) steps.push_back(step.step);
+  if (spread == Spread::kEarliest) return steps;
   size_t longest = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (spread == Spread::kBinomial) {
-      binomial(groups[g], inside[g]);
-    } else {
-      chain(groups[g], inside[g]);
-    }
-    longest = std::max(longest, inside[g].size());
-  }
-  for (size_t i = 0; i < longest; ++i) {
-    for (const auto& list : inside) {
-      if (i < list.size()) steps.push_back(list[i]);
+  for (const auto& group : groups) longest = std::max(longest, group.size());
+  for (size_t i = 1; i < longest; ++i) {
+    for (const auto& group : groups) {
+      if (i < group.size()) steps.push_back({group[i - 1], group[i]});
     }
   }
   return steps;
@@ -188,7 +209,7 @@ Status spread_jobs(Problem& problem, Spread spread) {
       IBCOLL_ASSIGN(const std::vector<int> before, ways(problem, next, source, order));
       for (size_t i = 1; i < order.size(); ++i) item.steps.push_back({before[order[i]], order[i]});
     } else {
-      item.steps = spread_from(problem, source, spread, servers_at);
+      item.steps = spread_from(problem, source, item.bytes, spread, servers_at);
     }
     item.arrived.assign(problem.servers, Transfer::kNone);
     longest = std::max(longest, item.steps.size());

@@ -48,8 +48,9 @@ enum class Spread : uint8_t {
               ///< (on a tree of switches)
   kBranches,  ///< from switch to switch as kChain, and at once on from each switch's first server
               ///< through the others; no link between switches carries it twice either
-  kBinomial,  ///< who has it sends it on, one server of each switch first
-  kHeads,     ///< one server of each switch as kBinomial, the others as kChain
+  kEarliest,  ///< whoever can send first sends it to the next that lacks it, one server of each
+              ///< switch first: the shortest tree on one switch (postal model, Karp et al. 1993)
+  kHeads,     ///< one server of each switch as kEarliest, the others as kChain
 };
 
 /// Fills the jobs, each after the one it forwards, and measures them. Gather, scatter and alltoall

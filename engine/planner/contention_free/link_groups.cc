@@ -73,7 +73,7 @@ void LinkGroups::choose(const Hop& hop, double entry_bandwidth, Leg& leg) {
   }
   const std::vector<Group>& groups = links_[hop.link].groups;
   const LinkUse& use = problem_.links[hop.link];
-  const int need = use.jobs == 0 ? 1 : use.need(leg.rate);
+  const int need = use.jobs == 0 ? 1 : use.slots_of(leg.rate);
   const size_t first = leg.groups.size();
   for (int n = 0; n < need; ++n) {
     int best = -1;

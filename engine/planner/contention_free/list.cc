@@ -19,6 +19,8 @@ constexpr double kGoodEnough = 1.01;
 constexpr double kLessGood = 0.01;
 /// Links with this part of the busiest link's load are busy too.
 constexpr double kBusy = 0.9;
+/// With this part of it they are in each other's way.
+constexpr double kAlike = 0.8;
 
 /// Positions from 0 to 2^32 - 1 that sort the jobs.
 using Keys = std::vector<uint64_t>;
@@ -115,21 +117,6 @@ Keys order_keys(const Problem& problem, Order order) {
   return keys;
 }
 
-/// Improves a timing by placing the jobs anew in the order in which they start, those that end last
-/// first where they start alike, as long as that helps.
-void improve(const Problem& problem, Timing& best, int64_t bound_ns) {
-  std::vector<uint32_t> order(problem.jobs.size());
-  std::iota(order.begin(), order.end(), 0);
-  for (int round = 0; round < 3; ++round) {
-    if (static_cast<double>(best.time_ns) <= kGoodEnough * static_cast<double>(bound_ns)) return;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return best.start_ns[a] < best.start_ns[b]; });
-    Timing again = place_jobs(problem, order, best.time_ns);
-    if (again.time_ns >= best.time_ns) return;
-    best = std::move(again);
-  }
-}
-
 }  // namespace
 
 std::vector<uint32_t> order_jobs(const Problem& problem, Order order) {
@@ -162,10 +149,11 @@ std::vector<uint32_t> order_jobs(const Problem& problem, Order order) {
   return jobs;
 }
 
-Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, int64_t limit_ns) {
-  std::vector<Timeline> timelines;
-  timelines.reserve(problem.links.size());
-  for (const LinkUse& use : problem.links) timelines.emplace_back(use.slots, use.shortest_ns);
+namespace {
+
+template <class Link>
+Timing place_on(std::vector<Link>& links, const Problem& problem,
+                const std::vector<uint32_t>& order, int64_t limit_ns) {
   Timing timing;
   timing.start_ns.resize(problem.jobs.size());
   const bool reduce = problem.request.kind == Kind::kReduce;
@@ -186,17 +174,17 @@ Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, in
     for (bool moved = true; moved;) {
       moved = false;
       for (const Hop& hop : path.hops) {
-        const LinkUse& use = problem.links[hop.link];
         const int64_t at = begin + hop.before_ns;
-        const int64_t free = timelines[hop.link].fit(at, job.duration_ns, use.need(job.rate));
+        const int64_t free =
+            links[hop.link].fit(at, job.duration_ns, problem.links[hop.link].units_of(job.rate));
         if (free == at) continue;
         begin = free - hop.before_ns;
         moved = true;
       }
     }
     for (const Hop& hop : path.hops) {
-      timelines[hop.link].take(begin + hop.before_ns, job.duration_ns,
-                               problem.links[hop.link].need(job.rate));
+      links[hop.link].take(begin + hop.before_ns, job.duration_ns,
+                           problem.links[hop.link].units_of(job.rate));
     }
     timing.start_ns[index] = begin;
     timing.time_ns = std::max(timing.time_ns, begin + path.latency_ns + job.duration_ns);
@@ -211,25 +199,94 @@ Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, in
   return timing;
 }
 
+}  // namespace
+
+Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, Place place,
+                  int64_t limit_ns) {
+  if (place == Place::kInTurn) {
+    std::vector<Tail> tails;
+    tails.reserve(problem.links.size());
+    for (const LinkUse& use : problem.links) tails.emplace_back(use.units);
+    return place_on(tails, problem, order, limit_ns);
+  }
+  std::vector<Timeline> timelines;
+  timelines.reserve(problem.links.size());
+  for (const LinkUse& use : problem.links) timelines.emplace_back(use.units, use.shortest_ns);
+  return place_on(timelines, problem, order, limit_ns);
+}
+
+namespace {
+
+/// Whether links that carry several jobs at once are what the time depends on.
+enum class Wide : uint8_t { kNot, kBusiest, kAsBusyAsHosts };
+
+Wide wide_links(const Problem& problem) {
+  double one = 0, several = 0;  // of the busiest link that carries one at a time, or more
+  for (const LinkUse& use : problem.links) {
+    double& most = use.slots == 1 ? one : several;
+    most = std::max(most, use.busy_ns);
+  }
+  if (several < kBusy * one) return Wide::kNot;
+  return one < kAlike * several ? Wide::kBusiest : Wide::kAsBusyAsHosts;
+}
+
+/// Improves a timing by placing the jobs anew in the order in which they start, those that end last
+/// first where they start alike, as long as that helps.
+void improve(const Problem& problem, Timing& best, int64_t bound_ns) {
+  std::vector<uint32_t> order(problem.jobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int round = 0; round < 3; ++round) {
+    if (static_cast<double>(best.time_ns) <= kGoodEnough * static_cast<double>(bound_ns)) return;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return best.start_ns[a] < best.start_ns[b]; });
+    Timing again = place_jobs(problem, order, Place::kInGaps, best.time_ns);
+    if (again.time_ns >= best.time_ns) return;
+    best = std::move(again);
+  }
+}
+
+}  // namespace
+
 Timing list_schedule(const Problem& problem, int64_t bound_ns) {
-  Timing best = place_jobs(problem, order_jobs(problem, Order::kShift), INT64_MAX);
-  if (spreads(problem)) return best;
-  std::vector<Order> others;
-  if (problem.jobs.size() <= kManyJobs) others.push_back(Order::kPhases);
-  others.insert(others.end(), {Order::kEven, Order::kBusiest});
-  if (problem.jobs.size() <= kFewJobs) {
-    others.insert(others.end(), {Order::kNearest, Order::kLongest, Order::kRandom});
-  }
+  Timing best;
+  best.time_ns = INT64_MAX;
   double enough = kGoodEnough;
-  for (const Order order : others) {
-    if (static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns)) return best;
-    enough += kLessGood;
-    const std::vector<uint32_t> jobs = order_jobs(problem, order);
-    if (jobs.size() < problem.jobs.size()) continue;
-    Timing timing = place_jobs(problem, jobs, best.time_ns - 1);
+  const auto near = [&] {
+    return static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns);
+  };
+  const auto attempt = [&](const std::vector<uint32_t>& jobs, Place place) {
+    if (jobs.size() < problem.jobs.size()) return;  // there is no such order
+    const int64_t limit = best.time_ns - (best.time_ns < INT64_MAX);
+    Timing timing = place_jobs(problem, jobs, place, limit);
     if (timing.time_ns < best.time_ns) best = std::move(timing);
+  };
+  const bool many = problem.jobs.size() > kManyJobs, few = problem.jobs.size() <= kFewJobs;
+  const Wide wide = wide_links(problem);
+  if (wide == Wide::kAsBusyAsHosts && !many && !spreads(problem)) {
+    attempt(order_jobs(problem, Order::kPhases), Place::kInTurn);
+    enough += kLessGood;
+    if (near()) return best;
   }
-  if (problem.jobs.size() <= kFewJobs) improve(problem, best, bound_ns);
+  // In turn the order is that of the rounds whatever the figures are: the better plan where they
+  // are wrong.
+  const std::vector<uint32_t> rounds = order_jobs(problem, Order::kShift);
+  if (!spreads(problem)) attempt(rounds, Place::kInTurn);
+  if (near()) return best;
+  std::vector<Order> others;
+  if (wide == Wide::kBusiest) others.push_back(Order::kEven);
+  others.push_back(Order::kShift);
+  if (!spreads(problem)) {
+    if (!many) others.push_back(Order::kPhases);
+    if (wide != Wide::kBusiest) others.push_back(Order::kEven);
+    others.push_back(Order::kBusiest);
+    if (few) others.insert(others.end(), {Order::kNearest, Order::kLongest, Order::kRandom});
+  }
+  for (const Order order : others) {
+    attempt(order == Order::kShift ? rounds : order_jobs(problem, order), Place::kInGaps);
+    if (near()) return best;
+    enough += kLessGood;
+  }
+  if (few && !spreads(problem)) improve(problem, best, bound_ns);
   return best;
 }
 

@@ -27,9 +27,16 @@ inline constexpr int kOrders = 7;
 /// The jobs in that order.
 std::vector<uint32_t> order_jobs(const Problem& problem, Order order);
 
+/// Where a job may go on the links of its route.
+enum class Place : uint8_t {
+  kInTurn,  ///< after all that is placed already
+  kInGaps,  ///< at the earliest time
+};
+
 /// Places the jobs in an order in which each comes after what it forwards. Gives up, with a time of
 /// INT64_MAX, when some job ends later than `limit_ns`.
-Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, int64_t limit_ns);
+Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, Place place,
+                  int64_t limit_ns);
 
 /// The best of several orders, of as many as the number of jobs allows.
 Timing list_schedule(const Problem& problem, int64_t bound_ns);

@@ -9,6 +9,7 @@ namespace ibcoll::contention_free {
 namespace {
 
 constexpr int kMostSlots = 256;
+constexpr int kFineness = 32;
 constexpr int kMostServers = 1 << 15;
 /// Servers whose latencies stand in a table, of 32 MB.
 constexpr int kMostInTable = 2048;
@@ -80,6 +81,24 @@ void number_servers(Problem& problem) {
            std::pair(first[leaf(b)], problem.hosts[b]);
   });
   for (int i = 0; i < problem.servers; ++i) problem.position[problem.by_position[i]] = i;
+}
+
+/// Divides the slots of links whose jobs have rates that are no multiples of the least.
+void divide_slots(Problem& problem) {
+  Path path;
+  for (const Job& job : problem.jobs) {
+    problem.walk(job.from, job.to, path);
+    for (const Hop& hop : path.hops) {
+      LinkUse& use = problem.links[hop.link];
+      if (use.slots == 1 || use.fineness > 1) continue;
+      const double parts = job.rate / use.least_rate;
+      if (std::abs(parts - std::round(parts)) <= 1e-6 * parts) continue;
+      use.fineness = kFineness;
+      use.units = static_cast<int>(problem.fabric.link(hop.link).bandwidth / use.least_rate *
+                                   kFineness * (1 + 1e-9));
+      use.units = std::min(use.units, kMostSlots * kFineness);
+    }
+  }
 }
 
 }  // namespace
@@ -178,18 +197,23 @@ void measure_jobs(Problem& problem) {
     for (const Hop& hop : path.hops) {
       LinkUse& use = problem.links[hop.link];
       use.least_rate = use.jobs == 0 ? job.rate : std::min(use.least_rate, job.rate);
+      use.most_rate = std::max(use.most_rate, job.rate);
       use.shortest_ns =
           use.jobs == 0 ? job.duration_ns : std::min(use.shortest_ns, job.duration_ns);
       use.busy_ns += static_cast<double>(job.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
       ++use.jobs;
     }
   }
+  bool uneven = false;
   for (int link = 0; link < problem.fabric.links(); ++link) {
     LinkUse& use = problem.links[link];
     if (use.jobs == 0) continue;
     const double slots = problem.fabric.link(link).bandwidth / use.least_rate * (1 + 1e-9);
     use.slots = std::max(1, static_cast<int>(std::min<double>(slots, kMostSlots)));
+    use.units = use.slots;
+    uneven = uneven || (use.slots > 1 && use.most_rate > use.least_rate * (1 + 1e-9));
   }
+  if (uneven) divide_slots(problem);
 }
 
 }  // namespace ibcoll::contention_free

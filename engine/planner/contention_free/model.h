@@ -10,6 +10,9 @@
 
 namespace ibcoll::contention_free {
 
+/// Of what is forwarded at least so many bytes go on at once.
+inline constexpr uint64_t kLeastPiece = 512;
+
 /// A link of a route.
 struct Hop {
   int link;
@@ -35,15 +38,24 @@ struct Job {
 /// What the jobs put on one directed link.
 struct LinkUse {
   int64_t jobs = 0;
-  double busy_ns = 0;            ///< bytes over bandwidth
-  double least_rate = 0;         ///< of its jobs
-  int64_t shortest_ns = 0;       ///< of their durations
-  int slots = 1;                 ///< how many jobs of the least rate it carries at once
-  int need(double rate) const {  ///< slots that a job of this rate takes
-    if (slots == 1 || rate <= least_rate) return 1;
-    const double parts = rate / least_rate;
+  double busy_ns = 0;                    ///< bytes over bandwidth
+  double least_rate = 0, most_rate = 0;  ///< of its jobs
+  int64_t shortest_ns = 0;               ///< of their durations
+  int slots = 1;                         ///< how many jobs of the least rate it carries at once
+  int slots_of(double rate) const { return std::min(slots, parts(rate, 1)); }
+  /// Slots are divided in so many units where rates are no multiples of the least: a job that is a
+  /// little faster than the slowest should not take twice as much of the link.
+  int fineness = 1;
+  int units = 1;  ///< that it has
+  int units_of(double rate) const {
+    return units == 1 ? 1 : std::min(units, parts(rate, fineness));
+  }
+
+ private:
+  int parts(double rate, int of) const {
+    const double parts = rate * of / least_rate;
     const int whole = static_cast<int>(parts);
-    return std::min(slots, parts > whole + 1e-9 ? whole + 1 : whole);
+    return parts > whole + 1e-9 * of ? whole + 1 : whole;
   }
 };
 

@@ -81,7 +81,7 @@ class Phases {
       problem_.walk(job.from, job.to, path);
       hops.clear();
       for (size_t i = 0; i < path.hops.size(); ++i) {
-        carries_[path.hops[i].link] += problem_.links[path.hops[i].link].need(job.rate);
+        carries_[path.hops[i].link] += problem_.links[path.hops[i].link].units_of(job.rate);
         if (i == 0 || i + 1 == path.hops.size()) continue;
         hops.push_back({path.hops[i].link, phases(path.hops[i].before_ns)});
       }
@@ -101,12 +101,12 @@ class Phases {
 
   int phases(int64_t ns) const { return static_cast<int>((ns + phase_ns_ / 2) / phase_ns_); }
   double phases_left(int link) const {
-    return static_cast<double>(carries_[link]) / problem_.links[link].slots;
+    return static_cast<double>(carries_[link]) / problem_.links[link].units;
   }
   bool free(int link, int phase, int need) {
     std::vector<uint16_t>& used = used_[link];
     if (used.size() <= static_cast<size_t>(phase)) used.resize(phase + 64);
-    return used[phase] + need <= problem_.links[link].slots;
+    return used[phase] + need <= problem_.links[link].units;
   }
 
   uint32_t pick(int server, int phase) {
@@ -121,7 +121,7 @@ class Phases {
       bool open = true;
       double busiest = 0;
       for (const InnerHop& hop : inner) {
-        const int need = problem_.links[hop.link].need(problem_.jobs[jobs[0]].rate);
+        const int need = problem_.links[hop.link].units_of(problem_.jobs[jobs[0]].rate);
         open = open && free(hop.link, phase + hop.shift, need);
         busiest = std::max(busiest, phases_left(hop.link));
       }
@@ -132,7 +132,8 @@ class Phases {
         const int last = topology::Fabric::reverse(fabric.host_link(problem_.hosts[job.to]));
         const double receiver = phases_left(last);
         const double value = std::max(busiest, receiver) + receiver * 1e-3;
-        if (value <= best || !free(last, arrival, problem_.links[last].need(job.rate))) continue;
+        if (value <= best || !free(last, arrival, problem_.links[last].units_of(job.rate)))
+          continue;
         best = value;
         best_group = place;
         best_at = i;
@@ -150,7 +151,7 @@ class Phases {
     const Job& job = problem_.jobs[index];
     const size_t groups = static_cast<size_t>(groups_);
     const auto use = [&](int link, int at) {
-      const int need = problem_.links[link].need(job.rate);
+      const int need = problem_.links[link].units_of(job.rate);
       free(link, at, 0);
       used_[link][at] = static_cast<uint16_t>(used_[link][at] + need);
       carries_[link] -= need;

@@ -16,7 +16,8 @@ namespace {
 /// Smaller pieces and ways that use links more often are taken only where they save this part of
 /// the time: they cost messages and bandwidth.
 constexpr double kWorthMore = 0.03;
-constexpr uint64_t kLeastPiece = 4096;
+/// Of a message that is relayed.
+constexpr uint64_t kLeastRelayed = 4096;
 /// With more jobs than this only the largest pieces are tried.
 constexpr size_t kManyForwards = 5'000;
 
@@ -27,23 +28,32 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     Spread spread;
     uint64_t piece_bytes;
   };
+  uint64_t longest = 1;
+  for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
+  const uint64_t whole = std::bit_ceil(longest);
   std::vector<Choice> choices;
   for (const Spread spread :
-       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kBinomial}) {
-    for (uint64_t piece = problem.request.piece_bytes;; piece /= 2) {
+       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kEarliest}) {
+    for (uint64_t piece = std::min(problem.request.piece_bytes, whole);; piece /= 2) {
       choices.push_back({spread, piece});
       if (piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
     }
     if (problem.request.permitted) break;  // one way only
   }
-  Choice best{Spread::kChain, problem.request.piece_bytes};
+  Choice best = choices[0];
   Timing timing;
   timing.time_ns = INT64_MAX;
-  Spread made = best.spread;
-  for (const Choice& choice : choices) {
-    if (choice.spread != made) IBCOLL_TRY(make_jobs(problem, choice.spread));
-    made = choice.spread;
+  Choice made{Spread::kChain, 0};
+  const auto make = [&](const Choice& choice) -> Status {
     problem.piece_bytes = choice.piece_bytes;
+    const bool by_pieces = choice.spread == Spread::kEarliest || choice.spread == Spread::kHeads;
+    const bool same =
+        choice.spread == made.spread && (!by_pieces || choice.piece_bytes == made.piece_bytes);
+    made = choice;
+    return same ? Status{} : make_jobs(problem, choice.spread);
+  };
+  for (const Choice& choice : choices) {
+    IBCOLL_TRY(make(choice));
     Timing tried = list_schedule(problem, bound_ns);
     const double worth =
         timing.time_ns == INT64_MAX ? 0 : kWorthMore * static_cast<double>(timing.time_ns);
@@ -51,8 +61,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     timing = std::move(tried);
     best = choice;
   }
-  if (made != best.spread) IBCOLL_TRY(make_jobs(problem, best.spread));
-  problem.piece_bytes = best.piece_bytes;
+  IBCOLL_TRY(make(best));
   return timing;
 }
 
@@ -67,7 +76,7 @@ Plan plan_groups(Problem& problem, Planner planner) {
     uint64_t longest = 0;
     for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
     problem.piece_bytes =
-        std::min(pieces, std::max(kLeastPiece, std::bit_ceil(longest / kPieces + 1)));
+        std::min(pieces, std::max(kLeastRelayed, std::bit_ceil(longest / kPieces + 1)));
     Plan relayed = plan_by_groups(problem, grouping, true);
     problem.piece_bytes = pieces;
     if (relayed.time_ns < plan.time_ns) plan = std::move(relayed);
