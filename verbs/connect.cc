@@ -92,14 +92,30 @@ Result<Link*> Connector::open(Rank peer) {
   auto fresh = std::make_unique<Link>();
   IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(*device_, queues_.sends, queues_.receives,
                                                      queues_.shared_receives));
-  ibv_ah_attr attributes = route(device_->port(), addresses_[static_cast<size_t>(peer)].port);
-  fresh->address.reset(ibv_create_ah(device_->domain(), &attributes));
-  if (!fresh->address)
-    return fail_errno(fmt::format("{}: no route to rank {}", device_->port().name(), peer));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
   link = std::move(fresh);
   return link.get();
+}
+
+/// Where datagrams for a peer go. ErrorCode::kPeerFailed: nowhere now.
+Status Connector::find_way(Rank peer, Link& link) {
+  ibv_ah_attr attributes = route(device_->port(), addresses_[static_cast<size_t>(peer)].port);
+  link.address.reset(ibv_create_ah(device_->domain(), &attributes));
+  if (!link.address)
+    return fail(is_unreachable(errno) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+                "{}: no route to rank {}: {}", device_->port().name(), peer, std::strerror(errno));
+  link.unreachable_since_ns = 0;
+  return {};
+}
+
+/// No error yet where a way may still be found: what was to be sent counts as lost.
+Status Connector::bear(Link& link, const Error& error, int64_t now_ns) const {
+  if (link.unreachable_since_ns == 0) link.unreachable_since_ns = now_ns;
+  if (error.code == ErrorCode::kPeerFailed &&
+      now_ns - link.unreachable_since_ns < retry_.unreachable_ns)
+    return {};
+  return tl::unexpected<Error>(error);
 }
 
 Status Connector::want(Rank peer, int64_t now_ns) {
@@ -109,11 +125,14 @@ Status Connector::want(Rank peer, int64_t now_ns) {
   link->repeat_after_ns = kFirstRepeatNs;
   link->repeat_at_ns = now_ns + kFirstRepeatNs;
   unanswered_.push_back(peer);
-  return say_hello(peer, *link);
+  return say_hello(peer, *link, now_ns);
 }
 
-Status Connector::say_hello(Rank peer, Link& link) {
+Status Connector::say_hello(Rank peer, Link& link, int64_t now_ns) {
   if (free_sends_.empty()) return {};  // as if the network had lost it
+  if (!link.address) {
+    if (const Status found = find_way(peer, link); !found) return bear(link, found.error(), now_ns);
+  }
   const uint32_t slot = free_sends_.back();
   const Hello hello{
       job_, me_, peer, link.qp.number(), link.own_psn, link.own_ready, !link.peer_ready};
@@ -148,12 +167,14 @@ Status Connector::handle(const Hello& hello, int64_t now_ns) {
   IBCOLL_ASSIGN(Link * link, open(hello.from));
   link->peer_ready |= hello.ready != 0;
   if (!link->own_ready) {
-    IBCOLL_TRY(link->qp.connect(*device_, addresses_[static_cast<size_t>(hello.from)].port,
-                                hello.queue_pair, hello.psn, link->own_psn, retry_));
+    const Status connected =
+        link->qp.connect(*device_, addresses_[static_cast<size_t>(hello.from)].port,
+                         hello.queue_pair, hello.psn, link->own_psn, retry_);
+    if (!connected) return bear(*link, connected.error(), now_ns);
     link->own_ready = true;
     link->repeat_at_ns = now_ns + kFirstRepeatNs;
   }
-  if (hello.need_reply) return say_hello(hello.from, *link);
+  if (hello.need_reply) return say_hello(hello.from, *link, now_ns);
   return {};
 }
 
@@ -192,7 +213,7 @@ Status Connector::repeat(int64_t now_ns) {
       // Ranks that began together shall not repeat together.
       link.repeat_after_ns = std::min(2 * link.repeat_after_ns, kLastRepeatNs) + me_ % 16 * 100'000;
       link.repeat_at_ns = now_ns + link.repeat_after_ns;
-      IBCOLL_TRY(say_hello(peer, link));
+      IBCOLL_TRY(say_hello(peer, link, now_ns));
     }
     ++i;
   }

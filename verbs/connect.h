@@ -30,7 +30,8 @@ struct Link {
   bool wanted = false;      ///< this rank has something to send
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
-  AddressHandle address;
+  int64_t unreachable_since_ns = 0;  ///< 0: it is not
+  AddressHandle address;             ///< for datagrams; made when first needed
 
   bool usable() const { return own_ready && peer_ready; }
 };
@@ -69,8 +70,10 @@ class Connector {
   struct Hello;
   Connector() = default;
   Result<Link*> open(Rank peer);
+  Status find_way(Rank peer, Link& link);
+  Status bear(Link& link, const Error& error, int64_t now_ns) const;
   Status handle(const Hello& hello, int64_t now_ns);
-  Status say_hello(Rank peer, Link& link);
+  Status say_hello(Rank peer, Link& link, int64_t now_ns);
   Status post_receive(uint64_t slot);
 
   const Device* device_ = nullptr;

@@ -12,14 +12,19 @@ namespace {
 Status modify(const Device& device, ibv_qp* qp, ibv_qp_attr& attributes, int mask,
               const char* state) {
   if (const int error = ibv_modify_qp(qp, &attributes, mask); error != 0) {
-    errno = error;
-    return fail_errno(
-        fmt::format("{}: queue pair does not go to state {}", device.port().name(), state));
+    return fail(is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+                "{}: queue pair does not go to state {}: {}", device.port().name(), state,
+                std::strerror(error));
   }
   return {};
 }
 
 }  // namespace
+
+bool is_unreachable(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == EHOSTDOWN || error == EAGAIN;
+}
 
 PortAddress address_of(const PortInfo& port) {
   PortAddress address;

@@ -28,7 +28,13 @@ struct RetryOptions {
   /// 0 to 7, of timeouts; a peer that only has no receives is waited for. Soft-RoCE takes 7 as
   /// "without end".
   int retries = 6;
+  /// How long a way to a peer is looked for that is not there, 5 s.
+  int64_t unreachable_ns = 5'000'000'000;
 };
+
+/// Whether a system error means that there is no way to a peer now, but may be soon: a link comes
+/// up again, a neighbour has not answered yet.
+bool is_unreachable(int error);
 
 /// The most work requests a queue pair holds.
 inline constexpr uint32_t kSendDepth = 128;
@@ -41,7 +47,8 @@ class ReliableQueuePair {
   /// In state INIT: a peer may be told its number.
   static Result<ReliableQueuePair> create(const Device& device, ibv_cq* sends, ibv_cq* receives,
                                           ibv_srq* shared_receives);
-  /// To states RTR and RTS: packets are accepted and may be sent.
+  /// To states RTR and RTS: packets are accepted and may be sent. ErrorCode::kPeerFailed: there is
+  /// no way to the peer now; may be tried again.
   Status connect(const Device& device, const PortAddress& peer, uint32_t peer_number,
                  uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry);
 

@@ -56,6 +56,7 @@ Result<TransportOptions> TransportOptions::from_environment() {
   IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
   IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
   IBCOLL_ASSIGN(options.port_down_ns, config_duration("IBCOLL_PORT_DOWN"));
+  options.retry.unreachable_ns = options.port_down_ns;
   IBCOLL_ASSIGN(options.receives, config_integer("IBCOLL_RECEIVES"));
   IBCOLL_ASSIGN(options.kept_registrations, config_integer("IBCOLL_REGISTRATIONS"));
   return options;

@@ -25,7 +25,8 @@ struct TransportOptions {
   /// A connected peer that was silent for so long is probed with a write of no bytes, while this
   /// rank waits.
   int64_t probe_after_ns = 500'000'000;
-  /// A port that was down for so long is not waited for any longer.
+  /// A port that was down for so long is not waited for any longer; nor is a way to a peer, see
+  /// RetryOptions.
   int64_t port_down_ns = 5'000'000'000;
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md).

@@ -142,7 +142,9 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_PORT_DOWN",
      .type = VariableType::kDuration,
      .default_value = "5s",
-     .help = "How long a rank waits for its RDMA port to come up again before it gives up."},
+     .help =
+         "How long a rank waits for its RDMA port to come up again, or for a way to a peer that "
+         "is not there, before it gives up."},
     {.name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",

@@ -201,7 +201,16 @@ Status Context::close() {
   closed_ = true;
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
   IBCOLL_TRY(bootstrap_->barrier());
-  if (network_) IBCOLL_TRY(network_->close());
+  if (network_) {
+    if (const Status closed = network_->close(); !closed) {
+      // Every survivor names the failure that was first.
+      const Error& error = closed.error();
+      bootstrap_->abort(
+          network_->failure().value_or(Failure{bootstrap_->rank(), error.code, error.message}));
+      const auto first = bootstrap_->failure();
+      return first ? fail(first->code, "{}", first->what) : closed;
+    }
+  }
   return bootstrap_->barrier();
 }
 
