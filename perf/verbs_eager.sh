@@ -6,14 +6,14 @@ set -euo pipefail
 bin=${1:?usage: verbs_eager.sh BIN_DIR [ROUNDS]}
 rounds=${2:-5}
 one() { # one LAYOUT ALGORITHM EAGER: JSON lines
-  IBCOLL_EAGER=$3 "$bin/ib_a2a_bench" --transport verbs --layout "$1" --algorithm "$2" --sizes 8,256,1K \
-    --iterations 20 --no-bind --json - | sed "s/^{/{\"eager\":\"$3\",/"
+  IBCOLL_EAGER=$3 "$bin/ib_a2a_bench" --transport verbs --layout "$1" --algorithm "$2" --sizes 8,1K \
+    --iterations 40 --no-bind --json - 2>/dev/null | sed "s/^{/{\"eager\":\"$3\",/"
 }
 for ((i = 0; i < rounds; ++i)); do
   for eager in 0 4K; do
-    one 1,1 linear $eager
+    one 2x1 linear $eager
+    one 4x1 linear $eager
     one 4x2 aggregate $eager
-    one 4x2 linear $eager
   done
 done | python3 -c '
 import json, statistics, sys
