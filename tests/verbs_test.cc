@@ -257,6 +257,15 @@ void exchange_all(const Shape& shape, const std::vector<size_t>& sizes,
   EXPECT_EQ(status, 0);
 }
 
+/// All pairs connect at once, so both ranks of many ask for the same connection.
+TEST_F(Verbs, PutsArriveWholeOnConnectionsMadeByLibrdmacm) {
+  if (!usable_ports({})->front().ethernet) GTEST_SKIP() << "InfiniBand ports have no IP addresses";
+  TransportOptions options;
+  options.connect = ConnectBy::kRdmacm;
+  exchange_all(layout({2, 2, 2, 2}), {0, 1, 5000, 100'000}, options);
+  exchange_all(layout({3, 1, 2}), {8}, options);
+}
+
 TEST_F(Verbs, PutsArriveWholeBetweenFourServersOfTwo) {
   exchange_all(layout({2, 2, 2, 2}), {0, 1, 8, 256, 257, 4095, 4096, 65537, 1 << 20});
 }

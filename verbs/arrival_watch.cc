@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ Status ArrivalWatch::arm(Bell& bell) {
   }
   bell_.store(&bell, std::memory_order_release);
   for (ibv_cq* queue : queues_) {
+    if (queue == nullptr) continue;
     if (const int error = ibv_req_notify_cq(queue, 0); error != 0) {
       errno = error;
       return fail_errno("a completion queue can't be armed");
@@ -49,12 +51,13 @@ Status ArrivalWatch::arm(Bell& bell) {
 
 void ArrivalWatch::run() {
   for (;;) {
-    pollfd files[2] = {{channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    if (poll(files, 2, -1) < 0 && errno != EINTR) return;
+    pollfd files[3] = {{channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}, {events_, POLLIN, 0}};
+    if (poll(files, 3, -1) < 0 && errno != EINTR) return;
     if (files[1].revents != 0) return;
     ibv_cq* queue = nullptr;
     void* context = nullptr;
-    bool rung = false;
+    epoll_event event{};
+    bool rung = (files[2].revents & POLLIN) != 0 && epoll_wait(events_, &event, 1, 0) > 0;
     while (ibv_get_cq_event(channel_, &queue, &context) == 0) {
       ibv_ack_cq_events(queue, 1);
       rung = true;

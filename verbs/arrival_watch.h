@@ -16,9 +16,10 @@ namespace ibcoll::verbs {
 /// A thread that sleeps on a completion channel and rings the bell; started when it is first armed.
 class ArrivalWatch {
  public:
-  /// The channel's events must be read by nobody else.
-  ArrivalWatch(ibv_comp_channel* channel, std::array<ibv_cq*, 3> queues)
-      : channel_(channel), queues_(queues) {}
+  /// The channel's events must be read by nobody else. `queues` may be null; `events`: an epoll
+  /// file that rings, too, or -1.
+  ArrivalWatch(ibv_comp_channel* channel, std::array<ibv_cq*, 3> queues, int events)
+      : channel_(channel), queues_(queues), events_(events) {}
   ~ArrivalWatch();
   ArrivalWatch(const ArrivalWatch&) = delete;
   ArrivalWatch& operator=(const ArrivalWatch&) = delete;
@@ -32,6 +33,7 @@ class ArrivalWatch {
 
   ibv_comp_channel* channel_;
   std::array<ibv_cq*, 3> queues_;
+  int events_;
   std::atomic<Bell*> bell_{nullptr};
   UniqueFd stop_;
   std::thread thread_;

@@ -1,63 +1,25 @@
 #include "verbs/connect.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <random>
+
+#include "verbs/datagram_connect.h"
+#include "verbs/rdmacm_connect.h"
 
 namespace ibcoll::verbs {
 
 namespace {
 
-constexpr uint32_t kDatagramDepth = 256;  ///< sends and receives; more arriving at once get lost
-constexpr size_t kSlotBytes = 128;        ///< a datagram and its route header
-constexpr size_t kRouteHeaderBytes = 40;  ///< in front of what a datagram queue pair receives
-/// Guards against stray datagrams only; which job they belong to is said inside.
-constexpr uint32_t kQkey = 0x1bc011;
-constexpr int64_t kFirstRepeatNs = 10'000'000;
 constexpr int64_t kLastRepeatNs = 500'000'000;
 constexpr uint32_t kPsnMask = 0xffffff;
 
 }  // namespace
 
-/// The one message: "my queue pair for you is this one".
-struct Connector::Hello {
-  uint64_t job = 0;
-  int32_t from = -1;
-  int32_t to = -1;
-  uint32_t queue_pair = 0;
-  uint32_t psn = 0;
-  uint8_t ready = 0;       ///< my queue pair knows yours
-  uint8_t need_reply = 0;  ///< I don't know yet that yours knows mine
-};
-
-Result<std::unique_ptr<Connector>> Connector::create(const Device& device,
+Result<std::unique_ptr<Connector>> Connector::create(ConnectBy by, const Device& device,
                                                      const RetryOptions& retry,
                                                      ibv_comp_channel* channel) {
-  std::unique_ptr<Connector> result(new Connector);
-  result->device_ = &device;
-  result->retry_ = retry;
-  result->memory_.resize(2 * kDatagramDepth * kSlotBytes);
-  result->region_ = register_region(device.domain(), result->memory_.data(), result->memory_.size(),
-                                    IBV_ACCESS_LOCAL_WRITE);
-  if (!result->region_)
-    return fail_errno(
-        fmt::format("{} bytes can't be registered with {} (locked memory, ulimit -l?)",
-                    result->memory_.size(), device.port().name()));
-  result->completions_.reset(
-      ibv_create_cq(device.context(), 2 * kDatagramDepth, nullptr, channel, 0));
-  if (!result->completions_)
-    return fail_errno(fmt::format("{}: no completion queue", device.port().name()));
-  IBCOLL_ASSIGN(result->datagrams_,
-                create_datagram(device, result->completions_.get(), kDatagramDepth, kQkey));
-  for (uint32_t i = 0; i < kDatagramDepth; ++i) {
-    IBCOLL_TRY(result->post_receive(i));
-    result->free_sends_.push_back(kDatagramDepth + i);
-  }
-  return result;
+  return by == ConnectBy::kRdmacm ? create_cm_connector(device, retry)
+                                  : DatagramConnector::create(device, retry, channel);
 }
 
 void Connector::start(Rank me, uint64_t job, std::vector<RankAddress> addresses,
@@ -74,23 +36,11 @@ Rank Connector::peer_of(uint32_t queue_pair) const {
   return found == by_number_.end() ? -1 : found->second;
 }
 
-Status Connector::post_receive(uint64_t slot) {
-  ibv_sge place{reinterpret_cast<uint64_t>(memory_.data()) + slot * kSlotBytes, kSlotBytes,
-                region_->lkey};
-  ibv_recv_wr request{slot, nullptr, &place, 1};
-  ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(datagrams_.get(), &request, &bad); error != 0) {
-    errno = error;
-    return fail_errno("no receive for datagrams");
-  }
-  return {};
-}
-
 Result<Link*> Connector::open(Rank peer) {
   std::unique_ptr<Link>& link = links_[static_cast<size_t>(peer)];
   if (link) return link.get();
   auto fresh = std::make_unique<Link>();
-  IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(*device_, queues_.sends, queues_.receives,
+  IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(device_, queues_.sends, queues_.receives,
                                                      queues_.shared_receives));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
@@ -98,18 +48,6 @@ Result<Link*> Connector::open(Rank peer) {
   return link.get();
 }
 
-/// Where datagrams for a peer go. ErrorCode::kPeerFailed: nowhere now.
-Status Connector::find_way(Rank peer, Link& link) {
-  ibv_ah_attr attributes = route(device_->port(), addresses_[static_cast<size_t>(peer)].port);
-  link.address.reset(ibv_create_ah(device_->domain(), &attributes));
-  if (!link.address)
-    return fail(is_unreachable(errno) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
-                "{}: no route to rank {}: {}", device_->port().name(), peer, std::strerror(errno));
-  link.unreachable_since_ns = 0;
-  return {};
-}
-
-/// No error yet where a way may still be found: what was to be sent counts as lost.
 Status Connector::bear(Link& link, const Error& error, int64_t now_ns) const {
   if (link.unreachable_since_ns == 0) link.unreachable_since_ns = now_ns;
   if (error.code == ErrorCode::kPeerFailed &&
@@ -118,106 +56,9 @@ Status Connector::bear(Link& link, const Error& error, int64_t now_ns) const {
   return tl::unexpected<Error>(error);
 }
 
-Status Connector::want(Rank peer, int64_t now_ns) {
-  IBCOLL_ASSIGN(Link * link, open(peer));
-  if (link->wanted || link->usable()) return {};
-  link->wanted = true;
-  link->repeat_after_ns = kFirstRepeatNs;
-  link->repeat_at_ns = now_ns + kFirstRepeatNs;
-  unanswered_.push_back(peer);
-  return say_hello(peer, *link, now_ns);
-}
-
-Status Connector::say_hello(Rank peer, Link& link, int64_t now_ns) {
-  if (free_sends_.empty()) return {};  // as if the network had lost it
-  if (!link.address) {
-    if (const Status found = find_way(peer, link); !found) return bear(link, found.error(), now_ns);
-  }
-  const uint32_t slot = free_sends_.back();
-  const Hello hello{
-      job_, me_, peer, link.qp.number(), link.own_psn, link.own_ready, !link.peer_ready};
-  std::byte* place = memory_.data() + slot * kSlotBytes;
-  std::memcpy(place, &hello, sizeof hello);
-  ibv_sge piece{reinterpret_cast<uint64_t>(place), sizeof hello, region_->lkey};
-  ibv_send_wr request{};
-  request.wr_id = slot;
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  request.wr.ud.ah = link.address.get();
-  request.wr.ud.remote_qpn = addresses_[static_cast<size_t>(peer)].datagram_number;
-  request.wr.ud.remote_qkey = kQkey;
-  ibv_send_wr* bad = nullptr;
-  if (const int error = ibv_post_send(datagrams_.get(), &request, &bad); error != 0) {
-    errno = error;
-    return fail_errno(
-        fmt::format("{}: a datagram to rank {} can't be sent", device_->port().name(), peer));
-  }
-  free_sends_.pop_back();
-  return {};
-}
-
-Status Connector::handle(const Hello& hello, int64_t now_ns) {
-  if (hello.job != job_ || hello.to != me_ || hello.from < 0 ||
-      hello.from >= static_cast<Rank>(addresses_.size())) {
-    spdlog::debug("a datagram of another job was ignored");
-    return {};
-  }
-  IBCOLL_ASSIGN(Link * link, open(hello.from));
-  link->peer_ready |= hello.ready != 0;
-  if (!link->own_ready) {
-    const Status connected =
-        link->qp.connect(*device_, addresses_[static_cast<size_t>(hello.from)].port,
-                         hello.queue_pair, hello.psn, link->own_psn, retry_);
-    if (!connected) return bear(*link, connected.error(), now_ns);
-    link->own_ready = true;
-    link->repeat_at_ns = now_ns + kFirstRepeatNs;
-  }
-  if (hello.need_reply) return say_hello(hello.from, *link, now_ns);
-  return {};
-}
-
-Status Connector::poll(int64_t now_ns) {
-  std::array<ibv_wc, 16> done;
-  const int count = ibv_poll_cq(completions_.get(), done.size(), done.data());
-  if (count < 0)
-    return fail(ErrorCode::kSystem, "{}: the datagrams' completion queue failed",
-                device_->port().name());
-  for (int i = 0; i < count; ++i) {
-    const auto slot = static_cast<uint32_t>(done[i].wr_id);
-    if (slot >= kDatagramDepth) {
-      free_sends_.push_back(slot);
-      continue;
-    }
-    if (done[i].status == IBV_WC_SUCCESS && done[i].byte_len == kRouteHeaderBytes + sizeof(Hello)) {
-      Hello hello;
-      std::memcpy(&hello, memory_.data() + slot * kSlotBytes + kRouteHeaderBytes, sizeof hello);
-      IBCOLL_TRY(handle(hello, now_ns));
-    }
-    IBCOLL_TRY(post_receive(slot));
-  }
-  return {};
-}
-
-Status Connector::repeat(int64_t now_ns) {
-  for (size_t i = 0; i < unanswered_.size();) {
-    const Rank peer = unanswered_[i];
-    Link& link = *links_[static_cast<size_t>(peer)];
-    if (link.usable()) {
-      unanswered_[i] = unanswered_.back();
-      unanswered_.pop_back();
-      continue;
-    }
-    if (now_ns >= link.repeat_at_ns) {
-      // Ranks that began together shall not repeat together.
-      link.repeat_after_ns = std::min(2 * link.repeat_after_ns, kLastRepeatNs) + me_ % 16 * 100'000;
-      link.repeat_at_ns = now_ns + link.repeat_after_ns;
-      IBCOLL_TRY(say_hello(peer, link, now_ns));
-    }
-    ++i;
-  }
-  return {};
+void Connector::put_off(Link& link, int64_t now_ns) const {
+  link.repeat_after_ns = std::min(2 * link.repeat_after_ns, kLastRepeatNs) + me_ % 16 * 100'000;
+  link.repeat_at_ns = now_ns + link.repeat_after_ns;
 }
 
 }  // namespace ibcoll::verbs

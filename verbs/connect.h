@@ -1,8 +1,6 @@
 #pragma once
-/// Connections on first use. Each pair of ranks has one reliable queue pair on either side; its
-/// number travels in a datagram. As either side makes its one queue pair when it first wants the
-/// connection or first hears of it, it doesn't matter who began, nor whether both did. Datagrams
-/// get lost: who wants the connection repeats its own until it knows that the peer is ready.
+/// Connections on first use: each pair of ranks has one reliable queue pair on either side. How the
+/// two learn of each other is what implementations differ in.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +16,8 @@ namespace ibcoll::verbs {
 /// What every rank tells all others once, at start.
 struct RankAddress {
   PortAddress port;
-  uint32_t datagram_number = 0;
+  uint32_t datagram_number = 0;  ///< DatagramConnector
+  uint16_t service_port = 0;     ///< CmConnector: where it listens, in host order
 };
 
 /// One peer's connection.
@@ -36,59 +35,76 @@ struct Link {
   bool usable() const { return own_ready && peer_ready; }
 };
 
+/// How connections are made (IBCOLL_CONNECT).
+enum class ConnectBy {
+  kDatagrams,  ///< queue pair numbers travel in datagrams of our own
+  kRdmacm,     ///< librdmacm, from IP address to IP address
+};
+
 class Connector {
  public:
-  /// Queue pairs made here complete to `sends` and `receives`. `job` is equal on all ranks and
-  /// differs between jobs: datagrams of others are ignored.
+  /// Completions of datagrams go to `channel`, too.
+  static Result<std::unique_ptr<Connector>> create(ConnectBy by, const Device& device,
+                                                   const RetryOptions& retry,
+                                                   ibv_comp_channel* channel);
+  virtual ~Connector() = default;
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+
+  /// Enters where peers find this rank.
+  virtual void introduce(RankAddress& address) const = 0;
+  /// The queue its own completions go to; null: none.
+  virtual ibv_cq* completions() const { return nullptr; }
+  /// Becomes readable for one poll(2) or epoll_wait(2) after each batch of events; -1: never.
+  virtual int events() const { return -1; }
+
+  /// Queue pairs made here complete to `sends` and `receives`.
   struct Queues {
     ibv_cq* sends = nullptr;
     ibv_cq* receives = nullptr;
     ibv_srq* shared_receives = nullptr;
   };
-  static Result<std::unique_ptr<Connector>> create(const Device& device, const RetryOptions& retry,
-                                                   ibv_comp_channel* channel);
-
-  uint32_t datagram_number() const { return datagrams_->qp_num; }
-  ibv_cq* completions() const { return completions_.get(); }
-  /// To be called once all addresses are known.
+  /// To be called once all addresses are known. `job` is equal on all ranks and differs between
+  /// jobs: what comes from others is ignored.
   void start(Rank me, uint64_t job, std::vector<RankAddress> addresses, const Queues& queues);
 
   /// The link to a peer; null where there is none yet.
   Link* link(Rank peer) const { return links_[static_cast<size_t>(peer)].get(); }
-  /// Asks for a connection; it is usable some calls of poll() later.
-  Status want(Rank peer, int64_t now_ns);
   /// The peer behind a queue pair number; -1: not one of ours.
   Rank peer_of(uint32_t queue_pair) const;
-  size_t links() const { return by_number_.size(); }
 
-  /// Handles datagrams.
-  Status poll(int64_t now_ns);
+  /// Asks for a connection; it is usable some calls of poll() later.
+  virtual Status want(Rank peer, int64_t now_ns) = 0;
+  /// Handles what peers sent.
+  virtual Status poll(int64_t now_ns) = 0;
   /// Repeats what was not answered. To be called every few milliseconds.
-  Status repeat(int64_t now_ns);
+  virtual Status repeat(int64_t now_ns) = 0;
 
- private:
-  struct Hello;
-  Connector() = default;
+ protected:
+  Connector(const Device& device, const RetryOptions& retry) : device_(device), retry_(retry) {}
+  /// The link to a peer, with a queue pair; made where there is none.
   Result<Link*> open(Rank peer);
-  Status find_way(Rank peer, Link& link);
+  /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
+  /// was to be sent counts as lost.
   Status bear(Link& link, const Error& error, int64_t now_ns) const;
-  Status handle(const Hello& hello, int64_t now_ns);
-  Status say_hello(Rank peer, Link& link, int64_t now_ns);
-  Status post_receive(uint64_t slot);
+  const RankAddress& peer_address(Rank peer) const { return addresses_[static_cast<size_t>(peer)]; }
+  bool is_rank(int32_t number) const {
+    return number >= 0 && number < static_cast<Rank>(addresses_.size());
+  }
+  /// When the next attempt is due, later each time; ranks that began together don't repeat
+  /// together.
+  void put_off(Link& link, int64_t now_ns) const;
+  static constexpr int64_t kFirstRepeatNs = 10'000'000;
 
-  const Device* device_ = nullptr;
-  RetryOptions retry_;
+  const Device& device_;
+  const RetryOptions retry_;
   Rank me_ = -1;
   uint64_t job_ = 0;
+
+ private:
   std::vector<RankAddress> addresses_;
   Queues queues_;
-  std::vector<std::byte> memory_;
-  MemoryHandle region_;
-  CompletionQueueHandle completions_;
-  QueuePairHandle datagrams_;
-  std::vector<uint32_t> free_sends_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Rank> unanswered_;
   std::unordered_map<uint32_t, Rank> by_number_;
 };
 

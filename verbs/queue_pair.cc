@@ -8,6 +8,9 @@ namespace ibcoll::verbs {
 
 namespace {
 
+constexpr uint8_t kMinRnrTimer = 12;  ///< 0.64 ms; 0 would mean 655 ms
+constexpr uint8_t kRnrRetries = 7;    ///< without end: a peer that is late is not dead
+
 /// ibv_modify_qp with an error that says which transition failed on which device.
 Status modify(const Device& device, ibv_qp* qp, ibv_qp_attr& attributes, int mask,
               const char* state) {
@@ -89,7 +92,7 @@ Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
   receive.dest_qp_num = peer_number;
   receive.rq_psn = peer_psn;
   receive.max_dest_rd_atomic = 1;
-  receive.min_rnr_timer = 12;  // 0.64 ms; 0 would mean 655 ms
+  receive.min_rnr_timer = kMinRnrTimer;
   IBCOLL_TRY(modify(device, get(), receive,
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -98,13 +101,23 @@ Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
   send.qp_state = IBV_QPS_RTS;
   send.timeout = static_cast<uint8_t>(retry.timeout_exponent);
   send.retry_cnt = static_cast<uint8_t>(retry.retries);
-  send.rnr_retry = 7;  // without end: a peer that is late is not dead
+  send.rnr_retry = kRnrRetries;
   send.sq_psn = own_psn;
   send.max_rd_atomic = 1;
   return modify(device, get(), send,
                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
                 "RTS");
+}
+
+Status ReliableQueuePair::advance(const Device& device, ibv_qp_attr& attributes, int mask,
+                                  const RetryOptions& retry) {
+  attributes.min_rnr_timer = kMinRnrTimer;
+  attributes.timeout = static_cast<uint8_t>(retry.timeout_exponent);
+  attributes.retry_cnt = static_cast<uint8_t>(retry.retries);
+  attributes.rnr_retry = kRnrRetries;
+  return modify(device, get(), attributes, mask,
+                attributes.qp_state == IBV_QPS_RTR ? "RTR" : "RTS");
 }
 
 Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,

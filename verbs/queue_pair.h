@@ -52,6 +52,10 @@ class ReliableQueuePair {
   Status connect(const Device& device, const PortAddress& peer, uint32_t peer_number,
                  uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry);
 
+  /// To state RTR or RTS with attributes that librdmacm gave, but for what is ours to say.
+  Status advance(const Device& device, ibv_qp_attr& attributes, int mask,
+                 const RetryOptions& retry);
+
   uint32_t number() const { return handle_->qp_num; }
   uint32_t max_inline() const { return max_inline_; }
   ibv_qp* get() const { return handle_.get(); }

@@ -61,11 +61,13 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   if (!result->send_completions_ || !result->arrivals_)
     return fail_errno(fmt::format("{}: no completion queue", port.name()));
   IBCOLL_ASSIGN(result->connector_,
-                Connector::create(device, options.retry, result->channel_.get()));
+                Connector::create(options.connect, device, options.retry, result->channel_.get()));
   result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
   result->watch_ = std::make_unique<ArrivalWatch>(
-      result->channel_.get(), std::array{result->send_completions_.get(), result->arrivals_.get(),
-                                         result->connector_->completions()});
+      result->channel_.get(),
+      std::array{result->send_completions_.get(), result->arrivals_.get(),
+                 result->connector_->completions()},
+      result->connector_->events());
   result->port_counters_.emplace(port);
   result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
   result->taken_.reserve(kBatch);
@@ -75,7 +77,10 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
 RcTransport::~RcTransport() = default;
 
 RankAddress RcTransport::address() const {
-  return {address_of(device_.port()), connector_->datagram_number()};
+  RankAddress address;
+  address.port = address_of(device_.port());
+  connector_->introduce(address);
+  return address;
 }
 
 void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,

@@ -55,6 +55,8 @@ Result<TransportOptions> TransportOptions::from_environment() {
   IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
   IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
   IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
+  IBCOLL_ASSIGN(const std::string connect, config_choice("IBCOLL_CONNECT"));
+  options.connect = connect == "rdmacm" ? ConnectBy::kRdmacm : ConnectBy::kDatagrams;
   IBCOLL_ASSIGN(options.port_down_ns, config_duration("IBCOLL_PORT_DOWN"));
   options.retry.unreachable_ns = options.port_down_ns;
   IBCOLL_ASSIGN(options.receives, config_integer("IBCOLL_RECEIVES"));
@@ -88,6 +90,11 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap,
                   "no verbs transport: rank 0 uses a port of {} and rank {} one of {}",
                   all[0].address.port.ethernet ? "RoCE" : "InfiniBand", rank,
                   all[rank].address.port.ethernet ? "RoCE" : "InfiniBand");
+    if (const uint16_t own = (*transport)->address().service_port;
+        (all[rank].address.service_port == 0) != (own == 0))
+      return fail(ErrorCode::kMismatch,
+                  "no verbs transport: ranks {} and {} differ in IBCOLL_CONNECT", bootstrap.rank(),
+                  rank);
     addresses.push_back(all[rank].address);
   }
   (*transport)->connect_job(bootstrap, all[0].job, std::move(addresses));

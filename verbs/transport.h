@@ -8,6 +8,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/transport.h"
 #include "engine/schedule/shape.h"
+#include "verbs/connect.h"
 #include "verbs/device.h"
 #include "verbs/queue_pair.h"
 
@@ -16,6 +17,7 @@ namespace ibcoll::verbs {
 struct TransportOptions {
   DeviceOptions devices;
   RetryOptions retry;
+  ConnectBy connect = ConnectBy::kDatagrams;
   /// Where this rank runs, to choose a device near it; -1: no matter.
   int numa_node = -1;
   /// Receives posted for all peers together.

@@ -126,6 +126,13 @@ inline constexpr Variable kVariables[] = {
      .default_value = "0",
      .help = "Traffic class of the connections; with RoCE its upper six bits are the DSCP.",
      .high = 255},
+    {.name = "IBCOLL_CONNECT",
+     .type = VariableType::kChoice,
+     .default_value = "datagrams",
+     .help = "How queue pairs of different servers are connected: `datagrams` over the RDMA "
+             "devices, or `rdmacm`, librdmacm from IP address to IP address, RoCE only. The same "
+             "on all ranks.",
+     .choices = "datagrams,rdmacm"},
     {.name = "IBCOLL_ACK_TIMEOUT",
      .type = VariableType::kInteger,
      .default_value = "14",

@@ -62,6 +62,8 @@ case $tier in
       boot 2400 "ExecuteSweepVerbsFull.$sweep" execute_sweep_test
     done
     TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
+    IBCOLL_CONNECT=rdmacm boot 300 'VerbsCounts.*:ExecuteSweepVerbs.ThreeOneTwo:VerbsFaults.*Killed*' \
+      verbs_counts_test verbs_faults_test execute_sweep_test
     # Addresses of other subnets take seconds each to resolve here: the smallest jobs only.
     options=(--routed)
     boot 120 'Verbs.PutsOfFourMegabytesArriveWhole' verbs_test
