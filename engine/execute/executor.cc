@@ -130,6 +130,7 @@ Status Executor::start(Run& run) {
     run.next_stream(lane, 0);
   }
   run.complete.fill(0);
+  run.asked = false;
   run.gates = 0;
   if (record_ != nullptr) [[unlikely]]
     begin_record(run);
@@ -165,8 +166,9 @@ Status Executor::start(Run& run) {
       active_.pop_back();
       return registered;
     }
-    accept_early_mails(run);
   }
+  if (early_count_ != 0) [[unlikely]]
+    accept_early_mails(run);
   return {};
 }
 
@@ -245,6 +247,7 @@ void Executor::finish(Run& run) {
     run.record = nullptr;
   }
   run.active = false;
+  ended_[ended_count_++ % ended_.size()] = run.key;
   active_.erase(std::find(active_.begin(), active_.end(), &run));
   idle_.push_back(&run);
   Completion& completion = *run.completion;

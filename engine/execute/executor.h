@@ -1,6 +1,7 @@
 #pragma once
 /// Carries programs out over the transports. One executor a rank; used by one thread at a time.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/mail.h"
 #include "engine/execute/run.h"
 #include "engine/execute/transport.h"
 
@@ -80,6 +82,7 @@ class Executor {
 
   // Between servers (network.cc).
   bool poll_network();
+  bool take_local_mails();
   void deliver(std::span<const std::byte> mail);
   void accept(Run& run, std::span<const std::byte> mail);
   void accept_early_mails(Run& run);
@@ -97,7 +100,9 @@ class Executor {
   void give_up(const Error& error);
   Blocked blocked_on(const Run& run) const;
   std::string describe(const Run& run) const;
-  void check_health(const Run* run, int64_t waited_ns);
+  void check_health(Run* run, int64_t waited_ns);
+  void ask(Run& run);
+  void answer(const MailHeader& inquiry, const MessageKey& call);
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;
@@ -112,6 +117,9 @@ class Executor {
   /// memory.
   std::vector<std::vector<std::byte>> early_mails_;
   size_t early_count_ = 0;
+  /// Calls that have ended, the last ones: of these peers may still ask.
+  std::array<MessageKey, 64> ended_;
+  size_t ended_count_ = 0;
   CallRecord* record_ = nullptr;
   std::optional<Error> failed_;
   int64_t next_report_ns_ = 0;

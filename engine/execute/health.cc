@@ -6,6 +6,12 @@
 #include "engine/execute/executor.h"
 
 namespace ibcoll {
+namespace {
+
+/// A wait that takes longer is asked about.
+constexpr int64_t kAskNs = 300'000'000;
+
+}  // namespace
 
 void Executor::fail_with(Error error) {
   if (!failed_) failed_ = std::move(error);
@@ -92,9 +98,47 @@ std::string Executor::describe(const Run& run) const {
                      where);
 }
 
+/// Ranks that disagree may wait for each other without ever having sent what would show it: each
+/// may take the other for the root.
+void Executor::ask(Run& run) {
+  const Rank peer = blocked_on(run).peer;
+  if (peer < 0) return;
+  MailHeader header{};
+  header.group = run.key.group;
+  header.sequence = run.key.sequence;
+  header.program = run.key.program;
+  header.from = run.group->me;
+  header.kind = MailKind::kInquiry;
+  header.block_bytes = static_cast<uint64_t>(bootstrap_.rank());
+  const std::span<const std::byte> mail(reinterpret_cast<const std::byte*>(&header), sizeof header);
+  const auto& to_job = run.group->to_job;
+  const auto place =
+      static_cast<Rank>(std::find(to_job.begin(), to_job.end(), peer) - to_job.begin());
+  if (run.group->shape.same_server(place, run.group->me)) {
+    run.asked = local_.offer_mail(peer, mail);
+    local_.poll();
+  } else if (network_ != nullptr) {
+    run.asked = network_->mail(peer, mail);
+    network_->flush();
+  }
+}
+
+/// `call`: this rank's, of the same group and number.
+void Executor::answer(const MailHeader& inquiry, const MessageKey& call) {
+  if (inquiry.program == call.program) return;
+  const auto asker = static_cast<Rank>(inquiry.block_bytes);
+  abort({asker, ErrorCode::kMismatch,
+         fmt::format("ranks {} and {} run another algorithm, collective, root or option in call {}",
+                     std::min(asker, bootstrap_.rank()), std::max(asker, bootstrap_.rank()),
+                     call.sequence)});
+}
+
 /// Looks for reasons why a wait may never end. `run`: what is waited for, if it has started;
 /// `waited_ns`: how long nothing moved.
-void Executor::check_health(const Run* run, int64_t waited_ns) {
+void Executor::check_health(Run* run, int64_t waited_ns) {
+  if (network_ == nullptr) take_local_mails();
+  if (failed_) return;
+  if (run != nullptr && !run->queued && !run->asked && waited_ns >= kAskNs) ask(*run);
   const auto text = [&] {
     return run != nullptr && !run->queued ? describe(*run)
                                           : std::string("between two phases of a call");

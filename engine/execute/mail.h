@@ -12,7 +12,12 @@
 
 namespace ibcoll {
 
-enum class MailKind : uint8_t { kExposure, kToken, kData };
+enum class MailKind : uint8_t {
+  kExposure,
+  kToken,
+  kData,
+  kInquiry,  ///< who waits for long asks whether both mean the same call
+};
 
 /// Of one call: which group, which call on it.
 struct CallKey {
@@ -31,7 +36,7 @@ struct MailHeader {
   bool to_server;   ///< exposure: meant for all ranks of the receiving server
   bool by_landing;  ///< exposure: slot sizes differ, the places are in the landings behind it
   uint8_t unused = 0;
-  uint64_t block_bytes;
+  uint64_t block_bytes;  ///< inquiry: the sender's rank in the job instead
 };
 
 /// Follows the head of an exposure, which says: you may write to these buffers of mine, and signal

@@ -63,20 +63,34 @@ bool Executor::poll_network() {
     if (run->record != nullptr) [[unlikely]]
       run->record->rank.arrivals.push_back({static_cast<Rank>(rank), token, now_ns()});
   }
-  size_t mails = 0;
-  for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
-    deliver(mail);
-    ++mails;
-  }
+  const bool mails = take_local_mails();
   if (const auto failure = network_->failure()) [[unlikely]]
     abort(*failure);
-  return count + mails != 0;
+  return count != 0 || mails;
+}
+
+bool Executor::take_local_mails() {
+  bool any = false;
+  for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
+    deliver(mail);
+    any = true;
+  }
+  return any;
 }
 
 /// Hands a mail to its call, or keeps it until this rank makes that call.
 void Executor::deliver(std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
-  if (Run* run = find({header.group, header.sequence})) {
+  const CallKey call{header.group, header.sequence};
+  if (header.kind == MailKind::kInquiry) {
+    for (const Run* run : active_) {
+      if (run->call() == call) return answer(header, run->key);
+    }
+    for (const MessageKey& key : ended_) {
+      if (CallKey{key.group, key.sequence} == call) return answer(header, key);
+    }
+  }
+  if (Run* run = find(call)) {
     accept(*run, mail);
   } else {
     if (early_count_ == early_mails_.size()) early_mails_.emplace_back();
@@ -89,7 +103,11 @@ void Executor::accept_early_mails(Run& run) {
   for (size_t i = 0; i < early_count_; ++i) {
     const MailHeader header = header_of(early_mails_[i]);
     if (CallKey{header.group, header.sequence} == run.call()) {
-      accept(run, early_mails_[i]);
+      if (header.kind == MailKind::kInquiry) {
+        answer(header, run.key);
+      } else {
+        accept(run, early_mails_[i]);
+      }
     } else {
       std::swap(early_mails_[kept++], early_mails_[i]);
     }

@@ -179,6 +179,7 @@ struct Run {
   MessageKey key;
   bool streaming = false;  ///< copies bypass the caches
   bool active = false;     ///< started and not yet finished
+  bool asked = false;      ///< whether the peer it waits for means the same
   bool queued = false;     ///< posted, but too many calls are under way to start it
   uint32_t slot = 0, epoch = 0;
   std::array<LaneState, kLanes> lanes;
