@@ -224,15 +224,23 @@ void expect_mismatch(const JobOptions& job, const std::function<Status(const Ran
 }
 
 TEST(RootedCalls, RanksThatDisagreeGetAnError) {
-  // On the root, between servers; inside one two roots wait for each other, until the deadline.
-  // Everybody goes on to a barrier, since a rank may be done with its part before it can know.
-  expect_mismatch(job_of({1, 1, 1}), [](const RankView& rank) -> Status {
-    std::vector<std::byte> send(4000), recv(12000);
-    const Rank root = rank.context.rank() == 2 ? 2 : 0;
-    IBCOLL_TRY(make(rank.context.world(), arguments_of(Collective::kGather, root, send.data(),
-                                                       recv.data(), send.size())));
-    return make(rank.context.world(), arguments_of(Collective::kBarrier, 0, nullptr, nullptr, 0));
-  });
+  // On the root: one takes itself for it, or each takes another. Everybody goes on to a barrier,
+  // since a rank may be done with its part before it can know.
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
+    for (const std::array<Rank, 3>& roots : {std::array<Rank, 3>{0, 0, 2}, {1, 2, 0}}) {
+      for (const Collective collective : {Collective::kGather, Collective::kBcast}) {
+        expect_mismatch(job_of(layout), [&](const RankView& rank) -> Status {
+          std::vector<std::byte> send(400'000), recv(1'200'000);
+          const bool one_buffer = collective == Collective::kBcast;
+          IBCOLL_TRY(make(rank.context.world(), arguments_of(collective, roots[rank.context.rank()],
+                                                             one_buffer ? recv.data() : send.data(),
+                                                             recv.data(), send.size())));
+          return make(rank.context.world(),
+                      arguments_of(Collective::kBarrier, 0, nullptr, nullptr, 0));
+        });
+      }
+    }
+  }
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
     // On a count.
     expect_mismatch(job_of(layout), [](const RankView& rank) -> Status {
@@ -342,9 +350,57 @@ TEST(RootedCalls, TheCppInterfaceHasThem) {
         if (me == root && everywhere != joined) return 4;
         std::vector<int> again(part.size());
         world.scatterv<int>(joined, {counts, places}, again, root);
-        return again == part && everywhere[14] == 4 ? 0 : 5;
+        if (again != part || everywhere[14] != 4) return 5;
+        const layout all_parts{counts, places};
+        std::fill(joined.begin(), joined.end(), -1);
+        std::fill(everywhere.begin(), everywhere.end(), -1);
+        std::fill(again.begin(), again.end(), -1);
+        world.igatherv<int>(part, joined, all_parts, root).wait();
+        world.iscatterv<int>(joined, all_parts, again, root).wait();
+        world.iallgatherv<int>(part, everywhere, all_parts).wait();
+        return again == part && everywhere[14] == 4 ? 0 : 6;
       },
       "2,1,2");
+  EXPECT_EQ(status, 0);
+}
+
+TEST(RootedCalls, TheCppInterfaceHasThemPersistent) {
+  const int status = launch(
+      4,
+      [](context& c) {
+        const group world = c.world();
+        const int me = world.rank(), root = 2;
+        const std::vector<int64_t> counts(4, 3 * sizeof(int)), places = {0, 12, 24, 36};
+        const layout blocks{counts, places};
+        std::vector<int> mine(3), there(3), all(12), news(3), sum(3), wide(12), crossed(12);
+        request calls[] = {
+            world.gather_init<int>(mine, all, root),
+            world.scatter_init<int>(all, there, root),
+            world.gatherv_init<int>(mine, all, blocks, root),
+            world.scatterv_init<int>(all, blocks, there, root),
+            world.bcast_init<int>(news, root),
+            world.reduce_init<int>(mine, sum, IBCOLL_SUM, root),
+            world.allgather_init<int>(mine, wide),
+            world.allgatherv_init<int>(mine, wide, blocks),
+            world.alltoallv_init<int>(wide, blocks, crossed, blocks),
+            world.barrier_init(),
+        };
+        for (int round = 1; round <= 3; ++round) {
+          std::fill(mine.begin(), mine.end(), 10 * round + me);
+          std::fill(there.begin(), there.end(), 0);
+          if (me == root) std::fill(news.begin(), news.end(), round);
+          for (request& call : calls) {
+            call.start();
+            call.wait();
+          }
+          if (there != mine) return 1;
+          if (news != std::vector<int>(3, round)) return 2;
+          if (me == root && sum != std::vector<int>(3, 40 * round + 6)) return 3;
+          if (wide[11] != 10 * round + 3 || crossed[0] != 10 * round + me) return 4;
+        }
+        return 0;
+      },
+      "2,2");
   EXPECT_EQ(status, 0);
 }
 

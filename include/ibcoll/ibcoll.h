@@ -127,7 +127,7 @@ IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
 typedef struct ibcoll_options {
   const char*
       algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
-  const char* pacing; /* "free", "gate", "token", "gate-token"; NULL or "auto" */
+  const char* pacing; /* "free", "gate", "token", "gate_token"; NULL or "auto" */
   int pieces;         /* of relayed data (chains, ring allgather); 0: the engine chooses */
   size_t send_bytes; /* size of the send and receive buffer, if not 0: a call that reaches past them
                         is refused */
