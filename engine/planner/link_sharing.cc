@@ -49,6 +49,52 @@ class Proof {
     return !puts_[a].before(puts_[b]) && !puts_[b].before(puts_[a]);
   }
 
+  /// Puts of which no two run at once, unless they leave the same server.
+  struct Chain {
+    std::vector<int> puts;
+    std::map<int, double> of_server;
+  };
+
+  /// Sorts the puts of a link into chains: at most one server's of each chain run at once, so that
+  /// chains together bound what is needed (Dilworth), however puts of different chains meet. True
+  /// if the link carries that.
+  bool chains_fit(int link) const {
+    std::vector<std::pair<size_t, int>> order;  // how many come before it
+    for (const int put : over_link_[link]) {
+      size_t earlier = 0;
+      for (const int other : over_link_[link]) earlier += puts_[other].before(puts_[put]) ? 1 : 0;
+      order.emplace_back(earlier, put);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Chain> chains;
+    for (const auto& [earlier, put] : order) {
+      const auto goes = [&, put = put](const Chain& chain) {
+        return std::all_of(chain.puts.rbegin(), chain.puts.rend(), [&](int other) {
+          return servers_[other] == servers_[put] || !at_once(other, put);
+        });
+      };
+      // The one that ended last, so that those that ended before stay free for others.
+      auto best = chains.end();
+      for (auto chain = chains.begin(); chain != chains.end(); ++chain) {
+        if (!goes(*chain)) continue;
+        if (best == chains.end() || puts_[best->puts.back()].before(puts_[chain->puts.back()])) {
+          best = chain;
+        }
+      }
+      if (best == chains.end()) best = chains.insert(chains.end(), Chain{});
+      best->puts.push_back(put);
+      double& sum = best->of_server[servers_[put]];
+      sum = std::min(sum + rates_[put], host_bandwidth(servers_[put]));
+    }
+    double total = 0;
+    for (const Chain& chain : chains) {
+      double most = 0;
+      for (const auto& [server, sum] : chain.of_server) most = std::max(most, sum);
+      total += most;
+    }
+    return !exceeds(total, link);
+  }
+
   /// What puts that run at once need of a link.
   class Need {
    public:
@@ -91,6 +137,7 @@ class Proof {
         if (servers_[other] == servers_[put]) other = candidate;
       }
       if (!need.exceeds(link)) continue;
+      if (chains_fit(link)) return;
       result_.holds = false;
       result_.witness = counterexample(link, put);
       if (!result_.witness.empty()) return;
