@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "engine/core/fabric_order.h"
 #include "engine/planner/server_order.h"
@@ -140,6 +141,39 @@ TEST(FabricOrder, TheBenchmarkSaysWhatItDid) {
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["fabric"], "xgft:2x2/1x2: servers are in order");
   expect_refused("ib_a2a_bench", "--layout 1,1 --network fat-tree:0", "fat-tree:0");
+}
+
+TEST(FabricOrder, AKnownNetworkIsPlannedForWherePlansPay) {
+  const std::filesystem::path plans =
+      std::filesystem::temp_directory_path() / fmt::format("ibcoll-auto-{}", getpid());
+  std::filesystem::create_directory(plans);
+  for (const char* fabric : {"", "single-switch:4"}) {
+    JobOptions job;
+    job.shape = parse_layout("4x1").value();
+    job.context.fabric = {fabric, ""};
+    job.context.plan_cache = plans;
+    EXPECT_EQ(run_job(job,
+                      [&](const RankView& view) {
+                        const auto chosen = [&](Collective collective, int64_t bytes) {
+                          return view.context.world()
+                              .plan(collective, bytes, 0, {})
+                              .value()
+                              .program->algorithm;
+                        };
+                        const bool known = *fabric != 0;
+                        const std::string gather = known ? "contention_free" : "linear";
+                        if (chosen(Collective::kGather, 65536) != gather) view.complain("gather");
+                        if (chosen(Collective::kGather, 64) != "binomial") view.complain("small");
+                        // Every step of a walk over one switch fills all links already.
+                        if (chosen(Collective::kAlltoall, 65536) != "two_level_ring") {
+                          view.complain("alltoall");
+                        }
+                      }),
+              "");
+    const auto files = std::distance(std::filesystem::directory_iterator(plans), {});
+    EXPECT_EQ(files, *fabric != 0 ? 1 : 0);
+  }
+  std::filesystem::remove_all(plans);
 }
 
 }  // namespace

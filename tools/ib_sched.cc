@@ -81,7 +81,7 @@ Status plan_for_network(Collective collective, int64_t size, Request& request) {
       std::any_of(request.algorithms.begin(), request.algorithms.end(),
                   [](const Algorithm* one) { return one->name == "contention_free"; });
   if (!request.fabric || !planned) return {};
-  contention_free::PlanStore plans(*request.fabric);
+  contention_free::PlanStore plans(*request.fabric, {.tokens_ahead = false});
   std::vector<int> hosts(request.shape.servers());
   std::iota(hosts.begin(), hosts.end(), 0);
   IBCOLL_ASSIGN(request.options.plan,

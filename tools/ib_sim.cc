@@ -16,6 +16,7 @@
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
 #include "engine/simulate/report.h"
+#include "engine/tuner/choose.h"
 #include "topology/mapping/random.h"
 #include "topology/spec.h"
 
@@ -37,7 +38,7 @@ struct Arguments {
   std::string level = "packet", queues = "fifo", arbiter = "round-robin", nic = "random";
   std::string mtu = "2K", header = "0", switching = "cut-through", copy_rate;
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
-  int64_t window = 1, buffer = 16, pieces = 1, seed = 1, root = 0;
+  int64_t window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
   double jitter = 0;
   bool steps = false, links = false, renumber = false;
 };
@@ -114,8 +115,9 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
     return fail(ErrorCode::kInvalidArgument, "--jitter {}: must be 0 to 100", a.jitter);
   }
   run.jitter = a.jitter;
-  if (a.pieces < 1 || a.pieces > 64) {
-    return fail(ErrorCode::kInvalidArgument, "--pieces {}: must be 1 to 64", a.pieces);
+  if (a.pieces < 0 || a.pieces > 64) {
+    return fail(ErrorCode::kInvalidArgument, "--pieces {}: must be 1 to 64, or 0: as the engine",
+                a.pieces);
   }
   run.pieces = static_cast<uint32_t>(a.pieces);
   IBCOLL_ASSIGN(options.algorithm.pacing, parse_pacing(a.pacing));
@@ -251,6 +253,12 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
                   plans.find(request.collective, shape, hosts, row.options.algorithm.root,
                              is_unequal(request.collective) ? -1 : size));
   }
+  const int64_t equal_bytes = is_unequal(request.collective) ? -1 : size;
+  if (row.options.run.pieces == 0) {
+    row.options.run.pieces = algorithm.name == "contention_free"
+                                 ? choose_pieces(equal_bytes, row.options.algorithm.plan.get())
+                                 : choose(request.collective, shape, equal_bytes).pieces;
+  }
   const measure::Traffic traffic(request.collective, shape.ranks(), size,
                                  request.options.algorithm.root);
   if (is_unequal(request.collective)) {
@@ -351,8 +359,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--window", a.window, "Of mode paced: steps in flight where steps are free")
       ->capture_default_str();
-  app.add_option("--pieces", a.pieces,
-                 "Cut blocks of streams into so many pieces (modes paced and free)")
+  app.add_option(
+         "--pieces", a.pieces,
+         "Cut blocks of streams into so many pieces (modes paced and free; 0: as the engine)")
       ->capture_default_str();
   app.add_option("--level", a.level, "packet, or flow: links shared evenly, blocking estimated")
       ->capture_default_str();

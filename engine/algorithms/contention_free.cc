@@ -23,17 +23,15 @@ namespace {
 
 constexpr uint32_t kNone = TransferPlan::kNone;
 
-enum class Act : uint8_t { kExpect, kHandOut, kSignal, kPut };
+enum class Act : uint8_t { kExpect, kHandOut, kPut };
 
 /// Something this rank does, in the order of times.
 struct Event {
   int64_t time;
   uint32_t transfer;
   Act act;
-  uint32_t detail = 0;  ///< kSignal: which
   friend bool operator<(const Event& a, const Event& b) {
-    return std::tuple(a.time, a.transfer, a.act, a.detail) <
-           std::tuple(b.time, b.transfer, b.act, b.detail);
+    return std::tuple(a.time, a.transfer, a.act) < std::tuple(b.time, b.transfer, b.act);
   }
 };
 
@@ -62,9 +60,7 @@ class Carry {
     }
     const auto& signals = order_.signals();
     for (uint32_t k = 0; k < signals.size(); ++k) {
-      if (order_[signals[k].after].receiver == me_) {
-        events.push_back({order_[signals[k].after].end, signals[k].after, Act::kSignal, k});
-      }
+      if (order_[signals[k].after].receiver == me_) announced_[signals[k].after].push_back(k);
       if (order_[signals[k].before].sender == me_) awaited_[signals[k].before].push_back(k);
     }
     for (const TransferPlan::Token& turn : order_.turns()) {
@@ -279,11 +275,6 @@ class Carry {
 
   void carry_out(const Event& event) {
     const TransferOrder::Transfer& transfer = order_[event.transfer];
-    if (event.act == Act::kSignal) {
-      program_.hold(lane_to(order_[order_.signals()[event.detail].before].sender), Lane::kRecv);
-      program_.signal(order_[order_.signals()[event.detail].before].sender);
-      return;
-    }
     if (event.act == Act::kPut) await_turn(event.transfer);
     if (transfer.streamed) program_.begin_stream();
     if (event.act == Act::kHandOut) {
@@ -299,11 +290,15 @@ class Carry {
         }
       }
     }
+    if (event.act == Act::kExpect) announce(event.transfer);
     if (transfer.streamed) program_.end_stream();
   }
 
-  Lane lane_to(Rank peer) const {
-    return shape_.same_server(peer, me_) ? Lane::kLocal : Lane::kSend;
+  void announce(uint32_t i) {
+    for (const uint32_t k : announced_[i]) {
+      const TransferOrder::Signal& signal = order_.signals()[k];
+      program_.signal_arrival(order_[signal.before].sender, signal.left);
+    }
   }
 
   void await_turn(uint32_t i) {
@@ -399,7 +394,7 @@ class Carry {
   const TransferPlan& plan_;
   const TransferOrder order_;
   std::vector<uint32_t> out_, in_;  ///< by transfer: slots at its sender and receiver
-  std::map<uint32_t, std::vector<uint32_t>> awaited_;  ///< by transfer: signals
+  std::map<uint32_t, std::vector<uint32_t>> announced_, awaited_;  ///< by transfer: signals
   std::map<uint32_t, bool> follows_arrival_;
   std::map<Rank, uint32_t> waited_;
 };

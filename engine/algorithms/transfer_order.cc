@@ -32,11 +32,16 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
     if (planned.forwards == TransferPlan::kNone || !pieces) continue;
     transfer.streamed = transfers_[planned.forwards].streamed = true;
   }
+  if (!pieces) return;
+  for (const TransferPlan::Token& token : plan.tokens) {
+    if (token.left > 0) transfers_[token.after].streamed = true;
+  }
 }
 
 void TransferOrder::set_times(const TransferPlan& plan) {
-  std::vector<std::vector<uint32_t>> tokens(transfers_.size());  // by `before`
-  for (const TransferPlan::Token& token : plan.tokens) tokens[token.before].push_back(token.after);
+  std::vector<std::vector<TransferPlan::Token>> tokens(transfers_.size());  // by `before`
+  for (const TransferPlan::Token& token : plan.tokens) tokens[token.before].push_back(token);
+  const bool reduces = collective_ == Collective::kReduce;
   std::vector<int64_t> busy(shape_.ranks()), combined(shape_.ranks());
   std::map<std::pair<Rank, Rank>, int64_t> last;  // of the transfers of a pair: the end
   for (size_t i = 0; i < transfers_.size(); ++i) {
@@ -44,8 +49,14 @@ void TransferOrder::set_times(const TransferPlan& plan) {
     Transfer& transfer = transfers_[i];
     int64_t start = std::max(planned.start_ns, busy[transfer.sender]);
     int64_t end = 0;
-    for (const uint32_t after : tokens[i]) start = std::max(start, transfers_[after].end + 1);
-    if (collective_ == Collective::kReduce) {
+    for (const TransferPlan::Token& token : tokens[i]) {
+      const Transfer& after = transfers_[token.after];
+      const double left =
+          after.streamed ? static_cast<double>(token.left) / TransferPlan::kParts : 0;
+      const auto ahead = static_cast<int64_t>(static_cast<double>(after.end - after.start) * left);
+      start = std::max(start, std::max(after.start, after.end - ahead) + 1);
+    }
+    if (reduces) {
       start = std::max(start, combined[transfer.sender]);
     } else if (planned.forwards != TransferPlan::kNone) {
       const Transfer& brings = transfers_[planned.forwards];
@@ -55,8 +66,10 @@ void TransferOrder::set_times(const TransferPlan& plan) {
     int64_t& before = last[{transfer.sender, transfer.receiver}];
     transfer.start = start = std::max(start, before + 1);
     before = transfer.end = std::max({end, start + 1, start + planned.end_ns - planned.start_ns});
-    if (transfer.streamed) busy[transfer.sender] = transfer.end + 1;
-    if (collective_ == Collective::kReduce) {
+    // What is passed on comes piece by piece, and holds back what its sender sends next.
+    const bool waits = reduces || planned.forwards != TransferPlan::kNone;
+    if (transfer.streamed && waits) busy[transfer.sender] = transfer.end + 1;
+    if (reduces) {
       combined[transfer.receiver] = std::max(combined[transfer.receiver], transfer.end + 1);
     }
   }
@@ -64,18 +77,16 @@ void TransferOrder::set_times(const TransferPlan& plan) {
 
 void TransferOrder::number_signals(const TransferPlan& plan) {
   for (const TransferPlan::Token& token : plan.tokens) {
-    // What one agent sends leaves by one port, one after the other or sharing it.
-    if (plan.transfers[token.after].from == plan.transfers[token.before].from) continue;
     const Transfer &after = transfers_[token.after], &before = transfers_[token.before];
     if (after.receiver == before.sender) {
       turns_.push_back(token);
     } else {
-      signals_.push_back({token.after, token.before, 0});
+      signals_.push_back({token.after, token.before, after.streamed ? token.left : 0, 0});
     }
   }
   std::sort(signals_.begin(), signals_.end(), [this](const Signal& a, const Signal& b) {
-    return std::tuple(transfers_[a.after].end, a.after, a.before) <
-           std::tuple(transfers_[b.after].end, b.after, b.before);
+    return std::tuple(transfers_[a.after].arrival(), a.after, b.left, a.before) <
+           std::tuple(transfers_[b.after].arrival(), b.after, a.left, b.before);
   });
   std::map<std::pair<Rank, Rank>, uint32_t> count;
   for (Signal& signal : signals_) {

@@ -8,11 +8,11 @@
 
 namespace ibcoll {
 
-/// Each transfer is carried out by one rank of either server, its agents; the transfers of a server
-/// are dealt to its ranks in turn (the root is the only agent of its server; who passes a message
-/// on is who got it; a reduction has one agent a server). Times are the plan's, put off where a
-/// token comes later than planned, so that whatever comes after something else has a later time:
-/// ranks that do things in the order of times can't wait for each other in a circle.
+/// All transfers of a server are carried out by one of its ranks, its agent: the first one, or the
+/// root. So they leave and come in one order whatever the ranks of the server are up to. Times are
+/// the plan's, put off where a token comes later than planned, so that whatever comes after
+/// something else has a later time: ranks that do things in the order of times can't wait for each
+/// other in a circle.
 class TransferOrder {
  public:
   TransferOrder(Collective collective, const Shape& shape, Rank root, const TransferPlan& plan);
@@ -28,13 +28,14 @@ class TransferOrder {
   size_t size() const { return transfers_.size(); }
   const Transfer& operator[](size_t i) const { return transfers_[i]; }
 
-  /// A signal of one agent to another. Signals of a pair are counted, not named: `number` says the
-  /// how-many-th it is, from 1; who waits for it waits for all before.
+  /// A signal of one agent to another, as TransferPlan::Token. Signals of a pair are counted, not
+  /// named: `number` says the how-many-th it is, from 1; who waits for it waits for all before.
   struct Signal {
     uint32_t after, before;
+    uint32_t left;
     uint32_t number;
   };
-  /// Of those that cross from rank to rank, in the order in which they are sent.
+  /// Of those that cross from rank to rank, in the order in which each receiver sends them.
   const std::vector<Signal>& signals() const { return signals_; }
   /// Transfers that follow another into the same agent, which sends them: no signal is needed.
   const std::vector<TransferPlan::Token>& turns() const { return turns_; }

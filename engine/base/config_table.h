@@ -78,6 +78,13 @@ inline constexpr Variable kVariables[] = {
          "with their data at once, without waiting until the receiver is there; 0 for none. The "
          "same on all ranks.",
      .high = 4096},
+    {.name = "IBCOLL_PLAN_CACHE",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help =
+         "Directory where plans of `contention_free` are kept from job to job, a file for each "
+         "fabric and shape, written when a job ends. What is read is checked; a file that is "
+         "damaged or not to be trusted is named in a warning, and planned anew. Empty: nowhere."},
     {.name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
      .default_value = "10s",

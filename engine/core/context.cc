@@ -65,6 +65,7 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
   IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
   IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));
+  IBCOLL_ASSIGN(options.plan_cache, config_string("IBCOLL_PLAN_CACHE"));
   IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
   IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
   IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
@@ -111,7 +112,9 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
 
   if (!options.fabric.fabric.empty()) {
     IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(options.fabric.fabric));
-    self->plans_.emplace(std::move(fabric));
+    self->plans_.emplace(
+        std::move(fabric),
+        contention_free::PlanStoreOptions{.tokens_ahead = true, .directory = options.plan_cache});
   }
 
   const auto ranks = static_cast<size_t>(bootstrap.size());
@@ -200,6 +203,11 @@ Status Context::close() {
   if (closed_) return {};
   closed_ = true;
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
+  if (plans_ && shape_->local_of(rank()) == 0) {
+    if (const Status saved = plans_->save(); !saved) {
+      log().warn("plans are not kept: {}", saved.error().message);
+    }
+  }
   IBCOLL_TRY(bootstrap_->barrier());
   if (network_) {
     if (const Status closed = network_->close(); !closed) {
@@ -277,29 +285,13 @@ Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   return std::make_unique<Group>(*this, std::move(shape), std::move(members), key);
 }
 
-Context::ProgramKey Context::key_of(const Algorithm& algorithm, const Shape& shape, Rank me,
-                                    const AlgorithmOptions& options) {
-  return {&algorithm,
-          shape.hash(),
-          me,
-          options.pacing,
-          options.window,
-          options.root,
-          options.ordered,
-          options.plan != nullptr ? options.plan->hash : 0};
-}
-
 const RankProgram& Context::program(const Algorithm& algorithm, const Shape& shape, Rank me,
                                     const AlgorithmOptions& options) {
-  auto& entry = programs_[key_of(algorithm, shape, me, options)];
+  const uint64_t plan = options.plan != nullptr ? options.plan->hash : 0;
+  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window,
+                           options.root, options.ordered, plan}];
   if (!entry) entry = algorithm.build(shape, me, options);
   return *entry;
-}
-
-void Context::install_program(const Algorithm& algorithm, const Shape& shape,
-                              const AlgorithmOptions& options,
-                              std::shared_ptr<const RankProgram> program) {
-  programs_[key_of(algorithm, shape, program->me, options)] = std::move(program);
 }
 
 Context::Entry::Entry(Context& context) : context_(context) {

@@ -32,7 +32,8 @@ struct ContextOptions {
   /// The network between servers: they are numbered as it suits best, and contention_free plans
   /// for it.
   FabricSetting fabric;
-  size_t heap_bytes = 0;  ///< address space of each rank's shared heap; 0: the machine's memory
+  std::string plan_cache;  ///< directory where plans are kept from job to job; empty: nowhere
+  size_t heap_bytes = 0;   ///< address space of each rank's shared heap; 0: the machine's memory
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
@@ -88,11 +89,6 @@ class Context {
   /// ever.
   const RankProgram& program(const Algorithm& algorithm, const Shape& shape, Rank me,
                              const AlgorithmOptions& options);
-  /// Makes `program` the one that program() gives from now on (a schedule read from a file and
-  /// verified).
-  void install_program(const Algorithm& algorithm, const Shape& shape,
-                       const AlgorithmOptions& options, std::shared_ptr<const RankProgram> program);
-
   /// Refuses use by two threads at once and use in a forked child; one of them is held for the
   /// length of an API call.
   class Entry {
@@ -124,9 +120,6 @@ class Context {
     uint64_t plan;  ///< its hash; 0: none
     auto operator<=>(const ProgramKey&) const = default;
   };
-
-  static ProgramKey key_of(const Algorithm& algorithm, const Shape& shape, Rank me,
-                           const AlgorithmOptions& options);
 
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;

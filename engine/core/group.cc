@@ -1,6 +1,8 @@
 #include "engine/core/group.h"
 
-#include "engine/tuner/choose.h"
+#include <numeric>
+
+#include "engine/planner/server_order.h"
 
 namespace ibcoll {
 
@@ -11,6 +13,11 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t 
     if (members[i] == context.rank()) state_.me = i;
   }
   state_.to_job = std::move(members);
+  const std::vector<int>& all = context.fabric_order().hosts;
+  for (int server = 0; server < state_.shape.servers() && !all.empty(); ++server) {
+    const Rank first = state_.to_job[state_.shape.rank_at(server, 0)];
+    hosts_.push_back(all[context.shape().server_of(first)]);
+  }
 }
 
 Group::~Group() {
@@ -20,22 +27,20 @@ Group::~Group() {
 Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
                          const CallOptions& options) {
   Last& last = last_[static_cast<size_t>(collective)];
-  const bool defaults =
-      options.algorithm.empty() && !options.pacing && options.pieces == 0 && !options.ordered;
-  if (defaults && last.block_bytes == block_bytes && last.root == root) [[likely]]
+  if (last.block_bytes == block_bytes && last.root == root && last.algorithm == options.algorithm &&
+      last.options.pacing == options.pacing && last.options.pieces == options.pieces &&
+      last.options.ordered == options.ordered) [[likely]] {
     return last.plan;
+  }
   Choice choice = choose(collective, state_.shape, block_bytes);
-  if (!options.algorithm.empty() && options.algorithm != "auto")
-    choice.algorithm = options.algorithm;
+  const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
+  if (!automatic) choice.algorithm = options.algorithm;
   if (options.pacing) choice.options.pacing = *options.pacing;
-  if (options.pieces != 0) choice.pieces = options.pieces;
   choice.options.root = root;
   choice.options.ordered = options.ordered;
+  IBCOLL_TRY(plan_transfers(collective, block_bytes, automatic, choice));
+  if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
-  if (algorithm->name == "contention_free" && context_->plans() != nullptr) {
-    IBCOLL_ASSIGN(choice.options.plan,
-                  context_->plans()->find(collective, state_.shape, hosts(), root, block_bytes));
-  }
   const RankProgram& program =
       context_->program(*algorithm, state_.shape, state_.me, choice.options);
   const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
@@ -44,18 +49,35 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   // Tokens are exposures: who wants the pacing does not get it from messages that need none.
   if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
     plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);
-  if (defaults) last = {block_bytes, root, plan};
+  last = {block_bytes, root, std::string(options.algorithm), options, plan};
+  last.options.algorithm = {};
   return plan;
 }
 
-/// The fabric's hosts of the group's servers.
-std::vector<int> Group::hosts() const {
-  std::vector<int> result;
-  for (int server = 0; server < state_.shape.servers(); ++server) {
-    const Rank first = state_.to_job[state_.shape.rank_at(server, 0)];
-    result.push_back(context_->fabric_order().hosts[context_->shape().server_of(first)]);
+/// The plan of contention_free, where the network is known; chooses that algorithm where it pays.
+Status Group::plan_transfers(Collective collective, int64_t block_bytes, bool automatic,
+                             Choice& choice) {
+  contention_free::PlanStore* const plans = context_->plans();
+  const bool chosen = choice.algorithm == "contention_free";
+  if (plans != nullptr && (chosen || (automatic && may_pay(choice, collective, state_.shape)))) {
+    IBCOLL_ASSIGN(auto plan,
+                  plans->find(collective, state_.shape, hosts_, choice.options.root, block_bytes));
+    double walk_ns = 0;
+    if (!chosen && collective == Collective::kAlltoall) {
+      std::vector<int> order(hosts_.size());
+      std::iota(order.begin(), order.end(), 0);
+      walk_ns = 1e9 * static_cast<double>(block_bytes) *
+                walk_seconds(plans->fabric(), state_.shape, hosts_, order);
+    }
+    if (chosen || plan_pays(*plan, collective, walk_ns)) {
+      choice.algorithm = "contention_free";
+      choice.options.plan = std::move(plan);
+    }
   }
-  return result;
+  if (choice.algorithm == "contention_free") {
+    choice.pieces = choose_pieces(block_bytes, choice.options.plan.get());
+  }
+  return {};
 }
 
 }  // namespace ibcoll

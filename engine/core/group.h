@@ -2,9 +2,11 @@
 /// A set of ranks that makes collective calls.
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "engine/core/context.h"
+#include "engine/tuner/choose.h"
 
 namespace ibcoll {
 
@@ -47,14 +49,17 @@ class Group {
                     const CallOptions& options);
 
  private:
-  std::vector<int> hosts() const;
+  Status plan_transfers(Collective collective, int64_t block_bytes, bool automatic, Choice& choice);
 
   Context* context_;
   GroupState state_;
+  std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
   /// The last plan of each collective: calls in a loop ask for the same one.
   struct Last {
     int64_t block_bytes = -2;
     Rank root = 0;
+    std::string algorithm;
+    CallOptions options;  ///< but for the algorithm, whose name need not stay
     Plan plan;
   };
   std::array<Last, kCollectives.size()> last_;

@@ -43,6 +43,11 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
   return true;
 }
 
+/// A signal in a stream is sent with one of its pieces.
+inline bool sends_token(const Op& op, Part part) {
+  return !part.streamed() || part.piece == signal_piece(op, part.pieces);
+}
+
 /// A copy that needs no second look: true if that was one, and it is done.
 [[gnu::always_inline]] inline bool LaneRunner::copy_short(const Op& op, Part part) {
   const Binding& binding = run_.binding;
@@ -76,6 +81,7 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
       ++run_.arrivals_used[op.peer];
       return Outcome::kDone;
     case OpKind::kSignal:
+      if (!sends_token(op, part)) return Outcome::kDone;
       if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, true);
       return executor_.send_token(run_, op.peer) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kWait:
@@ -108,7 +114,8 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
                                                                    uint32_t position, Part part) {
   const int64_t begin = now_ns();
   const Outcome outcome = execute_now(lane, op, position, part);
-  if (outcome != Outcome::kBlocked)
+  const bool nothing = op.kind == OpKind::kSignal && !sends_token(op, part);
+  if (outcome != Outcome::kBlocked && !nothing)
     run_.record->rank.ops.push_back({op.lane, position, part.piece, begin, now_ns()});
   return outcome;
 }

@@ -307,6 +307,13 @@ void ProgramBuilder::wait_exposed(int server, uint32_t times) {
 
 void ProgramBuilder::signal(Rank peer) { add(OpKind::kSignal, lane_of(peer, Lane::kSend), peer); }
 
+void ProgramBuilder::signal_arrival(Rank peer, uint32_t left) {
+  Op& op = add(OpKind::kSignal, Lane::kRecv, peer);
+  op.threshold = left;
+  constexpr int kRecv = static_cast<int>(Lane::kRecv);
+  op.after[kRecv] = std::max(op.after[kRecv], state_->size[kRecv] - 1);
+}
+
 void ProgramBuilder::wait(Rank peer) { wait(peer, lane_of(peer, Lane::kRecv)); }
 
 void ProgramBuilder::wait(Rank peer, Lane lane) { add(OpKind::kWait, lane, peer); }

@@ -69,6 +69,9 @@ class ProgramBuilder {
 
   /// Send a token to `peer`.
   void signal(Rank peer);
+  /// Send a token to `peer` of another server once all that was expected so far of other servers is
+  /// there; in a stream, as soon as all but `left` parts of TransferPlan::kParts of it are.
+  void signal_arrival(Rank peer, uint32_t left);
   /// Wait for the next token of `peer`; what follows in the lane (by default the one its peer
   /// implies) is held back.
   void wait(Rank peer);

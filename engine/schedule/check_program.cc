@@ -105,8 +105,10 @@ class Checker {
         lane = Lane::kLocal;
         break;
       case OpKind::kPut:
-      case OpKind::kSignal:
         lane = local ? Lane::kLocal : Lane::kSend;
+        break;
+      case OpKind::kSignal:
+        if (local || lane_ == Lane::kLocal) lane = local ? Lane::kLocal : Lane::kSend;
         break;
       case OpKind::kExpect:
         lane = local ? Lane::kLocal : Lane::kRecv;
@@ -187,8 +189,8 @@ class Checker {
       for (index_ = stream.first; index_ < stream.first + stream.count; ++index_) {
         const Op& op = program_.lane(lane_)[index_];
         if (op.kind != OpKind::kPut && op.kind != OpKind::kExpect && op.kind != OpKind::kCopy &&
-            op.kind != OpKind::kReduce) {
-          return bad("only copy, reduce, put and expect can be in a stream");
+            op.kind != OpKind::kReduce && op.kind != OpKind::kSignal) {
+          return bad("only copy, reduce, put, expect and signal can be in a stream");
         }
         if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
       }

@@ -38,7 +38,9 @@ std::string describe(const Op& op) {
     case OpKind::kForward:
       return fmt::format("forward {} exposures", op.threshold);
     case OpKind::kSignal:
-      return fmt::format("signal rank {}", op.peer);
+      return op.threshold == 0 ? fmt::format("signal rank {}", op.peer)
+                               : fmt::format("signal rank {} when {:.0f} % are left", op.peer,
+                                             100.0 * op.threshold / TransferPlan::kParts);
     case OpKind::kWait:
       return fmt::format("wait for rank {}", op.peer);
     case OpKind::kGateSignal:

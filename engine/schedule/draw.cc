@@ -58,7 +58,7 @@ class Chart {
     }
     for (const Activity& activity : activities_) {
       end_ = std::max({end_, activity.end, activity.arrival});
-      if (activity.lane == Lane::kSend) ++puts_;
+      if (activity.lane != Lane::kLocal) ++puts_;
     }
     if (end_ == 0) end_ = 1;
   }
@@ -85,7 +85,7 @@ class Chart {
   }
   /// The server a put goes to; -1: inside.
   int target(const Activity& activity) const {
-    return activity.lane == Lane::kSend ? shape_.server_of(op_of(activity).peer) : -1;
+    return activity.lane != Lane::kLocal ? shape_.server_of(op_of(activity).peer) : -1;
   }
   static std::string number(double value) { return fmt::format("{:.6g}", value); }
 

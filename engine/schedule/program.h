@@ -7,6 +7,7 @@
 /// target). Sizes and addresses are bound when a program is posted, so one program serves every
 /// call of the same algorithm and shape.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -49,10 +50,11 @@ enum class OpKind : uint8_t {
   kExpose,  ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries
             ///< addresses
   kWaitExposed,  ///< until every rank of server `peer` has exposed to this server `threshold` times
-  kForward,     ///< stay until `threshold` exposures to this server that came through this rank are
-                ///< passed on
-  kSignal,      ///< send a token to rank `peer`: no data, no exposure needed
-  kWait,        ///< wait for the next token of rank `peer`
+  kForward,  ///< stay until `threshold` exposures to this server that came through this rank are
+             ///< passed on
+  kSignal,   ///< send a token to rank `peer`: no data, no exposure needed. In a stream it is sent
+             ///< once, see signal_piece()
+  kWait,     ///< wait for the next token of rank `peer`
   kGateSignal,  ///< tell the ranks of this server that this rank has passed one more gate
   kGateWait,    ///< until every rank of this server has passed `threshold` gates
 };
@@ -75,7 +77,7 @@ struct Op {
   uint32_t src_first = 0;  ///< first slot read
   uint32_t dst_first = 0;  ///< first slot written
   uint32_t count = 0;      ///< slots
-  uint32_t threshold = 0;  ///< kWaitExposed, kForward, kGateWait
+  uint32_t threshold = 0;  ///< kWaitExposed, kForward, kGateWait; kSignal: see signal_piece()
   uint32_t step = 0;  ///< the algorithm's step; the same number means the same step on all ranks
   /// How many operations of each lane (counted from its beginning) must be *complete* before this
   /// one starts; a put is complete when its source may be overwritten. Order of start inside its
@@ -98,6 +100,13 @@ struct Stream {
   uint32_t first = 0;  ///< index in its lane
   uint32_t count = 0;
 };
+
+/// The piece with which a signal in a stream of `pieces` is sent: the first one that leaves no more
+/// than `threshold` parts of kParts to come.
+inline uint32_t signal_piece(const Op& op, uint32_t pieces) {
+  const uint64_t left = uint64_t{op.threshold} * pieces / TransferPlan::kParts;
+  return pieces - 1 - static_cast<uint32_t>(std::min<uint64_t>(left, pieces - 1));
+}
 
 /// What holds the steps of a paced algorithm back.
 enum class Pacing : uint8_t {

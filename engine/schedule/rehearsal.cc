@@ -223,6 +223,10 @@ Status Rehearsal::start_next(Rank rank, int lane) {
       IBCOLL_TRY(expose(item));
       break;
     case OpKind::kSignal:
+      if (mine.items[item.item].streamed &&
+          mine.items[item.item].piece != signal_piece(item.op, pieces_)) {
+        break;
+      }
       channel(rank, item.op.peer).tokens.push_back(item.start);
       wake(item.op.peer);
       break;

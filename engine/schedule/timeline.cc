@@ -182,6 +182,7 @@ class Clockwork {
         }
         break;
       case OpKind::kSignal: {
+        if (item.streamed && item.piece != signal_piece(op, pieces_)) break;
         const bool local = shape_.same_server(rank, op.peer);
         channel(rank, op.peer).tokens.push_back(local ? time : time + kLatency);
         if (!local) record(time, time, time + kLatency);

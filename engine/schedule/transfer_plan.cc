@@ -21,7 +21,7 @@ void plan_walk(const Turned& at, TransferPlan& plan) {
       plan.transfers.push_back({from, to, from, to, TransferPlan::kNone, 2 * step, 2 * step + 1});
       // Who sent to it in the step before has this one's place.
       if (step > 1) {
-        plan.tokens.push_back({index(step - 1, (from + 1) % servers), index(step, from)});
+        plan.tokens.push_back({index(step - 1, (from + 1) % servers), index(step, from), 0});
       }
     }
   }
@@ -62,7 +62,7 @@ void plan_reduce(const Turned& at, TransferPlan& plan) {
       uint32_t& before = into[place - distance];
       plan.transfers.push_back({at(place), at(place - distance), Block::kEveryone, at(0),
                                 into[place], 2 * step, 2 * step + 1});
-      if (before != TransferPlan::kNone) plan.tokens.push_back({before, index});
+      if (before != TransferPlan::kNone) plan.tokens.push_back({before, index, 0});
       before = index;
     }
   }
@@ -79,7 +79,10 @@ void TransferPlan::seal() {
       add(static_cast<uint64_t>(value));
     }
   }
-  for (const Token& token : tokens) add(uint64_t{token.after} << 32 | token.before);
+  for (const Token& token : tokens) {
+    add(uint64_t{token.after} << 32 | token.before);
+    add(token.left);
+  }
 }
 
 TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank root) {
@@ -102,7 +105,7 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
             {at(place), at(0), at(place), at(0), TransferPlan::kNone, 2 * place, 2 * place + 1});
         if (place > 1) {
           plan.tokens.push_back(
-              {static_cast<uint32_t>(place - 2), static_cast<uint32_t>(place - 1)});
+              {static_cast<uint32_t>(place - 2), static_cast<uint32_t>(place - 1), 0});
         }
       }
       break;

@@ -20,9 +20,11 @@ struct TransferPlan {
     uint32_t forwards = kNone;   ///< the transfer that brought the message to `from`
     int64_t start_ns = 0, end_ns = 0;
   };
-  /// `before` begins when `after` is all there.
+  static constexpr uint32_t kParts = 1u << 16;
+  /// `before` begins when all but `left` parts of kParts of `after` are there.
   struct Token {
     uint32_t after = 0, before = 0;
+    uint32_t left = 0;
   };
   std::vector<Transfer> transfers;  ///< what one comes after stands before it
   std::vector<Token> tokens;

@@ -43,7 +43,7 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
       if (op.kind == OpKind::kCopy) rank.copied_blocks += op.count;
       if (op.kind == OpKind::kReduce) rank.combined_blocks += op.count;
       if (op.kind == OpKind::kExpose) ++rank.net_tokens;
-      if (op.kind == OpKind::kSignal && op.lane == Lane::kSend) ++rank.net_tokens;
+      if (op.kind == OpKind::kSignal && op.lane != Lane::kLocal) ++rank.net_tokens;
       if (op.kind != OpKind::kPut) continue;
       const bool local = shape.same_server(program.me, op.peer);
       ++(local ? rank.local_messages : rank.net_messages);

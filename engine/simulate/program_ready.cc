@@ -61,6 +61,12 @@ uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
   return sum;
 }
 
+/// A signal in a stream is sent with one of its pieces.
+bool ProgramRun::sends_token(const LaneRun& lane, uint32_t item) const {
+  if (lane.items.empty() || !lane.items[item].streamed) return true;
+  return lane.items[item].piece == signal_piece(op_of(lane, item), options_.pieces);
+}
+
 uint64_t ProgramRun::item_bytes(Rank rank, const LaneRun& lane, uint32_t item) const {
   const Op& op = op_of(lane, item);
   const uint64_t bytes = bytes_of(rank, op, op.kind != OpKind::kExpect);
@@ -86,7 +92,7 @@ Time ProgramRun::cost(Rank rank, const LaneRun& lane, uint32_t item) {
       return time;
     }
     case OpKind::kSignal:
-      if (shape_.same_server(rank, op.peer)) return 0;
+      if (shape_.same_server(rank, op.peer) || !sends_token(lane, item)) return 0;
       return options_.send_overhead_ns * kPicosecondsPerNanosecond;
     case OpKind::kExpose:
       return options_.send_overhead_ns * kPicosecondsPerNanosecond;

@@ -236,6 +236,7 @@ void ProgramRun::effect(Rank rank, int index, uint32_t item) {
       ++times_.messages;
       return launch(flight, item_bytes(rank, lane, item), false);
     case OpKind::kSignal:
+      if (!sends_token(lane, item)) break;
       if (shape_.same_server(rank, op.peer)) {
         ++local_puts(rank, op.peer).tokens;
         wake(op.peer);

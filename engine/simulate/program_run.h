@@ -118,6 +118,7 @@ class ProgramRun final : public NetworkClient {
     return lane.ops[lane.items.empty() ? item : lane.items[item].op];
   }
   uint64_t bytes_of(Rank rank, const Op& op, bool source) const;
+  bool sends_token(const LaneRun& lane, uint32_t item) const;
   uint64_t item_bytes(Rank rank, const LaneRun& lane, uint32_t item) const;
   size_t pair(Rank at, Rank other) const {
     return static_cast<size_t>(at) * shape_.ranks() + other;

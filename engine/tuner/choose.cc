@@ -1,5 +1,7 @@
 #include "engine/tuner/choose.h"
 
+#include <algorithm>
+
 namespace ibcoll {
 namespace {
 
@@ -20,14 +22,49 @@ constexpr int64_t kGatherBinomialBytes = 4 * 1024;
 /// Above this, a chain of pieces beats log2(Ns) whole blocks out of one port.
 constexpr int64_t kChainBytes = 512 * 1024;
 constexpr uint32_t kMaxPieces = 16;
-
-uint32_t relay_pieces(int64_t block_bytes) {
-  uint32_t pieces = 1;
-  while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
-  return pieces;
-}
+/// Of pieces that are made for tokens to be sent ahead.
+constexpr int64_t kAheadPieceBytes = 4 * 1024;
+constexpr int64_t kMaxAheadPieces = 64;
+/// A plan pays when it takes this part of what the algorithm takes that needs none.
+constexpr double kWorthAPlan = 0.95;
+constexpr int kMostServersUnasked = 128;
 
 }  // namespace
+
+uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan) {
+  uint32_t pieces = 1;
+  while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
+  if (plan == nullptr) return pieces;
+  int64_t left = 0, tokens = 0;
+  for (const TransferPlan::Token& token : plan->tokens) {
+    left += token.left;
+    tokens += token.left > 0 ? 1 : 0;
+  }
+  if (left == 0) return pieces;
+  const int64_t wanted = (TransferPlan::kParts * tokens + left - 1) / left;
+  const int64_t most = std::clamp<int64_t>(block_bytes / kAheadPieceBytes, 1, kMaxAheadPieces);
+  return std::max(pieces, static_cast<uint32_t>(std::min(wanted, most)));
+}
+
+bool may_pay(const Choice& choice, Collective collective, const Shape& shape) {
+  // All that a server sends passes through one of its ranks; and planning for thousands of servers
+  // takes seconds, which only who asks for it should wait for.
+  const int servers = shape.servers();
+  if (servers < 3 || servers > kMostServersUnasked || shape.max_server_size() > 1) return false;
+  return collective == Collective::kGather     ? choice.algorithm == "linear"
+         : collective == Collective::kAlltoall ? choice.algorithm == "two_level_ring"
+                                               : false;
+}
+
+bool plan_pays(const TransferPlan& plan, Collective collective, double walk_ns) {
+  // A gather in order takes as long as all at once would if nothing were lost or held up.
+  if (collective == Collective::kGather) return true;
+  int64_t end_ns = 0;
+  for (const TransferPlan::Transfer& transfer : plan.transfers) {
+    end_ns = std::max(end_ns, transfer.end_ns);
+  }
+  return static_cast<double>(end_ns) < kWorthAPlan * walk_ns;
+}
 
 Pacing choose_pacing(const Shape& shape, int64_t block_bytes) {
   const int64_t step_blocks = int64_t{shape.max_server_size()} * shape.max_server_size();
@@ -59,7 +96,7 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
       break;
     case Collective::kAllgather:
       choice.algorithm = block_bytes <= kAllgatherRingBytes ? "recursive_doubling" : "ring";
-      choice.pieces = relay_pieces(block_bytes);
+      choice.pieces = choose_pieces(block_bytes);
       break;
     case Collective::kAllgatherv:
       choice.algorithm = "ring";
@@ -75,7 +112,7 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
     case Collective::kBcast:
     case Collective::kReduce:
       choice.algorithm = single || block_bytes <= kChainBytes ? "binomial" : "chain";
-      choice.pieces = relay_pieces(block_bytes);
+      choice.pieces = choose_pieces(block_bytes);
       break;
     case Collective::kBarrier:
       choice.algorithm = "dissemination";

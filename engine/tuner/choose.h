@@ -18,6 +18,17 @@ struct Choice {
 /// differ in size.
 Choice choose(Collective collective, const Shape& shape, int64_t block_bytes);
 
+/// How many pieces blocks of this size are passed on in; 1 where blocks may differ in size (-1).
+/// `plan`: of contention_free, where pieces must be small enough for tokens to be sent ahead.
+uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan = nullptr);
+
+/// Whether contention_free may take less time, on a network that is known, than what choose()
+/// gives: then a plan is worth making.
+bool may_pay(const Choice& choice, Collective collective, const Shape& shape);
+/// Whether it does. `walk_ns`: alltoall: what a walk over the servers takes with blocks of this
+/// size, if every step lasts as long as its busiest link needs (planner/server_order.h).
+bool plan_pays(const TransferPlan& plan, Collective collective, double walk_ns);
+
 /// Whether waiting for tokens costs more than it saves at this block size: they are left out when a
 /// step is shorter than about ten token latencies.
 Pacing choose_pacing(const Shape& shape, int64_t block_bytes);

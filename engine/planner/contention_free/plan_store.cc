@@ -1,12 +1,17 @@
 #include "engine/planner/contention_free/plan_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <bit>
+#include <cstdio>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <queue>
 #include <set>
 #include <utility>
+
+#include "engine/base/log.h"
 
 namespace ibcoll::contention_free {
 
@@ -34,9 +39,11 @@ Kind kind_of(Collective collective) {
   }
 }
 
+using Orders = std::vector<TransferPlan::Token>;
+
 /// The transfers in the order of their starts, none before one that it comes after: transfers that
 /// start together need not stand in that order in the plan.
-std::vector<uint32_t> order_of(const Plan& plan) {
+std::vector<uint32_t> order_of(const Plan& plan, const Orders& orders) {
   const auto count = static_cast<uint32_t>(plan.transfers.size());
   std::vector<std::vector<uint32_t>> followers(count);
   std::vector<uint32_t> waits(count);
@@ -44,7 +51,7 @@ std::vector<uint32_t> order_of(const Plan& plan) {
     followers[after].push_back(before);
     ++waits[before];
   };
-  for (const Token& token : plan.tokens) follows(token.after, token.before);
+  for (const TransferPlan::Token& order : orders) follows(order.after, order.before);
   std::vector<std::vector<uint32_t>> into(plan.servers);
   for (uint32_t i = 0; i < count; ++i) into[plan.transfers[i].to].push_back(i);
   for (uint32_t i = 0; i < count; ++i) {
@@ -80,26 +87,26 @@ Links common(const Links& sorted, Links links) {
   return both;
 }
 
-/// (after, before) of the tokens. What one server sends one after the other needs none, and is all
-/// there only together: whoever waits for the last on a link waits for those before it on that link
-/// as well.
-std::set<std::pair<uint32_t, uint32_t>> orders_of(const Plan& plan, const topology::Fabric& fabric,
-                                                  std::span<const int> hosts) {
+/// Of a plan whose tokens are sent at full arrival. What one server sends one after the other needs
+/// no token, and is all there only together: whoever waits for the last on a link waits for those
+/// before it on that link as well.
+Orders arrivals(const Plan& plan, const topology::Fabric& fabric, std::span<const int> hosts) {
   const auto links = [&](uint32_t i) {
     const Transfer& transfer = plan.transfers[i];
     const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
     return fabric.route(host(transfer.from), host(transfer.to));
   };
+  const auto same_server = [&](const Token& token) {
+    return plan.transfers[token.after].from == plan.transfers[token.before].from;
+  };
   std::vector<std::vector<uint32_t>> earlier(plan.transfers.size());  // of the same server
-  std::set<std::pair<uint32_t, uint32_t>> orders;
   for (const Token& token : plan.tokens) {
-    orders.emplace(token.after, token.before);
-    if (plan.transfers[token.after].from == plan.transfers[token.before].from) {
-      earlier[token.before].push_back(token.after);
-    }
+    if (same_server(token)) earlier[token.before].push_back(token.after);
   }
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
   for (const Token& token : plan.tokens) {
-    if (plan.transfers[token.after].from == plan.transfers[token.before].from) continue;
+    if (same_server(token)) continue;
+    pairs.emplace(token.after, token.before);
     Links way = links(token.before);
     std::sort(way.begin(), way.end());
     std::vector<std::pair<uint32_t, Links>> open = {{token.after, common(way, links(token.after))}};
@@ -108,11 +115,37 @@ std::set<std::pair<uint32_t, uint32_t>> orders_of(const Plan& plan, const topolo
       open.pop_back();
       for (const uint32_t before : earlier[last]) {
         Links still = common(shared, links(before));
-        if (still.empty() || !orders.emplace(before, token.before).second) continue;
+        if (still.empty() || !pairs.emplace(before, token.before).second) continue;
         open.emplace_back(before, std::move(still));
       }
     }
   }
+  Orders orders;
+  for (const auto& [after, before] : pairs) orders.push_back({after, before, 0});
+  return orders;
+}
+
+/// Of a plan whose tokens are sent ahead. A program has no clock, and a sender does not see what
+/// has left it: a token that the plan sends at its anchor's sender, or some time later, is sent
+/// with the first piece that its receiver sees. What the plan starts before anything can be heard
+/// of anything else waits for nothing: together it is less than is under way on the link at a time.
+Orders moments(const Plan& plan) {
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> left;
+  for (const Token& token : plan.tokens) {
+    const bool same_server = plan.transfers[token.after].from == plan.transfers[token.before].from;
+    if (same_server || token.anchor == Token::kNone) continue;
+    const bool seen = !token.at_sender && token.wait_ns == 0;
+    uint32_t anchor = token.anchor;
+    if (token.wait_ns > 0 && token.after < token.before) anchor = token.after;
+    constexpr uint32_t kMost = TransferPlan::kParts - 1;
+    const double part =
+        static_cast<double>(token.bytes_left) / static_cast<double>(plan.transfers[anchor].bytes);
+    const uint32_t parts = !seen ? kMost : std::min(kMost, static_cast<uint32_t>(part * kMost));
+    const auto [known, added] = left.emplace(std::pair(anchor, token.before), parts);
+    if (!added) known->second = std::min(known->second, parts);
+  }
+  Orders orders;
+  for (const auto& [pair, parts] : left) orders.push_back({pair.first, pair.second, parts});
   return orders;
 }
 
@@ -121,7 +154,8 @@ std::set<std::pair<uint32_t, uint32_t>> orders_of(const Plan& plan, const topolo
 TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
                            std::span<const int> hosts) {
   TransferPlan result;
-  const std::vector<uint32_t> order = order_of(plan);
+  const Orders orders = plan.tokens_ahead ? moments(plan) : arrivals(plan, fabric, hosts);
+  const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   for (const uint32_t i : order) {
@@ -131,11 +165,54 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
                                 forwards ? place[transfer.forwards] : TransferPlan::kNone,
                                 transfer.start_ns, transfer.end_ns});
   }
-  for (const auto& [after, before] : orders_of(plan, fabric, hosts)) {
-    result.tokens.push_back({place[after], place[before]});
+  for (const TransferPlan::Token& token : orders) {
+    result.tokens.push_back({place[token.after], place[token.before], token.left});
   }
   result.seal();
   return result;
+}
+
+PlanStore::PlanStore(topology::Fabric fabric, PlanStoreOptions options)
+    : fabric_(std::move(fabric)), options_(std::move(options)) {}
+
+std::string PlanStore::path_of(const Shaped& shaped) const {
+  return fmt::format("{}/{:016x}.jsonl", options_.directory, shaped.plans.hash());
+}
+
+PlanStore::Shaped& PlanStore::shaped(const Shape& shape, std::span<const int> hosts) {
+  const auto known =
+      std::find_if(shapes_.begin(), shapes_.end(), [&](const std::unique_ptr<Shaped>& one) {
+        return one->shape == shape.hash() &&
+               std::equal(one->hosts.begin(), one->hosts.end(), hosts.begin(), hosts.end());
+      });
+  if (known != shapes_.end()) return **known;
+  PlanRequest request;
+  for (int server = 0; server < shape.servers(); ++server) {
+    request.server_ranks.push_back(shape.server_size(server));
+  }
+  request.fabric = &fabric_;
+  request.hosts.assign(hosts.begin(), hosts.end());
+  request.tokens_ahead = options_.tokens_ahead;
+  Shaped& added = *shapes_.emplace_back(std::make_unique<Shaped>(shape.hash(), request));
+  if (options_.directory.empty() || access(path_of(added).c_str(), F_OK) != 0) return added;
+  if (const Status loaded = added.plans.load(path_of(added)); !loaded) {
+    log().warn("plans are made anew: {}", loaded.error().message);
+  }
+  added.in_file = added.plans.size();
+  return added;
+}
+
+Status PlanStore::save() {
+  if (options_.directory.empty()) return {};
+  for (const std::unique_ptr<Shaped>& one : shapes_) {
+    if (one->plans.size() == one->in_file) continue;
+    // Others may read the file, or write it too.
+    const std::string path = path_of(*one), draft = fmt::format("{}.{}", path, getpid());
+    IBCOLL_TRY(one->plans.save(draft));
+    if (std::rename(draft.c_str(), path.c_str()) != 0) return fail_errno(path);
+    one->in_file = one->plans.size();
+  }
+  return {};
 }
 
 Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collective,
@@ -143,23 +220,15 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
                                                             std::span<const int> hosts, Rank root,
                                                             int64_t block_bytes) {
   if (collective == Collective::kBarrier || shape.servers() == 1) return nullptr;
-  PlanRequest request;
-  request.kind = kind_of(collective);
-  request.root = has_root(collective) ? shape.server_of(root) : 0;
-  for (int server = 0; server < shape.servers(); ++server) {
-    request.server_ranks.push_back(shape.server_size(server));
-  }
+  Shaped& here = shaped(shape, hosts);
   const uint64_t bytes =
       block_bytes < 0 ? kUnequalBytes : static_cast<uint64_t>(std::max<int64_t>(block_bytes, 1));
-  request.block_bytes = std::bit_ceil(bytes);
-  request.fabric = &fabric_;
-  request.hosts.assign(hosts.begin(), hosts.end());
-  request.tokens_ahead = false;
-  std::shared_ptr<const TransferPlan>& plan =
-      plans_[{request.kind, request.block_bytes, shape.hash(), request.root, request.hosts}];
+  IBCOLL_ASSIGN(
+      const std::shared_ptr<const Plan> made,
+      here.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0, bytes));
+  std::shared_ptr<const TransferPlan>& plan = here.orders[made.get()];
   if (plan == nullptr) {
-    IBCOLL_ASSIGN(const Plan made, plan_transfers(request));
-    plan = std::make_shared<const TransferPlan>(transfer_plan(made, fabric_, hosts));
+    plan = std::make_shared<const TransferPlan>(transfer_plan(*made, fabric_, hosts));
   }
   return plan;
 }
