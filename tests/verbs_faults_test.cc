@@ -362,7 +362,7 @@ TEST_F(VerbsFaults, TooLittleLockedMemoryOnOneRank) {
           if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (geteuid() == 0 && seteuid(65534) != 0))
             rank.complain("the limit can't be set");
         }
-        exchange(rank, 16 << 20, 1);
+        exchange(rank, 1 << 20, 1);
       },
       {});
   expect_one_error(outcome, {0, 1, 2},
