@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 
 #include "engine/planner/contention_free/cache.h"
 #include "engine/planner/contention_free/check.h"
@@ -393,6 +394,53 @@ TEST(ContentionFree, WrongInputsCostLittle) {
   }
 }
 
+TEST(ContentionFree, FiguresThatMayBeWrongCostNoMoreOnWideLinks) {
+  for (const char* spec : {"single-switch:16", "tree:7x3,hosts=20,trunk-bandwidth=5Gbit/s"}) {
+    const Fabric fabric = network(spec + kLan);
+    PlanRequest request = request_for(fabric, Kind::kAlltoall, 100 << 10);
+    const auto right = sim::simulate_plan(fabric, {}, planned(request));
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const auto believed = topology::merge_alike(*topology::distort(fabric, 0.3, seed), 0.3);
+      ASSERT_TRUE(believed.has_value());
+      request.fabric = &*believed;
+      const Plan plan = planned(request);
+      expect_right(request, plan, spec);
+      const auto times = sim::simulate_plan(fabric, {}, plan);
+      EXPECT_LE(times->time_us, 1.3 * right->time_us) << spec << " " << seed;
+      EXPECT_LE(times->waited_us, 40) << spec << " " << seed;  // two ways through the network
+    }
+  }
+}
+
+TEST(ContentionFree, UnevenRatesFillAWideLink) {
+  // Ten of 1 Gbit/s, a little more or less, on 10 Gbit/s: nearly ten at once.
+  const Fabric fabric = network("wan:10,10,trunk-bandwidth=10Gbit/s" + kLan);
+  const auto uneven = topology::distort(fabric, 0.04, 1);
+  for (const bool ahead : {true, false}) {
+    PlanRequest request = request_for(*uneven, Kind::kAlltoall, 100'000);
+    request.planner = Planner::kList;
+    request.tokens_ahead = ahead;
+    const Plan plan = planned(request);
+    expect_right(request, plan, "uneven");
+    EXPECT_LE(static_cast<double>(plan.time_ns), 1.25 * static_cast<double>(plan.bound_ns));
+  }
+}
+
+TEST(ContentionFree, LinksThatMayBeAlikeAreMerged) {
+  const Fabric fabric = network("tree:7x3,hosts=20,trunk-bandwidth=3Gbit/s" + kLan);
+  const Fabric merged = *topology::merge_alike(*topology::distort(fabric, 0.2, 5), 0.2);
+  std::map<bool, std::set<double>> bandwidths;
+  for (int l = 0; l < merged.links(); ++l) {
+    const topology::Link& link = merged.link(l);
+    const bool of_host = merged.is_host(link.from) || merged.is_host(link.to);
+    bandwidths[of_host].insert(link.bandwidth);
+    EXPECT_NEAR(link.bandwidth, fabric.link(l).bandwidth, 0.2 * fabric.link(l).bandwidth);
+  }
+  EXPECT_EQ(bandwidths[true].size(), 1u);
+  EXPECT_EQ(bandwidths[false].size(), 1u);
+  EXPECT_FALSE(topology::merge_alike(fabric, 1).has_value());
+}
+
 // ---- files and the cache ----
 
 TEST(ContentionFreeCache, GivesTheSamePlanAgainAndKeepsItInAFile) {
@@ -447,6 +495,31 @@ TEST(ContentionFreeCache, RefusesFilesThatAreNotItsOwn) {
   const Fabric other = network("single-switch:5,bandwidth=2Gbit/s");
   PlanCache others(request_for(other, Kind::kGather, 0));
   EXPECT_THAT(refused(good, others), HasSubstr("another network"));
+}
+
+TEST(ContentionFreeCache, SurvivesFilesThatAreDamagedAnywhere) {
+  const Fabric fabric = network("single-switch:5" + kLan);
+  PlanCache cache(request_for(fabric, Kind::kGather, 0));
+  ASSERT_TRUE(cache.get(Kind::kAlltoall, 0, uint64_t{1000}).has_value());
+  const std::string path = testing_tools::folder() / "plans";
+  ASSERT_TRUE(cache.save(path).has_value());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::string good = text.str();
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    PlanCache cut(request_for(fabric, Kind::kGather, 0));
+    const std::string part = good.substr(0, random() % (good.size() - 1));
+    EXPECT_FALSE(cut.load(testing_tools::file("cut", part)).has_value()) << part.size();
+    EXPECT_EQ(cut.size(), 0u);
+    // A changed byte may make no difference (a policy's name): what is loaded is right all the
+    // same.
+    PlanCache flipped(request_for(fabric, Kind::kGather, 0));
+    std::string changed = good;
+    changed[random() % good.size()] = static_cast<char>(32 + random() % 90);
+    const Status status = flipped.load(testing_tools::file("flipped", changed));
+    EXPECT_EQ(flipped.size(), status ? 1u : 0u);
+  }
 }
 
 TEST(ContentionFreeCache, SizeClassesRoundUpByAQuarterAtMost) {
@@ -539,20 +612,26 @@ void expect_rejected(const PlanRequest& request, const Plan& plan, const Damage&
       << what << ": " << damage.name << " transfer " << i;
 }
 
-TEST(ContentionFreeChecker, RejectsDamagedPlans) {
+TEST(ContentionFreeChecker, RejectsDamagedPlansOfEveryPlanner) {
   std::mt19937 random(7);
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
     for (const Kind kind : kAllKinds) {
-      for (const bool ahead : {true, false}) {
-        PlanRequest request = request_for(fabric, kind, 20'000);
-        request.planner = Planner::kList;
-        request.tokens_ahead = ahead;
-        const Plan plan = planned(request);
-        for (const Damage& damage : damages()) {
-          if (kind == Kind::kReduce && damage.name == std::string("astray")) continue;  // may do
-          const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
-          expect_rejected(request, plan, damage, i, label(spec, request));
+      for (const Planner planner : {Planner::kList, Planner::kFixed, Planner::kThesis}) {
+        for (const bool ahead : {true, false}) {
+          PlanRequest request = request_for(fabric, kind, 20'000);
+          request.planner = planner;
+          request.tokens_ahead = ahead;
+          request.policy = static_cast<Policy>(random() % kPolicies);
+          if (!ahead && planner != Planner::kList) continue;  // the same
+          const Plan plan = planned(request);
+          for (const Damage& damage : damages()) {
+            if (kind == Kind::kReduce && damage.name == std::string("astray")) continue;  // may do
+            for (int seed = 0; seed < 3; ++seed) {
+              const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
+              expect_rejected(request, plan, damage, i, label(spec, request));
+            }
+          }
         }
       }
     }

@@ -69,7 +69,11 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--network single-switch:4 --permitted 0:1", "'0:1' is not a pair");
   refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
   refused("--wrong 2", "inputs wrong by 2");
+  refused("--error 1", "inputs wrong by 1");
+  refused("--size 999999P", "999999P");
+  refused("--layout 0x3", "0x3");
   refused("--size -1", "'-1'");
+  refused("--network " + file("cut.json", R"({"format": "ibcoll fabric 1", "name": )"), "cut.json");
   // Networks with what plans can't be made for.
   const std::string nodes =
       R"({"format": "ibcoll fabric 1", "name": "n", "hosts": [{"name": "a"}, {"name": "b"}],)"

@@ -1,6 +1,7 @@
 #include "engine/planner/contention_free/check_links.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace ibcoll::contention_free {
@@ -75,23 +76,51 @@ class Order {
   uint32_t round_ = 0;
 };
 
-/// Bandwidths of a link's transfers are counted in so many parts of its own.
-constexpr int64_t kWhole = int64_t{1} << 30;
-
 struct Load {
   uint32_t transfer;
   int64_t parts;
 };
 
+/// What transfers take of a link's bandwidth, in whole parts: of the least rate, or where others
+/// are no multiples of it of a 32nd of that, transfers rounded up and the link down.
+struct Loads {
+  std::vector<Load> of;
+  int64_t whole = 0, least = 0, all = 0;
+};
+
+Loads count_parts(const Plan& plan, double bandwidth, const LinkWindow* begin,
+                  const LinkWindow* end) {
+  constexpr double kTolerance = 1e-6;
+  double least = INFINITY;
+  for (const LinkWindow* w = begin; w != end; ++w) {
+    least = std::min(least, plan.transfers[w->transfer].rate);
+  }
+  const auto multiple = [&](const LinkWindow& w) {
+    const double parts = plan.transfers[w.transfer].rate / least;
+    return std::abs(parts - std::round(parts)) <= kTolerance * parts;
+  };
+  const double unit = std::all_of(begin, end, multiple) ? least : least / 32;
+  Loads loads;
+  loads.whole = static_cast<int64_t>(bandwidth / unit * (1 + kTolerance));
+  loads.least = loads.whole;
+  for (const LinkWindow* w = begin; w != end; ++w) {
+    const double parts = std::ceil(plan.transfers[w->transfer].rate / unit * (1 - kTolerance));
+    loads.of.push_back({w->transfer, std::min(static_cast<int64_t>(parts), loads.whole)});
+    loads.all += loads.of.back().parts;
+    loads.least = std::min(loads.least, loads.of.back().parts);
+  }
+  return loads;
+}
+
 /// Lays a link's transfers, in the order of their starts, in chains that share the bandwidth out:
 /// each takes its part from those that its own tokens name, else from what nobody has had yet, else
 /// from any that comes before it. True if that goes, which is as planners think; false says
 /// nothing.
-bool fill_chains(const Plan& plan, Order& order, const std::vector<Load>& loads) {
+bool fill_chains(const Plan& plan, Order& order, const Loads& loads) {
   std::vector<Load> last;  // of each chain
   std::vector<char> named(plan.transfers.size(), 0);
-  int64_t spare = kWhole;
-  for (const Load& load : loads) {
+  int64_t spare = loads.whole;
+  for (const Load& load : loads.of) {
     int64_t need = load.parts;
     const auto take = [&](auto&& from) {
       for (size_t i = 0; i < last.size() && need > 0;) {
@@ -225,17 +254,9 @@ Status check_link_orders(const topology::Fabric& fabric, const Plan& plan, Windo
     std::sort(begin, end,
               [](const LinkWindow& a, const LinkWindow& b) { return a.transfer < b.transfer; });
     const double bandwidth = fabric.link(link).bandwidth;
-    std::vector<Load> loads;
-    int64_t all = 0, least = kWhole;
-    for (LinkWindow* w = begin; w != end; ++w) {
-      const double part = plan.transfers[w->transfer].rate / bandwidth;
-      const auto parts = static_cast<int64_t>(part * static_cast<double>(kWhole));
-      loads.push_back({w->transfer, std::min(std::max<int64_t>(parts, 1), kWhole)});
-      all += loads.back().parts;
-      least = std::min(least, loads.back().parts);
-    }
-    if (all <= kWhole) return {};
-    if (2 * least > kWhole) {  // one at a time
+    const Loads loads = count_parts(plan, bandwidth, begin, end);
+    if (loads.all <= loads.whole) return {};
+    if (2 * loads.least > loads.whole) {  // one at a time
       for (LinkWindow* w = begin + 1; w < end; ++w) {
         if (order.leads((w - 1)->transfer, w->transfer)) continue;
         return fail(ErrorCode::kInvalidProgram, "link {}: no tokens order {} and {}",
@@ -245,12 +266,13 @@ Status check_link_orders(const topology::Fabric& fabric, const Plan& plan, Windo
       return {};
     }
     if (fill_chains(plan, order, loads)) return {};
-    const int64_t most = MostAtOnce(order, loads).parts();
-    if (most <= kWhole) return {};
+    const int64_t most = MostAtOnce(order, loads.of).parts();
+    if (most <= loads.whole) return {};
     return fail(ErrorCode::kInvalidProgram,
                 "link {}: no tokens order transfers of {:.0f} B/s together, of {:.0f}",
                 name_link(fabric, link),
-                static_cast<double>(most) / static_cast<double>(kWhole) * bandwidth, bandwidth);
+                static_cast<double>(most) / static_cast<double>(loads.whole) * bandwidth,
+                bandwidth);
   });
 }
 

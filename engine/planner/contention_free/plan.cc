@@ -31,19 +31,9 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   uint64_t longest = 1;
   for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
   const uint64_t whole = std::bit_ceil(longest);
-  std::vector<Choice> choices;
-  for (const Spread spread :
-       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kEarliest}) {
-    for (uint64_t piece = std::min(problem.request.piece_bytes, whole);; piece /= 2) {
-      choices.push_back({spread, piece});
-      if (piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
-    }
-    if (problem.request.permitted) break;  // one way only
-  }
-  Choice best = choices[0];
+  Choice best{Spread::kChain, problem.request.piece_bytes}, made{Spread::kChain, 0};
   Timing timing;
   timing.time_ns = INT64_MAX;
-  Choice made{Spread::kChain, 0};
   const auto make = [&](const Choice& choice) -> Status {
     problem.piece_bytes = choice.piece_bytes;
     const bool by_pieces = choice.spread == Spread::kEarliest || choice.spread == Spread::kHeads;
@@ -52,14 +42,25 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     made = choice;
     return same ? Status{} : make_jobs(problem, choice.spread);
   };
-  for (const Choice& choice : choices) {
-    IBCOLL_TRY(make(choice));
-    Timing tried = list_schedule(problem, bound_ns);
-    const double worth =
-        timing.time_ns == INT64_MAX ? 0 : kWorthMore * static_cast<double>(timing.time_ns);
-    if (static_cast<double>(tried.time_ns) + worth >= static_cast<double>(timing.time_ns)) continue;
-    timing = std::move(tried);
-    best = choice;
+  const auto worth = [](int64_t time_ns, int64_t than_ns) {
+    return than_ns == INT64_MAX ||
+           static_cast<double>(time_ns) < (1 - kWorthMore) * static_cast<double>(than_ns);
+  };
+  for (const Spread spread :
+       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kEarliest}) {
+    int64_t last_ns = INT64_MAX;  // with pieces twice as large
+    for (uint64_t piece = std::min(problem.request.piece_bytes, whole);; piece /= 2) {
+      IBCOLL_TRY(make({spread, piece}));
+      Timing tried = list_schedule(problem, bound_ns);
+      const bool smaller = worth(tried.time_ns, last_ns);
+      last_ns = tried.time_ns;
+      if (worth(tried.time_ns, timing.time_ns)) {
+        timing = std::move(tried);
+        best = made;
+      }
+      if (!smaller || piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
+    }
+    if (problem.request.permitted) break;  // one way only
   }
   IBCOLL_TRY(make(best));
   return timing;
