@@ -107,9 +107,9 @@ class Refiner {
       part_of_merging_ = part() - before;
       constexpr int kLeast = 3, kMost = 1000;
       constexpr double kPartForHalving = 0.05;
-      const bool timed = options_.limits.moves == INT64_MAX;
+      const bool many = options_.limits.moves == INT64_MAX && options_.goal.link_share == 0;
       const double until = part() + kPartForHalving;
-      for (int i = 0; i < kLeast || (timed && i < kMost && part() < until); ++i) {
+      for (int i = 0; i < kLeast || (many && i < kMost && part() < until); ++i) {
         const HalvingOptions halving{options_.goal.mesh_hops, options_.seed * 1000003 + i};
         add_start(place_by_halving(matrix_, *grid, room_, halving), "halving");
       }
@@ -211,6 +211,7 @@ class Refiner {
       tiled.push_back({value, &tiling, std::move(places)});
     }
     std::ranges::stable_sort(tiled, {}, &Start::value);
+    if (tiled.front().value >= best_start) return false;
     const auto try_for = [&](const Start& start, double cooled, double part_of_limits) {
       UnitAnnealOptions options;
       options.seed = ++seed_ + options_.seed * 7919;
@@ -226,7 +227,7 @@ class Refiner {
       return offer(anneal_units(matrix_, *grid, *units, *start.tiling, start.places, options),
                    "tiles");
     };
-    // Short runs say which start and heat come out ahead, and whether any does.
+    // Short runs say which start and heat come out ahead.
     constexpr double kTrial = 0.03, kUntil = 0.92, kKeepsMost = 0.35;
     constexpr size_t kTrials = 3;
     const Start* best = nullptr;
@@ -240,7 +241,6 @@ class Refiner {
     };
     for (size_t i = 0; i < std::min(kTrials, tiled.size()); ++i) trial(tiled[i], kKeepsMost);
     trial(tiled.front(), 0);
-    if (best_trial >= best_start) return false;
     const bool timed = options_.limits.moves == INT64_MAX;
     return try_for(*best, cooled, timed ? std::max(0.0, kUntil - part()) : kUntil) <= best_value_;
   }
@@ -277,7 +277,8 @@ class Refiner {
     const double all = timed ? left : 1;
     const Candidate cool = staged(start, kCool, 0.1 * all, "cool");
     double by_boxes = std::numeric_limits<double>::infinity();
-    if (std::holds_alternative<Grid>(network_) && matrix_.tasks() > kFewTasks)
+    if (options_.goal.link_share == 0 && std::holds_alternative<Grid>(network_) &&
+        matrix_.tasks() > kFewTasks)
       by_boxes = staged(start, kBoxes, 0.06 * all, "boxes").value;
     const Candidate warm = staged(start, kWarm, 0.12 * all, "warm");
     const Candidate hot = staged(start, kHot, 0.16 * all, "hot");
