@@ -83,7 +83,7 @@ TEST(TaskGraphFormats, NameTheLineThatIsWrong) {
   EXPECT_THAT(stg("3\n0 1 0\n1 5 1 0\n"), HasSubstr("line 3: the file ends after 2 of 3 tasks"));
   EXPECT_THAT(stg("2\n0 1 0\n1 -5 1 0\n"), HasSubstr("line 3"));
   EXPECT_THAT(stg("2\n0 1 0\n1 5 2 0\n"), HasSubstr("line 3: 2 predecessors announced, 1 given"));
-  EXPECT_THAT(stg("2\n0 1 1 1\n1 5 1 0\n"), HasSubstr("cycle"));
+  EXPECT_THAT(stg("2\n0 1 1 1\n1 5 1 0\n"), HasSubstr("line 3: the graph has a cycle: 0 -> 1"));
   EXPECT_THAT(stg(""), HasSubstr("empty"));
   std::istringstream dot("digraph g {\n a [weight=3];\n a -> b [label=\"x\"];\n b -> \n}");
   EXPECT_THAT(read_dot(dot).error().message, HasSubstr("line 5: an edge without an end"));

@@ -77,8 +77,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "ib_logp: {}\n", error.what());
+    return 2;
   }
   const Status status = measure(o);
   if (status) return 0;

@@ -278,6 +278,9 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const Request& reques
 Status map_and_report(const Arguments& arguments) {
   IBCOLL_ASSIGN(const Request request, understand(arguments));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
+  for (const std::string& file : {arguments.plot, arguments.curve, arguments.output_file}) {
+    if (!file.empty()) IBCOLL_TRY(write_file(file, ""));  // fails now rather than at the end
+  }
   std::vector<Outcome> outcomes;
   std::vector<std::string> methods{"xyz"};
   for (const std::string_view method : split(arguments.method, ',')) {

@@ -354,7 +354,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
-      "  ib_sched verify --algorithm two_level_ring --layout 16x2 --network fat-tree:4,2\n"
+      "  ib_sched verify --algorithm two_level_ring --layout 24x2 --network single-switch:24\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
       "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"

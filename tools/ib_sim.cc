@@ -315,6 +315,8 @@ Status run(const Arguments& a) {
   if (text) {
     fmt::print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
                summary_table(rows));
+    if (request.options.network.level == Level::kFlow)
+      fmt::print("Flows are an estimate: differences under a quarter mean little (--help).\n");
   }
   if (!a.plot.empty()) {
     const Plot plot =
@@ -363,7 +365,9 @@ int main(int argc, char** argv) {
          "--pieces", a.pieces,
          "Cut blocks of streams into so many pieces (modes paced and free; 0: as the engine)")
       ->capture_default_str();
-  app.add_option("--level", a.level, "packet, or flow: links shared evenly, blocking estimated")
+  app.add_option("--level", a.level,
+                 "packet, or flow: links shared evenly, blocking estimated; fast, but up to a "
+                 "quarter off where links are oversubscribed, more where nothing is paced")
       ->capture_default_str();
   app.add_option("--queues", a.queues,
                  "Of switches: fifo (one an input), voq (virtual output queues), output (ideal)")

@@ -179,6 +179,8 @@ Status run_quality(const Options& o, bool worst) {
   IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
   if (o.tasks < 2 || o.tasks > 10)
     return fail(ErrorCode::kInvalidArgument, "--tasks {}: must be 2 to 10", o.tasks);
+  if (o.rounds < 1)
+    return fail(ErrorCode::kInvalidArgument, "--rounds {}: must be at least 1", o.rounds);
   Table table({"scheduler", "processors", "graphs", "optimal", "median", "90 %", "worst"});
   for (const int p : processors) {
     StudyOptions study{.tasks = o.tasks, .processors = p, .seed = o.seed, .rounds = o.rounds};
@@ -359,14 +361,15 @@ int main(int argc, char** argv) {
       "  ib_taskgraph schedule --graph lu:32 --processors 4 --output lu.schedule --plot lu.svg\n"
       "  ib_taskgraph check --graph lu:32 lu.schedule\n"
       "  ib_taskgraph distance --scheduler sppc,sppc+ --processors 2,3 --logp 20,10,40\n"
-      "  ib_taskgraph run --method lu --size 128 --processors 2 --scheduler sppc,sppc+\n"
+      "  ib_taskgraph run --method lu --size 128 --processors 2 --scheduler sppc,sppc-balanced\n"
       "A schedule's makespan is in the unit of the weights; Sm = work on one processor / "
       "makespan.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "ib_taskgraph: {}\n", error.what());
+    return 2;
   }
   Status status;
   if (make->parsed()) status = run_schedule(o);

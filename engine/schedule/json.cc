@@ -311,7 +311,8 @@ Result<LoadedSchedule> parse_schedule(std::string_view text) {
 Result<LoadedSchedule> load_schedule(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return fail_errno(fmt::format("can't read {}", path));
+  if (!file) return fail_errno(fmt::format("can't read {}", path));
+  if (!(text << file.rdbuf())) return fail(ErrorCode::kInvalidArgument, "{}: empty", path);
   auto schedule = parse_schedule(text.str());
   if (!schedule) {
     return fail(schedule.error().code, "{}: {}", path, schedule.error().message);

@@ -152,7 +152,8 @@ Result<Recording> parse_recording(std::string_view text) {
 Result<Recording> load_recording(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return fail_errno(fmt::format("can't read {}", path));
+  if (!file) return fail_errno(fmt::format("can't read {}", path));
+  if (!(text << file.rdbuf())) return fail(ErrorCode::kInvalidArgument, "{}: empty", path);
   Result<Recording> recording = parse_recording(text.str());
   if (!recording) return fail(recording.error().code, "{}: {}", path, recording.error().message);
   return recording;

@@ -17,8 +17,12 @@ LogP paper_logp(int processors) {
 
 namespace {
 
-/// "3 -> 7 -> 3": a cycle among the tasks that a topological sort could not place.
-std::string describe_cycle(const TaskGraph& graph, const std::vector<int64_t>& unplaced_inputs) {
+/// A cycle among the tasks that a topological sort could not place.
+struct Cycle {
+  std::string text;  ///< "3 -> 7 -> 3"
+  Edge edge;         ///< one of its edges
+};
+Cycle find_cycle(const TaskGraph& graph, const std::vector<int64_t>& unplaced_inputs) {
   TaskId at = 0;
   while (unplaced_inputs[at] == 0) ++at;
   // Every unplaced task has an unplaced predecessor, so walking backwards must come round.
@@ -44,15 +48,19 @@ std::string describe_cycle(const TaskGraph& graph, const std::vector<int64_t>& u
     }
     text += " -> " + std::to_string(path[i]);
   }
-  return text;
+  return {std::move(text), {at, path.back()}};
 }
 
 }  // namespace
 
-Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector<Edge>& edges) {
+Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector<Edge>& edges,
+                                    const std::vector<int>& edge_lines) {
   constexpr size_t kMaxTasks = size_t{1} << 30;
   if (weights.size() > kMaxTasks)
     return fail(ErrorCode::kInvalidArgument, "{} tasks: at most {}", weights.size(), kMaxTasks);
+  const auto line_of = [&](size_t edge) {
+    return edge < edge_lines.size() ? fmt::format("line {}: ", edge_lines[edge]) : std::string();
+  };
   TaskGraph graph;
   graph.weights_ = std::move(weights);
   const TaskId tasks = graph.size();
@@ -66,15 +74,16 @@ Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector
     graph.total_work_ += weight;
   }
   std::vector<int64_t> first(tasks + 1, 0);
-  for (const Edge& edge : edges) {
-    for (TaskId end : {edge.from, edge.to}) {
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const auto [from, to] = edges[i];
+    for (TaskId end : {from, to}) {
       if (end < 0 || end >= tasks)
-        return fail(ErrorCode::kInvalidArgument, "edge {} -> {}: there is no task {} (tasks: {})",
-                    edge.from, edge.to, end, tasks);
+        return fail(ErrorCode::kInvalidArgument, "{}edge {} -> {}: there is no task {} (tasks: {})",
+                    line_of(i), from, to, end, tasks);
     }
-    if (edge.from == edge.to)
-      return fail(ErrorCode::kInvalidArgument, "task {} depends on itself", edge.from);
-    ++first[edge.to + 1];
+    if (from == to)
+      return fail(ErrorCode::kInvalidArgument, "{}task {} depends on itself", line_of(i), from);
+    ++first[to + 1];
   }
   for (TaskId task = 0; task < tasks; ++task) first[task + 1] += first[task];
   std::vector<TaskId> ends(edges.size());
@@ -107,9 +116,12 @@ Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector
       if (--inputs[after] == 0) ready.push_back(after);
     }
   }
-  if (placed < tasks)
-    return fail(ErrorCode::kInvalidArgument, "the graph has a cycle: {}",
-                describe_cycle(graph, inputs));
+  if (placed < tasks) {
+    const Cycle cycle = find_cycle(graph, inputs);
+    const auto edge = std::find(edges.begin(), edges.end(), cycle.edge);
+    return fail(ErrorCode::kInvalidArgument, "{}the graph has a cycle: {}",
+                line_of(edge - edges.begin()), cycle.text);
+  }
   return graph;
 }
 

@@ -45,14 +45,17 @@ LogP paper_logp(int processors);
 struct Edge {
   TaskId from;
   TaskId to;
+  bool operator==(const Edge&) const = default;
 };
 
 /// A directed acyclic graph of tasks 0..size()-1. Immutable; predecessors and successors ascend.
 class TaskGraph {
  public:
   /// Refuses negative weights, more than kMaxTotalWork in all, edges to tasks that aren't there and
-  /// cycles (the error names the tasks of one). Double edges count once.
-  static Result<TaskGraph> create(std::vector<Time> weights, const std::vector<Edge>& edges);
+  /// cycles (the error names the tasks of one). Double edges count once. `edge_lines`: where each
+  /// edge stands in a file, for errors.
+  static Result<TaskGraph> create(std::vector<Time> weights, const std::vector<Edge>& edges,
+                                  const std::vector<int>& edge_lines = {});
 
   /// Builds a graph whose tasks come in topological order.
   class Builder;

@@ -42,6 +42,7 @@ Result<TaskGraph> read_stg(std::istream& in) {
   int64_t announced = -1;
   std::vector<Time> weights;
   std::vector<Edge> edges;
+  std::vector<int> edge_lines;
   while (std::getline(in, text)) {
     ++line;
     const auto parts = words(text);
@@ -73,6 +74,7 @@ Result<TaskGraph> read_stg(std::istream& in) {
     for (size_t i = 3; i < parts.size(); ++i) {
       IBCOLL_ASSIGN(const int64_t before, number(parts[i], 0, announced + 1, "predecessor", line));
       edges.push_back({static_cast<TaskId>(before), static_cast<TaskId>(id)});
+      edge_lines.push_back(line);
     }
     weights.push_back(weight);
   }
@@ -81,7 +83,7 @@ Result<TaskGraph> read_stg(std::istream& in) {
   if (found != announced && found != announced + 2)
     return fail(ErrorCode::kInvalidArgument, "line {}: the file ends after {} of {} tasks", line,
                 found, announced);
-  return TaskGraph::create(std::move(weights), edges);
+  return TaskGraph::create(std::move(weights), edges, edge_lines);
 }
 
 void write_stg(const TaskGraph& graph, std::ostream& out) {
@@ -125,7 +127,7 @@ class DotReader {
       if (word == ";") continue;
       IBCOLL_TRY(statement(word));
     }
-    return TaskGraph::create(std::move(weights_), edges_);
+    return TaskGraph::create(std::move(weights_), edges_, edge_lines_);
   }
 
  private:
@@ -214,6 +216,7 @@ class DotReader {
       if (to.empty() || to == ";" || to == "}" || to == "[") return wrong("an edge without an end");
       const TaskId end = node(to);
       edges_.push_back({at, end});
+      edge_lines_.push_back(line_);
       at = end;
       IBCOLL_ASSIGN(word, peek());
     }
@@ -246,6 +249,7 @@ class DotReader {
   std::unordered_map<std::string, TaskId> ids_;
   std::vector<Time> weights_;
   std::vector<Edge> edges_;
+  std::vector<int> edge_lines_;
 };
 
 }  // namespace
