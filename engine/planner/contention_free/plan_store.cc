@@ -126,23 +126,33 @@ Orders arrivals(const Plan& plan, const topology::Fabric& fabric, std::span<cons
 }
 
 /// Of a plan whose tokens are sent ahead. A program has no clock, and a sender does not see what
-/// has left it: a token that the plan sends at its anchor's sender, or some time later, is sent
-/// with the first piece that its receiver sees. What the plan starts before anything can be heard
-/// of anything else waits for nothing: together it is less than is under way on the link at a time.
-Orders moments(const Plan& plan) {
+/// has left it: a token that the plan sends at its anchor's sender is sent by its receiver, as much
+/// earlier as its way is longer; one sent some time after an anchor on the way to what it names,
+/// with the first piece of that. What the plan starts before anything can be heard of anything else
+/// waits for nothing: together it is less than is under way on the link at a time.
+Orders moments(const Plan& plan, const topology::Fabric& fabric, std::span<const int> hosts) {
+  const auto latency = [&](int from, int to) {
+    return hosts.empty() ? fabric.route_latency_ns(from, to)
+                         : fabric.route_latency_ns(hosts[from], hosts[to]);
+  };
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> left;
   for (const Token& token : plan.tokens) {
-    const bool same_server = plan.transfers[token.after].from == plan.transfers[token.before].from;
-    if (same_server || token.anchor == Token::kNone) continue;
-    const bool seen = !token.at_sender && token.wait_ns == 0;
-    uint32_t anchor = token.anchor;
-    if (token.wait_ns > 0 && token.after < token.before) anchor = token.after;
+    const int waits = plan.transfers[token.before].from;
+    if (plan.transfers[token.after].from == waits || token.anchor == Token::kNone) continue;
+    const bool later = token.wait_ns > 0 && token.anchor != token.after;
+    const uint32_t anchor = later && token.after < token.before ? token.after : token.anchor;
+    const Transfer& t = plan.transfers[anchor];
+    auto bytes = static_cast<double>(token.bytes_left);
+    if (token.at_sender && !later) {
+      const int64_t detour = latency(t.from, t.to) + latency(t.to, waits) - latency(t.from, waits);
+      bytes += static_cast<double>(detour) * 1e-9 * t.rate;
+    }
     constexpr uint32_t kMost = TransferPlan::kParts - 1;
-    const double part =
-        static_cast<double>(token.bytes_left) / static_cast<double>(plan.transfers[anchor].bytes);
-    const uint32_t parts = !seen ? kMost : std::min(kMost, static_cast<uint32_t>(part * kMost));
-    const auto [known, added] = left.emplace(std::pair(anchor, token.before), parts);
-    if (!added) known->second = std::min(known->second, parts);
+    const double parts = bytes / static_cast<double>(t.bytes) * kMost;
+    const uint32_t most =
+        later ? kMost : static_cast<uint32_t>(std::clamp<double>(parts, 0, kMost));
+    const auto [known, added] = left.emplace(std::pair(anchor, token.before), most);
+    if (!added) known->second = std::min(known->second, most);
   }
   Orders orders;
   for (const auto& [pair, parts] : left) orders.push_back({pair.first, pair.second, parts});
@@ -154,7 +164,8 @@ Orders moments(const Plan& plan) {
 TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
                            std::span<const int> hosts) {
   TransferPlan result;
-  const Orders orders = plan.tokens_ahead ? moments(plan) : arrivals(plan, fabric, hosts);
+  const Orders orders =
+      plan.tokens_ahead ? moments(plan, fabric, hosts) : arrivals(plan, fabric, hosts);
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
