@@ -126,33 +126,36 @@ Orders arrivals(const Plan& plan, const topology::Fabric& fabric, std::span<cons
 }
 
 /// Of a plan whose tokens are sent ahead. A program has no clock, and a sender does not see what
-/// has left it: a token that the plan sends at its anchor's sender is sent by its receiver, as much
-/// earlier as its way is longer; one sent some time after an anchor on the way to what it names,
-/// with the first piece of that. What the plan starts before anything can be heard of anything else
-/// waits for nothing: together it is less than is under way on the link at a time.
+/// has left it, so tokens are sent by the anchor's receiver: by what is left when the token has to
+/// go, or with the first piece it sees where that is later. What the plan starts before anything
+/// can be heard of anything else waits for nothing: together it is less than is under way on the
+/// link at a time.
 Orders moments(const Plan& plan, const topology::Fabric& fabric, std::span<const int> hosts) {
-  const auto latency = [&](int from, int to) {
+  const auto latency_ns = [&](int from, int to) {
+    if (from == to) return int64_t{0};
     return hosts.empty() ? fabric.route_latency_ns(from, to)
                          : fabric.route_latency_ns(hosts[from], hosts[to]);
   };
+  /// How much of `anchor` is still to come when its receiver must send the token.
+  const auto part_left = [&](uint32_t anchor, uint32_t before) {
+    const Transfer &a = plan.transfers[anchor], &b = plan.transfers[before];
+    const int64_t sent_ns = b.start_ns - latency_ns(a.to, b.from);
+    return static_cast<double>(a.end_ns - sent_ns) * a.rate * 1e-9 / static_cast<double>(a.bytes);
+  };
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> left;
   for (const Token& token : plan.tokens) {
-    const int waits = plan.transfers[token.before].from;
-    if (plan.transfers[token.after].from == waits || token.anchor == Token::kNone) continue;
-    const bool later = token.wait_ns > 0 && token.anchor != token.after;
-    const uint32_t anchor = later && token.after < token.before ? token.after : token.anchor;
-    const Transfer& t = plan.transfers[anchor];
-    auto bytes = static_cast<double>(token.bytes_left);
-    if (token.at_sender && !later) {
-      const int64_t detour = latency(t.from, t.to) + latency(t.to, waits) - latency(t.from, waits);
-      bytes += static_cast<double>(detour) * 1e-9 * t.rate;
+    const bool same_server = plan.transfers[token.after].from == plan.transfers[token.before].from;
+    if (same_server || token.anchor == Token::kNone) continue;
+    uint32_t anchor = token.anchor;
+    double part = part_left(anchor, token.before);
+    if (part < 0 && token.after < token.before) {  // too early: the anchor was over long before
+      anchor = token.after;
+      part = part_left(anchor, token.before);
     }
     constexpr uint32_t kMost = TransferPlan::kParts - 1;
-    const double parts = bytes / static_cast<double>(t.bytes) * kMost;
-    const uint32_t most =
-        later ? kMost : static_cast<uint32_t>(std::clamp<double>(parts, 0, kMost));
-    const auto [known, added] = left.emplace(std::pair(anchor, token.before), most);
-    if (!added) known->second = std::min(known->second, most);
+    const auto parts = static_cast<uint32_t>(std::clamp(part, 0.0, 1.0) * kMost);
+    const auto [known, added] = left.emplace(std::pair(anchor, token.before), parts);
+    if (!added) known->second = std::min(known->second, parts);
   }
   Orders orders;
   for (const auto& [pair, parts] : left) orders.push_back({pair.first, pair.second, parts});
