@@ -83,6 +83,7 @@ class Executor {
   // Between servers (network.cc).
   bool poll_network();
   bool take_local_mails();
+  static MailHeader header_for(const Run& run, MailKind kind);
   void deliver(std::span<const std::byte> mail);
   void accept(Run& run, std::span<const std::byte> mail);
   void accept_early_mails(Run& run);

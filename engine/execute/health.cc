@@ -103,12 +103,7 @@ std::string Executor::describe(const Run& run) const {
 void Executor::ask(Run& run) {
   const Rank peer = blocked_on(run).peer;
   if (peer < 0) return;
-  MailHeader header{};
-  header.group = run.key.group;
-  header.sequence = run.key.sequence;
-  header.program = run.key.program;
-  header.from = run.group->me;
-  header.kind = MailKind::kInquiry;
+  MailHeader header = header_for(run, MailKind::kInquiry);
   header.block_bytes = static_cast<uint64_t>(bootstrap_.rank());
   const std::span<const std::byte> mail(reinterpret_cast<const std::byte*>(&header), sizeof header);
   const auto& to_job = run.group->to_job;

@@ -18,7 +18,9 @@ MailHeader header_of(std::span<const std::byte> mail) {
   return header;
 }
 
-MailHeader header_for(const Run& run, MailKind kind) {
+}  // namespace
+
+MailHeader Executor::header_for(const Run& run, MailKind kind) {
   MailHeader header{};
   header.group = run.key.group;
   header.sequence = run.key.sequence;
@@ -28,8 +30,6 @@ MailHeader header_for(const Run& run, MailKind kind) {
   header.block_bytes = run.binding.block_bytes;
   return header;
 }
-
-}  // namespace
 
 Run* Executor::find(const CallKey& call) {
   for (Run* run : active_) {
