@@ -62,13 +62,12 @@ Status Group::plan_transfers(Collective collective, int64_t block_bytes, bool au
   if (plans != nullptr && (chosen || (automatic && may_pay(choice, collective, state_.shape)))) {
     IBCOLL_ASSIGN(auto plan,
                   plans->find(collective, state_.shape, hosts_, choice.options.root, block_bytes));
-    double walk_ns = 0;
-    if (!chosen && collective == Collective::kAlltoall) {
+    if (!chosen && collective == Collective::kAlltoall && !walk_seconds_) {
       std::vector<int> order(hosts_.size());
       std::iota(order.begin(), order.end(), 0);
-      walk_ns = 1e9 * static_cast<double>(block_bytes) *
-                walk_seconds(plans->fabric(), state_.shape, hosts_, order);
+      walk_seconds_ = walk_seconds(plans->fabric(), state_.shape, hosts_, order);
     }
+    const double walk_ns = 1e9 * static_cast<double>(block_bytes) * walk_seconds_.value_or(0);
     if (chosen || plan_pays(*plan, collective, walk_ns)) {
       choice.algorithm = "contention_free";
       choice.options.plan = std::move(plan);

@@ -2,6 +2,7 @@
 /// A set of ranks that makes collective calls.
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -54,6 +55,8 @@ class Group {
   Context* context_;
   GroupState state_;
   std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
+  /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
+  std::optional<double> walk_seconds_;
   /// The last plan of each collective: calls in a loop ask for the same one.
   struct Last {
     int64_t block_bytes = -2;
