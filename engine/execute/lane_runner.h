@@ -22,6 +22,9 @@ class LaneRunner {
   bool advance(LaneState& lane);
 
  private:
+  /// What one copy moves at most before the network is looked after.
+  static constexpr size_t kPieceBytes = 128 * 1024;
+
   enum class Outcome : uint8_t { kDone, kMoved, kBlocked };
   /// Whether everything the operation comes after is complete. In streams piece p depends on piece
   /// p of what feeds it.

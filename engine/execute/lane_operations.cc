@@ -1,0 +1,218 @@
+/// What each operation does with memory and with the transports; lane_runner.cc has their order.
+#include <algorithm>
+
+#include "engine/base/copy.h"
+#include "engine/execute/lane_runner.h"
+
+namespace ibcoll {
+
+LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t first = part_begin(part, length) + lane.progress, last = part_end(part, length);
+  const size_t piece = std::min(kPieceBytes, last - first);  // a multiple of any element's size
+  binding.reduce(binding.address(op.dst_buffer, op.dst_first) + first,
+                 binding.address(op.src_buffer, op.src_first) + first, piece);
+  if (first + piece < last) {
+    lane.progress += piece;
+    return Outcome::kMoved;
+  }
+  lane.progress = 0;
+  return Outcome::kDone;
+}
+
+/// Slots that follow each other in number may lie anywhere.
+void LaneRunner::copy_scattered(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  for (uint32_t i = 0; i < op.count; ++i) {
+    const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
+    const size_t begin = part_begin(part, length);
+    if (part_end(part, length) == begin) continue;
+    copy_plain(binding.address(op.dst_buffer, op.dst_first + i) + begin,
+               binding.address(op.src_buffer, op.src_first + i) + begin,
+               part_end(part, length) - begin);
+  }
+}
+
+LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  if (binding.unequal && op.count != 1) {
+    copy_scattered(op, part);
+    return Outcome::kDone;
+  }
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length) + lane.progress;
+  const size_t end = part_end(part, length);
+  if (begin == end) return Outcome::kDone;  // progress is never all of it
+  const size_t piece = std::min(kPieceBytes, end - begin);
+  std::byte* target = binding.address(op.dst_buffer, op.dst_first) + begin;
+  const std::byte* source = binding.address(op.src_buffer, op.src_first) + begin;
+  if (target == source) return Outcome::kDone;  // as above
+  if (run_.streaming) {
+    copy_streaming(target, source, piece);
+  } else {
+    copy_plain(target, source, piece);
+  }
+  if (begin + piece < end) {
+    lane.progress += piece;
+    return Outcome::kMoved;
+  }
+  lane.progress = 0;
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_t position,
+                                          Part part, bool token) {
+  MessageKey key = run_.key;
+  key.token = token;
+  const std::byte* source = nullptr;
+  size_t bytes = 0;
+  if (!token) {
+    const size_t length = run_.binding.length(op.src_buffer, op.src_first, op.count);
+    source = run_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
+    bytes = part_end(part, length) - part_begin(part, length);
+  }
+  const Rank peer = job_rank(op.peer);
+  uint32_t ticket = 0;
+  switch (executor_.local_.offer(peer, key, source, bytes, ticket)) {
+    case Offer::kNoRoom:
+      return Outcome::kBlocked;
+    case Offer::kPending:
+      lane.pending.push({lane.complete_before(position), peer, true, ticket});
+      return Outcome::kDone;
+    case Offer::kDone:
+      break;
+  }
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint32_t position,
+                                            Part part) {
+  PeerExposure& exposure = run_.exposed[op.peer];
+  if (exposure.count <= op.exposure) return Outcome::kBlocked;
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  RemoteAddress target = op.dst_buffer == Buffer::kRecv ? exposure.recv : exposure.scratch;
+  if (binding.unequal) {
+    if (exposure.next_landing == exposure.landings_end) {
+      executor_.mismatch(run_, op.peer, "expects fewer blocks than are sent to it");
+      return Outcome::kBlocked;
+    }
+    const Landing& landing = run_.landings[exposure.next_landing];
+    if (landing.bytes != length) {
+      executor_.mismatch(run_, op.peer,
+                         fmt::format("expects {} bytes where rank {} sends {}", landing.bytes,
+                                     run_.group->me, length));
+      return Outcome::kBlocked;
+    }
+    target.address = landing.address;
+  } else {
+    target.address += op.dst_first * binding.block_bytes;
+  }
+  target.address += part_begin(part, length);
+  const MemoryKey& source_key = op.src_buffer == Buffer::kSend   ? run_.send_key
+                                : op.src_buffer == Buffer::kRecv ? run_.recv_key
+                                                                 : run_.scratch_key;
+  const Rank peer = job_rank(op.peer);
+  if (!executor_.network_->put(
+          peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length), source_key,
+          target, part_end(part, length) - part_begin(part, length),
+          exposure.cell + run_.group->me)) {
+    return Outcome::kBlocked;
+  }
+  if (binding.unequal && part.last()) ++exposure.next_landing;
+  lane.pending.push(
+      {lane.complete_before(position), peer, false, executor_.network_->posted(peer)});
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length);
+  return executor_.send_data(
+             run_, op.peer,
+             {binding.address(op.src_buffer, op.src_first) + begin, part_end(part, length) - begin})
+             ? Outcome::kDone
+             : Outcome::kBlocked;
+}
+
+LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
+  Queue<MailedPut>& queue = run_.mailed[op.peer];
+  if (queue.empty()) return Outcome::kBlocked;
+  const MailedPut put = queue.front();
+  const Binding& binding = run_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  if (put.bytes != bytes) {
+    executor_.mismatch(run_, op.peer,
+                       fmt::format("rank {} sends {} bytes where {} are expected",
+                                   job_rank(op.peer), put.bytes, bytes));
+    return Outcome::kBlocked;
+  }
+  copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin,
+             run_.mailed_data.data() + put.offset, bytes);
+  queue.pop();
+  return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, bool token) {
+  MessageKey key = run_.key;
+  key.token = token;
+  std::byte* target = nullptr;
+  size_t bytes = 0;
+  if (!token) {
+    const size_t length = run_.binding.length(op.dst_buffer, op.dst_first, op.count);
+    target = run_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
+    bytes = part_end(part, length) - part_begin(part, length);
+  }
+  switch (
+      executor_.local_.pull(job_rank(op.peer), key, target, bytes, run_.streaming, lane.progress)) {
+    case Pull::kNotYet:
+      return Outcome::kBlocked;
+    case Pull::kPartial:
+      return Outcome::kMoved;
+    case Pull::kDone:
+      return Outcome::kDone;
+    case Pull::kMismatch:
+      executor_.mismatch(run_, op.peer, executor_.local_.mismatch());
+      return Outcome::kBlocked;
+    case Pull::kFailed:
+      executor_.abort({job_rank(op.peer), ErrorCode::kPeerFailed, executor_.local_.mismatch()});
+      return Outcome::kBlocked;
+  }
+  return Outcome::kBlocked;
+}
+
+bool LaneRunner::all_exposed(const Op& op) const {
+  const auto members = run_.group->shape.members(op.peer);
+  return std::all_of(members.begin(), members.end(),
+                     [&](Rank rank) { return run_.exposed[rank].count >= op.threshold; });
+}
+
+bool LaneRunner::open_gates() {
+  GroupState& group = *run_.group;
+  if (group.gate_slot) return true;
+  std::vector<Rank> members;
+  for (const Rank rank : group.shape.members(group.shape.server_of(group.me)))
+    members.push_back(job_rank(rank));
+  Result<uint32_t> slot = executor_.local_.open_gates(group.key, members);
+  if (!slot) {
+    executor_.give_up(slot.error());
+    return false;
+  }
+  group.gate_slot = *slot;
+  return true;
+}
+
+bool LaneRunner::gates_passed(const Op& op) {
+  if (!open_gates()) return false;
+  const GroupState& group = *run_.group;
+  const auto members = group.shape.members(group.shape.server_of(group.me));
+  return std::all_of(members.begin(), members.end(), [&](Rank rank) {
+    return executor_.local_.gate_passed(job_rank(rank), *group.gate_slot, run_.key.sequence,
+                                        op.threshold);
+  });
+}
+
+}  // namespace ibcoll
