@@ -1,67 +1,20 @@
 #include "engine/measure/collective_bench.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "engine/algorithms/registry.h"
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 #include "engine/core/call.h"
+#include "engine/measure/bench_buffers.h"
 #include "engine/measure/copy_speed.h"
-#include "engine/measure/pattern.h"
 #include "engine/measure/timeline.h"
 
 namespace ibcoll::measure {
 namespace {
 
-constexpr size_t kGuard = 4096;  ///< poisoned bytes behind each receive buffer
 constexpr int kCopySamples = 15;
-
-/// A buffer of the engine or private memory of the process.
-class BenchBuffer {
- public:
-  static Result<BenchBuffer> create(Context& context, size_t bytes, bool user_memory) {
-    BenchBuffer buffer;
-    buffer.bytes_ = bytes;
-    if (user_memory) {
-      void* memory =
-          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (memory == MAP_FAILED) return fail_errno(fmt::format("can't map {} bytes", bytes));
-      buffer.data_ = static_cast<std::byte*>(memory);
-    } else {
-      IBCOLL_ASSIGN(void* memory, context.allocate(bytes));
-      buffer.data_ = static_cast<std::byte*>(memory);
-      buffer.context_ = &context;
-    }
-    std::memset(buffer.data_, 1, bytes);
-    return buffer;
-  }
-  BenchBuffer() = default;
-  BenchBuffer(BenchBuffer&& other) noexcept { *this = std::move(other); }
-  BenchBuffer& operator=(BenchBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(context_, other.context_);
-    return *this;
-  }
-  ~BenchBuffer() {
-    if (data_ == nullptr) return;
-    if (context_ != nullptr)
-      (void)context_->free(data_);
-    else
-      munmap(data_, bytes_);
-  }
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-  size_t bytes_ = 0;
-  Context* context_ = nullptr;
-};
 
 /// One rank's side of the benchmark.
 class RankBench {
@@ -72,16 +25,14 @@ class RankBench {
         request_(request),
         me_(bootstrap.rank()),
         ranks_(bootstrap.size()),
+        buffers_(bootstrap.rank(), bootstrap.size()),
         call_(context.world()),
         barrier_(context.world()) {}
 
   Status prepare() {
     const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
     const Traffic traffic = traffic_of(largest);
-    const auto send = static_cast<size_t>(traffic.send_bytes(me_)) + kGuard;
-    const auto receive = static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard;
-    IBCOLL_ASSIGN(send_, BenchBuffer::create(context_, send, request_.user_memory));
-    IBCOLL_ASSIGN(receive_, BenchBuffer::create(context_, receive, request_.user_memory));
+    IBCOLL_TRY(buffers_.allocate(context_, traffic, request_.user_memory));
     if (traffic.total_bytes() > 0 && context_.ranks_on_machine() == ranks_) {
       IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
       copy_speed_.emplace(std::move(speed));
@@ -100,7 +51,8 @@ class RankBench {
 
   Result<BenchRow> measure(const Contender& contender, int64_t size, const CopySpeed::Best& copy) {
     const Traffic traffic = traffic_of(size);
-    use(contender, traffic);
+    arguments_ = buffers_.arguments(traffic);
+    use(contender);
     for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(call());
     IBCOLL_ASSIGN(const int64_t calls, calls_per_iteration());
 
@@ -125,7 +77,7 @@ class RankBench {
         details_sent[i].name = details_after[i].name;
         details_sent[i].value += details_after[i].value - details_before[i].value;
       }
-      if (request_.check) IBCOLL_TRY(compare(traffic, iteration));
+      if (request_.check) IBCOLL_TRY(buffers_.compare(traffic, iteration, contender.algorithm));
     }
     BenchRow row;
     row.algorithm = contender.algorithm;
@@ -148,37 +100,17 @@ class RankBench {
   }
 
  private:
-  void use(const Contender& contender, const Traffic& traffic) {
-    arguments_ = {};
-    arguments_.collective = request_.collective;
+  void use(const Contender& contender) {
     if (contender.algorithm != "auto") arguments_.options.algorithm = contender.algorithm;
     arguments_.options.pacing = contender.pacing;
     arguments_.options.ordered = request_.ordered;
-    if (request_.collective == Collective::kBarrier) return;
-    arguments_.root = request_.root;
-    const bool bcast_from_here = request_.collective == Collective::kBcast && me_ == request_.root;
-    arguments_.send = send_.data();
-    arguments_.recv = receive_.data();
-    if (bcast_from_here) arguments_.recv = nullptr;
-    arguments_.block_bytes = static_cast<size_t>(traffic.bytes_per_pair());
-    arguments_.reduction = reduction_;
-    if (!is_unequal(request_.collective)) return;
-    arguments_.own_count =
-        request_.collective == Collective::kScatterv  ? traffic.bytes(request_.root, me_)
-        : request_.collective == Collective::kGatherv ? traffic.bytes(me_, request_.root)
-                                                      : traffic.bytes(me_, me_);
-    for (auto* list : {&send_counts_, &send_places_, &receive_counts_, &receive_places_})
-      list->resize(ranks_);
-    for (Rank peer = 0; peer < ranks_; ++peer) {
-      send_counts_[peer] = traffic.bytes(me_, peer);
-      send_places_[peer] = traffic.send_offset(me_, peer);
-      receive_counts_[peer] = traffic.bytes(peer, me_);
-      receive_places_[peer] = traffic.receive_offset(me_, peer);
-    }
-    arguments_.send_counts = send_counts_.data();
-    arguments_.send_displacements = send_places_.data();
-    arguments_.recv_counts = receive_counts_.data();
-    arguments_.recv_displacements = receive_places_.data();
+  }
+
+  /// A call that moves this iteration's own bytes into poisoned buffers.
+  Status checked_call(const Traffic& traffic, int iteration) {
+    buffers_.fill(traffic, iteration);
+    IBCOLL_TRY(call());
+    return buffers_.compare(traffic, iteration, arguments_.options.algorithm);
   }
 
   /// The steps of a blocking call of the C interface.
@@ -226,80 +158,6 @@ class RankBench {
 
   Traffic traffic_of(int64_t bytes) const {
     return {request_.collective, ranks_, bytes, request_.root};
-  }
-
-  Rank target_in_pattern(const Traffic& traffic, Rank target) const {
-    return traffic.same_for_all() ? Block::kEveryone : target;
-  }
-
-  /// What a rank contributes to a reduction of doubles: whole numbers, so that the sum is exact in
-  /// whatever order it is made.
-  static double number(Rank rank, size_t at, int iteration) {
-    return static_cast<double>((static_cast<size_t>(rank) + 1) * (at % 1009 + 1) +
-                               static_cast<size_t>(iteration));
-  }
-
-  Status compare_sums(const Traffic& traffic, int iteration) const {
-    const auto* sums = reinterpret_cast<const double*>(receive_.data());
-    const size_t count = static_cast<size_t>(traffic.receive_bytes(me_)) / sizeof(double);
-    for (size_t i = 0; i < count; ++i) {
-      double expected = 0;
-      for (Rank rank = 0; rank < ranks_; ++rank) expected += number(rank, i, iteration);
-      if (sums[i] != expected) {
-        return fail(ErrorCode::kInternal,
-                    "rank {} has the sum {} instead of {} with {}: element {} of {} (iteration {})",
-                    me_, sums[i], expected, arguments_.options.algorithm, i, count, iteration);
-      }
-    }
-    return check_guard(traffic);
-  }
-
-  Status check_guard(const Traffic& traffic) const {
-    const std::byte* end = receive_.data() + traffic.receive_bytes(me_);
-    if (std::any_of(end, end + kGuard, [](std::byte byte) { return byte != kPoison; })) {
-      return fail(ErrorCode::kInternal, "rank {}: {} wrote past the end of the receive buffer", me_,
-                  arguments_.options.algorithm);
-    }
-    return {};
-  }
-
-  /// A call that moves this iteration's own bytes into poisoned buffers.
-  Status checked_call(const Traffic& traffic, int iteration) {
-    const auto key = static_cast<uint64_t>(iteration);
-    if (traffic.same_for_all()) {
-      fill_pattern(send_.data(), static_cast<size_t>(traffic.send_bytes(me_)),
-                   {me_, Block::kEveryone, key});
-    } else if (request_.collective == Collective::kReduce) {
-      auto* numbers = reinterpret_cast<double*>(send_.data());
-      const size_t count = static_cast<size_t>(traffic.send_bytes(me_)) / sizeof(double);
-      for (size_t i = 0; i < count; ++i) numbers[i] = number(me_, i, iteration);
-    } else {
-      for (Rank peer = 0; peer < ranks_; ++peer) {
-        fill_pattern(send_.data() + traffic.send_offset(me_, peer),
-                     static_cast<size_t>(traffic.bytes(me_, peer)), {me_, peer, key});
-      }
-    }
-    std::memset(receive_.data(), static_cast<int>(kPoison),
-                static_cast<size_t>(traffic.receive_bytes(me_)) + kGuard);
-    IBCOLL_TRY(call());
-    return compare(traffic, iteration);
-  }
-
-  Status compare(const Traffic& traffic, int iteration) const {
-    if (request_.collective == Collective::kReduce) return compare_sums(traffic, iteration);
-    for (Rank origin = 0; origin < ranks_; ++origin) {
-      const auto place = find_difference(
-          receive_.data() + traffic.receive_offset(me_, origin),
-          static_cast<size_t>(traffic.bytes(origin, me_)),
-          {origin, target_in_pattern(traffic, me_), static_cast<uint64_t>(iteration)});
-      if (place) {
-        return fail(
-            ErrorCode::kInternal,
-            "rank {} received wrong data from rank {} with {}: byte {} of {} (iteration {})", me_,
-            origin, arguments_.options.algorithm, *place, traffic.bytes(origin, me_), iteration);
-      }
-    }
-    return check_guard(traffic);
   }
 
   /// Per call, of the rank with most of each.
@@ -366,56 +224,13 @@ class RankBench {
   const BenchRequest& request_;
   Rank me_;
   int ranks_;
-  BenchBuffer send_, receive_;
+  BenchBuffers buffers_;
   std::optional<CopySpeed> copy_speed_;
   CallArguments arguments_;
-  const Reduction reduction_ = request_.collective == Collective::kReduce
-                                   ? find_reduction(ElementType::kDouble, Operator::kSum).value()
-                                   : Reduction{};
-  std::vector<int64_t> send_counts_, send_places_, receive_counts_, receive_places_;
   Call call_, barrier_;
 };
 
 }  // namespace
-
-std::string Contender::label() const {
-  return pacing ? fmt::format("{}/{}", algorithm, to_string(*pacing)) : algorithm;
-}
-
-Result<std::vector<Contender>> select_contenders(Collective collective, std::string_view algorithms,
-                                                 std::string_view pacings) {
-  std::vector<std::optional<Pacing>> wanted;
-  for (const std::string_view name : split(pacings, ',')) {
-    if (name == "auto") {
-      wanted.emplace_back();
-      continue;
-    }
-    IBCOLL_ASSIGN(const Pacing pacing, parse_pacing(name));
-    wanted.emplace_back(pacing);
-  }
-  if (wanted.empty()) wanted.emplace_back();
-  std::vector<Contender> contenders;
-  const auto add = [&](const Algorithm& algorithm) {
-    for (const auto& pacing : wanted) {
-      contenders.push_back({std::string(algorithm.name), algorithm.paced ? pacing : std::nullopt});
-      if (!algorithm.paced) break;
-    }
-  };
-  for (const std::string_view name : split(algorithms, ',')) {
-    if (name == "auto") {
-      for (const auto& pacing : wanted) contenders.push_back({"auto", pacing});
-    } else if (name == "all") {
-      for (const Algorithm& algorithm : ibcoll::algorithms()) {
-        if (algorithm.collective == collective) add(algorithm);
-      }
-    } else {
-      IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, name));
-      add(*algorithm);
-    }
-  }
-  if (contenders.empty()) return fail(ErrorCode::kInvalidArgument, "no algorithm is named");
-  return contenders;
-}
 
 int64_t memory_needed(const BenchRequest& request, int ranks) {
   const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());

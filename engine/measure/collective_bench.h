@@ -10,19 +10,11 @@
 
 #include "engine/base/result.h"
 #include "engine/core/context.h"
+#include "engine/measure/contenders.h"
 #include "engine/measure/traffic.h"
-#include "engine/schedule/program.h"
 #include "engine/schedule/recording.h"
 
 namespace ibcoll::measure {
-
-/// An algorithm in one setting; measured at every size.
-struct Contender {
-  std::string algorithm;         ///< "auto": the engine chooses at each size
-  std::optional<Pacing> pacing;  ///< none: the engine chooses, or the algorithm isn't paced
-  /// "two_level_ring", or "two_level_ring/gate" where a pacing was asked for.
-  std::string label() const;
-};
 
 struct BenchRequest {
   Collective collective = Collective::kAlltoall;
@@ -38,12 +30,6 @@ struct BenchRequest {
   bool user_memory = false;  ///< private memory instead of the engine's
   bool record = false;       ///< one more call at the end, noting who did what when
 };
-
-/// All contenders that `algorithms` ("ring,aggregate", "all", "auto") and `pacings` (empty, "auto"
-/// or "free,gate_token") name: a paced algorithm once for each pacing. Errors list the names there
-/// are.
-Result<std::vector<Contender>> select_contenders(Collective collective, std::string_view algorithms,
-                                                 std::string_view pacings);
 
 /// What was measured for one contender at one size. Times are of one call on the slowest rank.
 struct BenchRow {

@@ -11,16 +11,14 @@ namespace ibcoll::measure {
 
 /// Bytes and places for one collective with a nominal number of bytes a pair of ranks.
 /// - alltoall: every pair the same.
-/// - alltoallv, gatherv, scatterv: half, once and one and a half times as much, by (origin +
-/// target)
-///   mod 3, so that the mean of an alltoallv is the nominal number; blocks lie side by side.
-///   allgatherv: the same by origin mod 3.
+/// - alltoallv, gatherv, scatterv: half, once and one and a half times as much, by the sum of
+///   origin and target mod 3, so that the mean of an alltoallv is the nominal number; blocks lie
+///   side by side. allgatherv: the same by origin mod 3.
 /// - allgather(v): the origin has one block for everybody.
 /// - gather(v): only the root receives; scatter(v): only the root sends.
 /// - bcast: the root has one block for everybody but itself.
 /// - reduce: every rank has one block, and the root receives one in which all are combined: what
-/// all
-///   have for it lies in one place.
+///   all have for it lies in one place.
 /// - barrier: nothing.
 class Traffic {
  public:
