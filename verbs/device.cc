@@ -13,10 +13,24 @@ namespace ibcoll::verbs {
 
 namespace {
 
+/// A program may fork (system, popen) while its memory is registered: kernels before 5.12 would
+/// then give the child the pages that the device writes to, and the parent copies of them. Has to
+/// come before anything is registered; newer kernels need nothing, and it does nothing there.
+bool make_fork_safe() {
+  if (const int error = ibv_fork_init(); error != 0) {
+    spdlog::warn("registered memory is not safe from fork: {}", std::strerror(error));
+    return false;
+  }
+  return true;
+}
+
 /// The list libibverbs gives, freed at the end.
 class DeviceList {
  public:
-  DeviceList() : devices_(ibv_get_device_list(&count_)) {}
+  DeviceList() {
+    [[maybe_unused]] static const bool fork_safe = make_fork_safe();
+    devices_ = ibv_get_device_list(&count_);
+  }
   ~DeviceList() {
     if (devices_) ibv_free_device_list(devices_);
   }
@@ -28,7 +42,7 @@ class DeviceList {
 
  private:
   int count_ = 0;
-  ibv_device** devices_;
+  ibv_device** devices_ = nullptr;
 };
 
 int numa_node_of(const ibv_device& device) {
