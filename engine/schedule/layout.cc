@@ -15,6 +15,13 @@ Result<Shape> parse_layout(std::string_view text, Placement placement) {
   int64_t ranks = 0;
   for (const std::string_view part : split(text, ',')) {
     const size_t times = part.find('x');
+    if (part.empty() || part.find_first_not_of("0123456789x") != std::string_view::npos ||
+        part.front() == 'x' || part.back() == 'x') {
+      return fail(ErrorCode::kInvalidArgument,
+                  "'{}' in layout '{}' is neither a server's number of ranks nor SERVERSxRANKS "
+                  "like 24x8",
+                  part, text);
+    }
     int64_t count = 1;
     if (times != std::string_view::npos) {
       IBCOLL_ASSIGN(count, parse_integer(part.substr(0, times), 1, kMaxLayoutRanks,
