@@ -84,6 +84,9 @@ TEST(Config, UnknownVariablesAreWarnedAboutWithTheNearestName) {
                         "you mean IBCOLL_TRANSPORT?)"));
   const Setting strange("IBCOLL_QWXZKJ", "1");
   EXPECT_THAT(warnings_of_check(), HasSubstr("IBCOLL_QWXZKJ in the environment has no effect\n"));
+  set_log_rank(1);  // rank 0 has told it
+  EXPECT_EQ(warnings_of_check(), "");
+  set_log_rank(-1);
 }
 
 TEST(Config, TheTableIsSound) {

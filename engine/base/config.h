@@ -45,8 +45,8 @@ Result<std::string> config_string(VariableName<VariableType::kString> name);
 Result<std::string> config_choice(VariableName<VariableType::kChoice> name);
 
 /// Looks at all `IBCOLL_*` variables that are set: warns in the log of names that the table lacks,
-/// with the nearest one that it has, and fails if a value is not allowed (one line, all of them).
-/// Called once, at start-up.
+/// with the nearest one that it has (in a job rank 0 alone does), and fails if a value is not
+/// allowed (one line, all of them). Called once, at start-up.
 Status check_environment();
 
 /// One variable as it stands, for people.

@@ -23,7 +23,7 @@ class RankFlag final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& /*message*/, const std::tm& /*time*/,
               spdlog::memory_buf_t& out) override {
-    const int rank = thread_rank != kNoRank ? thread_rank : process_rank.load();
+    const int rank = log_rank();
     if (rank != kNoRank) fmt::format_to(std::back_inserter(out), "[{}]", rank);
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {
@@ -49,6 +49,8 @@ spdlog::logger& log() {
   static spdlog::logger* const logger = make_logger();
   return *logger;
 }
+
+int log_rank() { return thread_rank != kNoRank ? thread_rank : process_rank.load(); }
 
 void set_log_rank(int rank) {
   thread_rank = rank;

@@ -14,5 +14,7 @@ spdlog::logger& log();
 /// The rank that the calling thread's lines (and those of threads that never call this) begin with.
 /// Ranks that run as threads of one process each set their own.
 void set_log_rank(int rank);
+/// What was set; -1 before.
+int log_rank();
 
 }  // namespace ibcoll
