@@ -24,6 +24,7 @@
 namespace ibcoll::verbs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
@@ -173,6 +174,16 @@ TEST(VerbsDevices, AskingForOneThatIsNotThereSaysWhatIs) {
   EXPECT_THAT(ports.error().message, HasSubstr("nosuch7"));
   EXPECT_THAT(ports.error().message,
               AnyOf(HasSubstr("libibverbs lists no device"), HasSubstr(":1")));
+}
+
+TEST(VerbsDevices, AnAddressThatIsNotThereIsNamedWithThoseThatAre) {
+  if (!has_device()) GTEST_SKIP() << "no RDMA device here";
+  DeviceOptions options;
+  options.gid_index = 77;
+  const auto ports = usable_ports(options);
+  ASSERT_FALSE(ports.has_value());
+  const std::string own = usable_ports({})->front().gid_text;
+  EXPECT_THAT(ports.error().message, AllOf(HasSubstr("no GID of index 77, only "), HasSubstr(own)));
 }
 
 TEST(VerbsDevices, RanksAreDealtOverTheNearestPorts) {

@@ -190,8 +190,9 @@ class Report {
                  "registrations", "longest message"});
     for (const verbs::PortInfo& port : ports) {
       const int mtu_bytes = 128 << port.mtu;
-      table.add_row({port.name(), port.active ? "yes" : "no", port.gid_text, port.gid_type,
-                     std::to_string(mtu_bytes), std::to_string(port.rate_mbps),
+      const std::string usable = port.active ? "yes" : port.missing.empty() ? "no" : port.missing;
+      table.add_row({port.name(), usable, port.gid_text, port.gid_type, std::to_string(mtu_bytes),
+                     std::to_string(port.rate_mbps),
                      port.numa_node < 0 ? "unknown" : std::to_string(port.numa_node),
                      std::to_string(port.max_queue_pairs), std::to_string(port.max_registrations),
                      size_text(port.max_message_bytes)});
@@ -199,6 +200,7 @@ class Report {
                    {"device", port.device},
                    {"port", port.port},
                    {"usable", port.active},
+                   {"missing", port.missing},
                    {"gid", port.gid_text},
                    {"gid_index", port.gid_index},
                    {"gid_type", port.gid_type},

@@ -2,12 +2,16 @@
 
 #include <arpa/inet.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <tuple>
+
+#include "engine/base/units.h"
 
 namespace ibcoll::verbs {
 
@@ -99,6 +103,27 @@ std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
   return entries;
 }
 
+std::string text_of(const ibv_gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  return inet_ntop(AF_INET6, gid.raw, text, sizeof text) ? text : "";
+}
+
+/// What to say where a port has no such address.
+std::string no_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
+                   const PortInfo& port) {
+  if (options.gid_index < 0) return "no GID";
+  constexpr size_t kShown = 4;
+  std::vector<std::string> own;
+  for (const ibv_gid_entry& entry : entries) {
+    if (entry.port_num == static_cast<uint32_t>(port.port))
+      own.push_back(fmt::format("{} {}", entry.gid_index, text_of(entry.gid)));
+  }
+  const std::string more = own.size() > kShown ? ", ..." : "";
+  own.resize(std::min(own.size(), kShown));
+  return fmt::format("no GID of index {}, only {}{}", options.gid_index,
+                     own.empty() ? "none" : fmt::format("{}", fmt::join(own, ", ")), more);
+}
+
 /// Chooses the port's own address.
 void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
                 PortInfo& port) {
@@ -117,24 +142,24 @@ void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& 
     port.gid = entry.gid;
     port.gid_type = type_name(entry.gid_type);
   }
-  char text[INET6_ADDRSTRLEN] = "";
-  if (best >= 0 && inet_ntop(AF_INET6, port.gid.raw, text, sizeof text)) port.gid_text = text;
+  if (best >= 0)
+    port.gid_text = text_of(port.gid);
+  else if (port.ethernet || options.gid_index >= 0)
+    port.missing = no_gid(entries, options, port);
 }
 
-/// False if the wanted partition key is not in the table.
-bool choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
+void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
                  PortInfo& port) {
-  if (!options.pkey) return true;
+  if (!options.pkey) return;
   for (int index = 0; index < table_size; ++index) {
     __be16 key = 0;
     if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &key) == 0 &&
         (ntohs(key) & 0x7fff) == (*options.pkey & 0x7fff)) {
       port.pkey_index = static_cast<uint16_t>(index);
-      return true;
+      return;
     }
   }
-  spdlog::warn("{} has no partition key {:#06x}", port.name(), *options.pkey);
-  return false;
+  port.missing = fmt::format("no partition key {:#06x}", *options.pkey);
 }
 
 /// "rxe10" after "rxe9".
@@ -146,6 +171,20 @@ bool natural_less(const PortInfo& a, const PortInfo& b) {
     return std::tuple(port.device.substr(0, digits), number, port.port);
   };
   return parts(a) < parts(b);
+}
+
+/// What is there of ports, and why those that can't be used can't.
+std::string present(const std::vector<PortInfo>& ports) {
+  if (ports.empty()) return "libibverbs lists no device";
+  constexpr size_t kShown = 4;
+  std::vector<std::string> names;
+  for (const PortInfo& port : ports) {
+    if (names.size() == kShown) break;
+    const std::string why = port.missing.empty() ? "not active" : port.missing;
+    names.push_back(port.name() + (port.active ? "" : fmt::format(" ({})", why)));
+  }
+  if (ports.size() > kShown) names.push_back(fmt::format("{} more", ports.size() - kShown));
+  return fmt::format("there is {}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -191,10 +230,11 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
     const std::vector<ibv_gid_entry> gids = gids_of(context.get(), addresses);
     for (size_t i = 0; i < own.size(); ++i) {
       PortInfo& port = own[i];
-      choose_gid(gids, options, port);
-      port.active = states[i].state == IBV_PORT_ACTIVE &&
-                    choose_pkey(context.get(), options, states[i].pkey_tbl_len, port) &&
-                    (!port.ethernet || !port.gid_text.empty());
+      if (states[i].state == IBV_PORT_ACTIVE) {
+        choose_pkey(context.get(), options, states[i].pkey_tbl_len, port);
+        choose_gid(gids, options, port);
+        port.active = port.missing.empty();
+      }
       ports.push_back(std::move(port));
     }
   }
@@ -204,18 +244,13 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
 
 Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
   const std::vector<PortInfo> all = list_ports(options);
-  std::vector<std::string> present;
-  for (const PortInfo& port : all)
-    present.push_back(port.name() + (port.active ? "" : " (not active)"));
-  const std::string there = present.empty() ? "libibverbs lists no device"
-                                            : fmt::format("there is {}", fmt::join(present, ", "));
+  const std::string there = present(all);
 
   std::vector<PortInfo> usable;
   if (options.devices.empty()) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(usable),
                  [](const PortInfo& port) { return port.active; });
-    if (usable.empty())
-      return fail(ErrorCode::kUnsupported, "no RDMA port in state active: {}", there);
+    if (usable.empty()) return fail(ErrorCode::kUnsupported, "no usable RDMA port: {}", there);
     return usable;
   }
   for (const std::string& wanted : options.devices) {
@@ -223,8 +258,7 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
       return port.active && (port.name() == wanted || port.device == wanted);
     });
     if (found == all.end())
-      return fail(ErrorCode::kUnsupported, "no RDMA port \"{}\" in state active: {}", wanted,
-                  there);
+      return fail(ErrorCode::kUnsupported, "no usable RDMA port \"{}\": {}", wanted, there);
     usable.push_back(*found);
   }
   return usable;
@@ -255,6 +289,17 @@ Result<Device> Device::open(const PortInfo& port) {
     return result;
   }
   return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
+}
+
+tl::unexpected<Error> registration_error(const Device& device, const std::string& what, int error) {
+  std::string hint;
+  rlimit limit{};
+  if (error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    hint = fmt::format(" (ulimit -l allows this process to lock {})",
+                       format_size(static_cast<int64_t>(limit.rlim_cur)));
+  return fail(error == ENOMEM ? ErrorCode::kNoMemory : ErrorCode::kSystem,
+              "{} can't be registered with {}: {}{}", what, device.port().name(),
+              std::strerror(error), hint);
 }
 
 }  // namespace ibcoll::verbs

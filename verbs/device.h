@@ -26,7 +26,8 @@ struct DeviceOptions {
 struct PortInfo {
   std::string device;
   int port = 1;
-  bool active = false;
+  bool active = false;    ///< in that state, and with what DeviceOptions ask for
+  std::string missing;    ///< why a port in that state is not; else empty
   bool ethernet = false;  ///< RoCE: addressed by GID; else by LID
   uint16_t lid = 0;
   int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
@@ -74,5 +75,9 @@ class Device {
   ContextHandle context_;
   DomainHandle domain_;
 };
+
+/// Why `what` ("4096 bytes of mail slots") could not be registered; `error`: errno. Where the limit
+/// of locked memory is the cause, it is named.
+tl::unexpected<Error> registration_error(const Device& device, const std::string& what, int error);
 
 }  // namespace ibcoll::verbs

@@ -1,30 +1,9 @@
 #include "verbs/memory_cache.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-
-#include "engine/base/units.h"
 
 namespace ibcoll::verbs {
-
-namespace {
-
-tl::unexpected<Error> registration_error(const Device& device, const void* base, size_t bytes,
-                                         int error) {
-  std::string hint;
-  rlimit limit{};
-  if (error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    hint = fmt::format(" (ulimit -l allows this process to lock {})",
-                       format_size(static_cast<int64_t>(limit.rlim_cur)));
-  return fail(error == ENOMEM ? ErrorCode::kNoMemory : ErrorCode::kSystem,
-              "{} bytes at {} can't be registered with {}: {}{}", bytes, base, device.port().name(),
-              std::strerror(error), hint);
-}
-
-}  // namespace
 
 MemoryCache::MemoryCache(const Device& device, size_t kept)
     : device_(device), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
@@ -60,9 +39,10 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
     };
     if (!enter()) {
       const int error = errno;
-      if (unused_.empty()) return registration_error(device_, base, bytes, error);
+      const std::string what = fmt::format("{} bytes at {}", bytes, base);
+      if (unused_.empty()) return registration_error(device_, what, error);
       trim(0);  // what is only kept may be what fills the limit
-      if (!enter()) return registration_error(device_, base, bytes, errno);
+      if (!enter()) return registration_error(device_, what, errno);
     }
     ++registrations_;
     fresh->users = 1;

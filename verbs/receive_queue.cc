@@ -28,8 +28,7 @@ Result<ReceiveQueue> ReceiveQueue::create(const Device& device, uint32_t depth,
   result.buffer_bytes_ = buffer_bytes;
   result.region_ = register_region(device.domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE);
   if (!result.region_)
-    return fail_errno(fmt::format(
-        "{} bytes of receive buffers can't be registered (locked memory, ulimit -l?)", bytes));
+    return registration_error(device, fmt::format("{} bytes of receive buffers", bytes), errno);
   ibv_srq_init_attr wanted{};
   wanted.attr.max_wr = depth;
   wanted.attr.max_sge = 1;

@@ -18,7 +18,7 @@ struct Introduction {
   RankAddress address;
   uint64_t job = 0;  ///< rank 0's counts
   ErrorCode code{};
-  char error[200] = "";  ///< empty: all is well
+  char error[400] = "";  ///< empty: all is well
 };
 
 /// Which of a machine's ports a rank uses. Emulated servers: the machine's i-th server gets the
