@@ -15,6 +15,8 @@ constexpr size_t kSlotBytes = 128;        ///< a datagram and its route header
 constexpr size_t kRouteHeaderBytes = 40;  ///< in front of what a datagram queue pair receives
 /// Guards against stray datagrams only; which job they belong to is said inside.
 constexpr uint32_t kQkey = 0x1bc011;
+/// A way that brought no answer for so long is looked for again: it may be gone.
+constexpr int64_t kWayNs = 5'000'000'000;
 
 }  // namespace
 
@@ -37,20 +39,36 @@ Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& devic
   result->region_ = register_region(device.domain(), result->memory_.data(), result->memory_.size(),
                                     IBV_ACCESS_LOCAL_WRITE);
   if (!result->region_)
-    return fail_errno(
-        fmt::format("{} bytes can't be registered with {} (locked memory, ulimit -l?)",
-                    result->memory_.size(), device.port().name()));
+    return registration_error(device, fmt::format("{} bytes for datagrams", result->memory_.size()),
+                              errno);
   result->completions_.reset(
       ibv_create_cq(device.context(), 2 * kDatagramDepth, nullptr, channel, 0));
   if (!result->completions_)
     return fail_errno(fmt::format("{}: no completion queue", device.port().name()));
   IBCOLL_ASSIGN(result->datagrams_,
                 create_datagram(device, result->completions_.get(), kDatagramDepth, kQkey));
-  for (uint32_t i = 0; i < kDatagramDepth; ++i) {
-    IBCOLL_TRY(result->post_receive(i));
-    result->free_sends_.push_back(kDatagramDepth + i);
-  }
+  IBCOLL_TRY(result->fill());
   return std::unique_ptr<Connector>(std::move(result));
+}
+
+/// Makes all slots ready, of a queue pair that holds none.
+Status DatagramConnector::fill() {
+  free_sends_.clear();
+  for (uint32_t i = 0; i < kDatagramDepth; ++i) {
+    IBCOLL_TRY(post_receive(i));
+    free_sends_.push_back(kDatagramDepth + i);
+  }
+  return {};
+}
+
+/// A datagram that can't be sent takes the queue pair out of service, with Soft-RoCE also for
+/// receiving (a link that is down for a moment suffices). All that was posted comes back now.
+void DatagramConnector::give_up_datagrams() {
+  if (broken_) return;
+  broken_ = true;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(datagrams_.get(), &attributes, IBV_QP_STATE);
 }
 
 Status DatagramConnector::post_receive(uint64_t slot) {
@@ -62,6 +80,7 @@ Status DatagramConnector::post_receive(uint64_t slot) {
     errno = error;
     return fail_errno("no receive for datagrams");
   }
+  ++posted_;
   return {};
 }
 
@@ -87,8 +106,10 @@ Status DatagramConnector::want(Rank peer, int64_t now_ns) {
 }
 
 Status DatagramConnector::say_hello(Rank peer, Link& link, int64_t now_ns) {
-  if (free_sends_.empty()) return {};  // as if the network had lost it
+  if (broken_ || free_sends_.empty()) return {};  // as if the network had lost it
+  if (link.address && now_ns - link.address_since_ns >= kWayNs) link.address.reset();
   if (!link.address) {
+    link.address_since_ns = now_ns;
     if (const Status found = find_way(peer, link); !found) return bear(link, found.error(), now_ns);
   }
   const uint32_t slot = free_sends_.back();
@@ -113,6 +134,7 @@ Status DatagramConnector::say_hello(Rank peer, Link& link, int64_t now_ns) {
         fmt::format("{}: a datagram to rank {} can't be sent", device_.port().name(), peer));
   }
   free_sends_.pop_back();
+  ++posted_;
   return {};
 }
 
@@ -140,8 +162,10 @@ Status DatagramConnector::poll(int64_t now_ns) {
   if (count < 0)
     return fail(ErrorCode::kSystem, "{}: the datagrams' completion queue failed",
                 device_.port().name());
+  posted_ -= static_cast<uint32_t>(count);
   for (int i = 0; i < count; ++i) {
     const auto slot = static_cast<uint32_t>(done[i].wr_id);
+    if (done[i].status != IBV_WC_SUCCESS) give_up_datagrams();
     if (slot >= kDatagramDepth) {
       free_sends_.push_back(slot);
       continue;
@@ -151,7 +175,12 @@ Status DatagramConnector::poll(int64_t now_ns) {
       std::memcpy(&hello, memory_.data() + slot * kSlotBytes + kRouteHeaderBytes, sizeof hello);
       IBCOLL_TRY(handle(hello, now_ns));
     }
-    IBCOLL_TRY(post_receive(slot));
+    if (!broken_) IBCOLL_TRY(post_receive(slot));
+  }
+  if (broken_ && posted_ == 0) {
+    IBCOLL_TRY(start_datagram(device_, datagrams_.get(), kQkey));
+    broken_ = false;
+    IBCOLL_TRY(fill());
   }
   return {};
 }

@@ -28,12 +28,16 @@ class DatagramConnector final : public Connector {
   Status handle(const Hello& hello, int64_t now_ns);
   Status say_hello(Rank peer, Link& link, int64_t now_ns);
   Status post_receive(uint64_t slot);
+  Status fill();
+  void give_up_datagrams();
 
   std::vector<std::byte> memory_;
   MemoryHandle region_;
   CompletionQueueHandle completions_;
   QueuePairHandle datagrams_;
   std::vector<uint32_t> free_sends_;
+  uint32_t posted_ = 0;  ///< sends and receives that have not come back
+  bool broken_ = false;  ///< the queue pair is let run empty, to start anew
   std::vector<Rank> unanswered_;
 };
 

@@ -72,14 +72,20 @@ Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq
     else if (inline_bytes == 0)
       return fail_errno(fmt::format("{}: no queue pair", device.port().name()));
   }
+  IBCOLL_TRY(result.restart(device));
+  return result;
+}
+
+Status ReliableQueuePair::restart(const Device& device) {
   ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  IBCOLL_TRY(modify(device, get(), attributes, IBV_QP_STATE, "RESET"));
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = device.port().pkey_index;
   attributes.port_num = static_cast<uint8_t>(device.port().port);
   attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  IBCOLL_TRY(modify(device, result.get(), attributes,
-                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT"));
-  return result;
+  return modify(device, get(), attributes,
+                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
 Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
@@ -129,18 +135,24 @@ Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completion
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
   QueuePairHandle qp(ibv_create_qp(device.domain(), &wanted));
   if (!qp) return fail_errno(fmt::format("{}: no datagram queue pair", device.port().name()));
+  IBCOLL_TRY(start_datagram(device, qp.get(), qkey));
+  return qp;
+}
+
+Status start_datagram(const Device& device, ibv_qp* qp, uint32_t qkey) {
   ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  IBCOLL_TRY(modify(device, qp, attributes, IBV_QP_STATE, "RESET"));
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = device.port().pkey_index;
   attributes.port_num = static_cast<uint8_t>(device.port().port);
   attributes.qkey = qkey;
-  IBCOLL_TRY(modify(device, qp.get(), attributes,
+  IBCOLL_TRY(modify(device, qp, attributes,
                     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT"));
   attributes.qp_state = IBV_QPS_RTR;
-  IBCOLL_TRY(modify(device, qp.get(), attributes, IBV_QP_STATE, "RTR"));
+  IBCOLL_TRY(modify(device, qp, attributes, IBV_QP_STATE, "RTR"));
   attributes.qp_state = IBV_QPS_RTS;
-  IBCOLL_TRY(modify(device, qp.get(), attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS"));
-  return qp;
+  return modify(device, qp, attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
 }
 
 }  // namespace ibcoll::verbs

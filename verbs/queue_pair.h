@@ -56,6 +56,9 @@ class ReliableQueuePair {
   Status advance(const Device& device, ibv_qp_attr& attributes, int mask,
                  const RetryOptions& retry);
 
+  /// Back to what it was when new. Nothing must have been posted to it.
+  Status restart(const Device& device);
+
   uint32_t number() const { return handle_->qp_num; }
   uint32_t max_inline() const { return max_inline_; }
   ibv_qp* get() const { return handle_.get(); }
@@ -68,5 +71,7 @@ class ReliableQueuePair {
 /// A datagram queue pair, ready to send and receive.
 Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,
                                         uint32_t qkey);
+/// Makes a datagram queue pair ready that is new or in an error state, and empty.
+Status start_datagram(const Device& device, ibv_qp* qp, uint32_t qkey);
 
 }  // namespace ibcoll::verbs
