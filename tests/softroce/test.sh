@@ -23,7 +23,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
   exit 2
 fi
 bin=$1 tier=${2:-quick}
-programs="verbs_test verbs_counts_test verbs_faults_test execute_sweep_verbs_test task_graph_run_test"
+programs="verbs_test verbs_counts_test verbs_faults_test verbs_random_faults_test execute_sweep_verbs_test task_graph_run_test"
 failed=0
 
 # boot LIMIT FILTER PROGRAM...: runs tests in one boot; $options go to machine.sh.
@@ -34,9 +34,14 @@ boot() {
   # shellcheck disable=SC2016  # for the shell in the machine
   "$here/machine.sh" --servers 4 "${options[@]}" --timeout "$limit" bash -c 'bin=$1 filter=$2 status=0
     shift 2
+    tests=0
     for program; do
+      count=$("$bin/$program" --gtest_list_tests --gtest_filter="$filter" | grep -c "^  ")
+      [ "$count" -gt 0 ] || continue
+      tests=$((tests + count))
       "$bin/$program" --gtest_color=no --gtest_brief=1 --gtest_filter="$filter" || status=1
     done
+    [ $tests -gt 0 ] || { echo "test.sh: no test is named $filter" >&2; status=1; }
     exit $status' boot "$bin" "$filter" "$@" || {
     echo "test.sh: FAILED: $* with $filter" >&2
     failed=1
@@ -56,14 +61,14 @@ case $tier in
     faults=${TEST_FAULTS:-200} a_boot=20
     for ((seed = 1; seed <= faults; seed += a_boot)); do
       TEST_FAULTS=$((faults - seed + 1 < a_boot ? faults - seed + 1 : a_boot)) TEST_FAULT_SEED=$seed \
-        boot 900 '*RandomOnesNeverHang' verbs_faults_test
+        boot 900 '*RandomOnesNeverHang' verbs_random_faults_test
     done
     for sweep in FourServersOfTwo FourServersOfTwoDealtCyclically ThreeOneTwo ThreeOneTwoDealtCyclically; do
-      boot 2400 "ExecuteSweepVerbsFull.$sweep" execute_sweep_test
+      boot 2400 "ExecuteSweepVerbsFull.$sweep" execute_sweep_verbs_test
     done
     TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
     IBCOLL_CONNECT=rdmacm boot 300 'VerbsCounts.*:ExecuteSweepVerbs.ThreeOneTwo:VerbsFaults.*Killed*' \
-      verbs_counts_test verbs_faults_test execute_sweep_test
+      verbs_counts_test verbs_faults_test execute_sweep_verbs_test
     # Addresses of other subnets take seconds each to resolve here: the smallest jobs only.
     options=(--routed)
     boot 120 'Verbs.PutsOfFourMegabytesArriveWhole' verbs_test
