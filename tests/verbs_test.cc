@@ -504,6 +504,8 @@ TEST_F(Verbs, AWrongKeyIsAnErrorThatNamesBothRanks) {
 }
 
 TEST_F(Verbs, ARankThatOnlyWaitsNoticesThatItsPeerWasKilled) {
+  auto* noticed = static_cast<bool*>(
+      mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
     Node node(bootstrap, shape);
@@ -511,14 +513,18 @@ TEST_F(Verbs, ARankThatOnlyWaitsNoticesThatItsPeerWasKilled) {
     ASSERT_TRUE(node.signal(1 - node.me(), 5));
     ASSERT_TRUE(node.next().has_value());
     ASSERT_TRUE(node.drain(1 - node.me()));
+    ASSERT_TRUE(bootstrap.barrier());
     if (node.me() == 1) raise(SIGKILL);
     const auto failure = node.wait_failure(seconds(20));
     ASSERT_TRUE(failure.has_value());
     EXPECT_EQ(failure->culprit, 1);
     EXPECT_EQ(failure->code, ErrorCode::kPeerFailed);
     EXPECT_THAT(failure->what, HasSubstr("could not reach rank 1: transport retry counter"));
+    *noticed = !::testing::Test::HasFailure();
   });
-  EXPECT_EQ(status, 128 + SIGKILL) << "rank 0 failed otherwise";
+  EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_TRUE(*noticed);
+  munmap(noticed, sizeof *noticed);
 }
 
 TEST_F(Verbs, TooLittleLockedMemoryIsSaid) {
