@@ -202,8 +202,8 @@ TEST(VerbsChoice, AutoTakesTheLoopbackForEmulatedServersAndSaysSo) {
   const auto [status, text] = output_of("IBCOLL_TRANSPORT=auto IBCOLL_LOG_LEVEL=info " + kBench);
   EXPECT_EQ(status, 0) << text;
   EXPECT_THAT(text, HasSubstr("the software loopback joins these emulated servers: "));
-  EXPECT_THAT(text,
-              ::testing::AnyOf(HasSubstr("no usable RDMA port"), HasSubstr("RDMA devices are used")));
+  EXPECT_THAT(
+      text, ::testing::AnyOf(HasSubstr("no usable RDMA port"), HasSubstr("RDMA devices are used")));
 }
 
 TEST_F(VerbsCounts, TheBenchmarkRunsOverVerbs) {

@@ -25,6 +25,12 @@ constexpr int kResolveMs = 1000;
 using ChannelPtr = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
 using IdPtr = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
 
+/// Why a request was turned down that the peer itself, not its kernel, answered (the
+/// InfiniBand specification's "consumer defined").
+constexpr int kTurnedDown = 28;
+/// Says with that: this rank's own request is on its way.
+constexpr uint8_t kMineCounts = 1;
+
 /// Travels with a request for a connection.
 struct Request {
   uint64_t job = 0;
@@ -113,7 +119,7 @@ class CmConnector final : public Connector {
     for (size_t i = 0; i < asked_.size();) {
       const Rank peer = asked_[i];
       Link& link = *this->link(peer);
-      if (link.own_ready) {
+      if (link.usable()) {
         asked_[i] = asked_.back();
         asked_.pop_back();
         continue;
@@ -161,15 +167,22 @@ class CmConnector final : public Connector {
     return failed(peer, link, errno, now_ns);
   }
 
-  /// A request came to nothing.
+  /// A request came to nothing, of either side.
   Status failed(Rank peer, Link& link, int error, int64_t now_ns) {
+    IBCOLL_TRY(drop(peer, link));
+    return bear(link,
+                {is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+                 fmt::format("{}: no connection to rank {}: {}", device_.port().name(), peer,
+                             std::strerror(error))},
+                now_ns);
+  }
+
+  /// As if there had been no request. The peer may have given up one that this rank agreed to.
+  Status drop(Rank peer, Link& link) {
     attempt(peer).reset();
-    return bear(
-        link,
-        {!link.own_ready && is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
-         fmt::format("{}: no connection to rank {}: {}", device_.port().name(), peer,
-                     std::strerror(error))},
-        now_ns);
+    if (!link.own_ready) return {};
+    link.own_ready = false;
+    return link.qp.restart(device_);
   }
 
   rdma_conn_param parameters(const Link& link) const {
@@ -206,6 +219,10 @@ class CmConnector final : public Connector {
     const int status = event->status;
     rdma_cm_id* id = event->id;
     Request request;
+    const bool mine_counts =
+        type == RDMA_CM_EVENT_REJECTED && status == kTurnedDown &&
+        event->param.conn.private_data_len > 0 &&
+        *static_cast<const uint8_t*>(event->param.conn.private_data) == kMineCounts;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST &&
         event->param.conn.private_data_len >= sizeof request)
       std::memcpy(&request, event->param.conn.private_data, sizeof request);
@@ -228,8 +245,8 @@ class CmConnector final : public Connector {
       }
       case RDMA_CM_EVENT_CONNECT_RESPONSE:
         IBCOLL_TRY(make_ready(id, link));
-        link.peer_ready = true;
         if (rdma_establish(id) != 0) return failed(peer, link, errno, now_ns);
+        link.peer_ready = true;
         return {};
       case RDMA_CM_EVENT_ESTABLISHED:
         link.peer_ready = true;
@@ -237,16 +254,22 @@ class CmConnector final : public Connector {
       case RDMA_CM_EVENT_ADDR_ERROR:
       case RDMA_CM_EVENT_ROUTE_ERROR:
       case RDMA_CM_EVENT_CONNECT_ERROR:
-        return failed(peer, link, status < 0 ? -status : ETIMEDOUT, now_ns);
       case RDMA_CM_EVENT_UNREACHABLE:
-        // The peer has not answered for a minute or more: it may come late. Whether it is dead
-        // others find out.
-        if (link.own_ready) return failed(peer, link, ETIMEDOUT, now_ns);
-        attempt(peer).reset();
-        return {};
       case RDMA_CM_EVENT_REJECTED:
-        // The peer's own request is on its way, or nobody is there any more.
-        return failed(peer, link, EHOSTUNREACH, now_ns);
+        if (link.peer_ready) return {};  // its data has come: it is content
+        // A peer whose port is there and that has not answered for a minute may come late, one that
+        // turned this down since its own request counts will be heard of. Whether it is dead others
+        // find out.
+        if (type == RDMA_CM_EVENT_UNREACHABLE || mine_counts) return drop(peer, link);
+        return failed(peer, link,
+                      type == RDMA_CM_EVENT_REJECTED ? EHOSTUNREACH  // nobody is there any more
+                      : status < 0                   ? -status
+                                                     : ETIMEDOUT,
+                      now_ns);
+      case RDMA_CM_EVENT_DISCONNECTED:
+        // Before any data: the peer has given the request up that this rank agreed to.
+        if (!link.peer_ready) return drop(peer, link);
+        [[fallthrough]];
       default:  // the peer left: its queue pair says so to whoever still needs it
         spdlog::debug("connection to rank {}: {}", peer, rdma_event_str(type));
         return {};
@@ -263,7 +286,7 @@ class CmConnector final : public Connector {
     const Rank peer = request.from;
     IBCOLL_ASSIGN(Link * link, open(peer));
     if (link->own_ready || (attempt(peer) && me_ < peer)) {
-      rdma_reject(id.get(), nullptr, 0);
+      rdma_reject(id.get(), &kMineCounts, sizeof kMineCounts);
       return {};
     }
     id->context = reinterpret_cast<void*>(intptr_t{peer});

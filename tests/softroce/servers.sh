@@ -38,6 +38,9 @@ for i in $(seq "$servers"); do
   if [ -n "$routed" ]; then
     ip route add "10.77.$i.254/32" dev "e$i" src "$own" table $((100 + i))
     ip route add default via "10.77.$i.254" dev "e$i" src "$own" table $((100 + i))
+    # For who names a device instead of an address: the kernel where it checks who asks for a
+    # connection by librdmacm.
+    ip route add 10.77.0.0/16 via "10.77.$i.254" dev "e$i" src "$own" metric "$i"
   else
     for j in $(seq "$servers"); do
       [ "$j" = "$i" ] || ip route add "$(address "$j")/32" dev "e$i" src "$own" table $((100 + i))
