@@ -11,64 +11,20 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
-#include "engine/algorithms/algorithms.h"
-#include "engine/algorithms/server_walk.h"
-#include "engine/algorithms/transfer_order.h"
+#include "engine/algorithms/carry_transfers.h"
 
 namespace ibcoll {
 
 namespace {
 
-constexpr uint32_t kNone = TransferPlan::kNone;
-
-enum class Act : uint8_t { kExpect, kHandOut, kPut };
-
-/// Something this rank does, in the order of times.
-struct Event {
-  int64_t time;
-  uint32_t transfer;
-  Act act;
-  friend bool operator<(const Event& a, const Event& b) {
-    return std::tuple(a.time, a.transfer, a.act) < std::tuple(b.time, b.transfer, b.act);
-  }
-};
-
-class Carry {
+/// Of all collectives but reductions.
+class CarryBlocks final : public CarryTransfers {
  public:
-  Carry(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options,
-        const TransferPlan& plan)
-      : program_(collective, "contention_free", shape, me, options),
-        collective_(collective),
-        shape_(shape),
-        me_(me),
-        root_(options.root),
-        mine_(shape.server_of(me)),
-        plan_(plan),
-        order_(collective, shape, options.root, plan) {}
-
-  ProgramPtr build() {
+  CarryBlocks(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options,
+              const TransferPlan& plan)
+      : CarryTransfers(collective, shape, me, options, plan) {
     lay_out_scratch();
-    collect();
-    std::vector<Event> events;
-    for (uint32_t i = 0; i < order_.size(); ++i) {
-      const TransferOrder::Transfer& transfer = order_[i];
-      if (transfer.receiver == me_) events.push_back({transfer.arrival(), i, Act::kExpect});
-      if (hands_out(i)) events.push_back({transfer.arrival(), i, Act::kHandOut});
-      if (transfer.sender == me_) events.push_back({transfer.start, i, Act::kPut});
-    }
-    const auto& signals = order_.signals();
-    for (uint32_t k = 0; k < signals.size(); ++k) {
-      if (order_[signals[k].after].receiver == me_) announced_[signals[k].after].push_back(k);
-      if (order_[signals[k].before].sender == me_) awaited_[signals[k].before].push_back(k);
-    }
-    for (const TransferPlan::Token& turn : order_.turns()) {
-      if (order_[turn.before].sender == me_) follows_arrival_[turn.before] = true;
-    }
-    std::sort(events.begin(), events.end());
-    for (const Event& event : events) carry_out(event);
-    return program_.finish();
   }
 
  private:
@@ -77,7 +33,6 @@ class Carry {
     Slice src, dst;
   };
 
-  bool reduces() const { return collective_ == Collective::kReduce; }
   bool gathers() const {
     return collective_ == Collective::kGather || collective_ == Collective::kGatherv;
   }
@@ -87,7 +42,6 @@ class Carry {
   bool exchanges() const {
     return collective_ == Collective::kAlltoall || collective_ == Collective::kAlltoallv;
   }
-  int size_of(int server) const { return shape_.server_size(server); }
   bool passes_on(uint32_t i) const { return plan_.transfers[i].forwards != kNone; }
   /// Goes to the server that the message is for.
   bool arrives(uint32_t i) const { return plan_.transfers[i].to == plan_.transfers[i].target; }
@@ -129,7 +83,7 @@ class Carry {
     out_.assign(order_.size(), kNone);
     in_.assign(order_.size(), kNone);
     std::vector<uint32_t> used(shape_.ranks());
-    for (uint32_t i = 0; i < order_.size() && !reduces(); ++i) {
+    for (uint32_t i = 0; i < order_.size(); ++i) {
       const auto take = [&](Rank rank, uint32_t& place, const Blocks& content) {
         place = used[rank];
         used[rank] += static_cast<uint32_t>(content.size());
@@ -186,10 +140,7 @@ class Carry {
     return result;
   }
 
-  /// What goes through shared memory before anything goes out or beside it. In one order on all
-  /// ranks of the server.
-  void collect() {
-    if (reduces()) return collect_sums();
+  void collect() override {
     for (uint32_t i = 0; i < order_.size(); ++i) {
       if (staged(i) && plan_.transfers[i].from == mine_) stage(i);
     }
@@ -251,14 +202,14 @@ class Carry {
     }
   }
 
-  bool hands_out(uint32_t i) const {
+  bool hands_out(uint32_t i) const override {
     const TransferPlan::Transfer& t = plan_.transfers[i];
-    if (reduces() || gathers() || t.to != mine_ || size_of(mine_) == 1) return false;
+    if (gathers() || t.to != mine_ || size_of(mine_) == 1) return false;
     return t.target == Block::kEveryone || arrives(i);
   }
 
   /// The receiver of transfer i gives the ranks of this server what is theirs.
-  void hand_out(uint32_t i) {
+  void hand_out(uint32_t i) override {
     const Blocks content = blocks(i);
     const Rank agent = order_[i].receiver;
     for (const Rank local : shape_.members(mine_)) {
@@ -273,130 +224,14 @@ class Carry {
     }
   }
 
-  void carry_out(const Event& event) {
-    const TransferOrder::Transfer& transfer = order_[event.transfer];
-    if (event.act == Act::kPut) await_turn(event.transfer);
-    if (transfer.streamed) program_.begin_stream();
-    if (event.act == Act::kHandOut) {
-      hand_out(event.transfer);
-    } else if (reduces()) {
-      event.act == Act::kExpect ? take_sum(event.transfer) : pass_sum(event.transfer);
-    } else {
-      for (const Run& run : runs(event.transfer)) {
-        if (event.act == Act::kExpect) {
-          program_.expect(transfer.sender, run.dst);
-        } else {
-          program_.put(transfer.receiver, run.src, run.dst);
-        }
-      }
-    }
-    if (event.act == Act::kExpect) announce(event.transfer);
-    if (transfer.streamed) program_.end_stream();
+  void take(uint32_t i) override {
+    for (const Run& run : runs(i)) program_.expect(order_[i].sender, run.dst);
+  }
+  void pass(uint32_t i) override {
+    for (const Run& run : runs(i)) program_.put(order_[i].receiver, run.src, run.dst);
   }
 
-  void announce(uint32_t i) {
-    for (const uint32_t k : announced_[i]) {
-      const TransferOrder::Signal& signal = order_.signals()[k];
-      program_.signal_arrival(order_[signal.before].sender, signal.left);
-    }
-  }
-
-  void await_turn(uint32_t i) {
-    if (follows_arrival_[i]) program_.hold(Lane::kSend, Lane::kRecv);
-    for (const uint32_t k : awaited_[i]) {
-      const TransferOrder::Signal& signal = order_.signals()[k];
-      const Rank from = order_[signal.after].receiver;
-      for (uint32_t& have = waited_[from]; have < signal.number; ++have) {
-        program_.wait(from, Lane::kSend);
-      }
-    }
-  }
-
-  // Reductions: the agent of a server combines in the order in which it expects: its server's
-  // ranks, then what other servers send. The first to come lands where the sum is made.
-
-  bool has_sources() const { return size_of(mine_) > 1 || first_into(mine_) != kNone; }
-  uint32_t first_into(int server) const {
-    for (uint32_t i = 0; i < order_.size(); ++i) {
-      if (plan_.transfers[i].to == server) return i;
-    }
-    return kNone;
-  }
-  Rank agent_of(int server) const {
-    return server == shape_.server_of(root_) ? root_ : shape_.rank_at(server, 0);
-  }
-  Slice sum_slot(Rank agent) const {
-    return agent == root_ ? recv_slot(0) : Slice{Buffer::kScratch, 0, 1};
-  }
-  /// Of the `index`-th source of an agent.
-  Slice landing(Rank agent, size_t index) const {
-    if (index == 0) return sum_slot(agent);
-    const size_t before = index - (agent == root_ ? 1 : 0);
-    return {Buffer::kScratch, static_cast<uint32_t>(before), 1};
-  }
-  /// Which source of its receiver a transfer is.
-  size_t source_index(uint32_t i) const {
-    const int server = plan_.transfers[i].to;
-    size_t index = size_of(server) - 1;
-    for (uint32_t other = 0; other < order_.size(); ++other) {
-      if (plan_.transfers[other].to == server &&
-          std::pair(order_[other].arrival(), other) < std::pair(order_[i].arrival(), i)) {
-        ++index;
-      }
-    }
-    return index;
-  }
-
-  void collect_sums() {
-    const Rank agent = agent_of(mine_);
-    const Block combined{Block::kCombined, root_};
-    if (me_ != agent) {
-      const int local = shape_.local_of(me_);
-      const size_t index = local - (shape_.local_of(agent) < local ? 1 : 0);
-      program_.begin_stream();
-      program_.put(agent, send_slot(0), landing(agent, index));
-      program_.end_stream();
-      return;
-    }
-    if (!has_sources()) {
-      if (me_ == root_) program_.copy(recv_slot(0), send_slot(0));
-      return;
-    }
-    size_t sources = size_of(mine_) - 1;
-    for (const TransferPlan::Transfer& t : plan_.transfers) sources += t.to == mine_ ? 1 : 0;
-    const std::vector<Block> slots(sources - (me_ == root_ ? 1 : 0), combined);
-    if (!slots.empty()) program_.add_scratch(slots);
-    size_t index = 0;
-    for (const Rank local : shape_.members(mine_)) {
-      if (local == me_) continue;
-      program_.begin_stream();
-      add_sum(local, index++);
-      program_.end_stream();
-    }
-  }
-
-  void add_sum(Rank from, size_t index) {
-    const Slice place = landing(me_, index);
-    program_.expect(from, place);
-    program_.reduce(sum_slot(me_), index == 0 ? send_slot(0) : place);
-  }
-  void take_sum(uint32_t i) { add_sum(order_[i].sender, source_index(i)); }
-  void pass_sum(uint32_t i) {
-    program_.put(order_[i].receiver, has_sources() ? sum_slot(me_) : send_slot(0),
-                 landing(order_[i].receiver, source_index(i)));
-  }
-
-  ProgramBuilder program_;
-  const Collective collective_;
-  const Shape& shape_;
-  const Rank me_, root_;
-  const int mine_;
-  const TransferPlan& plan_;
-  const TransferOrder order_;
   std::vector<uint32_t> out_, in_;  ///< by transfer: slots at its sender and receiver
-  std::map<uint32_t, std::vector<uint32_t>> announced_, awaited_;  ///< by transfer: signals
-  std::map<uint32_t, bool> follows_arrival_;
-  std::map<Rank, uint32_t> waited_;
 };
 
 }  // namespace
@@ -406,11 +241,13 @@ ProgramPtr contention_free(Collective collective, const Shape& shape, Rank me,
   if (collective == Collective::kReduce && options.ordered) {
     return reduce_in_rank_order("contention_free", shape, me, options);
   }
-  if (options.plan != nullptr) {
-    return Carry(collective, shape, me, options, *options.plan).build();
-  }
-  return Carry(collective, shape, me, options, one_switch_plan(collective, shape, options.root))
-      .build();
+  const auto carry = [&](const TransferPlan& plan) {
+    return collective == Collective::kReduce
+               ? carry_sums(shape, me, options, plan)
+               : CarryBlocks(collective, shape, me, options, plan).build();
+  };
+  if (options.plan != nullptr) return carry(*options.plan);
+  return carry(one_switch_plan(collective, shape, options.root));
 }
 
 }  // namespace ibcoll
