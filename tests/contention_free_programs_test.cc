@@ -10,11 +10,10 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/planner/contention_free/plan_store.h"
+#include "engine/planner/contention_free/program_plan.h"
 #include "engine/planner/link_sharing.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
-#include "engine/simulate/collective.h"
-#include "engine/tuner/choose.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {
@@ -207,47 +206,24 @@ TEST(ContentionFreePrograms, PlansAreKeptInADirectoryAndDamagedOnesPlannedAnew) 
   std::filesystem::remove_all(directory);
 }
 
-/// Tokens that are sent ahead arrive when the sender before is done: nothing is lost between them,
-/// and nothing has to be relayed for that.
-TEST(ContentionFreePrograms, TokensSentAheadHideTheirOwnWay) {
-  const topology::Fabric fabric =
-      topology::parse_fabric_spec("single-switch:8,latency=100us,bandwidth=1Gbit/s").value();
-  const Shape shape = parse_layout("8x1").value();
-  constexpr int64_t kBytes = 256 << 10;
+/// What all ranks know of blocks that differ: the plan is for their servers' sums, by size class.
+TEST(ContentionFreePrograms, AnAllgathervIsPlannedForItsSizes) {
+  const topology::Fabric fabric = topology::parse_fabric_spec("tree:4x2").value();
   PlanStore plans(fabric);
-  sim::CollectiveOptions options;
-  options.algorithm.plan =
-      plans.find(Collective::kGather, shape, hosts_of(shape), 0, kBytes).value();
-  options.run.block_bytes = kBytes;
-  options.run.pieces = choose_pieces(kBytes, options.algorithm.plan.get());
-  for (int host : hosts_of(shape)) options.hosts.push_back(static_cast<uint32_t>(host));
-  const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
-  const auto report = sim::simulate(*algorithm, shape, fabric, options).value();
-  EXPECT_EQ(report.messages, 6 * options.run.pieces + 1);  // nobody waits for the last
-  const double sent_us = 7 * 8e-3 * kBytes,
-               there_us = 2 * 200;  // the first exposure, the last byte
-  EXPECT_LT(report.time_us, 1.04 * (sent_us + there_us));
-
-  options.run.pieces = 1;  // at full arrival
-  const auto late = sim::simulate(*algorithm, shape, fabric, options).value();
-  EXPECT_GT(late.time_us, sent_us + there_us + 6 * 2 * 200);
-}
-
-/// The sender after the next one waits for the token: no two blocks meet at the root.
-TEST(ContentionFreePrograms, AGatherFillsTheRootsLink) {
-  const topology::Fabric fabric = topology::parse_fabric_spec("single-switch:8").value();
-  PlanStore plans(fabric, {.tokens_ahead = false});
-  const Shape shape = parse_layout("8x1").value();
-  sim::CollectiveOptions options;
-  options.run.block_bytes = 1 << 20;
-  options.algorithm.plan =
-      plans.find(Collective::kGather, shape, hosts_of(shape), 0, 1 << 20).value();
-  for (int host : hosts_of(shape)) options.hosts.push_back(static_cast<uint32_t>(host));
-  const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
-  const auto report = sim::simulate(*algorithm, shape, fabric, options);
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_GT(report->link_fraction, 0.95);
-  EXPECT_TRUE(verify(shape, build_all(*algorithm, shape, options.algorithm))->paced);
+  const Shape shape = parse_layout("3,1,2,2").value();
+  const auto find = [&](std::vector<int64_t> counts) {
+    return plans.find(Collective::kAllgatherv, shape, hosts_of(shape), counts).value();
+  };
+  const auto first = find({100, 0, 0, 700'000, 9, 9, 0, 0});
+  EXPECT_EQ(find({90, 5, 5, 700'001, 10, 7, 0, 1}), first);  // the same classes
+  EXPECT_NE(find({100, 0, 0, 7000, 9, 9, 0, 0})->hash, first->hash);
+  AlgorithmOptions options;
+  options.plan = first;
+  const auto* algorithm = find_algorithm(Collective::kAllgatherv, "contention_free").value();
+  const auto report = verify(shape, build_all(*algorithm, shape, options));
+  EXPECT_TRUE(report) << report.error().message;
+  // The long block is under way before all others have gone round.
+  EXPECT_LT(first->time_ns, 1.5 * static_cast<double>(first->bound_ns));
 }
 
 }  // namespace

@@ -28,6 +28,15 @@ struct TransferPlan {
   };
   std::vector<Transfer> transfers;  ///< what one comes after stands before it
   std::vector<Token> tokens;
+  /// What streams are to be cut into, so that tokens are sent in time and data is passed on as the
+  /// planner meant it. 1: it does not matter.
+  uint32_t pieces = 1;
+  bool relays = false;  ///< data is passed on, at least inside servers
+  /// As planned, and what no plan can be shorter than; 0 where nothing is known of the network.
+  int64_t time_ns = 0, bound_ns = 0;
+  /// Tokens can be sent when they should be: the longest way there and back is a quarter of the
+  /// shortest transfer at most.
+  bool keeps_time = false;
   uint64_t hash = 0;  ///< the same on all ranks for the same plan, different for different ones
 
   /// Computes the hash.

@@ -22,28 +22,20 @@ constexpr int64_t kGatherBinomialBytes = 4 * 1024;
 /// Above this, a chain of pieces beats log2(Ns) whole blocks out of one port.
 constexpr int64_t kChainBytes = 512 * 1024;
 constexpr uint32_t kMaxPieces = 16;
-/// Of pieces that are made for tokens to be sent ahead.
-constexpr int64_t kAheadPieceBytes = 4 * 1024;
-constexpr int64_t kMaxAheadPieces = 64;
 /// A plan pays when it takes this part of what the algorithm takes that needs none.
 constexpr double kWorthAPlan = 0.95;
+/// All at once, a gather reaches the bound where nothing is lost and nobody held up; not to risk
+/// that is worth this much.
+constexpr double kMostForOrder = 1.05;
 constexpr int kMostServersUnasked = 128;
 
 }  // namespace
 
 uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan) {
+  if (plan != nullptr && !plan->relays) return plan->pieces;
   uint32_t pieces = 1;
   while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
-  if (plan == nullptr) return pieces;
-  int64_t left = 0, tokens = 0;
-  for (const TransferPlan::Token& token : plan->tokens) {
-    left += token.left;
-    tokens += token.left > 0 ? 1 : 0;
-  }
-  if (left == 0) return pieces;
-  const int64_t wanted = (TransferPlan::kParts * tokens + left - 1) / left;
-  const int64_t most = std::clamp<int64_t>(block_bytes / kAheadPieceBytes, 1, kMaxAheadPieces);
-  return std::max(pieces, static_cast<uint32_t>(std::min(wanted, most)));
+  return plan == nullptr ? pieces : std::max(pieces, plan->pieces);
 }
 
 bool may_pay(const Choice& choice, Collective collective, const Shape& shape) {
@@ -57,13 +49,11 @@ bool may_pay(const Choice& choice, Collective collective, const Shape& shape) {
 }
 
 bool plan_pays(const TransferPlan& plan, Collective collective, double walk_ns) {
-  // A gather in order takes as long as all at once would if nothing were lost or held up.
-  if (collective == Collective::kGather) return true;
-  int64_t end_ns = 0;
-  for (const TransferPlan::Transfer& transfer : plan.transfers) {
-    end_ns = std::max(end_ns, transfer.end_ns);
+  const auto time_ns = static_cast<double>(plan.time_ns);
+  if (collective == Collective::kGather) {
+    return plan.keeps_time && time_ns <= kMostForOrder * static_cast<double>(plan.bound_ns);
   }
-  return static_cast<double>(end_ns) < kWorthAPlan * walk_ns;
+  return time_ns < kWorthAPlan * walk_ns;
 }
 
 Pacing choose_pacing(const Shape& shape, int64_t block_bytes) {

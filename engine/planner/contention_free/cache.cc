@@ -102,6 +102,12 @@ Result<std::shared_ptr<const Plan>> PlanCache::get(Kind kind, int root,
   return find_or_make();
 }
 
+Status PlanCache::check_last() const {
+  const auto known = plans_.find(key_);
+  if (known == plans_.end()) return fail(ErrorCode::kInvalidArgument, "no plan has been asked for");
+  return check_plan(request_for(key_), *known->second);
+}
+
 Status PlanCache::save(const std::string& path) const {
   IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
   lines.write({{"format", kFormat},

@@ -24,6 +24,9 @@ class PlanCache {
   Result<std::shared_ptr<const Plan>> get(Kind kind, int root,
                                           const std::vector<uint64_t>& message_bytes);
 
+  /// What check_plan() says of the plan that get() gave last.
+  Status check_last() const;
+
   /// The size that plans for blocks of this size are made for: up to the next number of 3 binary
   /// digits, at most a quarter more.
   static uint64_t size_class(uint64_t bytes);

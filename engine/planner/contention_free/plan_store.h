@@ -1,6 +1,7 @@
 #pragma once
 /// Plans as programs are built from them, made once for each kind, size class, shape and fabric.
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,12 +12,6 @@
 #include "engine/schedule/transfer_plan.h"
 
 namespace ibcoll::contention_free {
-
-/// The order of a plan without its rates, as algorithm contention_free takes it. What its programs
-/// do is always right, whatever the plan's timing. `hosts`: of each server, as the plan was made
-/// for; empty: host s is server s.
-TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
-                           std::span<const int> hosts);
 
 struct PlanStoreOptions {
   /// Tokens go out by the known latency before the transfer is all there; else when it is, which
@@ -33,13 +28,29 @@ class PlanStore {
   const topology::Fabric& fabric() const { return fabric_; }
 
   /// The plan for blocks of `block_bytes`, of their size class (PlanCache::size_class), or where
-  /// they differ (-1) for some of a usual size, since no rank knows them all. `hosts`: of each
-  /// server of the shape. Null for a barrier and for a single server, which need none. Fails where
-  /// the fabric has no such hosts. A file of plans that can't be used is reported in one line, and
-  /// what it should have had is planned anew.
+  /// they differ (-1) for some of a usual size. `hosts`: of each server of the shape. Null for a
+  /// barrier and for a single server, which need none. Fails where the fabric has no such hosts. A
+  /// file of plans that can't be used is reported in one line, and what it should have had is
+  /// planned anew.
   Result<std::shared_ptr<const TransferPlan>> find(Collective collective, const Shape& shape,
                                                    std::span<const int> hosts, Rank root,
                                                    int64_t block_bytes);
+  /// The plan for blocks that differ, where every rank knows all their sizes (`counts`, by rank):
+  /// allgatherv. What a server has in all is taken by its size class. Costs about a nanosecond a
+  /// rank.
+  Result<std::shared_ptr<const TransferPlan>> find(Collective collective, const Shape& shape,
+                                                   std::span<const int> hosts,
+                                                   std::span<const int64_t> counts);
+
+  /// What a checked plan keeps to.
+  struct Proof {
+    int64_t time_ns = 0;
+    int64_t jitter_ns = 0;  ///< Plan::jitter_ns
+  };
+  /// Checks the plan that find() gives for blocks of this size (check.h): of tokens sent ahead in
+  /// time. The error is the first violation. Needs a plan: several servers, no barrier.
+  Result<Proof> check(Collective collective, const Shape& shape, std::span<const int> hosts,
+                      Rank root, int64_t block_bytes);
 
   /// Writes the files of the shapes that plans have been made for since they were read. One process
   /// that shares the directory is enough; of several the last one's stay.
@@ -53,10 +64,17 @@ class PlanStore {
     uint64_t shape;
     std::vector<int> hosts;
     PlanCache plans;
-    std::unordered_map<const Plan*, std::shared_ptr<const TransferPlan>> orders;
+    /// By plan; of equal blocks, which may be cut into pieces, and of others.
+    std::array<std::unordered_map<const Plan*, std::shared_ptr<const TransferPlan>>, 2> orders;
+    std::vector<uint64_t> message_bytes;  ///< of the lookup in hand
     size_t in_file = 0;
   };
   Shaped& shaped(const Shape& shape, std::span<const int> hosts);
+  static Result<std::shared_ptr<const Plan>> make(Shaped& of, Collective collective,
+                                                  const Shape& shape, Rank root,
+                                                  int64_t block_bytes);
+  std::shared_ptr<const TransferPlan> order(Shaped& of, const std::shared_ptr<const Plan>& plan,
+                                            uint32_t most_pieces);
   std::string path_of(const Shaped& shaped) const;
 
   topology::Fabric fabric_;
