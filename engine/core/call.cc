@@ -21,10 +21,14 @@ Status Call::prepare(const CallArguments& arguments) {
   release();
   arguments_ = arguments;
   const bool unequal = is_unequal(arguments.collective);
+  std::span<const int64_t> counts;  // that all ranks know
+  if (arguments.collective == Collective::kAllgatherv) {
+    counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
+  }
   IBCOLL_ASSIGN(
       plan_,
       group_->plan(arguments.collective, unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
-                   has_root(arguments.collective) ? arguments.root : 0, arguments.options));
+                   has_root(arguments.collective) ? arguments.root : 0, arguments.options, counts));
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   binding_.unequal = unequal;

@@ -25,20 +25,21 @@ Group::~Group() {
 }
 
 Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
-                         const CallOptions& options) {
-  Last& last = last_[static_cast<size_t>(collective)];
-  if (last.block_bytes == block_bytes && last.root == root && last.algorithm == options.algorithm &&
-      last.options.pacing == options.pacing && last.options.pieces == options.pieces &&
-      last.options.ordered == options.ordered) [[likely]] {
-    return last.plan;
-  }
+                         const CallOptions& options, std::span<const int64_t> counts) {
+  std::unique_ptr<KnownPlans>& all = known_[static_cast<size_t>(collective)];
+  if (all == nullptr) all = std::make_unique<KnownPlans>();
+  const uint64_t hash = (static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48) *
+                        0x9e3779b97f4a7c15ULL;
+  Known& known = (*all)[hash >> (64 - kKnownBits)];
+  if (known.is_for(block_bytes, root, options)) [[likely]]
+    return known.plan;
   Choice choice = choose(collective, state_.shape, block_bytes);
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
   if (!automatic) choice.algorithm = options.algorithm;
   if (options.pacing) choice.options.pacing = *options.pacing;
   choice.options.root = root;
   choice.options.ordered = options.ordered;
-  IBCOLL_TRY(plan_transfers(collective, block_bytes, automatic, choice));
+  IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
   if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
   const RankProgram& program =
@@ -49,19 +50,23 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   // Tokens are exposures: who wants the pacing does not get it from messages that need none.
   if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
     plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);
-  last = {block_bytes, root, std::string(options.algorithm), options, plan};
-  last.options.algorithm = {};
+  // Where it is for the counts as well the next call needs another.
+  if (!counts.empty() && choice.options.plan != nullptr) return plan;
+  known = {block_bytes, root, std::string(options.algorithm), options, plan};
+  known.options.algorithm = {};
   return plan;
 }
 
 /// The plan of contention_free, where the network is known; chooses that algorithm where it pays.
-Status Group::plan_transfers(Collective collective, int64_t block_bytes, bool automatic,
-                             Choice& choice) {
+Status Group::plan_transfers(Collective collective, int64_t block_bytes,
+                             std::span<const int64_t> counts, bool automatic, Choice& choice) {
   contention_free::PlanStore* const plans = context_->plans();
   const bool chosen = choice.algorithm == "contention_free";
   if (plans != nullptr && (chosen || (automatic && may_pay(choice, collective, state_.shape)))) {
-    IBCOLL_ASSIGN(auto plan,
-                  plans->find(collective, state_.shape, hosts_, choice.options.root, block_bytes));
+    IBCOLL_ASSIGN(auto plan, counts.empty()
+                                 ? plans->find(collective, state_.shape, hosts_,
+                                               choice.options.root, block_bytes)
+                                 : plans->find(collective, state_.shape, hosts_, counts));
     if (!chosen && collective == Collective::kAlltoall && !walk_seconds_) {
       std::vector<int> order(hosts_.size());
       std::iota(order.begin(), order.end(), 0);

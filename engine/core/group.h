@@ -2,7 +2,9 @@
 /// A set of ranks that makes collective calls.
 
 #include <array>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,28 +46,41 @@ class Group {
   GroupState& state() { return state_; }
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
-  /// differ, since every rank must come to the same choice. `root`: 0 where there is none. Fails
+  /// differ, since every rank must come to the same choice. `root`: 0 where there is none.
+  /// `counts`: of blocks that differ, by rank, where all ranks know all of them; else empty. Fails
   /// with the names there are where the algorithm is unknown.
   Result<Plan> plan(Collective collective, int64_t block_bytes, Rank root,
-                    const CallOptions& options);
+                    const CallOptions& options, std::span<const int64_t> counts = {});
 
  private:
-  Status plan_transfers(Collective collective, int64_t block_bytes, bool automatic, Choice& choice);
+  /// One of the latest plans: programs repeat their calls.
+  struct Known {
+    int64_t block_bytes = -2;
+    Rank root = 0;
+    std::string algorithm;
+    CallOptions options;  ///< but for the algorithm, whose name need not stay
+    Plan plan;
+
+    bool is_for(int64_t bytes, Rank of_root, const CallOptions& with) const {
+      return block_bytes == bytes && root == of_root && algorithm == with.algorithm &&
+             options.pacing == with.pacing && options.pieces == with.pieces &&
+             options.ordered == with.ordered;
+    }
+  };
+  /// Where plans of so many sizes and roots stand, by their hash; those that meet replace each
+  /// other.
+  static constexpr int kKnownBits = 3;
+  using KnownPlans = std::array<Known, 1 << kKnownBits>;
+
+  Status plan_transfers(Collective collective, int64_t block_bytes, std::span<const int64_t> counts,
+                        bool automatic, Choice& choice);
 
   Context* context_;
   GroupState state_;
   std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;
-  /// The last plan of each collective: calls in a loop ask for the same one.
-  struct Last {
-    int64_t block_bytes = -2;
-    Rank root = 0;
-    std::string algorithm;
-    CallOptions options;  ///< but for the algorithm, whose name need not stay
-    Plan plan;
-  };
-  std::array<Last, kCollectives.size()> last_;
+  std::array<std::unique_ptr<KnownPlans>, kCollectives.size()> known_;
 };
 
 }  // namespace ibcoll
