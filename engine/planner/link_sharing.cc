@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "engine/base/units.h"
 
 namespace ibcoll {
 namespace {
@@ -15,8 +18,8 @@ constexpr double kTolerance = 1e-9;
 class Proof {
  public:
   Proof(const topology::Fabric& fabric, const Shape& shape, std::span<const int> hosts,
-        std::span<const OrderedPut> puts)
-      : fabric_(fabric), shape_(shape), hosts_(hosts), puts_(puts) {
+        std::span<const OrderedPut> puts, int64_t block_bytes)
+      : fabric_(fabric), shape_(shape), hosts_(hosts), puts_(puts), block_bytes_(block_bytes) {
     over_link_.resize(fabric.links());
     for (size_t p = 0; p < puts.size(); ++p) {
       const int from = hosts[shape.server_of(puts[p].from)],
@@ -126,8 +129,17 @@ class Proof {
     return !need.exceeds(link);
   }
 
+  /// What passes the link in all, if it is less than is under way on it.
+  std::optional<int64_t> small_bytes(int link) const {
+    const topology::Link& l = fabric_.link(link);
+    int64_t bytes = 0;
+    for (const int put : over_link_[link]) bytes += puts_[put].blocks * block_bytes_;
+    const double under_way = l.bandwidth * 1e-9 * static_cast<double>(l.latency_ns);
+    if (block_bytes_ == 0 || static_cast<double>(bytes) >= under_way) return std::nullopt;
+    return bytes;
+  }
+
   void check(int link) {
-    std::string not_proven;
     for (const int put : over_link_[link]) {
       Need need(*this);
       int other = put;
@@ -138,16 +150,78 @@ class Proof {
       }
       if (!need.exceeds(link)) continue;
       if (chains_fit(link)) return;
+      Search search(*this, link);
+      if (!search.run()) return;
+      if (const auto bytes = small_bytes(link)) {
+        result_.small.push_back(fmt::format("{}: {} puts of {} in all", name(link),
+                                            over_link_[link].size(), format_size(*bytes)));
+        return;
+      }
       result_.holds = false;
       result_.witness = counterexample(link, put);
+      if (result_.witness.empty()) result_.witness = name_all(link, search.together());
       if (!result_.witness.empty()) return;
-      not_proven = fmt::format("{}: not proven: {} may run with more than it carries, {} first",
-                               name(link), name_put(put), name_put(other));
+      result_.witness =
+          fmt::format("{}: not proven: {} may run with more than it carries, {} first", name(link),
+                      name_put(put), name_put(other));
+      return;
     }
-    result_.witness = std::move(not_proven);
   }
 
-  /// Puts that may all run at once and exceed the link, one of them given; empty if none is found.
+  /// Looks for puts that may all run at once and exceed a link, by trying all there are, up to a
+  /// number.
+  class Search {
+   public:
+    Search(const Proof& proof, int link) : proof_(proof), link_(link) {}
+    /// False: there are none.
+    bool run() {
+      together_.clear();
+      const bool found = grow(Need(proof_), proof_.over_link_[link_]);
+      if (!found) together_.clear();
+      return found || left_ <= 0;
+    }
+    /// What was found; empty where the search was given up.
+    const std::vector<int>& together() const { return together_; }
+
+   private:
+    /// Adds puts of `candidates`, which may all run with those there are.
+    bool grow(const Need& need, const std::vector<int>& candidates) {
+      Need most = need;
+      for (const int put : candidates) most.add(put);
+      if (!most.exceeds(link_)) return false;
+      for (size_t i = 0; i < candidates.size() && left_ > 0; ++i) {
+        left_ -= static_cast<int64_t>(candidates.size() - i);
+        Need next = need;
+        next.add(candidates[i]);
+        together_.push_back(candidates[i]);
+        if (next.exceeds(link_)) return true;
+        std::vector<int> rest;
+        for (size_t k = i + 1; k < candidates.size(); ++k) {
+          if (proof_.at_once(candidates[i], candidates[k])) rest.push_back(candidates[k]);
+        }
+        if (grow(next, rest)) return true;
+        together_.pop_back();
+      }
+      return false;
+    }
+
+    const Proof& proof_;
+    const int link_;
+    int64_t left_ = 5'000'000;  ///< looks at a put: a second or two
+    std::vector<int> together_;
+  };
+
+  std::string name_all(int link, const std::vector<int>& together) const {
+    if (together.empty()) return {};
+    Need need(*this);
+    for (const int put : together) need.add(put);
+    return fmt::format("{}: {}, {} and {} more may run at once and need {:g} MB/s", name(link),
+                       name_put(together[0]), name_put(together[1]), together.size() - 2,
+                       need.total() / 1e6);
+  }
+
+  /// Puts that may all run at once and exceed the link, one of them given; empty if none is found
+  /// at once.
   std::string counterexample(int link, int put) const {
     for (const int candidate : over_link_[link]) {
       if (servers_[candidate] == servers_[put] || !at_once(put, candidate)) continue;
@@ -172,10 +246,7 @@ class Proof {
       if (!all) continue;
       together.push_back(candidate);
       need.add(candidate);
-      if (!need.exceeds(link)) continue;
-      return fmt::format("{}: {}, {} and {} more may run at once and need {:g} MB/s", name(link),
-                         name_put(put), name_put(together[1]), together.size() - 2,
-                         need.total() / 1e6);
+      if (need.exceeds(link)) return name_all(link, together);
     }
     return {};
   }
@@ -194,6 +265,7 @@ class Proof {
   const Shape& shape_;
   std::span<const int> hosts_;
   std::span<const OrderedPut> puts_;
+  const int64_t block_bytes_;
   std::vector<std::vector<int>> over_link_;
   std::vector<double> rates_;  ///< by put: the smallest bandwidth of its route
   std::vector<int> servers_;   ///< by put: of its sender
@@ -203,8 +275,9 @@ class Proof {
 }  // namespace
 
 LinkSharing prove_link_sharing(const topology::Fabric& fabric, const Shape& shape,
-                               std::span<const int> hosts, std::span<const OrderedPut> puts) {
-  return Proof(fabric, shape, hosts, puts).prove();
+                               std::span<const int> hosts, std::span<const OrderedPut> puts,
+                               int64_t block_bytes) {
+  return Proof(fabric, shape, hosts, puts, block_bytes).prove();
 }
 
 }  // namespace ibcoll

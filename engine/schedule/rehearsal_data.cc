@@ -184,7 +184,7 @@ void Rehearsal::watch_pace(const Running& put, uint32_t expect_item) {
 }
 
 void Rehearsal::record(const Running& put, uint32_t expect_item) {
-  OrderedPut record{put.rank, put.op.peer, put.op.step, expect_item + 1, {}};
+  OrderedPut record{put.rank, put.op.peer, put.op.step, put.op.count, expect_item + 1, {}};
   record.known.resize(programs_.size());
   for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
     record.known[rank] = put.start.complete(rank, kRecv);

@@ -35,6 +35,7 @@ struct ScheduleReport {
 struct OrderedPut {
   Rank from = 0, to = 0;
   uint32_t step = 0;
+  uint32_t blocks = 0;
   uint32_t landed = 0;  ///< operations of `to`'s receive lane that are complete when it has landed
   std::vector<uint32_t> known;  ///< by rank: operations of its receive lane complete at the start
 
