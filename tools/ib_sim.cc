@@ -17,6 +17,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/simulate/report.h"
 #include "engine/tuner/choose.h"
+#include "topology/distort.h"
 #include "topology/mapping/random.h"
 #include "topology/spec.h"
 
@@ -287,7 +288,8 @@ Status run(const Arguments& a) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
   if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
   const bool text = !json.to_stdout();
-  contention_free::PlanStore plans(request.fabric);
+  IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(request.fabric, std::nullopt));
+  contention_free::PlanStore plans(std::move(believed));
   std::vector<SimRow> rows;
   const size_t runs = request.shapes.size() * request.sizes.size() * request.algorithms.size() *
                       request.modes.size();

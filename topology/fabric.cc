@@ -36,6 +36,15 @@ std::optional<int> Fabric::find(std::string_view name) const {
   return std::nullopt;
 }
 
+Fabric Fabric::with_figures(const std::vector<CableFigures>& figures) const {
+  Fabric fabric = *this;
+  for (size_t l = 0; l < fabric.links_.size(); ++l) {
+    fabric.links_[l].bandwidth = figures[l / 2].bandwidth;
+    fabric.links_[l].latency_ns = figures[l / 2].latency_ns;
+  }
+  return fabric;
+}
+
 Result<Fabric> Fabric::with_hosts(const std::vector<int>& order) const {
   std::vector<int> number(nodes(), -1);
   for (size_t host = 0; host < order.size(); ++host) {

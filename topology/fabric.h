@@ -30,6 +30,12 @@ struct Link {
   int64_t latency_ns = 0;               ///< from the last gate of `from` to the first of `to`
 };
 
+/// What is said of a cable, both ways.
+struct CableFigures {
+  double bandwidth = 0;    ///< bytes a second
+  int64_t latency_ns = 0;  ///< of the wire
+};
+
 /// An immutable network. Nodes are numbered with the hosts first, in the order in which they count
 /// as servers: host h is node h, switch s is node hosts() + s. Every cable is full duplex and gives
 /// two links: link l's other direction is l ^ 1. A host has one cable; a server with several ports
@@ -99,6 +105,8 @@ class Fabric {
   /// one. Refuses an order that is not a list of different hosts; hosts that it leaves out are
   /// dropped.
   Result<Fabric> with_hosts(const std::vector<int>& order) const;
+  /// The same fabric with other figures, one for each cable: cable c is links 2 c and 2 c + 1.
+  Fabric with_figures(const std::vector<CableFigures>& figures) const;
 
  private:
   friend class FabricBuilder;

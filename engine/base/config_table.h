@@ -70,6 +70,13 @@ inline constexpr Variable kVariables[] = {
      .help = "What the servers' hosts are called in IBCOLL_FABRIC, in the order of the servers "
              "(by their lowest ranks): `node[01-16],fat1`. Empty: as the machines are called; of "
              "emulated servers, the fabric's first hosts."},
+    {.name = "IBCOLL_FABRIC_ERROR",
+     .type = VariableType::kString,
+     .default_value = "auto",
+     .help = "How far bandwidths and latencies of IBCOLL_FABRIC may be off, 0.3 for 30 %: "
+             "`contention_free` takes links that differ by no more for alike. `auto`: by 0.3 where "
+             "most figures of cables of a kind stand for one cable alone, as measured ones do; 0 "
+             "takes every difference for real. The same on all ranks."},
     {.name = "IBCOLL_EAGER",
      .type = VariableType::kSize,
      .default_value = "4K",

@@ -13,6 +13,7 @@
 #include "engine/core/group.h"
 #include "engine/execute/loopback.h"
 #include "engine/schedule/layout.h"
+#include "topology/distort.h"
 #include "topology/spec.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
@@ -65,6 +66,8 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
   IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
   IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));
+  IBCOLL_ASSIGN(const std::string error, config_string("IBCOLL_FABRIC_ERROR"));
+  IBCOLL_ASSIGN(options.fabric.error, topology::parse_error(error, "IBCOLL_FABRIC_ERROR"));
   IBCOLL_ASSIGN(options.plan_cache, config_string("IBCOLL_PLAN_CACHE"));
   IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
   IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
@@ -111,9 +114,10 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   }
 
   if (!options.fabric.fabric.empty()) {
-    IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(options.fabric.fabric));
+    IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(options.fabric.fabric));
+    IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(fabric, options.fabric.error));
     self->plans_.emplace(
-        std::move(fabric),
+        std::move(believed),
         contention_free::PlanStoreOptions{.tokens_ahead = true, .directory = options.plan_cache});
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Numbers the servers of a job as the network between them suits best.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct FabricSetting {
   /// by its lowest rank, or as the layout has them). Empty: the hosts that machines are called
   /// like, or for emulated servers the fabric's first ones.
   std::string hosts;
+  /// How far the fabric's figures may be off, for plans (topology::believe); none: judged by the
+  /// figures.
+  std::optional<double> error = {};
 };
 
 /// Where the servers are in the network, and what numbering them anew has brought. The latter is
