@@ -244,6 +244,9 @@ Status spread_jobs(Problem& problem, Spread spread) {
 
 Status straight_jobs(Problem& problem) {
   if (!problem.request.permitted) {
+    const auto servers = static_cast<size_t>(problem.servers);
+    problem.jobs.reserve(problem.request.kind == Kind::kAlltoall ? servers * (servers - 1)
+                                                                 : servers);
     visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
       problem.jobs.push_back({origin, target, origin, target, bytes, Transfer::kNone});
     });

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "engine/planner/contention_free/eager.h"
 #include "engine/planner/contention_free/phases.h"
 #include "engine/planner/contention_free/timeline.h"
 
@@ -49,9 +50,9 @@ Keys even_keys(const Problem& problem) {
   std::vector<double> load(problem.servers);
   Path path;
   double all = 0;
-  for (const Job& job : problem.jobs) {
-    problem.walk(job.from, job.to, path);
-    for (const Hop& hop : path.hops) {
+  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
+    const Job& job = problem.jobs[i];
+    for (const Hop& hop : problem.route(i, path)) {
       if (problem.links[hop.link].busy_ns < kBusy * most) continue;
       load[shift(problem, job)] += static_cast<double>(job.duration_ns);
       all += static_cast<double>(job.duration_ns);
@@ -81,11 +82,11 @@ Keys busiest_keys(const Problem& problem) {
   for (const LinkUse& use : problem.links) most = std::max(most, use.busy_ns);
   Keys keys(problem.jobs.size());
   Path path;
-  for (size_t i = 0; i < problem.jobs.size(); ++i) {
+  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
     const Job& job = problem.jobs[i];
-    problem.walk(job.from, job.to, path);
     double busiest = 0;
-    for (const Hop& hop : path.hops) busiest = std::max(busiest, problem.links[hop.link].busy_ns);
+    for (const Hop& hop : problem.route(i, path))
+      busiest = std::max(busiest, problem.links[hop.link].busy_ns);
     const auto part = static_cast<uint64_t>(16 * (1 - busiest / most));
     keys[i] = part << 32 | shift_key(problem, job);
   }
@@ -167,33 +168,30 @@ Timing place_on(std::vector<Link>& links, const Problem& problem,
       begin = ready[job.from];
     } else if (job.forwards != Transfer::kNone) {
       const Job& before = problem.jobs[job.forwards];
-      begin = first_piece_ns(problem, before, timing.start_ns[job.forwards],
-                             problem.latency_ns(before.from, before.to));
+      begin = first_piece_ns(problem, before, timing.start_ns[job.forwards], before.latency_ns);
     }
-    problem.walk(job.from, job.to, path);
+    const std::span<const Hop> route = problem.route(index, path);
     for (bool moved = true; moved;) {
       moved = false;
-      for (const Hop& hop : path.hops) {
+      for (const Hop& hop : route) {
         const int64_t at = begin + hop.before_ns;
-        const int64_t free =
-            links[hop.link].fit(at, job.duration_ns, problem.links[hop.link].units_of(job.rate));
+        const int64_t free = links[hop.link].fit(at, job.duration_ns, hop.units);
         if (free == at) continue;
         begin = free - hop.before_ns;
         moved = true;
       }
     }
-    for (const Hop& hop : path.hops) {
-      links[hop.link].take(begin + hop.before_ns, job.duration_ns,
-                           problem.links[hop.link].units_of(job.rate));
+    for (const Hop& hop : route) {
+      links[hop.link].take(begin + hop.before_ns, job.duration_ns, hop.units);
     }
     timing.start_ns[index] = begin;
-    timing.time_ns = std::max(timing.time_ns, begin + path.latency_ns + job.duration_ns);
+    timing.time_ns = std::max(timing.time_ns, begin + job.latency_ns + job.duration_ns);
     if (timing.time_ns > limit_ns) {
       timing.time_ns = INT64_MAX;
       return timing;
     }
     if (reduce) {
-      ready[job.to] = std::max(ready[job.to], first_piece_ns(problem, job, begin, path.latency_ns));
+      ready[job.to] = std::max(ready[job.to], first_piece_ns(problem, job, begin, job.latency_ns));
     }
   }
   return timing;
@@ -285,6 +283,10 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
     attempt(order == Order::kShift ? rounds : order_jobs(problem, order), Place::kInGaps);
     if (near()) return best;
     enough += kLessGood;
+  }
+  if (few && spreads(problem)) {
+    Timing timing = place_eagerly(problem);
+    if (timing.time_ns < best.time_ns) best = std::move(timing);
   }
   if (few && !spreads(problem)) improve(problem, best, bound_ns);
   return best;

@@ -13,6 +13,8 @@ constexpr int kFineness = 32;
 constexpr int kMostServers = 1 << 15;
 /// Servers whose latencies stand in a table, of 32 MB.
 constexpr int kMostInTable = 2048;
+/// Jobs whose routes are kept.
+constexpr size_t kMostRoutes = 70'000;
 
 Status check_sizes(const PlanRequest& request) {
   const size_t servers = request.server_ranks.size();
@@ -86,9 +88,9 @@ void number_servers(Problem& problem) {
 /// Divides the slots of links whose jobs have rates that are no multiples of the least.
 void divide_slots(Problem& problem) {
   Path path;
-  for (const Job& job : problem.jobs) {
-    problem.walk(job.from, job.to, path);
-    for (const Hop& hop : path.hops) {
+  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
+    const Job& job = problem.jobs[i];
+    for (const Hop& hop : problem.route(i, path)) {
       LinkUse& use = problem.links[hop.link];
       if (use.slots == 1 || use.fineness > 1) continue;
       const double parts = job.rate / use.least_rate;
@@ -138,7 +140,7 @@ void Problem::walk(int from, int to, Path& path) const {
   path.bandwidth = INFINITY;
   fabric.visit_route(hosts[from], hosts[to], [&](int l) {
     const topology::Link& link = fabric.link(l);
-    path.hops.push_back({l, path.latency_ns});
+    path.hops.push_back({l, 1, path.latency_ns});
     path.latency_ns += link.latency_ns + fabric.switch_latency_ns();
     path.bandwidth = std::min(path.bandwidth, link.bandwidth);
   });
@@ -183,9 +185,22 @@ void measure_jobs(Problem& problem) {
   problem.links.assign(problem.fabric.links(), {});
   std::vector<double> arriving(problem.servers, INFINITY);  // of a reduce: the slowest into each
   const bool reduce = problem.request.kind == Kind::kReduce;
+  problem.hops.clear();
+  problem.first_hop.clear();
+  const bool keep = problem.jobs.size() <= kMostRoutes;
+  if (keep) {
+    constexpr size_t kUsualHops = 8;  // what is reserved and not used costs nothing
+    problem.first_hop.reserve(problem.jobs.size() + 1);
+    problem.hops.reserve(problem.jobs.size() * kUsualHops);
+  }
   Path path;
   for (Job& job : problem.jobs) {
     problem.walk(job.from, job.to, path);
+    if (keep) {
+      problem.first_hop.push_back(static_cast<uint32_t>(problem.hops.size()));
+      problem.hops.insert(problem.hops.end(), path.hops.begin(), path.hops.end());
+    }
+    job.latency_ns = path.latency_ns;
     job.rate = path.bandwidth;
     if (reduce) {
       job.rate = std::min(job.rate, arriving[job.from]);
@@ -204,6 +219,7 @@ void measure_jobs(Problem& problem) {
       ++use.jobs;
     }
   }
+  if (keep) problem.first_hop.push_back(static_cast<uint32_t>(problem.hops.size()));
   bool uneven = false;
   for (int link = 0; link < problem.fabric.links(); ++link) {
     LinkUse& use = problem.links[link];
@@ -214,6 +230,13 @@ void measure_jobs(Problem& problem) {
     uneven = uneven || (use.slots > 1 && use.most_rate > use.least_rate * (1 + 1e-9));
   }
   if (uneven) divide_slots(problem);
+  if (!keep) return;
+  for (size_t i = 0; i < problem.jobs.size(); ++i) {
+    for (uint32_t h = problem.first_hop[i]; h < problem.first_hop[i + 1]; ++h) {
+      Hop& hop = problem.hops[h];
+      hop.units = problem.links[hop.link].units_of(problem.jobs[i].rate);
+    }
+  }
 }
 
 }  // namespace ibcoll::contention_free

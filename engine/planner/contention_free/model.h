@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/planner/contention_free/plan.h"
@@ -16,6 +17,7 @@ inline constexpr uint64_t kLeastPiece = 512;
 /// A link of a route.
 struct Hop {
   int link;
+  int units = 1;      ///< of the link that the job takes, in routes of jobs (Problem::route)
   int64_t before_ns;  ///< from the first byte leaving the sender to its entering the link
 };
 
@@ -33,6 +35,7 @@ struct Job {
   uint32_t forwards = Transfer::kNone;
   double rate = 0;          ///< of its slowest link, and of no more than what it forwards
   int64_t duration_ns = 0;  ///< of its bytes at that rate
+  int64_t latency_ns = 0;   ///< of its route
 };
 
 /// What the jobs put on one directed link.
@@ -73,7 +76,20 @@ struct Problem {
   std::vector<int64_t> latencies;  ///< by pair of servers, where they will all be asked for
   std::vector<Job> jobs;
   std::vector<LinkUse> links;  ///< by link of the fabric
+  /// The routes of the jobs one after the other, where they are not too many to keep: by job, where
+  /// its route begins.
+  std::vector<Hop> hops;
+  std::vector<uint32_t> first_hop;
 
+  /// The route of a job: as kept, or walked into `path`.
+  std::span<const Hop> route(uint32_t job, Path& path) const {
+    if (!first_hop.empty()) {
+      return {hops.data() + first_hop[job], hops.data() + first_hop[job + 1]};
+    }
+    walk(jobs[job].from, jobs[job].to, path);
+    for (Hop& hop : path.hops) hop.units = links[hop.link].units_of(jobs[job].rate);
+    return path.hops;
+  }
   /// The route between two servers.
   void walk(int from, int to, Path& path) const;
   int64_t latency_ns(int from, int to) const {

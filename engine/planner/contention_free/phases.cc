@@ -65,25 +65,31 @@ class Phases {
     double all = 0;
     for (const Job& job : problem_.jobs) all += static_cast<double>(job.duration_ns);
     phase_ns_ = std::max<int64_t>(1, static_cast<int64_t>(all / problem_.jobs.size()));
-    std::vector<uint32_t> jobs(problem_.jobs.size());
-    std::iota(jobs.begin(), jobs.end(), 0);
-    const auto shift = [&](const Job& job) {
-      return (problem_.position[job.to] - problem_.position[job.from] + problem_.servers) %
-             problem_.servers;
-    };
-    std::sort(jobs.begin(), jobs.end(), [&](uint32_t a, uint32_t b) {
-      return std::pair(shift(problem_.jobs[a]), a) < std::pair(shift(problem_.jobs[b]), b);
-    });
+    for (int server = 0; server < problem_.servers; ++server) {
+      const int up = fabric.host_link(problem_.hosts[server]);
+      down_.push_back(topology::Fabric::reverse(up));
+    }
+    std::vector<uint64_t> by_shift;
+    by_shift.reserve(problem_.jobs.size());
+    for (uint32_t i = 0; i < problem_.jobs.size(); ++i) {
+      const Job& job = problem_.jobs[i];
+      const int shift =
+          (problem_.position[job.to] - problem_.position[job.from] + problem_.servers) %
+          problem_.servers;
+      by_shift.push_back(static_cast<uint64_t>(shift) << 32 | i);
+    }
+    std::sort(by_shift.begin(), by_shift.end());
     Path path;
     std::vector<InnerHop> hops;
-    for (const uint32_t index : jobs) {
+    for (const uint64_t key : by_shift) {
+      const auto index = static_cast<uint32_t>(key);
       const Job& job = problem_.jobs[index];
-      problem_.walk(job.from, job.to, path);
+      const std::span<const Hop> route = problem_.route(index, path);
       hops.clear();
-      for (size_t i = 0; i < path.hops.size(); ++i) {
-        carries_[path.hops[i].link] += problem_.links[path.hops[i].link].units_of(job.rate);
-        if (i == 0 || i + 1 == path.hops.size()) continue;
-        hops.push_back({path.hops[i].link, phases(path.hops[i].before_ns)});
+      for (size_t i = 0; i < route.size(); ++i) {
+        carries_[route[i].link] += route[i].units;
+        if (i == 0 || i + 1 == route.size()) continue;
+        hops.push_back({route[i].link, phases(route[i].before_ns)});
       }
       const size_t pair = group_of_[job.from] * groups + group_of_[job.to];
       const auto same = [](const InnerHop& a, const InnerHop& b) { return a.link == b.link; };
@@ -93,16 +99,17 @@ class Phases {
       }
       known[pair] = 1;
       inner_[pair] = hops;
-      left_[job.from * groups + group_of_[job.to]].push_back(index);
+      left_[job.from * groups + group_of_[job.to]].push_back({index, down_[job.to]});
       ++to_send_[job.from];
+    }
+    phases_left_.resize(carries_.size());
+    for (size_t link = 0; link < carries_.size(); ++link) {
+      phases_left_[link] = static_cast<double>(carries_[link]) / problem_.links[link].units;
     }
     return true;
   }
 
   int phases(int64_t ns) const { return static_cast<int>((ns + phase_ns_ / 2) / phase_ns_); }
-  double phases_left(int link) const {
-    return static_cast<double>(carries_[link]) / problem_.links[link].units;
-  }
   bool free(int link, int phase, int need) {
     std::vector<uint16_t>& used = used_[link];
     if (used.size() <= static_cast<size_t>(phase)) used.resize(phase + 64);
@@ -110,38 +117,38 @@ class Phases {
   }
 
   uint32_t pick(int server, int phase) {
-    const topology::Fabric& fabric = problem_.fabric;
     double best = -1;
     size_t best_group = 0, best_at = 0;
     for (int group = 0; group < groups_; ++group) {
       const size_t place = static_cast<size_t>(server) * groups_ + group;
-      const std::vector<uint32_t>& jobs = left_[place];
+      const std::vector<Waiting>& jobs = left_[place];
       if (jobs.empty()) continue;
+      const Job& first = problem_.jobs[jobs[0].job];
       const auto& inner = inner_[static_cast<size_t>(group_of_[server]) * groups_ + group];
       bool open = true;
       double busiest = 0;
       for (const InnerHop& hop : inner) {
-        const int need = problem_.links[hop.link].units_of(problem_.jobs[jobs[0]].rate);
+        const int need = problem_.links[hop.link].units_of(first.rate);
         open = open && free(hop.link, phase + hop.shift, need);
-        busiest = std::max(busiest, phases_left(hop.link));
+        busiest = std::max(busiest, phases_left_[hop.link]);
       }
       if (!open) continue;
-      const int arrival = phase + phases(problem_.latency_ns(server, problem_.jobs[jobs[0]].to));
+      const int arrival = phase + phases(first.latency_ns);
       for (size_t i = 0; i < jobs.size(); ++i) {
-        const Job& job = problem_.jobs[jobs[i]];
-        const int last = topology::Fabric::reverse(fabric.host_link(problem_.hosts[job.to]));
-        const double receiver = phases_left(last);
+        const int last = jobs[i].down;
+        const double receiver = phases_left_[last];
         const double value = std::max(busiest, receiver) + receiver * 1e-3;
-        if (value <= best || !free(last, arrival, problem_.links[last].units_of(job.rate)))
-          continue;
+        if (value <= best) continue;
+        const double rate = problem_.jobs[jobs[i].job].rate;
+        if (!free(last, arrival, problem_.links[last].units_of(rate))) continue;
         best = value;
         best_group = place;
         best_at = i;
       }
     }
     if (best < 0) return Transfer::kNone;
-    std::vector<uint32_t>& jobs = left_[best_group];
-    const uint32_t index = jobs[best_at];
+    std::vector<Waiting>& jobs = left_[best_group];
+    const uint32_t index = jobs[best_at].job;
     jobs.erase(jobs.begin() + static_cast<ptrdiff_t>(best_at));
     take(index, phase);
     return index;
@@ -155,23 +162,29 @@ class Phases {
       free(link, at, 0);
       used_[link][at] = static_cast<uint16_t>(used_[link][at] + need);
       carries_[link] -= need;
+      phases_left_[link] = static_cast<double>(carries_[link]) / problem_.links[link].units;
     };
     for (const InnerHop& hop : inner_[group_of_[job.from] * groups + group_of_[job.to]]) {
       use(hop.link, phase + hop.shift);
     }
-    const topology::Fabric& fabric = problem_.fabric;
-    use(topology::Fabric::reverse(fabric.host_link(problem_.hosts[job.to])),
-        phase + phases(problem_.latency_ns(job.from, job.to)));
+    use(down_[job.to], phase + phases(job.latency_ns));
     --to_send_[job.from];
   }
+
+  struct Waiting {
+    uint32_t job;
+    int down;  ///< its receiver's link
+  };
 
   const Problem& problem_;
   int groups_ = 0;                            ///< servers of one switch each
   std::vector<int> group_of_;                 ///< by server
   std::vector<std::vector<InnerHop>> inner_;  ///< links between switches, by pair of groups
-  std::vector<std::vector<uint32_t>> left_;   ///< jobs, by server and receiving group
+  std::vector<int> down_;                     ///< links into servers
+  std::vector<std::vector<Waiting>> left_;    ///< jobs, by server and receiving group
   std::vector<std::vector<uint16_t>> used_;   ///< slots, by link and phase
   std::vector<int64_t> carries_;              ///< slots still to be used, by link
+  std::vector<double> phases_left_;           ///< of that, by link
   std::vector<int> to_send_;                  ///< jobs, by server
   int64_t phase_ns_ = 1;
 };

@@ -1,0 +1,126 @@
+#include "engine/planner/contention_free/eager.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "engine/planner/contention_free/timeline.h"
+
+namespace ibcoll::contention_free {
+
+namespace {
+
+constexpr uint32_t kNone = Transfer::kNone;
+
+class Eager {
+ public:
+  explicit Eager(const Problem& problem) : problem_(problem) {
+    timelines_.reserve(problem.links.size());
+    for (const LinkUse& use : problem.links) timelines_.emplace_back(use.units, use.shortest_ns);
+    find_followers();
+  }
+
+  Timing run() {
+    const auto count = static_cast<uint32_t>(problem_.jobs.size());
+    Timing timing;
+    timing.start_ns.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (waits_[i] == 0) push(i, 0);
+    }
+    while (!heap_.empty()) {
+      const Entry top = heap_.top();
+      heap_.pop();
+      const Job& job = problem_.jobs[top.job];
+      const int64_t start = fit(top.job, top.start_ns);
+      if (start > top.start_ns) {  // links have been taken since
+        push(top.job, start);
+        continue;
+      }
+      for (const Hop& hop : problem_.route(top.job, path_)) {
+        timelines_[hop.link].take(start + hop.before_ns, job.duration_ns, hop.units);
+      }
+      timing.start_ns[top.job] = start;
+      timing.time_ns = std::max(timing.time_ns, start + job.latency_ns + job.duration_ns);
+      const int64_t piece = first_piece_ns(problem_, job, start, job.latency_ns);
+      for (const uint32_t next : followers_[top.job]) {
+        ready_[next] = std::max(ready_[next], piece);
+        if (--waits_[next] == 0) push(next, fit(next, ready_[next]));
+      }
+    }
+    return timing;
+  }
+
+ private:
+  struct Entry {
+    int64_t start_ns;
+    int32_t height;
+    uint32_t job;
+    bool operator<(const Entry& other) const {  // the top is the largest
+      return std::tuple(-start_ns, height, ~job) <
+             std::tuple(-other.start_ns, other.height, ~other.job);
+    }
+  };
+
+  /// Who waits for whom, and how long a chain depends on each. Of a reduce, what a server sends
+  /// waits for all that it receives.
+  void find_followers() {
+    const auto count = static_cast<uint32_t>(problem_.jobs.size());
+    followers_.resize(count);
+    waits_.assign(count, 0);
+    ready_.assign(count, 0);
+    height_.assign(count, 0);
+    const bool reduce = problem_.request.kind == Kind::kReduce;
+    std::vector<std::vector<uint32_t>> into(reduce ? problem_.servers : 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      const Job& job = problem_.jobs[i];
+      const auto follow = [&](uint32_t before) {
+        followers_[before].push_back(i);
+        ++waits_[i];
+      };
+      if (reduce) {
+        for (const uint32_t before : into[job.from]) follow(before);
+        into[job.to].push_back(i);
+      } else if (job.forwards != kNone) {
+        follow(job.forwards);
+      }
+    }
+    for (uint32_t i = count; i-- > 0;) {  // what follows stands behind
+      for (const uint32_t next : followers_[i]) {
+        height_[i] = std::max(height_[i], height_[next] + 1);
+      }
+    }
+  }
+
+  void push(uint32_t job, int64_t start_ns) { heap_.push({start_ns, height_[job], job}); }
+
+  int64_t fit(uint32_t index, int64_t begin) {
+    const Job& job = problem_.jobs[index];
+    const std::span<const Hop> route = problem_.route(index, path_);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Hop& hop : route) {
+        const int64_t at = begin + hop.before_ns;
+        const int64_t free = timelines_[hop.link].fit(at, job.duration_ns, hop.units);
+        if (free == at) continue;
+        begin = free - hop.before_ns;
+        moved = true;
+      }
+    }
+    return begin;
+  }
+
+  const Problem& problem_;
+  std::vector<Timeline> timelines_;
+  std::vector<std::vector<uint32_t>> followers_;
+  std::vector<uint32_t> waits_;
+  std::vector<int64_t> ready_;
+  std::vector<int32_t> height_;
+  std::priority_queue<Entry> heap_;
+  Path path_;
+};
+
+}  // namespace
+
+Timing place_eagerly(const Problem& problem) { return Eager(problem).run(); }
+
+}  // namespace ibcoll::contention_free
