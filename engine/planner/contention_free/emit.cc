@@ -24,6 +24,10 @@ struct Use {
 
 int64_t duration(const Transfer& transfer) { return duration_ns(transfer.bytes, transfer.rate); }
 
+bool stands_before(const Token& a, const Token& b) {
+  return std::pair(a.before, a.after) < std::pair(b.before, b.after);
+}
+
 /// Whole bytes that a transfer moves in a time: fewer, so that tokens are not too early.
 uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
   const double bytes = std::floor(static_cast<double>(ns) * transfer.rate * 1e-9);
@@ -32,8 +36,9 @@ uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
 
 class Emitter {
  public:
-  Emitter(const Problem& problem, bool ahead, Plan& plan)
-      : problem_(problem), ahead_(ahead), plan_(plan) {
+  /// `jobs`: of each transfer.
+  Emitter(const Problem& problem, const std::vector<uint32_t>& jobs, bool ahead, Plan& plan)
+      : problem_(problem), jobs_(jobs), ahead_(ahead), plan_(plan) {
     for (const int host : problem.hosts) {
       uplinks_.push_back(problem.fabric.link(problem.fabric.host_link(host)).bandwidth);
     }
@@ -41,9 +46,10 @@ class Emitter {
 
   void run() {
     list_uses();
-    first_token_.assign(plan_.transfers.size() + 1, 0);
+    last_token_.assign(plan_.transfers.size(), kNone);
+    tokens_.reserve(uses_.size());
     for (int link = 0; link < problem_.fabric.links(); ++link) order_link(link);
-    sort_tokens();
+    choose_tokens();
   }
 
   /// How far uses of the same slot overlap, at most, now that the plan has its final times.
@@ -54,8 +60,8 @@ class Emitter {
       const Use& previous = uses_[use.previous];
       const Transfer& a = plan_.transfers[previous.transfer];
       const Transfer& b = plan_.transfers[use.transfer];
-      most = std::max(most,
-                      a.start_ns + previous.before_ns + duration(a) - (b.start_ns + use.before_ns));
+      const int64_t gone = a.start_ns + previous.before_ns + durations_[previous.transfer];
+      most = std::max(most, gone - (b.start_ns + use.before_ns));
     }
     return most;
   }
@@ -68,11 +74,14 @@ class Emitter {
       first_[link + 1] = first_[link] + static_cast<size_t>(problem_.links[link].jobs);
     }
     uses_.resize(first_.back());
+    shares_a_link_.assign(plan_.transfers.size(), 0);
+    durations_.reserve(plan_.transfers.size());
     std::vector<size_t> next(first_.begin(), first_.end() - 1);
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& transfer = plan_.transfers[i];
-      problem_.walk(transfer.from, transfer.to, path);
-      for (const Hop& hop : path.hops) {
+      durations_.push_back(duration(transfer));
+      for (const Hop& hop : problem_.route(jobs_[i], path)) {
+        if (problem_.links[hop.link].slots > 1) shares_a_link_[i] = 1;
         uses_[next[hop.link]++] = {transfer.start_ns + hop.before_ns, hop.before_ns, i, kNone};
       }
     }
@@ -121,7 +130,7 @@ class Emitter {
         share = shares_.back();
         shares_.pop_back();
       }
-      shares_.push_back({it->begin + duration(transfer), index, need});
+      shares_.push_back({it->begin + durations_[it->transfer], index, need});
     }
   }
 
@@ -139,57 +148,65 @@ class Emitter {
     return best;
   }
 
-  /// A token, and for how long it will be there before its transfer starts.
+  /// A token without what all of its transfer have in common, and for how long it will be there
+  /// before the transfer starts.
   struct Planned {
-    Token token;
-    int64_t early_ns;
+    uint32_t after, anchor;
+    uint32_t previous;  ///< of the same transfer, in tokens_
+    bool at_sender;
+    bool waits;  ///< for ns after the moment; else it is so early
+    uint64_t bytes_left;
+    int64_t ns;
+    int64_t early_ns() const { return waits ? 0 : ns; }
+    int64_t wait_ns() const { return waits ? ns : 0; }
   };
 
   void add_token(uint32_t after_use, uint32_t before_use) {
     const uint32_t after = uses_[after_use].transfer, before = uses_[before_use].transfer;
     const Transfer& a = plan_.transfers[after];
     const Transfer& b = plan_.transfers[before];
-    Planned planned{{after, before, after, a.from == b.from, 0, 0}, 0};
+    Planned planned{after, after, last_token_[before], a.from == b.from, false, 0, 0};
     if (a.from == b.from) {
-      planned.early_ns = b.start_ns - a.start_ns - duration(a);
+      planned.ns = b.start_ns - a.start_ns - durations_[after];
     } else if (ahead_) {
       find_moment(after_use, b, planned);
     }
+    last_token_[before] = static_cast<uint32_t>(tokens_.size());
     tokens_.push_back(planned);
-    ++first_token_[before + 1];
   }
 
   /// The last moment, along the transfers that use the link one after the other, at which a token
   /// can be sent so that it is there when `before` is to start.
   void find_moment(uint32_t use, const Transfer& before, Planned& planned) const {
-    Token& token = planned.token;
     for (int steps = 0; use != kNone && steps < kMostSteps; ++steps) {
       const Transfer& anchor = plan_.transfers[uses_[use].transfer];
-      token.anchor = uses_[use].transfer;
+      planned.anchor = uses_[use].transfer;
       const auto found = [&](bool at_sender, int64_t left_ns) {
-        token.at_sender = at_sender;
-        token.bytes_left = bytes_in(anchor, left_ns);
-        if (left_ns < 0 && token.anchor == token.after) planned.early_ns = -left_ns;
-        if (left_ns < 0 && token.anchor != token.after) token.wait_ns = -left_ns;
+        planned.at_sender = at_sender;
+        planned.bytes_left = bytes_in(anchor, left_ns);
+        planned.waits = planned.anchor != planned.after;
+        planned.ns = std::max<int64_t>(-left_ns, 0);
       };
       const int64_t received = before.start_ns - problem_.latency_ns(anchor.to, before.from);
       const int64_t sent = before.start_ns - problem_.latency_ns(anchor.from, before.from);
-      const int64_t gone = anchor.start_ns + duration(anchor);
-      // A sender that is the slowest link of the way keeps time best: what its packets wait for
-      // others' on the way would add up from transfer to transfer.
-      if (sent >= anchor.start_ns && sent <= gone &&
+      const int64_t length = durations_[planned.anchor], gone = anchor.start_ns + length;
+      // Where several share a wide link a sender that is the slowest link of the way keeps time
+      // best: what its packets wait for others' on the way would add up from transfer to transfer.
+      // Elsewhere the receiver does: it sees a link that is slower than the plan took it for.
+      if (shares_a_link_[uses_[use].transfer] != 0 && sent >= anchor.start_ns && sent <= gone &&
           anchor.rate >= uplinks_[anchor.from] * (1 - 1e-9)) {
         return found(true, gone - sent);
       }
-      if (received > anchor.end_ns - duration(anchor)) {
+      if (received > anchor.end_ns - length) {
         return found(false, anchor.end_ns - received);
       }
       if (sent >= anchor.start_ns) return found(true, gone - sent);
       use = uses_[use].previous;
     }
-    token.anchor = kNone;
-    token.at_sender = false;
-    token.wait_ns = before.start_ns;
+    planned.anchor = kNone;
+    planned.at_sender = false;
+    planned.waits = true;
+    planned.ns = before.start_ns;
   }
 
   int64_t first_piece_ns(const Transfer& of) const {
@@ -205,19 +222,13 @@ class Emitter {
   /// Tokens by (before, after), one a pair: of several the latest. Where all are there early and
   /// nothing else holds the transfer back the latest waits, or the transfer would start before its
   /// time and others, told by the progress of what went before it, would meet it.
-  void sort_tokens() {
-    std::partial_sum(first_token_.begin(), first_token_.end(), first_token_.begin());
-    std::vector<Planned> sorted(tokens_.size());
-    std::vector<size_t> next(first_token_.begin(), first_token_.end() - 1);
-    for (const Planned& planned : tokens_) sorted[next[planned.token.before]++] = planned;
-    tokens_ = {};
+  void choose_tokens() {
     const auto key = [](const Planned& p) {
-      const Token& t = p.token;
-      return std::tuple(t.after, p.early_ns, t.anchor == kNone, ~t.anchor, t.at_sender,
-                        t.bytes_left);
+      return std::tuple(p.after, p.early_ns(), p.anchor == kNone, ~p.anchor, p.at_sender,
+                        p.bytes_left);
     };
     plan_.tokens.clear();
-    plan_.tokens.reserve(sorted.size());
+    plan_.tokens.reserve(tokens_.size());
     std::vector<int64_t> pieces;  // of a reduce, by server: the first pieces of all are there
     if (plan_.kind == Kind::kReduce) {
       pieces.assign(plan_.servers, 0);
@@ -225,35 +236,41 @@ class Emitter {
         pieces[t.to] = std::max(pieces[t.to], first_piece_ns(t));
       }
     }
+    std::vector<Planned> mine;
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const auto begin = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i]);
-      const auto end = sorted.begin() + static_cast<ptrdiff_t>(first_token_[i + 1]);
-      if (begin == end) continue;
-      std::sort(begin, end, [&](const Planned& a, const Planned& b) { return key(a) < key(b); });
-      auto last = begin;
-      for (auto it = begin; it != end; ++it) {
-        if (it->early_ns < last->early_ns) last = it;
+      mine.clear();
+      for (uint32_t t = last_token_[i]; t != kNone; t = tokens_[t].previous) {
+        mine.push_back(tokens_[t]);
       }
-      if (ahead_ && last->early_ns > 0 && fed_ns(i, pieces) < plan_.transfers[i].start_ns) {
-        last->token.wait_ns += last->early_ns;
+      if (mine.empty()) continue;
+      std::sort(mine.begin(), mine.end(),
+                [&](const Planned& a, const Planned& b) { return key(a) < key(b); });
+      const auto last = std::min_element(
+          mine.begin(), mine.end(),
+          [](const Planned& a, const Planned& b) { return a.early_ns() < b.early_ns(); });
+      if (ahead_ && last->early_ns() > 0 && fed_ns(i, pieces) < plan_.transfers[i].start_ns) {
+        last->waits = true;
       }
-      for (auto it = begin; it != end; ++it) {
-        if (it == begin || it->token.after != (it - 1)->token.after) {
-          plan_.tokens.push_back(it->token);
-        }
+      for (size_t k = 0; k < mine.size(); ++k) {
+        const Planned& p = mine[k];
+        if (k > 0 && p.after == mine[k - 1].after) continue;
+        plan_.tokens.push_back({p.after, i, p.anchor, p.at_sender, p.bytes_left, p.wait_ns()});
       }
     }
   }
 
   const Problem& problem_;
+  const std::vector<uint32_t>& jobs_;
   const bool ahead_;
   Plan& plan_;
   std::vector<double> uplinks_;  ///< bandwidth by which each server sends
   std::vector<size_t> first_;    ///< of uses_, by link
   std::vector<Use> uses_;
-  std::vector<Share> shares_;  ///< of the link in hand
+  std::vector<int64_t> durations_;   ///< by transfer
+  std::vector<char> shares_a_link_;  ///< by transfer: some link of its way carries several at once
+  std::vector<Share> shares_;        ///< of the link in hand
   std::vector<Planned> tokens_;
-  std::vector<size_t> first_token_;  ///< by transfer that waits
+  std::vector<uint32_t> last_token_;  ///< by transfer that waits, in tokens_
 };
 
 }  // namespace
@@ -309,14 +326,23 @@ void sort_plan(Plan& plan) {
     if (transfers[i].forwards != kNone) transfers[i].forwards = place[transfers[i].forwards];
   }
   plan.transfers = std::move(transfers);
-  for (Token& token : plan.tokens) {
-    token.after = place[token.after];
-    token.before = place[token.before];
-    if (token.anchor != kNone) token.anchor = place[token.anchor];
+  // Tokens stand by what waits for them, a few together.
+  std::vector<uint32_t> first(order.size() + 1, 0);
+  for (const Token& token : plan.tokens) ++first[token.before + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<Token> tokens;
+  tokens.reserve(plan.tokens.size());
+  for (const uint32_t old : order) {
+    const auto begin = static_cast<ptrdiff_t>(tokens.size());
+    for (uint32_t t = first[old]; t < first[old + 1]; ++t) {
+      Token& token = tokens.emplace_back(plan.tokens[t]);
+      token.after = place[token.after];
+      token.before = place[token.before];
+      if (token.anchor != kNone) token.anchor = place[token.anchor];
+    }
+    std::sort(tokens.begin() + begin, tokens.end(), stands_before);
   }
-  std::sort(plan.tokens.begin(), plan.tokens.end(), [](const Token& a, const Token& b) {
-    return std::pair(a.before, a.after) < std::pair(b.before, b.after);
-  });
+  plan.tokens = std::move(tokens);
 }
 
 uint64_t relay_buffer_bytes(const Plan& plan) {
@@ -367,13 +393,13 @@ Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
     const Job& job = problem.jobs[index];
     const int64_t start = timing.start_ns[index];
     plan.transfers.push_back({job.from, job.to, job.origin, job.target, job.bytes, start,
-                              start + problem.latency_ns(job.from, job.to) + job.duration_ns,
-                              job.rate, job.forwards == kNone ? kNone : place[job.forwards]});
+                              start + job.latency_ns + job.duration_ns, job.rate,
+                              job.forwards == kNone ? kNone : place[job.forwards]});
     if (job.forwards != kNone && job.origin != kEveryone && job.target != kEveryone) {
       plan.relayed_bytes += job.bytes;
     }
   }
-  Emitter emitter(problem, ahead, plan);
+  Emitter emitter(problem, order, ahead, plan);
   emitter.run();
   retime(problem, plan);
   plan.jitter_ns = std::max<int64_t>(0, emitter.overlap_ns());

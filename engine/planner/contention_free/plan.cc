@@ -117,6 +117,11 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
 
 }  // namespace
 
+Result<int64_t> lower_bound_ns(const PlanRequest& request) {
+  IBCOLL_ASSIGN(const Problem problem, make_problem(request));
+  return lower_bound_ns(problem);
+}
+
 Result<Plan> plan_transfers(const PlanRequest& request) {
   IBCOLL_ASSIGN(Problem problem, make_problem(request));
   const int64_t bound_ns = lower_bound_ns(problem);

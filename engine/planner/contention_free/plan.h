@@ -138,6 +138,9 @@ struct PlanRequest {
 /// and pairs that leave somebody without a way to another.
 Result<Plan> plan_transfers(const PlanRequest& request);
 
+/// No plan for the request can be shorter (Plan::bound_ns).
+Result<int64_t> lower_bound_ns(const PlanRequest& request);
+
 /// Bytes of the message of two servers (of kinds with one message a server: the other end is
 /// ignored).
 uint64_t message_bytes(const PlanRequest& request, int origin, int target);
