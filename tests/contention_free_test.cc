@@ -376,42 +376,6 @@ TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
   }
 }
 
-TEST(ContentionFree, WrongInputsCostLittle) {
-  for (const char* spec : {"single-switch:16", "tree:7x3,hosts=20", "wan:8,8,long-latency=5ms"}) {
-    const Fabric fabric = network(spec + kLan);
-    for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
-      PlanRequest request = request_for(fabric, kind, 100 << 10);
-      const auto right = sim::simulate_plan(fabric, {}, planned(request));
-      for (uint64_t seed = 1; seed <= 3; ++seed) {
-        const auto believed = topology::distort(fabric, 0.3, seed);
-        ASSERT_TRUE(believed.has_value());
-        request.fabric = &*believed;
-        const auto times = sim::simulate_plan(fabric, {}, planned(request));
-        ASSERT_TRUE(times.has_value());
-        EXPECT_LE(times->time_us, 1.3 * right->time_us) << spec << to_string(kind);
-      }
-    }
-  }
-}
-
-TEST(ContentionFree, FiguresThatMayBeWrongCostNoMoreOnWideLinks) {
-  for (const char* spec : {"single-switch:16", "tree:7x3,hosts=20,trunk-bandwidth=5Gbit/s"}) {
-    const Fabric fabric = network(spec + kLan);
-    PlanRequest request = request_for(fabric, Kind::kAlltoall, 100 << 10);
-    const auto right = sim::simulate_plan(fabric, {}, planned(request));
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
-      const auto believed = topology::merge_alike(*topology::distort(fabric, 0.3, seed), 0.3);
-      ASSERT_TRUE(believed.has_value());
-      request.fabric = &*believed;
-      const Plan plan = planned(request);
-      expect_right(request, plan, spec);
-      const auto times = sim::simulate_plan(fabric, {}, plan);
-      EXPECT_LE(times->time_us, 1.3 * right->time_us) << spec << " " << seed;
-      EXPECT_LE(times->waited_us, 40) << spec << " " << seed;  // two ways through the network
-    }
-  }
-}
-
 TEST(ContentionFree, UnevenRatesFillAWideLink) {
   // Ten of 1 Gbit/s, a little more or less, on 10 Gbit/s: nearly ten at once.
   const Fabric fabric = network("wan:10,10,trunk-bandwidth=10Gbit/s" + kLan);
@@ -424,21 +388,6 @@ TEST(ContentionFree, UnevenRatesFillAWideLink) {
     expect_right(request, plan, "uneven");
     EXPECT_LE(static_cast<double>(plan.time_ns), 1.25 * static_cast<double>(plan.bound_ns));
   }
-}
-
-TEST(ContentionFree, LinksThatMayBeAlikeAreMerged) {
-  const Fabric fabric = network("tree:7x3,hosts=20,trunk-bandwidth=3Gbit/s" + kLan);
-  const Fabric merged = *topology::merge_alike(*topology::distort(fabric, 0.2, 5), 0.2);
-  std::map<bool, std::set<double>> bandwidths;
-  for (int l = 0; l < merged.links(); ++l) {
-    const topology::Link& link = merged.link(l);
-    const bool of_host = merged.is_host(link.from) || merged.is_host(link.to);
-    bandwidths[of_host].insert(link.bandwidth);
-    EXPECT_NEAR(link.bandwidth, fabric.link(l).bandwidth, 0.2 * fabric.link(l).bandwidth);
-  }
-  EXPECT_EQ(bandwidths[true].size(), 1u);
-  EXPECT_EQ(bandwidths[false].size(), 1u);
-  EXPECT_FALSE(topology::merge_alike(fabric, 1).has_value());
 }
 
 // ---- files and the cache ----

@@ -51,7 +51,11 @@ TEST(IbPlan, DrawsOnePlanAndWritesIt) {
 TEST(IbPlan, PlansWithWrongInputs) {
   const Ran ran = run_tool("ib_plan", "--network single-switch:8 --wrong 0.3 --check --json -");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_LE(json_lines(ran.out)[0]["over_bound"].get<double>(), 1.3);
+  const auto row = json_lines(ran.out)[0];
+  EXPECT_LE(row["over_bound"].get<double>(), 1.3);
+  EXPECT_LE(row["waited_us"].get<double>(), row["jitter_us"].get<double>() + 0.001);
+  const Ran right = run_tool("ib_plan", "--network single-switch:8 --json -");
+  EXPECT_TRUE(json_lines(right.out)[0]["jitter_us"].is_null());
 }
 
 TEST(IbPlan, RefusesBadInputByName) {
@@ -69,7 +73,7 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--network single-switch:4 --permitted 0:1", "'0:1' is not a pair");
   refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
   refused("--wrong 2", "inputs wrong by 2");
-  refused("--error 1", "inputs wrong by 1");
+  refused("--error 1", "--error '1': auto, or 0 to 0.95");
   refused("--size 999999P", "999999P");
   refused("--layout 0x3", "0x3");
   refused("--size -1", "'-1'");

@@ -4,20 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <ctime>
 #include <optional>
 
 #include "engine/base/json_lines.h"
-#include "engine/base/plot.h"
-#include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/planner/contention_free/cache.h"
-#include "engine/planner/contention_free/check.h"
 #include "engine/planner/contention_free/gantt.h"
 #include "engine/planner/contention_free/plan.h"
 #include "engine/planner/contention_free/plan_file.h"
 #include "engine/schedule/layout.h"
-#include "engine/simulate/plan_run.h"
+#include "engine/simulate/plan_report.h"
+#include "engine/simulate/plan_study.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 
@@ -30,43 +26,32 @@ using namespace ibcoll::contention_free;
 constexpr size_t kSimulatedByItself = 30'000;
 
 struct Arguments {
-  std::string collective = "alltoall", network = "single-switch:64", sizes = "100K";
+  std::string collective = "alltoall", sizes = "100K";
+  std::vector<std::string> networks = {"single-switch:64"};
   std::string planners = "best", policies = "min-sync", relay = "on", tokens = "ahead";
-  std::string layout, permitted, json, plot, output;
+  std::string layout, permitted, json, plot, output, error = "auto", show = "over_bound";
   std::optional<int64_t> servers;
-  int root = 0;
-  double wrong = 0, error = 0;
+  int root = 0, draws = 1;
+  std::vector<double> wrong = {0};
   int64_t seed = 1;
   bool check = false, simulate = false, lookup = false;
 };
 
+/// What does not depend on the network.
 struct Input {
-  topology::Fabric fabric;
-  std::optional<topology::Fabric> believed;  ///< where the planner is told something else
   PlanRequest base;
   std::vector<int64_t> sizes;
   std::vector<Planner> planners;
   std::vector<Policy> policies;
   std::vector<bool> relay;
+  std::optional<double> error;
+  sim::PlanMeasure show = sim::PlanMeasure::kOverBound;
 };
 
-struct Row {
-  int64_t size;
-  bool relay;
-  Plan plan;
-  double plan_ms;
-  std::optional<double> simulated_us, waited_us;
-  std::optional<double> lookup_ns, lookup_counts_ns;  ///< of the plan cache
-  std::string checked;
-  std::string violation;
-
-  double time_us() const {
-    return simulated_us ? *simulated_us : static_cast<double>(plan.time_ns) * 1e-3;
-  }
-  double over_bound() const {
-    return plan.bound_ns == 0 ? 1 : time_us() * 1e3 / static_cast<double>(plan.bound_ns);
-  }
-  bool by_policy() const { return plan.planner != Planner::kList; }
+/// A network, and what the planner takes it for.
+struct Seen {
+  topology::Fabric fabric, believed;
+  double wrong;
 };
 
 Result<bool> on_or_off(const std::string& text, const char* option, const char* on,
@@ -91,26 +76,49 @@ Result<std::vector<std::pair<int, int>>> parse_pairs(const std::string& text) {
   return pairs;
 }
 
-Result<Input> understand(const Arguments& a) {
-  IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(a.network));
-  Input input{std::move(fabric), {}, {}, {}, {}, {}, {}};
-  PlanRequest& base = input.base;
-  IBCOLL_ASSIGN(base.kind, parse_kind(a.collective));
+/// Ranks of the servers on a network.
+Result<std::vector<int>> server_ranks(const Arguments& a, const topology::Fabric& fabric) {
+  std::vector<int> ranks;
   if (!a.layout.empty()) {
     IBCOLL_ASSIGN(const Shape shape, parse_layout(a.layout));
-    for (int s = 0; s < shape.servers(); ++s) base.server_ranks.push_back(shape.server_size(s));
+    for (int s = 0; s < shape.servers(); ++s) ranks.push_back(shape.server_size(s));
     if (a.servers && *a.servers != shape.servers()) {
       return fail(ErrorCode::kInvalidArgument, "--servers {}: the layout {} has {}", *a.servers,
                   a.layout, shape.servers());
     }
-  } else {
-    const int64_t servers = a.servers.value_or(input.fabric.hosts());
-    if (servers < 1 || servers > input.fabric.hosts()) {
-      return fail(ErrorCode::kInvalidArgument, "--servers {}: the network has {} hosts", servers,
-                  input.fabric.hosts());
-    }
-    base.server_ranks.assign(static_cast<size_t>(servers), 1);
+    return ranks;
   }
+  const int64_t servers = a.servers.value_or(fabric.hosts());
+  if (servers < 1 || servers > fabric.hosts()) {
+    return fail(ErrorCode::kInvalidArgument, "--servers {}: the network has {} hosts", servers,
+                fabric.hosts());
+  }
+  ranks.assign(static_cast<size_t>(servers), 1);
+  return ranks;
+}
+
+Result<Seen> open_network(const std::string& name, double wrong, uint64_t seed,
+                          std::optional<double> error) {
+  IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(name));
+  if (wrong == 0) {
+    IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(fabric, error));
+    return Seen{std::move(fabric), std::move(believed), 0};
+  }
+  IBCOLL_ASSIGN(const topology::Fabric said, topology::distort(fabric, wrong, seed));
+  IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(said, error));
+  return Seen{std::move(fabric), std::move(believed), wrong};
+}
+
+Result<Input> understand(const Arguments& a) {
+  if (a.seed < 0) return fail(ErrorCode::kInvalidArgument, "--seed {}: not below 0", a.seed);
+  if (a.draws < 1 || a.draws > 1000) {
+    return fail(ErrorCode::kInvalidArgument, "--draws {}: must be 1 to 1000", a.draws);
+  }
+  Input input;
+  PlanRequest& base = input.base;
+  IBCOLL_ASSIGN(input.error, topology::parse_error(a.error, "--error"));
+  IBCOLL_ASSIGN(input.show, sim::parse_measure(a.show));
+  IBCOLL_ASSIGN(base.kind, parse_kind(a.collective));
   IBCOLL_ASSIGN(input.sizes, parse_sizes(a.sizes));
   for (const std::string_view name : split(a.planners, ',')) {
     if (name == "all") {
@@ -136,146 +144,35 @@ Result<Input> understand(const Arguments& a) {
     IBCOLL_ASSIGN(base.permitted, parse_pairs(a.permitted));
   }
   base.root = a.root;
-  if (a.seed < 0) return fail(ErrorCode::kInvalidArgument, "--seed {}: not below 0", a.seed);
   base.seed = static_cast<uint64_t>(a.seed);
-  if (a.wrong != 0) {
-    IBCOLL_ASSIGN(input.believed, topology::distort(input.fabric, a.wrong, base.seed));
-  }
-  if (a.error != 0) {
-    IBCOLL_ASSIGN(input.believed,
-                  topology::merge_alike(input.believed ? *input.believed : input.fabric, a.error));
-  }
   return input;
 }
 
-/// Nanoseconds of a call of `get`, once what it gets is there.
-template <class Get>
-Result<double> time_lookups(Get&& get) {
-  constexpr int kCalls = 200;
-  IBCOLL_TRY(get());
-  const std::clock_t begin = std::clock();
-  for (int i = 0; i < kCalls; ++i) IBCOLL_TRY(get());
-  return 1e9 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / kCalls;
-}
-
-Result<Row> plan_one(const Arguments& a, const Input& input, PlanRequest request) {
-  request.fabric = input.believed ? &*input.believed : &input.fabric;
-  Row row{};
+Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRequest& request) {
+  sim::PlanStudy study;
+  study.fabric = &seen.fabric;
+  study.believed = &seen.believed;
+  study.wrong = seen.wrong;
+  study.check = a.check;
+  study.lookup = a.lookup;
+  const size_t servers = request.server_ranks.size();
+  const bool all = request.kind == Kind::kAlltoall || request.kind == Kind::kAllgather;
+  study.simulate = a.simulate || seen.wrong > 0 || !all || servers * servers <= kSimulatedByItself;
+  sim::PlanRow row;
+  row.network = seen.fabric.name();
   row.size = static_cast<int64_t>(request.block_bytes);
   row.relay = request.relay;
-  const std::clock_t begin = std::clock();
-  IBCOLL_ASSIGN(row.plan, plan_transfers(request));
-  row.plan_ms = 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  row.checked = "-";
-  if (a.check) {
-    const Status right = check_plan(request, row.plan);
-    row.checked = right ? "yes" : "NO";
-    if (!right) row.violation = right.error().message;
-  }
-  if (a.simulate || input.believed || row.plan.transfers.size() <= kSimulatedByItself) {
-    IBCOLL_ASSIGN(const sim::PlanTimes times, sim::simulate_plan(input.fabric, {}, row.plan));
-    row.simulated_us = times.time_us;
-    row.waited_us = times.waited_us;
-  }
-  if (a.lookup) {
-    PlanCache cache(request);
-    IBCOLL_ASSIGN(row.lookup_ns, time_lookups([&] {
-                    return cache.get(request.kind, request.root, request.block_bytes);
-                  }));
-    std::vector<uint64_t> counts(request.server_ranks.size(), request.block_bytes);
-    if (request.kind == Kind::kAlltoall) {
-      counts.assign(counts.size() * counts.size(), request.block_bytes);
-    }
-    if (request.kind != Kind::kBcast && request.kind != Kind::kReduce) {
-      IBCOLL_ASSIGN(row.lookup_counts_ns,
-                    time_lookups([&] { return cache.get(request.kind, request.root, counts); }));
-    }
-  }
-  if (input.believed) {  // how good it is on the real network
-    request.fabric = &input.fabric;
-    request.planner = Planner::kList;
-    IBCOLL_ASSIGN(const Plan right, plan_transfers(request));
-    row.plan.bound_ns = right.bound_ns;
-  }
+  row.checked = a.check;
+  row.wrong = seen.wrong;
+  row.error = a.error;
+  IBCOLL_ASSIGN(row.result, sim::study_plan(study, request));
   return row;
 }
 
-nlohmann::ordered_json to_json(const Arguments& a, const Input& input, const Row& row) {
-  const Plan& plan = row.plan;
-  nlohmann::ordered_json json = {{"collective", to_string(plan.kind)},
-                                 {"network", input.fabric.name()},
-                                 {"servers", plan.servers},
-                                 {"size", row.size},
-                                 {"planner", to_string(plan.planner)},
-                                 {"policy", row.by_policy() ? to_string(plan.policy) : "-"},
-                                 {"relay", row.by_policy() && row.relay},
-                                 {"tokens_ahead", plan.tokens_ahead},
-                                 {"tasks", plan.transfers.size()},
-                                 {"tokens", plan.tokens.size()},
-                                 {"groups", plan.groups},
-                                 {"plan_ms", row.plan_ms},
-                                 {"planned_us", static_cast<double>(plan.time_ns) * 1e-3},
-                                 {"simulated_us", nullptr},
-                                 {"waited_us", nullptr},
-                                 {"lower_bound_us", static_cast<double>(plan.bound_ns) * 1e-3},
-                                 {"over_bound", row.over_bound()},
-                                 {"relayed_bytes", plan.relayed_bytes},
-                                 {"relay_buffer_bytes", plan.relay_buffer_bytes},
-                                 {"jitter_ns", plan.jitter_ns},
-                                 {"wrong", a.wrong},
-                                 {"error", a.error},
-                                 {"checked", row.checked == "yes"}};
-  if (row.simulated_us) json["simulated_us"] = *row.simulated_us;
-  if (row.waited_us) json["waited_us"] = *row.waited_us;
-  if (!a.check) json["checked"] = nullptr;
-  if (row.lookup_ns) json["lookup_ns"] = *row.lookup_ns;
-  if (row.lookup_counts_ns) json["lookup_counts_ns"] = *row.lookup_counts_ns;
-  return json;
-}
-
-Plot comparison(const Input& input, const std::vector<Row>& rows) {
-  Plot plot;
-  plot.title = fmt::format("{} on {}", to_string(input.base.kind), input.fabric.name());
-  plot.subtitle = "simulated time over the lower bound";
-  plot.x.label = "bytes a block";
-  plot.x.scale = Scale::kLog2;
-  plot.x.ticks = TickLabels::kSize;
-  plot.y.label = "time / lower bound";
-  plot.y.scale = Scale::kLog2;
-  for (const Row& row : rows) {
-    const std::string name = row.by_policy() ? fmt::format("{} {}", to_string(row.plan.planner),
-                                                           to_string(row.plan.policy))
-                                             : to_string(row.plan.planner);
-    auto series = std::find_if(plot.series.begin(), plot.series.end(),
-                               [&](const Series& s) { return s.name == name; });
-    if (series == plot.series.end()) {
-      plot.series.push_back({name, {}, {}, {}, {}, Mark::kLine, false});
-      series = plot.series.end() - 1;
-    }
-    series->x.push_back(static_cast<double>(row.size));
-    series->y.push_back(row.over_bound());
-  }
-  return plot;
-}
-
-Status run(const Arguments& a) {
-  IBCOLL_ASSIGN(const Input input, understand(a));
-  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-  if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
-  std::vector<Row> rows;
-  const auto one = [&](const PlanRequest& request) -> Status {
-    if (isatty(STDERR_FILENO) != 0) {
-      fmt::print(stderr, "\r\033[K{} {} ...", to_string(request.planner),
-                 format_size(static_cast<int64_t>(request.block_bytes)));
-    }
-    IBCOLL_ASSIGN(Row row, plan_one(a, input, request));
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
-    json.write(to_json(a, input, row));
-    rows.push_back(std::move(row));
-    return {};
-  };
+/// Calls `one(request)` for each size, planner, policy and way of relaying.
+template <class One>
+Status visit_requests(const Input& input, PlanRequest request, One&& one) {
   for (const int64_t size : input.sizes) {
-    PlanRequest request = input.base;
     request.block_bytes = static_cast<uint64_t>(size);
     for (const Planner planner : input.planners) {
       request.planner = planner;
@@ -291,40 +188,68 @@ Status run(const Arguments& a) {
       }
     }
   }
+  return {};
+}
+
+/// Plans, proves and runs all that was asked for on one network.
+Status study_network(const Arguments& a, const Input& input, const Seen& seen, JsonLines& json,
+                     std::vector<sim::PlanRow>& rows) {
+  PlanRequest base = input.base;
+  IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
+  return visit_requests(input, base, [&](const PlanRequest& request) -> Status {
+    if (isatty(STDERR_FILENO) != 0) {
+      fmt::print(stderr, "\r\033[K{} {} {} ...", seen.fabric.name(), to_string(request.planner),
+                 format_size(static_cast<int64_t>(request.block_bytes)));
+    }
+    IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, request));
+    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+    json.write(to_json(row));
+    if (!rows.empty()) {  // only the last plan is written or drawn
+      rows.back().result.plan.transfers = {};
+      rows.back().result.plan.tokens = {};
+    }
+    rows.push_back(std::move(row));
+    return {};
+  });
+}
+
+Status run(const Arguments& a) {
+  IBCOLL_ASSIGN(const Input input, understand(a));
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
+  if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
+  std::vector<sim::PlanRow> rows;
+  std::optional<Seen> last;
+  for (const std::string& network : a.networks) {
+    for (const double wrong : a.wrong) {
+      for (int draw = 0; draw < (wrong == 0 ? 1 : a.draws); ++draw) {
+        const uint64_t seed = static_cast<uint64_t>(a.seed) + static_cast<uint64_t>(draw);
+        IBCOLL_ASSIGN(last, open_network(network, wrong, seed, input.error));
+        IBCOLL_TRY(study_network(a, input, *last, json, rows));
+      }
+    }
+  }
+  const Plan& plan = rows.back().result.plan;
   if (!json.to_stdout()) {
-    Table table({"size", "planner", "policy", "relay", "tasks", "tokens", "groups", "plan_ms",
-                 "simulated_us", "lower_bound_us", "ratio", "relayed_bytes", "checked"});
-    for (const Row& row : rows) {
-      const Plan& p = row.plan;
-      table.add_row(
-          {format_size(row.size), to_string(p.planner), row.by_policy() ? to_string(p.policy) : "-",
-           std::to_string(p.transfers.size()), std::to_string(p.tokens.size()),
-           std::to_string(p.groups), fmt::format("{:.2f}", row.plan_ms),
-           fmt::format("{:.1f}", row.time_us()),
-           fmt::format("{:.1f}", static_cast<double>(p.bound_ns) * 1e-3),
-           fmt::format("{:.3f}", row.over_bound()), std::to_string(p.relayed_bytes), row.checked});
-    }
-    fmt::print("{} on {}, {} servers\n\n{}", to_string(input.base.kind), input.fabric.name(),
-               input.base.server_ranks.size(), table.text());
+    const std::string where =
+        a.networks.size() > 1 ? fmt::format("{} networks", a.networks.size())
+                              : fmt::format("{}, {} servers", last->fabric.name(), plan.servers);
+    fmt::print("{} on {}\n\n{}", to_string(plan.kind), where, sim::plan_table(rows));
   }
-  if (!a.output.empty()) {
-    IBCOLL_TRY(write_file(a.output, plan_to_json(rows.back().plan).dump() + "\n"));
-  }
-  if (!a.plot.empty()) {
-    if (rows.size() == 1) {
-      PlanRequest request = input.base;
-      request.block_bytes = static_cast<uint64_t>(rows[0].size);
-      request.fabric = &input.fabric;
-      IBCOLL_TRY(draw_plan(request, rows[0].plan, a.plot));
-    } else {
-      IBCOLL_TRY(comparison(input, rows).write(a.plot));
-    }
+  if (!a.output.empty()) IBCOLL_TRY(write_file(a.output, plan_to_json(plan).dump() + "\n"));
+  if (!a.plot.empty() && rows.size() == 1) {
+    PlanRequest request = input.base;
+    request.block_bytes = static_cast<uint64_t>(rows[0].size);
+    request.fabric = &last->believed;
+    IBCOLL_ASSIGN(request.server_ranks, server_ranks(a, last->fabric));
+    IBCOLL_TRY(draw_plan(request, plan, a.plot));
+  } else if (!a.plot.empty()) {
+    IBCOLL_TRY(sim::plan_comparison(rows, input.show).write(a.plot));
   }
   IBCOLL_TRY(json.close());
-  for (const Row& row : rows) {
-    if (row.violation.empty()) continue;
-    return fail(ErrorCode::kInvalidProgram, "{}, {}: {}", to_string(row.plan.planner),
-                format_size(row.size), row.violation);
+  for (const sim::PlanRow& row : rows) {
+    if (row.result.violation.empty()) continue;
+    return fail(ErrorCode::kInvalidProgram, "{}, {}: {}", to_string(row.result.plan.planner),
+                format_size(row.size), row.result.violation);
   }
   return {};
 }
@@ -339,7 +264,7 @@ int main(int argc, char** argv) {
   app.add_option("--collective", a.collective,
                  "gather, scatter, alltoall, allgather, bcast, reduce")
       ->capture_default_str();
-  app.add_option("--network", a.network, "A file or a description, see below")
+  app.add_option("--network", a.networks, "A file or a description, see below; or several")
       ->capture_default_str();
   app.add_option("--size,--sizes", a.sizes, "Bytes of a block: 100K or 1K-1M")
       ->capture_default_str();
@@ -362,14 +287,18 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--permitted", a.permitted,
                  "Pairs of servers that may talk, 0-1,1-2: others' data goes through them");
-  app.add_option("--wrong", a.wrong,
-                 "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
-                 "right ones")
+  app.add_option(
+         "--wrong", a.wrong,
+         "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
+         "right ones, and state how long data may wait for others then (jitter_us); or several")
       ->capture_default_str();
   app.add_option(
          "--error", a.error,
-         "The network's figures may be wrong by up to this part: plan for links that may be "
-         "alike as if they were")
+         "The network's figures may be wrong by up to this part, 0 to 0.95: plan for links that "
+         "may be alike as if they were. auto: by 0.3 where most figures of cables of a kind stand "
+         "for one cable alone, as measured ones do")
+      ->capture_default_str();
+  app.add_option("--draws", a.draws, "Draw wrong figures so often, with seeds from --seed on")
       ->capture_default_str();
   app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
   app.add_flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");
@@ -380,9 +309,13 @@ int main(int argc, char** argv) {
                "Simulate large plans too (else their time is the planned one)");
   app.add_option("--output", a.output, "Write the (last) plan to this file (JSON)");
   app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
-  app.add_option("--plot", a.plot,
-                 "Write a picture (SVG): of one plan its busiest links over time, of several their "
-                 "times by size");
+  app.add_option(
+      "--plot", a.plot,
+      "Write a picture (SVG): of one plan its busiest links over time, of several --show "
+      "by how wrong figures are, by servers or by size, whichever differs");
+  app.add_option("--show", a.show,
+                 "What such a picture shows: over_bound, simulated_us, plan_ms, groups, waited_us")
+      ->capture_default_str();
   app.footer(
       "Networks:\n" + topology::spec_help() +
       "\nExamples:\n"
@@ -393,6 +326,9 @@ int main(int argc, char** argv) {
       "  ib_plan --collective gather --network wan:32,32,bandwidth=1Gbit/s,long-latency=5ms "
       "--sizes 10K-1M --planner thesis --policy all --plot policies.svg\n"
       "  ib_plan --network twelve-clusters:2 --size 100K --plot links.svg\n"
+      "  ib_plan --network fat-tree:4,2 fat-tree:4,3 --plot planning.svg --show plan_ms\n"
+      "  ib_plan --network single-switch:16,bandwidth=1Gbit/s,latency=10us --wrong 0.1 0.3 "
+      "--draws 5 --json -\n"
       "  ib_plan --network single-switch:4 --permitted 0-1,1-2,2-3 --check --json -");
   try {
     app.parse(argc, argv);

@@ -1,0 +1,55 @@
+#pragma once
+/// Plans a collective, proves the plan, runs it on a simulated network, and says how much of it is
+/// left to chance where the network's figures are wrong.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/base/result.h"
+#include "engine/planner/contention_free/plan.h"
+#include "topology/fabric.h"
+
+namespace ibcoll::sim {
+
+/// What is to be found out about a plan.
+struct PlanStudy {
+  const topology::Fabric* fabric = nullptr;    ///< what the plan is run on
+  const topology::Fabric* believed = nullptr;  ///< what it is made for; the same where all is known
+  double wrong = 0;      ///< how far the figures of `believed` are off: state the jitter for that
+  bool check = false;    ///< prove it
+  bool simulate = true;  ///< run it
+  bool lookup = false;   ///< time the plan cache
+};
+
+struct PlanResult {
+  contention_free::Plan plan;                     ///< its bound is that of the fabric it is run on
+  size_t tasks = 0, tokens = 0;                   ///< of the plan
+  double plan_ms = 0;                             ///< CPU time
+  std::optional<double> simulated_us, waited_us;  ///< PlanTimes
+  /// The most that a transfer may wait for others where the figures are wrong (wait_bound_us).
+  std::optional<double> jitter_us;
+  std::optional<double> lookup_ns, lookup_counts_ns;  ///< by size of block, by all sizes
+  std::string violation;                              ///< empty: right, or not checked
+
+  double time_us() const {
+    return simulated_us ? *simulated_us : static_cast<double>(plan.time_ns) * 1e-3;
+  }
+  double over_bound() const {
+    return plan.bound_ns == 0 ? 1 : time_us() * 1e3 / static_cast<double>(plan.bound_ns);
+  }
+};
+
+/// `request` is for study.believed, which it need not name.
+Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanRequest request);
+
+/// The most that any transfer of a plan waits for others on its links, in us, where the figures of
+/// `believed`, for which it was made, are off by up to `r`. Cables of a kind that are believed to
+/// be alike are, and wrong together: their true bandwidth or latency is the believed one over 1 - r
+/// or over 1 + r, or the believed one itself. The plan is run on networks with all combinations of
+/// these extremes, where there are more than 16 on 16 drawn from them; what it waits with the right
+/// figures is in it. Data waits least and most at extremes, by the time of a packet or two.
+Result<double> wait_bound_us(const topology::Fabric& believed, const std::vector<int>& hosts,
+                             const contention_free::Plan& plan, double r);
+
+}  // namespace ibcoll::sim

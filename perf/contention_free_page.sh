@@ -1,0 +1,193 @@
+#!/bin/bash
+# contention_free_page.sh BIN_DIR PICTURES [SECTION ...]: makes the tables of
+# docs/results/contention_free.md again, in Markdown, and its pictures in the folder PICTURES.
+# Sections: bound clusters many planning closed policies relay wrong paper pictures (default: all).
+# Measure `planning` on a machine that does nothing else.
+set -euo pipefail
+bin=${1:?usage: contention_free_page.sh BIN_DIR PICTURES [SECTION ...]}
+pictures=${2:?where do the pictures go?}
+shift 2
+cd "$(dirname "$0")/.."
+lan=bandwidth=1Gbit/s,latency=10us
+ten=trunk-bandwidth=10Gbit/s
+names=("one switch" "14-host switches, 1G trunks" "14-host switches, 10G trunks" "fat tree"
+  "two clusters, 1G between" "two clusters, 10G between" "random tree")
+networks=("single-switch:64,$lan" "tree:14x5,hosts=64,$lan" "tree:14x5,hosts=64,$ten,$lan"
+  "fat-tree:4,3,$lan" "wan:32,32,long-latency=5ms,$lan" "wan:32,32,long-latency=5ms,$ten,$lan"
+  "random-tree:64,16,seed=1,trunk-bandwidth=1Gbit/s:10Gbit/s,$lan")
+ours=docs/results/data/ten_hosts.json
+thesis=random,max-sync,min-sync
+
+plan() { "$bin/ib_plan" --json - "$@"; }
+# shellcheck disable=SC2016
+# f(name) of awk: a field of a line of JSON
+field='function f(name,  s) {
+  if (!match($0, "\"" name "\":[^,}]*")) return ""
+  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s }'
+# what of each line awk prints, in cells of one row
+cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
+both() { cells '%.3f / %.3f' 'f("planned_us") / f("lower_bound_us"), f("over_bound")'; }
+row() { printf '| %s |' "$1"; }
+
+section_bound() {
+  echo "| network | gather 20K | gather 100K | gather 1M | alltoall 100K | alltoall 1M |"
+  for i in "${!networks[@]}"; do
+    row "${names[i]}"
+    { plan --collective gather --network "${networks[i]}" --sizes 20K,100K,1M --check
+      plan --collective alltoall --network "${networks[i]}" --sizes 100K,1M --check; } | both
+  done
+}
+
+section_clusters() {
+  echo "| clusters | gather | alltoall |"
+  for n in $(seq 12); do
+    row "$n"
+    for kind in gather alltoall; do
+      plan --collective $kind --network "twelve-clusters:$n" --size 100K --simulate
+    done | both
+  done
+}
+
+section_many() {
+  echo "| collective | network | 1K | 1M |"
+  for kind in bcast reduce allgather; do
+    for i in 0 1 4; do
+      row "$kind | ${names[i]}"
+      plan --collective $kind --network "${networks[i]}" --sizes 1K,1M --check --simulate | both
+    done
+  done
+}
+
+section_planning() {  # medians of 9 processes, networks in turn
+  local rounds=9 file
+  file=$(mktemp)
+  for _ in $(seq $rounds); do
+    for i in "${!networks[@]}"; do
+      plan --network "${networks[i]}" --sizes 100K,100K |
+        awk -v name="${names[i]}" "$field { printf \"%s%s\", NR == 1 ? name \";\" : \";\", f(\"plan_ms\") }
+          END { print \";\" f(\"groups\") \";\" f(\"tasks\") }" >>"$file"
+    done
+  done
+  echo "| 64 hosts, network | first plan ms | second ms | groups | transfers |"
+  for name in "${names[@]}"; do
+    median() { grep "^$name;" "$file" | cut -d';' -f"$1" | sort -g | sed -n $((rounds / 2 + 1))p; }
+    row "$name"
+    printf ' %.1f | %.1f | %s | %s |\n' "$(median 2)" "$(median 3)" "$(median 4)" "$(median 5)"
+  done
+  rm -f "$file"
+  echo "| hosts | network | plan ms | time over bound | groups | transfers |"
+  for n in 512 1024; do
+    for net in single-switch:$n,$lan tree:14x74,hosts=$n,$lan tree:14x74,hosts=$n,$ten,$lan \
+      fat-tree:$([ $n = 512 ] && echo 8,3 || echo 4,5),$lan \
+      wan:$((n / 2)),$((n / 2)),long-latency=5ms,$lan \
+      wan:$((n / 2)),$((n / 2)),long-latency=5ms,$ten,$lan \
+      random-tree:$n,$((n / 8)),seed=1,trunk-bandwidth=1Gbit/s:10Gbit/s,$lan; do
+      row "$n | ${net%%,bandwidth*}"
+      plan --network "$net" --size 100K |
+        cells '%.0f | %.3f | %s | %s' 'f("plan_ms"), f("planned_us") / f("lower_bound_us"), f("groups"), f("tasks")'
+    done
+  done
+}
+
+section_closed() {
+  echo "| size | bound us | one at a time, lost us | relayed, lost us | 2LN |"
+  for size in 256 1K 4K 16K 64K; do
+    row $size
+    plan --collective gather --network single-switch:32,$lan --size $size --planner thesis \
+      --relay off,on | awk "$field { b = f(\"lower_bound_us\"); t[NR] = f(\"planned_us\") - b }
+        END { printf \" %.0f | %.0f | %.0f | 1240 |\n\", b, t[1], t[2] }"
+  done
+}
+
+section_policies() {
+  echo "| size | random | max-cost | min-cost | max-sync | min-sync |"
+  plan --network $ours --sizes 128-1M:2 --planner thesis --policy all --relay off |
+    awk "$field { t[f(\"size\"), f(\"policy\")] = f(\"simulated_us\"); s[f(\"size\")] = 1 }
+      END { for (i = 128; i <= 1048576; i *= 2) { m = t[i, \"min-sync\"]
+        printf \"| %d | %.2f | %.2f | %.2f | %.2f | 1 |\n\", i, t[i, \"random\"] / m,
+          t[i, \"max-cost\"] / m, t[i, \"min-cost\"] / m, t[i, \"max-sync\"] / m
+        l += log(m / t[i, \"random\"]); n++ }
+        printf \"min-sync over random, geometric mean: %.3f\n\", exp(l / n) }"
+}
+
+section_relay() {
+  echo "| | 1K | 4K | 16K | 64K | 256K | 1M |"
+  for kind in gather alltoall; do
+    row $kind
+    plan --collective $kind --network $ours --sizes 1K-1M:4 --planner thesis --relay off,on |
+      awk "$field { if (NR % 2) off = f(\"simulated_us\")
+        else printf \" %.2f |\", f(\"simulated_us\") / off } END { print \"\" }"
+  done
+  for planner in thesis fixed; do
+    echo "gather of 300 KB over two clusters, $planner:"
+    plan --collective gather --network "${networks[4]}" --size 300K --planner $planner \
+      --relay off,on | cells '%.1f ms' 'f("simulated_us") / 1000'
+  done
+}
+
+section_wrong() {
+  echo "| network | collective | 0.1 | 0.3 | taken as given, 0.3 |"
+  echo "(time over the right plan's, in brackets the longest wait and what was stated for it, us)"
+  for i in "${!networks[@]}"; do
+    for kind in gather alltoall; do
+      row "${names[i]} | $kind"
+      right=$(plan --collective $kind --network "${networks[i]}" --size 100K |
+        awk "$field { print f(\"simulated_us\") }")
+      for how in "0.1 auto" "0.3 auto" "0.3 0"; do
+        plan --collective $kind --network "${networks[i]}" --size 100K --wrong "${how% *}" \
+          --error "${how#* }" --draws 5 | awk -v right="$right" "$field
+          { t = f(\"simulated_us\") / right; if (t > time) time = t
+            if (f(\"waited_us\") > wait) wait = f(\"waited_us\")
+            if (f(\"jitter_us\") > most) most = f(\"jitter_us\")
+            if (f(\"waited_us\") > f(\"jitter_us\") + 0.001) beyond++ }
+          END { printf \" %.2f (%.0f, %.0f)%s |\", time, wait, most, beyond ? \" BEYOND\" : \"\" }"
+      done
+      echo
+    done
+  done
+}
+
+# What the thesis measured, and what comes out here.
+section_paper() {
+  echo "gather in one cluster of 96 hosts, 14 a switch, relay over none:"
+  for size in 20K 100K 1M; do
+    plan --collective gather --network "tree:14x7,hosts=96,$lan" --size $size --planner thesis \
+      --relay off,on | awk "$field { t[NR] = f(\"simulated_us\") }
+        END { printf \"%s: %.3f\n\", \"$size\", t[2] / t[1] }"
+  done
+  echo "alltoall of 100 KB, policies over min-sync, and list over min-sync, 1 to 12 clusters:"
+  for n in $(seq 12); do
+    row "$n"
+    { plan --network "twelve-clusters:$n" --size 100K --planner thesis --policy $thesis \
+      --relay off --simulate
+      plan --network "twelve-clusters:$n" --size 100K --planner list --simulate; } |
+      awk "$field { t[NR] = f(\"simulated_us\") }
+        END { printf \" %.2f | %.2f | %.2f |\n\", t[1] / t[3], t[2] / t[3], t[4] / t[3] }"
+  done
+}
+
+section_pictures() {
+  local clusters=() hosts=() n
+  for n in $(seq 2 12); do clusters+=("twelve-clusters:$n"); done
+  for n in 16 32 64 128 256 512 1024; do hosts+=("tree:14x74,hosts=$n,$ten,$lan"); done
+  draw() { "$bin/ib_plan" --plot "$pictures/contention_$1.svg" "${@:2}" >"$pictures/log" ||
+    { cat "$pictures/log"; exit 1; }; }
+  draw links --network "tree:4x3,trunk-bandwidth=2Gbit/s,$lan" --size 100K
+  draw policies --network $ours --sizes 128-1M:2 --planner thesis --policy all --relay off
+  for kind in gather alltoall; do
+    draw relay_$kind --collective $kind --network $ours --sizes 1K-1M:4 --planner thesis --relay on,off
+    draw clusters_$kind --collective $kind --network "${clusters[@]}" --size 100K \
+      --planner thesis,list --policy $thesis --relay off --simulate
+    draw wrong_$kind --collective $kind --network "${networks[@]:0:6}" --size 100K \
+      --wrong 0 0.1 0.2 0.3 0.4 0.5 --draws 3
+  done
+  draw groups --network "${hosts[@]}" --planner list --show groups
+  draw planning --network "${hosts[@]}" --planner list --show plan_ms
+  rm "$pictures/log"
+}
+
+[ $# -gt 0 ] || set -- bound clusters many planning closed policies relay wrong paper pictures
+for section; do
+  echo "## $section"
+  "section_$section"
+done
