@@ -32,7 +32,7 @@ uint64_t hash_request(const PlanRequest& base) {
   }
   for (int s = fabric.hosts(); s < fabric.nodes(); ++s) {
     for (int to = 0; to < fabric.hosts(); ++to) {
-      hash = mix(hash, static_cast<uint64_t>(fabric.next_link(s, to) + 1));
+      hash = mix(hash, static_cast<uint64_t>(fabric.next_link(s, to)) + 1);
     }
   }
   for (const int ranks : base.server_ranks) hash = mix(hash, static_cast<uint64_t>(ranks));
