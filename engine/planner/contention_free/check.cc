@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
+#include "engine/planner/contention_free/check_deliveries.h"
 #include "engine/planner/contention_free/check_links.h"
 
 namespace ibcoll::contention_free {
@@ -24,7 +24,7 @@ class Checker {
   Status run() {
     IBCOLL_TRY(check_head());
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) IBCOLL_TRY(check_transfer(i));
-    IBCOLL_TRY(plan_.kind == Kind::kReduce ? check_reduction() : check_delivery());
+    IBCOLL_TRY(check_deliveries(request_, plan_));
     IBCOLL_TRY(check_tokens());
     IBCOLL_TRY(check_waits());
     std::vector<LinkWindow> windows;
@@ -62,38 +62,6 @@ class Checker {
                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Bytes of the message of two servers, from the request alone; 0 where there is none.
-  uint64_t asked(int origin, int target) const {
-    const int servers = plan_.servers, root = request_.root;
-    const auto ranks = [&](int server) {
-      return static_cast<uint64_t>(request_.server_ranks[server]);
-    };
-    const auto of = [&](int server) {
-      return request_.message_bytes.empty() ? request_.block_bytes * ranks(server)
-                                            : request_.message_bytes[server];
-    };
-    const auto valid = [&](int server) { return server >= 0 && server < servers; };
-    if (origin == target || servers < 2) return 0;
-    switch (plan_.kind) {
-      case Kind::kGather:
-        return target == root && valid(origin) ? of(origin) : 0;
-      case Kind::kScatter:
-        return origin == root && valid(target) ? of(target) : 0;
-      case Kind::kAlltoall:
-        if (!valid(origin) || !valid(target)) return 0;
-        return request_.message_bytes.empty()
-                   ? request_.block_bytes * ranks(origin) * ranks(target)
-                   : request_.message_bytes[static_cast<size_t>(origin) * servers + target];
-      case Kind::kAllgather:
-        return valid(origin) && target == kEveryone ? of(origin) : 0;
-      case Kind::kBcast:
-        return origin == root && target == kEveryone ? request_.block_bytes : 0;
-      case Kind::kReduce:
-        return origin == kEveryone && target == root ? request_.block_bytes : 0;
-    }
-    return 0;
-  }
-
   Status check_head() const {
     if (plan_.kind != request_.kind || plan_.root != request_.root ||
         plan_.servers != static_cast<int>(request_.server_ranks.size())) {
@@ -120,7 +88,7 @@ class Checker {
       if (server < 0 || server >= plan_.servers) return wrong(i, "there is no server {}", server);
     }
     if (t.from == t.to) return wrong(i, "a server sends to itself");
-    const uint64_t bytes = asked(t.origin, t.target);
+    const uint64_t bytes = asked_bytes(request_, t.origin, t.target);
     if (bytes == 0) return wrong(i, "there is no such message");
     if (t.bytes != bytes) return wrong(i, "{} of {} bytes", t.bytes, bytes);
     if (request_.permitted) {
@@ -143,93 +111,6 @@ class Checker {
     const Transfer& last = plan_.transfers[i - 1];
     if (std::tuple(last.start_ns, last.from, last.to) > std::tuple(t.start_ns, t.from, t.to)) {
       return wrong(i, "stands behind one that starts later");
-    }
-    return {};
-  }
-
-  /// All kinds but reduce: who has a message passes it to who needs it.
-  Status check_delivery() const {
-    using Place = std::tuple<int, int, int>;  // message, server
-    std::vector<std::pair<Place, uint32_t>> arrivals;
-    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& t = plan_.transfers[i];
-      arrivals.push_back({{t.origin, t.target, t.to}, i});
-      if (t.to == t.origin) return wrong(i, "goes back to where it came from");
-    }
-    std::sort(arrivals.begin(), arrivals.end());
-    for (size_t i = 1; i < arrivals.size(); ++i) {
-      if (arrivals[i].first != arrivals[i - 1].first) continue;
-      return wrong(arrivals[i].second, "its receiver has the message twice, also by {}",
-                   name_transfer(plan_, arrivals[i - 1].second));
-    }
-    const auto arrived = [&](const Place& place) {
-      const auto at =
-          std::lower_bound(arrivals.begin(), arrivals.end(), std::pair<Place, uint32_t>{place, 0});
-      return at != arrivals.end() && at->first == place ? at->second : kNone;
-    };
-    std::vector<char> passed_on(plan_.transfers.size(), 0);
-    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& t = plan_.transfers[i];
-      const uint32_t source = t.from == t.origin ? kNone : arrived({t.origin, t.target, t.from});
-      if (t.from != t.origin && source == kNone)
-        return wrong(i, "its sender never has the message");
-      if (t.forwards != source) {
-        return wrong(i, "forwards transfer {}, but its sender has the message by {}",
-                     static_cast<int64_t>(t.forwards), static_cast<int64_t>(source));
-      }
-      if (source != kNone) passed_on[source] = 1;
-    }
-    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& t = plan_.transfers[i];
-      const bool needed = t.target == kEveryone || t.target == t.to;
-      if (!needed && !passed_on[i]) return wrong(i, "ends where nobody needs it");
-    }
-    const auto delivered = [&](int origin, int target, int server) -> Status {
-      if (asked(origin, target) == 0 || server == origin) return {};
-      if (arrived({origin, target, server}) != kNone) return {};
-      return fail(ErrorCode::kInvalidProgram, "the message from server {} never reaches server {}",
-                  origin, server);
-    };
-    for (int origin = 0; origin < plan_.servers; ++origin) {
-      for (int server = 0; server < plan_.servers; ++server) {
-        const bool many = plan_.kind == Kind::kAllgather || plan_.kind == Kind::kBcast;
-        IBCOLL_TRY(delivered(origin, many ? kEveryone : server, server));
-      }
-    }
-    return {};
-  }
-
-  /// Reduce: everybody but the root sends once, and all ways lead to the root.
-  Status check_reduction() const {
-    std::vector<uint32_t> sends(plan_.servers, kNone), receives(plan_.servers, kNone);
-    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& t = plan_.transfers[i];
-      if (t.from == plan_.root) return wrong(i, "the root sends");
-      if (sends[t.from] != kNone) {
-        return wrong(i, "its sender's part is counted twice, also by {}",
-                     name_transfer(plan_, sends[t.from]));
-      }
-      sends[t.from] = i;
-      receives[t.to] = i;
-    }
-    if (asked(kEveryone, plan_.root) == 0) return {};
-    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& t = plan_.transfers[i];
-      if (t.forwards == kNone && receives[t.from] != kNone) {
-        return wrong(i, "does not wait for what its sender receives");
-      }
-      if (t.forwards != kNone &&
-          (t.forwards >= plan_.transfers.size() || plan_.transfers[t.forwards].to != t.from)) {
-        return wrong(i, "forwards transfer {}, which is not for its sender", t.forwards);
-      }
-    }
-    for (int server = 0; server < plan_.servers; ++server) {
-      int at = server, steps = 0;
-      while (at != plan_.root && sends[at] != kNone && steps++ < plan_.servers) {
-        at = plan_.transfers[sends[at]].to;
-      }
-      if (at == plan_.root) continue;
-      return fail(ErrorCode::kInvalidProgram, "server {}'s part never reaches the root", server);
     }
     return {};
   }
