@@ -8,7 +8,7 @@
 
 #include "engine/planner/contention_free/emit.h"
 #include "engine/planner/contention_free/link_groups.h"
-#include "engine/planner/contention_free/timeline.h"
+#include "engine/planner/contention_free/queue_up.h"
 
 namespace ibcoll::contention_free {
 
@@ -310,78 +310,12 @@ class GroupPlanner {
       small = small || (groups_.small(link) && problem_.links[link].jobs > 1);
     }
     if (small) {
-      queue_up();
+      queue_up(problem_, groups_, plan_);
     } else {
       retime(problem_, plan_);
     }
     sort_plan(plan_);
     plan_.relay_buffer_bytes = relay_buffer_bytes(plan_);
-  }
-
-  /// The times of a plan in which transfers meet on links without an order: there they go one after
-  /// the other as they come, as many at once as the link carries.
-  void queue_up() {
-    const auto count = static_cast<uint32_t>(plan_.transfers.size());
-    std::vector<Timeline> timelines;
-    for (const LinkUse& use : problem_.links) timelines.emplace_back(use.units, 0);
-    std::vector<uint32_t> waits(count, 0);
-    std::vector<int64_t> ready(count, 0), piece_at(plan_.servers, 0);
-    std::vector<std::vector<uint32_t>> followers(count);
-    const bool reduce = plan_.kind == Kind::kReduce;
-    const auto edge = [&](uint32_t before, uint32_t after) {
-      ++waits[after];
-      followers[before].push_back(after);
-    };
-    for (const Token& token : plan_.tokens) edge(token.after, token.before);
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!reduce && plan_.transfers[i].forwards != kNone) edge(plan_.transfers[i].forwards, i);
-      for (uint32_t j = 0; reduce && j < i; ++j) {
-        if (plan_.transfers[j].to == plan_.transfers[i].from) edge(j, i);
-      }
-    }
-    using Ready = std::pair<int64_t, uint32_t>;
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> heap;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (waits[i] == 0) heap.push({0, i});
-    }
-    plan_.time_ns = 0;
-    while (!heap.empty()) {
-      const auto [at, i] = heap.top();
-      heap.pop();
-      Transfer& t = plan_.transfers[i];
-      const int64_t length = duration_ns(t.bytes, t.rate);
-      problem_.walk(t.from, t.to, path_);
-      int64_t start = at;
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (const Hop& hop : path_.hops) {
-          if (!groups_.small(hop.link)) continue;
-          const int need = problem_.links[hop.link].units_of(t.rate);
-          const int64_t free = timelines[hop.link].fit(start + hop.before_ns, length, need);
-          moved = moved || free > start + hop.before_ns;
-          start = free - hop.before_ns;
-        }
-      }
-      for (const Hop& hop : path_.hops) {
-        if (!groups_.small(hop.link)) continue;
-        timelines[hop.link].take(start + hop.before_ns, length,
-                                 problem_.links[hop.link].units_of(t.rate));
-      }
-      t.start_ns = start;
-      t.end_ns = start + path_.latency_ns + length;
-      plan_.time_ns = std::max(plan_.time_ns, t.end_ns);
-      for (const uint32_t next : followers[i]) {
-        const Transfer& n = plan_.transfers[next];
-        // By a token, at full arrival; of what is forwarded, by the first piece.
-        const bool fed = reduce ? n.from == t.to : n.forwards == i;
-        const int64_t told =
-            n.from == t.from ? start + length : t.end_ns + groups_.latency_ns(t.to, n.from);
-        const int64_t piece =
-            start + path_.latency_ns + duration_ns(std::min(t.bytes, plan_.piece_bytes), t.rate);
-        ready[next] = std::max(ready[next], fed ? piece : told);
-        if (--waits[next] == 0) heap.push({ready[next], next});
-      }
-    }
   }
 
   const Problem& problem_;
