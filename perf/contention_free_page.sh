@@ -23,7 +23,7 @@ plan() { "$bin/ib_plan" --json - "$@"; }
 # f(name) of awk: a field of a line of JSON
 field='function f(name,  s) {
   if (!match($0, "\"" name "\":[^,}]*")) return ""
-  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s }'
+  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s + 0 == s ? s + 0 : s }'
 # what of each line awk prints, in cells of one row
 cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
 both() { cells '%.3f / %.3f' 'f("planned_us") / f("lower_bound_us"), f("over_bound")'; }
