@@ -58,6 +58,32 @@ TEST(IbPlan, PlansWithWrongInputs) {
   EXPECT_TRUE(json_lines(right.out)[0]["jitter_us"].is_null());
 }
 
+TEST(IbPlan, ComparesNetworksAndErrors) {
+  const std::string picture = folder() / "servers.svg";
+  const Ran ran = run_tool("ib_plan",
+                           "--network single-switch:4 single-switch:8 --size 1K --show groups "
+                           "--plot " +
+                               picture);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const char* cell : {"single-switch:4", "single-switch:8", "network"}) {
+    EXPECT_THAT(ran.out, HasSubstr(cell));
+  }
+  std::ifstream in(picture);
+  const std::string svg((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(svg, HasSubstr("link groups"));
+  EXPECT_THAT(svg, HasSubstr("servers"));
+  const Ran wrong =
+      run_tool("ib_plan", "--network single-switch:8 --wrong 0 0.1 --draws 3 --json -");
+  EXPECT_EQ(json_lines(wrong.out).size(), 4u);
+}
+
+TEST(IbPlan, FindsFilesItCannotWriteBeforeItPlans) {
+  const Ran ran = run_tool("ib_plan", "--network single-switch:4 --output /nonexistent/plan.json");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr("/nonexistent/plan.json"));
+}
+
 TEST(IbPlan, RefusesBadInputByName) {
   const auto refused = [](const std::string& arguments, const std::string& what) {
     expect_refused("ib_plan", arguments, what);
@@ -66,12 +92,16 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--planner magic", "unknown planner 'magic'");
   refused("--policy luck", "unknown policy 'luck'");
   refused("--relay maybe", "--relay 'maybe': on or off");
-  refused("--network single-switch:4 --servers 5", "--servers 5: the network has 4 hosts");
+  refused("--network single-switch:4 --servers 5", "--servers 5: must be 1 to 4");
   refused("--network single-switch:4 --layout 5x2", "server 4 is host 4");
   refused("--network single-switch:4 --root 4", "root 4: there are servers 0 to 3");
   refused("--network single-switch:4 --permitted 0-1,2-3", "no way between servers 0 and 2");
   refused("--network single-switch:4 --permitted 0:1", "'0:1' is not a pair");
   refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
+  refused("--network single-switch:4 --permitted ''", "no way between servers 0 and 1");
+  refused("--network single-switch:8000", "63992000 transfers: at most 33554432");
+  refused("--draws 0", "--draws 0: must be 1 to 1000");
+  refused("--show beauty", "unknown measure 'beauty'");
   refused("--wrong 2", "inputs wrong by 2");
   refused("--error 1", "--error '1': auto, or 0 to 0.95");
   refused("--size 999999P", "999999P");

@@ -29,7 +29,8 @@ struct Arguments {
   std::string collective = "alltoall", sizes = "100K";
   std::vector<std::string> networks = {"single-switch:64"};
   std::string planners = "best", policies = "min-sync", relay = "on", tokens = "ahead";
-  std::string layout, permitted, json, plot, output, error = "auto", show = "over_bound";
+  std::string layout, json, plot, output, error = "auto", show = "over_bound";
+  std::optional<std::string> permitted;
   std::optional<int64_t> servers;
   int root = 0, draws = 1;
   std::vector<double> wrong = {0};
@@ -90,8 +91,8 @@ Result<std::vector<int>> server_ranks(const Arguments& a, const topology::Fabric
   }
   const int64_t servers = a.servers.value_or(fabric.hosts());
   if (servers < 1 || servers > fabric.hosts()) {
-    return fail(ErrorCode::kInvalidArgument, "--servers {}: the network has {} hosts", servers,
-                fabric.hosts());
+    return fail(ErrorCode::kInvalidArgument, "--servers {}: must be 1 to {}, the hosts of {}",
+                servers, fabric.hosts(), fabric.name());
   }
   ranks.assign(static_cast<size_t>(servers), 1);
   return ranks;
@@ -140,8 +141,8 @@ Result<Input> understand(const Arguments& a) {
     input.relay.push_back(on);
   }
   IBCOLL_ASSIGN(base.tokens_ahead, on_or_off(a.tokens, "--tokens", "ahead", "arrival"));
-  if (!a.permitted.empty()) {
-    IBCOLL_ASSIGN(base.permitted, parse_pairs(a.permitted));
+  if (a.permitted) {
+    IBCOLL_ASSIGN(base.permitted, parse_pairs(*a.permitted));
   }
   base.root = a.root;
   base.seed = static_cast<uint64_t>(a.seed);
@@ -216,7 +217,9 @@ Status study_network(const Arguments& a, const Input& input, const Seen& seen, J
 Status run(const Arguments& a) {
   IBCOLL_ASSIGN(const Input input, understand(a));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-  if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
+  for (const std::string& file : {a.plot, a.output}) {
+    if (!file.empty()) IBCOLL_TRY(write_file(file, ""));  // fails now rather than at the end
+  }
   std::vector<sim::PlanRow> rows;
   std::optional<Seen> last;
   for (const std::string& network : a.networks) {

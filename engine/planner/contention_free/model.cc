@@ -11,6 +11,8 @@ namespace {
 constexpr int kMostSlots = 256;
 constexpr int kFineness = 32;
 constexpr int kMostServers = 1 << 15;
+/// Larger plans would take more than 10 GB.
+constexpr int64_t kMostTransfers = int64_t{1} << 25;
 /// Servers whose latencies stand in a table, of 32 MB.
 constexpr int kMostInTable = 2048;
 /// Jobs whose routes are kept.
@@ -160,6 +162,12 @@ Result<Problem> make_problem(const PlanRequest& request) {
     if (request.server_ranks[server] >= 1) continue;
     return fail(ErrorCode::kInvalidArgument, "server {} has {} ranks: at least 1", server,
                 request.server_ranks[server]);
+  }
+  const int64_t pairs = int64_t{problem.servers} * (problem.servers - 1);
+  const bool all = request.kind == Kind::kAlltoall || request.kind == Kind::kAllgather;
+  if (all && pairs > kMostTransfers) {
+    return fail(ErrorCode::kInvalidArgument, "{} of {} servers has {} transfers: at most {}",
+                to_string(request.kind), problem.servers, pairs, kMostTransfers);
   }
   if (request.root < 0 || request.root >= problem.servers) {
     return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", request.root,
