@@ -82,6 +82,37 @@ TEST(FabricOrder, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(refusal("1,1", "no/such", ""), HasSubstr("IBCOLL_FABRIC=no/such: "));
 }
 
+/// Of a file, too; and every rank says the same.
+TEST(FabricOrder, FilesThatAreWrongAreRefusedOnEveryRank) {
+  const char* const good = R"({
+    "format": "ibcoll fabric 1",
+    "hosts": ["a", "b", "c"],
+    "switches": ["s"],
+    "cables": [{"ends": ["a", "s"], "bandwidth": 1e9}, {"ends": ["b", "s"]}, {"ends": ["c", "s"]}],
+    "routes": {"s": [1, 2, 3]}})";
+  const auto refused = [&](const std::string& from, const std::string& to, const char* layout,
+                           const std::string& why) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    const std::string said = refusal(layout, file("wrong.json", text), "");
+    const int ranks = parse_layout(layout).value().ranks();
+    size_t at = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      at = said.find(why, at);
+      ASSERT_NE(at, std::string::npos) << "rank " << rank << " of: " << said;
+      at += why.size();
+    }
+  };
+  refused("1e9", "0", "1,1,1", "/cables/0/bandwidth");
+  refused(R"("s": [1, 2, 3])", R"("s": [1, 2, 3], "s": [1, 3, 2])", "1,1,1", "\"s\" stands twice");
+  refused(R"({"ends": ["c", "s"]})", R"({"ends": ["c", "a"]})", "1,1,1", "wrong.json");
+  refused("a", "a", "1,1,1,1", "4 emulated servers on a network of 3 hosts");
+  const std::string path =
+      file("zero.json", std::string(good).replace(std::string(good).find("1e9"), 3, "0"));
+  expect_refused("ib_a2a_bench", "--layout 1,1,1 --network " + path, "/cables/0/bandwidth");
+  expect_refused("ib_a2a_bench", "--layout 4x1 --network single-switch:3", "3 hosts for 4 servers");
+}
+
 /// Machines are found by their own names.
 TEST(FabricOrder, MachinesAreFoundByName) {
   char name[65] = {};

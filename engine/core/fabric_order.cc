@@ -39,6 +39,24 @@ Status share(Bootstrap& bootstrap, std::vector<int>& numbers) {
   return {};
 }
 
+/// Collective: rank 0's error for everybody, if it has one.
+Status share(Bootstrap& bootstrap, const Status& status) {
+  struct Outcome {
+    int32_t code = 0;
+    char text[1020] = {};
+  };
+  Outcome mine;
+  if (!status) {
+    const std::string& text = status.error().message;
+    mine.code = static_cast<int32_t>(status.error().code);
+    std::copy_n(text.data(), std::min(text.size(), sizeof mine.text - 1), mine.text);
+  }
+  std::vector<Outcome> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  if (all[0].code == 0) return {};
+  return fail(static_cast<ErrorCode>(all[0].code), "{}", all[0].text);
+}
+
 /// The fabric's host of each server.
 Result<std::vector<int>> hosts_of_servers(const topology::Fabric& fabric,
                                           const FabricSetting& setting, bool emulated,
@@ -115,14 +133,17 @@ Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& set
   IBCOLL_ASSIGN(const std::vector<HostName> machines, exchange_host_names(bootstrap));
   std::vector<int> order(static_cast<size_t>(shape.servers()));
   result.hosts.resize(order.size());
+  Status known_order;
   if (bootstrap.rank() == 0) {
     auto found = find_order(setting, emulated, machines, shape, result);
-    if (!found) {
-      return fail(found.error().code, "IBCOLL_FABRIC={}: {}", setting.fabric,
-                  found.error().message);
+    if (found) {
+      order = std::move(*found);
+    } else {
+      known_order =
+          fail(found.error().code, "IBCOLL_FABRIC={}: {}", setting.fabric, found.error().message);
     }
-    order = std::move(*found);
   }
+  IBCOLL_TRY(share(bootstrap, known_order));
   IBCOLL_TRY(share(bootstrap, order));
   IBCOLL_TRY(share(bootstrap, result.hosts));
   IBCOLL_ASSIGN(shape, renumber_servers(shape, order));
