@@ -50,6 +50,7 @@ for _ in $(seq "$rounds"); do
       echo "$senders $algorithm $(gather "$senders" "$algorithm")" >>"$results"
     done
   done
+  algorithms="${algorithms#* } ${algorithms%% *}" # nobody is always the first
 done
 printf '%7s  %-16s  %9s  %s\n' senders algorithm ms dropped
 for senders in $senders_tried; do

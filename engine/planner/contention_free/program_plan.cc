@@ -1,6 +1,7 @@
 #include "engine/planner/contention_free/program_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -104,6 +105,8 @@ Orders arrivals(const Plan& plan, const topology::Fabric& fabric, std::span<cons
 /// A token may be so late, in parts of its transfer's time, before pieces are cut or it goes out
 /// early.
 constexpr double kLate = 1.0 / 128;
+/// And so early, on average, without being cut into more.
+constexpr double kEarly = 1.0 / 32;
 /// How many transfers are looked at for one that a token can go out with.
 constexpr size_t kMostLookedAt = 64;
 
@@ -160,19 +163,28 @@ class Moments {
     return static_cast<double>(anchor.end_ns - sent_ns) / duration_ns(anchor);
   }
 
+  /// The fewest that let tokens go out at the end of a piece and not much too early.
   uint32_t wanted_pieces(uint32_t most) const {
-    double parts = 0;
-    int64_t tokens = 0;
+    constexpr size_t kBins = 256;
+    std::array<int64_t, kBins> count{};  // of tokens, by the part that is left
+    int64_t all = 0;
     for (const Token& token : plan_.tokens) {
       if (!crosses(token)) continue;
       const double part = part_left(plan_.transfers[token.after], plan_.transfers[token.before]);
       if (part <= kLate || part >= 1) continue;
-      parts += part;
-      ++tokens;
+      ++count[static_cast<size_t>(part * kBins)];
+      ++all;
     }
-    if (tokens == 0) return 1;
-    const double wanted = std::ceil(static_cast<double>(tokens) / parts);
-    return static_cast<uint32_t>(std::min(wanted, static_cast<double>(most)));
+    for (uint32_t pieces = 1; pieces < most; ++pieces) {
+      double early = 0;
+      for (size_t bin = 0; bin < kBins; ++bin) {
+        const double part = static_cast<double>(bin) / kBins;
+        const double left = std::ceil(std::max(0.0, part - kLate) * pieces) / pieces;
+        early += static_cast<double>(count[bin]) * std::max(0.0, left - part);
+      }
+      if (early <= kEarly * static_cast<double>(all)) return pieces;
+    }
+    return most;
   }
 
   /// From `after` back over what has the link before it, to the latest piece whose receiver can
