@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   Plot plot;
-  plot.title = "Gather into one 400 Mbit/s link, Soft-RoCE";
+  plot.title = "Gather into one narrow link, Soft-RoCE";
   plot.x.label = "senders";
   plot.y.label = "time of one gather (ms)";
   for (std::string line; std::getline(std::cin, line);) {

@@ -10,7 +10,7 @@
 # Run it inside: ./run softroce --servers 12 perf/verbs_incast.sh build/bin
 set -euo pipefail
 bin=${1:?usage: verbs_incast.sh BIN_DIR [ROUNDS [BYTES [MBIT]]]}
-rounds=${2:-5} bytes=${3:-256K} mbit=${4:-100}
+rounds=${2:-3} bytes=${3:-256K} mbit=${4:-100}
 latency=${LATENCY:-500us}
 tc -n sw qdisc add dev v1 root tbf rate "${mbit}mbit" burst 16kb limit 360kb
 export IBCOLL_TRANSPORT=verbs IBCOLL_LOG_LEVEL=error
