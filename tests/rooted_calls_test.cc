@@ -269,19 +269,21 @@ TEST(RootedCalls, RanksThatDisagreeGetAnError) {
 
 /// On the size of a broadcast, also where it is small enough to travel with its head.
 TEST(RootedCalls, RanksThatDisagreeOnASizeGetAnError) {
-  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const Rank other : {0, 2}) {
-      for (const size_t bytes : {0, 8, 2000}) {
-        SCOPED_TRACE(fmt::format("{} bytes, rank {}", bytes, other));
-        expect_mismatch(job_of(layout), [&](const RankView& rank) -> Status {
-          std::vector<std::byte> data(3000);
-          const size_t mine = rank.context.rank() == other ? bytes : 16;
-          IBCOLL_TRY(make(rank.context.world(),
-                          arguments_of(Collective::kBcast, 0, data.data(), data.data(), mine)));
-          return make(rank.context.world(),
-                      arguments_of(Collective::kBarrier, 0, nullptr, nullptr, 0));
-        });
-      }
+  struct Wrong {
+    Rank rank;
+    size_t bytes;
+  };
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
+    for (const Wrong wrong : {Wrong{0, 8}, Wrong{2, 0}, Wrong{2, 2000}}) {
+      SCOPED_TRACE(fmt::format("{} bytes on rank {}", wrong.bytes, wrong.rank));
+      expect_mismatch(job_of(layout), [&](const RankView& rank) -> Status {
+        std::vector<std::byte> data(2000);
+        const size_t bytes = rank.context.rank() == wrong.rank ? wrong.bytes : 16;
+        IBCOLL_TRY(make(rank.context.world(),
+                        arguments_of(Collective::kBcast, 0, data.data(), data.data(), bytes)));
+        return make(rank.context.world(),
+                    arguments_of(Collective::kBarrier, 0, nullptr, nullptr, 0));
+      });
     }
   }
 }

@@ -20,6 +20,15 @@ constexpr double kPieceSeconds = 2e-6;
 constexpr double kLeastPieceBytes = 1024, kMostPieceBytes = 4096;
 constexpr double kMostPieces = 64;
 
+/// How many pieces blocks may be cut into; 0 bytes: blocks differ.
+uint32_t most_pieces(const Plan& plan, uint64_t block_bytes) {
+  double rate = 0;
+  for (const Transfer& transfer : plan.transfers) rate = std::max(rate, transfer.rate);
+  const double piece = std::clamp(kPieceSeconds * rate, kLeastPieceBytes, kMostPieceBytes);
+  const double pieces = static_cast<double>(block_bytes) / piece;
+  return static_cast<uint32_t>(std::clamp(pieces, 1.0, kMostPieces));
+}
+
 /// What a plan is made for; -1: blocks differ.
 uint64_t bytes_of(int64_t block_bytes) {
   return block_bytes < 0 ? kUnequalBytes : static_cast<uint64_t>(std::max<int64_t>(block_bytes, 1));
@@ -98,12 +107,7 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
   Shaped& here = shaped(shape, hosts);
   IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
                 make(here, collective, shape, root, block_bytes));
-  if (block_bytes < 0 || made->transfers.empty()) return order(here, made, 1);
-  double rate = 0;
-  for (const Transfer& transfer : made->transfers) rate = std::max(rate, transfer.rate);
-  const double piece = std::clamp(kPieceSeconds * rate, kLeastPieceBytes, kMostPieceBytes);
-  const auto bytes = static_cast<double>(PlanCache::size_class(bytes_of(block_bytes)));
-  return order(here, made, static_cast<uint32_t>(std::clamp(bytes / piece, 1.0, kMostPieces)));
+  return order(here, made, block_bytes < 0 ? 0 : PlanCache::size_class(bytes_of(block_bytes)));
 }
 
 Result<std::shared_ptr<const Plan>> PlanStore::make(Shaped& of, Collective collective,
@@ -138,16 +142,16 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
   }
   IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
                 here.plans.get(kind_of(collective), 0, here.message_bytes));
-  return order(here, made, 1);
+  return order(here, made, 0);
 }
 
 std::shared_ptr<const TransferPlan> PlanStore::order(Shaped& of,
                                                      const std::shared_ptr<const Plan>& plan,
-                                                     uint32_t most_pieces) {
-  std::shared_ptr<const TransferPlan>& known = of.orders[most_pieces > 1 ? 1 : 0][plan.get()];
+                                                     uint64_t block_bytes) {
+  std::shared_ptr<const TransferPlan>& known = of.orders[block_bytes > 0 ? 1 : 0][plan.get()];
   if (known == nullptr) {
-    known =
-        std::make_shared<const TransferPlan>(transfer_plan(*plan, fabric_, of.hosts, most_pieces));
+    known = std::make_shared<const TransferPlan>(
+        transfer_plan(*plan, fabric_, of.hosts, most_pieces(*plan, block_bytes)));
   }
   return known;
 }

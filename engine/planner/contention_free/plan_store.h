@@ -73,8 +73,9 @@ class PlanStore {
   static Result<std::shared_ptr<const Plan>> make(Shaped& of, Collective collective,
                                                   const Shape& shape, Rank root,
                                                   int64_t block_bytes);
+  /// `block_bytes`: of the size class; 0: blocks differ.
   std::shared_ptr<const TransferPlan> order(Shaped& of, const std::shared_ptr<const Plan>& plan,
-                                            uint32_t most_pieces);
+                                            uint64_t block_bytes);
   std::string path_of(const Shaped& shaped) const;
 
   topology::Fabric fabric_;
