@@ -89,13 +89,19 @@ section_planning() {  # medians of 9 processes, networks in turn
   done
 }
 
-section_closed() {
-  echo "| size | bound us | one at a time, lost us | relayed, lost us | 2LN |"
-  for size in 256 1K 4K 16K 64K; do
-    row $size
-    plan --collective gather --network single-switch:32,$lan --size $size --planner thesis \
-      --relay off,on | awk "$field { b = f(\"lower_bound_us\"); t[NR] = f(\"planned_us\") - b }
-        END { printf \" %.0f | %.0f | %.0f | 1240 |\n\", b, t[1], t[2] }"
+section_closed() {  # time lost at the root, formula / simulated; L = 20 us, N = 31
+  echo "| size | bound us | one at a time | binomial tree | relayed | tokens ahead |"
+  for size in 256 1024 4096 16384 65536; do
+    {
+      plan --collective gather --network single-switch:32,$lan --size $size \
+        --planner thesis,list --relay off,on
+      "$bin/ib_sim" gather --algorithm binomial --mode free --network single-switch:32,$lan \
+        --layout 32x1 --sizes $size --json -
+    } | awk -v size=$size "$field { if (NR == 1) b = f(\"lower_bound_us\")
+        t[NR] = (NR == 4 ? f(\"time_us\") : f(\"simulated_us\")) - b }
+      END { gap = 20 - size * 0.008; if (gap < 0) gap = 0
+        printf \"| %d | %.0f | 1240 / %.0f | 200 / %.0f | %.0f / %.0f | 0 / %.0f |\n\", size, b,
+          t[1], t[4], gap * 31, t[2], t[3] }"
   done
 }
 
@@ -169,7 +175,7 @@ section_paper() {
 section_pictures() {
   local clusters=() hosts=() n
   for n in $(seq 2 12); do clusters+=("twelve-clusters:$n"); done
-  for n in 16 32 64 128 256 512 1024; do hosts+=("tree:14x74,hosts=$n,$ten,$lan"); done
+  for n in 14 28 56 112 224 448 896; do hosts+=("tree:14x$((n / 14)),$ten,$lan"); done
   draw() { "$bin/ib_plan" --plot "$pictures/contention_$1.svg" "${@:2}" >"$pictures/log" ||
     { cat "$pictures/log"; exit 1; }; }
   draw links --network "tree:4x3,trunk-bandwidth=2Gbit/s,$lan" --size 100K

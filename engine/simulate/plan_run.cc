@@ -218,16 +218,19 @@ class PlanRun final : public NetworkClient {
 
 }  // namespace
 
+uint32_t plan_packet_bytes(const Plan& plan) {
+  constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
+  uint64_t longest = 0;
+  for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
+}
+
 Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vector<int>& hosts,
                                 const contention_free::Plan& plan) {
   NetworkOptions options;
   options.level = Level::kPacket;  // flows would be on all links of a route at once
   options.queues = Queues::kOutput;
-  constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
-  uint64_t longest = 0;
-  for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
-  options.mtu_bytes =
-      static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
+  options.mtu_bytes = plan_packet_bytes(plan);
   Routes routes(fabric, true);
   const auto add = [&](int from, int to) -> Result<uint32_t> {
     const int a = hosts.empty() ? from : hosts[from], b = hosts.empty() ? to : hosts[to];

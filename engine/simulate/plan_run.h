@@ -20,6 +20,9 @@ struct PlanTimes {
   std::vector<uint64_t> link_bytes;       ///< by link of the fabric
 };
 
+/// Data of the packets that simulate_plan() cuts a plan's transfers into, at most.
+uint32_t plan_packet_bytes(const contention_free::Plan& plan);
+
 /// Runs a plan on an idle fabric, which need not be the one it was made for: transfers start when
 /// their tokens are there, tokens go by the progress of what they are anchored to, pieces are
 /// passed on as they arrive, and what meets on a link shares it. Packet level: packets of 1 KB, of

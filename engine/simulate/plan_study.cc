@@ -119,7 +119,11 @@ Result<double> wait_bound_us(const topology::Fabric& believed, const std::vector
                   simulate_plan(believed.with_figures(figures), hosts, plan));
     most = std::max(most, times.waited_us);
   }
-  return most;
+  double slowest = INFINITY;
+  for (const contention_free::Transfer& transfer : plan.transfers) {
+    slowest = std::min(slowest, transfer.rate);
+  }
+  return most + 1e6 * plan_packet_bytes(plan) * (1 + r) / slowest;
 }
 
 }  // namespace ibcoll::sim

@@ -47,8 +47,8 @@ Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanReque
 /// `believed`, for which it was made, are off by up to `r`. Cables of a kind that are believed to
 /// be alike are, and wrong together: their true bandwidth or latency is the believed one over 1 - r
 /// or over 1 + r, or the believed one itself. The plan is run on networks with all combinations of
-/// these extremes, where there are more than 16 on 16 drawn from them; what it waits with the right
-/// figures is in it. Data waits least and most at extremes, by the time of a packet or two.
+/// these extremes, where there are more than 16 on 16 drawn from them, and once with the right
+/// figures. In between data may wait for another packet: one on the slowest link is added.
 Result<double> wait_bound_us(const topology::Fabric& believed, const std::vector<int>& hosts,
                              const contention_free::Plan& plan, double r);
 
