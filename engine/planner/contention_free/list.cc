@@ -252,9 +252,10 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
   const auto near = [&] {
     return static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns);
   };
-  const auto attempt = [&](const std::vector<uint32_t>& jobs, Place place) {
+  const auto attempt = [&](const std::vector<uint32_t>& jobs, Place place,
+                           int64_t most_ns = INT64_MAX) {
     if (jobs.size() < problem.jobs.size()) return;  // there is no such order
-    const int64_t limit = best.time_ns - (best.time_ns < INT64_MAX);
+    const int64_t limit = std::min(most_ns, best.time_ns - (best.time_ns < INT64_MAX));
     Timing timing = place_jobs(problem, jobs, place, limit);
     if (timing.time_ns < best.time_ns) best = std::move(timing);
   };
@@ -268,7 +269,11 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
   // In turn the order is that of the rounds whatever the figures are: the better plan where they
   // are wrong.
   const std::vector<uint32_t> rounds = order_jobs(problem, Order::kShift);
-  if (!spreads(problem)) attempt(rounds, Place::kInTurn);
+  if (!spreads(problem)) {
+    // Of many jobs it takes too long to finish a plan that is not near.
+    const auto near_ns = static_cast<int64_t>(enough * static_cast<double>(bound_ns));
+    attempt(rounds, Place::kInTurn, many ? near_ns : INT64_MAX);
+  }
   if (near()) return best;
   std::vector<Order> others;
   if (wide == Wide::kBusiest) others.push_back(Order::kEven);

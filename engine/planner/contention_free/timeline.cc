@@ -4,63 +4,94 @@
 
 namespace ibcoll::contention_free {
 
-size_t Timeline::find(int64_t time) const {
+namespace {
+
+/// Steps of a block; one with more is cut in two.
+constexpr size_t kMostSteps = 256;
+
+}  // namespace
+
+Timeline::At Timeline::find(int64_t time) const {
   // Most of what is asked for lies near the end.
-  size_t step = steps_.size() - 1;
-  for (int tries = 0; tries < 4; ++tries, --step) {
-    if (steps_[step].begin <= time) return step;
-    if (step == 0) return 0;
+  size_t block = blocks_.size() - 1;
+  if (begins_[block] > time) {
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), time);
+    block = static_cast<size_t>(std::max<ptrdiff_t>(after - begins_.begin() - 1, 0));
   }
-  const auto after = std::upper_bound(
-      steps_.begin(), steps_.begin() + static_cast<ptrdiff_t>(step) + 1, time,
-      [](int64_t value, const Step& candidate) { return value < candidate.begin; });
-  return static_cast<size_t>(std::max<ptrdiff_t>(after - steps_.begin() - 1, 0));
+  const Block& steps = blocks_[block];
+  size_t index = steps.size() - 1;
+  for (int tries = 0; tries < 4; ++tries, --index) {
+    if (index == 0 || steps[index].begin <= time) return {block, index};
+  }
+  const auto after =
+      std::upper_bound(steps.begin(), steps.begin() + static_cast<ptrdiff_t>(index) + 1, time,
+                       [](int64_t value, const Step& step) { return value < step.begin; });
+  return {block, static_cast<size_t>(std::max<ptrdiff_t>(after - steps.begin() - 1, 0))};
 }
 
 int64_t Timeline::fit(int64_t from_ns, int64_t length_ns, int need) const {
   int64_t begin = from_ns;
-  for (size_t step = find(from_ns); step < steps_.size(); ++step) {
-    const bool last = step + 1 == steps_.size();
-    if (steps_[step].used + need > units_) {
-      begin = steps_[step + 1].begin;  // the last step is free
-    } else if (last || steps_[step + 1].begin >= begin + length_ns) {
+  for (At at = find(from_ns);; at = next(at)) {
+    if (is_last(at)) return begin;  // the last step is free
+    const int64_t end = step(next(at)).begin;
+    if (step(at).used + need > units_) {
+      begin = end;
+    } else if (end >= begin + length_ns) {
       return begin;
     }
   }
-  return begin;
 }
 
-size_t Timeline::split(int64_t time) {
-  const size_t step = find(time);
-  if (steps_[step].begin == time) return step;
-  steps_.insert(steps_.begin() + static_cast<ptrdiff_t>(step) + 1, {time, steps_[step].used});
-  return step + 1;
+Timeline::At Timeline::split(int64_t time) {
+  const At at = find(time);
+  if (step(at).begin == time) return at;
+  Block& steps = blocks_[at.block];
+  steps.insert(steps.begin() + static_cast<ptrdiff_t>(at.index) + 1, {time, steps[at.index].used});
+  if (steps.size() <= kMostSteps) return {at.block, at.index + 1};
+  const auto middle = steps.begin() + static_cast<ptrdiff_t>(kMostSteps / 2);
+  Block rest(middle, steps.end());
+  steps.erase(middle, steps.end());
+  const auto place = static_cast<ptrdiff_t>(at.block) + 1;
+  begins_.insert(begins_.begin() + place, rest.front().begin);
+  blocks_.insert(blocks_.begin() + place, std::move(rest));
+  return find(time);
 }
 
-void Timeline::smooth(size_t step) {
-  if (step >= steps_.size()) return;
-  if (step + 1 < steps_.size() && steps_[step + 1].begin - steps_[step].begin < shortest_ns_) {
-    const int before = step == 0 ? units_ : steps_[step - 1].used;
-    const int level = std::min(before, steps_[step + 1].used);
-    steps_[step].used = std::max(steps_[step].used, level);
+void Timeline::erase(At at) {
+  Block& steps = blocks_[at.block];
+  steps.erase(steps.begin() + static_cast<ptrdiff_t>(at.index));
+  const auto place = static_cast<ptrdiff_t>(at.block);
+  if (steps.empty()) {
+    blocks_.erase(blocks_.begin() + place);
+    begins_.erase(begins_.begin() + place);
+  } else {
+    begins_[at.block] = steps.front().begin;
   }
-  if (step + 1 < steps_.size() && steps_[step + 1].used == steps_[step].used) {
-    steps_.erase(steps_.begin() + static_cast<ptrdiff_t>(step) + 1);
+}
+
+void Timeline::smooth(At at) {
+  const bool first = at == At{0, 0};
+  if (!is_last(at)) {
+    const Step& after = step(next(at));
+    if (after.begin - step(at).begin < shortest_ns_) {
+      const int before = first ? units_ : step(previous(at)).used;
+      step(at).used = std::max(step(at).used, std::min(before, after.used));
+    }
+    if (after.used == step(at).used) erase(next(at));
   }
-  if (step > 0 && steps_[step - 1].used == steps_[step].used) {
-    steps_.erase(steps_.begin() + static_cast<ptrdiff_t>(step));
-  }
+  if (!first && step(previous(at)).used == step(at).used) erase(at);
 }
 
 void Timeline::take(int64_t begin_ns, int64_t length_ns, int need) {
   if (length_ns <= 0) return;
-  const size_t first = split(begin_ns);
-  const size_t end = split(begin_ns + length_ns);
-  for (size_t step = first; step < end; ++step) steps_[step].used += need;
+  split(begin_ns);
+  const At end = split(begin_ns + length_ns);
+  const At first = find(begin_ns), last = previous(end);
+  for (At at = first; at != end; at = next(at)) step(at).used += need;
   smooth(end);
-  if (end - 1 != first) smooth(end - 1);
+  if (last != first) smooth(last);
   smooth(first);
-  if (first > 0) smooth(first - 1);
+  if (first != At{0, 0}) smooth(previous(first));
 }
 
 void Tail::take(int64_t begin_ns, int64_t length_ns, int need) {

@@ -11,10 +11,10 @@ namespace ibcoll::contention_free {
 /// How many of a link's units are taken at each time, from 0 on.
 class Timeline {
  public:
-  Timeline() : steps_{{0, 0}} {}
+  Timeline() : Timeline(1, 0) {}
   /// `shortest_ns`: nothing shorter will ever be placed; shorter gaps are closed.
   Timeline(int units, int64_t shortest_ns)
-      : steps_{{0, 0}}, units_(units), shortest_ns_(shortest_ns) {}
+      : blocks_(1, Block{{0, 0}}), begins_{0}, units_(units), shortest_ns_(shortest_ns) {}
 
   /// The earliest time from `from_ns` on at which `need` units are free for `length_ns`.
   int64_t fit(int64_t from_ns, int64_t length_ns, int need) const;
@@ -26,13 +26,38 @@ class Timeline {
     int64_t begin;
     int32_t used;  ///< until the next step begins
   };
-  /// The step that holds this time.
-  size_t find(int64_t time) const;
-  size_t split(int64_t time);
-  /// Closes the step if it is a gap too short to use, and joins it with what is like it.
-  void smooth(size_t step);
+  using Block = std::vector<Step>;
+  /// A step: its block, and its place in it.
+  struct At {
+    size_t block, index;
+    friend bool operator==(const At&, const At&) = default;
+  };
 
-  std::vector<Step> steps_;
+  const Step& step(At at) const { return blocks_[at.block][at.index]; }
+  Step& step(At at) { return blocks_[at.block][at.index]; }
+  bool is_last(At at) const {
+    return at.block + 1 == blocks_.size() && at.index + 1 == blocks_[at.block].size();
+  }
+  At next(At at) const {
+    return at.index + 1 < blocks_[at.block].size() ? At{at.block, at.index + 1}
+                                                   : At{at.block + 1, 0};
+  }
+  At previous(At at) const {
+    return at.index > 0 ? At{at.block, at.index - 1}
+                        : At{at.block - 1, blocks_[at.block - 1].size() - 1};
+  }
+  /// The step that holds this time.
+  At find(int64_t time) const;
+  /// The step that begins then, made if there is none.
+  At split(int64_t time);
+  /// Steps before it keep their places.
+  void erase(At at);
+  /// Closes the step if it is a gap too short to use, and joins it with what is like it.
+  void smooth(At at);
+
+  /// The steps in order, in blocks so that putting one in between moves few others; none is empty.
+  std::vector<Block> blocks_;
+  std::vector<int64_t> begins_;  ///< of each block's first step
   int units_ = 1;
   int64_t shortest_ns_ = 0;
 };
