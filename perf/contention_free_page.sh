@@ -1,7 +1,7 @@
 #!/bin/bash
 # contention_free_page.sh BIN_DIR PICTURES [SECTION ...]: makes the tables of
 # docs/results/contention_free.md again, in Markdown, and its pictures in the folder PICTURES.
-# Sections: bound clusters many planning closed policies relay wrong paper pictures (default: all).
+# Sections: bound clusters many planning large closed policies relay wrong paper pictures (default: all).
 # Measure `planning` on a machine that does nothing else.
 set -euo pipefail
 bin=${1:?usage: contention_free_page.sh BIN_DIR PICTURES [SECTION ...]}
@@ -23,7 +23,7 @@ plan() { "$bin/ib_plan" --json - "$@"; }
 # f(name) of awk: a field of a line of JSON
 field='function f(name,  s) {
   if (!match($0, "\"" name "\":[^,}]*")) return ""
-  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s + 0 == s ? s + 0 : s }'
+  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s ~ /^[0-9.e+-]+$/ ? s + 0 : s }'
 # what of each line awk prints, in cells of one row
 cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
 both() { cells '%.3f / %.3f' 'f("planned_us") / f("lower_bound_us"), f("over_bound")'; }
@@ -75,6 +75,9 @@ section_planning() {  # medians of 9 processes, networks in turn
     printf ' %.1f | %.1f | %s | %s |\n' "$(median 2)" "$(median 3)" "$(median 4)" "$(median 5)"
   done
   rm -f "$file"
+}
+
+section_large() {
   echo "| hosts | network | plan ms | time over bound | groups | transfers |"
   for n in 512 1024; do
     for net in single-switch:$n,$lan tree:14x74,hosts=$n,$lan tree:14x74,hosts=$n,$ten,$lan \
@@ -185,14 +188,14 @@ section_pictures() {
     draw clusters_$kind --collective $kind --network "${clusters[@]}" --size 100K \
       --planner thesis,list --policy $thesis --relay off --simulate
     draw wrong_$kind --collective $kind --network "${networks[@]:0:6}" --size 100K \
-      --wrong 0 0.1 0.2 0.3 0.4 0.5 --draws 3
+      --planner list --wrong 0 0.1 0.2 0.3 0.4 --draws 3
   done
   draw groups --network "${hosts[@]}" --planner list --show groups
   draw planning --network "${hosts[@]}" --planner list --show plan_ms
   rm "$pictures/log"
 }
 
-[ $# -gt 0 ] || set -- bound clusters many planning closed policies relay wrong paper pictures
+[ $# -gt 0 ] || set -- bound clusters many planning large closed policies relay wrong paper pictures
 for section; do
   echo "## $section"
   "section_$section"

@@ -51,6 +51,7 @@ struct Input {
 
 /// A network, and what the planner takes it for.
 struct Seen {
+  std::string name;
   topology::Fabric fabric, believed;
   double wrong;
 };
@@ -103,11 +104,11 @@ Result<Seen> open_network(const std::string& name, double wrong, uint64_t seed,
   IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(name));
   if (wrong == 0) {
     IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(fabric, error));
-    return Seen{std::move(fabric), std::move(believed), 0};
+    return Seen{name, std::move(fabric), std::move(believed), 0};
   }
   IBCOLL_ASSIGN(const topology::Fabric said, topology::distort(fabric, wrong, seed));
   IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(said, error));
-  return Seen{std::move(fabric), std::move(believed), wrong};
+  return Seen{name, std::move(fabric), std::move(believed), wrong};
 }
 
 Result<Input> understand(const Arguments& a) {
@@ -160,7 +161,8 @@ Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRe
   const bool all = request.kind == Kind::kAlltoall || request.kind == Kind::kAllgather;
   study.simulate = a.simulate || seen.wrong > 0 || !all || servers * servers <= kSimulatedByItself;
   sim::PlanRow row;
-  row.network = seen.fabric.name();
+  row.network = seen.name;
+  row.asked = request.planner;
   row.size = static_cast<int64_t>(request.block_bytes);
   row.relay = request.relay;
   row.checked = a.check;

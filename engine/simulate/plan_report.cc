@@ -51,6 +51,20 @@ bool differ(const std::vector<PlanRow>& rows, Get&& get) {
                      [&](const PlanRow& row) { return get(row) != get(rows.front()); });
 }
 
+/// How many characters, from a comma on, all networks have at their end.
+size_t common_end(const std::vector<PlanRow>& rows) {
+  const std::string& first = rows.front().network;
+  size_t length = first.size();
+  for (const PlanRow& row : rows) {
+    const auto [a, b] =
+        std::mismatch(first.rbegin(), first.rbegin() + static_cast<ptrdiff_t>(length),
+                      row.network.rbegin(), row.network.rend());
+    length = static_cast<size_t>(a - first.rbegin());
+  }
+  const size_t comma = first.find(',', first.size() - length);
+  return comma == std::string::npos ? 0 : first.size() - comma;
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_json(const PlanRow& row) {
@@ -135,6 +149,7 @@ Plot plan_comparison(const std::vector<PlanRow>& rows, PlanMeasure measure) {
   const bool wrongs = differ(rows, [](const PlanRow& row) { return row.wrong; });
   const bool networks = differ(rows, [](const PlanRow& row) { return row.network; });
   const bool sizes = differ(rows, [](const PlanRow& row) { return row.size; });
+  const bool planners = differ(rows, [](const PlanRow& row) { return row.asked; });
   const bool relays = differ(rows, [](const PlanRow& row) { return row.by_policy() && row.relay; });
   const Measure& shown = kMeasures[static_cast<size_t>(measure)];
   Plot plot;
@@ -146,6 +161,7 @@ Plot plan_comparison(const std::vector<PlanRow>& rows, PlanMeasure measure) {
   if (wrongs) {
     plot.x.label = "figures wrong by up to";
     plot.y.scale = Scale::kLinear;
+    if (measure == PlanMeasure::kOverBound) plot.y.low = 1;
   } else if (networks) {
     plot.x.label = "servers";
   } else {
@@ -153,11 +169,15 @@ Plot plan_comparison(const std::vector<PlanRow>& rows, PlanMeasure measure) {
     plot.x.scale = Scale::kLog2;
     plot.x.ticks = TickLabels::kSize;
   }
+  const size_t alike = networks ? common_end(rows) : 0;
   for (const PlanRow& row : rows) {
-    std::string name = to_string(row.result.plan.planner);
-    if (row.by_policy()) name += fmt::format(" {}", to_string(row.result.plan.policy));
-    if (relays && row.by_policy()) name += row.relay ? ", relaying" : ", no relaying";
-    if (wrongs && networks) name += ", " + row.network;
+    std::string name = to_string(row.asked);
+    const bool by_policy = row.by_policy() && row.asked != contention_free::Planner::kBest;
+    if (by_policy) name += fmt::format(" {}", to_string(row.result.plan.policy));
+    if (relays && by_policy) name += row.relay ? ", relaying" : ", no relaying";
+    if (wrongs && networks) {
+      name = row.network.substr(0, row.network.size() - alike) + (planners ? ", " + name : "");
+    }
     if ((wrongs || networks) && sizes) name += ", " + format_size(row.size);
     auto series = std::find_if(plot.series.begin(), plot.series.end(),
                                [&](const Series& one) { return one.name == name; });

@@ -13,7 +13,8 @@ namespace ibcoll::sim {
 
 /// One plan and how it was asked for.
 struct PlanRow {
-  std::string network;
+  std::string network;  ///< as it was asked for
+  contention_free::Planner asked = contention_free::Planner::kBest;
   int64_t size = 0;  ///< of a block
   bool relay = false;
   bool checked = false;        ///< was to be proved
