@@ -32,6 +32,7 @@ struct Link {
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
   AddressHandle address;             ///< for datagrams; made when first needed
   int64_t address_since_ns = 0;
+  int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
 
   bool usable() const { return own_ready && peer_ready; }
 };

@@ -21,6 +21,9 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kResolveMs = 1000;
+/// A request without an answer is given up for a new one: an answer that got lost is not repeated,
+/// and the kernel waits a minute for it.
+constexpr int64_t kPatienceNs = 10'000'000'000;
 
 using ChannelPtr = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
 using IdPtr = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
@@ -124,7 +127,8 @@ class CmConnector final : public Connector {
         asked_.pop_back();
         continue;
       }
-      // A request under way reports its end itself.
+      if (attempt(peer) && !link.own_ready && now_ns - link.asked_at_ns >= kPatienceNs)
+        attempt(peer).reset();
       if (!attempt(peer) && now_ns >= link.repeat_at_ns) {
         put_off(link, now_ns);
         IBCOLL_TRY(ask(peer, link, now_ns));
@@ -157,6 +161,7 @@ class CmConnector final : public Connector {
 
   /// Looks for the way to a peer, the first step of a request.
   Status ask(Rank peer, Link& link, int64_t now_ns) {
+    link.asked_at_ns = now_ns;
     IBCOLL_ASSIGN(attempt(peer), new_id(peer));
     rdma_cm_id* id = attempt(peer).get();
     auto service = static_cast<uint8_t>(device_.port().traffic_class);
@@ -291,10 +296,16 @@ class CmConnector final : public Connector {
     }
     id->context = reinterpret_cast<void*>(intptr_t{peer});
     attempt(peer) = std::move(id);
-    IBCOLL_TRY(make_ready(attempt(peer).get(), *link));
+    const Status ready = make_ready(attempt(peer).get(), *link);
     rdma_conn_param agreed = parameters(*link);
-    if (rdma_accept(attempt(peer).get(), &agreed) != 0) return failed(peer, *link, errno, now_ns);
-    return {};
+    if (ready && rdma_accept(attempt(peer).get(), &agreed) == 0) return {};
+    // The peer may have given its request up meanwhile: then it asks again, or is dead.
+    const std::string reason = ready ? std::strerror(errno) : ready.error().message;
+    IBCOLL_TRY(drop(peer, *link));
+    return bear(*link,
+                {ErrorCode::kPeerFailed, fmt::format("{}: no connection to rank {}: {}",
+                                                     device_.port().name(), peer, reason)},
+                now_ns);
   }
 
   ChannelPtr channel_;
