@@ -154,6 +154,7 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
 }
 
 void RcTransport::count(size_t data_bytes) {
+  if (data_bytes == kUncounted) return;
   if (data_bytes > 0) {
     ++counters_.data_messages;
     counters_.data_bytes += data_bytes;

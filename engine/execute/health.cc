@@ -113,7 +113,7 @@ void Executor::ask(Run& run) {
     run.asked = local_.offer_mail(peer, mail);
     local_.poll();
   } else if (network_ != nullptr) {
-    run.asked = network_->mail(peer, mail);
+    run.asked = network_->mail(peer, mail, NetworkTransport::kUncounted);
     network_->flush();
   }
 }

@@ -169,7 +169,7 @@ class Loopback final : public NetworkTransport {
   void count(Rank peer, size_t bytes, bool broken) {
     Posted& state = posted_[index(peer)];
     ++state.posted;
-    if (broken) return;
+    if (broken || bytes == kUncounted) return;
     if (!state.used) ++counters_.queue_pairs;
     state.used = true;
     if (bytes == 0) {

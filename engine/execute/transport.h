@@ -80,6 +80,8 @@ class NetworkTransport {
                    size_t bytes, uint64_t immediate) = 0;
   /// Delivers an immediate without data (a zero-byte write).
   virtual bool signal(Rank peer, uint32_t immediate) = 0;
+  /// Of mails that belong to no call: they count neither as data nor as tokens.
+  static constexpr size_t kUncounted = SIZE_MAX;
   /// Delivers up to kMaxMailBytes, of which `data_bytes` count as a data message. The sender keeps
   /// at most two mails a peer that the peer's poll has not taken: false if it would be more.
   virtual bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) = 0;
