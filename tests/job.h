@@ -90,6 +90,8 @@ inline std::string run_job(const JobOptions& options,
   };
   LaunchOptions launch;
   launch.ranks = ranks;
+  // Busy hosts stand still for seconds, and what survivors say matters here.
+  launch.grace_ns = 30'000'000'000;
   launch.on_failure = [](const Failure&) {};
   const Result<int> result =
       options.threads ? launch_threads(ranks, main) : launch_processes(launch, main);

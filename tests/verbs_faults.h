@@ -112,6 +112,8 @@ inline Outcome run_disturbed(const JobOptions& job, const Body& body, const Dist
     outcome.errors[std::stoi(line.substr(5, colon - 5))] = line.substr(colon + 2);
     begin = end + 1;
   }
+  // Ranks that ended without a word, by a signal or by the launcher, did not end right.
+  if (outcome.all.empty() && status != 0) outcome.all = fmt::format("status {}", status);
   return outcome;
 }
 
