@@ -75,6 +75,23 @@ TEST_F(VerbsFaults, ALinkThatIsDownForAMomentBeforeAnybodyIsConnected) {
   EXPECT_EQ(outcome.all, "");
 }
 
+/// The port's queue takes nothing while rank 1 sends to connect. That puts Soft-RoCE's datagram
+/// queue pair out of service.
+TEST_F(VerbsFaults, DatagramsThatCantBeSentAreSentLater) {
+  const Outcome outcome = run_disturbed(job_of({1, 1}),
+                                        [](const RankView& rank, Stage& stage) {
+                                          if (rank.context.rank() == 0) {
+                                            std::this_thread::sleep_for(milliseconds(300));
+                                            shell("tc qdisc add dev e2 root pfifo limit 0");
+                                            std::this_thread::sleep_for(milliseconds(1500));
+                                            shell("tc qdisc del dev e2 root");
+                                          }
+                                          exchanges(5, {8, 65536})(rank, stage);
+                                        },
+                                        {});
+  EXPECT_EQ(outcome.all, "");
+}
+
 /// Nothing says that the way is gone: ports stay up.
 TEST_F(VerbsFaults, ALinkThatLosesAllBeforeAnybodyIsConnectedFull) {
   const Outcome outcome =
