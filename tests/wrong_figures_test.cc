@@ -128,8 +128,10 @@ void expect_robust(const std::string& spec, Kind kind, double r, uint64_t seed) 
   study.fabric = study.believed = &fabric;
   const auto right = sim::study_plan(study, request);
   ASSERT_TRUE(right.has_value());
-  const auto believed = topology::believe(*topology::distort(fabric, r, seed), std::nullopt);
+  const Fabric said = *topology::distort(fabric, r, seed);
+  const auto believed = topology::believe(said, std::nullopt);
   ASSERT_TRUE(believed.has_value());
+  study.said = &said;
   study.believed = &*believed;
   study.wrong = r;
   study.check = true;

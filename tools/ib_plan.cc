@@ -52,7 +52,7 @@ struct Input {
 /// A network, and what the planner takes it for.
 struct Seen {
   std::string name;
-  topology::Fabric fabric, believed;
+  topology::Fabric fabric, said, believed;
   double wrong;
 };
 
@@ -102,13 +102,10 @@ Result<std::vector<int>> server_ranks(const Arguments& a, const topology::Fabric
 Result<Seen> open_network(const std::string& name, double wrong, uint64_t seed,
                           std::optional<double> error) {
   IBCOLL_ASSIGN(topology::Fabric fabric, topology::open_fabric(name));
-  if (wrong == 0) {
-    IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(fabric, error));
-    return Seen{name, std::move(fabric), std::move(believed), 0};
-  }
-  IBCOLL_ASSIGN(const topology::Fabric said, topology::distort(fabric, wrong, seed));
+  IBCOLL_ASSIGN(topology::Fabric distorted, topology::distort(fabric, wrong, seed));
+  topology::Fabric said = wrong == 0 ? fabric : std::move(distorted);
   IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(said, error));
-  return Seen{name, std::move(fabric), std::move(believed), wrong};
+  return Seen{name, std::move(fabric), std::move(said), std::move(believed), wrong};
 }
 
 Result<Input> understand(const Arguments& a) {
@@ -153,6 +150,7 @@ Result<Input> understand(const Arguments& a) {
 Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRequest& request) {
   sim::PlanStudy study;
   study.fabric = &seen.fabric;
+  study.said = &seen.said;
   study.believed = &seen.believed;
   study.wrong = seen.wrong;
   study.check = a.check;

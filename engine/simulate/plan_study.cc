@@ -71,9 +71,9 @@ Result<PlanResult> study_plan(const PlanStudy& study, PlanRequest request) {
     IBCOLL_ASSIGN(const PlanTimes times, simulate_plan(*study.fabric, request.hosts, result.plan));
     result.simulated_us = times.time_us;
     result.waited_us = times.waited_us;
-    if (study.wrong > 0) {
-      IBCOLL_ASSIGN(result.jitter_us,
-                    wait_bound_us(*study.believed, request.hosts, result.plan, study.wrong));
+    if (study.wrong > 0 && study.said != nullptr) {
+      IBCOLL_ASSIGN(result.jitter_us, wait_bound_us(*study.said, *study.believed, request.hosts,
+                                                    result.plan, study.wrong));
     }
   }
   if (study.lookup) IBCOLL_TRY(time_cache(request, result));
@@ -84,36 +84,45 @@ Result<PlanResult> study_plan(const PlanStudy& study, PlanRequest request) {
   return result;
 }
 
-Result<double> wait_bound_us(const topology::Fabric& believed, const std::vector<int>& hosts,
-                             const Plan& plan, double r) {
+Result<double> wait_bound_us(const topology::Fabric& said, const topology::Fabric& believed,
+                             const std::vector<int>& hosts, const Plan& plan, double r) {
   constexpr size_t kMostRuns = 16;
   const size_t cables = static_cast<size_t>(believed.links()) / 2;
   std::map<Figure, size_t> alike;
+  struct Mean {
+    double sum = 0, cables = 0;
+  };
+  std::vector<Mean> means;                         // of what is said, by figures that are alike
   std::vector<std::pair<size_t, size_t>> classes;  // of each cable: its bandwidth's, its latency's
   for (size_t c = 0; c < cables; ++c) {
     const topology::Link& link = believed.link(static_cast<int>(2 * c));
+    const topology::Link& told = said.link(static_cast<int>(2 * c));
     const bool of_host = believed.is_host(link.from) || believed.is_host(link.to);
-    const auto number = [&](bool latency, double value) {
-      return alike.try_emplace({of_host, latency, value}, alike.size()).first->second;
+    const auto number = [&](bool latency, double value, double said_value) {
+      const size_t at = alike.try_emplace({of_host, latency, value}, alike.size()).first->second;
+      means.resize(alike.size());
+      means[at].sum += said_value;
+      ++means[at].cables;
+      return at;
     };
-    const size_t bandwidth = number(false, link.bandwidth);
-    classes.emplace_back(bandwidth, number(true, static_cast<double>(link.latency_ns)));
+    const size_t bandwidth = number(false, link.bandwidth, told.bandwidth);
+    classes.emplace_back(bandwidth, number(true, static_cast<double>(link.latency_ns),
+                                           static_cast<double>(told.latency_ns)));
   }
   const bool all = alike.size() < 8 && (size_t{1} << alike.size()) <= kMostRuns;
   const size_t runs = all ? size_t{1} << alike.size() : kMostRuns;
   std::mt19937_64 random(1);
-  std::vector<double> truth(alike.size(), 1);
+  std::vector<double> truth(alike.size());
   std::vector<topology::CableFigures> figures(cables);
   double most = 0;
-  for (size_t run = 0; run <= runs; ++run) {  // the last with the believed figures
-    for (size_t i = 0; i < truth.size() && run < runs; ++i) {
-      truth[i] = (all ? run >> i & 1 : random() >> 63) != 0 ? 1 / (1 - r) : 1 / (1 + r);
+  for (size_t run = 0; run <= runs; ++run) {  // the last with the means
+    for (size_t i = 0; i < truth.size(); ++i) {
+      truth[i] = means[i].sum / means[i].cables;
+      if (run == runs) continue;
+      truth[i] *= (all ? run >> i & 1 : random() >> 63) != 0 ? 1 / (1 - r) : 1 / (1 + r);
     }
-    if (run == runs) truth.assign(truth.size(), 1);
     for (size_t c = 0; c < cables; ++c) {
-      const topology::Link& link = believed.link(static_cast<int>(2 * c));
-      figures[c] = {link.bandwidth * truth[classes[c].first],
-                    std::llround(static_cast<double>(link.latency_ns) * truth[classes[c].second])};
+      figures[c] = {truth[classes[c].first], std::llround(truth[classes[c].second])};
     }
     IBCOLL_ASSIGN(const PlanTimes times,
                   simulate_plan(believed.with_figures(figures), hosts, plan));

@@ -16,10 +16,11 @@ namespace ibcoll::sim {
 struct PlanStudy {
   const topology::Fabric* fabric = nullptr;    ///< what the plan is run on
   const topology::Fabric* believed = nullptr;  ///< what it is made for; the same where all is known
-  double wrong = 0;      ///< how far the figures of `believed` are off: state the jitter for that
-  bool check = false;    ///< prove it
-  bool simulate = true;  ///< run it
-  bool lookup = false;   ///< time the plan cache
+  const topology::Fabric* said = nullptr;      ///< its figures as the planner was told them
+  double wrong = 0;                            ///< how far those are off: state the jitter for that
+  bool check = false;                          ///< prove it
+  bool simulate = true;                        ///< run it
+  bool lookup = false;                         ///< time the plan cache
 };
 
 struct PlanResult {
@@ -43,13 +44,14 @@ struct PlanResult {
 /// `request` is for study.believed, which it need not name.
 Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanRequest request);
 
-/// The most that any transfer of a plan waits for others on its links, in us, where the figures of
-/// `believed`, for which it was made, are off by up to `r`. Cables of a kind that are believed to
-/// be alike are, and wrong together: their true bandwidth or latency is the believed one over 1 - r
-/// or over 1 + r, or the believed one itself. The plan is run on networks with all combinations of
-/// these extremes, where there are more than 16 on 16 drawn from them, and once with the right
-/// figures. In between data may wait for another packet: one on the slowest link is added.
-Result<double> wait_bound_us(const topology::Fabric& believed, const std::vector<int>& hosts,
-                             const contention_free::Plan& plan, double r);
+/// The most that any transfer of a plan waits for others on its links, in us, where the figures
+/// that are `said` of the network are off by up to `r`. Cables of a kind that are `believed` to be
+/// alike, for which the plan was made, are, and wrong together: their true bandwidth or latency is
+/// the mean of what is said over 1 - r or over 1 + r. The plan is run on networks with all
+/// combinations of these extremes, where there are more than 16 on 16 drawn from them, and once
+/// with the means. In between data may wait for another packet: one on the slowest link is added.
+Result<double> wait_bound_us(const topology::Fabric& said, const topology::Fabric& believed,
+                             const std::vector<int>& hosts, const contention_free::Plan& plan,
+                             double r);
 
 }  // namespace ibcoll::sim
