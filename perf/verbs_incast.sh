@@ -3,7 +3,8 @@
 # its own, over real verbs, the link to the root shaped to MBIT (100) Mbit/s with a switch queue of
 # 360 KB: one sender has 260 KB in flight and fits, several at once lose packets. linear (all at once)
 # against contention_free and one_at_a_time, with the same queue pairs. contention_free is told the
-# network: the link, and LATENCY (500us) from rank to rank, about what a token takes in this machine.
+# network: the link, and a LATENCY (250us) of each, so that a token and what it lets go take 1 ms,
+# which is what they take in this machine.
 # Rounds interleaved in one boot; medians. IBCOLL_ACK_TIMEOUT tunes the queue pairs; without it a few
 # are tried and the best for linear is taken. Writes a line of numbers for each: ranks, algorithm, ms,
 # packets dropped.
@@ -11,7 +12,7 @@
 set -euo pipefail
 bin=${1:?usage: verbs_incast.sh BIN_DIR [ROUNDS [BYTES [MBIT]]]}
 rounds=${2:-3} bytes=${3:-256K} mbit=${4:-100}
-latency=${LATENCY:-500us}
+latency=${LATENCY:-250us}
 tc -n sw qdisc add dev v1 root tbf rate "${mbit}mbit" burst 16kb limit 360kb
 export IBCOLL_TRANSPORT=verbs IBCOLL_LOG_LEVEL=error
 export IBCOLL_FABRIC=single-switch:12,bandwidth=${mbit}Mbit/s,latency=$latency

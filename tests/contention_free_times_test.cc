@@ -133,6 +133,10 @@ TEST(ContentionFreeTimes, TokensSentAheadHideTheirOwnWay) {
   const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
   const auto report = sim::simulate(*algorithm, shape, fabric, options).value();
   EXPECT_EQ(report.messages, 6 * options.run.pieces + 1);  // nobody waits for the last
+  // What is left when the token goes: its own way, and the first byte's.
+  EXPECT_EQ(options.run.pieces, 2u);
+  EXPECT_NEAR(static_cast<double>(options.algorithm.plan->last_part) / TransferPlan::kParts,
+              2 * 200 / (8e-3 * kBytes), 0.01);
   const double sent_us = 7 * 8e-3 * kBytes,
                there_us = 2 * 200;  // the first exposure, the last byte
   EXPECT_LT(report.time_us, 1.04 * (sent_us + there_us));

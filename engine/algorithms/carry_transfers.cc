@@ -24,7 +24,9 @@ CarryTransfers::CarryTransfers(Collective collective, const Shape& shape, Rank m
       root_(options.root),
       mine_(shape.server_of(me)),
       plan_(plan),
-      order_(collective, shape, options.root, plan) {}
+      order_(collective, shape, options.root, plan) {
+  program_.set_last_part(plan.last_part);
+}
 
 ProgramPtr CarryTransfers::build() {
   collect();

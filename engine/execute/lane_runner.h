@@ -70,9 +70,9 @@ class LaneRunner {
   size_t part_end(Part part, size_t length) const {
     return part.last() ? length : cut(length, part.piece + 1, part.pieces);
   }
-  size_t cut(size_t length, size_t piece, size_t pieces) const {
+  size_t cut(size_t length, uint32_t piece, uint32_t pieces) const {
     const size_t grain = run_.binding.grain;
-    return length / grain * piece / pieces * grain;
+    return piece_begin(*run_.program, length / grain, piece, pieces) * grain;
   }
 
   Executor& executor_;

@@ -85,6 +85,8 @@ class ProgramBuilder {
   /// What is written until end_stream() is, lane by lane, carried out piece by piece (see Stream).
   void begin_stream();
   void end_stream();
+  /// Of two pieces the last one has so many parts of TransferPlan::kParts; 0: as many as the first.
+  void set_last_part(uint32_t parts) { program_.last_part = parts; }
 
   /// Derives what is still open and gives the program; the builder is empty afterwards. Slices out
   /// of bounds and other misuse are programming errors of the algorithm: the verifier reports them.

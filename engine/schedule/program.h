@@ -142,7 +142,8 @@ struct RankProgram {
   std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
   std::vector<Block> scratch;
-  uint32_t steps = 0;  ///< one more than the largest step
+  uint32_t steps = 0;      ///< one more than the largest step
+  uint32_t last_part = 0;  ///< see TransferPlan
 
   const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   uint32_t send_slots(const Shape& shape) const {
@@ -166,6 +167,15 @@ struct RankProgram {
 /// them on.
 inline Rank gateway(const Shape& shape, Rank from, int server) {
   return shape.rank_at(server, shape.local_of(from) % shape.server_size(server));
+}
+
+/// Where a piece of so many units (bytes, elements) begins; piece `pieces`: where they end.
+inline uint64_t piece_begin(const RankProgram& program, uint64_t units, uint32_t piece,
+                            uint32_t pieces) {
+  if (program.last_part != 0 && pieces == 2 && piece == 1) {
+    return units - units * program.last_part / TransferPlan::kParts;
+  }
+  return units * piece / pieces;
 }
 
 const char* to_string(OpKind kind);

@@ -83,7 +83,7 @@ void TransferPlan::seal() {
     add(uint64_t{token.after} << 32 | token.before);
     add(token.left);
   }
-  add(pieces);
+  add(uint64_t{last_part} << 32 | pieces);
 }
 
 TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank root) {

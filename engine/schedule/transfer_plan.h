@@ -31,6 +31,8 @@ struct TransferPlan {
   /// What streams are to be cut into, so that tokens are sent in time and data is passed on as the
   /// planner meant it. 1: it does not matter.
   uint32_t pieces = 1;
+  /// Of two pieces: what the last one has, in parts of kParts; 0: pieces are alike.
+  uint32_t last_part = 0;
   bool relays = false;  ///< data is passed on, at least inside servers
   /// As planned, and what no plan can be shorter than; 0 where nothing is known of the network.
   int64_t time_ns = 0, bound_ns = 0;

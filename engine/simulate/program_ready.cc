@@ -71,8 +71,10 @@ uint64_t ProgramRun::item_bytes(Rank rank, const LaneRun& lane, uint32_t item) c
   const Op& op = op_of(lane, item);
   const uint64_t bytes = bytes_of(rank, op, op.kind != OpKind::kExpect);
   if (lane.items.empty() || !lane.items[item].streamed) return bytes;
-  const uint64_t piece = lane.items[item].piece;
-  return bytes * (piece + 1) / options_.pieces - bytes * piece / options_.pieces;
+  const uint32_t piece = lane.items[item].piece;
+  const RankProgram& program = *programs_[rank];
+  return piece_begin(program, bytes, piece + 1, options_.pieces) -
+         piece_begin(program, bytes, piece, options_.pieces);
 }
 
 /// How long the rank itself is busy with an operation, copies apart.

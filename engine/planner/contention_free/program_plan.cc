@@ -119,10 +119,11 @@ class Moments {
     for (const Token& token : plan.tokens) ++first_[token.before + 1];
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
     // Blocks of an allgather are many: they are not cut.
-    if (most_pieces > 1 && plan.kind != Kind::kAllgather) pieces_ = wanted_pieces(most_pieces);
+    if (most_pieces > 1 && plan.kind != Kind::kAllgather) cut(most_pieces);
   }
 
   uint32_t pieces() const { return pieces_; }
+  uint32_t last_part() const { return last_part_; }
 
   Orders orders() {
     Orders all;
@@ -163,28 +164,54 @@ class Moments {
     return static_cast<double>(anchor.end_ns - sent_ns) / duration_ns(anchor);
   }
 
-  /// The fewest that let tokens go out at the end of a piece and not much too early.
-  uint32_t wanted_pieces(uint32_t most) const {
+  /// In two, where what is left when tokens have to go is nearly the same for all; else in the
+  /// fewest pieces alike that let tokens go out at the end of one and not much too early.
+  void cut(uint32_t most) {
     constexpr size_t kBins = 256;
     std::array<int64_t, kBins> count{};  // of tokens, by the part that is left
-    int64_t all = 0;
+    double all = 0, sum = 0, largest = 0;
     for (const Token& token : plan_.tokens) {
       if (!crosses(token)) continue;
       const double part = part_left(plan_.transfers[token.after], plan_.transfers[token.before]);
       if (part <= kLate || part >= 1) continue;
       ++count[static_cast<size_t>(part * kBins)];
-      ++all;
+      all += 1;
+      sum += part;
+      largest = std::max(largest, part);
     }
-    for (uint32_t pieces = 1; pieces < most; ++pieces) {
+    if (all == 0) return;
+    const bool passed_on =
+        std::any_of(plan_.transfers.begin(), plan_.transfers.end(),
+                    [](const Transfer& t) { return t.forwards != Transfer::kNone; });
+    if (!passed_on && largest - sum / all <= kEarly) {
+      pieces_ = 2;
+      last_part_ = static_cast<uint32_t>(std::ceil(largest * TransferPlan::kParts));
+      last_part_ = std::min(last_part_, TransferPlan::kParts - 1);
+      return;
+    }
+    for (pieces_ = 1; pieces_ < most; ++pieces_) {
       double early = 0;
       for (size_t bin = 0; bin < kBins; ++bin) {
         const double part = static_cast<double>(bin) / kBins;
-        const double left = std::ceil(std::max(0.0, part - kLate) * pieces) / pieces;
+        const double left = std::ceil(std::max(0.0, part - kLate) * pieces_) / pieces_;
         early += static_cast<double>(count[bin]) * std::max(0.0, left - part);
       }
-      if (early <= kEarly * static_cast<double>(all)) return pieces;
+      if (early <= kEarly * all) return;
     }
-    return most;
+  }
+
+  /// What so many pieces have of a transfer, the last ones.
+  double part_of(uint32_t pieces) const {
+    if (last_part_ != 0 && pieces == 1) {
+      return static_cast<double>(last_part_) / TransferPlan::kParts;
+    }
+    return static_cast<double>(pieces) / pieces_;
+  }
+  /// The fewest pieces that have this part, or a little less.
+  uint32_t pieces_with(double part) const {
+    uint32_t pieces = 0;
+    while (pieces < pieces_ && part_of(pieces) < part - kLate) ++pieces;
+    return pieces;
   }
 
   /// From `after` back over what has the link before it, to the latest piece whose receiver can
@@ -200,12 +227,11 @@ class Moments {
       const uint32_t anchor = open_[i];
       const Transfer& transfer = plan_.transfers[anchor];
       const double part = part_left(transfer, before);
-      const double pieces_left = std::ceil(std::max(0.0, part - kLate) * pieces_);
-      if (pieces_left < pieces_) {
-        const auto left = static_cast<uint32_t>(pieces_left);
+      const uint32_t left = pieces_with(part);
+      if (left < pieces_) {
         const double there_ns =
             static_cast<double>(transfer.end_ns + latency_ns(transfer.to, before.from)) -
-            duration_ns(transfer) * left / pieces_;
+            duration_ns(transfer) * part_of(left);
         if (there_ns <= latest_ns) continue;
         latest_ns = there_ns;
         best = {anchor, token.before, parts_of(left)};
@@ -213,7 +239,7 @@ class Moments {
       }
       const double piece_ns =
           static_cast<double>(transfer.end_ns + latency_ns(transfer.to, before.from)) -
-          duration_ns(transfer) * (pieces_ - 1) / pieces_;
+          duration_ns(transfer) * part_of(pieces_ - 1);
       if (piece_ns < first_ns) {
         first_ns = piece_ns;
         first = {anchor, token.before, parts_of(pieces_ - 1)};
@@ -237,7 +263,7 @@ class Moments {
   const topology::Fabric& fabric_;
   const std::span<const int> hosts_;
   std::vector<size_t> first_;  ///< tokens by the transfer that waits
-  uint32_t pieces_ = 1;
+  uint32_t pieces_ = 1, last_part_ = 0;
   std::vector<uint32_t> open_;
 };
 
@@ -262,6 +288,7 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
     Moments moments(plan, fabric, hosts, most_pieces);
     orders = moments.orders();
     result.pieces = moments.pieces();
+    result.last_part = moments.last_part();
   } else {
     orders = arrivals(plan, fabric, hosts);
   }
