@@ -83,7 +83,7 @@ TEST(ContentionFreePrograms, NeverShareALinkBeyondItsBandwidth) {
     for (const Collective collective :
          {Collective::kGather, Collective::kScatter, Collective::kAlltoall}) {
       const Algorithm* algorithm = find_algorithm(collective, "contention_free").value();
-      for (const int64_t bytes : {20'000, 100'000}) {
+      for (const int64_t bytes : {1024, 20'000, 100'000}) {
         AlgorithmOptions options;
         options.plan = plans.find(collective, shape, hosts, 0, bytes).value();
         std::vector<OrderedPut> puts;

@@ -97,6 +97,30 @@ Orders arrivals(const Plan& plan, const topology::Fabric& fabric, std::span<cons
       }
     }
   }
+  // Chains through transfers that pass elsewhere prove nothing where one server's are not all there
+  // in order: on links that carry one at a time each waits for the one before it as well.
+  std::vector<std::vector<uint32_t>> over(fabric.links());
+  for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
+    for (const int link : links(i)) over[link].push_back(i);
+  }
+  for (int link = 0; link < fabric.links(); ++link) {
+    const double bandwidth = fabric.link(link).bandwidth;
+    const bool one_at_a_time = std::all_of(over[link].begin(), over[link].end(), [&](uint32_t i) {
+      return 2 * plan.transfers[i].rate > bandwidth;
+    });
+    for (size_t k = 1; k < over[link].size() && one_at_a_time; ++k) {
+      const uint32_t before = over[link][k];
+      int server = -1;  // the last other one to have the link, and all that it sends in a row
+      for (size_t j = k; j-- > 0;) {
+        const uint32_t after = over[link][j];
+        const int from = plan.transfers[after].from;
+        if (server < 0 && from == plan.transfers[before].from) continue;
+        if (server >= 0 && from != server) break;
+        server = from;
+        pairs.emplace(after, before);
+      }
+    }
+  }
   Orders orders;
   for (const auto& [after, before] : pairs) orders.push_back({after, before, 0});
   return orders;
