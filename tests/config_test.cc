@@ -51,10 +51,12 @@ TEST(Config, TheEnvironmentGoesFirst) {
       empty("IBCOLL_PLACEMENT", "");
   EXPECT_EQ(config_size("IBCOLL_HEAP").value(), int64_t{2} << 30);
   EXPECT_EQ(config_integer("IBCOLL_LOOPBACK_SEED").value(), 17);
+  const Setting key("IBCOLL_PKEY", "0x8001");
+  EXPECT_EQ(config_integer("IBCOLL_PKEY").value(), 0x8001);
   EXPECT_EQ(config_choice("IBCOLL_PLACEMENT").value(), "block");
   for (const ConfigEntry& entry : current_config()) {
-    EXPECT_EQ(entry.set,
-              entry.row->name == "IBCOLL_HEAP" || entry.row->name == "IBCOLL_LOOPBACK_SEED")
+    EXPECT_EQ(entry.set, entry.row->name == "IBCOLL_HEAP" || entry.row->name == "IBCOLL_PKEY" ||
+                             entry.row->name == "IBCOLL_LOOPBACK_SEED")
         << entry.row->name;
   }
 }
@@ -69,6 +71,10 @@ TEST(Config, BadValuesNameVariableValueAndWhatIsAllowed) {
             "IBCOLL_HEAP='-1' is not allowed: it takes a size, 0 to 16T");
   EXPECT_EQ(config_integer("IBCOLL_SERVERS").error().message,
             "IBCOLL_SERVERS='2000000' is not allowed: it takes a whole number, 0 to 1048576");
+  for (const char* text : {"0x", "0x1ffff", "0xg", "0x-1", "0x80010000000000001"}) {
+    const Setting key("IBCOLL_PKEY", text);
+    EXPECT_FALSE(config_integer("IBCOLL_PKEY")) << text;
+  }
   const Status all = check_environment();
   ASSERT_FALSE(all);
   EXPECT_EQ(all.error().code, ErrorCode::kInvalidArgument);

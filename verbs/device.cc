@@ -120,7 +120,7 @@ std::string no_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOption
   }
   const std::string more = own.size() > kShown ? ", ..." : "";
   own.resize(std::min(own.size(), kShown));
-  return fmt::format("no GID of index {}, only {}{}", options.gid_index,
+  return fmt::format("no GID of index {} (IBCOLL_GID_INDEX), only {}{}", options.gid_index,
                      own.empty() ? "none" : fmt::format("{}", fmt::join(own, ", ")), more);
 }
 
@@ -159,7 +159,7 @@ void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_s
       return;
     }
   }
-  port.missing = fmt::format("no partition key {:#06x}", *options.pkey);
+  port.missing = fmt::format("no partition key {:#06x} (IBCOLL_PKEY)", *options.pkey);
 }
 
 /// "rxe10" after "rxe9".

@@ -1,6 +1,7 @@
 #include "engine/base/config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <iterator>
 #include <numeric>
@@ -44,7 +45,16 @@ Result<int64_t> read_size(const Variable& row, std::string_view text) {
   return fail(ErrorCode::kInvalidArgument, "out of range");
 }
 
+/// Also as partition keys are written: 0x8001.
 Result<int64_t> read_integer(const Variable& row, std::string_view text) {
+  constexpr std::string_view kHex = "0x";
+  uint64_t value = 0;
+  if (text.substr(0, kHex.size()) == kHex) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + kHex.size(), last, value, 16);
+    if (end == last && error == std::errc())
+      return parse_integer(std::to_string(value), row.low, row.high, row.name);
+  }
   return parse_integer(text, row.low, row.high, row.name);
 }
 

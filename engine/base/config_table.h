@@ -127,8 +127,8 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_PKEY",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "InfiniBand partition key of the connections, as a decimal number; 0 takes the first "
-             "of the port's table.",
+     .help = "InfiniBand partition key of the connections, like 0x8001; 0 takes the first of the "
+             "port's table.",
      .high = 0xffff},
     {.name = "IBCOLL_SERVICE_LEVEL",
      .type = VariableType::kInteger,
