@@ -239,6 +239,12 @@ TEST(Tool, ShowsVerifiesAndDraws) {
   }
   EXPECT_EQ(objects,
             std::ranges::count(algorithms(), Collective::kAlltoall, &Algorithm::collective));
+  EXPECT_EQ(ib_sched("verify --layout 3,1,2", output), 0);
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective == Collective::kAlltoall) {
+      EXPECT_THAT(output, HasSubstr(std::string(algorithm.name)));
+    }
+  }
   EXPECT_EQ(ib_sched("draw --program " + file + " --output " + picture, output), 0);
   EXPECT_GT(std::filesystem::file_size(picture), 1000u);
 

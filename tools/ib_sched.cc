@@ -98,7 +98,7 @@ Result<Request> understand(const Arguments& arguments, bool one) {
                 arguments.window, kMaxLayoutRanks);
   }
   request.options.window = static_cast<uint32_t>(arguments.window);
-  if (arguments.algorithm == "all" && !one) {
+  if (!one && (arguments.algorithm.empty() || arguments.algorithm == "all")) {
     for (const Algorithm& algorithm : algorithms()) {
       if (algorithm.collective == collective) request.algorithms.push_back(&algorithm);
     }
@@ -193,9 +193,9 @@ int main(int argc, char** argv) {
   for (CLI::App* command : {show_command, verify_command, draw_command}) {
     command->add_option("--collective", a.collective, "One of " + collective_names())
         ->capture_default_str();
-    command->add_option(
-        "--algorithm", a.algorithm,
-        command == verify_command ? "One of the collective's, or all" : "One of the collective's");
+    command->add_option("--algorithm", a.algorithm,
+                        command == verify_command ? "One of the collective's, or all (default)"
+                                                  : "One of the collective's");
     command->add_option("--root", a.root, "Of gather, scatter, bcast and reduce")
         ->capture_default_str();
     command->add_option("--size", a.size, "Bytes of a block, which contention_free plans for")
