@@ -95,18 +95,7 @@ class Eager {
 
   int64_t fit(uint32_t index, int64_t begin) {
     const Job& job = problem_.jobs[index];
-    const std::span<const Hop> route = problem_.route(index, path_);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const Hop& hop : route) {
-        const int64_t at = begin + hop.before_ns;
-        const int64_t free = timelines_[hop.link].fit(at, job.duration_ns, hop.units);
-        if (free == at) continue;
-        begin = free - hop.before_ns;
-        moved = true;
-      }
-    }
-    return begin;
+    return fit_way(timelines_, problem_.route(index, path_), begin, job.duration_ns);
   }
 
   const Problem& problem_;

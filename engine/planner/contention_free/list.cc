@@ -171,16 +171,7 @@ Timing place_on(std::vector<Link>& links, const Problem& problem,
       begin = first_piece_ns(problem, before, timing.start_ns[job.forwards], before.latency_ns);
     }
     const std::span<const Hop> route = problem.route(index, path);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const Hop& hop : route) {
-        const int64_t at = begin + hop.before_ns;
-        const int64_t free = links[hop.link].fit(at, job.duration_ns, hop.units);
-        if (free == at) continue;
-        begin = free - hop.before_ns;
-        moved = true;
-      }
-    }
+    begin = fit_way(links, route, begin, job.duration_ns);
     for (const Hop& hop : route) {
       links[hop.link].take(begin + hop.before_ns, job.duration_ns, hop.units);
     }

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "engine/planner/contention_free/model.h"
 
 namespace ibcoll::contention_free {
 
@@ -83,5 +86,23 @@ class Tail {
   };
   std::vector<Share> shares_;  ///< by time
 };
+
+/// The earliest time from `begin` on at which a job may start, all links of its way being free when
+/// it comes to them.
+template <class Link>
+int64_t fit_way(const std::vector<Link>& links, std::span<const Hop> route, int64_t begin,
+                int64_t length_ns) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Hop& hop : route) {
+      const int64_t at = begin + hop.before_ns;
+      const int64_t free = links[hop.link].fit(at, length_ns, hop.units);
+      if (free == at) continue;
+      begin = free - hop.before_ns;
+      moved = true;
+    }
+  }
+  return begin;
+}
 
 }  // namespace ibcoll::contention_free
