@@ -48,7 +48,7 @@ Status Heap::free(void* address) {
   const size_t size = found->second;
   taken_.erase(found);
   used_ -= size;
-  region_->release(offset, size);
+  Status released = region_->release(offset, size);
   auto range = free_.emplace(offset, size).first;
   if (const auto after = std::next(range); after != free_.end() && offset + size == after->first) {
     range->second += after->second;
@@ -60,7 +60,7 @@ Status Heap::free(void* address) {
       free_.erase(range);
     }
   }
-  return {};
+  return released;
 }
 
 }  // namespace ibcoll::shm

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/base/copy.h"
+#include "engine/base/pages.h"
 
 namespace ibcoll::shm {
 namespace {
@@ -25,8 +26,6 @@ constexpr size_t kReadBytes = 1024 * 1024;
 /// ring.
 constexpr uint32_t kChunked = 0x8000'0000;
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
-
-constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 
@@ -62,7 +61,9 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
                                                     "ibcoll-server"));
   std::byte* base = self->region_.data();
   // Rings and gates are touched as they are used; reserving them all would cost megabytes for every
-  // pair that never speaks.
+  // pair that never speaks. A core dump holds those that this rank reads.
+  self->region_.include_in_dumps(0, rings_at);
+  self->region_.include_in_dumps(rings_at + self->me_ * n * pair_bytes, n * pair_bytes);
   self->gates_ = Gates(base, self->me_);
   self->heap_ =
       std::make_unique<Heap>(self->region_, heaps_at + self->me_ * heap_bytes, heap_bytes);

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/pages.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/machine.h"
 
@@ -245,13 +246,9 @@ Status check_offers(const std::vector<Offer>& offers, const std::vector<Rank>& m
   return {};
 }
 
-struct Hole {
-  size_t offset = 0, bytes = 0;
-};
-
 /// The parts of [offset, offset + bytes) that have no memory behind them yet.
-std::vector<Hole> holes_in(int fd, size_t offset, size_t bytes) {
-  std::vector<Hole> holes;
+std::vector<ByteRange> holes_in(int fd, size_t offset, size_t bytes) {
+  std::vector<ByteRange> holes;
   const size_t end = offset + bytes;
   while (offset < end) {
     const off_t found = lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
@@ -294,6 +291,9 @@ Result<std::byte*> map_memory(int fd, size_t bytes) {
   if (data == MAP_FAILED)
     return fail_errno(
         fmt::format("cannot map {} bytes of shared memory (IBCOLL_HEAP makes it less)", bytes));
+  // Writing a core dump would touch every page, the unused ones of the heaps as well. Kernels that
+  // can't leave memory out write it all.
+  madvise(data, bytes, MADV_DONTDUMP);
   return static_cast<std::byte*>(data);
 }
 
@@ -354,11 +354,11 @@ Status SharedRegion::reserve(size_t offset, size_t bytes) {
     return fail(ErrorCode::kInvalidArgument, "bytes {} to {} of a shared region of {} bytes",
                 offset, offset + bytes, size_);
   }
-  const std::vector<Hole> holes = holes_in(fd_, offset, bytes);
+  const std::vector<ByteRange> holes = holes_in(fd_, offset, bytes);
   size_t missing = 0, filled = 0;
-  for (const Hole& hole : holes) missing += hole.bytes;
+  for (const ByteRange& hole : holes) missing += hole.bytes;
   Status status;
-  for (const Hole& hole : holes) {
+  for (const ByteRange& hole : holes) {
     for (size_t done = 0; status && done < hole.bytes;) {
       const size_t piece = std::min(hole.bytes - done, kReservePiece);
       // The kernel would rather kill processes than refuse, so look before every piece.
@@ -376,15 +376,28 @@ Status SharedRegion::reserve(size_t offset, size_t bytes) {
       }
     }
   }
-  if (!status)
-    for (const Hole& hole : holes) release(hole.offset, hole.bytes);
+  if (status) {
+    include_in_dumps(offset, bytes);
+  } else {
+    for (const ByteRange& hole : holes) (void)release(hole.offset, hole.bytes);
+  }
   return status;
 }
 
-void SharedRegion::release(size_t offset, size_t bytes) {
+Status SharedRegion::release(size_t offset, size_t bytes) {
+  const ByteRange pages = pages_within(offset, bytes, page_bytes());
+  if (pages.bytes == 0) return {};
   // Not by fallocate(), though it does the same: registrations of that memory with a device must
   // go, and what watches for that sees madvise() only.
-  madvise(data_ + offset, bytes, MADV_REMOVE);
+  if (madvise(data_ + pages.offset, pages.bytes, MADV_REMOVE) != 0)
+    return fail_errno(fmt::format("cannot give {} of memory back", format_amount(pages.bytes)));
+  madvise(data_ + pages.offset, pages.bytes, MADV_DONTDUMP);
+  return {};
+}
+
+void SharedRegion::include_in_dumps(size_t offset, size_t bytes) const {
+  const ByteRange pages = pages_touched(offset, bytes, page_bytes());
+  if (pages.bytes > 0) madvise(data_ + pages.offset, pages.bytes, MADV_DODUMP);
 }
 
 }  // namespace ibcoll

@@ -13,7 +13,8 @@
 namespace ibcoll {
 
 /// A mapping of `size()` bytes, zero at first, shared by all ranks that created it with the same
-/// colour. Pages not touched and not reserved cost nothing. Unmapped on destruction.
+/// colour. Pages not touched and not reserved cost nothing, and core dumps leave them out. Unmapped
+/// on destruction.
 class SharedRegion {
  public:
   SharedRegion() = default;
@@ -40,9 +41,14 @@ class SharedRegion {
   /// Makes sure that [offset, offset + bytes) has memory behind it, so that touching it later can't
   /// fail. kNoMemory where the machine (or this process's memory cgroup) has not enough left;
   /// nothing is reserved then.
+  /// A core dump of this process holds what it has reserved.
   Status reserve(size_t offset, size_t bytes);
-  /// Gives the memory behind that range back; its content is lost.
-  void release(size_t offset, size_t bytes);
+  /// Gives the memory behind that range back; its content is lost. Pages that reach beyond the
+  /// range are kept.
+  Status release(size_t offset, size_t bytes);
+  /// Core dumps of this process hold these bytes, too, though they are not reserved: for what is
+  /// small or touched anyway. The kernel touches all of it when it writes one.
+  void include_in_dumps(size_t offset, size_t bytes) const;
 
  private:
   struct Mapping;

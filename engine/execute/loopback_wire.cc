@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/base/pages.h"
+
 namespace ibcoll::loopback {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr size_t kPage = 4096;
 /// Mails are placed as far in front as there is room, so that short ones touch one page a pair. In
 /// the worst case the third stands behind one of full length that stands behind another.
 constexpr size_t kMailAreaBytes = 3 * NetworkTransport::kMaxMailBytes;
-
-size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
@@ -55,6 +55,9 @@ Result<Wire> Wire::create(Bootstrap& bootstrap, std::span<Bell> bells, bool with
   wire.pairs_at_ = place(ranks * ranks * round_up(sizeof(Pair), kPage));
   wire.data_at_ = place(with_data ? ranks * ranks * kDataSlots * sizeof(DataSlot) : 0);
   IBCOLL_ASSIGN(wire.region_, SharedRegion::create(bootstrap, 0, end, "network"));
+  // What arrives for this rank; a core dump would touch every pair of the job otherwise.
+  const size_t row = ranks * round_up(sizeof(Pair), kPage);
+  wire.region_.include_in_dumps(wire.pairs_at_ + static_cast<size_t>(wire.me_) * row, row);
   wire.outgoing_.resize(ranks);
   wire.incoming_.resize(ranks);
   return wire;
