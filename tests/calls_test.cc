@@ -15,70 +15,18 @@
 #include <thread>
 
 #include "engine/core/exchange_counts.h"
-#include "tests/job.h"
+#include "tests/exchange.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::Complaints;
+using testing::Exchange;
+using testing::job_of;
 using testing::JobOptions;
 using testing::kPoison;
 using testing::pattern;
 using testing::RankView;
-
-JobOptions job_of(std::vector<int> ranks_of_server) {
-  JobOptions job;
-  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
-  return job;
-}
-
-/// An alltoall of a group under way, which knows what must arrive.
-class Exchange {
- public:
-  Exchange(Group& group, size_t block_bytes, uint32_t number, std::string_view algorithm = {})
-      : call_(group), block_(block_bytes), number_(number) {
-    const size_t bytes = block_bytes * static_cast<size_t>(group.size());
-    send_.resize(bytes);
-    recv_.assign(bytes, kPoison);
-    arguments_.collective = Collective::kAlltoall;
-    arguments_.send = send_.data();
-    arguments_.recv = recv_.data();
-    arguments_.block_bytes = block_bytes;
-    arguments_.options.algorithm = algorithm;
-    fill();
-  }
-  void fill() {
-    for (size_t i = 0; i < send_.size(); ++i) {
-      send_[i] = pattern(call_.group().rank(), static_cast<Rank>(i / block_), i % block_, number_);
-    }
-    std::fill(recv_.begin(), recv_.end(), kPoison);
-  }
-  Status prepare() { return call_.prepare(arguments_); }
-  Status post() {
-    IBCOLL_TRY(prepare());
-    return call_.start();
-  }
-  bool right() const {
-    for (size_t i = 0; i < recv_.size(); ++i) {
-      if (recv_[i] != pattern(static_cast<Rank>(i / block_), me(), i % block_, number_))
-        return false;
-    }
-    return true;
-  }
-  Call& call() { return call_; }
-  void set_number(uint32_t number) {
-    number_ = number;
-    fill();
-  }
-
- private:
-  Rank me() const { return const_cast<Call&>(call_).group().rank(); }
-  Call call_;
-  size_t block_;
-  uint32_t number_;
-  std::vector<std::byte> send_, recv_;
-  CallArguments arguments_;
-};
 
 TEST(Calls, ManyInFlightOfAllSizesFinishInAnyOrder) {
   for (const bool threads : {false, true}) {
@@ -165,7 +113,7 @@ TEST(Calls, SequenceNumbersWrapAround) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {2, 1}}) {
     EXPECT_EQ(run_job(job_of(layout),
                       [](const RankView& rank) {
-                        rank.context.world().state().next_sequence = 0xffff'fffb;
+                        rank.context.world().state().calls.begin_at(0xffff'fffb);
                         for (uint32_t i = 0; i < 24; ++i) {
                           Exchange exchange(rank.context.world(), 600, i, "two_level_ring");
                           if (!rank.good(exchange.post(), "post") ||

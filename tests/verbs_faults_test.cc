@@ -294,13 +294,13 @@ TEST_F(VerbsFaults, TwoJobsUseOneDeviceAtOnce) {
 
 TEST_F(VerbsFaults, SequenceNumbersPassTheirEnd) {
   for (const char* algorithm : {"ring", "two_level_ring", "aggregate"}) {
-    const Outcome outcome = run_disturbed(job_of({3, 1, 2}),
-                                          [&](const RankView& rank, Stage& stage) {
-                                            rank.context.world().state().next_sequence =
-                                                0xffff'fffb;
-                                            exchanges(12, {8, 4096}, algorithm)(rank, stage);
-                                          },
-                                          {});
+    const Outcome outcome =
+        run_disturbed(job_of({3, 1, 2}),
+                      [&](const RankView& rank, Stage& stage) {
+                        rank.context.world().state().calls.begin_at(0xffff'fffb);
+                        exchanges(12, {8, 4096}, algorithm)(rank, stage);
+                      },
+                      {});
     EXPECT_EQ(outcome.all, "") << algorithm;
   }
 }

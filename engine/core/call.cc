@@ -180,7 +180,7 @@ Status Call::start() {
   // the second one is.
   Executor& executor = group_->context().executor();
   const uint32_t lengths_sequence = executor.next_sequence(group_->state());
-  data_sequence_ = executor.reserve_sequence(group_->state());
+  data_sequence_ = executor.next_sequence(group_->state());
   return executor.post(group_->state(), *plan_.program, lengths, completion_, lengths_sequence);
 }
 

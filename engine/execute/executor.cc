@@ -60,24 +60,15 @@ Run* Executor::take_run() {
     return run;
   }
   runs_.push_back(std::make_unique<Run>());
-  runs_.back()->slot = static_cast<uint32_t>(runs_.size() - 1);
   active_.reserve(runs_.size());
   idle_.reserve(runs_.size());
   return runs_.back().get();
-}
-
-uint32_t Executor::reserve_sequence(GroupState& group) {
-  const uint32_t sequence = next_sequence(group);
-  reserved_.emplace_back(&group, sequence);
-  return sequence;
 }
 
 Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
                       Completion& completion, uint32_t sequence) {
   if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
-  if (!reserved_.empty())
-    std::erase(reserved_, std::pair<const GroupState*, uint32_t>(&group, sequence));
   Run* run = take_run();
   run->program = &program;
   run->completion = &completion;
@@ -88,33 +79,56 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   run->active = true;
   completion.run = run;
   completion.done = false;
-  if (!can_start(*run)) [[unlikely]] {
-    run->queued = true;
-    queued_.push_back(run);
+  if (!group.calls.may_start(sequence)) [[unlikely]] {
+    queue(*run);
     return {};
   }
-  if (Status started = start(*run); !started) {
-    give_up(started.error());
+  start_or_give_up(*run);
+  if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
-  }
-  if (advance(*run)) local_.poll();
+  if (!run->queued && advance(*run)) local_.poll();
   return {};
 }
 
-/// Gates have a bank for each of the last calls of a group, so no call may run that far ahead of an
-/// unfinished one; and immediates have so many bits for the slot.
-bool Executor::can_start(const Run& run) const {
-  if (run.slot >= Cell::kSlots) [[unlikely]]
-    return false;
-  const auto too_far = [&run](const GroupState* group, uint32_t sequence) {
-    return group == run.group && static_cast<int32_t>(run.key.sequence - sequence) >=
-                                     static_cast<int32_t>(LocalTransport::kGateBanks);
-  };
-  for (const auto& [group, sequence] : reserved_) {
-    if (too_far(group, sequence)) return false;
+/// Keeps a call that may not start yet. The second phase of one that began earlier goes before
+/// others.
+void Executor::queue(Run& run) {
+  run.queued = true;
+  std::deque<Run*>& waiting = run.group->waiting;
+  auto place = waiting.end();
+  while (place != waiting.begin() &&
+         static_cast<int32_t>((*std::prev(place))->key.sequence - run.key.sequence) > 0) {
+    --place;
   }
-  return std::none_of(active_.begin(), active_.end(),
-                      [&](const Run* other) { return too_far(other->group, other->key.sequence); });
+  waiting.insert(place, &run);
+}
+
+/// Starts the calls that were kept and may start now.
+void Executor::start_waiting(GroupState& group) {
+  while (!failed_ && !group.waiting.empty() &&
+         group.calls.may_start(group.waiting.front()->key.sequence)) {
+    Run& run = *group.waiting.front();
+    group.waiting.pop_front();
+    start_or_give_up(run);
+  }
+}
+
+void Executor::start_or_give_up(Run& run) {
+  run.queued = !take_cells(run);
+  if (run.queued) [[unlikely]] {
+    without_cells_.push_back(&run);
+  } else if (Status started = start(run); !started) [[unlikely]] {
+    give_up(started.error());
+  }
+}
+
+/// False: so many calls are under way that none are left.
+bool Executor::take_cells(Run& run) {
+  const RankProgram& program = *run.program;
+  run.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
+  if (!run.outward) return true;
+  run.cells = cells_.take(static_cast<uint32_t>(run.group->shape.ranks()), &run);
+  return run.cells.has_value();
 }
 
 Status Executor::start(Run& run) {
@@ -144,22 +158,13 @@ Status Executor::start(Run& run) {
     const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(run.group->me)));
     run.streaming = slots * run.binding.block_bytes * ranks > options_.streaming_bytes;
   }
-  run.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
   active_.push_back(&run);
   if (run.outward) {
-    ++run.epoch;
-    const size_t ranks = shape.ranks();
-    run.arrived.assign(ranks, 0);
-    run.arrivals_used.assign(ranks, 0);
-    run.tokens.assign(ranks, 0);
-    run.tokens_used.assign(ranks, 0);
-    run.exposed.assign(ranks, {});
+    run.peers.clear();
     run.landings.clear();
-    if (run.binding.eager) {
-      run.mailed.resize(ranks);
-      for (Queue<MailedPut>& queue : run.mailed) queue.clear();
-      run.mailed_data.clear();
-    }
+    run.mailed.clear();
+    run.mailed_data.clear();
+    run.forwarding.clear();
     run.forwarded = 0;
     if (run.binding.unequal) index_expects(run);
     if (Status registered = register_buffers(run); !registered) {
@@ -167,52 +172,9 @@ Status Executor::start(Run& run) {
       return registered;
     }
   }
-  if (early_count_ != 0) [[unlikely]]
+  if (!early_mails_.empty()) [[unlikely]]
     accept_early_mails(run);
   return {};
-}
-
-void Executor::start_queued() {
-  for (size_t i = 0; i < queued_.size();) {
-    Run* run = queued_[i];
-    if (!can_start(*run)) {
-      ++i;
-      continue;
-    }
-    queued_.erase(queued_.begin() + static_cast<ptrdiff_t>(i));
-    run->queued = false;
-    if (Status started = start(*run); !started) return give_up(started.error());
-  }
-}
-
-Status Executor::register_buffers(Run& run) {
-  const RankProgram& program = *run.program;
-  const Shape& shape = run.group->shape;
-  const auto extent = [&run](Buffer buffer, uint32_t slots) -> size_t {
-    if (!run.binding.unequal) return slots * run.binding.block_bytes;
-    size_t end = 0;
-    for (uint32_t i = 0; i < slots; ++i) {
-      end = std::max<size_t>(end, run.binding[buffer].offsets[i] + run.binding[buffer].bytes[i]);
-    }
-    return end;
-  };
-  const auto enter = [&](Buffer buffer, uint32_t slots, MemoryKey& key) -> Status {
-    key = {};
-    const size_t bytes = extent(buffer, slots);
-    if (bytes == 0 || network_ == nullptr || run.binding.eager) return {};
-    Result<MemoryKey> registered = network_->register_memory(run.binding[buffer].base, bytes);
-    if (!registered) {
-      // The others are told this rank's error, so it says where.
-      return fail(registered.error().code, "{}, for step 0 of {} ({}), call {}",
-                  registered.error().message, to_string(program.collective), program.algorithm,
-                  run.key.sequence);
-    }
-    key = *registered;
-    return {};
-  };
-  IBCOLL_TRY(enter(Buffer::kSend, program.send_slots(shape), run.send_key));
-  IBCOLL_TRY(enter(Buffer::kRecv, program.recv_slots(shape), run.recv_key));
-  return enter(Buffer::kScratch, static_cast<uint32_t>(program.scratch.size()), run.scratch_key);
 }
 
 /// Moves one call on; true if something moved. The run may have finished, and left active_,
@@ -231,16 +193,16 @@ bool Executor::advance(Run& run) {
   for (const LaneState& lane : run.lanes) {
     if (!lane.finished()) return moved;
   }
-  if (run.forwarding.count != 0) return moved;
+  if (!run.forwarding.empty()) return moved;
   finish(run);
   return true;
 }
 
 void Executor::finish(Run& run) {
   if (run.outward) {
-    for (MemoryKey* key : {&run.send_key, &run.recv_key, &run.scratch_key}) {
-      if (key->local != 0 || key->remote != 0) network_->deregister_memory(*key);
-    }
+    deregister_buffers(run);
+    cells_.give_back(*run.cells);
+    run.cells.reset();
   }
   if (run.record != nullptr) [[unlikely]] {
     run.record->rank.end_ns = now_ns();
@@ -250,6 +212,13 @@ void Executor::finish(Run& run) {
   ended_[ended_count_++ % ended_.size()] = run.key;
   active_.erase(std::find(active_.begin(), active_.end(), &run));
   idle_.push_back(&run);
+  GroupState& group = *run.group;
+  if (group.calls.end(run.key.sequence)) start_waiting(group);
+  if (!without_cells_.empty() && run.outward) [[unlikely]] {
+    Run& next = *without_cells_.front();
+    without_cells_.pop_front();
+    start_or_give_up(next);
+  }
   Completion& completion = *run.completion;
   completion.run = nullptr;
   if (completion.then != nullptr) {
@@ -269,8 +238,6 @@ bool Executor::progress() {
     if (failed_) [[unlikely]]
       return false;
   }
-  if (!queued_.empty()) [[unlikely]]
-    start_queued();
   moved |= local_.poll();
   return moved;
 }

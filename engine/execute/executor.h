@@ -2,13 +2,16 @@
 /// Carries programs out over the transports. One executor a rank; used by one thread at a time.
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/base/bell.h"
+#include "engine/base/message_store.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/run.h"
 #include "engine/execute/transport.h"
@@ -41,10 +44,9 @@ class Executor {
               Completion& completion) {
     return post(group, program, binding, completion, next_sequence(group));
   }
-  /// The number of the group's next call, to be posted at once; or later (reserve), in which case
-  /// no call that might be taken for it starts before it is posted.
-  static uint32_t next_sequence(GroupState& group) { return group.next_sequence++; }
-  uint32_t reserve_sequence(GroupState& group);
+  /// The number of the group's next call, to be posted at once or later: what must not overtake it
+  /// waits until then.
+  static uint32_t next_sequence(GroupState& group) { return group.calls.take(); }
 
   /// Moves all calls on that can be moved. True if something happened.
   bool progress();
@@ -72,12 +74,16 @@ class Executor {
   };
 
   Run* take_run();
-  bool can_start(const Run& run) const;
+  bool take_cells(Run& run);
+  void queue(Run& run);
   Status start(Run& run);
-  void start_queued();
+  void start_waiting(GroupState& group);
+  void start_or_give_up(Run& run);
   void finish(Run& run);
   bool advance(Run& run);
   Status register_buffers(Run& run);
+  Status register_buffer(Run& run, Buffer buffer, uint32_t slots);
+  void deregister_buffers(Run& run);
   void begin_record(Run& run);
 
   // Between servers (network.cc).
@@ -88,7 +94,7 @@ class Executor {
   void accept(Run& run, std::span<const std::byte> mail);
   void accept_early_mails(Run& run);
   bool pass_on(Run& run);
-  bool send_exposure(Run& run, const Op& op);
+  bool send_exposure(Run& run, const Op& op, size_t& sent);
   bool send_token(Run& run, Rank peer);
   bool send_data(Run& run, Rank peer, std::span<const std::byte> data);
   void index_expects(Run& run);
@@ -111,13 +117,11 @@ class Executor {
   Bell& bell_;
   std::function<std::optional<Rank>()> find_dead_;
   ExecutorOptions options_;
-  std::vector<std::unique_ptr<Run>> runs_;  ///< all there are; the index is the slot
-  std::vector<Run*> active_, idle_, queued_;
-  std::vector<std::pair<const GroupState*, uint32_t>> reserved_;
-  /// Mails of calls this rank has not started: the first early_count_; the others keep their
-  /// memory.
-  std::vector<std::vector<std::byte>> early_mails_;
-  size_t early_count_ = 0;
+  std::vector<std::unique_ptr<Run>> runs_;  ///< all there are
+  std::vector<Run*> active_, idle_;
+  Cells cells_;
+  std::deque<Run*> without_cells_;  ///< might start but for those
+  MessageStore early_mails_;        ///< of calls this rank has not started
   /// Calls that have ended, the last ones: of these peers may still ask.
   std::array<MessageKey, 64> ended_;
   size_t ended_count_ = 0;

@@ -63,7 +63,8 @@ Executor::Blocked Executor::blocked_on(const Run& run) const {
         return {job(op.peer), op.step, "to send a token"};
       case OpKind::kWaitExposed:
         for (const Rank rank : run.group->shape.members(op.peer)) {
-          if (run.exposed[rank].count < op.threshold)
+          const PeerState* peer = run.peers.find(rank);
+          if (peer == nullptr || peer->exposures < op.threshold)
             return {job(rank), op.step, "to be ready to receive"};
         }
         break;

@@ -88,39 +88,36 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
 
 LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint32_t position,
                                             Part part) {
-  PeerExposure& exposure = run_.exposed[op.peer];
-  if (exposure.count <= op.exposure) return Outcome::kBlocked;
+  PeerState& state = run_.peers[op.peer];
+  if (state.exposures <= op.exposure) return Outcome::kBlocked;
   const Binding& binding = run_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
-  RemoteAddress target = op.dst_buffer == Buffer::kRecv ? exposure.recv : exposure.scratch;
+  RemoteAddress target = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
   if (binding.unequal) {
-    if (exposure.next_landing == exposure.landings_end) {
+    if (state.landings.empty()) {
       executor_.mismatch(run_, op.peer, "expects fewer blocks than are sent to it");
       return Outcome::kBlocked;
     }
-    const Landing& landing = run_.landings[exposure.next_landing];
+    const NextLanding& landing = run_.landings[state.landings.first];
     if (landing.bytes != length) {
       executor_.mismatch(run_, op.peer,
                          fmt::format("expects {} bytes where rank {} sends {}", landing.bytes,
                                      run_.group->me, length));
       return Outcome::kBlocked;
     }
-    target.address = landing.address;
+    target = landing.place;
   } else {
     target.address += op.dst_first * binding.block_bytes;
   }
   target.address += part_begin(part, length);
-  const MemoryKey& source_key = op.src_buffer == Buffer::kSend   ? run_.send_key
-                                : op.src_buffer == Buffer::kRecv ? run_.recv_key
-                                                                 : run_.scratch_key;
   const Rank peer = job_rank(op.peer);
   if (!executor_.network_->put(
-          peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length), source_key,
-          target, part_end(part, length) - part_begin(part, length),
-          exposure.cell + run_.group->me)) {
+          peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),
+          run_.keys_of(op.src_buffer).of(op.src_first), target,
+          part_end(part, length) - part_begin(part, length), state.cell)) {
     return Outcome::kBlocked;
   }
-  if (binding.unequal && part.last()) ++exposure.next_landing;
+  if (binding.unequal && part.last()) state.landings.pop(run_.landings);
   lane.pending.push(
       {lane.complete_before(position), peer, false, executor_.network_->posted(peer)});
   return Outcome::kDone;
@@ -138,9 +135,9 @@ LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
 }
 
 LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
-  Queue<MailedPut>& queue = run_.mailed[op.peer];
+  Chain& queue = run_.peers[op.peer].mailed;
   if (queue.empty()) return Outcome::kBlocked;
-  const MailedPut put = queue.front();
+  const MailedPut put = run_.mailed[queue.first];
   const Binding& binding = run_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
@@ -152,7 +149,7 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
   }
   copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin,
              run_.mailed_data.data() + put.offset, bytes);
-  queue.pop();
+  queue.pop(run_.mailed);
   return Outcome::kDone;
 }
 
@@ -184,10 +181,16 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
   return Outcome::kBlocked;
 }
 
-bool LaneRunner::all_exposed(const Op& op) const {
+LaneRunner::Outcome LaneRunner::expose(LaneState& lane, const Op& op) {
+  if (run_.binding.eager) return Outcome::kDone;  // eager data wait for no exposure
+  if (!executor_.send_exposure(run_, op, lane.progress)) return Outcome::kBlocked;
+  return lane.progress == 0 ? Outcome::kDone : Outcome::kMoved;
+}
+
+bool LaneRunner::all_exposed(const Op& op) {
   const auto members = run_.group->shape.members(op.peer);
   return std::all_of(members.begin(), members.end(),
-                     [&](Rank rank) { return run_.exposed[rank].count >= op.threshold; });
+                     [&](Rank rank) { return run_.peers[rank].exposures >= op.threshold; });
 }
 
 bool LaneRunner::open_gates() {

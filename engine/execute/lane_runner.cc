@@ -75,9 +75,7 @@ inline bool sends_token(const Op& op, Part part) {
     case OpKind::kExpect:
       if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
       if (run_.binding.eager) return take_mailed(op, part);
-      if (run_.arrived[op.peer] == run_.arrivals_used[op.peer]) return Outcome::kBlocked;
-      ++run_.arrivals_used[op.peer];
-      return Outcome::kDone;
+      return take_one(run_.peers[op.peer].arrivals) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kSignal:
       if (!sends_token(op, part)) return Outcome::kDone;
       if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, true);
@@ -85,13 +83,9 @@ inline bool sends_token(const Op& op, Part part) {
     case OpKind::kWait:
       // The one operation that may stand in any lane.
       if (run_.group->shape.same_server(op.peer, run_.group->me)) return pull(lane, op, part, true);
-      if (run_.tokens[op.peer] == run_.tokens_used[op.peer]) return Outcome::kBlocked;
-      ++run_.tokens_used[op.peer];
-      return Outcome::kDone;
-    // Eager data wait for no exposure, so nobody sends one.
+      return take_one(run_.peers[op.peer].tokens) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kExpose:
-      if (run_.binding.eager) return Outcome::kDone;
-      return executor_.send_exposure(run_, op) ? Outcome::kDone : Outcome::kBlocked;
+      return expose(lane, op);
     case OpKind::kWaitExposed:
       return run_.binding.eager || all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kForward:

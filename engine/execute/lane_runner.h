@@ -59,7 +59,9 @@ class LaneRunner {
   Outcome put_mailed(const Op& op, Part part);
   Outcome take_mailed(const Op& op, Part part);
   Outcome pull(LaneState& lane, const Op& op, Part part, bool token);
-  bool all_exposed(const Op& op) const;
+  bool all_exposed(const Op& op);
+  Outcome expose(LaneState& lane, const Op& op);
+  static bool take_one(uint32_t& count) { return count != 0 && count-- != 0; }
   bool gates_passed(const Op& op);
   bool open_gates();
   Rank job_rank(Rank rank) const { return to_job_[rank]; }

@@ -33,9 +33,9 @@ struct MailHeader {
   uint32_t program;  ///< low half of the program's hash, and what the bytes mean
   Rank from;         ///< rank in the group
   MailKind kind;
-  bool to_server;   ///< exposure: meant for all ranks of the receiving server
-  bool by_landing;  ///< exposure: slot sizes differ, the places are in the landings behind it
-  uint8_t unused = 0;
+  bool to_server;        ///< exposure: meant for all ranks of the receiving server
+  bool by_landing;       ///< exposure: slot sizes differ, the places are in the landings behind it
+  bool more;             ///< exposure: its other landings follow in the next mail
   uint64_t block_bytes;  ///< inquiry: the sender's rank in the job instead
 };
 
@@ -53,27 +53,26 @@ inline constexpr size_t kMaxMailData = NetworkTransport::kMaxMailBytes - sizeof(
 /// Where one put lands and how long it must be. Puts of one sender use theirs in order.
 struct Landing {
   Rank sender;  ///< rank in the group
-  Buffer buffer;
-  uint64_t address;
+  uint32_t unused = 0;
+  RemoteAddress place;
   uint64_t bytes;
 };
 
-/// The 32 bits of an immediate: kind 2 (data or token), epoch 6, cell 24; the cell is a slot of
-/// concurrent calls and a rank of the group.
+/// Landings that one mail can carry; an exposure with more of them takes several.
+inline constexpr uint32_t kMaxMailLandings =
+    (NetworkTransport::kMaxMailBytes - sizeof(MailHeader) - sizeof(Exposure)) / sizeof(Landing);
+
+/// The bits of an immediate: token 1, epoch 6, cell 24. A cell counts what one peer signals in one
+/// call; the receiver hands cells out with its exposure (see Cells).
 struct Cell {
-  static constexpr uint32_t kRankBits = 18, kSlotBits = 6, kEpochBits = 6;
-  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  static constexpr uint32_t kIndexBits = 24, kEpochBits = 6;
   /// Set in a token; one to a peer whose exposure is here already needs no mail.
-  static constexpr uint32_t kToken = 1u << (kRankBits + kSlotBits + kEpochBits);
-  static constexpr uint32_t pack(uint32_t epoch, uint32_t slot, uint32_t rank) {
-    return (epoch & ((1u << kEpochBits) - 1)) << (kRankBits + kSlotBits) | slot << kRankBits | rank;
+  static constexpr uint32_t kToken = 1u << (kIndexBits + kEpochBits);
+  static constexpr uint32_t pack(uint32_t epoch, uint32_t index) {
+    return (epoch & ((1u << kEpochBits) - 1)) << kIndexBits | index;
   }
-  static constexpr uint32_t rank(uint32_t immediate) { return immediate & ((1u << kRankBits) - 1); }
-  static constexpr uint32_t slot(uint32_t immediate) {
-    return immediate >> kRankBits & (kSlots - 1);
-  }
-  static constexpr uint32_t epoch(uint32_t immediate) {
-    return immediate >> (kRankBits + kSlotBits) & ((1u << kEpochBits) - 1);
+  static constexpr uint32_t index(uint32_t immediate) {
+    return immediate & ((1u << kIndexBits) - 1);
   }
 };
 

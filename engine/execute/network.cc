@@ -47,21 +47,19 @@ bool Executor::poll_network() {
       deliver(arrival.mail);
       continue;
     }
-    Run* run = Cell::slot(arrival.immediate) < runs_.size()
-                   ? runs_[Cell::slot(arrival.immediate)].get()
-                   : nullptr;
-    const uint32_t rank = Cell::rank(arrival.immediate);
-    if (run == nullptr || !run->active || rank >= run->arrived.size() ||
-        Cell::pack(run->epoch, run->slot, rank) != (arrival.immediate & ~Cell::kToken)) {
+    const auto [run, cell] = cells_.find(arrival.immediate);
+    const auto rank = static_cast<Rank>(cell);
+    if (run == nullptr || rank >= run->group->shape.ranks()) [[unlikely]] {
       give_up(
           {ErrorCode::kInternal, fmt::format("rank {} sent a signal ({:#x}) that no call waits for",
                                              arrival.from, arrival.immediate)});
       return true;
     }
     const bool token = (arrival.immediate & Cell::kToken) != 0;
-    ++(token ? run->tokens : run->arrived)[rank];
+    PeerState& peer = run->peers[rank];
+    ++(token ? peer.tokens : peer.arrivals);
     if (run->record != nullptr) [[unlikely]]
-      run->record->rank.arrivals.push_back({static_cast<Rank>(rank), token, now_ns()});
+      run->record->rank.arrivals.push_back({rank, token, now_ns()});
   }
   const bool mails = take_local_mails();
   if (const auto failure = network_->failure()) [[unlikely]]
@@ -93,26 +91,21 @@ void Executor::deliver(std::span<const std::byte> mail) {
   if (Run* run = find(call)) {
     accept(*run, mail);
   } else {
-    if (early_count_ == early_mails_.size()) early_mails_.emplace_back();
-    early_mails_[early_count_++].assign(mail.begin(), mail.end());
+    early_mails_.keep({header.group, header.sequence}, mail);
   }
 }
 
 void Executor::accept_early_mails(Run& run) {
-  size_t kept = 0;
-  for (size_t i = 0; i < early_count_; ++i) {
-    const MailHeader header = header_of(early_mails_[i]);
-    if (CallKey{header.group, header.sequence} == run.call()) {
-      if (header.kind == MailKind::kInquiry) {
-        answer(header, run.key);
-      } else {
-        accept(run, early_mails_[i]);
-      }
+  const MessageStore::Key key{run.key.group, run.key.sequence};
+  for (auto mail = early_mails_.front(key); !mail.empty(); mail = early_mails_.front(key)) {
+    const MailHeader header = header_of(mail);
+    if (header.kind == MailKind::kInquiry) {
+      answer(header, run.key);
     } else {
-      std::swap(early_mails_[kept++], early_mails_[i]);
+      accept(run, mail);
     }
+    early_mails_.pop(key);
   }
-  early_count_ = kept;
 }
 
 void Executor::accept(Run& run, std::span<const std::byte> mail) {
@@ -124,7 +117,7 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
     return;
   }
   if (header.kind == MailKind::kToken) {
-    ++run.tokens[header.from];
+    ++run.peers[header.from].tokens;
     if (run.record != nullptr) [[unlikely]]
       run.record->rank.arrivals.push_back({header.from, true, now_ns()});
     return;
@@ -143,7 +136,8 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
   }
   if (run.binding.eager) {
     const auto data = mail.subspan(sizeof(header));
-    run.mailed[header.from].push({run.mailed_data.size(), data.size()});
+    run.mailed.push_back({run.mailed_data.size(), data.size()});
+    run.peers[header.from].mailed.push(run.mailed, static_cast<uint32_t>(run.mailed.size() - 1));
     run.mailed_data.insert(run.mailed_data.end(), data.begin(), data.end());
     if (run.record != nullptr) [[unlikely]]
       run.record->rank.arrivals.push_back({header.from, false, now_ns()});
@@ -151,25 +145,25 @@ void Executor::accept(Run& run, std::span<const std::byte> mail) {
   }
   Exposure exposure;
   std::memcpy(&exposure, mail.data() + sizeof(header), sizeof(exposure));
-  PeerExposure& peer = run.exposed[header.from];
-  ++peer.count;
-  peer.cell = exposure.cell;
+  PeerState& peer = run.peers[header.from];
+  peer.cell = exposure.cell + static_cast<uint32_t>(run.group->me);
   peer.recv = exposure.recv;
   peer.scratch = exposure.scratch;
-  peer.next_landing = static_cast<uint32_t>(run.landings.size());
   for (uint32_t i = 0; i < exposure.landings; ++i) {
     Landing landing;
     std::memcpy(&landing, mail.data() + kExposureBytes + i * sizeof(landing), sizeof(landing));
     if (landing.sender != run.group->me) continue;
-    run.landings.push_back(landing);
+    run.landings.push_back({landing.place, landing.bytes});
+    peer.landings.push(run.landings, static_cast<uint32_t>(run.landings.size() - 1));
   }
-  peer.landings_end = static_cast<uint32_t>(run.landings.size());
+  if (!header.more) ++peer.exposures;
   if (!header.to_server) return;
   if (run.group->shape.server_size(run.group->shape.server_of(run.group->me)) == 1) {
-    ++run.forwarded;
+    if (!header.more) ++run.forwarded;
     return;
   }
   Forwarding& forwarding = run.forwarding.add();
+  forwarding.last = !header.more;
   forwarding.mail.assign(mail.begin(), mail.end());
   MailHeader copy = header;
   copy.to_server = false;
@@ -181,15 +175,15 @@ bool Executor::pass_on(Run& run) {
   bool moved = false;
   const Shape& shape = run.group->shape;
   const auto members = shape.members(shape.server_of(run.group->me));
-  while (run.forwarding.count != 0) {
-    Forwarding& next = run.forwarding.items[run.forwarding.count - 1];
+  while (!run.forwarding.empty()) {
+    Forwarding& next = run.forwarding.front();
     for (; next.next_local < static_cast<int>(members.size()); ++next.next_local) {
       if (members[next.next_local] == run.group->me) continue;
       if (!local_.offer_mail(run.group->to_job[members[next.next_local]], next.mail)) return moved;
       moved = true;
     }
-    --run.forwarding.count;
-    ++run.forwarded;
+    if (next.last) ++run.forwarded;
+    run.forwarding.pop();
   }
   return moved;
 }
@@ -209,30 +203,41 @@ void Executor::index_expects(Run& run) {
                    });
 }
 
-bool Executor::send_exposure(Run& run, const Op& op) {
+/// Sends the next mail of an exposure; `sent` counts its landings that are on their way, and is 0
+/// again when all are. False: no room now.
+bool Executor::send_exposure(Run& run, const Op& op, size_t& sent) {
   const Shape& shape = run.group->shape;
   const Binding& binding = run.binding;
   MailHeader header = header_for(run, MailKind::kExposure);
   header.to_server = op.to_server;
   header.by_landing = binding.unequal;
   Exposure exposure{};
-  exposure.cell = Cell::pack(run.epoch, run.slot, 0);
-  exposure.recv = {reinterpret_cast<uint64_t>(binding[Buffer::kRecv].base), run.recv_key.remote};
+  exposure.cell = run.cells->immediate;
+  exposure.recv = {reinterpret_cast<uint64_t>(binding[Buffer::kRecv].base),
+                   run.keys_of(Buffer::kRecv).all.remote};
   exposure.scratch = {reinterpret_cast<uint64_t>(binding[Buffer::kScratch].base),
-                      run.scratch_key.remote};
+                      run.keys_of(Buffer::kScratch).all.remote};
   run.mail.resize(kExposureBytes);
   if (binding.unequal) {
     const auto& ops = run.program->lane(Lane::kRecv);
     const int server = op.to_server ? op.peer : shape.server_of(op.peer);
     auto it = std::lower_bound(run.expects_by_server.begin(), run.expects_by_server.end(), server,
                                [&](uint32_t i, int s) { return shape.server_of(ops[i].peer) < s; });
+    size_t seen = 0;
     for (; it != run.expects_by_server.end() && shape.server_of(ops[*it].peer) == server; ++it) {
       const Op& expect = ops[*it];
       if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
-      const Landing landing{
-          expect.peer, expect.dst_buffer,
-          reinterpret_cast<uint64_t>(binding.address(expect.dst_buffer, expect.dst_first)),
-          binding.length(expect.dst_buffer, expect.dst_first, expect.count)};
+      if (seen++ < sent) continue;
+      if (exposure.landings == kMaxMailLandings) {
+        header.more = true;
+        break;
+      }
+      const std::byte* place = binding.address(expect.dst_buffer, expect.dst_first);
+      const Landing landing{expect.peer,
+                            0,
+                            {reinterpret_cast<uint64_t>(place),
+                             run.keys_of(expect.dst_buffer).of(expect.dst_first).remote},
+                            binding.length(expect.dst_buffer, expect.dst_first, expect.count)};
       const size_t at = run.mail.size();
       run.mail.resize(at + sizeof(landing));
       std::memcpy(run.mail.data() + at, &landing, sizeof(landing));
@@ -241,23 +246,16 @@ bool Executor::send_exposure(Run& run, const Op& op) {
   }
   std::memcpy(run.mail.data(), &header, sizeof(header));
   std::memcpy(run.mail.data() + sizeof(header), &exposure, sizeof(exposure));
-  if (run.mail.size() > NetworkTransport::kMaxMailBytes) {
-    give_up({ErrorCode::kUnsupported,
-             fmt::format(
-                 "{} ranks on one server are too many for {} with unequal blocks: the limit is {}",
-                 exposure.landings, run.program->algorithm,
-                 (NetworkTransport::kMaxMailBytes - kExposureBytes) / sizeof(Landing))});
-    return false;
-  }
   const Rank to = op.to_server ? gateway(shape, run.group->me, op.peer) : op.peer;
-  return network_->mail(run.group->to_job[to], run.mail);
+  if (!network_->mail(run.group->to_job[to], run.mail)) return false;
+  sent = header.more ? sent + exposure.landings : 0;
+  return true;
 }
 
 bool Executor::send_token(Run& run, Rank peer) {
-  const PeerExposure& exposure = run.exposed[peer];
-  if (exposure.count > 0)
-    return network_->signal(run.group->to_job[peer],
-                            (exposure.cell + run.group->me) | Cell::kToken);
+  const PeerState* state = run.peers.find(peer);
+  if (state != nullptr && state->exposures > 0)
+    return network_->signal(run.group->to_job[peer], state->cell | Cell::kToken);
   const MailHeader header = header_for(run, MailKind::kToken);
   run.mail.resize(sizeof(header));
   std::memcpy(run.mail.data(), &header, sizeof(header));

@@ -5,24 +5,31 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/execute/call_window.h"
+#include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
+#include "engine/execute/peer_states.h"
 #include "engine/execute/transport.h"
 #include "engine/schedule/program.h"
 #include "engine/schedule/recording.h"
 
 namespace ibcoll {
 
+struct Run;
+
 /// A set of ranks that makes calls together, as the executor sees it.
 struct GroupState {
   uint64_t key = 0;  ///< equal on all members, different from every other group one of them is in
   Shape shape;       ///< of the group: ranks 0..size-1
   Rank me = 0;
-  std::vector<Rank> to_job;           ///< rank in the job of each member
-  uint32_t next_sequence = 0;         ///< of the next call
+  std::vector<Rank> to_job;  ///< rank in the job of each member
+  CallWindow calls;
+  std::deque<Run*> waiting;  ///< posted calls that may not start yet, in the order of their numbers
   std::optional<uint32_t> gate_slot;  ///< opened by the first program that uses gates
 
   explicit GroupState(Shape group_shape) : shape(std::move(group_shape)) {}
@@ -106,7 +113,7 @@ struct LaneState {
   uint32_t stream = 0;        ///< index of the lane's next stream in the program
   uint32_t stream_first = 0;  ///< where it begins; past the end: no more streams
   uint32_t stream_position = 0, piece = 0;
-  size_t progress = 0;  ///< bytes of a copy or pull that is under way
+  size_t progress = 0;  ///< bytes of a copy or pull, landings of an exposure, that is under way
   Queue<PendingPut> pending;
 
   bool finished() const { return next == size && pending.empty(); }
@@ -119,38 +126,52 @@ struct LaneState {
   uint32_t complete() const { return pending.empty() ? next : pending.front().position; }
 };
 
-/// A peer's exposures to this rank, or to its server.
-struct PeerExposure {
-  uint32_t count = 0;
-  uint32_t cell = 0;
-  uint32_t next_landing = 0, landings_end = 0;  ///< in Run::landings
-  RemoteAddress recv, scratch;
+/// Where a put of this rank lands.
+struct NextLanding {
+  RemoteAddress place;
+  uint64_t bytes = 0;
+  uint32_t next = kNone;
 };
 
 /// A message that came with its data and waits for its operation.
 struct MailedPut {
   size_t offset = 0, bytes = 0;  ///< in Run::mailed_data
+  uint32_t next = kNone;
+};
+
+/// The keys of one buffer's memory: one for all of it, or one a slot.
+struct BufferKeys {
+  MemoryKey all;
+  std::vector<MemoryKey> of_slot;     ///< empty: `all` is meant
+  std::vector<MemoryKey> registered;  ///< to be given back
+
+  const MemoryKey& of(uint32_t slot) const { return of_slot.empty() ? all : of_slot[slot]; }
 };
 
 /// An exposure that this rank passes on to the other ranks of its server.
 struct Forwarding {
   std::vector<std::byte> mail;
   int next_local = 0;
+  bool last = true;  ///< of the mails that make up the exposure
 };
 
-/// Forwardings under way; entries keep their memory.
+/// Forwardings under way, in the order in which they came; entries keep their memory.
 struct Forwardings {
   std::vector<Forwarding> items;
-  size_t count = 0;
+  size_t first = 0, count = 0;  ///< of items
 
+  bool empty() const { return first == count; }
+  Forwarding& front() { return items[first]; }
   Forwarding& add() {
     if (count == items.size()) items.emplace_back();
     items[count].next_local = 0;
     return items[count++];
   }
+  void pop() {
+    if (++first == count) clear();
+  }
+  void clear() { first = count = 0; }
 };
-
-struct Run;
 
 /// How the one who posted a call learns that it has finished on this rank. Stays where it is until
 /// then.
@@ -181,7 +202,6 @@ struct Run {
   bool active = false;     ///< started and not yet finished
   bool asked = false;      ///< whether the peer it waits for means the same
   bool queued = false;     ///< posted, but too many calls are under way to start it
-  uint32_t slot = 0, epoch = 0;
   std::array<LaneState, kLanes> lanes;
   /// Operations of each lane that are known to be complete. Completions of puts enter it when
   /// somebody asks.
@@ -189,13 +209,13 @@ struct Run {
   uint32_t gates = 0;            ///< passed by this rank
   CallRecord* record = nullptr;  ///< null: nothing is noted
 
-  // Between servers only; indexed by rank of the group.
+  // Between servers only.
   bool outward = false;  ///< has operations in the send or receive lane
-  MemoryKey send_key, scratch_key, recv_key;
-  std::vector<uint32_t> arrived, arrivals_used, tokens, tokens_used;
-  std::vector<PeerExposure> exposed;
-  std::vector<Landing> landings;  ///< of the peers
-  std::vector<Queue<MailedPut>> mailed;
+  std::optional<Cells::Lent> cells;
+  std::array<BufferKeys, 4> keys;  ///< by Buffer
+  PeerStates peers;
+  std::vector<NextLanding> landings;
+  std::vector<MailedPut> mailed;
   std::vector<std::byte> mailed_data;
   std::vector<uint32_t>
       expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
@@ -204,6 +224,7 @@ struct Run {
   std::vector<std::byte> mail;  ///< being written
 
   CallKey call() const { return {key.group, key.sequence}; }
+  const BufferKeys& keys_of(Buffer buffer) const { return keys[static_cast<int>(buffer)]; }
 
   /// Sets the lane's stream to the first one of this lane from index `from` on.
   void next_stream(LaneState& lane, uint32_t from) {

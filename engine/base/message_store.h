@@ -1,0 +1,56 @@
+#pragma once
+/// Keeps messages that came before anybody could use them.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ibcoll {
+
+/// First-in, first-out queues of messages, one a key. What a look-up costs does not depend on how
+/// many messages of other keys are kept.
+class MessageStore {
+ public:
+  struct Key {
+    uint64_t group = 0;
+    uint32_t sequence = 0;
+    bool token = false;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+
+  bool empty() const { return kept_ == 0; }
+  /// Copies a message to the end of its key's queue.
+  void keep(const Key& key, std::span<const std::byte> message);
+  /// The first message of a key; empty: there is none. Valid until the store is changed.
+  std::span<const std::byte> front(const Key& key) const;
+  /// Forgets the first message of a key, which has one.
+  void pop(const Key& key);
+
+ private:
+  static constexpr uint32_t kEnd = ~uint32_t{0};
+  static constexpr size_t kBuckets = 64;
+  struct Kept {
+    Key key;
+    std::vector<std::byte> bytes;
+    uint32_t next = kEnd;
+  };
+  struct Bucket {
+    uint32_t first = kEnd, last = kEnd;
+  };
+  static size_t bucket_of(const Key& key) {
+    return (key.group ^ key.sequence * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL >> 58;
+  }
+  /// Of the first message of a key, and the one before it in its bucket.
+  struct Place {
+    uint32_t index, before;
+  };
+  Place find(const Key& key) const;
+
+  std::vector<Bucket> buckets_;  ///< none before the first message
+  std::vector<Kept> messages_;
+  uint32_t free_ = kEnd;  ///< first of the entries that hold nothing
+  size_t kept_ = 0;
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,28 @@
+#include "engine/execute/peer_states.h"
+
+#include <utility>
+
+namespace ibcoll {
+namespace {
+
+constexpr size_t kFewest = 16;
+
+}  // namespace
+
+PeerState& PeerStates::add(Rank rank) {
+  if (2 * (used_ + 1) > entries_.size()) {
+    std::vector<PeerState> old(entries_.empty() ? kFewest : 2 * entries_.size());
+    old.swap(entries_);
+    for (const PeerState& entry : old) {
+      if (entry.call == call_) *slot(entry.rank) = entry;
+    }
+  }
+  ++used_;
+  PeerState& entry = *slot(rank);
+  entry = {};
+  entry.rank = rank;
+  entry.call = call_;
+  return entry;
+}
+
+}  // namespace ibcoll

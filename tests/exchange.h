@@ -1,0 +1,66 @@
+#pragma once
+/// All-to-all calls that know what must arrive.
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "tests/job.h"
+
+namespace ibcoll::testing {
+
+inline JobOptions job_of(std::vector<int> ranks_of_server) {
+  JobOptions job;
+  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
+  return job;
+}
+
+/// An alltoall of a group under way, which knows what must arrive.
+class Exchange {
+ public:
+  Exchange(Group& group, size_t block_bytes, uint32_t number, std::string_view algorithm = {})
+      : call_(group), block_(block_bytes), number_(number) {
+    const size_t bytes = block_bytes * static_cast<size_t>(group.size());
+    send_.resize(bytes);
+    recv_.assign(bytes, kPoison);
+    arguments_.collective = Collective::kAlltoall;
+    arguments_.send = send_.data();
+    arguments_.recv = recv_.data();
+    arguments_.block_bytes = block_bytes;
+    arguments_.options.algorithm = algorithm;
+    fill();
+  }
+  void fill() {
+    for (size_t i = 0; i < send_.size(); ++i) {
+      send_[i] = pattern(call_.group().rank(), static_cast<Rank>(i / block_), i % block_, number_);
+    }
+    std::fill(recv_.begin(), recv_.end(), kPoison);
+  }
+  Status prepare() { return call_.prepare(arguments_); }
+  Status post() {
+    IBCOLL_TRY(prepare());
+    return call_.start();
+  }
+  bool right() const {
+    for (size_t i = 0; i < recv_.size(); ++i) {
+      if (recv_[i] != pattern(static_cast<Rank>(i / block_), me(), i % block_, number_))
+        return false;
+    }
+    return true;
+  }
+  Call& call() { return call_; }
+  void set_number(uint32_t number) {
+    number_ = number;
+    fill();
+  }
+
+ private:
+  Rank me() const { return const_cast<Call&>(call_).group().rank(); }
+  Call call_;
+  size_t block_;
+  uint32_t number_;
+  std::vector<std::byte> send_, recv_;
+  CallArguments arguments_;
+};
+
+}  // namespace ibcoll::testing

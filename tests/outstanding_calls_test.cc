@@ -1,0 +1,108 @@
+// More calls under way than any table was made for, and ranks that make them in different orders.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/exchange.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Exchange;
+using testing::job_of;
+using testing::JobOptions;
+using testing::RankView;
+using testing::run_job;
+
+using Calls = std::vector<std::unique_ptr<Exchange>>;
+
+bool post(const RankView& rank, Group& group, size_t bytes, uint32_t calls, Calls& all) {
+  for (uint32_t i = 0; i < calls; ++i) {
+    all.push_back(std::make_unique<Exchange>(group, bytes, static_cast<uint32_t>(all.size())));
+    if (!rank.good(all.back()->post(), "post")) return false;
+  }
+  return true;
+}
+
+void finish(const RankView& rank, Calls& calls) {
+  for (auto& exchange : calls) {
+    if (!rank.good(exchange->call().wait(), "wait")) return;
+    if (!exchange->right()) rank.complain("wrong data");
+  }
+}
+
+/// Fails instead of hanging.
+JobOptions with_deadline(JobOptions job) {
+  job.context.deadline_ns = 20'000'000'000;
+  return job;
+}
+
+TEST(OutstandingCalls, OfOneGroupMayBeHundreds) {
+  for (const std::vector<int>& layout : {std::vector<int>{2}, {1, 1}, {2, 1}}) {
+    EXPECT_EQ(run_job(with_deadline(job_of(layout)),
+                      [](const RankView& rank) {
+                        Calls calls;
+                        if (post(rank, rank.context.world(), 5000, 300, calls)) finish(rank, calls);
+                      }),
+              "");
+  }
+}
+
+TEST(OutstandingCalls, OfManyGroupsMayBePostedInOppositeOrders) {
+  for (const std::vector<int>& layout : {std::vector<int>{2}, {1, 1}}) {
+    EXPECT_EQ(run_job(with_deadline(job_of(layout)),
+                      [](const RankView& rank) {
+                        constexpr size_t kGroups = 40;
+                        std::vector<std::unique_ptr<Group>> groups;
+                        for (size_t i = 0; i < kGroups; ++i) {
+                          auto group = rank.context.create_group({0, 1});
+                          if (!rank.good(group, "group")) return;
+                          groups.push_back(std::move(*group));
+                        }
+                        if (rank.context.rank() == 1) std::reverse(groups.begin(), groups.end());
+                        std::vector<Calls> calls(kGroups);
+                        for (size_t i = 0; i < kGroups; ++i) {
+                          if (!post(rank, *groups[i], 9000, 20, calls[i])) return;
+                        }
+                        for (Calls& of_group : calls) finish(rank, of_group);
+                      }),
+              "");
+  }
+}
+
+TEST(OutstandingCalls, OfOneGroupDoNotHoldUpAnother) {
+  for (const size_t bytes : {size_t{64} << 10, size_t{9000}, size_t{64}}) {
+    for (const std::vector<int>& layout : {std::vector<int>{2}, {1, 1}}) {
+      for (const bool private_reads : {true, false}) {
+        JobOptions job = with_deadline(job_of(layout));
+        job.context.allow_process_vm = private_reads;
+        EXPECT_EQ(
+            run_job(job,
+                    [bytes](const RankView& rank) {
+                      auto first = rank.context.create_group({0, 1});
+                      auto second = rank.context.create_group({1, 0});
+                      if (!rank.good(first, "group") || !rank.good(second, "group")) return;
+                      Calls of_first, of_second;
+                      if (rank.context.rank() == 0) {
+                        for (int i = 0; i < 12; ++i) {
+                          if (!post(rank, **first, bytes, 1, of_first)) return;
+                          rank.context.executor().progress();
+                        }
+                      }
+                      if (!post(rank, **second, bytes, 1, of_second)) return;
+                      finish(rank, of_second);
+                      if (rank.context.rank() == 1 && !post(rank, **first, bytes, 12, of_first))
+                        return;
+                      finish(rank, of_first);
+                    }),
+            "")
+            << bytes << " bytes, layout of " << layout.size();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ibcoll
