@@ -107,24 +107,29 @@ Result<uint64_t> Wire::register_range(const void* base, size_t bytes) {
   if (bytes > std::numeric_limits<uint64_t>::max() - address)
     return fail(ErrorCode::kInvalidArgument, "{} bytes at {} do not fit the address space", bytes,
                 base);
-  Registration* table = registrations(me_);
-  for (size_t index = 0; index < kMaxRegistrations; ++index) {
-    Registration& entry = table[index];
-    if (entry.key.load(std::memory_order_relaxed) != 0) continue;
-    entry.base.store(address, std::memory_order_release);
-    entry.bytes.store(bytes, std::memory_order_release);
-    const uint64_t key = next_generation_++ * kMaxRegistrations + index;
-    entry.key.store(key, std::memory_order_release);
-    return key;
+  size_t index = registrations_used_;
+  if (!free_registrations_.empty()) {
+    index = free_registrations_.back();
+    free_registrations_.pop_back();
+  } else if (registrations_used_ == kMaxRegistrations) {
+    return fail(ErrorCode::kNoMemory, "the software network takes at most {} registrations a rank",
+                kMaxRegistrations);
+  } else {
+    ++registrations_used_;
   }
-  return fail(ErrorCode::kNoMemory, "the software network takes at most {} registrations a rank",
-              kMaxRegistrations);
+  Registration& entry = registrations(me_)[index];
+  entry.base.store(address, std::memory_order_release);
+  entry.bytes.store(bytes, std::memory_order_release);
+  const uint64_t key = next_generation_++ * kMaxRegistrations + index;
+  entry.key.store(key, std::memory_order_release);
+  return key;
 }
 
 void Wire::deregister(uint64_t key) {
   Registration& entry = registrations(me_)[key % kMaxRegistrations];
   uint64_t expected = key;
-  entry.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
+  if (entry.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel))
+    free_registrations_.push_back(key % kMaxRegistrations);
 }
 
 bool Wire::accessible(Rank owner, uint64_t key, uint64_t address, size_t bytes) const {

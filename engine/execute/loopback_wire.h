@@ -45,7 +45,7 @@ class Wire {
   static constexpr uint32_t kEntries = 128;
   static constexpr uint32_t kMails = 2;
   static constexpr uint32_t kDataSlots = 4;
-  static constexpr size_t kMaxRegistrations = 1024;
+  static constexpr size_t kMaxRegistrations = size_t{1} << 20;
 
   /// Collective. `with_data`: pairs have data slots.
   static Result<Wire> create(Bootstrap& bootstrap, std::span<Bell> bells, bool with_data);
@@ -116,6 +116,8 @@ class Wire {
   Rank me_ = 0;
   size_t pending_at_ = 0, pending_stride_ = 0, registrations_at_ = 0, pairs_at_ = 0, data_at_ = 0;
   uint64_t next_generation_ = 1;
+  size_t registrations_used_ = 0;  ///< entries of the table that have ever been in use
+  std::vector<size_t> free_registrations_;  ///< those of them that are free
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
 };
