@@ -2,20 +2,20 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 #include "engine/execute/transport.h"
 
 namespace ibcoll::shm {
 namespace {
 
-constexpr uint32_t kSlots = 1024;  ///< groups at a time
-constexpr size_t kPage = 4096;
+constexpr uint32_t kSlots = 1u << 20;  ///< groups at a time
+constexpr uint32_t kBuckets = 1u << 14;
+constexpr uint32_t kBanks = LocalTransport::kGateBanks;
 
-constexpr size_t round_to_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-constexpr size_t kRankBytes =
-    round_to_pages(sizeof(uint64_t) * kSlots * LocalTransport::kGateBanks);
+constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// A rank's passed gates of the call a bank holds: sequence in the upper half, gates + 1 in the
 /// lower (0: never used).
@@ -23,76 +23,120 @@ constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
   return uint64_t{sequence} << 32 | (uint64_t{gates} + 1);
 }
 
+constexpr uint32_t bucket_of(uint64_t group) {
+  return static_cast<uint32_t>(group * 0x9e3779b97f4a7c15ULL >> 32) % kBuckets;
+}
+
 }  // namespace
 
-/// Which group uses which slot. Guarded by the mutex.
+/// Which group uses which slot. Guarded by the mutex. Links are numbers of slots, counted from 1,
+/// so that zeroed memory is an empty table.
 struct Gates::Control {
   struct Slot {
     uint64_t group;
     uint32_t users;
+    uint32_t to_come;  ///< members that have not opened it yet
+    uint32_t next;     ///< in its bucket, or among the free ones
   };
   pthread_mutex_t mutex;
+  uint32_t used;  ///< slots that have ever been in use
+  uint32_t free;  ///< first of those that are free again
+  uint32_t buckets[kBuckets];
   Slot slots[kSlots];
 };
 
-size_t Gates::bytes(size_t ranks) { return round_to_pages(sizeof(Control)) + ranks * kRankBytes; }
+class Gates::Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) {
+    // A rank that died inside left at worst a slot that stays taken.
+    if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+  }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
 
-Gates::Gates(std::byte* memory, int me)
-    : control_(reinterpret_cast<Control*>(memory)),
-      words_(reinterpret_cast<std::atomic<uint64_t>*>(memory + round_to_pages(sizeof(Control)))),
-      me_(me) {}
+ private:
+  pthread_mutex_t& mutex_;
+};
 
-void Gates::prepare() {
+size_t Gates::bytes(size_t ranks) {
+  return round_up(sizeof(Control)) + sizeof(uint64_t) * kSlots * kBanks * ranks;
+}
+
+Gates::Gates(SharedRegion& region, size_t begin, int me, size_t ranks)
+    : region_(&region),
+      control_(reinterpret_cast<Control*>(region.data() + begin)),
+      words_(reinterpret_cast<std::atomic<uint64_t>*>(region.data() + begin +
+                                                      round_up(sizeof(Control)))),
+      me_(me),
+      ranks_(ranks) {}
+
+Status Gates::prepare() {
+  IBCOLL_TRY(reserve(control_, offsetof(Control, slots)));
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   pthread_mutex_init(&control_->mutex, &attributes);
   pthread_mutexattr_destroy(&attributes);
+  return {};
+}
+
+Status Gates::reserve(const void* begin, size_t bytes) {
+  return region_->reserve(
+      static_cast<size_t>(static_cast<const std::byte*>(begin) - region_->data()), bytes);
 }
 
 std::atomic<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) const {
-  return words_[local * (kRankBytes / sizeof(uint64_t)) + slot * LocalTransport::kGateBanks +
-                sequence % LocalTransport::kGateBanks];
+  return words_[(slot * ranks_ + static_cast<size_t>(local)) * kBanks + sequence % kBanks];
 }
 
-Result<uint32_t> Gates::open(uint64_t group, std::span<const int> members) {
-  const int locked = pthread_mutex_lock(&control_->mutex);
-  // A rank that died inside left at worst a slot that stays taken.
-  if (locked == EOWNERDEAD) pthread_mutex_consistent(&control_->mutex);
-  uint32_t slot = kSlots;
-  for (uint32_t i = 0; i < kSlots; ++i) {
-    const Control::Slot& entry = control_->slots[i];
-    if (entry.users != 0 && entry.group == group) {
-      slot = i;
-      break;
-    }
-    if (entry.users == 0 && slot == kSlots) slot = i;
+Result<uint32_t> Gates::open(uint64_t group, uint32_t members) {
+  const Lock lock(control_->mutex);
+  for (uint32_t i = control_->buckets[bucket_of(group)]; i != 0; i = control_->slots[i - 1].next) {
+    Control::Slot& slot = control_->slots[i - 1];
+    if (slot.group != group) continue;
+    ++slot.users;
+    --slot.to_come;
+    return i - 1;
   }
-  if (slot < kSlots) {
-    Control::Slot& entry = control_->slots[slot];
-    if (entry.users == 0) {
-      for (const int member : members) {
-        for (uint32_t bank = 0; bank < LocalTransport::kGateBanks; ++bank)
-          word(member, slot, bank).store(0, std::memory_order_relaxed);
-      }
-    }
-    entry.group = group;
-    ++entry.users;
-  }
-  pthread_mutex_unlock(&control_->mutex);
-  if (slot == kSlots) {
+  return take_slot(group, members);
+}
+
+/// A slot for a group that has none.
+Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
+  const bool reused = control_->free != 0;
+  if (!reused && control_->used == kSlots) {
     return fail(ErrorCode::kNoMemory,
                 "more than {} groups at a time on this server: free groups no longer used", kSlots);
   }
-  return slot;
+  const uint32_t index = reused ? control_->free - 1 : control_->used;
+  Control::Slot& slot = control_->slots[index];
+  std::atomic<uint64_t>* const words = &word(0, index, 0);
+  if (!reused) {
+    IBCOLL_TRY(reserve(&slot, sizeof slot));
+    IBCOLL_TRY(reserve(words, ranks_ * kBanks * sizeof(uint64_t)));
+    ++control_->used;
+  } else {
+    control_->free = slot.next;
+    std::for_each(words, words + ranks_ * kBanks,
+                  [](auto& gates) { gates.store(0, std::memory_order_relaxed); });
+  }
+  uint32_t& bucket = control_->buckets[bucket_of(group)];
+  slot = {group, 1, members - 1, bucket};
+  bucket = index + 1;
+  return index;
 }
 
-void Gates::close(uint32_t slot) {
-  if (pthread_mutex_lock(&control_->mutex) == EOWNERDEAD)
-    pthread_mutex_consistent(&control_->mutex);
-  --control_->slots[slot].users;
-  pthread_mutex_unlock(&control_->mutex);
+void Gates::close(uint32_t index) {
+  const Lock lock(control_->mutex);
+  Control::Slot& slot = control_->slots[index];
+  if (--slot.users != 0 || slot.to_come != 0) return;
+  uint32_t* link = &control_->buckets[bucket_of(slot.group)];
+  while (*link != index + 1) link = &control_->slots[*link - 1].next;
+  *link = slot.next;
+  slot.next = control_->free;
+  control_->free = index + 1;
 }
 
 void Gates::signal(uint32_t slot, uint32_t sequence, uint32_t gates) const {

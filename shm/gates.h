@@ -5,27 +5,29 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "engine/base/result.h"
+#include "engine/bootstrap/shared_region.h"
 
 namespace ibcoll::shm {
 
-/// One rank's view of the gates of its server, which lie at the beginning of the shared region.
+/// One rank's view of the gates of its server, which lie in the shared region. Address space is
+/// there for a million groups at a time; memory is taken for those that are open.
 class Gates {
  public:
-  /// What `ranks` ranks take.
+  /// What `ranks` ranks take of the region.
   static size_t bytes(size_t ranks);
 
   Gates() = default;
-  /// `memory`: zeroed pages, the same for all ranks of the server. Local rank 0 makes them ready
-  /// with `prepare` before another rank opens gates.
-  Gates(std::byte* memory, int me);
-  void prepare();
+  /// In the region from `begin` on (a multiple of 64), the same for all ranks of the server. Local
+  /// rank 0 makes them ready with `prepare` before another rank opens gates.
+  Gates(SharedRegion& region, size_t begin, int me, size_t ranks);
+  Status prepare();
 
-  /// The slot of a group, the same for all its ranks of this server: kept for it until each has
-  /// closed it. Not for the data path: takes a lock. Fails when too many groups are open at a time.
-  Result<uint32_t> open(uint64_t group, std::span<const int> members);
+  /// The slot of a group, the same for its `members` ranks of this server: kept for it until each
+  /// has opened and closed it. Not for the data path: takes a lock. kNoMemory where the machine has
+  /// none left or a million groups are open.
+  Result<uint32_t> open(uint64_t group, uint32_t members);
   void close(uint32_t slot);
 
   /// Tells that this rank has passed `gates` gates of call `sequence`.
@@ -35,11 +37,16 @@ class Gates {
 
  private:
   struct Control;
+  class Lock;
   std::atomic<uint64_t>& word(int local, uint32_t slot, uint32_t sequence) const;
+  Status reserve(const void* begin, size_t bytes);
+  Result<uint32_t> take_slot(uint64_t group, uint32_t members);
 
+  SharedRegion* region_ = nullptr;
   Control* control_ = nullptr;
   std::atomic<uint64_t>* words_ = nullptr;
   int me_ = 0;
+  size_t ranks_ = 0;
 };
 
 }  // namespace ibcoll::shm

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/base/log.h"
+
 namespace ibcoll::shm {
-namespace {
 
-constexpr size_t kPage = 4096;
-
-}  // namespace
-
-Heap::Heap(SharedRegion& region, size_t begin, size_t capacity)
-    : region_(&region), capacity_(capacity) {
+Heap::Heap(SharedRegion& region, size_t begin, size_t capacity, size_t page)
+    : region_(&region), capacity_(capacity), page_(page) {
   free_[begin] = capacity;
 }
 
@@ -20,7 +17,7 @@ Result<void*> Heap::allocate(size_t bytes) {
                 "can't allocate {} bytes: a rank's shared heap holds {} (IBCOLL_HEAP)", bytes,
                 capacity_);
   }
-  const size_t size = (std::max<size_t>(bytes, 1) + kPage - 1) & ~(kPage - 1);
+  const size_t size = round_up(std::max<size_t>(bytes, 1), page_);
   const auto fit = std::find_if(free_.begin(), free_.end(),
                                 [size](const auto& range) { return range.second >= size; });
   if (fit == free_.end()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "engine/base/pages.h"
 #include "engine/base/result.h"
 #include "engine/bootstrap/shared_region.h"
 
@@ -15,7 +16,8 @@ namespace ibcoll::shm {
 /// no signal later. Used by its owner only.
 class Heap {
  public:
-  Heap(SharedRegion& region, size_t begin, size_t capacity);
+  /// `begin` and `capacity` are multiples of `page`, the size of the pages that are handed out.
+  Heap(SharedRegion& region, size_t begin, size_t capacity, size_t page = page_bytes());
 
   /// At least `bytes` bytes (also for 0), aligned to a page.
   Result<void*> allocate(size_t bytes);
@@ -26,7 +28,7 @@ class Heap {
 
  private:
   SharedRegion* region_;
-  size_t capacity_, used_ = 0;
+  size_t capacity_, page_, used_ = 0;
   std::map<size_t, size_t> free_;             ///< offset -> bytes, coalesced
   std::unordered_map<size_t, size_t> taken_;  ///< offset -> bytes
 };

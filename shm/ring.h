@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace ibcoll::shm {
 
@@ -22,7 +23,8 @@ enum class MessageKind : uint8_t {
 struct DirectSource {
   uint64_t address;  ///< offset in the server's region, or address in the sender's process
   uint64_t bytes;
-  uint32_t ticket;  ///< to be written to RingControl::done when the data has been read
+  uint64_t receipt;  ///< offset in the region of the word that gets `ticket` when the data is read
+  uint32_t ticket;
   bool in_region;
 };
 
@@ -45,7 +47,7 @@ inline constexpr size_t kInlineBytes = 64 - sizeof(SlotHeader);
 /// kDirect ones it has read. The latter may end in another order than they came: calls of different
 /// groups overtake each other.
 struct alignas(64) RingControl {
-  static constexpr uint32_t kTickets = 8;  ///< kDirect messages that may be outstanding
+  static constexpr uint32_t kTickets = 8;  ///< more kDirect messages get receipts elsewhere
   std::atomic<uint64_t> consumed;
   std::atomic<uint32_t> done[kTickets];  ///< [ticket % kTickets]: the last such ticket that ended
 };
@@ -65,6 +67,7 @@ class Ring {
   Ring() = default;
   Ring(std::byte* memory, RingLayout layout) : memory_(memory), layout_(layout) {}
 
+  std::span<const std::byte> memory() const { return {memory_, layout_.bytes()}; }
   uint64_t next() const { return next_; }
   uint64_t consumed() const { return control().consumed.load(std::memory_order_acquire); }
   std::atomic<uint32_t>& done(uint32_t ticket) const {

@@ -16,8 +16,10 @@ namespace {
 /// Four messages a pair: two collectives in flight never wait for room, and a pair's lines stay in
 /// the cache.
 constexpr uint32_t kSlots = 4;
-constexpr RingLayout kMailRing{
-    4, 64 * ((NetworkTransport::kMaxMailBytes + sizeof(SlotHeader) + 63) / 64)};
+/// On a server with more ranks than this the rings of all pairs would take gigabytes: they are
+/// smaller there.
+constexpr size_t kManyRanks = 64;
+constexpr size_t kEagerOfMany = 1024;
 /// What one pull copies at most before others get their turn.
 constexpr size_t kPieceBytes = 128 * 1024;
 /// The same where a piece costs a system call.
@@ -25,9 +27,45 @@ constexpr size_t kReadBytes = 1024 * 1024;
 /// Marks the tickets of messages sent in chunks: they are complete when the last chunk is in the
 /// ring.
 constexpr uint32_t kChunked = 0x8000'0000;
+/// Marks the tickets of messages whose receipts are not in the ring.
+constexpr uint32_t kElsewhere = 0x4000'0000;
+constexpr uint32_t kTicketMask = kElsewhere - 1;
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
 }  // namespace
+
+struct Transport::Introduction {
+  uint64_t address;  ///< of a word that peers try to read
+  int32_t pid;
+};
+
+struct Transport::Layout {
+  size_t introductions, readable, rings_made, gates, mails, rings, heaps, end;
+  size_t mail_bytes, pair_bytes, heap_bytes;
+  RingLayout ring;
+
+  Layout(size_t ranks, const Options& options) {
+    const size_t eager = std::max(options.eager_bytes, options.eager_shared_bytes);
+    ring = {kSlots, static_cast<uint32_t>(round_up(eager + sizeof(SlotHeader), 64))};
+    pair_bytes = round_up(ring.bytes(), 64);
+    mail_bytes = MailQueue::bytes(NetworkTransport::kMaxMailBytes);
+    heap_bytes = round_up(options.heap_bytes, page_bytes());
+    size_t at = 0;
+    const auto place = [&at](size_t bytes, size_t alignment) {
+      const size_t begin = round_up(at, alignment);
+      at = begin + bytes;
+      return begin;
+    };
+    introductions = place(ranks * sizeof(Introduction), 64);
+    readable = place(ranks * ranks, 64);
+    rings_made = place(ranks * ranks, 64);
+    gates = place(Gates::bytes(ranks), 64);
+    mails = place(ranks * mail_bytes, 64);
+    rings = place(ranks * ranks * pair_bytes, 64);
+    heaps = place(ranks * heap_bytes, page_bytes());
+    end = at;
+  }
+};
 
 Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
                                                      std::span<Bell> bells,
@@ -42,82 +80,108 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->bells_ = bells;
   prepare_bells();
   self->shares_address_space_ = bootstrap.shares_address_space();
-
-  const size_t eager = std::max(options.eager_bytes, options.eager_shared_bytes);
-  if (eager >= (1u << 24) - 64) {
-    return fail(ErrorCode::kInvalidArgument,
-                "messages of {} bytes can't go through the ring: the limit is {}", eager,
-                (1u << 24) - 65);
-  }
-  const RingLayout ring{kSlots, static_cast<uint32_t>(round_up(eager + sizeof(SlotHeader), 64))};
   const size_t n = self->size_;
-  const size_t rings_at = Gates::bytes(n);
-  const size_t pair_bytes = round_up(ring.bytes() + kMailRing.bytes(), 64);
-  const size_t heaps_at = round_up(rings_at + n * n * pair_bytes, 4096);
-  const size_t heap_bytes = round_up(options.heap_bytes, 4096);
+  const auto me = static_cast<size_t>(self->me_);
+  for (size_t* bytes : {&self->options_.eager_bytes, &self->options_.eager_shared_bytes}) {
+    if (*bytes >= (1u << 24) - 64) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "messages of {} bytes can't go through the ring: the limit is {}", *bytes,
+                  (1u << 24) - 65);
+    }
+    if (n > kManyRanks) *bytes = std::min(*bytes, kEagerOfMany);
+  }
+  const Layout layout(n, self->options_);
 
   // Servers may differ in size, and a region's size must be the same within its colour only.
-  IBCOLL_ASSIGN(self->region_, SharedRegion::create(bootstrap, server, heaps_at + n * heap_bytes,
-                                                    "ibcoll-server"));
+  IBCOLL_ASSIGN(self->region_,
+                SharedRegion::create(bootstrap, server, layout.end, "ibcoll-server"));
   std::byte* base = self->region_.data();
-  // Rings and gates are touched as they are used; reserving them all would cost megabytes for every
-  // pair that never speaks. A core dump holds those that this rank reads.
-  self->region_.include_in_dumps(0, rings_at);
-  self->region_.include_in_dumps(rings_at + self->me_ * n * pair_bytes, n * pair_bytes);
-  self->gates_ = Gates(base, self->me_);
-  self->heap_ =
-      std::make_unique<Heap>(self->region_, heaps_at + self->me_ * heap_bytes, heap_bytes);
-  if (self->me_ == 0) self->gates_.prepare();
+  self->rings_made_at_ = layout.rings_made;
+  self->gates_ = Gates(self->region_, layout.gates, self->me_, n);
+  self->heap_ = std::make_unique<Heap>(self->region_, layout.heaps + me * layout.heap_bytes,
+                                       layout.heap_bytes);
+  self->receipts_.emplace(*self->heap_, base);
   self->peers_.resize(n);
   self->dirty_.reserve(n);
   for (size_t peer = 0; peer < n; ++peer) {
-    // A receiver's rings lie side by side: it polls them together.
-    std::byte* out = base + rings_at + (peer * n + self->me_) * pair_bytes;
-    std::byte* in = base + rings_at + (self->me_ * n + peer) * pair_bytes;
     Peer& p = self->peers_[peer];
     p.rank = shape.rank_at(server, static_cast<int>(peer));
-    p.outgoing = Ring(out, ring);
-    p.incoming = Ring(in, ring);
-    p.outgoing_mail = Ring(out + ring.bytes(), kMailRing);
-    p.incoming_mail = Ring(in + ring.bytes(), kMailRing);
+    // A receiver's rings lie side by side: it polls them together.
+    p.outgoing = Ring(base + layout.rings + (peer * n + me) * layout.pair_bytes, layout.ring);
+    p.incoming = Ring(base + layout.rings + (me * n + peer) * layout.pair_bytes, layout.ring);
+    p.mails =
+        MailQueue(base + layout.mails + peer * layout.mail_bytes, NetworkTransport::kMaxMailBytes);
   }
-  IBCOLL_TRY(self->probe_private_reads(bootstrap));
+  // Everything but rings and heaps; those get memory as they are used, and an error where there is
+  // none.
+  Status reserved = self->region_.reserve(layout.mails + me * layout.mail_bytes, layout.mail_bytes);
+  if (reserved && me == 0) reserved = self->region_.reserve(0, layout.gates);
+  if (reserved && me == 0) reserved = self->gates_.prepare();
+  // The others would touch what is missing.
+  if (!reserved) {
+    bootstrap.abort({rank, reserved.error().code, reserved.error().message});
+    return tl::unexpected<Error>(reserved.error());
+  }
+  IBCOLL_TRY(bootstrap.barrier());
+  IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
   return self;
 }
 
 Transport::~Transport() = default;
 
 /// Finds out which peers can read this rank's private memory: each reads a word of every other's,
-/// and all exchange what they found.
-Status Transport::probe_private_reads(Bootstrap& bootstrap) {
-  struct Probe {
-    uint64_t address;
-    int32_t pid;
-  };
+/// and all tell what they found. The ranks of a server need no more for that than the server's
+/// region.
+Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout) {
   const uint64_t word = kProbeWord;
-  const Probe mine{reinterpret_cast<uint64_t>(&word), getpid()};
-  std::vector<Probe> all(bootstrap.size());
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof(mine), all.data()));
-  std::vector<uint8_t> readable(bootstrap.size(), 0);
-  for (Peer& peer : peers_) {
-    peer.pid = all[peer.rank].pid;
+  auto* const introductions =
+      reinterpret_cast<Introduction*>(region_.data() + layout.introductions);
+  auto* const readable = reinterpret_cast<uint8_t*>(region_.data() + layout.readable);
+  const auto bit = [&](int reader, int owner) -> uint8_t& {
+    return readable[static_cast<size_t>(owner) * static_cast<size_t>(size_) +
+                    static_cast<size_t>(reader)];
+  };
+  introductions[me_] = {reinterpret_cast<uint64_t>(&word), getpid()};
+  IBCOLL_TRY(bootstrap.barrier());
+  for (int i = 0; i < size_; ++i) {
+    peers_[i].pid = introductions[i].pid;
     uint64_t value = 0;
     const iovec to{&value, sizeof(value)};
-    const iovec from{reinterpret_cast<void*>(all[peer.rank].address), sizeof(value)};
-    readable[peer.rank] =
-        shares_address_space_ ||
-        (options_.allow_process_vm &&
-         process_vm_readv(peer.pid, &to, 1, &from, 1, 0) == sizeof(value) && value == kProbeWord);
+    const iovec from{reinterpret_cast<void*>(introductions[i].address), sizeof(value)};
+    bit(me_, i) = shares_address_space_ ||
+                  (options_.allow_process_vm &&
+                   process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
+                   value == kProbeWord);
   }
-  std::vector<uint8_t> table(size_t{static_cast<size_t>(bootstrap.size())} * bootstrap.size());
-  IBCOLL_TRY(bootstrap.allgather(readable.data(), readable.size(), table.data()));
-  const Rank me = peers_[me_].rank;
+  IBCOLL_TRY(bootstrap.barrier());
   all_read_private_ = true;
-  for (Peer& peer : peers_) {
-    peer.reads_me = table[static_cast<size_t>(peer.rank) * bootstrap.size() + me] != 0;
-    all_read_private_ = all_read_private_ && peer.reads_me;
+  for (int i = 0; i < size_; ++i) {
+    peers_[i].reads_me = bit(i, me_) != 0;
+    all_read_private_ = all_read_private_ && peers_[i].reads_me;
   }
   return {};
+}
+
+/// Set by a sender whose ring has memory behind it: until then its receiver must not look.
+std::atomic<uint8_t>& Transport::ring_made(int receiver, int sender) {
+  return reinterpret_cast<std::atomic<uint8_t>*>(
+      region_.data() + rings_made_at_)[static_cast<size_t>(receiver) * static_cast<size_t>(size_) +
+                                       static_cast<size_t>(sender)];
+}
+
+Status Transport::make_outgoing(Peer& peer) {
+  const std::span<const std::byte> memory = peer.outgoing.memory();
+  IBCOLL_TRY(region_.reserve(static_cast<size_t>(memory.data() - region_.data()), memory.size()));
+  peer.outgoing_made = true;
+  ring_made(local(peer.rank), me_).store(1, std::memory_order_release);
+  return {};
+}
+
+bool Transport::find_incoming(Peer& peer) {
+  if (ring_made(me_, local(peer.rank)).load(std::memory_order_acquire) == 0) return false;
+  const std::span<const std::byte> memory = peer.incoming.memory();
+  region_.include_in_dumps(static_cast<size_t>(memory.data() - region_.data()), memory.size());
+  return peer.incoming_made = true;
 }
 
 void Transport::touched(Peer& peer) {
@@ -141,6 +205,9 @@ void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, siz
 Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, size_t bytes,
                        uint32_t& ticket) {
   Peer& peer = peers_[local(rank)];
+  if (!peer.outgoing_made) [[unlikely]] {
+    if (const Status made = make_outgoing(peer); !made) return no_memory(made.error());
+  }
   if (peer.unsent.bytes != 0 || !peer.outgoing.has_room()) return Offer::kNoRoom;
   const bool shared = in_region(source, bytes);
   if (bytes <= (shared ? options_.eager_shared_bytes : options_.eager_bytes)) {
@@ -149,14 +216,23 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
     return Offer::kDone;
   }
   if (shared || peer.reads_me) {
-    // The ticket before last of the same place must have ended.
-    const uint32_t next = (peer.tickets + 1) & ~kChunked;
-    if (!completed(rank, (next - RingControl::kTickets) & ~kChunked)) return Offer::kNoRoom;
-    peer.tickets = ticket = next;
+    const uint32_t next = (peer.tickets + 1) & kTicketMask;
+    uint64_t receipt = 0;
+    if (ring_receipt_came_in(peer, (next - RingControl::kTickets) & kTicketMask)) [[likely]] {
+      peer.tickets = ticket = next;
+      receipt = static_cast<uint64_t>(
+          reinterpret_cast<const std::byte*>(&peer.outgoing.done(ticket)) - region_.data());
+    } else {
+      // Calls that this peer makes later must not wait for those of which it has read nothing yet.
+      const Result<uint32_t> other = receipts_->take();
+      if (!other) return no_memory(other.error());
+      ticket = kElsewhere | *other;
+      receipt = receipts_->offset(*other);
+    }
     const DirectSource direct{
         shared ? static_cast<uint64_t>(static_cast<const std::byte*>(source) - region_.data())
                : reinterpret_cast<uint64_t>(source),
-        bytes, ticket, shared};
+        bytes, receipt, ticket, shared};
     std::memcpy(peer.outgoing.back().payload(), &direct, sizeof(direct));
     publish(peer, key, MessageKind::kDirect, sizeof(direct));
     return Offer::kPending;
@@ -168,14 +244,25 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
   return Offer::kPending;
 }
 
-bool Transport::completed(Rank rank, uint32_t ticket) const {
+Offer Transport::no_memory(const Error& error) {
+  trouble_ = error.message;
+  return Offer::kNoMemory;
+}
+
+/// Tickets of one place end in order, so a later one there means that this one has ended.
+bool Transport::ring_receipt_came_in(const Peer& peer, uint32_t ticket) {
+  const uint32_t done = peer.outgoing.done(ticket).load(std::memory_order_acquire);
+  return static_cast<int32_t>((done - ticket) << 2) >= 0;  // 30-bit numbers
+}
+
+bool Transport::completed(Rank rank, uint32_t ticket) {
   const Peer& peer = peers_[local(rank)];
   if ((ticket & kChunked) != 0) {
     return peer.unsent.bytes == 0 || (peer.unsent.count & ~kChunked) != (ticket & ~kChunked);
   }
-  // Tickets of one place end in order, so a later one there means that this one has ended.
-  const uint32_t done = peer.outgoing.done(ticket).load(std::memory_order_acquire);
-  return static_cast<int32_t>((done - ticket) << 1) >= 0;  // 31-bit numbers
+  if ((ticket & kElsewhere) != 0) [[unlikely]]
+    return receipts_->came_in(ticket & kTicketMask);
+  return ring_receipt_came_in(peer, ticket);
 }
 
 /// Sends as much of the unsent message as the ring has room for.
@@ -202,7 +289,7 @@ bool Transport::send_chunks(Peer& peer) {
 }
 
 Pull Transport::refuse(const Peer& peer, const std::string& why) {
-  mismatch_ = fmt::format("rank {} {}", peer.rank, why);
+  trouble_ = fmt::format("rank {} {}", peer.rank, why);
   return Pull::kMismatch;
 }
 
@@ -251,8 +338,8 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
     const iovec from{reinterpret_cast<void*>(source.address + progress), piece};
     const ssize_t copied = process_vm_readv(peer.pid, &to, 1, &from, 1, 0);
     if (copied <= 0) [[unlikely]] {
-      mismatch_ = fmt::format("can't read {} bytes of rank {} (pid {}): {}", piece, peer.rank,
-                              peer.pid, copied < 0 ? std::strerror(errno) : "nothing was copied");
+      trouble_ = fmt::format("can't read {} bytes of rank {} (pid {}): {}", piece, peer.rank,
+                             peer.pid, copied < 0 ? std::strerror(errno) : "nothing was copied");
       return Pull::kFailed;
     }
     piece = static_cast<size_t>(copied);
@@ -262,7 +349,7 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
   progress = 0;
   finished = true;
   if (kind == MessageKind::kDirect) {
-    peer.incoming.done(source.ticket).store(source.ticket, std::memory_order_release);
+    receipt(source.receipt).store(source.ticket, std::memory_order_release);
     touched(peer);
   }
   return Pull::kDone;
@@ -270,25 +357,20 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
 
 void Transport::stash_front(Peer& peer) {
   const SlotHeader& front = peer.incoming.front();
-  Stashed stashed;
   const auto* begin = reinterpret_cast<const std::byte*>(&front);
-  stashed.bytes.assign(begin, begin + sizeof(SlotHeader) + front.length);
-  peer.stash.push_back(std::move(stashed));
+  peer.stash.keep({front.group, front.sequence, front.token != 0},
+                  {begin, sizeof(SlotHeader) + front.length});
 }
 
 Pull Transport::take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,
                              bool streaming, size_t& progress, bool& found) {
-  found = false;
-  for (auto it = peer.stash.begin(); it != peer.stash.end();) {
-    const SlotHeader& header = *it->header();
-    if (header.group != key.group || header.sequence != key.sequence || header.token != key.token) {
-      ++it;
-      continue;
-    }
+  const MessageStore::Key kept{key.group, key.sequence, key.token};
+  for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
     found = true;
     bool finished = false;
-    const Pull result = take(peer, header, key, target, bytes, streaming, progress, finished);
-    if (finished) it = peer.stash.erase(it);
+    const Pull result = take(peer, *reinterpret_cast<const SlotHeader*>(message.data()), key,
+                             target, bytes, streaming, progress, finished);
+    if (finished) peer.stash.pop(kept);
     if (result != Pull::kPartial || !finished) return result;
   }
   return Pull::kPartial;
@@ -304,6 +386,8 @@ Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t byte
     const Pull result = take_stashed(peer, key, to, bytes, streaming, progress, found);
     if (found && (result != Pull::kPartial || progress - before >= kPieceBytes)) return result;
   }
+  if (!peer.incoming_made && !find_incoming(peer)) [[unlikely]]
+    return Pull::kNotYet;
   while (peer.incoming.has_message()) {
     const SlotHeader& front = peer.incoming.front();
     if (front.group != key.group || front.sequence != key.sequence || front.token != key.token)
@@ -328,31 +412,18 @@ Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t byte
 
 bool Transport::offer_mail(Rank rank, std::span<const std::byte> mail) {
   Peer& peer = peers_[local(rank)];
-  if (!peer.outgoing_mail.has_room()) return false;
-  SlotHeader& header = peer.outgoing_mail.back();
-  std::memcpy(header.payload(), mail.data(), mail.size());
-  header.length = static_cast<uint32_t>(mail.size());
-  peer.outgoing_mail.publish();
+  if (!peer.mails.offer(mail)) return false;
   touched(peer);
   return true;
 }
 
 std::span<const std::byte> Transport::take_mail() {
+  MailQueue& own = peers_[me_].mails;
   // The mail handed out last is released now: its span was promised to hold until this call.
-  if (Peer& last = peers_[next_mail_]; last.mail_held) {
-    last.incoming_mail.release();
-    last.mail_held = false;
-    touched(last);
-  }
-  for (int tries = 0; tries < size_; ++tries) {
-    next_mail_ = next_mail_ + 1 == size_ ? 0 : next_mail_ + 1;
-    Peer& peer = peers_[next_mail_];
-    if (!peer.incoming_mail.has_message()) continue;
-    peer.mail_held = true;
-    const SlotHeader& header = peer.incoming_mail.front();
-    return {header.payload(), header.length};
-  }
-  return {};
+  if (mail_held_) own.release();
+  const std::span<const std::byte> mail = own.front();
+  mail_held_ = !mail.empty();
+  return mail;
 }
 
 bool Transport::poll() {
@@ -373,9 +444,7 @@ bool Transport::poll() {
 }
 
 Result<uint32_t> Transport::open_gates(uint64_t group, std::span<const Rank> local_members) {
-  std::vector<int> members;
-  for (const Rank rank : local_members) members.push_back(local(rank));
-  return gates_.open(group, members);
+  return gates_.open(group, static_cast<uint32_t>(local_members.size()));
 }
 
 void Transport::gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) {

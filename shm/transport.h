@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "engine/base/bell.h"
+#include "engine/base/message_store.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/execute/transport.h"
 #include "shm/gates.h"
 #include "shm/heap.h"
+#include "shm/mail_queue.h"
+#include "shm/receipts.h"
 #include "shm/ring.h"
 
 namespace ibcoll::shm {
@@ -27,8 +30,8 @@ struct Options {
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
 };
 
-/// One rank's end of the server's shared region. Layout of the region: gates, rings of all ordered
-/// pairs, heaps.
+/// One rank's end of the server's shared region. Layout of the region: what ranks tell each other
+/// at the start, gates, mail queues, rings of all ordered pairs, heaps.
 class Transport final : public LocalTransport {
  public:
   /// Collective over all ranks of the job; the ranks of one server get one region. `bells`: one a
@@ -48,10 +51,10 @@ class Transport final : public LocalTransport {
 
   Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
               uint32_t& ticket) override;
-  bool completed(Rank peer, uint32_t ticket) const override;
+  bool completed(Rank peer, uint32_t ticket) override;
   Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
             size_t& progress) override;
-  const std::string& mismatch() const override { return mismatch_; }
+  const std::string& trouble() const override { return trouble_; }
   bool offer_mail(Rank peer, std::span<const std::byte> mail) override;
   std::span<const std::byte> take_mail() override;
   bool poll() override;
@@ -63,11 +66,6 @@ class Transport final : public LocalTransport {
   }
 
  private:
-  /// A message taken off a ring before its call was ready for it.
-  struct Stashed {
-    SlotHeader const* header() const { return reinterpret_cast<const SlotHeader*>(bytes.data()); }
-    std::vector<std::byte> bytes;  ///< header and payload
-  };
   /// A message in chunks that did not fit the ring yet.
   struct Unsent {
     MessageKey key;
@@ -77,20 +75,29 @@ class Transport final : public LocalTransport {
   };
   struct Peer {
     Rank rank = -1;
-    Ring outgoing, incoming, outgoing_mail, incoming_mail;
+    Ring outgoing, incoming;
+    MailQueue mails;             ///< where it takes its mails from
+    bool outgoing_made = false;  ///< there is memory behind the ring
+    bool incoming_made = false;
     uint32_t tickets = 0;  ///< kDirect messages offered
-    std::vector<Stashed> stash;
+    MessageStore stash;    ///< messages taken off the ring before their calls were ready for them
     Unsent unsent;
     bool reads_me = false;  ///< it can read my private memory
     bool dirty = false;     ///< it may sleep on something just published
-    bool mail_held = false;
     int pid = 0;
   };
+
+  /// Where everything lies in the region.
+  struct Layout;
+  /// What a rank shows the others at the start.
+  struct Introduction;
 
   Transport() = default;
   int local(Rank rank) const { return shape_->local_of(rank); }
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
   bool send_chunks(Peer& peer);
+  Offer no_memory(const Error& error);
+  static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
   Pull take(Peer& peer, const SlotHeader& header, const MessageKey& key, std::byte* target,
             size_t bytes, bool streaming, size_t& progress, bool& finished);
   Pull take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,
@@ -98,7 +105,13 @@ class Transport final : public LocalTransport {
   void stash_front(Peer& peer);
   Pull refuse(const Peer& peer, const std::string& why);
   void touched(Peer& peer);
-  Status probe_private_reads(Bootstrap& bootstrap);
+  Status probe_private_reads(Bootstrap& bootstrap, const Layout& layout);
+  Status make_outgoing(Peer& peer);
+  bool find_incoming(Peer& peer);
+  std::atomic<uint8_t>& ring_made(int receiver, int sender);
+  std::atomic<uint32_t>& receipt(uint64_t offset) const {
+    return *reinterpret_cast<std::atomic<uint32_t>*>(region_.data() + offset);
+  }
 
   const Shape* shape_ = nullptr;
   Options options_;
@@ -112,8 +125,10 @@ class Transport final : public LocalTransport {
   std::vector<Peer> peers_;
   std::vector<int> dirty_;
   int unsent_ = 0;
-  int next_mail_ = 0;
-  std::string mismatch_;
+  bool mail_held_ = false;
+  size_t rings_made_at_ = 0;  ///< in the region: a byte a pair
+  std::optional<Receipts> receipts_;
+  std::string trouble_;
   std::span<Bell> bells_;
 };
 

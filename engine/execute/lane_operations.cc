@@ -80,6 +80,11 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
     case Offer::kPending:
       lane.pending.push({lane.complete_before(position), peer, true, ticket});
       return Outcome::kDone;
+    case Offer::kNoMemory:
+      executor_.give_up({ErrorCode::kNoMemory,
+                         fmt::format("{}, for messages to rank {} in {}",
+                                     executor_.local_.trouble(), peer, executor_.describe(run_))});
+      return Outcome::kBlocked;
     case Offer::kDone:
       break;
   }
@@ -172,10 +177,10 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
     case Pull::kDone:
       return Outcome::kDone;
     case Pull::kMismatch:
-      executor_.mismatch(run_, op.peer, executor_.local_.mismatch());
+      executor_.mismatch(run_, op.peer, executor_.local_.trouble());
       return Outcome::kBlocked;
     case Pull::kFailed:
-      executor_.abort({job_rank(op.peer), ErrorCode::kPeerFailed, executor_.local_.mismatch()});
+      executor_.abort({job_rank(op.peer), ErrorCode::kPeerFailed, executor_.local_.trouble()});
       return Outcome::kBlocked;
   }
   return Outcome::kBlocked;

@@ -116,7 +116,7 @@ class Wire {
   Rank me_ = 0;
   size_t pending_at_ = 0, pending_stride_ = 0, registrations_at_ = 0, pairs_at_ = 0, data_at_ = 0;
   uint64_t next_generation_ = 1;
-  size_t registrations_used_ = 0;  ///< entries of the table that have ever been in use
+  size_t registrations_used_ = 0;           ///< entries of the table that have ever been in use
   std::vector<size_t> free_registrations_;  ///< those of them that are free
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;

@@ -115,10 +115,10 @@ struct MessageKey {
 
 /// What became of an offer.
 enum class Offer : uint8_t {
-  kNoRoom,   ///< nothing happened: call again after some progress
-  kDone,     ///< the source may be overwritten
-  kPending,  ///< the source may be overwritten once consumed(peer) reaches posted(peer) as it is
-             ///< after this call
+  kNoRoom,    ///< nothing happened: call again after some progress
+  kDone,      ///< the source may be overwritten
+  kPending,   ///< the source may be overwritten once completed(peer, ticket)
+  kNoMemory,  ///< none is left for messages to that peer: trouble() says
 };
 
 /// What became of a pull.
@@ -126,8 +126,8 @@ enum class Pull : uint8_t {
   kNotYet,    ///< nothing there
   kPartial,   ///< part of it was copied: call again
   kDone,      ///< all of it lies in the target
-  kMismatch,  ///< there, but of another length or another program: mismatch() says
-  kFailed,    ///< the sender's memory can't be read (it died): mismatch() says
+  kMismatch,  ///< there, but of another length or another program: trouble() says
+  kFailed,    ///< the sender's memory can't be read (it died): trouble() says
 };
 
 /// Shared memory inside a server. Messages of one sender and one key stay in order.
@@ -139,13 +139,15 @@ class LocalTransport {
   /// kPending.
   virtual Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
                       uint32_t& ticket) = 0;
-  virtual bool completed(Rank peer, uint32_t ticket) const = 0;
+  /// True once; a ticket that has ended must not be asked for again.
+  virtual bool completed(Rank peer, uint32_t ticket) = 0;
   /// Takes the next message of `peer` with that key into `target`; `bytes` is the length agreed on.
   /// Copies a limited piece a call; `progress` (0 at first) keeps the place. `streaming`: the copy
   /// should bypass the caches.
   virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
                     size_t& progress) = 0;
-  virtual const std::string& mismatch() const = 0;
+  /// What went wrong last.
+  virtual const std::string& trouble() const = 0;
 
   /// A short message outside any call's order (a forwarded exposure). False: no room now.
   virtual bool offer_mail(Rank peer, std::span<const std::byte> mail) = 0;

@@ -31,9 +31,9 @@ class EmptyLocal : public LocalTransport {
   Offer offer(Rank, const MessageKey&, const void*, size_t, uint32_t&) override {
     return Offer::kDone;
   }
-  bool completed(Rank, uint32_t) const override { return true; }
+  bool completed(Rank, uint32_t) override { return true; }
   Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override { return Pull::kDone; }
-  const std::string& mismatch() const override { return nothing_; }
+  const std::string& trouble() const override { return nothing_; }
   bool offer_mail(Rank, std::span<const std::byte>) override { return true; }
   std::span<const std::byte> take_mail() override { return {}; }
   bool poll() override { return false; }

@@ -192,8 +192,9 @@ class LocalLink final : public PackageLink {
     const Offer offer =
         transport_.offer(message.to, key(id), boxes_.outgoing(id).data(), bytes(id), ticket);
     if (offer == Offer::kPending) pending_.emplace_back(message.to, ticket);
+    if (offer == Offer::kNoMemory) broken_ = true;
     if (offer == Offer::kNoRoom) take_what_is_there();
-    return offer != Offer::kNoRoom;
+    return offer == Offer::kDone || offer == Offer::kPending;
   }
 
   std::span<const double> receive(MessageId id) override {
@@ -222,7 +223,7 @@ class LocalLink final : public PackageLink {
   }
 
   Status health() const override {
-    if (broken_) return fail(ErrorCode::kPeerFailed, "{}", transport_.mismatch());
+    if (broken_) return fail(ErrorCode::kPeerFailed, "{}", transport_.trouble());
     if (const auto failure = bootstrap_.failure()) return fail(failure->code, "{}", failure->what);
     return {};
   }
