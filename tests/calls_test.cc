@@ -59,7 +59,7 @@ TEST(Calls, OverlappingGroupsMayBePostedInAnyOrder) {
     EXPECT_EQ(run_job(job_of(layout),
                       [](const RankView& rank) {
                         const Rank me = rank.context.rank();
-                        std::vector<std::unique_ptr<Group>> groups;
+                        std::vector<std::shared_ptr<Group>> groups;
                         for (const std::vector<Rank>& members :
                              {std::vector<Rank>{0, 1, 2}, {3, 2, 1}, {0, 3}, {2, 0, 1, 3}}) {
                           if (std::find(members.begin(), members.end(), me) == members.end())

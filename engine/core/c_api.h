@@ -1,39 +1,82 @@
 #pragma once
 /// What the files of the C interface share: its objects, and Results to statuses.
 
+#include <exception>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 
 #include "engine/core/call.h"
+#include "engine/core/handles.h"
 #include "ibcoll/ibcoll.h"
 
-struct ibcoll_group {
-  ibcoll::Group* group;
-  std::unique_ptr<ibcoll::Group> owned;  ///< null for the world
+struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
+  ibcoll_context* context = nullptr;
+  std::shared_ptr<ibcoll::Group> group;
   std::unique_ptr<ibcoll::Call> blocking;
 };
 
-struct ibcoll_context {
+struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
+  ibcoll_context* context = nullptr;
+  std::optional<ibcoll::Call> call;
+  bool persistent = false;
+};
+
+struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
   std::unique_ptr<ibcoll::Bootstrap> bootstrap;  ///< null where a launcher of ours owns it
   std::unique_ptr<ibcoll::Context> context;
   ibcoll_group world;
-};
-
-struct ibcoll_request {
-  explicit ibcoll_request(ibcoll::Group& group) : call(group) {}
-  ibcoll::Call call;
-  bool persistent = false;
+  ibcoll::c_api::HandlePool<ibcoll_group> groups;
+  ibcoll::c_api::HandlePool<ibcoll_request> requests;
 };
 
 namespace ibcoll::c_api {
 
 /// Keeps the error's line for ibcoll_last_error of this thread; gives its status.
-ibcoll_status report(const Error& error);
-ibcoll_status refuse(std::string message);
+ibcoll_status report(const Error& error) noexcept;
+ibcoll_status refuse(std::string message) noexcept;
+
+/// Why a handle can't be used: it is null, or no longer one. `what`: "context", "group", "request".
+ibcoll_status refuse_handle(const char* what, const void* handle) noexcept;
 
 template <class T>
 ibcoll_status give(const Result<T>& result) {
   return result ? IBCOLL_OK : report(result.error());
 }
+
+/// What leaves `body` as an exception, as a status: C can't catch one.
+template <class Body>
+ibcoll_status guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return report({ErrorCode::kNoMemory, "out of memory"});
+  } catch (const std::exception& e) {
+    return report({ErrorCode::kInternal, e.what()});
+  }
+}
+
+/// Runs `body` inside a context that is live, if it may be entered.
+template <class Body>
+ibcoll_status inside(ibcoll_context& context, Body&& body) noexcept {
+  return guarded([&]() -> ibcoll_status {
+    const Context::Entry entry(*context.context);
+    if (entry.refused() != nullptr) return refuse(entry.refused());
+    return body();
+  });
+}
+
+/// The same for what has to do with other ranks, which ends with the job.
+template <class Body>
+ibcoll_status inside_job(ibcoll_context& context, Body&& body) noexcept {
+  return inside(context, [&]() -> ibcoll_status {
+    const std::optional<Error>& failed = context.context->executor().failed();
+    return failed ? report(*failed) : body();
+  });
+}
+
+/// Gives the request's memory and its share in the group back.
+void drop(ibcoll_request& request);
 
 }  // namespace ibcoll::c_api

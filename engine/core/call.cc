@@ -26,9 +26,10 @@ Status Call::prepare(const CallArguments& arguments) {
     counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
   }
   IBCOLL_ASSIGN(
-      plan_,
+      const Plan* plan,
       group_->plan(arguments.collective, unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
                    has_root(arguments.collective) ? arguments.root : 0, arguments.options, counts));
+  if (!plan_.is_same(*plan)) plan_ = *plan;
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   binding_.unequal = unequal;
@@ -49,8 +50,8 @@ Status Call::prepare(const CallArguments& arguments) {
 Status Call::bind_equal() {
   binding_.block_bytes = arguments_.block_bytes;
   if (!plan_.program->scratch.empty()) {
-    IBCOLL_ASSIGN(scratch_, group_->context().take_scratch(plan_.program->scratch.size() *
-                                                           arguments_.block_bytes));
+    IBCOLL_ASSIGN(scratch_, group_->context().scratch().take(plan_.program->scratch.size() *
+                                                             arguments_.block_bytes));
     binding_[Buffer::kScratch].base = scratch_;
   }
   if (!arguments_.in_place) return {};
@@ -67,7 +68,7 @@ Status Call::bind_equal() {
 /// Memory for a copy of what is to be sent.
 Status Call::bind_in_place(size_t bytes) {
   in_place_bytes_ = bytes;
-  IBCOLL_ASSIGN(in_place_, group_->context().take_scratch(bytes));
+  IBCOLL_ASSIGN(in_place_, group_->context().scratch().take(bytes));
   binding_[Buffer::kSend].base = in_place_;
   return {};
 }
@@ -114,7 +115,7 @@ Status Call::bind_unequal() {
       slots == 0 ? 0 : std::accumulate(most.bytes, most.bytes + slots, uint64_t{0}) / slots;
   // Whether or not this rank holds blocks of others: all ranks must take part in the first phase.
   if (!plan_.relays) return bind_known_scratch();
-  IBCOLL_ASSIGN(lengths_, group_->context().take_scratch(
+  IBCOLL_ASSIGN(lengths_, group_->context().scratch().take(
                               std::max<size_t>(1, sends + receives + program.scratch.size()) *
                               sizeof(uint64_t)));
   return {};
@@ -137,12 +138,15 @@ Status Call::take_scratch_slots() {
   std::exclusive_scan(scratch_bytes_.begin(), scratch_bytes_.end(), scratch_offsets_.begin(),
                       uint64_t{0});
   IBCOLL_ASSIGN(scratch_,
-                group_->context().take_scratch(scratch_offsets_.back() + scratch_bytes_.back()));
+                group_->context().scratch().take(scratch_offsets_.back() + scratch_bytes_.back()));
   binding_[Buffer::kScratch] = {scratch_, scratch_offsets_.data(), scratch_bytes_.data()};
   return {};
 }
 
 Status Call::start() {
+  Executor& executor = group_->context().executor();
+  if (executor.failed()) [[unlikely]]
+    return tl::unexpected<Error>(*executor.failed());
   if (!prepared_) return fail(ErrorCode::kInvalidArgument, "the call has no arguments yet");
   if (under_way())
     return fail(ErrorCode::kInvalidArgument, "the call is under way already: wait for it first");
@@ -178,7 +182,6 @@ Status Call::start() {
   completion_.then = after_lengths;
   // Both phases get their place in the group's order of calls now: other calls may be posted before
   // the second one is.
-  Executor& executor = group_->context().executor();
   const uint32_t lengths_sequence = executor.next_sequence(group_->state());
   data_sequence_ = executor.next_sequence(group_->state());
   return executor.post(group_->state(), *plan_.program, lengths, completion_, lengths_sequence);
@@ -242,9 +245,8 @@ Status Call::wait() {
 }
 
 void Call::release() {
-  Context& context = group_->context();
-  const auto put_back = [&context](std::byte*& memory) {
-    if (memory != nullptr) context.put_scratch(memory);
+  const auto put_back = [this](std::byte*& memory) {
+    if (memory != nullptr) group_->context().scratch().put(memory);
     memory = nullptr;
   };
   put_back(scratch_);

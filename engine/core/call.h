@@ -3,6 +3,7 @@
 /// nonblocking and persistent calls are all made of it.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/core/call_arguments.h"
@@ -14,7 +15,7 @@ namespace ibcoll {
 /// its slots; then the data follows. Elsewhere there is one phase.
 class Call {
  public:
-  explicit Call(Group& group) : group_(&group) { completion_.owner = this; }
+  explicit Call(Group& group) : group_(group.shared_from_this()) { completion_.owner = this; }
   ~Call() { release(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -27,9 +28,11 @@ class Call {
   bool under_way() const { return started_ && !completion_.done; }
   Result<bool> test();
   Status wait();
-  /// Gives the memory back; the call must not be under way.
+  /// Gives the memory back; the call must not be under way, and is prepared anew before it starts
+  /// again.
   void release();
 
+  Collective collective() const { return arguments_.collective; }
   Group& group() { return *group_; }
   /// What prepare() has chosen.
   const Plan& plan() const { return plan_; }
@@ -44,7 +47,7 @@ class Call {
   Status take_lengths();
   static void after_lengths(void* call);
 
-  Group* group_;
+  std::shared_ptr<Group> group_;
   CallArguments arguments_;
   Plan plan_;
   Binding binding_;

@@ -63,6 +63,21 @@ Status check_in_place(Rank me, const CallArguments& a) {
   return {};
 }
 
+/// The block that a rank sends itself is copied here: whoever counts it twice must count it alike.
+/// Counts and places are known to be good.
+Status check_own_block(Rank me, const CallArguments& a) {
+  if (!is_unequal(a.collective) || a.in_place || (has_root(a.collective) && me != a.root))
+    return {};
+  const bool sends_all =
+      a.collective == Collective::kAlltoallv || a.collective == Collective::kScatterv;
+  const int64_t sent = sends_all ? a.send_counts[me] : a.own_count;
+  const int64_t received = a.collective == Collective::kScatterv ? a.own_count : a.recv_counts[me];
+  if (sent == received) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "{}: rank {} sends itself {} bytes where it receives {} from itself",
+              to_string(a.collective), me, sent, received);
+}
+
 /// Bytes up to the end of the last block of a buffer with `slots` slots.
 Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, int ranks) {
   if (slots == 0) return 0;
@@ -106,6 +121,7 @@ Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
     IBCOLL_ASSIGN(recv_bytes,
                   used_bytes(a, false, recv_slots(a.collective, shape, me, a.root), ranks));
   }
+  IBCOLL_TRY(check_own_block(me, a));
   IBCOLL_TRY(check_buffer("receive", a.recv, recv_bytes, a.recv_limit));
   IBCOLL_TRY(check_buffer("send", a.send, send_bytes, a.send_limit));
   if (overlap(a.send, send_bytes, a.recv, recv_bytes)) {

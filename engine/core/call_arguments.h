@@ -35,8 +35,8 @@ struct CallArguments {
 };
 
 /// Refuses what can't be right before anything is sent: buffers that are missing, too small or
-/// overlap, counts that are missing or negative, a root that is not there, in place where it makes
-/// no sense.
+/// overlap, counts that are missing, negative or differ for the rank's own block, a root that is
+/// not there, in place where it makes no sense.
 Status check_arguments(const Shape& shape, Rank me, const CallArguments& arguments);
 
 }  // namespace ibcoll

@@ -42,12 +42,6 @@ size_t default_heap_bytes(int ranks_of_server) {
   return std::min(memory, (size_t{1} << 38) / static_cast<size_t>(ranks_of_server)) & ~size_t{4095};
 }
 
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-  hash *= 0xff51afd7ed558ccd;
-  return hash ^ (hash >> 33);
-}
-
 }  // namespace
 
 Result<ContextOptions> ContextOptions::from_environment(int ranks) {
@@ -104,6 +98,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                 order_servers(bootstrap, options.fabric, options.shape.has_value(), *self->shape_));
   if (!self->fabric_order_.fabric.empty()) log().info("{}", self->fabric_order_.describe());
   const Shape& shape = *self->shape_;
+  IBCOLL_TRY(check_group_size(shape.ranks(), shape.servers()));
   const Rank me = bootstrap.rank();
   for (const Rank peer : shape.members(shape.server_of(me))) {
     if (machines[peer] != machines[me]) {
@@ -140,6 +135,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   // keeps the others waiting; between cores a line costs more than the kernel's copy from 8 KB on.
   if (crowded) shm_options.eager_bytes *= 2;
   IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
+  self->scratch_.emplace(self->local_->heap());
   if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
 
   ExecutorOptions executor;
@@ -231,35 +227,7 @@ Context::~Context() {
   executor_.reset();
 }
 
-Result<std::byte*> Context::take_scratch(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  Scratch* best = nullptr;
-  for (Scratch& entry : scratch_) {
-    if (!entry.taken && entry.bytes >= bytes && (best == nullptr || entry.bytes < best->bytes))
-      best = &entry;
-  }
-  if (best == nullptr) {
-    // Free ones that are too small give way, so that calls that grow don't leave a trail.
-    std::erase_if(scratch_, [this](const Scratch& entry) {
-      if (entry.taken) return false;
-      (void)local_->heap().free(entry.memory);
-      return true;
-    });
-    IBCOLL_ASSIGN(void* memory, allocate(bytes));
-    scratch_.push_back({static_cast<std::byte*>(memory), bytes, false});
-    best = &scratch_.back();
-  }
-  best->taken = true;
-  return best->memory;
-}
-
-void Context::put_scratch(std::byte* memory) {
-  for (Scratch& entry : scratch_) {
-    if (entry.memory == memory) entry.taken = false;
-  }
-}
-
-Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) {
+Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) {
   if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
   std::vector<bool> seen(static_cast<size_t>(size()), false);
   for (const Rank rank : members) {
@@ -284,18 +252,9 @@ Result<std::unique_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   }
   for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape_->server_of(members[i])];
   IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
-  uint64_t key = mix(0x6962636f6c6c, groups_created_[members]++);
-  for (const Rank rank : members) key = mix(key, static_cast<uint64_t>(rank) + 1);
-  return std::make_unique<Group>(*this, std::move(shape), std::move(members), key);
-}
-
-const RankProgram& Context::program(const Algorithm& algorithm, const Shape& shape, Rank me,
-                                    const AlgorithmOptions& options) {
-  const uint64_t plan = options.plan != nullptr ? options.plan->hash : 0;
-  auto& entry = programs_[{&algorithm, shape.hash(), me, options.pacing, options.window,
-                           options.root, options.ordered, plan}];
-  if (!entry) entry = algorithm.build(shape, me, options);
-  return *entry;
+  IBCOLL_TRY(check_group_size(shape.ranks(), shape.servers()));
+  const GroupIdentity identity = group_records_.add(members);
+  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
 }
 
 Context::Entry::Entry(Context& context) : context_(context) {

@@ -2,17 +2,18 @@
 /// One rank's membership in a job: transports, executor, memory, groups. What the C API hands out.
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/algorithms/registry.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/fabric_order.h"
+#include "engine/core/group_records.h"
+#include "engine/core/program_cache.h"
+#include "engine/core/scratch_pool.h"
 #include "engine/execute/executor.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
@@ -77,18 +78,15 @@ class Context {
   /// Memory that peers on the server reach directly.
   Result<void*> allocate(size_t bytes) { return local_->heap().allocate(bytes); }
   Status free(void* address) { return local_->heap().free(address); }
-  /// Scratch memory for a call; given back with put_scratch, kept for the next one. null for no
-  /// bytes.
-  Result<std::byte*> take_scratch(size_t bytes);
-  void put_scratch(std::byte* memory);
+  /// Memory for calls to work in.
+  ScratchPool& scratch() { return *scratch_; }
 
-  /// A new group of these ranks of the job, of which this one is a member. Local.
-  Result<std::unique_ptr<Group>> create_group(std::vector<Rank> members);
+  /// A new group of these ranks of the job, of which this one is a member. Local. Must be gone
+  /// before the context is.
+  Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members);
+  GroupRecords& group_records() { return group_records_; }
+  ProgramCache& programs() { return programs_; }
 
-  /// The program of this rank for that algorithm on the group's shape; built on first use, kept for
-  /// ever.
-  const RankProgram& program(const Algorithm& algorithm, const Shape& shape, Rank me,
-                             const AlgorithmOptions& options);
   /// Refuses use by two threads at once and use in a forked child; one of them is held for the
   /// length of an API call.
   class Entry {
@@ -109,17 +107,8 @@ class Context {
   Context() = default;
   Status create_network(const ContextOptions& options, const std::vector<ProcessPlace>& places);
 
-  struct ProgramKey {
-    const Algorithm* algorithm;
-    uint64_t shape;
-    Rank me;
-    Pacing pacing;
-    uint32_t window;
-    Rank root;
-    bool ordered;
-    uint64_t plan;  ///< its hash; 0: none
-    auto operator<=>(const ProgramKey&) const = default;
-  };
+  /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
+  static constexpr size_t kProgramBytes = size_t{64} << 20;
 
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;
@@ -132,16 +121,11 @@ class Context {
   std::unique_ptr<shm::Transport> local_;
   std::unique_ptr<NetworkTransport> network_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Group> world_;
+  std::optional<ScratchPool> scratch_;
+  ProgramCache programs_{kProgramBytes};
+  GroupRecords group_records_;
+  std::shared_ptr<Group> world_;
   std::optional<contention_free::PlanStore> plans_;
-  std::map<ProgramKey, std::shared_ptr<const RankProgram>> programs_;
-  struct Scratch {
-    std::byte* memory;
-    size_t bytes;
-    bool taken;
-  };
-  std::vector<Scratch> scratch_;
-  std::map<std::vector<Rank>, uint32_t> groups_created_;
   std::atomic<bool> inside_{false};
   uint32_t forks_ = 0;  ///< of this process when the context was made
 };

@@ -6,9 +6,19 @@
 
 namespace ibcoll {
 
-Group::Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t key)
-    : context_(&context), state_(std::move(shape)) {
-  state_.key = key;
+Status check_group_size(int ranks, int servers) {
+  constexpr int kLimit = 1 << Cell::kIndexBits;
+  if (servers == 1 || ranks <= kLimit) return {};
+  return fail(ErrorCode::kUnsupported,
+              "{} ranks on {} servers are too many for one group: signals between servers tell {} "
+              "ranks apart",
+              ranks, servers, kLimit);
+}
+
+Group::Group(Context& context, Shape shape, std::vector<Rank> members,
+             const GroupIdentity& identity)
+    : context_(&context), identity_(identity), state_(std::move(shape)) {
+  state_.key = identity.key;
   for (Rank i = 0; i < static_cast<Rank>(members.size()); ++i) {
     if (members[i] == context.rank()) state_.me = i;
   }
@@ -18,21 +28,23 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t 
     const Rank first = state_.to_job[state_.shape.rank_at(server, 0)];
     hosts_.push_back(all[context.shape().server_of(first)]);
   }
+  context.group_records().entered(identity_, state_);
 }
 
 Group::~Group() {
+  context_->group_records().left(identity_, state_);
   if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot);
 }
 
-Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
-                         const CallOptions& options, std::span<const int64_t> counts) {
+Result<const Plan*> Group::plan(Collective collective, int64_t block_bytes, Rank root,
+                                const CallOptions& options, std::span<const int64_t> counts) {
   std::unique_ptr<KnownPlans>& all = known_[static_cast<size_t>(collective)];
   if (all == nullptr) all = std::make_unique<KnownPlans>();
   const uint64_t hash = (static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48) *
                         0x9e3779b97f4a7c15ULL;
   Known& known = (*all)[hash >> (64 - kKnownBits)];
   if (known.is_for(block_bytes, root, options)) [[likely]]
-    return known.plan;
+    return &known.plan;
   Choice choice = choose(collective, state_.shape, block_bytes);
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
   if (!automatic) choice.algorithm = options.algorithm;
@@ -42,19 +54,21 @@ Result<Plan> Group::plan(Collective collective, int64_t block_bytes, Rank root,
   IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
   if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
-  const RankProgram& program =
-      context_->program(*algorithm, state_.shape, state_.me, choice.options);
+  auto program = context_->programs().find(*algorithm, state_.shape, state_.me, choice.options);
   const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
                                                      choice.options.pacing == Pacing::kGateToken);
-  Plan plan{&program, choice.pieces, algorithm->relays, choice.options};
+  Plan plan{std::move(program), choice.pieces, algorithm->relays, choice.options};
   // Tokens are exposures: who wants the pacing does not get it from messages that need none.
   if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
     plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);
   // Where it is for the counts as well the next call needs another.
-  if (!counts.empty() && choice.options.plan != nullptr) return plan;
-  known = {block_bytes, root, std::string(options.algorithm), options, plan};
+  if (!counts.empty() && choice.options.plan != nullptr) {
+    other_ = std::move(plan);
+    return &other_;
+  }
+  known = {block_bytes, root, std::string(options.algorithm), options, std::move(plan)};
   known.options.algorithm = {};
-  return plan;
+  return &known.plan;
 }
 
 /// The plan of contention_free, where the network is known; chooses that algorithm where it pays.

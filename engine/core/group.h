@@ -24,17 +24,27 @@ struct CallOptions {
 
 /// What a call runs: an algorithm's program with everything chosen.
 struct Plan {
-  const RankProgram* program = nullptr;
+  std::shared_ptr<const RankProgram> program;
   uint32_t pieces = 1;
   bool relays = false;  ///< blocks pass through other ranks
   AlgorithmOptions options;
   /// Blocks between servers up to this size travel eagerly (Binding::eager); -1: none do.
   int64_t eager_block_bytes = -1;
+
+  /// Options are part of the program.
+  bool is_same(const Plan& other) const {
+    return program == other.program && pieces == other.pieces &&
+           eager_block_bytes == other.eager_block_bytes;
+  }
 };
 
-class Group {
+/// Refuses more ranks than the signals between servers can tell apart.
+Status check_group_size(int ranks, int servers);
+
+/// Lives as long as somebody has a share in it: its handle, and each of its calls.
+class Group : public std::enable_shared_from_this<Group> {
  public:
-  Group(Context& context, Shape shape, std::vector<Rank> members, uint64_t key);
+  Group(Context& context, Shape shape, std::vector<Rank> members, const GroupIdentity& identity);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -44,13 +54,14 @@ class Group {
   int size() const { return state_.shape.ranks(); }
   const Shape& shape() const { return state_.shape; }
   GroupState& state() { return state_; }
+  const GroupIdentity& identity() const { return identity_; }
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.
   /// `counts`: of blocks that differ, by rank, where all ranks know all of them; else empty. Fails
-  /// with the names there are where the algorithm is unknown.
-  Result<Plan> plan(Collective collective, int64_t block_bytes, Rank root,
-                    const CallOptions& options, std::span<const int64_t> counts = {});
+  /// with the names there are where the algorithm is unknown. Valid until the next call.
+  Result<const Plan*> plan(Collective collective, int64_t block_bytes, Rank root,
+                           const CallOptions& options, std::span<const int64_t> counts = {});
 
  private:
   /// One of the latest plans: programs repeat their calls.
@@ -76,11 +87,13 @@ class Group {
                         bool automatic, Choice& choice);
 
   Context* context_;
+  GroupIdentity identity_;
   GroupState state_;
   std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;
   std::array<std::unique_ptr<KnownPlans>, kCollectives.size()> known_;
+  Plan other_;  ///< the latest one that is not known
 };
 
 }  // namespace ibcoll

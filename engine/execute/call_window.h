@@ -16,6 +16,8 @@ class CallWindow {
 
   /// The number of the next call.
   uint32_t take() { return next_++; }
+  /// How many numbers were taken, or the first one where that was not 0.
+  uint32_t taken() const { return next_; }
   /// The first call's number, before there was any.
   void begin_at(uint32_t sequence) { next_ = oldest_ = sequence; }
   bool may_start(uint32_t sequence) const { return sequence - oldest_ < kCalls; }

@@ -7,6 +7,9 @@
  * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE) the job
  * is over: every later call on every rank gives the same error, naming the same culprit.
  *
+ * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
+ * functions that give a number give -1). An address that never was a handle is not told from one.
+ *
  * Threads: calls on one context must be serialised (ibcoll_thread_level); a call that finds another
  * one inside is refused. Fork: a child process must not use its parent's context; calls there are
  * refused.
@@ -79,7 +82,9 @@ IBCOLL_API ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
 /* Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none.
  * Collective over the job. */
 IBCOLL_API ibcoll_status ibcoll_init(ibcoll_context** context);
-/* Leaves the job; collective. Not for contexts that ibcoll_launch gave. */
+/* Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
+ * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed:
+ * the job is left all the same, and they are refused from then on. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 IBCOLL_API int ibcoll_rank(const ibcoll_context* context);
@@ -108,10 +113,16 @@ IBCOLL_API ibcoll_status ibcoll_free(ibcoll_context* context, void* address);
 /* All ranks of the job. Belongs to the context. */
 IBCOLL_API ibcoll_group* ibcoll_world(ibcoll_context* context);
 /* A group of the given ranks of the job, in this order; each of them calls it with the same list,
- * nobody else does. Local: no communication. Groups of the same ranks must be created in the same
- * order on all of them. */
+ * nobody else does. Local: no communication. Where groups of the same list of ranks are created
+ * more than once, all these ranks must do so in the same order, and after the same number of calls
+ * on the earlier ones: nothing else tells such groups apart. What shows that they did not is
+ * IBCOLL_ERR_MISMATCH in the first calls: another number of calls before, other collectives, sizes
+ * or options. Two groups that were created one right after the other, in another order on another
+ * rank, and are used for calls of the same kind and size, are not told apart. */
 IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
                                              ibcoll_group** group);
+/* Local. Requests of the group, also those under way, stay as they are and keep what they need of
+ * it. */
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);
 IBCOLL_API int ibcoll_group_rank(const ibcoll_group* group);
 IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
@@ -165,7 +176,8 @@ typedef enum ibcoll_operator {
 IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv,
                                          size_t block_bytes, const ibcoll_options* options);
 /* The same with a length and a place for each block. What rank i receives from j must be as long as
- * what j sends to i. */
+ * what j sends to i; here and below, the two lengths of a rank's own block are compared before
+ * anything is sent. */
 IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
                                           const int64_t* send_counts,
                                           const int64_t* send_displacements, void* recv,

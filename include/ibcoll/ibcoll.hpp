@@ -84,7 +84,7 @@ class buffer {
   size_t size_ = 0;
 };
 
-/// A nonblocking or persistent call. It must be done before the object goes.
+/// A nonblocking or persistent call. The object waits for it before it goes.
 class request {
  public:
   request() = default;
@@ -99,11 +99,8 @@ class request {
   }
   ~request() {
     if (handle_ == nullptr) return;
-    if (persistent_) {
-      ibcoll_request_free(handle_);
-    } else {
-      ibcoll_wait(&handle_);
-    }
+    ibcoll_wait(&handle_);
+    if (persistent_) ibcoll_request_free(handle_);
   }
 
   /// Starts a persistent call.

@@ -1,0 +1,203 @@
+// The C interface: how a job begins and ends.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <mutex>
+
+#include "engine/base/log.h"
+#include "engine/bootstrap/join.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/core/c_api.h"
+#include "engine/schedule/layout.h"
+
+using namespace ibcoll;  // this file is nothing but the C face of that namespace
+using namespace ibcoll::c_api;
+
+namespace {
+
+/// The contexts of this process. They stay when it ends, since a thread may be inside one.
+class Contexts {
+ public:
+  static ibcoll_context& take() {
+    Contexts& self = instance();
+    const std::lock_guard lock(self.mutex_);
+    return self.pool_.take();
+  }
+  static void give_back(ibcoll_context& context) {
+    Contexts& self = instance();
+    const std::lock_guard lock(self.mutex_);
+    self.pool_.give_back(context);
+  }
+
+ private:
+  static Contexts& instance() {
+    static Contexts* const contexts = new Contexts;
+    return *contexts;
+  }
+  std::mutex mutex_;
+  HandlePool<ibcoll_context> pool_;
+};
+
+ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
+                           ibcoll_context& result) {
+  Result<std::unique_ptr<Context>> context = Context::create(bootstrap, options);
+  if (!context) {
+    bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
+    return report(context.error());
+  }
+  result.context = std::move(*context);
+  result.world.context = &result;
+  result.world.group = result.context->world().shared_from_this();
+  result.world.state = ibcoll_group::kLive;
+  return IBCOLL_OK;
+}
+
+/// What the user has left: "2 groups and 3 requests (1 alltoall under way, 2 bcast)"; empty:
+/// nothing.
+std::string leftovers(ibcoll_context& context) {
+  int groups = 0, requests = 0;
+  struct Count {
+    int all = 0, under_way = 0;
+  };
+  std::array<Count, kCollectives.size()> counts;
+  context.groups.for_each_live([&](ibcoll_group&) { ++groups; });
+  context.requests.for_each_live([&](ibcoll_request& request) {
+    ++requests;
+    Count& count = counts[static_cast<size_t>(request.call->collective())];
+    ++count.all;
+    if (request.call->under_way()) ++count.under_way;
+  });
+  std::string kinds;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i].all == 0) continue;
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", counts[i].all,
+                         to_string(kCollectives[i]));
+    if (counts[i].under_way != 0) kinds += fmt::format(" ({} under way)", counts[i].under_way);
+  }
+  const auto plural = [](int count) { return count == 1 ? "" : "s"; };
+  std::string text;
+  if (groups != 0) text = fmt::format("{} group{}", groups, plural(groups));
+  if (requests != 0) {
+    text += fmt::format("{}{} request{}: {}", groups != 0 ? " and " : "", requests,
+                        plural(requests), kinds);
+  }
+  return text;
+}
+
+/// Ends the calls that are under way, lets go of everything and leaves the job.
+Status leave(ibcoll_context& context) {
+  context.requests.for_each_live([](ibcoll_request& request) {
+    // Peers may need this rank's part. An error is the job's, which closing it gives again.
+    if (request.call->under_way()) (void)request.call->wait();
+  });
+  context.requests.for_each_live([](ibcoll_request& request) { drop(request); });
+  context.groups.for_each_live([&context](ibcoll_group& group) {
+    group.blocking.reset();
+    group.group.reset();
+    context.groups.give_back(group);
+  });
+  context.world.blocking.reset();
+  context.world.group.reset();
+  context.world.state = 0;
+  const Status closed = context.context->close();
+  context.context.reset();
+  context.bootstrap.reset();
+  return closed;
+}
+
+/// One rank of ibcoll_launch.
+int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
+             int (*main)(ibcoll_context*, void*), void* argument) {
+  ibcoll_context& context = Contexts::take();
+  int result = 1;
+  if (make_context(bootstrap, options, context) == IBCOLL_OK) {
+    result = main(&context, argument);
+    if (const std::string left = leftovers(context); !left.empty())
+      log().warn("the rank's function has returned and left {}", left);
+    (void)leave(context);
+  } else {
+    fmt::print(stderr, "{}\n", ibcoll_last_error());
+  }
+  Contexts::give_back(context);
+  return result;
+}
+
+Result<ContextOptions> options_of(const ibcoll_launch_options& options) {
+  IBCOLL_ASSIGN(ContextOptions result, ContextOptions::from_environment(options.ranks));
+  if (options.layout == nullptr) return result;
+  IBCOLL_ASSIGN(const Placement placement,
+                parse_placement(options.placement == nullptr ? "block" : options.placement));
+  IBCOLL_ASSIGN(result.shape,
+                shape_from_options(options.layout, options.ranks, std::nullopt, placement));
+  return result;
+}
+
+}  // namespace
+
+ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
+                            int (*main)(ibcoll_context*, void*), void* argument, int* exit_status) {
+  if (options == nullptr || main == nullptr)
+    return refuse("the launch options or the function to run are null");
+  return guarded([&]() -> ibcoll_status {
+    const Result<ContextOptions> context_options = options_of(*options);
+    if (!context_options) return report(context_options.error());
+    LaunchOptions launch;
+    launch.ranks = options->ranks;
+    launch.bind = options->bind != 0;
+    const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
+      return run_rank(bootstrap, *context_options, main, argument);
+    });
+    if (!status) return report(status.error());
+    if (exit_status != nullptr) *exit_status = *status;
+    return IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_init(ibcoll_context** context) {
+  if (context == nullptr) return refuse("the place for the context is null");
+  return guarded([&]() -> ibcoll_status {
+    Result<std::unique_ptr<Bootstrap>> bootstrap = join_job();
+    if (!bootstrap) return report(bootstrap.error());
+    const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
+    if (!options) return report(options.error());
+    ibcoll_context& made = Contexts::take();
+    made.bootstrap = std::move(*bootstrap);
+    const ibcoll_status status = make_context(*made.bootstrap, *options, made);
+    if (status == IBCOLL_OK) {
+      *context = &made;
+    } else {
+      made.bootstrap.reset();
+      Contexts::give_back(made);
+    }
+    return status;
+  });
+}
+
+ibcoll_status ibcoll_finalize(ibcoll_context* context) {
+  if (!is_live(context)) return refuse_handle("context", context);
+  if (!context->bootstrap) return refuse("this context belongs to ibcoll_launch, which ends it");
+  return guarded([&]() -> ibcoll_status {
+    {
+      const Context::Entry entry(*context->context);
+      if (entry.refused() != nullptr) return refuse(entry.refused());
+    }
+    const std::string left = leftovers(*context);
+    const Status closed = leave(*context);
+    Contexts::give_back(*context);
+    if (!closed) return report(closed.error());
+    if (left.empty()) return IBCOLL_OK;
+    return refuse(fmt::format("the job was left, but {} had not been freed", left));
+  });
+}
+
+ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message) {
+  if (!is_live(context)) return refuse_handle("context", context);
+  return inside(*context, [&] {
+    const Rank me = context->context->rank();
+    context->context->executor().abort(
+        {me, ErrorCode::kPeerFailed,
+         fmt::format("rank {} gave up: {}", me, message == nullptr ? "" : message)});
+    return IBCOLL_OK;
+  });
+}

@@ -1,0 +1,63 @@
+#include "engine/core/group_records.h"
+
+#include <algorithm>
+
+namespace ibcoll {
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccd;
+  return hash ^ (hash >> 33);
+}
+
+}  // namespace
+
+GroupIdentity GroupRecords::add(std::span<const Rank> members) {
+  uint64_t list = mix(0x6962636f6c6c, members.size());
+  for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
+  Record& record = records_[list];
+  GroupIdentity identity;
+  identity.list = list;
+  identity.number = record.made++;
+  identity.key = mix(list, identity.number);
+  identity.calls = record.ended_calls;
+  for (const GroupState* group : record.groups) identity.calls += group->calls.taken();
+  // The first group of a list has no history, which is what most groups are.
+  if (identity.number != 0) {
+    record.history = static_cast<uint32_t>(mix(record.history, identity.calls) >> 32);
+  }
+  identity.history = record.history;
+  return identity;
+}
+
+void GroupRecords::entered(const GroupIdentity& identity, const GroupState& group) {
+  Record& record = records_[identity.list];
+  record.died = 0;
+  record.groups.push_back(&group);
+}
+
+void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) {
+  Record& record = records_[identity.list];
+  std::erase(record.groups, &group);
+  record.ended_calls += group.calls.taken();
+  if (!record.groups.empty()) return;
+  record.groups.shrink_to_fit();
+  record.died = ++deaths_;
+  dead_.push_back({identity.list, record.died});
+  if (dead_.size() > 2 * records_.size() + 16) {
+    std::erase_if(dead_, [this](const Death& death) {
+      const auto found = records_.find(death.list);
+      return found == records_.end() || found->second.died != death.number;
+    });
+  }
+  while (records_.size() > kRemembered && !dead_.empty()) forget_oldest();
+}
+
+void GroupRecords::forget_oldest() {
+  const auto found = records_.find(dead_.front().list);
+  if (found != records_.end() && found->second.died == dead_.front().number) records_.erase(found);
+  dead_.pop_front();
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,55 @@
+#pragma once
+/// Which groups a rank has made: how groups of the same ranks are told apart without asking
+/// anybody.
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/execute/run.h"
+
+namespace ibcoll {
+
+/// What tells a group from others; the same on all members if they made theirs alike.
+struct GroupIdentity {
+  uint64_t key = 0;      ///< of the list of ranks and the group's number
+  uint64_t list = 0;     ///< of the list of ranks
+  uint32_t number = 0;   ///< how many groups of the same list were made before
+  uint32_t calls = 0;    ///< how many calls had been made on those by then
+  uint32_t history = 0;  ///< of `calls` of all groups of the list up to this one
+};
+
+/// Ranks count the groups of each list of ranks they make. A list none of whose groups is left is
+/// forgotten after kRemembered others: a group made of it afterwards is taken for the first one,
+/// so all its members must have forgotten it.
+class GroupRecords {
+ public:
+  GroupIdentity add(std::span<const Rank> members);
+  /// From now on the calls of `group` count for those made after it.
+  void entered(const GroupIdentity& identity, const GroupState& group);
+  void left(const GroupIdentity& identity, const GroupState& group);
+  size_t size() const { return records_.size(); }
+
+  static constexpr size_t kRemembered = size_t{1} << 18;
+
+ private:
+  struct Record {
+    uint32_t made = 0;
+    uint32_t ended_calls = 0;  ///< of groups that are gone
+    uint32_t history = 0;
+    uint64_t died = 0;  ///< when its last group went, by deaths_; 0: there is one
+    std::vector<const GroupState*> groups;
+  };
+  void forget_oldest();
+
+  std::unordered_map<uint64_t, Record> records_;
+  struct Death {
+    uint64_t list, number;
+  };
+  std::deque<Death> dead_;  ///< the oldest comes first; some have been made again since
+  uint64_t deaths_ = 0;
+};
+
+}  // namespace ibcoll

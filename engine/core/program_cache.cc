@@ -1,0 +1,33 @@
+#include "engine/core/program_cache.h"
+
+namespace ibcoll {
+
+std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm,
+                                                      const Shape& shape, Rank me,
+                                                      const AlgorithmOptions& options) {
+  const Key key{&algorithm,
+                shape.hash(),
+                me,
+                options.pacing,
+                options.window,
+                options.root,
+                options.ordered,
+                options.plan != nullptr ? options.plan->hash : 0};
+  if (const auto found = places_.find(key); found != places_.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, found->second);
+    return by_use_.front().program;
+  }
+  std::shared_ptr<const RankProgram> program = algorithm.build(shape, me, options);
+  const size_t bytes = program->memory_bytes();
+  by_use_.push_front({key, program, bytes});
+  places_.emplace(key, by_use_.begin());
+  bytes_ += bytes;
+  while (bytes_ > limit_ && by_use_.size() > 1) {
+    bytes_ -= by_use_.back().bytes;
+    places_.erase(by_use_.back().key);
+    by_use_.pop_back();
+  }
+  return program;
+}
+
+}  // namespace ibcoll
