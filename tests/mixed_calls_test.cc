@@ -360,8 +360,8 @@ class MixedCalls : public ::testing::TestWithParam<Way> {
 };
 
 TEST_P(MixedCalls, InAnyOrderOnFiftyGroups) {
-  run(1, 40, 1);
-  run(2, 160, 4);
+  run(1, 600, 1);
+  run(2, 600, 3);
 }
 
 class MixedCallsFull : public MixedCalls {};
