@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "engine/schedule/builder.h"
 #include "perf/support/empty_transports.h"
@@ -219,6 +221,121 @@ TEST_F(EagerTest, AMessageOfAnotherLengthIsRefused) {
   ASSERT_TRUE(executor_.failed());
   EXPECT_THAT(executor_.failed()->message,
               ::testing::HasSubstr("rank 1 sends 7 bytes where 8 are expected"));
+}
+
+/// Remembers what was registered; refuses what reaches into [hole, hole + hole_bytes).
+class RegisteringNetwork : public perf::EmptyNetwork {
+ public:
+  struct Range {
+    const std::byte* base;
+    size_t bytes;
+  };
+  std::vector<Range> ranges;
+  const std::byte* hole = nullptr;
+  size_t hole_bytes = 0;
+
+  Result<MemoryKey> register_memory(void* base, size_t bytes) override {
+    const auto* begin = static_cast<const std::byte*>(base);
+    if (begin < hole + hole_bytes && hole < begin + bytes)
+      return fail(ErrorCode::kSystem, "there is a hole");
+    ranges.push_back({begin, bytes});
+    return MemoryKey{ranges.size(), ranges.size()};
+  }
+  size_t bytes() const {
+    size_t sum = 0;
+    for (const Range& range : ranges) sum += range.bytes;
+    return sum;
+  }
+};
+
+/// Rank 0 of three servers sends blocks that lie anywhere.
+class SparseBuffersTest : public ::testing::Test {
+ protected:
+  SparseBuffersTest() {
+    group_.to_job = {0, 1, 2};
+    for (Rank peer : {1, 2}) {
+      builder_.put(peer, slot_of(Buffer::kSend, static_cast<uint32_t>(peer)),
+                   slot_of(Buffer::kRecv, 0));
+    }
+    program_ = builder_.finish();
+    binding_.unequal = true;
+    binding_[Buffer::kSend] = {memory_.data(), offsets_.data(), bytes_.data()};
+    binding_[Buffer::kRecv] = {nullptr, nothing_.data(), nothing_.data()};
+  }
+  void post() { ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_)); }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(1 << 20);
+  std::array<uint64_t, 3> offsets_{}, bytes_{};
+  const std::array<uint64_t, 3> nothing_{};
+  RegisteringNetwork network_;
+
+ private:
+  GroupState group_{*Shape::from_layout(std::vector{1, 1, 1}, Placement::kBlock)};
+  ProgramBuilder builder_{Collective::kAlltoallv, "test", group_.shape, 0, {}};
+  std::shared_ptr<const RankProgram> program_;
+  Binding binding_;
+  perf::EmptyLocal local_;
+  Completion completion_;
+  perf::LoneBootstrap bootstrap_{3};
+  Bell bell_;
+  Executor executor_{bootstrap_, local_, &network_, bell_, [] { return std::nullopt; }, {}};
+};
+
+TEST_F(SparseBuffersTest, BlocksOfNoBytesAreNotRegisteredWhereverTheyLie) {
+  offsets_ = {0, uint64_t{1} << 30, uint64_t{1} << 40};
+  post();
+  EXPECT_EQ(network_.ranges.size(), 0u);
+}
+
+TEST_F(SparseBuffersTest, OnlyWhatIsUsedIsRegistered) {
+  offsets_ = {1000, 600'000, 900'000};
+  bytes_ = {0, 100, 200};
+  post();
+  EXPECT_EQ(network_.ranges.size(), 2u);
+  EXPECT_EQ(network_.bytes(), 300u);
+}
+
+TEST_F(SparseBuffersTest, BlocksSideBySideAreRegisteredTogether) {
+  offsets_ = {5000, 5100, 6100};
+  bytes_ = {100, 1000, 900};
+  post();
+  ASSERT_EQ(network_.ranges.size(), 1u);
+  EXPECT_EQ(network_.ranges[0].base, memory_.data() + 5000);
+  EXPECT_EQ(network_.ranges[0].bytes, 2000u);
+}
+
+TEST_F(SparseBuffersTest, MemoryBetweenBlocksMayBeMissing) {
+  offsets_ = {0, 100'000, 210'000};
+  bytes_ = {100'000, 100'000, 100'000};
+  network_.hole = memory_.data() + 204'800;
+  network_.hole_bytes = 4096;
+  post();
+  EXPECT_EQ(network_.ranges.size(), 2u);
+  EXPECT_EQ(network_.bytes(), 300'000u);
+}
+
+TEST(Executor, ACallCostsWhatItTouchesNotWhatItsGroupHas) {
+  constexpr int kRanks = 100'000;
+  GroupState group(*Shape::create([] {
+    std::vector<int> servers(kRanks);
+    std::iota(servers.begin(), servers.end(), 0);
+    return servers;
+  }()));
+  group.to_job.resize(kRanks);
+  ProgramBuilder builder(Collective::kBarrier, "test", group.shape, 0, {});
+  for (const Rank peer : {1, 5, 70'000}) builder.signal(peer);
+  const auto program = builder.finish();
+  perf::EmptyLocal local;
+  perf::EmptyNetwork network;
+  perf::LoneBootstrap bootstrap(kRanks);
+  Bell bell;
+  Executor executor(bootstrap, local, &network, bell, [] { return std::nullopt; }, {});
+  Completion completion;
+  const size_t before = mallinfo2().uordblks;
+  for (int call = 0; call < 3; ++call)
+    ASSERT_TRUE(executor.post(group, *program, Binding{}, completion));
+  EXPECT_TRUE(completion.done);
+  EXPECT_LT(mallinfo2().uordblks - before, size_t{64} << 10);
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+// The parts of shared memory inside a server, one by one.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "shm/gates.h"
+#include "shm/heap.h"
+#include "shm/mail_queue.h"
+#include "shm/receipts.h"
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::JobOptions;
+using testing::RankView;
+using testing::run_job;
+
+/// A region of this thread alone.
+void with_region(size_t bytes, const std::function<void(SharedRegion&)>& body) {
+  const Result<int> status = launch_threads(1, [&](Bootstrap& bootstrap) {
+    Result<SharedRegion> region = SharedRegion::create(bootstrap, 0, bytes, "test");
+    EXPECT_TRUE(region);
+    if (region) body(*region);
+    return 0;
+  });
+  EXPECT_TRUE(status);
+}
+
+TEST(Heap, KeepsBuffersOnPagesOfTheirOwnWhateverTheirSize) {
+  with_region(size_t{1} << 20, [](SharedRegion& region) {
+    constexpr size_t kLargePage = size_t{64} << 10;
+    shm::Heap heap(region, 0, size_t{1} << 20, kLargePage);
+    std::array<std::byte*, 3> buffers{};
+    for (auto& buffer : buffers) {
+      buffer = static_cast<std::byte*>(heap.allocate(5000).value());
+      std::memset(buffer, 0x5a, 5000);
+    }
+    EXPECT_EQ(static_cast<size_t>(buffers[1] - buffers[0]), kLargePage);
+    ASSERT_TRUE(heap.free(buffers[1]));
+    for (const size_t kept : {0, 2}) {
+      for (size_t i = 0; i < 5000; ++i) ASSERT_EQ(buffers[kept][i], std::byte{0x5a});
+    }
+    EXPECT_EQ(heap.used(), 2 * kLargePage);
+    EXPECT_FALSE(heap.allocate((size_t{1} << 20) - kLargePage));
+  });
+}
+
+TEST(MailQueue, KeepsTheOrderOfEachProducer) {
+  constexpr uint32_t kProducers = 4, kMails = 5000;
+  std::vector<std::byte> memory(shm::MailQueue::bytes(64));
+  std::vector<std::thread> producers;
+  for (uint32_t producer = 0; producer < kProducers; ++producer) {
+    producers.emplace_back([&memory, producer] {
+      shm::MailQueue queue(memory.data(), 64);
+      for (uint32_t i = 0; i < kMails;) {
+        const std::array<uint32_t, 2> mail{producer, i};
+        if (queue.offer(std::as_bytes(std::span(mail)))) {
+          ++i;
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  shm::MailQueue queue(memory.data(), 64);
+  std::array<uint32_t, kProducers> next{};
+  for (uint32_t taken = 0; taken < kProducers * kMails;) {
+    const std::span<const std::byte> bytes = queue.front();
+    if (bytes.empty()) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::array<uint32_t, 2> mail{};
+    ASSERT_EQ(bytes.size(), sizeof mail);
+    std::memcpy(mail.data(), bytes.data(), sizeof mail);
+    ASSERT_LT(mail[0], kProducers);
+    ASSERT_EQ(mail[1], next[mail[0]]++);
+    queue.release();
+    ++taken;
+  }
+  for (std::thread& producer : producers) producer.join();
+  EXPECT_TRUE(queue.front().empty());
+}
+
+TEST(Gates, AreThereForAsManyGroupsAsThereAre) {
+  constexpr size_t kRanks = 2;
+  with_region(shm::Gates::bytes(kRanks), [](SharedRegion& region) {
+    std::array<shm::Gates, kRanks> gates{shm::Gates(region, 0, 0, kRanks),
+                                         shm::Gates(region, 0, 1, kRanks)};
+    ASSERT_TRUE(gates[0].prepare());
+    constexpr uint64_t kGroups = 5000;
+    std::vector<uint32_t> slots;
+    for (uint64_t group = 0; group < kGroups; ++group) {
+      slots.push_back(gates[0].open(group * 77, kRanks).value());
+      ASSERT_EQ(gates[1].open(group * 77, kRanks).value(), slots.back());
+    }
+    for (const uint32_t slot : slots) gates[0].signal(slot, slot, 1);
+    for (const uint32_t slot : slots) {
+      EXPECT_TRUE(gates[1].passed(0, slot, slot, 1));
+      EXPECT_FALSE(gates[1].passed(1, slot, slot, 1));
+    }
+    for (const uint32_t slot : slots) {
+      gates[0].close(slot);
+      gates[1].close(slot);
+    }
+    // What was freed is used again, as new.
+    for (uint64_t group = 0; group < kGroups; ++group) {
+      const auto slot = gates[0].open(group + 1'000'000, kRanks);
+      ASSERT_TRUE(slot);
+      EXPECT_LT(*slot, kGroups);
+      EXPECT_FALSE(gates[1].passed(0, *slot, *slot, 1));
+    }
+  });
+}
+
+TEST(Gates, OfARankThatIsDoneStayUntilItsPeersHaveSeenThem) {
+  with_region(shm::Gates::bytes(2), [](SharedRegion& region) {
+    shm::Gates early(region, 0, 0, 2), late(region, 0, 1, 2);
+    ASSERT_TRUE(early.prepare());
+    const uint32_t slot = early.open(9, 2).value();
+    early.signal(slot, 0, 1);
+    early.close(slot);
+    EXPECT_NE(early.open(10, 2).value(), slot);
+    ASSERT_EQ(late.open(9, 2).value(), slot);
+    EXPECT_TRUE(late.passed(0, slot, 0, 1));
+  });
+}
+
+TEST(Receipts, ComeInOnceEach) {
+  with_region(size_t{1} << 20, [](SharedRegion& region) {
+    shm::Heap heap(region, 0, size_t{1} << 20);
+    shm::Receipts receipts(heap, region.data());
+    std::vector<uint32_t> out;
+    for (int i = 0; i < 3000; ++i) out.push_back(receipts.take().value());
+    for (const uint32_t receipt : out) EXPECT_FALSE(receipts.came_in(receipt));
+    for (const uint32_t receipt : out) {
+      reinterpret_cast<std::atomic<uint32_t>*>(region.data() + receipts.offset(receipt))->store(1);
+      EXPECT_TRUE(receipts.came_in(receipt));
+    }
+    const size_t used = heap.used();
+    for (int i = 0; i < 3000; ++i) EXPECT_TRUE(receipts.take());
+    EXPECT_EQ(heap.used(), used);
+  });
+}
+
+}  // namespace
+}  // namespace ibcoll
