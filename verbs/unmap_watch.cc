@@ -1,10 +1,14 @@
 #include "verbs/unmap_watch.h"
 
 #include <sched.h>
-#include <spdlog/spdlog.h>
 
 #if IBCOLL_HAVE_UCM
+#include <dlfcn.h>
 #include <ucm/api/ucm.h>
+
+#include <csignal>
+
+#include "engine/base/log.h"
 #endif
 
 namespace ibcoll::verbs {
@@ -50,6 +54,56 @@ bool UnmapWatch::take(std::vector<AddressRange>& ranges) {
 
 #if IBCOLL_HAVE_UCM
 
+namespace {
+
+/// What signals do, put back as it was: libucs takes SIGSEGV and others when it is loaded, and
+/// would print its own account of the application's crashes.
+class KeptSignalActions {
+ public:
+  KeptSignalActions() {
+    for (int number = 1; number < NSIG; ++number) {
+      known_[number] = sigaction(number, nullptr, &actions_[number]) == 0;
+    }
+  }
+  ~KeptSignalActions() {
+    for (int number = 1; number < NSIG; ++number) {
+      struct sigaction now {};
+      if (known_[number] && sigaction(number, nullptr, &now) == 0 &&
+          now.sa_sigaction != actions_[number].sa_sigaction)
+        sigaction(number, &actions_[number], nullptr);
+    }
+  }
+  KeptSignalActions(const KeptSignalActions&) = delete;
+  KeptSignalActions& operator=(const KeptSignalActions&) = delete;
+
+ private:
+  struct sigaction actions_[NSIG] = {};
+  bool known_[NSIG] = {};
+};
+
+/// UCX's memory hooks, loaded when they are first wanted: programs without verbs do without. They
+/// stay loaded, since they have changed the C library's functions.
+struct UcmLibrary {
+  decltype(&ucm_set_event_handler) set = nullptr;
+  decltype(&ucm_unset_event_handler) unset = nullptr;
+
+  UcmLibrary() {
+    const KeptSignalActions kept;
+    // libucm takes symbols from libucs without saying so, and libucs brings libucm along.
+    void* ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (ucs == nullptr) return;
+    set = reinterpret_cast<decltype(set)>(dlsym(ucs, "ucm_set_event_handler"));
+    unset = reinterpret_cast<decltype(unset)>(dlsym(ucs, "ucm_unset_event_handler"));
+  }
+};
+
+const UcmLibrary& ucm() {
+  static const UcmLibrary library;
+  return library;
+}
+
+}  // namespace
+
 struct UnmapHook {
   static void call(ucm_event_type_t, ucm_event_t* event, void* self) {
     const auto begin = reinterpret_cast<uintptr_t>(event->vm_unmapped.address);
@@ -59,15 +113,16 @@ struct UnmapHook {
 
 std::unique_ptr<UnmapWatch> UnmapWatch::create() {
   std::unique_ptr<UnmapWatch> watch(new UnmapWatch);
-  if (ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, &UnmapHook::call, watch.get()) != UCS_OK) {
-    spdlog::debug("unmapped memory is not noticed: buffers are registered for each call");
+  if (!ucm().set || !ucm().unset ||
+      ucm().set(UCM_EVENT_VM_UNMAPPED, 0, &UnmapHook::call, watch.get()) != UCS_OK) {
+    log().debug("unmapped memory is not noticed: buffers are registered for each call");
     return nullptr;
   }
   return watch;
 }
 
 UnmapWatch::~UnmapWatch() {
-  ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, &UnmapHook::call, this);
+  if (ucm().unset) ucm().unset(UCM_EVENT_VM_UNMAPPED, &UnmapHook::call, this);
 }
 
 #else

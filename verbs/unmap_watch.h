@@ -1,13 +1,13 @@
 #pragma once
 /// Notices when memory of this process is unmapped (munmap, brk, mremap, madvise and what calls
-/// them), through UCX's memory hooks where the project was built with them.
+/// them), through UCX's memory hooks where the project was built with them and their library is
+/// there.
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace ibcoll::verbs {
@@ -20,7 +20,8 @@ struct AddressRange {
 
 class UnmapWatch {
  public:
-  /// Null where unmapping can't be noticed: registrations must not outlive their use then.
+  /// Null where unmapping can't be noticed: registrations must not outlive their use then. Loads
+  /// the hooks into this process, for good.
   static std::unique_ptr<UnmapWatch> create();
   ~UnmapWatch();
   UnmapWatch(const UnmapWatch&) = delete;
