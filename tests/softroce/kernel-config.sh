@@ -5,6 +5,10 @@ set -e
 cd "$1"
 # A 1 ms tick: processes that spin hand the one CPU over ten times faster than with the default.
 sed -i '/^config HZ/,/default/s/default 100$/default 1000/' arch/um/Kconfig
+# Room for the registers of processors with AMX (11008 bytes): the host refuses to set a part of
+# them. They lie on kernel stacks, too, once or twice.
+sed -i 's/DEFINE_LONGS(HOST_FP_SIZE, 2696)/DEFINE_LONGS(HOST_FP_SIZE, 12288)/' arch/x86/um/user-offsets.c
+scripts/config --set-val KERNEL_STACK_ORDER 4
 on() { for option in "$@"; do scripts/config -e "$option"; done; }
 off() { for option in "$@"; do scripts/config -d "$option"; done; }
 # InfiniBand needs PCI, I/O memory and DMA on this architecture; no PCI device has to exist.
