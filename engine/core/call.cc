@@ -20,6 +20,20 @@ Status Call::prepare(const CallArguments& arguments) {
   IBCOLL_TRY(check_arguments(group_->shape(), group_->rank(), arguments));
   release();
   arguments_ = arguments;
+  Status bound = choose_and_bind();
+  // The others have no part in that and would wait for this rank.
+  if (!bound && bound.error().code == ErrorCode::kNoMemory) return give_up(bound.error());
+  return bound;
+}
+
+Status Call::give_up(const Error& error) {
+  return tl::unexpected<Error>(group_->context().executor().give_up(
+      {error.code, fmt::format("{}, for {}", error.message, to_string(arguments_.collective))}));
+}
+
+/// Chooses the program and takes the memory.
+Status Call::choose_and_bind() {
+  const CallArguments& arguments = arguments_;
   const bool unequal = is_unequal(arguments.collective);
   std::span<const int64_t> counts;  // that all ranks know
   if (arguments.collective == Collective::kAllgatherv) {
@@ -201,7 +215,9 @@ void Call::after_lengths(void* call) {
   Call& self = *static_cast<Call*>(call);
   self.failure_ = self.take_lengths();
   if (self.failure_) self.failure_ = self.start_data();
-  if (!self.failure_) self.completion_.done = true;
+  if (self.failure_) return;
+  self.failure_ = self.give_up(self.failure_.error());
+  self.completion_.done = true;
 }
 
 /// Takes the slot lengths the first phase has brought, and the memory for them.

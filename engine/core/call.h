@@ -38,6 +38,8 @@ class Call {
   const Plan& plan() const { return plan_; }
 
  private:
+  Status choose_and_bind();
+  Status give_up(const Error& error);
   Status bind_equal();
   Status bind_unequal();
   Status bind_in_place(size_t bytes);

@@ -63,6 +63,9 @@ class Executor {
   const std::optional<Error>& failed() const { return failed_; }
   /// Reports a failure to all ranks and ends the job with it.
   void abort(const Failure& failure);
+  /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
+  /// memory that ran out. The job's error, which may be somebody else's that came first.
+  Error give_up(const Error& error);
 
  private:
   friend class LaneRunner;
@@ -104,7 +107,6 @@ class Executor {
   void mismatch(const Run& run, Rank peer, const std::string& text);
   void fail_with(Error error);
   void end_with(const Failure& failure);
-  void give_up(const Error& error);
   Blocked blocked_on(const Run& run) const;
   std::string describe(const Run& run) const;
   void check_health(Run* run, int64_t waited_ns);

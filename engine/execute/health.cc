@@ -32,10 +32,12 @@ void Executor::end_with(const Failure& failure) {
   fail_with({failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place)});
 }
 
-/// What went wrong on this rank alone: the others would wait for it.
-void Executor::give_up(const Error& error) {
-  abort({bootstrap_.rank(), error.code,
-         fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
+Error Executor::give_up(const Error& error) {
+  if (!failed_) {
+    abort({bootstrap_.rank(), error.code,
+           fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
+  }
+  return *failed_;
 }
 
 void Executor::mismatch(const Run& run, Rank peer, const std::string& text) {
