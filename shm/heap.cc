@@ -1,10 +1,37 @@
 #include "shm/heap.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 
 #include "engine/base/log.h"
 
 namespace ibcoll::shm {
+namespace {
+
+/// True if so much address space is free, and files may be as large.
+bool fits(size_t bytes) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < bytes) return false;
+  void* const space =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (space == MAP_FAILED) return false;
+  munmap(space, bytes);
+  return true;
+}
+
+}  // namespace
+
+size_t default_heap_bytes(int ranks) {
+  struct sysinfo info {};
+  sysinfo(&info);
+  constexpr size_t kLeast = size_t{64} << 20;
+  size_t bytes = std::max(kLeast, size_t{info.totalram} * info.mem_unit);
+  while (bytes > kLeast && !fits(2 * bytes * static_cast<size_t>(ranks))) bytes /= 2;
+  return round_down(bytes, page_bytes());
+}
 
 Heap::Heap(SharedRegion& region, size_t begin, size_t capacity, size_t page)
     : region_(&region), capacity_(capacity), page_(page) {

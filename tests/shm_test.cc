@@ -1,6 +1,8 @@
 // The parts of shared memory inside a server, one by one.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <array>
 #include <cstring>
@@ -48,6 +50,21 @@ TEST(Heap, KeepsBuffersOnPagesOfTheirOwnWhateverTheirSize) {
     EXPECT_EQ(heap.used(), 2 * kLargePage);
     EXPECT_FALSE(heap.allocate((size_t{1} << 20) - kLargePage));
   });
+}
+
+TEST(Heap, IsByDefaultAsLargeAsTheMachinesMemoryForManyRanks) {
+  struct sysinfo info {};
+  ASSERT_EQ(sysinfo(&info), 0);
+  const size_t memory = size_t{info.totalram} * info.mem_unit;
+  EXPECT_GE(shm::default_heap_bytes(1) + page_bytes(), memory);
+  // Where there are the usual 47 bits of address space.
+  if (void* much = mmap(nullptr, size_t{1} << 45, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      much != MAP_FAILED && memory < size_t{1} << 36) {
+    munmap(much, size_t{1} << 45);
+    EXPECT_GE(shm::default_heap_bytes(192) + page_bytes(), memory);
+  }
+  EXPECT_LT(shm::default_heap_bytes(1 << 20), size_t{1} << 47 >> 20);
 }
 
 TEST(MailQueue, KeepsTheOrderOfEachProducer) {

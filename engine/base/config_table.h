@@ -111,7 +111,8 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kSize,
      .default_value = "0",
      .help = "Address space reserved for the buffers that a rank allocates; memory is taken only "
-             "as it is allocated. 0: as much as the machine has memory.",
+             "as it is allocated. 0: as much as the machine has memory, or less where the "
+             "address space does not hold that for every rank of a server.",
      .high = int64_t{1} << 44},
     {.name = "IBCOLL_DEVICES",
      .type = VariableType::kString,

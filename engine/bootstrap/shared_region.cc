@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -186,6 +187,13 @@ Result<UniqueFd> make_memory(size_t bytes, std::string_view name) {
   const std::string label = fmt::format("ibcoll-{}", name);
   UniqueFd fd(memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return fail_errno("cannot create shared memory");
+  rlimit largest{};
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
+    return fail(ErrorCode::kNoMemory,
+                "shared memory of {} bytes is more than files may have ({}: ulimit -f); "
+                "IBCOLL_HEAP makes it less",
+                bytes, largest.rlim_cur);
+  }
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return fail_errno(fmt::format("cannot make shared memory of {} bytes", bytes));
   // Nobody can shrink it under a peer that touches it.

@@ -1,7 +1,6 @@
 #include "engine/core/context.h"
 
 #include <pthread.h>
-#include <sys/sysinfo.h>
 
 #include <algorithm>
 
@@ -33,13 +32,14 @@ void watch_forks() {
   });
 }
 
-/// All heaps of a server are mapped by all its ranks; 2^38 bytes fit every address space ibcoll
-/// runs in.
-size_t default_heap_bytes(int ranks_of_server) {
-  struct sysinfo info {};
-  sysinfo(&info);
-  const size_t memory = size_t{info.totalram} * info.mem_unit;
-  return std::min(memory, (size_t{1} << 38) / static_cast<size_t>(ranks_of_server)) & ~size_t{4095};
+/// The capacity of each heap on this rank's server: what its ranks agree on.
+Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wanted) {
+  const int server = shape.server_of(bootstrap.rank());
+  if (wanted == 0) wanted = shm::default_heap_bytes(shape.server_size(server));
+  std::vector<size_t> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&wanted, sizeof wanted, all.data()));
+  for (const Rank member : shape.members(server)) wanted = std::min(wanted, all[member]);
+  return wanted;
 }
 
 }  // namespace
@@ -127,8 +127,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     self->watch_ = std::move(watch);
   }
   shm::Options shm_options;
-  shm_options.heap_bytes =
-      options.heap_bytes != 0 ? options.heap_bytes : default_heap_bytes(shape.max_server_size());
+  IBCOLL_ASSIGN(shm_options.heap_bytes, heap_bytes(bootstrap, shape, options.heap_bytes));
   shm_options.allow_process_vm = options.allow_process_vm;
   const bool crowded = oversubscribed(places, machines, machines[me]);
   // Ranks that share a core find each other's messages in its cache, and every system call of one
