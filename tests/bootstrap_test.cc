@@ -154,7 +154,9 @@ TEST_P(BothStarts, WaitingForARankThatEndedInOrderFails) {
     if (bootstrap.rank() == 1) return kGood;
     const Status status = bootstrap.barrier();
     if (status) return kNoError;
-    return status.error().message == "rank 1 ended while others still wait for it" ? kGood : kWrong;
+    return status.error().message == "rank 1 has left the job while others still wait for it"
+               ? kGood
+               : kWrong;
   });
   EXPECT_EQ(result.value(), kGood);
 }

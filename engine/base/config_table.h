@@ -56,6 +56,12 @@ inline constexpr Variable kVariables[] = {
              "--mpi=pmix), `pmi` (MPICH's and MVAPICH's mpiexec, srun --mpi=pmi2), `alone` (not at "
              "all); `auto` sees which of them the launcher offers.",
      .choices = "auto,pmix,pmi,alone"},
+    {.name = "IBCOLL_CONTROL_TIMEOUT",
+     .type = VariableType::kDuration,
+     .default_value = "30s",
+     .help = "How long the machine of another rank of a launcher's job may be silent on the "
+             "management network, by which ranks start and report failures, before its ranks count "
+             "as unreachable: collectives that get data all the same go on."},
     {.name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",

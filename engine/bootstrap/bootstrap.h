@@ -39,11 +39,19 @@ class Bootstrap {
   virtual Status barrier() = 0;
 
   /// Reports a failure to all ranks (not collective). Only the first one counts: it is what
-  /// failure() gives from then on, here too.
+  /// failure() gives from then on, here too. Who reports another rank's death waits a moment for
+  /// whoever knows how it died. A process that was forked from a rank reports nothing.
   virtual void abort(const Failure& failure) = 0;
   /// The job's failure, if there is one (not collective; one load of memory where nothing has
   /// happened, so that waits may ask often).
   virtual std::optional<Failure> failure() const = 0;
+
+  /// Says (not collective) whether this rank has ended its calls and only waits until the others
+  /// have, too.
+  virtual void set_leaving(bool) {}
+  /// Why waiting for data of a rank may be in vain: it has left or is leaving the job, or can't be
+  /// reached. Nothing while it takes part. Not collective; one load of memory.
+  virtual std::optional<Failure> absence(Rank) const { return std::nullopt; }
 
   /// True if all ranks are threads of this process: they share addresses, file descriptors and
   /// fate.

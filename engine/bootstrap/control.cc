@@ -17,7 +17,10 @@ namespace ibcoll {
 namespace {
 
 constexpr int64_t kLongestSleepNs = 1'000'000'000;
-constexpr std::chrono::seconds kLongestReport{1};
+constexpr std::chrono::seconds kLongestReport{3};
+/// How long whoever started a rank may take to say how it died.
+constexpr std::chrono::seconds kLongestWord{2};
+constexpr int64_t kWordNapNs = 50'000'000;
 
 std::string_view cut(const std::string& text) {
   return std::string_view(text).substr(0, Failure::kMaxText);
@@ -48,6 +51,11 @@ bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer) {
   return true;
 }
 
+Failure rank_has_left(Rank rank) {
+  return {rank, ErrorCode::kPeerFailed,
+          fmt::format("rank {} has left the job while others still wait for it", rank)};
+}
+
 Failure FailureRecord::read() const {
   return {culprit, static_cast<ErrorCode>(code), std::string(text)};
 }
@@ -60,7 +68,8 @@ struct ControlBlock::Slot {
   std::byte data[kDataBytes];
 };
 
-/// Starts the shared memory; behind it two banks of one Slot a rank. All zero at first. A rank
+/// Starts the shared memory; behind it two banks of one Slot a rank, and the Presence of each rank
+/// of the job. All zero at first. A rank
 /// writes bank b again only two rounds later, that is after everybody has entered the round in
 /// between and so has read the bank: one rendezvous a round is enough.
 struct alignas(4096) ControlBlock::Header {
@@ -73,9 +82,10 @@ struct alignas(4096) ControlBlock::Header {
   FailureRecord proposal;  ///< where reports are relayed
 };
 
-class ControlBootstrap final : public Bootstrap {
+class ControlBootstrap final : public LocalBootstrap {
  public:
-  ControlBootstrap(ControlBlock& block, Rank rank) : block_(block), rank_(rank) {}
+  ControlBootstrap(ControlBlock& block, Rank rank)
+      : block_(block), rank_(rank), process_(getpid()) {}
 
   Rank rank() const override { return rank_; }
   int size() const override { return block_.ranks_; }
@@ -83,8 +93,29 @@ class ControlBootstrap final : public Bootstrap {
     return block_.sharing_ == ControlBlock::Sharing::kThreads;
   }
   std::optional<Failure> failure() const override { return block_.failure(); }
+  void set_leaving(bool leaving) override {
+    if (forked()) return;
+    block_.set_presence(block_.job_rank(rank_), leaving ? Presence::kLeaving : Presence::kHere);
+  }
+  std::optional<Failure> absence(Rank rank) const override {
+    switch (block_.presence(rank)) {
+      case Presence::kHere:
+        return std::nullopt;
+      case Presence::kUnreachable:
+        return Failure{rank, ErrorCode::kPeerFailed,
+                       fmt::format("rank {} can't be reached: the control connection to its "
+                                   "machine is down, and no data come either",
+                                   rank)};
+      default:
+        return rank_has_left(rank);
+    }
+  }
   void abort(const Failure& failure) override {
-    block_.report(failure, rank_);
+    if (forked()) return;
+    const bool of_another = failure.culprit >= 0 && failure.culprit != block_.job_rank(rank_);
+    const bool died = failure.code == ErrorCode::kPeerFailed && of_another;
+    if (died) wait_for_word(failure.culprit);
+    block_.report(died ? absence(failure.culprit).value_or(failure) : failure, rank_);
     // Somebody else may be writing the first failure just now. One who dies at that is found by
     // the launcher.
     const auto until = std::chrono::steady_clock::now() + kLongestReport;
@@ -95,6 +126,7 @@ class ControlBootstrap final : public Bootstrap {
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
+    IBCOLL_TRY(check_fork());
     const auto* source = static_cast<const std::byte*>(mine);
     auto* target = static_cast<std::byte*>(all);
     size_t done = 0;
@@ -120,7 +152,27 @@ class ControlBootstrap final : public Bootstrap {
     return {};
   }
 
+  Status broadcast(Rank root, void* data, size_t bytes) override {
+    IBCOLL_TRY(check_fork());
+    auto* target = static_cast<std::byte*>(data);
+    for (size_t done = 0; done < bytes;) {
+      const size_t piece = std::min(bytes - done, ControlBlock::Slot::kDataBytes);
+      ControlBlock::Slot& slot = block_.slot(rounds_++ % 2, root);
+      if (rank_ == root) std::memcpy(slot.data, target + done, piece);
+      IBCOLL_TRY(meet());
+      if (rank_ != root) std::memcpy(target + done, slot.data, piece);
+      done += piece;
+    }
+    return {};
+  }
+
  private:
+  Status check_fork() const {
+    if (!forked()) return {};
+    return fail(ErrorCode::kUnsupported, "this process is a fork of rank {}, and no rank itself",
+                block_.job_rank(rank_));
+  }
+
   /// Waits until all ranks are here.
   Status meet() {
     ControlBlock::Header& header = *block_.header_;
@@ -140,13 +192,26 @@ class ControlBootstrap final : public Bootstrap {
       if (header.round.load(std::memory_order_acquire) != round) return {};
       IBCOLL_TRY(check_failure());
       if (departed != 0) {
-        const Rank gone = block_.job_rank(departed - 1);
-        abort({gone, ErrorCode::kPeerFailed,
-               fmt::format("rank {} ended while others still wait for it", gone)});
+        abort(rank_has_left(block_.job_rank(departed - 1)));
         continue;
       }
       if (block_.watch_) block_.watch_();
       futex_wait(header.changes, changes, kLongestSleepNs);
+    }
+  }
+
+  bool forked() const { return getpid() != process_; }
+
+  /// Whoever started the ranks knows how one died, a moment after its peers notice that it has.
+  void wait_for_word(Rank culprit) {
+    if (block_.sharing_ == ControlBlock::Sharing::kThreads) return;
+    std::atomic<uint32_t>& changes = block_.header_->changes;
+    const auto until = std::chrono::steady_clock::now() + kLongestWord;
+    while (true) {
+      const uint32_t seen = changes.load(std::memory_order_acquire);
+      if (block_.failure() || absence(culprit) || std::chrono::steady_clock::now() > until) return;
+      if (block_.watch_) block_.watch_();
+      futex_wait(changes, seen, kWordNapNs);
     }
   }
 
@@ -158,20 +223,23 @@ class ControlBootstrap final : public Bootstrap {
 
   ControlBlock& block_;
   const Rank rank_;
+  const pid_t process_;
   uint32_t rounds_ = 0;
 };
 
-size_t ControlBlock::bytes_for(int ranks) {
-  return sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot);
+size_t ControlBlock::bytes_for(int ranks, int job_size) {
+  return sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot) +
+         static_cast<size_t>(job_size) * sizeof(std::atomic<Presence>);
 }
 
 Status ControlBlock::map(int flags) {
-  bytes_ = bytes_for(ranks_);
+  bytes_ = bytes_for(ranks_, job_size_);
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | flags,
                       memory_.get(), 0);
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
+  presence_ = reinterpret_cast<std::atomic<Presence>*>(&slot(2, 0));
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_errno("cannot create an eventfd");
@@ -180,30 +248,31 @@ Status ControlBlock::map(int flags) {
 
 Result<std::unique_ptr<ControlBlock>> ControlBlock::create(int ranks, Sharing sharing) {
   std::unique_ptr<ControlBlock> block(new ControlBlock);
-  block->ranks_ = ranks;
+  block->ranks_ = block->job_size_ = ranks;
   block->sharing_ = sharing;
   IBCOLL_TRY(block->map(MAP_ANONYMOUS));
   return block;
 }
 
 Result<std::unique_ptr<ControlBlock>> ControlBlock::create_passable(std::vector<Rank> job_ranks,
-                                                                    bool relayed) {
+                                                                    int job_size) {
   UniqueFd memory(memfd_create("ibcoll-control", MFD_CLOEXEC));
-  const size_t bytes = bytes_for(static_cast<int>(job_ranks.size()));
+  const size_t bytes = bytes_for(static_cast<int>(job_ranks.size()), job_size);
   // With memory behind it: a machine that has none left says so now.
   if (!memory.valid() || fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
     return fail_errno(
         fmt::format("cannot make {} bytes of shared memory for ranks to meet", bytes));
-  return attach(std::move(job_ranks), relayed, std::move(memory), UniqueFd());
+  return attach(std::move(job_ranks), job_size, std::move(memory), UniqueFd());
 }
 
 Result<std::unique_ptr<ControlBlock>> ControlBlock::attach(std::vector<Rank> job_ranks,
-                                                           bool relayed, UniqueFd memory,
+                                                           int job_size, UniqueFd memory,
                                                            UniqueFd reported) {
   std::unique_ptr<ControlBlock> block(new ControlBlock);
   block->ranks_ = static_cast<int>(job_ranks.size());
+  block->job_size_ = job_size;
+  block->relayed_ = block->ranks_ < job_size;
   block->job_ranks_ = std::move(job_ranks);
-  block->relayed_ = relayed;
   block->memory_ = std::move(memory);
   block->failure_fd_ = std::move(reported);
   IBCOLL_TRY(block->map(0));
@@ -214,7 +283,7 @@ ControlBlock::~ControlBlock() {
   if (header_ != nullptr) munmap(header_, bytes_);
 }
 
-std::unique_ptr<Bootstrap> ControlBlock::bootstrap(Rank rank) {
+std::unique_ptr<LocalBootstrap> ControlBlock::bootstrap(Rank rank) {
   return std::make_unique<ControlBootstrap>(*this, rank);
 }
 
@@ -252,8 +321,19 @@ void ControlBlock::finish_report(Rank rank, const Failure& unfinished_report) {
   }
 }
 
+void ControlBlock::set_presence(Rank job_rank, Presence presence) {
+  presence_[job_rank].store(presence, std::memory_order_release);
+  if (relayed_) eventfd_write(failure_fd(), 1);
+}
+
+Presence ControlBlock::presence(Rank job_rank) const {
+  if (job_rank < 0 || job_rank >= job_size_) return Presence::kHere;
+  return presence_[job_rank].load(std::memory_order_acquire);
+}
+
 void ControlBlock::departed(Rank rank, const Failure& unfinished_report) {
   finish_report(rank, unfinished_report);
+  set_presence(job_rank(rank), Presence::kGone);
   int32_t none = 0;
   header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
   wake_all();

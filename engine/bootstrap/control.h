@@ -33,6 +33,24 @@ struct FailureRecord {
   void fill(const Failure& failure);
 };
 
+/// One rank's view of the ranks that share the memory.
+class LocalBootstrap : public Bootstrap {
+ public:
+  /// Collective: everybody gets the root's `bytes` bytes.
+  virtual Status broadcast(Rank root, void* data, size_t bytes) = 0;
+};
+
+/// Whether others may wait for a rank.
+enum class Presence : uint8_t {
+  kHere,
+  kLeaving,      ///< it has ended its calls and waits until the others have
+  kGone,         ///< it ended in order
+  kUnreachable,  ///< the control connection to its machine is down
+};
+
+/// The failure of a job in which somebody waits for a rank that has left it.
+Failure rank_has_left(Rank rank);
+
 /// Owns the shared memory and gives each rank its Bootstrap.
 class ControlBlock {
  public:
@@ -40,20 +58,21 @@ class ControlBlock {
   static Result<std::unique_ptr<ControlBlock>> create(int ranks, Sharing sharing);
 
   /// For the processes of one machine that somebody else started: memory that can be passed on by
-  /// descriptor. `job_ranks`: their ranks in the job, in ascending order; here they are numbered
-  /// from 0. `relayed`: the job has other machines, too; reports are proposals then, until decide()
-  /// says what counts.
+  /// descriptor. `job_ranks`: their ranks in the job of `job_size`, in ascending order; here they
+  /// are numbered from 0. Where the job has other machines, too, reports are proposals until
+  /// decide() says what counts.
   static Result<std::unique_ptr<ControlBlock>> create_passable(std::vector<Rank> job_ranks,
-                                                               bool relayed);
+                                                               int job_size);
   /// The same memory in another process. Both descriptors are the other one's, passed on.
-  static Result<std::unique_ptr<ControlBlock>> attach(std::vector<Rank> job_ranks, bool relayed,
+  static Result<std::unique_ptr<ControlBlock>> attach(std::vector<Rank> job_ranks, int job_size,
                                                       UniqueFd memory, UniqueFd reported);
   ~ControlBlock();
   ControlBlock(const ControlBlock&) = delete;
   ControlBlock& operator=(const ControlBlock&) = delete;
 
-  std::unique_ptr<Bootstrap> bootstrap(Rank rank);
+  std::unique_ptr<LocalBootstrap> bootstrap(Rank rank);
   int ranks() const { return ranks_; }
+  int job_size() const { return job_size_; }
 
   /// Reports a failure; the first counts. `writer`: a rank, or ranks() for the launcher.
   void report(const Failure& failure, int writer);
@@ -69,7 +88,11 @@ class ControlBlock {
   /// What counts if the rank, whose thread or process is gone, was just reporting something.
   void finish_report(Rank rank, const Failure& unfinished_report);
   std::optional<Failure> failure() const;
-  /// Readable once a failure has been reported.
+  /// By rank in the job. Whose ranks are elsewhere is told by whoever relays.
+  void set_presence(Rank job_rank, Presence presence);
+  Presence presence(Rank job_rank) const;
+  /// Readable once a failure has been reported or, where the job has other machines, the presence
+  /// of a rank of this one has changed.
   int failure_fd() const { return failure_fd_.get(); }
   int memory_fd() const { return memory_.get(); }
   /// Called now and then, at least once a second, while this process waits for others.
@@ -82,12 +105,12 @@ class ControlBlock {
   struct Slot;
   ControlBlock() = default;
   Status map(int flags);
-  static size_t bytes_for(int ranks);
+  static size_t bytes_for(int ranks, int job_size);
   Rank job_rank(Rank rank) const { return job_ranks_.empty() ? rank : job_ranks_[rank]; }
   Slot& slot(uint32_t bank, Rank rank);
   void wake_all();
 
-  int ranks_ = 0;
+  int ranks_ = 0, job_size_ = 0;
   Sharing sharing_ = Sharing::kProcesses;
   bool relayed_ = false;
   std::vector<Rank> job_ranks_;  ///< empty: the same numbers
@@ -95,6 +118,7 @@ class ControlBlock {
   UniqueFd failure_fd_, memory_;
   size_t bytes_ = 0;
   Header* header_ = nullptr;
+  std::atomic<Presence>* presence_ = nullptr;  ///< of each rank of the job; behind the slots
 };
 
 }  // namespace ibcoll

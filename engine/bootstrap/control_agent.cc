@@ -3,12 +3,20 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/process_end.h"
+
 namespace ibcoll {
 namespace {
+
+/// Callers that have not said who they are.
+constexpr size_t kMostCallers = 64;
+constexpr double kGoodbyeSeconds = 1;
 
 Failure death_of(Rank rank) {
   return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
@@ -20,9 +28,23 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 }  // namespace
 
+ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlLinks links, AgentOptions options)
+    : me_(me),
+      block_(block),
+      links_(std::move(links)),
+      options_(std::move(options)),
+      entrance_(links_.token, me, kMostCallers) {
+  for (const auto& [rank, link] : links_.members) {
+    const pid_t pid = process_at(link.fd());
+    members_[rank] = {pid, open_process(pid)};
+  }
+}
+
 Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock& block,
-                                                          ControlLinks links) {
-  std::unique_ptr<ControlAgent> agent(new ControlAgent(me, block, std::move(links)));
+                                                          ControlLinks links,
+                                                          AgentOptions options) {
+  std::unique_ptr<ControlAgent> agent(
+      new ControlAgent(me, block, std::move(links), std::move(options)));
   agent->wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!agent->wake_.valid()) return fail_errno("cannot create an eventfd");
   agent->process_ = getpid();
@@ -71,25 +93,15 @@ Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
 
 void ControlAgent::run() {
   std::vector<pollfd> watched;
-  std::vector<std::pair<ControlLink*, Rank>> links;
   while (true) {
-    watched.assign({{wake_.get(), POLLIN, 0}, {block_.failure_fd(), POLLIN, 0}});
-    links.clear();
-    const auto watch = [&](ControlLink& link, Rank peer) {
-      if (!link.open()) return;
-      watched.push_back({link.fd(), POLLIN, 0});
-      links.emplace_back(&link, peer);
-    };
-    watch(links_.root, 0);
-    for (auto& [rank, link] : links_.machines) watch(link, rank);
-    for (auto& [rank, link] : links_.members) watch(link, rank);
-    if (poll(watched.data(), watched.size(), -1) < 0) continue;  // interrupted
+    const int timeout_ms = watch(watched);
+    if (poll(watched.data(), watched.size(), timeout_ms) < 0) continue;  // interrupted
+    look(watched);
+    take_callers();
+    call_root();
+    check_outages();
+    tell_presence();
     eventfd_t ignored = 0;
-    if (watched[1].revents != 0) eventfd_read(block_.failure_fd(), &ignored);
-    if (const auto proposal = block_.proposal()) propose(*proposal);
-    for (size_t i = 0; i < links.size(); ++i) {
-      if (watched[i + 2].revents != 0) serve(*links[i].first, links[i].second);
-    }
     if (watched[0].revents != 0) {
       eventfd_read(wake_.get(), &ignored);
       take_outgoing();
@@ -100,15 +112,76 @@ void ControlAgent::run() {
   say_goodbye();
 }
 
+/// What to wait for: first what this process tells, then the launcher, then the links in the order
+/// of watched_links_, then those who come or are called. Gives how long to wait at most.
+int ControlAgent::watch(std::vector<pollfd>& watched) {
+  watched.assign({{wake_.get(), POLLIN, 0},
+                  {block_.failure_fd(), POLLIN, 0},
+                  {launcher_ended_ ? -1 : options_.launcher.get(), POLLIN, 0}});
+  watched_links_.clear();
+  const auto add = [&](ControlLink& link, Rank peer) {
+    if (!link.open()) return;
+    watched.push_back(
+        {link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    watched_links_.emplace_back(&link, peer);
+  };
+  add(links_.root, 0);
+  for (auto& [rank, link] : links_.machines) add(link, rank);
+  for (auto& [rank, link] : links_.members) add(link, rank);
+  entrance_.watch(watched);
+  if (attempt_) watched.push_back(attempt_->watch());
+  const bool resting = Clock::now() < listen_again_;
+  if (links_.listener.open() && !resting) watched.push_back({links_.listener.fd(), POLLIN, 0});
+  if (attempt_ || !outages_.empty()) return 100;
+  if (tell_at_) return 50;
+  if (resting || !entrance_.empty()) return 500;
+  return -1;
+}
+
+void ControlAgent::look(const std::vector<pollfd>& watched) {
+  eventfd_t ignored = 0;
+  if (watched[1].revents != 0) eventfd_read(block_.failure_fd(), &ignored);
+  if (const auto proposal = block_.proposal()) propose(*proposal);
+  note_presence();
+  if (watched[2].revents != 0) {
+    launcher_ended_ = true;
+    propose({-1, ErrorCode::kPeerFailed, "the launcher has ended, and the job ends with it"});
+  }
+  for (size_t i = 0; i < watched_links_.size(); ++i) {
+    if (watched[i + 3].revents != 0) serve(*watched_links_[i].first, watched_links_[i].second);
+  }
+}
+
 void ControlAgent::serve(ControlLink& link, Rank peer) {
-  Result<Frame> frame = link.receive();
-  if (frame && frame->kind != FrameKind::kBye) return handle(std::move(*frame), peer);
-  const bool in_order = frame.has_value();
-  const bool member = links_.members.count(peer) > 0 && &link == &links_.members[peer];
+  link.flush();
+  while (link.open()) {
+    Result<std::optional<Frame>> frame = link.take();
+    if (!frame) return ended(link, peer);
+    if (!*frame) return;
+    if ((*frame)->kind != FrameKind::kBye) {
+      handle(std::move(**frame), peer);
+      continue;
+    }
+    link.close();
+    if (members_.count(peer) == 0) left(peer);
+  }
+}
+
+void ControlAgent::ended(ControlLink& link, Rank peer) {
+  const LinkEnd end = link.end();
   link.close();
-  if (!in_order) return lost(peer);
-  if (member) return;
+  if (members_.count(peer) > 0) return member_ended(peer);
+  if (end == LinkEnd::kEnded) return lost(peer);
+  outages_[peer] = {Clock::now(), end == LinkEnd::kReset};
+  next_attempt_ = Clock::now();
+}
+
+/// A leader has said goodbye.
+void ControlAgent::left(Rank peer) {
   left_ = peer;
+  root_gone_ = root_gone_ || peer == 0;
+  outages_.erase(peer);
+  block_.set_presence(peer, Presence::kGone);
   eventfd_write(wake_.get(), 1);  // an exchange under way can't end any more
 }
 
@@ -128,22 +201,34 @@ void ControlAgent::handle(Frame frame, Rank peer) {
         decide(failure);
       break;
     }
+    case FrameKind::kPresence:
+      hear_presence(frame, peer);
+      break;
     default:
       break;
   }
 }
 
-/// A connection ended without a goodbye. The failure ends all waiting: the rank is not marked as
-/// departed, or a waiter's report of that could come before this one.
+/// Another machine's leader has ended without a goodbye. The failure ends all waiting: the rank is
+/// not marked as departed, or a waiter's report of that could come before this one.
 void ControlAgent::lost(Rank peer) {
-  const Failure failure = death_of(peer);
+  outages_.erase(peer);
+  if (peer != 0) return propose(death_of(peer));
+  root_gone_ = true;
+  decide(death_of(peer));  // nobody is left to ask
+}
+
+/// The same of a rank of this machine; one that has ended well has merely left.
+void ControlAgent::member_ended(Rank member) {
+  const Member& process = members_[member];
+  const auto status = status_of_ended(process.pid, process.process.get());
+  const Failure failure = end_of_rank(member, process.pid, status);
   const auto& here = block_.job_ranks();
-  const auto place = std::find(here.begin(), here.end(), peer);
-  if (place != here.end()) block_.finish_report(static_cast<Rank>(place - here.begin()), failure);
-  if (peer == 0)
-    decide(failure);  // nobody is left to ask
-  else
-    propose(failure);
+  const auto place = static_cast<Rank>(std::find(here.begin(), here.end(), member) - here.begin());
+  if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
+    return block_.departed(place, failure);
+  block_.finish_report(place, failure);
+  propose(failure);
 }
 
 /// Takes what this machine gives to an allgather on its way.
@@ -160,16 +245,12 @@ void ControlAgent::take_outgoing() {
       return;
     }
   }
-  if (exchanging && left_) {
-    const Failure failure{*left_, ErrorCode::kPeerFailed,
-                          fmt::format("rank {} ended while others still wait for it", *left_)};
-    return propose(failure);
-  }
+  if (exchanging && left_) return propose(rank_has_left(*left_));
   if (!mine) return;
   if (me_ == 0)
     gather(0, std::move(*mine));
-  else if (!links_.root.send(FrameKind::kGather, mine->rank, mine->payload))
-    lost(0);
+  else
+    links_.root.send(FrameKind::kGather, mine->rank, mine->payload);
 }
 
 /// Rank 0: one machine's part of an allgather; with the last one, everybody gets all of it.
@@ -194,10 +275,9 @@ void ControlAgent::gather(Rank leader, Frame frame) {
                   static_cast<size_t>(bytes));
   }
   gathered_.clear();
-  for (auto& [rank, link] : links_.machines) {
-    if (!link.send(FrameKind::kAll, -1, all)) return lost(rank);
-  }
-  give(std::move(all));
+  const auto shared = std::make_shared<const std::vector<std::byte>>(std::move(all));
+  for (auto& [rank, link] : links_.machines) link.send(FrameKind::kAll, -1, shared);
+  give(*shared);
 }
 
 /// Ends this machine's exchange.
@@ -211,19 +291,17 @@ void ControlAgent::give(std::vector<std::byte> all) {
 /// Rank 0's agent says which failure counts; the others ask it.
 void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
-  if (!links_.root.open()) return decide(failure);
+  if (me_ == 0 || root_gone_) return decide(failure);
   if (std::exchange(proposed_, true)) return;
-  if (!links_.root.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-                        static_cast<int32_t>(failure.code)))
-    lost(0);
+  links_.root.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
+                   static_cast<int32_t>(failure.code));
 }
 
 void ControlAgent::decide(const Failure& failure) {
   if (std::exchange(decided_, true)) return;
   for (auto& [rank, link] : links_.machines) {
-    if (link.open())
-      (void)link.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-                      static_cast<int32_t>(failure.code));
+    link.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
+              static_cast<int32_t>(failure.code));
   }
   block_.decide(failure, block_.ranks());
   const std::lock_guard lock(mutex_);
@@ -232,11 +310,15 @@ void ControlAgent::decide(const Failure& failure) {
 }
 
 void ControlAgent::say_goodbye() {
-  if (links_.root.open()) (void)links_.root.send(FrameKind::kBye, me_);
+  const Deadline until = deadline_in(kGoodbyeSeconds);
+  const auto say = [&](ControlLink& link) {
+    if (!link.open()) return;
+    link.send(FrameKind::kBye, me_);
+    (void)link.flush_by(until);
+  };
+  say(links_.root);
   for (auto* group : {&links_.machines, &links_.members}) {
-    for (auto& [rank, link] : *group) {
-      if (link.open()) (void)link.send(FrameKind::kBye, me_);
-    }
+    for (auto& [rank, link] : *group) say(link);
   }
 }
 

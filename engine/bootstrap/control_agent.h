@@ -2,8 +2,11 @@
 /// Carries control messages between the machines of a job: one thread in one process of each
 /// machine (its leader), asleep unless something happens. Rank 0's joins them all.
 
+#include <poll.h>
+
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -12,22 +15,35 @@
 
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/control_socket.h"
+#include "engine/bootstrap/entrance.h"
 
 namespace ibcoll {
 
-/// A leader's connections, and who is where.
+/// A leader's connections, and what it takes to make one again.
 struct ControlLinks {
-  std::vector<Rank> leader_of;           ///< of each rank of the job
+  std::vector<Rank> leader_of;           ///< rank 0: of each rank of the job
   std::map<Rank, ControlLink> members;   ///< the other ranks of this machine
   std::map<Rank, ControlLink> machines;  ///< rank 0: the leaders of the other machines
   ControlLink root;                      ///< the others: to rank 0
+  ControlListener listener;              ///< rank 0: where they come back to
+  JobToken token{};
+  std::string root_address;
+  int root_port = 0;
+};
+
+struct AgentOptions {
+  /// How long another machine may be silent before its ranks count as unreachable.
+  int silence_ms = 30'000;
+  /// The process that started this one, as a pidfd: the job ends with it. Invalid: not watched.
+  UniqueFd launcher;
 };
 
 class ControlAgent {
  public:
   /// `block` must outlive it.
   static Result<std::unique_ptr<ControlAgent>> start(Rank me, ControlBlock& block,
-                                                     ControlLinks links);
+                                                     ControlLinks links, AgentOptions options);
   /// Says goodbye to everybody.
   ~ControlAgent();
   ControlAgent(const ControlAgent&) = delete;
@@ -38,12 +54,28 @@ class ControlAgent {
   Status exchange(std::span<const std::byte> mine, size_t bytes, std::span<std::byte> all);
 
  private:
-  ControlAgent(Rank me, ControlBlock& block, ControlLinks links)
-      : me_(me), block_(block), links_(std::move(links)) {}
+  using Clock = std::chrono::steady_clock;
+  struct Member {
+    pid_t pid = 0;
+    UniqueFd process;
+  };
+  /// A machine whose connection is broken; it may come back.
+  struct Outage {
+    Clock::time_point since;
+    bool reset = false;
+    bool told = false;  ///< its ranks count as unreachable
+  };
+
+  ControlAgent(Rank me, ControlBlock& block, ControlLinks links, AgentOptions options);
   void run();
+  int watch(std::vector<pollfd>& watched);
+  void look(const std::vector<pollfd>& watched);
   void serve(ControlLink& link, Rank peer);
+  void ended(ControlLink& link, Rank peer);
   void handle(Frame frame, Rank peer);
   void lost(Rank peer);
+  void member_ended(Rank member);
+  void left(Rank peer);
   void gather(Rank leader, Frame frame);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
@@ -51,17 +83,40 @@ class ControlAgent {
   void give(std::vector<std::byte> all);
   void say_goodbye();
 
+  // Connections that break (control_agent_outage.cc).
+  void take_callers();
+  void call_root();
+  void restored(Rank peer);
+  void check_outages();
+  void set_reachable(Rank peer, bool reachable);
+
+  // Who has left (control_agent_presence.cc).
+  void note_presence();
+  void hear_presence(const Frame& frame, Rank peer);
+  void tell_presence();
+
   const Rank me_;
   ControlBlock& block_;
   ControlLinks links_;
+  const AgentOptions options_;
   UniqueFd wake_;
   pid_t process_ = 0;
   std::thread thread_;
 
   // Of the agent's thread.
+  std::map<Rank, Member> members_;
   std::map<Rank, Frame> gathered_;
-  bool decided_ = false, proposed_ = false;
+  std::vector<std::pair<ControlLink*, Rank>> watched_links_;
+  bool decided_ = false, proposed_ = false, launcher_ended_ = false, root_gone_ = false;
   std::optional<Rank> left_;  ///< a leader that is gone in order
+  std::map<Rank, Outage> outages_;
+  Entrance entrance_;
+  std::optional<Attempt> attempt_;  ///< to come back to rank 0
+  Clock::time_point next_attempt_{};
+  Clock::time_point listen_again_{};  ///< no files are left for those who call until then
+  std::map<Rank, Presence> told_;     ///< of this machine's ranks: what the others know
+  std::map<Rank, Presence> to_tell_;  ///< changes on their way to the others
+  std::optional<Clock::time_point> tell_at_;
 
   // Shared with the thread that exchanges.
   std::mutex mutex_;

@@ -1,115 +1,180 @@
 #include "engine/bootstrap/control_link.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 namespace ibcoll {
 namespace {
 
 constexpr size_t kMostDescriptors = 4;
+/// Room for a payload is made as it comes: a claim alone takes no memory.
+constexpr size_t kPayloadPiece = size_t{1} << 20;
 
-struct Header {
-  uint32_t kind;
-  int32_t rank;
-  int32_t code;
-  uint32_t unused;
-  uint64_t bytes;
-};
-
-sockaddr_un local_address(const std::string& name, socklen_t& length) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const size_t bytes = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), bytes);
-  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  return address;
+/// Waits until a socket is ready for `events`; false once the deadline has passed.
+bool wait_for(int fd, short events, Deadline deadline) {
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd wanted{fd, events, 0};
+    if (poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left.count(), 60'000))) > 0)
+      return true;
+  }
 }
 
-/// Small frames at once, and a peer whose host is gone noticed within about two seconds.
-void tune(int fd) {
-  const auto set = [fd](int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 2);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 2000);
-}
-
-tl::unexpected<Error> gone(const char* what) {
-  if (errno == EAGAIN || errno == EWOULDBLOCK)
-    return fail(ErrorCode::kPeerFailed, "{}: the other side is silent", what);
-  return fail_errno(what);
-}
-
-bool same_user(int fd) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+tl::unexpected<Error> silent() {
+  return fail(ErrorCode::kPeerFailed, "control connection: the other side is silent");
 }
 
 }  // namespace
 
-Status ControlLink::send_all(const void* data, size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t sent = ::send(socket_.get(), at, bytes, MSG_NOSIGNAL);
+void ControlLink::resume(ControlLink fresh, uint64_t received) {
+  socket_ = std::move(fresh.socket_);
+  end_ = LinkEnd::kNone;
+  send_error_ = 0;
+  header_have_ = payload_have_ = done_ = next_ = 0;
+  payload_.clear();
+  forget(received);
+  flush();
+}
+
+void ControlLink::forget(uint64_t received) {
+  const auto has_come = [&](const Outgoing& out) {
+    return out.header.number != 0 && out.header.number <= received;
+  };
+  while (!queue_.empty() && has_come(queue_.front()) && (next_ > 0 || done_ == 0)) {
+    queue_.pop_front();
+    if (next_ > 0) --next_;
+  }
+}
+
+void ControlLink::enqueue(Header header, Payload payload) {
+  if (resumable_) header.number = ++sent_;
+  header.bytes = payload ? payload->size() : 0;
+  queue_.push_back({header, std::move(payload)});
+  flush();
+}
+
+void ControlLink::send(FrameKind kind, int32_t rank, std::span<const std::byte> payload,
+                       int32_t code) {
+  Payload copy;
+  if (!payload.empty())
+    copy = std::make_shared<const std::vector<std::byte>>(payload.begin(), payload.end());
+  enqueue({static_cast<uint32_t>(kind), rank, code, 0, 0, 0, 0}, std::move(copy));
+}
+
+void ControlLink::send(FrameKind kind, int32_t rank, Payload payload) {
+  enqueue({static_cast<uint32_t>(kind), rank, 0, 0, 0, 0, 0}, std::move(payload));
+}
+
+void ControlLink::flush() {
+  while (unsent()) {
+    Outgoing& out = queue_[next_];
+    if (done_ == 0) out.header.received = received_;
+    const size_t total = sizeof(Header) + out.header.bytes;
+    std::array<iovec, 2> parts{};
+    int count = 0;
+    if (done_ < sizeof(Header))
+      parts[count++] = {reinterpret_cast<std::byte*>(&out.header) + done_, sizeof(Header) - done_};
+    const size_t skipped = done_ > sizeof(Header) ? done_ - sizeof(Header) : 0;
+    if (out.header.bytes > skipped)
+      parts[count++] = {const_cast<std::byte*>(out.payload->data()) + skipped,
+                        out.header.bytes - skipped};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = static_cast<size_t>(count);
+    const ssize_t sent = sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return gone("control connection");
-    at += sent;
-    bytes -= static_cast<size_t>(sent);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (sent < 0) {  // what the other side sent before may still be read
+      send_error_ = errno;
+      return;
+    }
+    done_ += static_cast<size_t>(sent);
+    if (done_ < total) continue;
+    done_ = 0;
+    if (out.header.number == 0)
+      queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(next_));
+    else
+      ++next_;
+  }
+}
+
+Status ControlLink::flush_by(Deadline deadline) {
+  while (unsent()) {
+    flush();
+    if (send_error_ != 0) {
+      errno = send_error_;
+      return fail_errno("control connection");
+    }
+    if (unsent() && !wait_for(fd(), POLLOUT, deadline)) return silent();
   }
   return {};
 }
 
-Status ControlLink::receive_all(void* data, size_t bytes) {
-  auto* at = static_cast<std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t got = recv(socket_.get(), at, bytes, 0);
+Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
+  while (have < bytes) {
+    const ssize_t got = recv(fd(), target + have, bytes - have, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return gone("control connection");
-    if (got == 0) return fail(ErrorCode::kPeerFailed, "the control connection has ended");
-    at += got;
-    bytes -= static_cast<size_t>(got);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (got <= 0) {
+      // Sending takes the error of a connection that breaks; it then reads as if it had ended.
+      const int error = got < 0 ? errno : send_error_ != EPIPE ? send_error_ : 0;
+      end_ = error == 0            ? LinkEnd::kEnded
+             : error == ECONNRESET ? LinkEnd::kReset
+                                   : LinkEnd::kSilent;
+      if (error == 0) return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+      errno = error;
+      return fail_errno("control connection");
+    }
+    have += static_cast<size_t>(got);
   }
-  return {};
+  return true;
 }
 
-Status ControlLink::send(FrameKind kind, int32_t rank, std::span<const std::byte> payload,
-                         int32_t code) {
-  const Header header{static_cast<uint32_t>(kind), rank, code, 0, payload.size()};
-  IBCOLL_TRY(send_all(&header, sizeof header));
-  return send_all(payload.data(), payload.size());
-}
-
-Result<Frame> ControlLink::receive(uint64_t most) {
-  Header header{};
-  IBCOLL_TRY(receive_all(&header, sizeof header));
-  if (header.bytes > most)
+Result<std::optional<Frame>> ControlLink::take(uint64_t most) {
+  if (end_ != LinkEnd::kNone || !open())
+    return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+  IBCOLL_ASSIGN(const bool header_came,
+                fill(reinterpret_cast<std::byte*>(&header_), sizeof header_, header_have_));
+  if (!header_came) return std::nullopt;
+  if (header_.bytes > most) {
+    end_ = LinkEnd::kEnded;
     return fail(ErrorCode::kSystem, "a control message of {} bytes: not from this job",
-                header.bytes);
-  Frame frame{static_cast<FrameKind>(header.kind), header.rank, header.code, {}};
-  frame.payload.resize(header.bytes);
-  IBCOLL_TRY(receive_all(frame.payload.data(), frame.payload.size()));
+                header_.bytes);
+  }
+  while (payload_have_ < header_.bytes) {
+    const size_t room = std::min<size_t>(header_.bytes, payload_have_ + kPayloadPiece);
+    if (payload_.size() < room) payload_.resize(room);
+    IBCOLL_ASSIGN(const bool payload_came, fill(payload_.data(), payload_.size(), payload_have_));
+    if (!payload_came) return std::nullopt;
+  }
+  Frame frame{static_cast<FrameKind>(header_.kind), header_.rank, header_.code, header_.received,
+              std::exchange(payload_, {})};
+  header_have_ = payload_have_ = 0;
+  forget(header_.received);
+  if (header_.number == 0) return frame;
+  if (header_.number <= received_) return take(most);  // it came before the connection broke
+  received_ = header_.number;
   return frame;
 }
 
-Status ControlLink::send_descriptors(std::span<const int> descriptors) {
+Result<Frame> ControlLink::receive(Deadline deadline, uint64_t most) {
+  while (true) {
+    IBCOLL_ASSIGN(std::optional<Frame> frame, take(most));
+    if (frame) return std::move(*frame);
+    if (!wait_for(fd(), POLLIN, deadline)) return silent();
+  }
+}
+
+Status ControlLink::send_descriptors(std::span<const int> descriptors, Deadline deadline) {
+  IBCOLL_TRY(flush_by(deadline));
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
@@ -123,12 +188,17 @@ Status ControlLink::send_descriptors(std::span<const int> descriptors) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
   std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != 1)
-    return gone("cannot pass descriptors to a rank of this machine");
+  while (sendmsg(fd(), &message, MSG_NOSIGNAL) != 1) {
+    // Too many descriptors of this user are under way; the peers are about to take them.
+    const bool later = errno == EAGAIN || errno == ETOOMANYREFS || errno == EINTR;
+    if (!later || std::chrono::steady_clock::now() > deadline)
+      return fail_errno("cannot pass descriptors to a rank of this machine");
+    poll(nullptr, 0, 1);
+  }
   return {};
 }
 
-Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors) {
+Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors, Deadline deadline) {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
@@ -137,12 +207,18 @@ Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const ssize_t got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  if (got < 0) return gone("cannot receive descriptors");
+  ssize_t got = 0;
+  while ((got = recvmsg(fd(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return fail_errno("cannot receive descriptors");
+    if (!wait_for(fd(), POLLIN, deadline)) return silent();
+  }
   const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(descriptors.size() * sizeof(int)))
-    return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+    return fail(ErrorCode::kPeerFailed,
+                "the descriptors of the memory to meet in have not come: {}",
+                got != 1 ? "the control connection has ended" : "too many files are open");
   for (size_t i = 0; i < descriptors.size(); ++i) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);
@@ -152,140 +228,8 @@ Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors) {
 }
 
 bool ControlLink::quiet() const {
-  pollfd end{socket_.get(), POLLIN, 0};
+  pollfd end{fd(), POLLIN, 0};
   return ::poll(&end, 1, 0) == 0;
-}
-
-void ControlLink::set_limit(int seconds) {
-  const timeval limit{seconds, 0};
-  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-}
-
-Result<ControlListener> ControlListener::local(const std::string& name, bool& taken) {
-  ControlListener listener;
-  listener.local_ = true;
-  listener.socket_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!listener.socket_.valid()) return fail_errno("cannot create a socket");
-  socklen_t length = 0;
-  const sockaddr_un address = local_address(name, length);
-  taken = bind(listener.fd(), reinterpret_cast<const sockaddr*>(&address), length) != 0;
-  if (taken && errno == EADDRINUSE) return listener;
-  if (taken || listen(listener.fd(), SOMAXCONN) != 0) return fail_errno("cannot name a socket");
-  return listener;
-}
-
-Result<ControlListener> ControlListener::network() {
-  ControlListener listener;
-  // IPv6 sockets take IPv4 connections, too; hosts without IPv6 have IPv4 alone.
-  listener.socket_.reset(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage address{};
-  socklen_t length = sizeof(sockaddr_in6);
-  address.ss_family = AF_INET6;
-  const int both = 0;
-  if (!listener.socket_.valid() ||
-      setsockopt(listener.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) != 0 ||
-      bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    listener.socket_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    address = {};
-    address.ss_family = AF_INET;
-    length = sizeof(sockaddr_in);
-    if (!listener.socket_.valid() ||
-        bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), length) != 0)
-      return fail_errno("cannot open a TCP port");
-  }
-  length = sizeof address;
-  if (listen(listener.fd(), SOMAXCONN) != 0 ||
-      getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return fail_errno("cannot listen on a TCP port");
-  listener.port_ =
-      ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&address)->sin_port
-                                         : reinterpret_cast<sockaddr_in6*>(&address)->sin6_port);
-  return listener;
-}
-
-Result<ControlLink> ControlListener::accept() {
-  UniqueFd socket(accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.valid()) return fail_errno("cannot accept a control connection");
-  if (local_ && !same_user(socket.get()))
-    return fail(ErrorCode::kSystem, "a process of another user connects to this job");
-  if (!local_) tune(socket.get());
-  return ControlLink(std::move(socket));
-}
-
-Result<ControlLink> connect_local(const std::string& name) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return fail_errno("cannot create a socket");
-  socklen_t length = 0;
-  const sockaddr_un address = local_address(name, length);
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-    return fail_errno("cannot connect to the first rank of this machine");
-  if (!same_user(socket.get()))
-    return fail(ErrorCode::kSystem, "a process of another user has this job's socket name");
-  return ControlLink(std::move(socket));
-}
-
-Result<ControlLink> connect_network(const std::string& address, int port, int seconds) {
-  sockaddr_storage place{};
-  socklen_t length = 0;
-  if (auto* four = reinterpret_cast<sockaddr_in*>(&place);
-      inet_pton(AF_INET, address.c_str(), &four->sin_addr) == 1) {
-    four->sin_family = AF_INET;
-    four->sin_port = htons(static_cast<uint16_t>(port));
-    length = sizeof *four;
-  } else if (auto* six = reinterpret_cast<sockaddr_in6*>(&place);
-             inet_pton(AF_INET6, address.c_str(), &six->sin6_addr) == 1) {
-    six->sin6_family = AF_INET6;
-    six->sin6_port = htons(static_cast<uint16_t>(port));
-    length = sizeof *six;
-  } else {
-    return fail(ErrorCode::kSystem, "\"{}\" is no network address", address);
-  }
-  UniqueFd socket(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return fail_errno("cannot create a socket");
-  const auto failed = [&] { return fail_errno(fmt::format("{} port {}", address, port)); };
-  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&place), length) != 0) {
-    if (errno != EINPROGRESS) return failed();
-    pollfd ready{socket.get(), POLLOUT, 0};
-    if (::poll(&ready, 1, seconds * 1000) != 1) {
-      errno = ETIMEDOUT;
-      return failed();
-    }
-    socklen_t size = sizeof(int);
-    int error = 0;
-    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    errno = error;
-    if (error != 0) return failed();
-  }
-  fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
-  tune(socket.get());
-  return ControlLink(std::move(socket));
-}
-
-std::vector<std::string> own_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  std::vector<std::string> four, six, loopback;
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
-    char text[INET6_ADDRSTRLEN] = "";
-    const int family = at->ifa_addr->sa_family;
-    if (family == AF_INET) {
-      inet_ntop(family, &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
-    } else if (family == AF_INET6) {
-      const in6_addr& address = reinterpret_cast<sockaddr_in6*>(at->ifa_addr)->sin6_addr;
-      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;  // means nothing on another host
-      inet_ntop(family, &address, text, sizeof text);
-    } else {
-      continue;
-    }
-    auto& kind = (at->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : family == AF_INET ? four : six;
-    kind.emplace_back(text);
-  }
-  four.insert(four.end(), six.begin(), six.end());
-  four.insert(four.end(), loopback.begin(), loopback.end());
-  return four;
 }
 
 }  // namespace ibcoll

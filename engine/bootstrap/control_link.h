@@ -1,37 +1,48 @@
 #pragma once
-/// Stream sockets between the control agents of a job, and between an agent and the ranks of its
-/// machine: framed messages, and the end of a process as the end of its stream.
+/// Framed messages over stream sockets, between the control agents of a job and between an agent
+/// and the ranks of its machine. The end of a process is the end of its stream.
 
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/base/unique_fd.h"
+#include "engine/bootstrap/process_fd.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
 
-/// 128 random bits that only processes of the job know.
-using JobToken = std::array<uint64_t, 2>;
+using Deadline = std::chrono::steady_clock::time_point;
+inline Deadline deadline_in(double seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                std::chrono::duration<double>(seconds));
+}
 
 enum class FrameKind : uint32_t {
-  kHello = 1,    ///< a rank presents itself; its token is the payload
-  kJoin = 2,     ///< leader to root: `rank` is on my machine
-  kGo = 3,       ///< everybody is there; the leader of each rank is the payload
-  kGather = 4,   ///< leader to root: what its machine gives to an allgather
-  kAll = 5,      ///< root to leader: everybody's
-  kFailure = 6,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
-  kBye = 7,      ///< the sender leaves in order
+  kHello = 1,      ///< who connects presents itself (handshake.h)
+  kChallenge = 2,  ///< and is asked
+  kProof = 3,      ///< and answers
+  kWelcome = 4,    ///< and is let in
+  kJoin = 5,       ///< leader to root: `rank` is on my machine
+  kGo = 6,         ///< everybody is there; to members: the ranks of the machine are the payload
+  kGather = 7,     ///< leader to root: what its machine gives to an allgather
+  kAll = 8,        ///< root to leader: everybody's
+  kFailure = 9,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
+  kBye = 10,     ///< the sender leaves in order
+  kPresence = 11,  ///< changed presences: pairs of rank and Presence
 };
 
 struct Frame {
   FrameKind kind{};
   int32_t rank = -1;
-  int32_t code = 0;  ///< of a failure
+  int32_t code = 0;       ///< of a failure
+  uint64_t received = 0;  ///< how many numbered frames the sender had taken by then
   std::vector<std::byte> payload;
 
   std::string text() const {
@@ -39,10 +50,19 @@ struct Frame {
   }
 };
 
-/// One end of a connection. Blocking; each call fails where the other end is gone, or silent for
-/// longer than set_limit() says.
+/// Why a connection can't be used.
+enum class LinkEnd {
+  kNone,
+  kEnded,   ///< the other process closed it, or ended
+  kReset,   ///< so do processes that end before they have read all, and some networks
+  kSilent,  ///< the other process may be well
+};
+
+/// One end of a connection; waits only where it says so. What was sent while it was broken, or was
+/// under way when it broke, is not lost where it can be resumed.
 class ControlLink {
  public:
+  using Payload = std::shared_ptr<const std::vector<std::byte>>;
   /// More than ten million ranks with a kilobyte each would need; a frame that claims more is not
   /// ours.
   static constexpr uint64_t kMostPayload = uint64_t{1} << 34;
@@ -53,51 +73,69 @@ class ControlLink {
   bool open() const { return socket_.valid(); }
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
+  /// From now on frames are numbered and kept until the other side has them.
+  void make_resumable() { resumable_ = true; }
+  /// Takes over another connection to the same peer, which has taken `received` numbered frames.
+  void resume(ControlLink fresh, uint64_t received);
+  uint64_t received() const { return received_; }
 
-  Status send(FrameKind kind, int32_t rank, std::span<const std::byte> payload = {},
-              int32_t code = 0);
-  /// Refuses a payload of more than `most` bytes before it makes room for it.
-  Result<Frame> receive(uint64_t most = kMostPayload);
-  /// Over sockets of one machine.
-  Status send_descriptors(std::span<const int> descriptors);
-  Status receive_descriptors(std::span<UniqueFd> descriptors);
+  /// Sends as much as goes at once, the rest by flush(). Where that fails, take() does, too.
+  void send(FrameKind kind, int32_t rank, std::span<const std::byte> payload = {},
+            int32_t code = 0);
+  /// The same of a payload that is sent to many.
+  void send(FrameKind kind, int32_t rank, Payload payload);
+  bool unsent() const { return open() && send_error_ == 0 && next_ < queue_.size(); }
+  void flush();
+  /// Waits until all is sent.
+  Status flush_by(Deadline deadline);
 
-  /// Nothing to read and the other end still there. Does not block.
+  /// The next frame that has come completely; nothing where none has. Refuses a payload of more
+  /// than `most` bytes before it makes room for it.
+  Result<std::optional<Frame>> take(uint64_t most = kMostPayload);
+  /// Waits for one.
+  Result<Frame> receive(Deadline deadline, uint64_t most = kMostPayload);
+  LinkEnd end() const { return end_; }
+
+  /// Over sockets of one machine; waits.
+  Status send_descriptors(std::span<const int> descriptors, Deadline deadline);
+  Status receive_descriptors(std::span<UniqueFd> descriptors, Deadline deadline);
+
+  /// Nothing to read and the other end still there.
   bool quiet() const;
-  /// Of each wait inside a call; 0: none.
-  void set_limit(int seconds);
 
  private:
-  Status send_all(const void* data, size_t bytes);
-  Status receive_all(void* data, size_t bytes);
+  struct Header {
+    uint32_t kind;
+    int32_t rank;
+    int32_t code;
+    uint32_t unused;
+    uint64_t number;    ///< 0: not numbered
+    uint64_t received;  ///< the last number that the sender has taken
+    uint64_t bytes;
+  };
+  struct Outgoing {
+    Header header;
+    Payload payload;
+  };
 
-  UniqueFd socket_;
+  void enqueue(Header header, Payload payload);
+  /// True once `have` has grown to `bytes`.
+  Result<bool> fill(std::byte* target, size_t bytes, size_t& have);
+  void forget(uint64_t received);
+
+  ProcessFd socket_;
+  bool resumable_ = false;
+  LinkEnd end_ = LinkEnd::kNone;
+  int send_error_ = 0;                ///< errno's number; receiving finds out what it means
+  uint64_t sent_ = 0, received_ = 0;  ///< numbers
+
+  std::deque<Outgoing> queue_;  ///< in front what has been sent but may not have come
+  size_t next_ = 0;             ///< the one that is sent next
+  size_t done_ = 0;             ///< bytes of it that are
+
+  Header header_{};
+  size_t header_have_ = 0, payload_have_ = 0;
+  std::vector<std::byte> payload_;
 };
-
-/// A socket that others connect to.
-class ControlListener {
- public:
-  /// By an abstract name, which is in no file system. `taken`: somebody has it already.
-  static Result<ControlListener> local(const std::string& name, bool& taken);
-  /// By TCP, on any free port of all interfaces.
-  static Result<ControlListener> network();
-
-  int fd() const { return socket_.get(); }
-  int port() const { return port_; }
-  /// The next connection; of another user's process: an error.
-  Result<ControlLink> accept();
-
- private:
-  UniqueFd socket_;
-  int port_ = 0;
-  bool local_ = false;
-};
-
-Result<ControlLink> connect_local(const std::string& name);
-/// Gives up after `seconds`. A host that vanishes breaks the connection within about two seconds.
-Result<ControlLink> connect_network(const std::string& address, int port, int seconds);
-
-/// The addresses peers may reach this host at, those of real interfaces first, as text.
-std::vector<std::string> own_addresses();
 
 }  // namespace ibcoll

@@ -1,8 +1,11 @@
 #include "engine/bootstrap/join.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "engine/base/config.h"
@@ -60,6 +63,41 @@ Result<Protocol> choose_protocol() {
   return Protocol::kNone;
 }
 
+/// The process's one session with its launcher, which lasts until the process ends: launchers take
+/// a process that starts a second one, after it has ended the first, for one that misbehaves.
+struct Session {
+  std::unique_ptr<ProcessManager> manager;
+  pid_t process = 0;
+  Protocol protocol = Protocol::kNone;
+
+  ~Session() {
+    if (getpid() != process) (void)manager.release();  // it is the parent's to end
+  }
+};
+
+Result<ProcessManager*> session_with_launcher(Protocol protocol) {
+  static std::mutex mutex;
+  static Session session;
+  const std::lock_guard lock(mutex);
+  if (!session.manager) {
+    if (protocol == Protocol::kPmi && mpi_has_started())
+      return fail(
+          ErrorCode::kUnsupported,
+          "MPI has started in this process and owns its connection to the launcher (PMI), "
+          "which has one only: start the program with Open MPI's mpirun or srun --mpi=pmix");
+    IBCOLL_ASSIGN(session.manager, protocol == Protocol::kPmix ? connect_pmix() : connect_pmi());
+    session.process = getpid();
+    session.protocol = protocol;
+  }
+  if (session.process != getpid())
+    return fail(ErrorCode::kUnsupported,
+                "this process is a fork of one that has joined a job, and no rank itself");
+  if (session.protocol != protocol)
+    return fail(ErrorCode::kUnsupported,
+                "this process has joined its job by another protocol than IBCOLL_BOOTSTRAP says");
+  return session.manager.get();
+}
+
 }  // namespace
 
 bool started_by_launcher() {
@@ -70,13 +108,12 @@ bool started_by_launcher() {
 Result<std::unique_ptr<Bootstrap>> join_job() {
   IBCOLL_ASSIGN(const Protocol protocol, choose_protocol());
   if (protocol == Protocol::kNone) return self_bootstrap();
-  if (protocol == Protocol::kPmi && mpi_has_started())
-    return fail(ErrorCode::kUnsupported,
-                "MPI has started in this process and owns its connection to the launcher (PMI), "
-                "which has one only: start the program with Open MPI's mpirun or srun --mpi=pmix");
-  IBCOLL_ASSIGN(std::unique_ptr<ProcessManager> manager,
-                protocol == Protocol::kPmix ? connect_pmix() : connect_pmi());
-  return join_through(std::move(manager));
+  IBCOLL_ASSIGN(const int64_t silence_ns, config_duration("IBCOLL_CONTROL_TIMEOUT"));
+  JoinOptions options;
+  constexpr int64_t kLeastMs = 1000, kMostMs = 24 * 3'600'000;
+  options.silence_ms = static_cast<int>(std::clamp(silence_ns / 1'000'000, kLeastMs, kMostMs));
+  IBCOLL_ASSIGN(ProcessManager * manager, session_with_launcher(protocol));
+  return join_through(*manager, options);
 }
 
 }  // namespace ibcoll

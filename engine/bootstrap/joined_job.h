@@ -5,7 +5,8 @@
 /// a machine that takes the machine's socket name becomes its leader; the others of the machine
 /// connect to it, it connects to rank 0. Inside a machine the ranks meet in shared memory, passed
 /// by descriptor, and what concerns other machines goes through the leaders. The end of a process
-/// is the end of its connection, so it is noticed at once, whether somebody waits for it or not.
+/// is the end of its connection, so it is noticed at once, whether somebody waits for it or not;
+/// between machines a connection that breaks is made again.
 
 #include <memory>
 #include <string>
@@ -21,10 +22,12 @@ struct JoinOptions {
   std::string machine;
   /// How long rank 0 waits for the others.
   int limit_s = 60;
+  /// How long another machine may be silent before its ranks count as unreachable.
+  int silence_ms = 30'000;
 };
 
-/// Collective over the processes of the job.
-Result<std::unique_ptr<Bootstrap>> join_through(std::unique_ptr<ProcessManager> manager,
+/// Collective over the processes of the job. The manager serves one call at a time.
+Result<std::unique_ptr<Bootstrap>> join_through(ProcessManager& manager,
                                                 const JoinOptions& options = {});
 
 }  // namespace ibcoll

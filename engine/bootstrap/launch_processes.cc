@@ -1,7 +1,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +15,10 @@
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/control.h"
+#include "engine/bootstrap/descriptors.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/process_end.h"
 
 namespace ibcoll {
 namespace {
@@ -26,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 /// How long ranks get between SIGTERM and SIGKILL when the user interrupts a job.
 constexpr auto kInterruptGrace = std::chrono::seconds(1);
+/// Files the launcher opens besides those of its ranks.
+constexpr size_t kOwnFiles = 64;
 
 struct Child {
   pid_t pid = -1;
@@ -47,14 +50,6 @@ class BlockedSignals {
  private:
   sigset_t ending_, before_;
 };
-
-/// One pidfd a rank may be more than the usual soft limit of open files.
-void raise_file_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 /// What a forked process does; never returns.
 [[noreturn]] void run_rank(ControlBlock& control, Rank rank, pid_t launcher, const CpuSet& units,
@@ -178,16 +173,8 @@ class Supervisor {
     int status = 0;
     if (!child.exited.valid() || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
     child.exited.reset();
-    int code = 0;
-    Failure failure{rank, ErrorCode::kPeerFailed, {}};
-    if (WIFSIGNALED(status)) {
-      code = 128 + WTERMSIG(status);
-      failure.what = fmt::format("rank {} (pid {}) was killed by signal {} ({})", rank, child.pid,
-                                 WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else {
-      code = WEXITSTATUS(status);
-      failure.what = fmt::format("rank {} (pid {}) ended with status {}", rank, child.pid, code);
-    }
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    const Failure failure = end_of_rank(rank, child.pid, status);
     if (code != 0) {
       if (result_ == 0) result_ = code;
       control_.report(failure, options_.ranks);
@@ -230,7 +217,7 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
                 options.ranks, kMaxLaunchRanks);
   }
   usable_cores();  // before any rank is bound: they inherit what is found here
-  raise_file_limit();
+  make_room_for_files(static_cast<size_t>(options.ranks) + kOwnFiles);  // a pidfd a rank
   IBCOLL_ASSIGN(const auto control,
                 ControlBlock::create(options.ranks, ControlBlock::Sharing::kProcesses));
   BlockedSignals signals;

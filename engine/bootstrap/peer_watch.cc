@@ -5,7 +5,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "engine/bootstrap/descriptors.h"
+
 namespace ibcoll {
+namespace {
+
+/// Files a process opens besides those of this.
+constexpr size_t kOwnFiles = 32;
+
+}  // namespace
 
 UniqueFd open_process(pid_t pid) {
   // The C library's pidfd_open has no C++ linkage in glibc 2.36.
@@ -15,20 +25,24 @@ UniqueFd open_process(pid_t pid) {
 Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places) {
   PeerWatch watch;
   const ProcessPlace& mine = places[static_cast<size_t>(bootstrap.rank())];
+  const auto here = std::count_if(places.begin(), places.end(), [&](const ProcessPlace& place) {
+    return place.machine == mine.machine;
+  });
+  make_room_for_files(static_cast<size_t>(here) + kOwnFiles);
   watch.ended_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!watch.ended_.valid()) return fail_errno("cannot create an epoll descriptor");
+  if (!watch.ended_.valid()) return fail_opening("cannot create an epoll descriptor");
   watch.processes_.resize(places.size());
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const ProcessPlace& peer = places[rank];
     if (!(peer.machine == mine.machine) || peer.pid == mine.pid) continue;
     UniqueFd process = open_process(static_cast<pid_t>(peer.pid));
     if (!process.valid())
-      return fail_errno(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
+      return fail_opening(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = rank;
     if (epoll_ctl(watch.ended_.get(), EPOLL_CTL_ADD, process.get(), &event) != 0)
-      return fail_errno(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
+      return fail_opening(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
     watch.processes_[rank] = std::move(process);
     ++watch.watched_;
   }

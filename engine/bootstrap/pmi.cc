@@ -1,6 +1,7 @@
 // PMI-1: lines of "cmd=NAME key=value ...", one answer to each.
 
 #include <netdb.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +17,9 @@
 namespace ibcoll {
 namespace {
 
-constexpr const char* kKey = "ibcoll-root";
+constexpr const char* kKey = "ibcoll-root-{}";
+/// A launcher's line is shorter.
+constexpr size_t kLongestLine = 65536;
 
 Result<int> number_of(const char* what, const std::string& text) {
   char* end = nullptr;
@@ -65,14 +68,15 @@ class Pmi final : public ProcessManager {
   }
 
   Result<std::string> broadcast(const std::string& text) override {
+    const std::string key = fmt::format(kKey, broadcasts_++);
     if (rank_ == 0) {
       IBCOLL_TRY(
-          ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, kKey, text), "put_result"));
+          ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, text), "put_result"));
     }
     IBCOLL_TRY(ask("cmd=barrier_in", "barrier_out"));
     if (rank_ == 0) return text;
     IBCOLL_ASSIGN(const Answer got,
-                  ask(fmt::format("cmd=get kvsname={} key={}", space_, kKey), "get_result"));
+                  ask(fmt::format("cmd=get kvsname={} key={}", space_, key), "get_result"));
     return value(got, "value");
   }
 
@@ -110,11 +114,29 @@ class Pmi final : public ProcessManager {
   Result<Answer> ask(const std::string& question, std::string_view expected) {
     const std::string line = question + "\n";
     for (size_t done = 0; done < line.size();) {
-      const ssize_t wrote = write(fd_, line.data() + done, line.size() - done);
+      const ssize_t wrote = write_quietly(line.data() + done, line.size() - done);
       if (wrote < 0 && errno != EINTR) return fail_errno("cannot talk to the launcher (PMI)");
       if (wrote > 0) done += static_cast<size_t>(wrote);
     }
     return take(expected);
+  }
+
+  /// A launcher that has gone is an error and no signal that ends the program.
+  ssize_t write_quietly(const void* data, size_t bytes) const {
+    const ssize_t sent = send(fd_, data, bytes, MSG_NOSIGNAL);
+    if (sent >= 0 || errno != ENOTSOCK) return sent;
+    sigset_t pipe, before;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    const ssize_t wrote = write(fd_, data, bytes);
+    const int error = errno;
+    const timespec now{};
+    if (wrote < 0 && error == EPIPE && sigismember(&before, SIGPIPE) == 0)
+      sigtimedwait(&pipe, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    return wrote;
   }
 
   /// The next line: "cmd=EXPECTED rc=0 ...".
@@ -127,6 +149,9 @@ class Pmi final : public ProcessManager {
       if (got < 0) return fail_errno("cannot hear the launcher (PMI)");
       if (got == 0) return fail(ErrorCode::kPeerFailed, "the launcher has hung up (PMI)");
       unread_.append(piece, static_cast<size_t>(got));
+      if (unread_.size() > kLongestLine)
+        return fail(ErrorCode::kSystem, "the launcher says no PMI: a line of more than {} bytes",
+                    kLongestLine);
     }
     const std::string line = unread_.substr(0, end);
     unread_.erase(0, end + 1);
@@ -148,6 +173,7 @@ class Pmi final : public ProcessManager {
   bool started_ = false;
   Rank rank_ = 0;
   int size_ = 1;
+  int broadcasts_ = 0;
   std::string space_, unread_;
 };
 

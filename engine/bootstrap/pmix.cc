@@ -11,7 +11,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr const char* kKey = "ibcoll-root";
+constexpr const char* kKey = "ibcoll-root-{}";
 /// The names libpmix has on systems we know; its ABI of these calls has been the same since 2.0.
 constexpr const char* kLibraries[] = {"libpmix.so.2", "libpmix.so"};
 
@@ -83,12 +83,13 @@ class Pmix final : public ProcessManager {
   }
 
   Result<std::string> broadcast(const std::string& text) override {
+    const std::string key = fmt::format(kKey, broadcasts_++);
     if (rank() == 0) {
       pmix_value_t value{};
       value.type = PMIX_STRING;
       std::string copy = text;
       value.data.string = copy.data();
-      IBCOLL_TRY(check("PMIx_Put", library_.put(PMIX_GLOBAL, kKey, &value)));
+      IBCOLL_TRY(check("PMIx_Put", library_.put(PMIX_GLOBAL, key.c_str(), &value)));
       IBCOLL_TRY(check("PMIx_Commit", library_.commit()));
     }
     pmix_info_t info{};
@@ -100,7 +101,8 @@ class Pmix final : public ProcessManager {
     pmix_proc_t root = me_;
     root.rank = 0;
     pmix_value_t* got = nullptr;
-    IBCOLL_TRY(check("PMIx_Get of rank 0's address", library_.get(&root, kKey, nullptr, 0, &got)));
+    IBCOLL_TRY(
+        check("PMIx_Get of rank 0's address", library_.get(&root, key.c_str(), nullptr, 0, &got)));
     std::string result;
     if (got->type == PMIX_STRING) {
       result = got->data.string;
@@ -120,6 +122,7 @@ class Pmix final : public ProcessManager {
   pmix_proc_t me_{};
   bool started_ = false;
   int size_ = 1;
+  int broadcasts_ = 0;
 };
 
 }  // namespace

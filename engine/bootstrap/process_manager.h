@@ -19,7 +19,7 @@ class ProcessManager {
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
 
-  /// Collective, once: rank 0's text (printable, no spaces, at most kMaxText bytes) for everybody.
+  /// Collective: rank 0's text (printable, no spaces, at most kMaxText bytes) for everybody.
   virtual Result<std::string> broadcast(const std::string& text) = 0;
   static constexpr size_t kMaxText = 1000;
 };

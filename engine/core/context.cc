@@ -207,7 +207,10 @@ Status Context::close() {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
+  // Whoever still waits for this rank in a collective learns that it will not come.
+  bootstrap_->set_leaving(true);
   IBCOLL_TRY(bootstrap_->barrier());
+  bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
   if (network_) {
     if (const Status closed = network_->close(); !closed) {
       // Every survivor names the failure that was first.

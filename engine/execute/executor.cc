@@ -145,6 +145,7 @@ Status Executor::start(Run& run) {
   }
   run.complete.fill(0);
   run.asked = false;
+  run.absence_ns = 0;
   run.gates = 0;
   if (record_ != nullptr) [[unlikely]]
     begin_record(run);
@@ -243,9 +244,15 @@ bool Executor::progress() {
 }
 
 Result<bool> Executor::test(Completion& completion) {
-  if (!completion.done) progress();
+  if (!completion.done && progress()) tests_idle_since_ns_ = 0;
   // Asking who died costs a system call; a program that polls asks for that often enough.
-  if (!completion.done && (++tests_ & 1023) == 0) check_health(completion.run, 0);
+  if (!completion.done && (++tests_ & 1023) == 0) {
+    check_health(completion.run, 0);
+    const int64_t now = now_ns();
+    if (tests_idle_since_ns_ == 0) tests_idle_since_ns_ = now;
+    if (completion.run != nullptr && !completion.run->queued)
+      check_absence(*completion.run, now - tests_idle_since_ns_);
+  }
   if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
   return completion.done;

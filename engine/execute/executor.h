@@ -108,6 +108,9 @@ class Executor {
   void fail_with(Error error);
   void end_with(const Failure& failure);
   Blocked blocked_on(const Run& run) const;
+  std::optional<Blocked> blocked_on(const Run& run, const LaneState& lane) const;
+  std::optional<Failure> absent_peer(const Run& run) const;
+  void check_absence(Run& run, int64_t waited_ns);
   std::string describe(const Run& run) const;
   void check_health(Run* run, int64_t waited_ns);
   void ask(Run& run);
@@ -131,6 +134,7 @@ class Executor {
   std::optional<Error> failed_;
   int64_t next_report_ns_ = 0;
   uint32_t tests_ = 0;
+  int64_t tests_idle_since_ns_ = 0;  ///< 0: something has moved since the clock was last read
 };
 
 }  // namespace ibcoll

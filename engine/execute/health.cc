@@ -10,6 +10,8 @@ namespace {
 
 /// A wait that takes longer is asked about.
 constexpr int64_t kAskNs = 300'000'000;
+/// How long data of a rank that has left may be under way.
+constexpr int64_t kAbsentNs = 700'000'000;
 
 }  // namespace
 
@@ -45,49 +47,73 @@ void Executor::mismatch(const Run& run, Rank peer, const std::string& text) {
       {run.group->to_job[peer], ErrorCode::kMismatch, fmt::format("{} ({})", text, describe(run))});
 }
 
+/// What keeps a lane from going on; nothing where it is through.
+std::optional<Executor::Blocked> Executor::blocked_on(const Run& run, const LaneState& lane) const {
+  const auto job = [&run](Rank rank) { return run.group->to_job[rank]; };
+  if (lane.next == lane.size) {
+    if (lane.pending.empty()) return std::nullopt;
+    const PendingPut& put = lane.pending.front();
+    return Blocked{put.peer, lane.ops[put.position].step, "to take its data"};
+  }
+  const Op& op = lane.ops[lane.next];
+  switch (op.kind) {
+    case OpKind::kPut:
+      return Blocked{job(op.peer), op.step, "to take part"};
+    case OpKind::kExpect:
+      return Blocked{job(op.peer), op.step, "to send its data"};
+    case OpKind::kSignal:
+    case OpKind::kWait:
+      return Blocked{job(op.peer), op.step, "to send a token"};
+    case OpKind::kWaitExposed:
+      for (const Rank rank : run.group->shape.members(op.peer)) {
+        const PeerState* peer = run.peers.find(rank);
+        if (peer == nullptr || peer->exposures < op.threshold)
+          return Blocked{job(rank), op.step, "to be ready to receive"};
+      }
+      break;
+    case OpKind::kGateWait:
+      if (!run.group->gate_slot) break;
+      for (const Rank rank : run.group->shape.members(run.group->shape.server_of(run.group->me))) {
+        if (!local_.gate_passed(job(rank), *run.group->gate_slot, run.key.sequence, op.threshold))
+          return Blocked{job(rank), op.step, "to pass a gate"};
+      }
+      break;
+    case OpKind::kForward:
+      return Blocked{-1, op.step, "for exposures to pass on"};
+    default:
+      break;
+  }
+  return Blocked{-1, op.step, "for its own earlier operations"};
+}
+
 /// The first lane that can't go on says what this run waits for.
 Executor::Blocked Executor::blocked_on(const Run& run) const {
-  const auto job = [&run](Rank rank) { return run.group->to_job[rank]; };
   for (const LaneState& lane : run.lanes) {
-    if (lane.next == lane.size) {
-      if (lane.pending.empty()) continue;
-      const PendingPut& put = lane.pending.front();
-      return {put.peer, lane.ops[put.position].step, "to take its data"};
-    }
-    const Op& op = lane.ops[lane.next];
-    switch (op.kind) {
-      case OpKind::kPut:
-        return {job(op.peer), op.step, "to take part"};
-      case OpKind::kExpect:
-        return {job(op.peer), op.step, "to send its data"};
-      case OpKind::kSignal:
-      case OpKind::kWait:
-        return {job(op.peer), op.step, "to send a token"};
-      case OpKind::kWaitExposed:
-        for (const Rank rank : run.group->shape.members(op.peer)) {
-          const PeerState* peer = run.peers.find(rank);
-          if (peer == nullptr || peer->exposures < op.threshold)
-            return {job(rank), op.step, "to be ready to receive"};
-        }
-        break;
-      case OpKind::kGateWait:
-        if (!run.group->gate_slot) break;
-        for (const Rank rank :
-             run.group->shape.members(run.group->shape.server_of(run.group->me))) {
-          if (!local_.gate_passed(job(rank), *run.group->gate_slot, run.key.sequence,
-                                  op.threshold)) {
-            return {job(rank), op.step, "to pass a gate"};
-          }
-        }
-        break;
-      case OpKind::kForward:
-        return {-1, op.step, "for exposures to pass on"};
-      default:
-        break;
-    }
-    return {-1, op.step, "for its own earlier operations"};
+    if (const auto blocked = blocked_on(run, lane)) return *blocked;
   }
   return {};
+}
+
+/// A peer that some lane waits for, although it has left the job or can't be reached.
+std::optional<Failure> Executor::absent_peer(const Run& run) const {
+  for (const LaneState& lane : run.lanes) {
+    const auto blocked = blocked_on(run, lane);
+    if (!blocked || blocked->peer < 0) continue;
+    if (auto absence = bootstrap_.absence(blocked->peer)) return absence;
+  }
+  return std::nullopt;
+}
+
+/// What an absent peer sent before it left may still be on its way: it is waited for a while longer
+/// from when its absence is seen.
+void Executor::check_absence(Run& run, int64_t waited_ns) {
+  if (failed_) return;
+  const auto absence = waited_ns >= kAskNs ? absent_peer(run) : std::nullopt;
+  if (!absence || run.absence_ns == 0 || waited_ns < run.absence_ns) {
+    run.absence_ns = absence ? waited_ns : 0;
+  } else if (waited_ns - run.absence_ns >= kAbsentNs) {
+    abort(*absence);
+  }
 }
 
 std::string Executor::describe(const Run& run) const {
@@ -138,14 +164,19 @@ void Executor::check_health(Run* run, int64_t waited_ns) {
   if (failed_) return;
   if (run != nullptr && !run->queued && !run->asked && waited_ns >= kAskNs) ask(*run);
   const auto text = [&] {
-    return run != nullptr && !run->queued ? describe(*run)
-                                          : std::string("between two phases of a call");
+    if (run == nullptr || run->queued) return std::string("between two phases of a call");
+    const auto absence = absent_peer(*run);
+    return absence ? fmt::format("{} ({})", describe(*run), absence->what) : describe(*run);
   };
   if (const auto failure = bootstrap_.failure()) {
     end_with(*failure);
     return;
   }
-  if (const auto dead = find_dead_ ? find_dead_() : std::nullopt) {
+  if (run != nullptr && !run->queued && waited_ns > 0) check_absence(*run, waited_ns);
+  if (failed_) return;
+  // A process that has ended in order matters to those alone who wait for it.
+  if (const auto dead = find_dead_ ? find_dead_() : std::nullopt;
+      dead && !bootstrap_.absence(*dead)) {
     abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
     return;
   }

@@ -201,6 +201,7 @@ struct Run {
   bool streaming = false;  ///< copies bypass the caches
   bool active = false;     ///< started and not yet finished
   bool asked = false;      ///< whether the peer it waits for means the same
+  int64_t absence_ns = 0;  ///< how long it had waited when a peer was found absent; 0: none is
   bool queued = false;     ///< posted, but too many calls are under way to start it
   std::array<LaneState, kLanes> lanes;
   /// Operations of each lane that are known to be complete. Completions of puts enter it when

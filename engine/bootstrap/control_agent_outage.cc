@@ -1,0 +1,125 @@
+// Connections between machines that break while both sides live: they are made again, and what was
+// under way is sent again. Only silence for long makes ranks unreachable, and only for those who
+// wait for their data in vain as well.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine/bootstrap/control_agent.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr double kAnswerSeconds = 5;
+constexpr auto kBetweenAttempts = std::chrono::milliseconds(500);
+/// Who lives comes back at once after a reset.
+constexpr auto kComeBack = std::chrono::milliseconds(3000);
+constexpr auto kListenerRest = std::chrono::seconds(1);
+
+}  // namespace
+
+/// Rank 0: leaders that come back.
+void ControlAgent::take_callers() {
+  if (!links_.listener.open()) return;
+  if (Clock::now() >= listen_again_ && !entrance_.open(links_.listener, true))
+    listen_again_ = Clock::now() + kListenerRest;
+  for (Entrance::Arrival& arrival : entrance_.arrived()) {
+    const Caller caller = arrival.handshake.caller();
+    const auto known = links_.machines.find(caller.rank);
+    if (!caller.resumes || known == links_.machines.end() ||
+        block_.presence(caller.rank) == Presence::kGone) {
+      arrival.handshake.refuse(
+          {ErrorCode::kSystem, fmt::format("rank {} has joined this job already", caller.rank)});
+      continue;
+    }
+    // The old connection may look whole here; only the leader itself can have made a new one.
+    ControlLink& link = known->second;
+    const uint64_t peer_received = arrival.handshake.peer_received();
+    link.resume(arrival.handshake.welcome(link.received()), peer_received);
+    restored(caller.rank);
+  }
+}
+
+/// The others: back to rank 0.
+void ControlAgent::call_root() {
+  if (outages_.count(0) == 0 || me_ == 0) return;
+  if (!attempt_ && Clock::now() >= next_attempt_) {
+    next_attempt_ = Clock::now() + kBetweenAttempts;
+    Result<Attempt> attempt =
+        Attempt::begin(links_.root_address, links_.root_port, options_.silence_ms / 2, links_.token,
+                       {me_, true}, links_.root.received(), deadline_in(kAnswerSeconds));
+    if (attempt) attempt_.emplace(std::move(*attempt));
+  }
+  if (!attempt_) return;
+  const HandshakeState state = attempt_->advance();
+  if (state == HandshakeState::kWaiting) return;
+  CallerHandshake& handshake = attempt_->handshake();
+  if (state == HandshakeState::kDone) {
+    links_.root.resume(std::move(handshake.link()), handshake.peer_received());
+    restored(0);
+  } else if (handshake.refusal() || attempt_->error() == ECONNREFUSED) {
+    lost(0);  // its host answers, and nobody listens there
+  }
+  attempt_.reset();
+}
+
+void ControlAgent::restored(Rank peer) {
+  const auto outage = outages_.find(peer);
+  if (outage == outages_.end()) return;
+  const bool told = outage->second.told;
+  outages_.erase(outage);
+  if (told) set_reachable(peer, true);
+}
+
+void ControlAgent::check_outages() {
+  for (auto& [peer, outage] : outages_) {
+    const std::chrono::milliseconds silence(options_.silence_ms / 2);
+    const auto limit = outage.reset ? std::min(kComeBack, silence) : silence;
+    if (!outage.told && Clock::now() - outage.since > limit) {
+      outage.told = true;
+      set_reachable(peer, false);
+    }
+    if (!outage.told) continue;
+    const bool exchanging = [this] {
+      const std::lock_guard lock(mutex_);
+      return exchanging_;
+    }();
+    // Nobody waits for data here, which could tell whether the machine lives.
+    if (!exchanging) continue;
+    const std::string why =
+        outage.reset
+            ? fmt::format("rank {} has died: its connection was reset, and it has not come back",
+                          peer)
+            : fmt::format(
+                  "rank {} can't be reached: its machine has been silent for {} s "
+                  "(IBCOLL_CONTROL_TIMEOUT)",
+                  peer, options_.silence_ms / 1000);
+    return decide({peer, ErrorCode::kPeerFailed, why});
+  }
+}
+
+void ControlAgent::set_reachable(Rank peer, bool reachable) {
+  const Presence before = reachable ? Presence::kUnreachable : Presence::kHere;
+  const Presence after = reachable ? Presence::kHere : Presence::kUnreachable;
+  const auto change = [&](Rank rank) {
+    if (block_.presence(rank) != before) return;
+    block_.set_presence(rank, after);
+    if (me_ == 0) to_tell_[rank] = after;
+  };
+  if (me_ == 0) {
+    for (size_t rank = 0; rank < links_.leader_of.size(); ++rank)
+      if (links_.leader_of[rank] == peer) change(static_cast<Rank>(rank));
+    tell_at_ = Clock::now();
+    return;
+  }
+  const auto& here = block_.job_ranks();  // ascending
+  size_t next = 0;
+  for (Rank rank = 0; rank < block_.job_size(); ++rank) {
+    if (next < here.size() && here[next] == rank)
+      ++next;
+    else
+      change(rank);
+  }
+}
+
+}  // namespace ibcoll

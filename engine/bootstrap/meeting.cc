@@ -1,0 +1,381 @@
+#include "engine/bootstrap/meeting.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "engine/base/units.h"
+#include "engine/bootstrap/descriptors.h"
+#include "engine/bootstrap/machine.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr double kConnectSeconds = 10;  // to any of rank 0's addresses, with its answer
+constexpr double kNextAddressSeconds = 0.5;
+constexpr double kTellSeconds = 3;  // others that joining has failed
+/// What is waited for behind rank 0's own limit before rank 0 counts as hung.
+constexpr double kBehindSeconds = 30;
+/// Files a process opens besides those that grow with the job.
+constexpr size_t kOwnFiles = 64;
+
+bool past(Deadline deadline) { return std::chrono::steady_clock::now() > deadline; }
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+Error error_of(const Frame& failure) {
+  return {static_cast<ErrorCode>(failure.code), failure.text()};
+}
+
+}  // namespace
+
+std::string RootPlace::text() const {
+  std::string text = fmt::format("{}/{}", to_text(token), port);
+  for (const std::string& address : addresses) {
+    if (text.size() + address.size() + 1 > ProcessManager::kMaxText) break;
+    text += "/" + address;
+  }
+  return text;
+}
+
+Result<RootPlace> RootPlace::parse(const std::string& text) {
+  RootPlace place;
+  const std::vector<std::string_view> parts = split(text, '/');
+  if (parts.size() < 2)
+    return fail(ErrorCode::kSystem, "the launcher gives {} characters that are not rank 0's place",
+                text.size());
+  IBCOLL_ASSIGN(place.token, parse_token(parts[0]));
+  place.port = static_cast<int>(std::strtol(std::string(parts[1]).c_str(), nullptr, 10));
+  place.addresses.assign(parts.begin() + 2, parts.end());
+  return place;
+}
+
+Status Meeting::hold(ProcessManager& manager) {
+  make_room_for_files(kOwnFiles);
+  IBCOLL_TRY(manager.rank() == 0 ? open_job(manager) : find_job(manager));
+  if (!leader_) return wait_for_leader();
+  // A connection for each machine, or for each rank of this one: of both there are fewer than
+  // ranks.
+  make_room_for_files(kOwnFiles + static_cast<size_t>(size_));
+  const Status met = me_ == 0 ? gather_everybody() : gather_machine();
+  if (!met) dismiss(met.error());
+  if (met) {
+    here_.push_back(me_);
+    for (const auto& [rank, link] : links_.members) here_.push_back(rank);
+    std::sort(here_.begin(), here_.end());
+  }
+  return met;
+}
+
+std::string Meeting::machine() const {
+  return options_.machine.empty() ? fmt::format("{}", this_machine().pid_namespace)
+                                  : options_.machine;
+}
+
+Status Meeting::open_job(ProcessManager& manager) {
+  leader_ = true;
+  leader_rank_ = me_;
+  IBCOLL_ASSIGN(place_.token, random_token());
+  bool taken = false;
+  IBCOLL_ASSIGN(local_, ControlListener::local(socket_name(place_.token, machine()), taken));
+  if (size_ > 1) {
+    IBCOLL_ASSIGN(network_, ControlListener::network(options_.silence_ms / 2));
+    place_.port = network_.port();
+    place_.addresses = own_addresses();
+  }
+  IBCOLL_TRY(manager.broadcast(place_.text()));
+  return {};
+}
+
+Status Meeting::find_job(ProcessManager& manager) {
+  IBCOLL_ASSIGN(const std::string text, manager.broadcast(""));
+  IBCOLL_ASSIGN(place_, RootPlace::parse(text));
+  const Deadline until = deadline_in(options_.limit_s);
+  while (true) {
+    bool taken = false;
+    IBCOLL_ASSIGN(local_, ControlListener::local(socket_name(place_.token, machine()), taken));
+    leader_ = !taken;
+    if (leader_) {
+      leader_rank_ = me_;
+      return connect_to_root();
+    }
+    IBCOLL_ASSIGN(const bool joined, join_leader());
+    if (joined) return {};
+    // Somebody leads this machine; it may have named its socket but not listen yet, or be gone.
+    if (past(until))
+      return fail(ErrorCode::kPeerFailed, "the first rank of this machine does not answer for {} s",
+                  options_.limit_s);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+/// True once the leader has let this rank in; false where trying again may help.
+Result<bool> Meeting::join_leader() {
+  Result<UniqueFd> socket = connect_local(socket_name(place_.token, machine()));
+  if (!socket) return false;
+  CallerHandshake handshake(std::move(*socket), place_.token, {me_, false}, 0,
+                            deadline_in(options_.limit_s + kBehindSeconds));
+  handshake.begin();
+  while (true) {
+    const HandshakeState state = handshake.advance();
+    if (state == HandshakeState::kDone) break;
+    if (handshake.refusal()) return tl::unexpected<Error>(*handshake.refusal());
+    if (state == HandshakeState::kRefused) return false;
+    pollfd more{handshake.link().fd(), POLLIN, 0};
+    ::poll(&more, 1, 100);
+  }
+  up_ = std::move(handshake.link());
+  return true;
+}
+
+/// By whichever of rank 0's addresses answers first: those of bridges and the like may mean another
+/// host here, or nobody.
+Status Meeting::connect_to_root() {
+  std::list<Attempt> attempts;
+  std::string tried;
+  const auto note = [&](const std::string& address, std::string_view why) {
+    tried += fmt::format("{}{} port {}{}", tried.empty() ? "" : "; ", address, place_.port, why);
+  };
+  const Deadline until = deadline_in(kConnectSeconds);
+  Deadline next_start = deadline_in(0);
+  size_t next = 0;
+  while (!past(until) && (next < place_.addresses.size() || !attempts.empty())) {
+    if (next < place_.addresses.size() && (attempts.empty() || past(next_start))) {
+      const std::string& address = place_.addresses[next++];
+      next_start = deadline_in(kNextAddressSeconds);
+      Result<Attempt> attempt = Attempt::begin(address, place_.port, options_.silence_ms / 2,
+                                               place_.token, {me_, false}, 0, until);
+      if (attempt)
+        attempts.push_back(std::move(*attempt));
+      else
+        note(address, ": " + attempt.error().message);
+    }
+    std::vector<pollfd> watched;
+    for (auto at = attempts.begin(); at != attempts.end();) {
+      const auto after = std::next(at);
+      const HandshakeState state = at->advance();
+      if (state == HandshakeState::kDone) {
+        root_address_ = at->address();
+        links_.root = std::move(at->handshake().link());
+        links_.root.make_resumable();
+        return {};
+      }
+      if (state == HandshakeState::kRefused) {
+        if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());
+        note(at->address(), at->connected() ? " is not rank 0" : " does not answer");
+        attempts.erase(at);
+      } else {
+        watched.push_back(at->watch());
+      }
+      at = after;
+    }
+    ::poll(watched.data(), watched.size(), watched.empty() ? 0 : 50);
+  }
+  for (const Attempt& attempt : attempts) note(attempt.address(), " is silent");
+  return fail(ErrorCode::kSystem, "rank {} can't reach rank 0 by TCP: {}", me_, tried);
+}
+
+/// Lets in who is of this job.
+Status Meeting::welcome(Entrance::Arrival& arrival) {
+  const Caller caller = arrival.handshake.caller();
+  const auto refuse = [&](std::string why) {
+    arrival.handshake.refuse({ErrorCode::kSystem, std::move(why)});
+    return Status();
+  };
+  if (caller.resumes || caller.rank < 0 || caller.rank >= size_)
+    return refuse(fmt::format("rank {} is none of this job", caller.rank));
+  const bool known = caller.rank == me_ || links_.members.count(caller.rank) > 0 ||
+                     (me_ == 0 && links_.leader_of[caller.rank] >= 0);
+  if (known) return refuse(fmt::format("rank {} has joined this job already", caller.rank));
+  auto& group = arrival.network ? links_.machines : links_.members;
+  ControlLink& link = group[caller.rank] = arrival.handshake.welcome(0);
+  if (arrival.network) link.make_resumable();
+  if (me_ == 0) return enter(caller.rank, arrival.network ? caller.rank : 0);
+  links_.root.send(FrameKind::kJoin, caller.rank);
+  return {};
+}
+
+Status Meeting::enter(Rank rank, Rank leader) {
+  if (links_.leader_of[rank] >= 0)
+    return fail(ErrorCode::kSystem,
+                "two processes say that they are rank {}: the launcher numbers them wrongly", rank);
+  links_.leader_of[rank] = leader;
+  --missing_;
+  return {};
+}
+
+/// Rank 0: until all ranks have said where they are.
+Status Meeting::gather_everybody() {
+  links_.leader_of.assign(static_cast<size_t>(size_), -1);
+  links_.leader_of[0] = 0;
+  missing_ = size_ - 1;
+  const Deadline until = deadline_in(options_.limit_s);
+  while (missing_ > 0) {
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
+    for (auto* group : {&links_.machines, &links_.members}) {
+      for (auto& [rank, link] : *group)
+        watched.push_back(
+            {link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    }
+    entrance_.watch(watched);
+    if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
+      return fail_errno("cannot wait for the other ranks");
+    IBCOLL_TRY(hear_leaders(watched, 2));
+    if (watched[0].revents != 0) IBCOLL_TRY(entrance_.open(local_, false));
+    if (watched[1].revents != 0) IBCOLL_TRY(entrance_.open(network_, true));
+    for (Entrance::Arrival& arrival : entrance_.arrived()) IBCOLL_TRY(welcome(arrival));
+    if (missing_ > 0 && past(until)) {
+      const auto first = std::find(links_.leader_of.begin(), links_.leader_of.end(), -1);
+      const int missing = std::exchange(missing_, 0);  // they are not waited for to be told, either
+      return fail(ErrorCode::kPeerFailed, "{} of {} ranks did not come within {} s, rank {} first",
+                  missing, size_, options_.limit_s, first - links_.leader_of.begin());
+    }
+  }
+  for (auto& [rank, link] : links_.machines) link.send(FrameKind::kGo, me_);
+  return {};
+}
+
+/// What leaders and members say to rank 0 before all are there. `watched`: from `first` on their
+/// links, those of the leaders in front.
+Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
+  for (auto* group : {&links_.machines, &links_.members}) {
+    for (auto& [rank, link] : *group) {
+      if (watched[first++].revents == 0) continue;
+      link.flush();
+      while (true) {
+        const Result<std::optional<Frame>> frame = link.take();
+        if (!frame) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
+        if (!*frame) break;
+        if ((*frame)->kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(**frame));
+        if ((*frame)->kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
+          IBCOLL_TRY(enter((*frame)->rank, rank));
+      }
+    }
+  }
+  return {};
+}
+
+/// Another machine's leader: until rank 0 says that everybody is there.
+Status Meeting::gather_machine() {
+  const Deadline until = deadline_in(options_.limit_s + kBehindSeconds);
+  const auto watch = [](const ControlLink& link) {
+    return pollfd{link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+  };
+  while (!past(until)) {
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, watch(links_.root)};
+    for (auto& [rank, link] : links_.members) watched.push_back(watch(link));
+    entrance_.watch(watched);
+    if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
+      return fail_errno("cannot wait for the other ranks");
+    size_t at = 2;
+    for (auto& [rank, link] : links_.members) {
+      if (watched[at++].revents == 0) continue;
+      link.flush();
+      if (!link.take()) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
+    }
+    if (watched[0].revents != 0) IBCOLL_TRY(entrance_.open(local_, false));
+    for (Entrance::Arrival& arrival : entrance_.arrived()) IBCOLL_TRY(welcome(arrival));
+    links_.root.flush();
+    const Result<std::optional<Frame>> frame = links_.root.take();
+    if (!frame) return fail(ErrorCode::kPeerFailed, "rank 0 has died");
+    if (*frame) return take_go(**frame);
+  }
+  return fail(ErrorCode::kPeerFailed, "rank 0 has not answered for {} s",
+              options_.limit_s + kBehindSeconds);
+}
+
+Status Meeting::wait_for_leader() {
+  IBCOLL_ASSIGN(const Frame frame, up_.receive(deadline_in(options_.limit_s + 2 * kBehindSeconds)));
+  return take_go(frame);
+}
+
+Status Meeting::take_go(const Frame& frame) {
+  const auto wrong = [] {
+    return fail(ErrorCode::kSystem,
+                "a control message that can't be: the ranks run different versions of ibcoll");
+  };
+  if (frame.kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(frame));
+  if (frame.kind != FrameKind::kGo) return wrong();
+  if (leader_) return {};
+  here_.resize(frame.payload.size() / sizeof(Rank));
+  std::memcpy(here_.data(), frame.payload.data(), here_.size() * sizeof(Rank));
+  leader_rank_ = frame.rank;
+  const bool ascends = std::is_sorted(here_.begin(), here_.end(), std::less_equal<>());
+  const auto has = [&](Rank rank) {
+    return std::find(here_.begin(), here_.end(), rank) != here_.end();
+  };
+  if (!ascends || !has(me_) || !has(leader_rank_) || here_.front() < 0 || here_.back() >= size_)
+    return wrong();
+  return {};
+}
+
+Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
+  const Deadline until = deadline_in(options_.limit_s);
+  if (!leader_) {
+    UniqueFd descriptors[2];
+    IBCOLL_TRY(up_.receive_descriptors(descriptors, until));
+    return ControlBlock::attach(here_, size_, std::move(descriptors[0]), std::move(descriptors[1]));
+  }
+  auto block = ControlBlock::create_passable(here_, size_);
+  if (!block) {
+    dismiss(block.error());
+    return block;
+  }
+  for (auto& [rank, link] : links_.members) {
+    link.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)));
+    const int descriptors[] = {(*block)->memory_fd(), (*block)->failure_fd()};
+    // One that has ended meanwhile is found out by the agent.
+    if (const Status sent = link.send_descriptors(descriptors, until); !sent && link.quiet()) {
+      dismiss(sent.error());
+      return tl::unexpected<Error>(sent.error());
+    }
+  }
+  return block;
+}
+
+ControlLinks Meeting::take_links() {
+  links_.token = place_.token;
+  links_.root_address = root_address_;
+  links_.root_port = place_.port;
+  links_.listener = std::move(network_);
+  return std::move(links_);
+}
+
+void Meeting::dismiss(const Error& error) {
+  const Deadline until = deadline_in(kTellSeconds);
+  const auto tell = [&](ControlLink& link, Rank culprit) {
+    link.send(FrameKind::kFailure, culprit, bytes_of(error.message),
+              static_cast<int32_t>(error.code));
+    (void)link.flush_by(until);
+  };
+  if (links_.root.open()) tell(links_.root, me_);
+  for (auto* group : {&links_.machines, &links_.members}) {
+    for (auto& [rank, link] : *group) tell(link, me_);
+    group->clear();  // its files are needed for those who come yet
+  }
+  entrance_.clear();
+  if (me_ == 0 && missing_ > 0 && !past(until)) turn_away_latecomers(error);
+}
+
+/// Rank 0: those who have not come yet shall say the same as the others.
+void Meeting::turn_away_latecomers(const Error& error) {
+  const Deadline until = deadline_in(kTellSeconds);
+  while (missing_ > 0 && !past(until)) {
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
+    entrance_.watch(watched);
+    if (poll(watched.data(), watched.size(), 50) < 0 && errno != EINTR) return;
+    if (!entrance_.open(local_, false) || !entrance_.open(network_, true)) return;
+    for (Entrance::Arrival& arrival : entrance_.arrived()) {
+      arrival.handshake.refuse(error);
+      --missing_;
+    }
+  }
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,81 @@
+#pragma once
+/// How the processes of a job find each other at its start; joined_job.h says in what order.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/bootstrap/control.h"
+#include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/control_socket.h"
+#include "engine/bootstrap/entrance.h"
+#include "engine/bootstrap/joined_job.h"
+
+namespace ibcoll {
+
+/// Where rank 0 is, as the launcher passes it on: "TOKEN/PORT/ADDRESS/ADDRESS...".
+struct RootPlace {
+  JobToken token{};
+  int port = 0;
+  std::vector<std::string> addresses;
+
+  std::string text() const;
+  static Result<RootPlace> parse(const std::string& text);
+};
+
+class Meeting {
+ public:
+  Meeting(ProcessManager& manager, const JoinOptions& options)
+      : options_(options),
+        me_(manager.rank()),
+        size_(manager.size()),
+        entrance_(place_.token, me_, static_cast<size_t>(size_) + kStrangers) {}
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  Status hold(ProcessManager& manager);
+
+  /// The memory the ranks of this machine meet in.
+  Result<std::unique_ptr<ControlBlock>> share_block();
+
+  bool leader() const { return leader_; }
+  Rank leader_rank() const { return leader_rank_; }
+  ControlLinks take_links();
+  ControlLink take_up() { return std::move(up_); }
+
+ private:
+  static constexpr size_t kStrangers = 64;  ///< connections besides those of ranks
+
+  std::string machine() const;
+  Status open_job(ProcessManager& manager);
+  Status find_job(ProcessManager& manager);
+  Result<bool> join_leader();
+  Status connect_to_root();
+
+  Status gather_everybody();
+  Status hear_leaders(const std::vector<pollfd>& watched, size_t first);
+  Status gather_machine();
+  Status wait_for_leader();
+  Status welcome(Entrance::Arrival& arrival);
+  Status enter(Rank rank, Rank leader);
+  Status take_go(const Frame& frame);
+  /// Joining has failed: nobody shall wait for the rest.
+  void dismiss(const Error& error);
+  void turn_away_latecomers(const Error& error);
+
+  const JoinOptions& options_;
+  const Rank me_;
+  const int size_;
+  RootPlace place_;
+  std::string root_address_;
+  Rank leader_rank_ = -1;
+  bool leader_ = false;
+  int missing_ = 0;         ///< rank 0: ranks that have not come
+  std::vector<Rank> here_;  ///< ranks on this machine, ascending
+  ControlListener local_, network_;
+  Entrance entrance_;
+  ControlLinks links_;
+  ControlLink up_;  ///< of a member: to its leader
+};
+
+}  // namespace ibcoll

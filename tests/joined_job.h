@@ -1,0 +1,146 @@
+#pragma once
+/// Jobs of processes that a launcher of the test's own starts, on one machine and on several
+/// pretended ones, which know each other by TCP only.
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/bootstrap/joined_job.h"
+#include "tests/job.h"
+
+namespace ibcoll::testing {
+
+/// What the launcher of these tests passes on.
+struct Blackboard {
+  std::atomic<int> written;
+  char text[ProcessManager::kMaxText + 1];
+
+  std::string wait_for_text() const {
+    while (written.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return text;
+  }
+};
+
+class SharedBlackboard {
+ public:
+  SharedBlackboard()
+      : board_(new (mmap(nullptr, sizeof(Blackboard), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Blackboard{}) {}
+  ~SharedBlackboard() { munmap(board_, sizeof(Blackboard)); }
+  SharedBlackboard(const SharedBlackboard&) = delete;
+  SharedBlackboard& operator=(const SharedBlackboard&) = delete;
+  Blackboard* operator->() const { return board_; }
+  Blackboard& operator*() const { return *board_; }
+
+ private:
+  Blackboard* board_;
+};
+
+class TestManager final : public ProcessManager {
+ public:
+  /// What the launcher passes on is changed by `rewrite` on its way to the other ranks, if given.
+  using Rewrite = std::function<std::string(Rank, const std::string&)>;
+  TestManager(Blackboard& board, Rank rank, int size, Rewrite rewrite = {})
+      : board_(board), rank_(rank), size_(size), rewrite_(std::move(rewrite)) {}
+  std::string name() const override { return "test"; }
+  Rank rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Result<std::string> broadcast(const std::string& text) override {
+    if (rank_ == 0) {
+      text.copy(board_.text, ProcessManager::kMaxText);
+      board_.written.store(1);
+      return text;
+    }
+    const std::string got = board_.wait_for_text();
+    return rewrite_ ? rewrite_(rank_, got) : got;
+  }
+
+ private:
+  Blackboard& board_;
+  const Rank rank_;
+  const int size_;
+  const Rewrite rewrite_;
+};
+
+struct JoinedRun {
+  std::vector<int> machines;  ///< of each rank; -1: it never comes
+  Rank to_die = -1;           ///< a signal may end it
+  int limit_s = 20;
+  int silence_ms = 30'000;
+  std::function<void(Rank)> before;  ///< runs in each rank before it joins
+  TestManager::Rewrite rewrite;
+  /// Runs in the test's process while the ranks do.
+  std::function<void(Blackboard&)> meanwhile;
+};
+
+/// Runs `main` in one process a rank. Gives the complaints; a process that a signal ends complains
+/// unless it is the one expected to.
+inline std::string run_joined(const JoinedRun& run,
+                              const std::function<std::string(Bootstrap&)>& main) {
+  const int ranks = static_cast<int>(run.machines.size());
+  Complaints complaints(ranks);
+  const SharedBlackboard board;
+  std::vector<std::pair<Rank, pid_t>> processes;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (run.machines[rank] < 0) continue;
+    const pid_t process = fork();
+    if (process == 0) {
+      alarm(50);
+      if (run.before) run.before(rank);
+      JoinOptions options;
+      options.machine = std::to_string(run.machines[rank]);
+      options.limit_s = run.limit_s;
+      options.silence_ms = run.silence_ms;
+      TestManager manager(*board, rank, ranks, run.rewrite);
+      auto job = join_through(manager, options);
+      complaints.add(rank, job ? main(**job) : "not joined: " + job.error().message);
+      if (job) job->reset();
+      _exit(0);
+    }
+    processes.emplace_back(rank, process);
+  }
+  if (run.meanwhile) run.meanwhile(*board);
+  for (const auto& [rank, process] : processes) {
+    int status = 0;
+    waitpid(process, &status, 0);
+    if (WIFSIGNALED(status) && rank != run.to_die)
+      complaints.add(rank, "ended by signal " + std::to_string(WTERMSIG(status)));
+  }
+  return complaints.all();
+}
+inline std::string run_joined(const std::vector<int>& machines,
+                              const std::function<std::string(Bootstrap&)>& main) {
+  JoinedRun run;
+  run.machines = machines;
+  return run_joined(run, main);
+}
+
+/// All ranks' data come in the order of ranks, in every size and again and again.
+inline std::string gather_all_sizes(Bootstrap& job) {
+  for (const size_t bytes : {0, 1, 7, 4096, 5000, 20'000}) {
+    std::vector<std::byte> mine(bytes), all(bytes * static_cast<size_t>(job.size()));
+    for (size_t i = 0; i < bytes; ++i) mine[i] = pattern(job.rank(), 0, i, 0);
+    if (const Status done = job.allgather(mine.data(), bytes, all.data()); !done)
+      return done.error().message;
+    for (Rank rank = 0; rank < job.size(); ++rank) {
+      for (size_t i = 0; i < bytes; ++i) {
+        if (all[static_cast<size_t>(rank) * bytes + i] != pattern(rank, 0, i, 0))
+          return fmt::format("byte {} of rank {} differs, {} each", i, rank, bytes);
+      }
+    }
+    if (const Status met = job.barrier(); !met) return met.error().message;
+  }
+  return "";
+}
+
+}  // namespace ibcoll::testing

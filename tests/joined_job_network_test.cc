@@ -1,0 +1,399 @@
+// Joined jobs and what comes over the network: strangers, silence, broken connections, and
+// connections that find no file left.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "engine/bootstrap/control_socket.h"
+#include "engine/bootstrap/handshake.h"
+#include "engine/bootstrap/meeting.h"
+#include "tests/joined_job.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::AllOf;
+using testing::Blackboard;
+using testing::gather_all_sizes;
+using ::testing::HasSubstr;
+using testing::JoinedRun;
+using ::testing::Not;
+using testing::run_joined;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSilenceMs = 30'000;
+
+/// A connection to rank 0, as a stranger makes it.
+ControlLink connect_to(const RootPlace& place) {
+  Result<UniqueFd> socket = connect_network("127.0.0.1", place.port, kSilenceMs);
+  if (!socket) return {};
+  pollfd ready{socket->get(), POLLOUT, 0};
+  poll(&ready, 1, 5000);
+  return ControlLink(std::move(*socket));
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return {reinterpret_cast<const std::byte*>(&value), sizeof value};
+}
+
+struct Hello {
+  Nonce nonce{};
+  uint32_t resumes = 0;
+};
+struct Answer {
+  Proof proof{};
+  uint64_t received = 0;
+};
+
+/// Says hello as that rank; the challenge's nonce.
+Nonce challenged(ControlLink& link, Rank rank, const Hello& hello) {
+  link.send(FrameKind::kHello, rank, bytes_of(hello));
+  const Result<Frame> challenge = link.receive(deadline_in(5));
+  Nonce nonce{};
+  if (challenge && challenge->kind == FrameKind::kChallenge)
+    std::memcpy(nonce.data(), challenge->payload.data(), nonce.size());
+  return nonce;
+}
+
+/// What comes back; nothing where the other side hangs up.
+std::optional<Frame> answer(ControlLink& link, Rank rank, const Proof& proof) {
+  link.send(FrameKind::kProof, rank, bytes_of(Answer{proof, 0}));
+  Result<Frame> frame = link.receive(deadline_in(5));
+  if (!frame) return std::nullopt;
+  return std::move(*frame);
+}
+
+/// Two ranks join after `stranger` has tried what it does, and their job is right.
+void expect_unharmed(const std::function<void(const RootPlace&)>& stranger) {
+  testing::SharedBlackboard gate;
+  JoinedRun run;
+  run.machines = {0, 1, 1};
+  run.before = [&](Rank rank) {
+    if (rank != 0) gate->wait_for_text();
+  };
+  run.meanwhile = [&](Blackboard& board) {
+    const auto place = RootPlace::parse(board.wait_for_text());
+    ASSERT_TRUE(place) << place.error().message;
+    stranger(*place);
+    gate->written.store(1);
+  };
+  EXPECT_EQ(run_joined(run, gather_all_sizes), "");
+}
+
+TEST(Strangers, WithoutTheTokenAreRefused) {
+  expect_unharmed([](const RootPlace& place) {
+    ControlLink link = connect_to(place);
+    const Hello hello;
+    const Nonce nonce = challenged(link, 1, hello);
+    JobToken guess{};
+    EXPECT_FALSE(answer(link, 1, prove(guess, Side::kCaller, {1, false}, hello.nonce, nonce)));
+  });
+}
+
+TEST(Strangers, ThatRepeatAnAnswerAreRefused) {
+  expect_unharmed([](const RootPlace& place) {
+    ControlLink first = connect_to(place), second = connect_to(place);
+    const Hello hello;
+    const Nonce nonce = challenged(first, 1, hello);
+    const Nonce other = challenged(second, 1, hello);
+    EXPECT_NE(nonce, other);
+    const Proof heard = prove(place.token, Side::kCaller, {1, false}, hello.nonce, nonce);
+    EXPECT_FALSE(answer(second, 1, heard));
+    // Nor does what rank 0 itself proves with.
+    ControlLink third = connect_to(place);
+    const Nonce again = challenged(third, 1, hello);
+    EXPECT_FALSE(
+        answer(third, 1, prove(place.token, Side::kCalled, {1, false}, hello.nonce, again)));
+  });
+}
+
+TEST(Strangers, ThatClaimMuchMemoryOrSayNonsenseAreRefused) {
+  expect_unharmed([](const RootPlace& place) {
+    for (const size_t bytes : {1, 39, 40, 100'000}) {
+      const ControlLink link = connect_to(place);
+      const std::vector<unsigned char> nonsense(bytes, 0xff);
+      EXPECT_GE(send(link.fd(), nonsense.data(), bytes, MSG_NOSIGNAL), 0);
+    }
+  });
+}
+
+TEST(Strangers, ThatSayNothingHoldNobodyUp) {
+  std::vector<ControlLink> silent;
+  const auto start = Clock::now();
+  expect_unharmed([&](const RootPlace& place) {
+    for (int i = 0; i < 3; ++i) silent.push_back(connect_to(place));
+  });
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(Strangers, ASecondClaimOfARankIsRefused) {
+  JoinedRun run;
+  run.machines = {0, 1, -1};
+  run.limit_s = 3;
+  run.meanwhile = [](Blackboard& board) {
+    const auto place = RootPlace::parse(board.wait_for_text());
+    ASSERT_TRUE(place);
+    // Rank 1 may come before or after; two of these claims come after one of them.
+    int welcome = 0, refused = 0;
+    std::vector<ControlLink> links;
+    for (int i = 0; i < 3; ++i) {
+      ControlLink link = connect_to(*place);
+      const Hello hello;
+      const Nonce nonce = challenged(link, 2, hello);
+      const auto said =
+          answer(link, 2, prove(place->token, Side::kCaller, {2, false}, hello.nonce, nonce));
+      ASSERT_TRUE(said);
+      welcome += said->kind == FrameKind::kWelcome;
+      refused +=
+          said->kind == FrameKind::kFailure && said->text() == "rank 2 has joined this job already";
+      links.push_back(std::move(link));
+    }
+    EXPECT_EQ(welcome, 1);
+    EXPECT_EQ(refused, 2);
+  };
+  // The first claim stands for rank 2, which then ends without a word.
+  EXPECT_THAT(run_joined(run,
+                         [](Bootstrap& job) -> std::string {
+                           const Status met = job.barrier();
+                           return met ? "succeeds" : met.error().message;
+                         }),
+              AllOf(HasSubstr("rank 0: rank 2 has died"), HasSubstr("rank 1: rank 2 has died")));
+}
+
+TEST(Strangers, TheNameOfTheSocketDoesNotTellTheToken) {
+  const auto token = random_token();
+  ASSERT_TRUE(token);
+  const std::string name = socket_name(*token, "1");
+  EXPECT_NE(name, socket_name(*token, "2"));
+  EXPECT_EQ(name, socket_name(*token, "1"));
+  const std::string text = to_text(*token);
+  for (size_t at = 0; at + 8 <= text.size(); ++at)
+    EXPECT_THAT(name, Not(HasSubstr(text.substr(at, 8))));
+  EXPECT_EQ(*parse_token(text), *token);
+  EXPECT_FALSE(parse_token(text.substr(2)));
+}
+
+void limit_files(rlim_t soft, rlim_t hard) {
+  const rlimit limit{soft, hard};
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST(OpenFiles, TheSoftLimitIsRaised) {
+  JoinedRun run;
+  for (int i = 0; i < 24; ++i) run.machines.push_back(i);
+  run.before = [](Rank) { limit_files(28, 1024); };
+  EXPECT_EQ(run_joined(run,
+                       [](Bootstrap& job) -> std::string {
+                         const Status met = job.barrier();
+                         return met ? "" : met.error().message;
+                       }),
+            "");
+}
+
+TEST(OpenFiles, AHardLimitIsOneErrorOnAllRanks) {
+  for (const bool one_machine : {false, true}) {
+    JoinedRun run;
+    for (int i = 0; i < 24; ++i) run.machines.push_back(one_machine ? 0 : i);
+    run.before = [](Rank rank) {
+      if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it leads
+      limit_files(28, 28);
+    };
+    const auto start = Clock::now();
+    const std::string all = run_joined(run, gather_all_sizes);
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(15));
+    for (int rank = 0; rank < 24; ++rank) {
+      EXPECT_THAT(all, HasSubstr(fmt::format(
+                           "rank {}: not joined: cannot take the connection of another rank: this "
+                           "process has as many open files as it may have, 28",
+                           rank)));
+    }
+  }
+}
+
+/// Passes on what comes to its port to rank 0, until the connections are cut.
+class Proxy {
+ public:
+  Proxy() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(listener_.get(), 8), 0);
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  int port() const { return port_; }
+
+  /// Until `end`; every `cut_ms` all connections are reset.
+  void run(int to, Clock::time_point end, int cut_ms) {
+    std::vector<std::pair<UniqueFd, UniqueFd>> pairs;
+    auto cut = Clock::now() + std::chrono::milliseconds(cut_ms);
+    while (Clock::now() < end) {
+      std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
+      for (const auto& [from, other] : pairs) {
+        watched.push_back({from.get(), POLLIN, 0});
+        watched.push_back({other.get(), POLLIN, 0});
+      }
+      poll(watched.data(), watched.size(), 5);
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        if (watched[2 * i + 1].revents != 0) pass(pairs[i].first, pairs[i].second);
+        if (watched[2 * i + 2].revents != 0) pass(pairs[i].second, pairs[i].first);
+      }
+      if (watched[0].revents != 0) {
+        UniqueFd from(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        Result<UniqueFd> other = connect_network("127.0.0.1", to, kSilenceMs);
+        if (other) pairs.emplace_back(std::move(from), std::move(*other));
+      }
+      if (Clock::now() > cut) {
+        for (const auto& [from, other] : pairs) {
+          const linger at_once{1, 0};
+          setsockopt(from.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+          setsockopt(other.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        }
+        pairs.clear();
+        cut = Clock::now() + std::chrono::milliseconds(cut_ms);
+      }
+    }
+  }
+
+ private:
+  static void pass(const UniqueFd& from, const UniqueFd& to) {
+    char data[65536];
+    const ssize_t got = recv(from.get(), data, sizeof data, MSG_DONTWAIT);
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t sent =
+          send(to.get(), data + done, static_cast<size_t>(got - done), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) done += sent;
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
+    }
+    if (got == 0) shutdown(to.get(), SHUT_WR);
+  }
+
+  UniqueFd listener_;
+  int port_ = 0;
+};
+
+TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
+  Proxy proxy;
+  JoinedRun run;
+  run.machines = {0, 1, 1, 2};
+  run.rewrite = [&](Rank, const std::string& text) {
+    RootPlace place = *RootPlace::parse(text);
+    place.port = proxy.port();
+    place.addresses = {"127.0.0.1"};
+    return place.text();
+  };
+  run.meanwhile = [&](Blackboard& board) {
+    const auto place = RootPlace::parse(board.wait_for_text());
+    ASSERT_TRUE(place);
+    proxy.run(place->port, Clock::now() + std::chrono::milliseconds(2000), 300);
+  };
+  EXPECT_EQ(run_joined(run,
+                       [](Bootstrap& job) -> std::string {
+                         for (const auto start = Clock::now();;) {
+                           if (std::string wrong = gather_all_sizes(job); !wrong.empty())
+                             return wrong;
+                           // Together, for all shall make the same number of rounds.
+                           uint8_t mine = Clock::now() - start > std::chrono::milliseconds(1400);
+                           std::vector<uint8_t> all(static_cast<size_t>(job.size()));
+                           if (const Status met = job.allgather(&mine, 1, all.data()); !met)
+                             return met.error().message;
+                           if (all[0] != 0) return "";
+                         }
+                       }),
+            "");
+}
+
+bool set_loopback(bool up) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  if (ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  request.ifr_flags =
+      static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+  return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+/// Whether this process got a network of its own, so that it can be taken away.
+bool own_network() { return unshare(CLONE_NEWNET) == 0 && set_loopback(true); }
+
+/// Runs a job whose network is away for a while after its first barrier.
+std::string run_without_network(const JoinedRun& run, std::chrono::milliseconds away,
+                                const std::function<std::string(Bootstrap&)>& main) {
+  testing::Complaints complaints(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!own_network()) {
+      complaints.add(0, "skip");
+      _exit(0);
+    }
+    complaints.add(0, run_joined(run, [&](Bootstrap& job) -> std::string {
+                     if (const Status met = job.barrier(); !met) return met.error().message;
+                     if (job.rank() == 0) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                       set_loopback(false);
+                       std::this_thread::sleep_for(away);
+                       set_loopback(true);
+                     }
+                     return main(job);
+                   }));
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  return complaints.of(0);
+}
+
+TEST(ManagementNetwork, AwayForSecondsHarmsNobody) {
+  JoinedRun run;
+  run.machines = {0, 1, 1};
+  const std::string all =
+      run_without_network(run, std::chrono::milliseconds(2600), [](Bootstrap& job) -> std::string {
+        const Status met = job.barrier();
+        return met ? "" : met.error().message;
+      });
+  if (all == "skip") GTEST_SKIP() << "needs a network namespace of its own";
+  EXPECT_EQ(all, "");
+}
+
+TEST(ManagementNetwork, AwayForLongEndsOnlyWaitsInVainFull) {
+  JoinedRun run;
+  run.machines = {0, 1, 1};
+  run.silence_ms = 2000;
+  const std::string all =
+      run_without_network(run, std::chrono::milliseconds(6000), [](Bootstrap& job) -> std::string {
+        // Nobody has waited for anything: the job goes on, and sees that all are there again.
+        if (job.failure()) return job.failure()->what;
+        if (job.rank() == 0) {
+          const auto until = Clock::now() + std::chrono::seconds(20);
+          while (job.absence(1) && Clock::now() < until)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          return job.absence(1) ? job.absence(1)->what : "";
+        }
+        bool absent = false;
+        for (int i = 0; i < 650; ++i) {
+          absent |= job.absence(0).has_value();
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        if (job.failure()) return job.failure()->what;
+        return absent ? "" : "rank 0 was never unreachable";
+      });
+  if (all == "skip") GTEST_SKIP() << "needs a network namespace of its own";
+  EXPECT_EQ(all, "");
+}
+
+}  // namespace
+}  // namespace ibcoll
