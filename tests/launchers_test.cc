@@ -17,11 +17,16 @@
 #include <thread>
 #include <vector>
 
+#include "ibcoll/ibcoll.h"
+
 namespace {
 
 using ::testing::HasSubstr;
 
 const std::string kTool = IBCOLL_BIN_DIR "/ib_a2a_bench";
+
+/// This test program.
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 struct Launcher {
   std::string name, command;
@@ -101,34 +106,87 @@ TEST_P(Launchers, BadInputIsRefusedOnce) {
   EXPECT_EQ(ran.text.find(line, ran.text.find(line) + 1), std::string::npos) << ran.text;
 }
 
-TEST_P(Launchers, AKilledRankEndsTheJobAndLeavesNothing) {
-  const std::string mark = std::to_string(900'000 + getpid() % 100'000);
-  const std::string command = start(4, "--servers 2 --sizes 64K --iterations " + mark);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (freopen("/dev/null", "w", stdout) == nullptr ||
-        freopen("/dev/null", "w", stderr) == nullptr)
+/// A job that goes on until somebody ends it.
+class EndlessJob {
+ public:
+  /// `command`: how it is started, with a mark in it that no other process has.
+  EndlessJob(const std::string& command, std::string mark) : mark_(std::move(mark)) {
+    child_ = fork();
+    if (child_ == 0) {
+      if (freopen("/dev/null", "w", stdout) == nullptr ||
+          freopen("/dev/null", "w", stderr) == nullptr)
+        _exit(3);
+      execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
       _exit(3);
-    execl("/bin/sh", "sh", "-c", ("exec timeout 60 " + command).c_str(), nullptr);
-    _exit(3);
+    }
   }
-  const auto wait_for = [&](auto condition) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(40);
-    while (!condition() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return condition();
-  };
-  EXPECT_TRUE(wait_for([&] { return ranks_with(mark).size() == 4; }));
+  ~EndlessJob() {
+    for (const pid_t rank : ranks()) kill(rank, SIGKILL);
+    wait();
+  }
+  EndlessJob(const EndlessJob&) = delete;
+  EndlessJob& operator=(const EndlessJob&) = delete;
+
+  std::vector<pid_t> ranks() const { return ranks_with(mark_); }
+  pid_t launcher() const { return child_; }
+  int wait() {
+    if (child_ > 0) waitpid(child_, &status_, 0);
+    child_ = -1;
+    return status_;
+  }
+  static std::string new_mark() {
+    static int jobs = 0;
+    return std::to_string(900'000 + (getpid() % 10'000) * 10 + jobs++);
+  }
+
+ private:
+  std::string mark_;
+  pid_t child_ = -1;
+  int status_ = 0;
+};
+
+template <class Condition>
+bool wait_for(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  while (!condition() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return condition();
+}
+
+TEST_P(Launchers, AKilledRankEndsTheJobAndLeavesNothing) {
+  const std::string mark = EndlessJob::new_mark();
+  EndlessJob job("timeout 60 " + start(4, "--servers 2 --sizes 64K --iterations " + mark), mark);
+  EXPECT_TRUE(wait_for([&] { return job.ranks().size() == 4; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const std::vector<pid_t> ranks = ranks_with(mark);
+  const std::vector<pid_t> ranks = job.ranks();
   if (ranks.size() == 4) kill(ranks[2], SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
+  const int status = job.wait();
   EXPECT_FALSE(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 124))
       << status;
-  EXPECT_TRUE(wait_for([&] { return ranks_with(mark).empty(); }));
+  EXPECT_TRUE(wait_for([&] { return job.ranks().empty(); }));
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
+}
+
+TEST_P(Launchers, AKilledLauncherLeavesNoRank) {
+  const std::string mark = EndlessJob::new_mark();
+  EndlessJob job(start(4, "--servers 2 --sizes 64K --iterations " + mark), mark);
+  EXPECT_TRUE(wait_for([&] { return job.ranks().size() == 4; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(job.ranks().size(), 4u);
+  kill(job.launcher(), SIGKILL);
+  job.wait();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(wait_for([&] { return job.ranks().empty(); }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST_P(Launchers, AProcessMayJoinItsJobAgain) {
+  // One process joins, leaves and joins again; see JoinTwice below.
+  const Ran ran = run(GetParam().command + " -n 3 " + own_program() +
+                      " --gtest_also_run_disabled_tests --gtest_filter=*JoinTwice");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("joined twice as rank 2 of 3"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Launchers,
@@ -136,6 +194,18 @@ INSTANTIATE_TEST_SUITE_P(Families, Launchers,
                                            Launcher{"Mpich", "mpiexec.mpich"},
                                            Launcher{"MpichByPort", "mpiexec.mpich -pmi-port"}),
                          [](const auto& info) { return info.param.name; });
+
+/// Not a test by itself: what the ranks of AProcessMayJoinItsJobAgain run.
+TEST(DISABLED_UnderLauncher, JoinTwice) {
+  for (int i = 0; i < 2; ++i) {
+    ibcoll_context* context = nullptr;
+    ASSERT_EQ(ibcoll_init(&context), IBCOLL_OK) << ibcoll_last_error();
+    ASSERT_EQ(ibcoll_barrier(ibcoll_world(context), nullptr), IBCOLL_OK) << ibcoll_last_error();
+    if (i == 1)
+      std::printf("joined twice as rank %d of %d\n", ibcoll_rank(context), ibcoll_size(context));
+    ASSERT_EQ(ibcoll_finalize(context), IBCOLL_OK) << ibcoll_last_error();
+  }
+}
 
 TEST(WithoutLauncher, AJobThatCanNotBeJoinedIsRefused) {
   // What srun leaves in the environment when it offers no PMI.

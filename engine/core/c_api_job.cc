@@ -115,7 +115,11 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
     result = main(&context, argument);
     if (const std::string left = leftovers(context); !left.empty())
       log().warn("the rank's function has returned and left {}", left);
-    (void)leave(context);
+    // Others may have waited for this rank in vain: it has not ended well then.
+    if (give(leave(context)) != IBCOLL_OK && result == 0) {
+      fmt::print(stderr, "{}\n", ibcoll_last_error());
+      result = 1;
+    }
   } else {
     fmt::print(stderr, "{}\n", ibcoll_last_error());
   }
