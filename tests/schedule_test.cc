@@ -123,7 +123,7 @@ TEST(Builder, ProgramsOfTenThousandRanksStaySmall) {
 TEST(Registry, UnknownAlgorithmsListTheKnown) {
   const auto found = find_algorithm(Collective::kAllgather, "linear");
   ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("one of ring, recursive_doubling"));
+  EXPECT_THAT(found.error().message, HasSubstr("one of contention_free, recursive_doubling, ring"));
 }
 
 TEST(ScheduleJson, ReadsBackWhatItWrote) {

@@ -9,13 +9,14 @@
 #include <bit>
 #include <vector>
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr allgather_recursive_doubling(Collective collective, const Shape& shape, Rank me,
-                                        const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "recursive_doubling", shape, me, options);
   const int ranks = shape.ranks();
   const int actors = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
@@ -65,4 +66,19 @@ ProgramPtr allgather_recursive_doubling(Collective collective, const Shape& shap
   return finish();
 }
 
+int largest_put(const Shape& shape) { return shape.ranks(); }
+
+constexpr AlgorithmSpec kSpec{
+    .name = "recursive_doubling",
+    .collectives = {Collective::kAllgather, Collective::kAllgatherv},
+    .summary = "log2 P exchanges of all that is held",
+    .when = "short blocks",
+    .source = "Thakur 2005, section 4.1",
+    .relays = true,
+    .largest_put = largest_put,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -4,13 +4,14 @@
 /// piece while it arrives. For long blocks.
 /// Steps and messages a rank: P - 1. Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr allgather_ring(Collective collective, const Shape& shape, Rank me,
-                          const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "ring", shape, me, options);
   std::vector<Rank> ring;
   size_t at = 0;
@@ -34,4 +35,17 @@ ProgramPtr allgather_ring(Collective collective, const Shape& shape, Rank me,
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "ring",
+    .collectives = {Collective::kAllgather, Collective::kAllgatherv},
+    .summary = "blocks run along the servers, piece by piece",
+    .when = "long blocks",
+    .source = "Thakur 2005, section 4.1",
+    .relays = true,
+    .largest_put = one_slot,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
@@ -165,11 +165,25 @@ class Aggregate {
   std::vector<Block> blocks_;
 };
 
-}  // namespace
-
-ProgramPtr alltoall_aggregate(Collective collective, const Shape& shape, Rank me,
-                              const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   return Aggregate(collective, shape, me, options).build(options);
 }
 
+int largest_put(const Shape& shape) { return shape.max_server_size(); }
+
+constexpr AlgorithmSpec kSpec{
+    .name = "aggregate",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .summary = "SA: blocks of a server for one rank as one message",
+    .when = "medium blocks",
+    .source = "Kumar 2008",
+    .paced = true,
+    .relays = true,
+    .largest_put = largest_put,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

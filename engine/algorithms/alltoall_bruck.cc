@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
@@ -103,11 +103,24 @@ class Bruck {
   std::vector<Block> blocks_;
 };
 
-}  // namespace
-
-ProgramPtr alltoall_bruck(Collective collective, const Shape& shape, Rank me,
-                          const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   return Bruck(collective, shape, me, options).build();
 }
 
+int largest_put(const Shape& shape) { return (shape.ranks() + 1) / 2; }
+
+constexpr AlgorithmSpec kSpec{
+    .name = "bruck",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .summary = "log2 P messages, blocks hop bit by bit",
+    .when = "small blocks on many servers",
+    .source = "Bruck 1997, fig. 3",
+    .relays = true,
+    .largest_put = largest_put,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -4,13 +4,14 @@
 /// Source: MPICH's "scattered" and Open MPI's "basic linear" alltoall.
 /// Steps: 1. Messages a rank: P - 1 (P - n between servers). Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr alltoall_linear(Collective collective, const Shape& shape, Rank me,
-                           const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "linear", shape, me, options);
   const int ranks = shape.ranks();
   expose_to_all_servers(program);
@@ -29,4 +30,16 @@ ProgramPtr alltoall_linear(Collective collective, const Shape& shape, Rank me,
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "linear",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .summary = "all blocks at once, in any order",
+    .when = "few ranks, or small blocks on one server",
+    .source = "MPICH (scattered), Open MPI (basic linear)",
+    .largest_put = one_slot,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -4,13 +4,14 @@
 /// Steps: P, `window` of them in flight. Messages a rank: P - 1 (P - n between servers).
 /// Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr alltoall_ring(Collective collective, const Shape& shape, Rank me,
-                         const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "ring", shape, me, options);
   const int ranks = shape.ranks();
   expose_to_all_servers(program);
@@ -26,4 +27,16 @@ ProgramPtr alltoall_ring(Collective collective, const Shape& shape, Rank me,
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "ring",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .summary = "step i to the rank i after",
+    .when = "what MPI libraries do with large blocks",
+    .source = "Naruse 2010, fig. 1",
+    .largest_put = one_slot,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

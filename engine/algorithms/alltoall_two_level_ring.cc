@@ -9,13 +9,14 @@
 
 #include <algorithm>
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr alltoall_two_level_ring(Collective collective, const Shape& shape, Rank me,
-                                   const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "two_level_ring", shape, me, options);
   const int local = shape.local_of(me), size = shape.server_size(shape.server_of(me));
   exchange_inside_server(program);
@@ -44,4 +45,17 @@ ProgramPtr alltoall_two_level_ring(Collective collective, const Shape& shape, Ra
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "two_level_ring",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .summary = "every server to one server a step, paced",
+    .when = "large blocks",
+    .source = "Naruse 2010, fig. 7",
+    .paced = true,
+    .largest_put = one_slot,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -5,12 +5,13 @@
 /// instead of log 2: two instead of five for 24 servers of 8.
 /// Steps: ceil(log_{n+1} Ns), and one gate more. Messages a rank: one token a step at most.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/schedule/builder.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr barrier_dissemination(const Shape& shape, Rank me, const AlgorithmOptions& options) {
+ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
   ProgramBuilder program(Collective::kBarrier, "dissemination", shape, me, options);
   const int servers = shape.servers(), mine = shape.server_of(me), local = shape.local_of(me);
   int senders = shape.max_server_size();
@@ -34,4 +35,15 @@ ProgramPtr barrier_dissemination(const Shape& shape, Rank me, const AlgorithmOpt
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "dissemination",
+    .collectives = {Collective::kBarrier},
+    .summary = "servers tell each other in log(n+1) rounds, all local ranks at work",
+    .when = "always",
+    .source = "Hensgen 1988",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

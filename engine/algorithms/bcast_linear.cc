@@ -2,12 +2,13 @@
 /// out of the root's port. Source: Open MPI's "basic linear" bcast.
 /// Steps: 1. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr bcast_linear(const Shape& shape, Rank me, const AlgorithmOptions& options) {
+ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
   ProgramBuilder program(Collective::kBcast, "linear", shape, me, options);
   if (me != options.root) {
     program.expect(options.root, recv_slot(0));
@@ -21,4 +22,15 @@ ProgramPtr bcast_linear(const Shape& shape, Rank me, const AlgorithmOptions& opt
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "linear",
+    .collectives = {Collective::kBcast},
+    .summary = "the root sends to all ranks",
+    .when = "few ranks",
+    .source = "Open MPI (basic linear)",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

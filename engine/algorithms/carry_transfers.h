@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 #include "engine/algorithms/transfer_order.h"
 

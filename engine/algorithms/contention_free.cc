@@ -13,6 +13,7 @@
 #include <map>
 
 #include "engine/algorithms/carry_transfers.h"
+#include "engine/algorithms/reduce_tree.h"
 
 namespace ibcoll {
 
@@ -234,12 +235,10 @@ class CarryBlocks final : public CarryTransfers {
   std::vector<uint32_t> out_, in_;  ///< by transfer: slots at its sender and receiver
 };
 
-}  // namespace
-
-ProgramPtr contention_free(Collective collective, const Shape& shape, Rank me,
-                           const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   if (collective == Collective::kReduce && options.ordered) {
-    return reduce_in_rank_order("contention_free", shape, me, options);
+    return reduce_along_tree("contention_free", false, shape, me, options);
   }
   const auto carry = [&](const TransferPlan& plan) {
     return collective == Collective::kReduce
@@ -250,4 +249,19 @@ ProgramPtr contention_free(Collective collective, const Shape& shape, Rank me,
   return carry(one_switch_plan(collective, shape, options.root));
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "contention_free",
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
+                    Collective::kAllgatherv, Collective::kGather, Collective::kGatherv,
+                    Collective::kScatter, Collective::kScatterv, Collective::kBcast,
+                    Collective::kReduce},
+    .summary = "as planned for the network, no link oversubscribed, released by tokens",
+    .when = "large blocks where the network is known",
+    .source = "thesis, University of Tokyo, about 2010",
+    .relays = true,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -5,7 +5,7 @@
 /// travels as many times as its server has bits set, counted from the root's. Scratch: the blocks
 /// of the subtree; at the root those that do not land in place.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
 
@@ -115,11 +115,21 @@ class Gather {
   const BinomialTree tree_;
 };
 
-}  // namespace
-
-ProgramPtr gather_binomial(Collective collective, const Shape& shape, Rank me,
-                           const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   return Gather(collective, shape, me, options).build();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "binomial",
+    .collectives = {Collective::kGather, Collective::kGatherv},
+    .summary = "a server's blocks as one message, along a binomial tree",
+    .when = "small blocks",
+    .source = "MPICH; Thakur 2005",
+    .relays = true,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -3,13 +3,14 @@
 /// and Open MPI's "basic linear" gather. Steps: 1. Messages: 1 of each rank, P - 1 into the root.
 /// Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr gather_linear(Collective collective, const Shape& shape, Rank me,
-                         const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "linear", shape, me, options);
   const Rank root = options.root;
   if (me != root) {
@@ -26,4 +27,15 @@ ProgramPtr gather_linear(Collective collective, const Shape& shape, Rank me,
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "linear",
+    .collectives = {Collective::kGather, Collective::kGatherv},
+    .summary = "all ranks send to the root at once",
+    .when = "few ranks",
+    .source = "MPICH, Open MPI (basic linear)",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -4,14 +4,15 @@
 /// goes by shared memory meanwhile. Steps: P - n. Messages: 1 of each rank. Bytes: P - 1 blocks.
 /// Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr gather_one_at_a_time(Collective collective, const Shape& shape, Rank me,
-                                const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "one_at_a_time", shape, me, options);
   const Rank root = options.root;
   const ServerLine line(shape, root);
@@ -38,4 +39,15 @@ ProgramPtr gather_one_at_a_time(Collective collective, const Shape& shape, Rank 
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "one_at_a_time",
+    .collectives = {Collective::kGather, Collective::kGatherv},
+    .summary = "ranks of other servers one after the other, each released by the root",
+    .when = "large blocks",
+    .source = "here",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -4,12 +4,13 @@
 /// rank, P - 1 into the root. Bytes: P - 1 blocks. Combines: P - 1 blocks at the root. Scratch: P -
 /// 1 slots at the root.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr reduce_linear(const Shape& shape, Rank me, const AlgorithmOptions& options) {
+ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
   ProgramBuilder program(Collective::kReduce, "linear", shape, me, options);
   const Rank root = options.root;
   // Rank 0's lands where the result goes, those of the others in scratch, but the root's own.
@@ -36,4 +37,15 @@ ProgramPtr reduce_linear(const Shape& shape, Rank me, const AlgorithmOptions& op
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "linear",
+    .collectives = {Collective::kReduce},
+    .summary = "all ranks send to the root, which combines in the order of ranks",
+    .when = "few ranks",
+    .source = "Open MPI (basic linear)",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

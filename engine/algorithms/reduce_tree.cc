@@ -6,18 +6,11 @@
 /// options.ordered it is of ranks, whatever server they are on, and each combines what comes from
 /// the ranks after it, so that the result is combined in the order of ranks; rank 0 hands it to the
 /// root.
-///
-/// binomial (Thakur, Rabenseifner, Gropp 2005): for short blocks. Steps: 1 + ceil(log2 Ns), ordered
-/// ceil(log2 P) + 1. Messages: 1 of each rank. Bytes: 1 block, ceil(log2 Ns) into the root.
-/// Scratch: a slot for each block that comes in, and one.
-///
-/// chain: each server sends to the one before, so that every port sends and receives each piece
-/// once. For blocks of many pieces. Steps: Ns, ordered P. Messages and bytes: 1 block a server.
-/// Scratch: as above.
+
+#include "engine/algorithms/reduce_tree.h"
 
 #include <algorithm>
 
-#include "engine/algorithms/algorithms.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
 
@@ -183,25 +176,12 @@ ProgramPtr reduce_by_servers(const char* name, bool chain, const Shape& shape, R
   return combine.program().finish();
 }
 
-ProgramPtr reduce(const char* name, bool chain, const Shape& shape, Rank me,
-                  const AlgorithmOptions& options) {
-  return options.ordered ? reduce_in_order(name, chain, shape, me, options)
-                         : reduce_by_servers(name, chain, shape, me, options);
-}
-
 }  // namespace
 
-ProgramPtr reduce_in_rank_order(const char* name, const Shape& shape, Rank me,
-                                const AlgorithmOptions& options) {
-  return reduce_in_order(name, false, shape, me, options);
-}
-
-ProgramPtr reduce_binomial(const Shape& shape, Rank me, const AlgorithmOptions& options) {
-  return reduce("binomial", false, shape, me, options);
-}
-
-ProgramPtr reduce_chain(const Shape& shape, Rank me, const AlgorithmOptions& options) {
-  return reduce("chain", true, shape, me, options);
+ProgramPtr reduce_along_tree(const char* name, bool chain, const Shape& shape, Rank me,
+                             const AlgorithmOptions& options) {
+  return options.ordered ? reduce_in_order(name, chain, shape, me, options)
+                         : reduce_by_servers(name, chain, shape, me, options);
 }
 
 }  // namespace ibcoll

@@ -1,7 +1,8 @@
 #pragma once
-/// The algorithms there are. A new one is a file in this folder and a line in registry.cc; tools,
-/// tests, executor and simulator find it here.
+/// The algorithms there are. A new one is a file in this folder that writes one rank's program and
+/// registers an AlgorithmSpec; tools, tests, executor and simulator find it here.
 
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,28 +12,67 @@
 
 namespace ibcoll {
 
-struct Algorithm {
-  Collective collective;
+using ProgramPtr = std::shared_ptr<const RankProgram>;
+
+/// A set of collectives.
+class Collectives {
+ public:
+  constexpr Collectives(std::initializer_list<Collective> all) {
+    for (const Collective one : all) bits_ |= 1u << static_cast<int>(one);
+  }
+  constexpr bool contain(Collective one) const { return (bits_ >> static_cast<int>(one) & 1) != 0; }
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+/// What a file says of its algorithm.
+struct AlgorithmSpec {
   std::string_view name;
-  std::string_view summary;  ///< one line: what it does, when to use it, the paper
-  bool paced;                ///< heeds AlgorithmOptions::pacing
-  bool relays;  ///< blocks may pass through other ranks, which must be told their lengths where
-                ///< they differ
-  /// Builds the program of rank `me`: a pure function of its arguments.
-  std::shared_ptr<const RankProgram> (*build)(const Shape& shape, Rank me,
-                                              const AlgorithmOptions& options);
+  Collectives collectives;   ///< that move their blocks in this way
+  std::string_view summary;  ///< what it does, in one line
+  std::string_view when;     ///< when to choose it
+  std::string_view source;   ///< who described it, or what has it
+  bool paced = false;        ///< heeds AlgorithmOptions::pacing
+  bool relays = false;       ///< blocks may pass through other ranks
   /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that
   /// messages may be sent unasked. No put between servers is of more slots than this, on any rank.
   int (*largest_put)(const Shape& shape) = nullptr;
+  /// Builds the program of rank `me`: a pure function of its arguments.
+  ProgramPtr (*build)(Collective collective, const Shape& shape, Rank me,
+                      const AlgorithmOptions& options);
 };
 
-/// All algorithms, by collective.
+/// An algorithm for one of its collectives.
+struct Algorithm {
+  const AlgorithmSpec* spec;
+  Collective collective;
+  std::string_view name;
+  bool paced;
+  /// Blocks may pass through other ranks, which must be told their lengths where they differ.
+  bool relays;
+  int (*largest_put)(const Shape& shape);
+
+  ProgramPtr build(const Shape& shape, Rank me, const AlgorithmOptions& options) const {
+    return spec->build(collective, shape, me, options);
+  }
+};
+
+/// Enters a spec, which must stay, into the registry: a static object of the algorithm's file.
+class Registered {
+ public:
+  explicit Registered(const AlgorithmSpec& spec);
+};
+
+/// AlgorithmSpec::largest_put of algorithms that put block by block.
+inline int one_slot(const Shape&) { return 1; }
+
+/// All algorithms, by collective and name.
 std::span<const Algorithm> algorithms();
 
 /// The programs of all ranks.
-std::vector<std::shared_ptr<const RankProgram>> build_all(const Algorithm& algorithm,
-                                                          const Shape& shape,
-                                                          const AlgorithmOptions& options = {});
+std::vector<ProgramPtr> build_all(const Algorithm& algorithm, const Shape& shape,
+                                  const AlgorithmOptions& options = {});
 
 /// The algorithm of that name; the error lists the names there are for the collective.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);

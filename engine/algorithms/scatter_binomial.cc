@@ -5,7 +5,7 @@
 /// travels as many times as its server has bits set, counted from the root's. Scratch: the blocks
 /// of the subtree; at the root those that do not lie side by side.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
 
@@ -103,11 +103,21 @@ class Scatter {
   const BinomialTree tree_;
 };
 
-}  // namespace
-
-ProgramPtr scatter_binomial(Collective collective, const Shape& shape, Rank me,
-                            const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   return Scatter(collective, shape, me, options).build();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "binomial",
+    .collectives = {Collective::kScatter, Collective::kScatterv},
+    .summary = "the blocks of half the servers as one message, then halves of it",
+    .when = "small blocks",
+    .source = "MPICH; Thakur 2005",
+    .relays = true,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

@@ -3,13 +3,14 @@
 /// help. Source: MPICH's and Open MPI's "basic linear" scatter.
 /// Steps: 1. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr scatter_linear(Collective collective, const Shape& shape, Rank me,
-                          const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "linear", shape, me, options);
   const Rank root = options.root;
   if (me != root) {
@@ -26,4 +27,15 @@ ProgramPtr scatter_linear(Collective collective, const Shape& shape, Rank me,
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "linear",
+    .collectives = {Collective::kScatter, Collective::kScatterv},
+    .summary = "the root sends to all ranks, as they are ready",
+    .when = "large blocks, or one server",
+    .source = "MPICH, Open MPI (basic linear)",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll

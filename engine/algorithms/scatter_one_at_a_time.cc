@@ -3,14 +3,15 @@
 /// on its way, so no link past the root's is contended however narrow it is.
 /// Steps: P - n. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
 
-#include "engine/algorithms/algorithms.h"
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
+namespace {
 
-ProgramPtr scatter_one_at_a_time(Collective collective, const Shape& shape, Rank me,
-                                 const AlgorithmOptions& options) {
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
   ProgramBuilder program(collective, "one_at_a_time", shape, me, options);
   const Rank root = options.root;
   const ServerLine line(shape, root);
@@ -36,4 +37,15 @@ ProgramPtr scatter_one_at_a_time(Collective collective, const Shape& shape, Rank
   return program.finish();
 }
 
+constexpr AlgorithmSpec kSpec{
+    .name = "one_at_a_time",
+    .collectives = {Collective::kScatter, Collective::kScatterv},
+    .summary = "the next rank's block leaves when the one before has arrived",
+    .when = "links narrower than the root's",
+    .source = "here",
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
 }  // namespace ibcoll
