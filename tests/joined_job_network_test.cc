@@ -26,6 +26,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Blackboard;
+using ::testing::ContainsRegex;
 using testing::gather_all_sizes;
 using ::testing::HasSubstr;
 using testing::JoinedRun;
@@ -170,7 +171,21 @@ TEST(Strangers, ASecondClaimOfARankIsRefused) {
                            const Status met = job.barrier();
                            return met ? "succeeds" : met.error().message;
                          }),
-              AllOf(HasSubstr("rank 0: rank 2 has died"), HasSubstr("rank 1: rank 2 has died")));
+              AllOf(ContainsRegex("rank 0: (not joined: )?rank 2 has died"),
+                    ContainsRegex("rank 1: (not joined: )?rank 2 has died")));
+}
+
+TEST(Strangers, AClaimOfARankThatIsThereDoesNoHarm) {
+  expect_unharmed([](const RootPlace& place) {
+    ControlLink link = connect_to(place);
+    const Hello hello;
+    const Nonce nonce = challenged(link, 0, hello);
+    const auto said =
+        answer(link, 0, prove(place.token, Side::kCaller, {0, false}, hello.nonce, nonce));
+    ASSERT_TRUE(said);
+    EXPECT_EQ(said->kind, FrameKind::kFailure);
+    EXPECT_EQ(said->text(), "rank 0 has joined this job already");
+  });
 }
 
 TEST(Strangers, TheNameOfTheSocketDoesNotTellTheToken) {

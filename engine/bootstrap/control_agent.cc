@@ -128,6 +128,7 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   add(links_.root, 0);
   for (auto& [rank, link] : links_.machines) add(link, rank);
   for (auto& [rank, link] : links_.members) add(link, rank);
+  for (auto& [rank, link] : orphans_) add(link, rank);
   entrance_.watch(watched);
   if (attempt_) watched.push_back(attempt_->watch());
   const bool resting = Clock::now() < listen_again_;
@@ -163,7 +164,7 @@ void ControlAgent::serve(ControlLink& link, Rank peer) {
       continue;
     }
     link.close();
-    if (members_.count(peer) == 0) left(peer);
+    if (members_.count(peer) == 0 && orphans_.count(peer) == 0) left(peer);
   }
 }
 
@@ -171,6 +172,7 @@ void ControlAgent::ended(ControlLink& link, Rank peer) {
   const LinkEnd end = link.end();
   link.close();
   if (members_.count(peer) > 0) return member_ended(peer);
+  if (orphans_.count(peer) > 0) return;  // it had a failure to tell, and nobody watches it
   if (end == LinkEnd::kEnded) return lost(peer);
   outages_[peer] = {Clock::now(), end == LinkEnd::kReset};
   next_attempt_ = Clock::now();
@@ -181,6 +183,7 @@ void ControlAgent::left(Rank peer) {
   left_ = peer;
   root_gone_ = root_gone_ || peer == 0;
   outages_.erase(peer);
+  if (me_ == 0) outages_[peer] = {Clock::now(), true};  // nobody speaks for the others there
   block_.set_presence(peer, Presence::kGone);
   eventfd_write(wake_.get(), 1);  // an exchange under way can't end any more
 }
@@ -288,21 +291,25 @@ void ControlAgent::give(std::vector<std::byte> all) {
   changed_.notify_all();
 }
 
+void ControlAgent::tell_failure(ControlLink& link, const Failure& failure) {
+  link.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
+            static_cast<int32_t>(failure.code));
+}
+
 /// Rank 0's agent says which failure counts; the others ask it.
 void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
   if (me_ == 0 || root_gone_) return decide(failure);
   if (std::exchange(proposed_, true)) return;
-  links_.root.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-                   static_cast<int32_t>(failure.code));
+  tell_failure(links_.root, failure);
 }
 
 void ControlAgent::decide(const Failure& failure) {
   if (std::exchange(decided_, true)) return;
-  for (auto& [rank, link] : links_.machines) {
-    link.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-              static_cast<int32_t>(failure.code));
-  }
+  decision_ = failure;
+  const auto tell = [&](ControlLink& link) { tell_failure(link, failure); };
+  for (auto& [rank, link] : links_.machines) tell(link);
+  for (auto& [rank, link] : orphans_) tell(link);
   block_.decide(failure, block_.ranks());
   const std::lock_guard lock(mutex_);
   failed_ = true;

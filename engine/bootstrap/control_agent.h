@@ -62,8 +62,8 @@ class ControlAgent {
   /// A machine whose connection is broken; it may come back.
   struct Outage {
     Clock::time_point since;
-    bool reset = false;
-    bool told = false;  ///< its ranks count as unreachable
+    bool brief = false;  ///< who lives comes back at once
+    bool told = false;   ///< its ranks count as unreachable
   };
 
   ControlAgent(Rank me, ControlBlock& block, ControlLinks links, AgentOptions options);
@@ -77,6 +77,7 @@ class ControlAgent {
   void member_ended(Rank member);
   void left(Rank peer);
   void gather(Rank leader, Frame frame);
+  static void tell_failure(ControlLink& link, const Failure& failure);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
   void take_outgoing();
@@ -85,6 +86,7 @@ class ControlAgent {
 
   // Connections that break (control_agent_outage.cc).
   void take_callers();
+  void take_caller(CalledHandshake& handshake);
   void call_root();
   void restored(Rank peer);
   void check_outages();
@@ -108,8 +110,10 @@ class ControlAgent {
   std::map<Rank, Frame> gathered_;
   std::vector<std::pair<ControlLink*, Rank>> watched_links_;
   bool decided_ = false, proposed_ = false, launcher_ended_ = false, root_gone_ = false;
+  Failure decision_;
   std::optional<Rank> left_;  ///< a leader that is gone in order
   std::map<Rank, Outage> outages_;
+  std::map<Rank, ControlLink> orphans_;  ///< rank 0: members of machines whose leader is gone
   Entrance entrance_;
   std::optional<Attempt> attempt_;  ///< to come back to rank 0
   Clock::time_point next_attempt_{};

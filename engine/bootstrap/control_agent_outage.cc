@@ -18,26 +18,37 @@ constexpr auto kListenerRest = std::chrono::seconds(1);
 
 }  // namespace
 
-/// Rank 0: leaders that come back.
 void ControlAgent::take_callers() {
   if (!links_.listener.open()) return;
   if (Clock::now() >= listen_again_ && !entrance_.open(links_.listener, true))
     listen_again_ = Clock::now() + kListenerRest;
-  for (Entrance::Arrival& arrival : entrance_.arrived()) {
-    const Caller caller = arrival.handshake.caller();
-    const auto known = links_.machines.find(caller.rank);
-    if (!caller.resumes || known == links_.machines.end() ||
-        block_.presence(caller.rank) == Presence::kGone) {
-      arrival.handshake.refuse(
-          {ErrorCode::kSystem, fmt::format("rank {} has joined this job already", caller.rank)});
-      continue;
-    }
-    // The old connection may look whole here; only the leader itself can have made a new one.
-    ControlLink& link = known->second;
-    const uint64_t peer_received = arrival.handshake.peer_received();
-    link.resume(arrival.handshake.welcome(link.received()), peer_received);
-    restored(caller.rank);
+  for (Entrance::Arrival& arrival : entrance_.arrived()) take_caller(arrival.handshake);
+}
+
+/// Rank 0: leaders that come back, and members whose leader has left and who have a failure to
+/// tell.
+void ControlAgent::take_caller(CalledHandshake& handshake) {
+  const Caller caller = handshake.caller();
+  const auto refuse = [&](std::string_view why) {
+    handshake.refuse({ErrorCode::kSystem, fmt::format("rank {} {}", caller.rank, why)});
+  };
+  if (caller.rank <= 0 || caller.rank >= block_.job_size()) return refuse("is none of this job");
+  const Rank leader = links_.leader_of[static_cast<size_t>(caller.rank)];
+  const auto machine = links_.machines.find(leader);
+  if (machine == links_.machines.end()) return refuse("has joined this job already");
+  if (leader != caller.rank) {
+    if (machine->second.open() || caller.resumes) return refuse("has joined this job already");
+    ControlLink& orphan = orphans_[caller.rank] = handshake.welcome(0);
+    if (decided_) tell_failure(orphan, decision_);
+    return;
   }
+  if (!caller.resumes || block_.presence(leader) == Presence::kGone)
+    return refuse("has joined this job already");
+  // The old connection may look whole here; only the leader itself can have made a new one.
+  ControlLink& link = machine->second;
+  const uint64_t peer_received = handshake.peer_received();
+  link.resume(handshake.welcome(link.received()), peer_received);
+  restored(leader);
 }
 
 /// The others: back to rank 0.
@@ -74,7 +85,7 @@ void ControlAgent::restored(Rank peer) {
 void ControlAgent::check_outages() {
   for (auto& [peer, outage] : outages_) {
     const std::chrono::milliseconds silence(options_.silence_ms / 2);
-    const auto limit = outage.reset ? std::min(kComeBack, silence) : silence;
+    const auto limit = outage.brief ? std::min(kComeBack, silence) : silence;
     if (!outage.told && Clock::now() - outage.since > limit) {
       outage.told = true;
       set_reachable(peer, false);
@@ -85,9 +96,9 @@ void ControlAgent::check_outages() {
       return exchanging_;
     }();
     // Nobody waits for data here, which could tell whether the machine lives.
-    if (!exchanging) continue;
+    if (!exchanging || decided_) continue;
     const std::string why =
-        outage.reset
+        outage.brief
             ? fmt::format("rank {} has died: its connection was reset, and it has not come back",
                           peer)
             : fmt::format(

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "engine/base/log.h"
@@ -18,6 +21,31 @@ namespace ibcoll {
 namespace {
 
 constexpr double kGoodbyeSeconds = 1;
+constexpr double kTellSeconds = 3;
+
+class JoinedBootstrap;
+
+/// The jobs of this process, for its end.
+class JoinedJobs {
+ public:
+  static void add(JoinedBootstrap* job);
+  static void remove(JoinedBootstrap* job);
+
+ private:
+  static void say_goodbye(int status, void* self);
+  static JoinedJobs& instance() {
+    static auto* const jobs = new JoinedJobs;  // lives as long as the process
+    return *jobs;
+  }
+  JoinedJobs() {
+#ifdef __GLIBC__
+    on_exit(say_goodbye, this);
+#endif
+  }
+
+  std::mutex mutex_;
+  std::set<JoinedBootstrap*> jobs_;
+};
 
 class JoinedBootstrap final : public Bootstrap {
  public:
@@ -42,20 +70,32 @@ class JoinedBootstrap final : public Bootstrap {
                                         {options.silence_ms, open_process(getppid())}));
     } else {
       self->up_ = meeting.take_up();
+      self->root_ = meeting.place();
+      self->silence_ms_ = options.silence_ms;
       self->leader_pid_ = process_at(self->up_.fd());
       self->leader_process_ = open_process(self->leader_pid_);
       self->block_->set_watch([raw = self.get()] { raw->watch_leader(); });
     }
+    JoinedJobs::add(self.get());
     return std::unique_ptr<Bootstrap>(std::move(self));
   }
 
   ~JoinedBootstrap() override {
     if (getpid() == process_) {  // a forked child has nothing to tell
-      if (block_ && local_) block_->departed(here_, {});
-      if (up_.open()) {
-        up_.send(FrameKind::kBye, rank_);
-        (void)up_.flush_by(deadline_in(kGoodbyeSeconds));
-      }
+      JoinedJobs::remove(this);
+      leave();
+    }
+    agent_.reset();
+  }
+
+  /// Whoever waits for this rank learns that it is gone.
+  void leave() {
+    if (getpid() != process_) return;
+    if (block_ && local_) block_->departed(here_, {});
+    if (up_.open()) {
+      up_.send(FrameKind::kBye, rank_);
+      (void)up_.flush_by(deadline_in(kGoodbyeSeconds));
+      up_.close();
     }
     agent_.reset();
   }
@@ -63,7 +103,14 @@ class JoinedBootstrap final : public Bootstrap {
   Rank rank() const override { return rank_; }
   int size() const override { return size_; }
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
-  void abort(const Failure& failure) override { local_->abort(failure); }
+  void abort(const Failure& failure) override {
+    if (getpid() != process_) return;
+    if (!agent_) {
+      watch_leader();
+      if (!up_.open() && block_->ranks() < size_ && !block_->failure()) tell_root(failure);
+    }
+    local_->abort(failure);
+  }
   std::optional<Failure> failure() const override { return block_->failure(); }
   void set_leaving(bool leaving) override { local_->set_leaving(leaving); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
@@ -100,6 +147,22 @@ class JoinedBootstrap final : public Bootstrap {
     block_->decide(failure, here_);  // the leader was the one who would have asked the others
   }
 
+  /// The leader has left in order, and nobody else speaks for this machine: rank 0 says what
+  /// counts.
+  void tell_root(const Failure& failure) {
+    const Deadline until = deadline_in(kTellSeconds);
+    std::string address;
+    Result<ControlLink> link = call_root(root_, rank_, silence_ms_, until, address);
+    if (!link) return;
+    const std::string_view text = failure.what;
+    link->send(FrameKind::kFailure, failure.culprit, std::as_bytes(std::span(text)),
+               static_cast<int32_t>(failure.code));
+    const Result<Frame> decision = link->receive(until);
+    if (!decision || decision->kind != FrameKind::kFailure) return;
+    block_->decide({decision->rank, static_cast<ErrorCode>(decision->code), decision->text()},
+                   here_);
+  }
+
   const pid_t process_ = getpid();
   Rank rank_ = 0, here_ = 0, leader_ = 0;  ///< the latter two by place on this machine
   int size_ = 1;
@@ -109,7 +172,30 @@ class JoinedBootstrap final : public Bootstrap {
   ControlLink up_;                       ///< of the others: to it
   pid_t leader_pid_ = 0;
   UniqueFd leader_process_;
+  RootPlace root_;  ///< for when the leader has left
+  int silence_ms_ = 0;
 };
+
+void JoinedJobs::add(JoinedBootstrap* job) {
+  JoinedJobs& self = instance();
+  const std::lock_guard lock(self.mutex_);
+  self.jobs_.insert(job);
+}
+
+void JoinedJobs::remove(JoinedBootstrap* job) {
+  JoinedJobs& self = instance();
+  const std::lock_guard lock(self.mutex_);
+  self.jobs_.erase(job);
+}
+
+/// A program that returns without having finalized leaves in order; one that fails does not.
+void JoinedJobs::say_goodbye(int status, void* self) {
+  if (status != 0) return;
+  auto& jobs = *static_cast<JoinedJobs*>(self);
+  const std::unique_lock lock(jobs.mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (JoinedBootstrap* job : jobs.jobs_) job->leave();
+}
 
 }  // namespace
 

@@ -56,6 +56,49 @@ Result<RootPlace> RootPlace::parse(const std::string& text) {
   return place;
 }
 
+Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
+                              std::string& address) {
+  std::list<Attempt> attempts;
+  std::string tried;
+  const auto note = [&](const std::string& where, std::string_view why) {
+    tried += fmt::format("{}{} port {}{}", tried.empty() ? "" : "; ", where, place.port, why);
+  };
+  Deadline next_start = deadline_in(0);
+  size_t next = 0;
+  while (!past(until) && (next < place.addresses.size() || !attempts.empty())) {
+    if (next < place.addresses.size() && (attempts.empty() || past(next_start))) {
+      const std::string& candidate = place.addresses[next++];
+      next_start = deadline_in(kNextAddressSeconds);
+      Result<Attempt> attempt =
+          Attempt::begin(candidate, place.port, silence_ms, place.token, {me, false}, 0, until);
+      if (attempt)
+        attempts.push_back(std::move(*attempt));
+      else
+        note(candidate, ": " + attempt.error().message);
+    }
+    std::vector<pollfd> watched;
+    for (auto at = attempts.begin(); at != attempts.end();) {
+      const auto after = std::next(at);
+      const HandshakeState state = at->advance();
+      if (state == HandshakeState::kDone) {
+        address = at->address();
+        return std::move(at->handshake().link());
+      }
+      if (state == HandshakeState::kRefused) {
+        if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());
+        note(at->address(), at->connected() ? " is not rank 0" : " does not answer");
+        attempts.erase(at);
+      } else {
+        watched.push_back(at->watch());
+      }
+      at = after;
+    }
+    ::poll(watched.data(), watched.size(), watched.empty() ? 0 : 50);
+  }
+  for (const Attempt& attempt : attempts) note(attempt.address(), " is silent");
+  return fail(ErrorCode::kSystem, "rank {} can't reach rank 0 by TCP: {}", me, tried);
+}
+
 Status Meeting::hold(ProcessManager& manager) {
   make_room_for_files(kOwnFiles);
   IBCOLL_TRY(manager.rank() == 0 ? open_job(manager) : find_job(manager));
@@ -134,51 +177,11 @@ Result<bool> Meeting::join_leader() {
   return true;
 }
 
-/// By whichever of rank 0's addresses answers first: those of bridges and the like may mean another
-/// host here, or nobody.
 Status Meeting::connect_to_root() {
-  std::list<Attempt> attempts;
-  std::string tried;
-  const auto note = [&](const std::string& address, std::string_view why) {
-    tried += fmt::format("{}{} port {}{}", tried.empty() ? "" : "; ", address, place_.port, why);
-  };
-  const Deadline until = deadline_in(kConnectSeconds);
-  Deadline next_start = deadline_in(0);
-  size_t next = 0;
-  while (!past(until) && (next < place_.addresses.size() || !attempts.empty())) {
-    if (next < place_.addresses.size() && (attempts.empty() || past(next_start))) {
-      const std::string& address = place_.addresses[next++];
-      next_start = deadline_in(kNextAddressSeconds);
-      Result<Attempt> attempt = Attempt::begin(address, place_.port, options_.silence_ms / 2,
-                                               place_.token, {me_, false}, 0, until);
-      if (attempt)
-        attempts.push_back(std::move(*attempt));
-      else
-        note(address, ": " + attempt.error().message);
-    }
-    std::vector<pollfd> watched;
-    for (auto at = attempts.begin(); at != attempts.end();) {
-      const auto after = std::next(at);
-      const HandshakeState state = at->advance();
-      if (state == HandshakeState::kDone) {
-        root_address_ = at->address();
-        links_.root = std::move(at->handshake().link());
-        links_.root.make_resumable();
-        return {};
-      }
-      if (state == HandshakeState::kRefused) {
-        if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());
-        note(at->address(), at->connected() ? " is not rank 0" : " does not answer");
-        attempts.erase(at);
-      } else {
-        watched.push_back(at->watch());
-      }
-      at = after;
-    }
-    ::poll(watched.data(), watched.size(), watched.empty() ? 0 : 50);
-  }
-  for (const Attempt& attempt : attempts) note(attempt.address(), " is silent");
-  return fail(ErrorCode::kSystem, "rank {} can't reach rank 0 by TCP: {}", me_, tried);
+  IBCOLL_ASSIGN(links_.root, call_root(place_, me_, options_.silence_ms / 2,
+                                       deadline_in(kConnectSeconds), root_address_));
+  links_.root.make_resumable();
+  return {};
 }
 
 /// Lets in who is of this job.

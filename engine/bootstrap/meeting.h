@@ -23,6 +23,11 @@ struct RootPlace {
   static Result<RootPlace> parse(const std::string& text);
 };
 
+/// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
+/// the like may mean another host here, or nobody. `address` becomes the one that has answered.
+Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
+                              std::string& address);
+
 class Meeting {
  public:
   Meeting(ProcessManager& manager, const JoinOptions& options)
@@ -42,6 +47,7 @@ class Meeting {
   Rank leader_rank() const { return leader_rank_; }
   ControlLinks take_links();
   ControlLink take_up() { return std::move(up_); }
+  const RootPlace& place() const { return place_; }
 
  private:
   static constexpr size_t kStrangers = 64;  ///< connections besides those of ranks
