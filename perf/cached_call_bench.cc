@@ -104,7 +104,7 @@ void add_all(Context& context, Buffers& buffers) {
       auto plan =
           group.plan(arguments.collective, unequal ? -1 : bytes, 0, arguments.options, counts);
       if (!plan) return tl::unexpected<Error>(plan.error());
-      benchmark::DoNotOptimize(plan->program);
+      benchmark::DoNotOptimize((*plan)->program);
       return {};
     };
     const std::string suffix = fmt::format("/{}/{}", asked.name, ranks);

@@ -189,7 +189,7 @@ TEST(FabricOrder, AKnownNetworkIsPlannedForWherePlansPay) {
                           return view.context.world()
                               .plan(collective, bytes, 0, {})
                               .value()
-                              .program->algorithm;
+                              ->program->algorithm;
                         };
                         const bool known = *fabric != 0;
                         const std::string gather = known ? "contention_free" : "linear";

@@ -55,7 +55,7 @@ TEST(OutstandingCalls, OfManyGroupsMayBePostedInOppositeOrders) {
     EXPECT_EQ(run_job(with_deadline(job_of(layout)),
                       [](const RankView& rank) {
                         constexpr size_t kGroups = 40;
-                        std::vector<std::unique_ptr<Group>> groups;
+                        std::vector<std::shared_ptr<Group>> groups;
                         for (size_t i = 0; i < kGroups; ++i) {
                           auto group = rank.context.create_group({0, 1});
                           if (!rank.good(group, "group")) return;
