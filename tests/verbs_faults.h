@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +30,8 @@ inline constexpr unsigned kHangSeconds = 240;
 struct Stage {
   std::atomic<int> calls[kMaxRanks];  ///< each rank's finished ones
   std::atomic<pid_t> pids[kMaxRanks];
-  std::atomic<bool> disturbed;  ///< see disturb_first
+  std::atomic<bool> disturbed;          ///< see disturb_first
+  std::atomic<int> late_ms[kMaxRanks];  ///< how late each rank comes to its next call
 };
 
 class SharedStage {
@@ -50,6 +53,7 @@ class SharedStage {
 struct Outcome {
   std::map<Rank, std::string> errors;  ///< of the ranks that had one
   std::string all;
+  int status = 0;  ///< the launcher's
 };
 
 /// The part of an error that is the same for all: what failed. Where each rank was follows, or, of
@@ -95,14 +99,13 @@ inline Outcome run_disturbed(const JobOptions& job, const Body& body, const Dist
     _exit(0);
   }
   Outcome outcome;
-  int status = 0;
   outcome.all = run_job(
       job,
       [&](const RankView& rank) {
         stage->pids[rank.context.rank()] = getpid();
         body(rank, *stage);
       },
-      &status);
+      &outcome.status);
   kill(disturber, SIGKILL);
   waitpid(disturber, nullptr, 0);
   for (size_t begin = 0; begin < outcome.all.size();) {
@@ -113,7 +116,8 @@ inline Outcome run_disturbed(const JobOptions& job, const Body& body, const Dist
     begin = end + 1;
   }
   // Ranks that ended without a word, by a signal or by the launcher, did not end right.
-  if (outcome.all.empty() && status != 0) outcome.all = fmt::format("status {}", status);
+  if (outcome.all.empty() && outcome.status != 0)
+    outcome.all = fmt::format("status {}", outcome.status);
   return outcome;
 }
 
@@ -154,6 +158,7 @@ inline Body exchanges(int calls, std::vector<size_t> block_bytes, std::string al
   return [=](const RankView& rank, Stage& stage) {
     std::atomic<int>& finished = stage.calls[rank.context.rank()];
     for (int i = 0; i < calls; ++i) {
+      std::this_thread::sleep_for(milliseconds(stage.late_ms[rank.context.rank()].exchange(0)));
       if (!exchange(rank, block_bytes[i % block_bytes.size()], i, algorithm)) return;
       ++finished;
     }
@@ -190,7 +195,8 @@ class VerbsFaults : public ::testing::Test {
   }
   void TearDown() override {
     alarm(0);
-    unsetenv("IBCOLL_RETRIES");
+    for (const char* name : {"IBCOLL_RETRIES", "IBCOLL_ACK_TIMEOUT", "IBCOLL_PORT_DOWN"})
+      unsetenv(name);
     if (getenv("SOFTROCE_MACHINE") == nullptr) return;
     std::ignore = std::system(
         "for i in 1 2 3 4; do tc qdisc del dev e$i root; tc -n sw qdisc del dev v$i root; "
@@ -207,8 +213,28 @@ class VerbsFaults : public ::testing::Test {
   /// (each 64 packets): six are soon used up then.
   static void lose(int percent) {
     setenv("IBCOLL_RETRIES", "7", 1);
+    setenv("IBCOLL_ACK_TIMEOUT", "14", 1);  // 67 ms: what is lost is soon sent again
     for (int i = 1; i <= 4; ++i)
       shell(fmt::format("tc qdisc add dev e{} root netem loss {}%", i, percent));
+  }
+};
+
+/// Takes the privilege to lock more than the limit from this process and its children. (To become
+/// somebody else would not do: who did not open a device may not send with it.)
+class WithoutLockPrivilege {
+ public:
+  WithoutLockPrivilege() { set(false); }
+  ~WithoutLockPrivilege() { set(true); }
+
+ private:
+  static void set(bool privileged) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+    ASSERT_EQ(syscall(SYS_capget, &header, sets), 0);
+    const uint32_t bit = CAP_TO_MASK(CAP_IPC_LOCK);
+    sets[0].effective =
+        privileged ? sets[0].effective | (sets[0].permitted & bit) : sets[0].effective & ~bit;
+    ASSERT_EQ(syscall(SYS_capset, &header, sets), 0);
   }
 };
 

@@ -6,9 +6,7 @@
 #include "tests/verbs_faults.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 namespace ibcoll::testing {
 namespace {
@@ -34,16 +32,16 @@ TEST_F(VerbsFaults, LosingTenPercentOfThePacketsChangesNothing) {
 }
 
 TEST_F(VerbsFaults, ALinkThatGoesDownForGood) {
+  setenv("IBCOLL_PORT_DOWN", "500ms", 1);
   const Outcome outcome =
       run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 16}),
                     [](Stage&) { std::ignore = std::system("ip -n sw link set v2 down"); });
-  // Both ends of a connection see it; whoever is first names the other. A device may say that a
-  // connection broke without saying why.
-  expect_one_error(
-      outcome, {0, 1, 2, 3, 4},
-      AllOf(HasSubstr(" on rxe"), AnyOf(HasSubstr("rank 2"), HasSubstr("rank 3")),
-            AnyOf(ContainsRegex("could not reach rank .: transport retry counter exceeded"),
-                  ContainsRegex("the connection to rank . broke: Work Request Flushed Error"))));
+  // Whoever is first: the ranks whose port it is, or the others, who can't reach them.
+  expect_one_error(outcome, {0, 1, 2, 3, 4},
+                   AnyOf(ContainsRegex("rank [23]: (its own )?port rxe2:1 (is|was) down"),
+                         ContainsRegex("rank [014] on rxe[13]:1 could not reach rank [23]: "
+                                       "transport retry counter exceeded"),
+                         ContainsRegex("the connection to rank [23] broke")));
 }
 
 TEST_F(VerbsFaults, ALinkThatIsDownBeforeAnybodyIsConnected) {
@@ -54,11 +52,11 @@ TEST_F(VerbsFaults, ALinkThatIsDownBeforeAnybodyIsConnected) {
                                           exchanges(kUntilItFails, {8})(rank, stage);
                                         },
                                         {});
-  unsetenv("IBCOLL_PORT_DOWN");
-  expect_one_error(outcome, {0, 1, 2},
-                   AnyOf(HasSubstr("rank 1: port rxe2:1 has been down for "),
-                         HasSubstr("rank 1: rxe2:1: no route to rank "),
-                         HasSubstr("no route to rank 1"), HasSubstr("could not reach rank 1")));
+  expect_one_error(
+      outcome, {0, 1, 2},
+      AnyOf(ContainsRegex("rank 1: (its own )?port rxe2:1 is down"),
+            ContainsRegex(
+                "rank [02]: no (route|answer) from rxe[13]:1 \\(.*\\) to rank 1 on rxe2:1")));
 }
 
 /// The link of rank 1's server is down while the ranks look for each other.
@@ -94,37 +92,70 @@ TEST_F(VerbsFaults, DatagramsThatCantBeSentAreSentLater) {
   EXPECT_EQ(outcome.all, "");
 }
 
-/// Nothing says that the way is gone: ports stay up.
-TEST_F(VerbsFaults, ALinkThatLosesAllBeforeAnybodyIsConnectedFull) {
-  const Outcome outcome =
-      run_disturbed(job_of({1, 1, 1}),
-                    [](const RankView& rank, Stage& stage) {
-                      disturb_first(rank, stage,
-                                    "tc qdisc add dev e2 root netem loss 100%; tc -n sw qdisc add "
-                                    "dev v2 root netem loss 100%");
-                      exchanges(kUntilItFails, {8})(rank, stage);
-                    },
-                    {});
-  expect_one_error(outcome, {0, 1, 2}, ContainsRegex("no route to rank [012]"));
+/// Nothing says that the way is gone: ports stay up, and neighbours are known.
+TEST_F(VerbsFaults, ANetworkThatIsCutBeforeAnybodyIsConnected) {
+  setenv("IBCOLL_PORT_DOWN", "1s", 1);
+  const Outcome outcome = run_disturbed(
+      job_of({1, 1, 1}),
+      [](const RankView& rank, Stage& stage) {
+        disturb_first(rank, stage,
+                      "for i in 1 2 3; do for j in 1 2 3; do [ $i = $j ] || ip neigh replace "
+                      "10.77.0.$j lladdr $(cat /sys/class/net/e$j/address) dev e$i nud permanent; "
+                      "done; done; tc qdisc add dev e2 root netem loss 100%; "
+                      "tc -n sw qdisc add dev v2 root netem loss 100%");
+        exchanges(kUntilItFails, {8})(rank, stage);
+      },
+      {});
+  std::ignore = std::system("for i in 1 2 3; do ip neigh flush dev e$i nud permanent; done");
+  expect_one_error(outcome, {0, 1, 2},
+                   AnyOf(ContainsRegex("rank [02]: no answer from rxe[13]:1 \\(.*\\) to rank 1 on "
+                                       "rxe2:1 \\(::ffff:10.77.0.2\\) for 1.0 s"),
+                         ContainsRegex("rank 1: no answer from rxe2:1 \\(::ffff:10.77.0.2\\) to "
+                                       "rank [02] on rxe[13]:1 ")));
 }
 
-TEST_F(VerbsFaults, AnOutageShorterThanTheRetriesChangesNothing) {
-  setenv("IBCOLL_ACK_TIMEOUT", "17", 1);  // half a second, seven times
-  const Outcome outcome = run_disturbed(job_of({2, 2}), exchanges(300, {8, 1 << 16}), [](Stage&) {
-    std::ignore = std::system(
-        "tc qdisc add dev e2 root netem loss 100%; sleep 0.3; tc qdisc del dev e2 root");
-  });
-  unsetenv("IBCOLL_ACK_TIMEOUT");
+/// What ranks find out when they start, on ports that don't all reach each other: the links of
+/// servers 1 and 2 are on one network, those of 3 and 4 on another of the same addresses.
+TEST_F(VerbsFaults, OfTwoNetworksOneIsUsed) {
+  shell(
+      "ip -n sw link add br1 type bridge && ip -n sw link set br1 mtu 4200 up && for i in 3 4; do "
+      "ip -n sw link set v$i master br1; done && for i in 1 2 3 4; do ip neigh flush dev e$i; "
+      "done");
+  const Outcome outcome = run_disturbed(job_of({2, 2, 1}),
+                                        [](const RankView& rank, Stage& stage) {
+                                          exchanges(3, {8, 65536})(rank, stage);
+                                        },
+                                        {});
+  shell(
+      "for i in 3 4; do ip -n sw link set v$i master br0; done; ip -n sw link del br1; "
+      "for i in 1 2 3 4; do ip neigh flush dev e$i; done");
   EXPECT_EQ(outcome.all, "");
 }
 
+/// With the settings that users have, data on the way outlives a link that is down.
+TEST_F(VerbsFaults, AnOutageShorterThanPortDownChangesNothing) {
+  const Outcome outcome = run_disturbed(job_of({2, 2}), exchanges(60, {8, 1 << 16}), [](Stage&) {
+    std::ignore = std::system("ip -n sw link set v2 down; sleep 2; ip -n sw link set v2 up");
+  });
+  EXPECT_EQ(outcome.all, "");
+}
+
+/// Whatever the network says first (a write that is refused, since the dead rank's memory is gone;
+/// a connection that breaks; nothing), survivors name the death and what it was of. TEST_KILLS=40
+/// for more.
 TEST_F(VerbsFaults, ARankIsKilledInMidTransfer) {
-  const Outcome outcome =
-      run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [](Stage& stage) {
-        std::this_thread::sleep_for(milliseconds(20));
-        kill(stage.pids[2], SIGKILL);
-      });
-  expect_one_error(outcome, {0, 1, 3, 4}, HasSubstr("rank 2 "));
+  const uint32_t kills = number_from_environment("TEST_KILLS", 3);
+  for (uint32_t i = 0; i < kills && !HasFailure(); ++i) {
+    alarm(kHangSeconds);
+    const Outcome outcome =
+        run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [&](Stage& stage) {
+          std::this_thread::sleep_for(milliseconds(20 + 7 * i));
+          kill(stage.pids[2], SIGKILL);
+        });
+    expect_one_error(outcome, {0, 1, 3, 4},
+                     ContainsRegex("^rank 2 .pid [0-9]+. was killed by signal 9 .Killed.$"));
+    EXPECT_EQ(outcome.status, 128 + SIGKILL);
+  }
 }
 
 TEST_F(VerbsFaults, AWholeServerIsKilledInMidTransfer) {
@@ -133,7 +164,8 @@ TEST_F(VerbsFaults, AWholeServerIsKilledInMidTransfer) {
         std::this_thread::sleep_for(milliseconds(20));
         for (const Rank rank : {2, 3}) kill(stage.pids[rank], SIGKILL);
       });
-  expect_one_error(outcome, {0, 1, 4}, AnyOf(HasSubstr("rank 2 "), HasSubstr("rank 3 ")));
+  expect_one_error(outcome, {0, 1, 4},
+                   ContainsRegex("^rank [23] .pid [0-9]+. was killed by signal 9 .Killed.$"));
 }
 
 /// A receive buffer that is deregistered while peers write to it: their keys are wrong then.
@@ -204,25 +236,6 @@ TEST_F(VerbsFaults, ARankThirtySecondsLateFull) {
   const std::chrono::seconds late(number_from_environment("TEST_LATE_SECONDS", 30));
   EXPECT_THAT(late_log(0, late, 10'000'000'000), HasSubstr("was waiting for rank 1 "));
 }
-
-/// Takes the privilege to lock more than the limit from this process and its children. (To become
-/// somebody else would not do: who did not open a device may not send with it.)
-class WithoutLockPrivilege {
- public:
-  WithoutLockPrivilege() { set(false); }
-  ~WithoutLockPrivilege() { set(true); }
-
- private:
-  static void set(bool privileged) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-    ASSERT_EQ(syscall(SYS_capget, &header, sets), 0);
-    const uint32_t bit = CAP_TO_MASK(CAP_IPC_LOCK);
-    sets[0].effective =
-        privileged ? sets[0].effective | (sets[0].permitted & bit) : sets[0].effective & ~bit;
-    ASSERT_EQ(syscall(SYS_capset, &header, sets), 0);
-  }
-};
 
 void limit_locked_memory(const RankView& rank, size_t bytes) {
   const rlimit limit{bytes, bytes};

@@ -148,6 +148,13 @@ std::byte pattern(Rank from, Rank to, size_t offset) {
   return static_cast<std::byte>(from * 37 + to * 11 + offset * 7 + (offset >> 9));
 }
 
+/// Gives up after half a second.
+TransportOptions hasty() {
+  TransportOptions options;
+  options.port_down_ns = options.retry.unreachable_ns = 500'000'000;
+  return options;
+}
+
 /// Memory of its own pages.
 class Pages {
  public:
@@ -210,6 +217,36 @@ TEST(VerbsDevices, AJobWithoutTheDeviceFailsOnAllRanksAlike) {
                       ASSERT_FALSE(transport.has_value());
                       EXPECT_THAT(transport.error().message, HasSubstr("rank 0: "));
                       EXPECT_THAT(transport.error().message, HasSubstr("nosuch7"));
+                    }),
+            0);
+}
+
+/// No rank goes on without one that has no transport, nor crashes.
+TEST(VerbsDevices, ARankWithoutTheDeviceIsNamedOnAllRanks) {
+  const Shape shape = layout({1, 1, 1});
+  EXPECT_EQ(run_job(shape,
+                    [&](Bootstrap& bootstrap) {
+                      TransportOptions options;
+                      if (bootstrap.rank() != 0) options.devices.devices = {"nosuch7"};
+                      const auto transport = create_transport(bootstrap, shape, options);
+                      ASSERT_FALSE(transport.has_value());
+                      EXPECT_THAT(transport.error().message,
+                                  HasSubstr(has_device() ? "rank 1: " : "rank 0: "));
+                    }),
+            0);
+}
+
+/// Settings that one rank alone can't read end all ranks alike.
+TEST(VerbsDevices, ARankWithoutSettingsIsNamedOnAllRanks) {
+  const Shape shape = layout({1, 1});
+  EXPECT_EQ(run_job(shape,
+                    [&](Bootstrap& bootstrap) {
+                      Result<TransportOptions> options = TransportOptions{};
+                      if (bootstrap.rank() == 0)
+                        options = fail(ErrorCode::kInvalidArgument, "settings of its own");
+                      const auto transport = create_transport(bootstrap, shape, options);
+                      ASSERT_FALSE(transport.has_value());
+                      EXPECT_THAT(transport.error().message, HasSubstr("rank 0: settings of"));
                     }),
             0);
 }
@@ -509,7 +546,7 @@ TEST_F(Verbs, ARankThatOnlyWaitsNoticesThatItsPeerWasKilled) {
       mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
-    Node node(bootstrap, shape);
+    Node node(bootstrap, shape, hasty());
     ASSERT_TRUE(node.good());
     ASSERT_TRUE(node.signal(1 - node.me(), 5));
     ASSERT_TRUE(node.next().has_value());
@@ -585,6 +622,7 @@ class VerbsNetwork : public Verbs {
   static TransportOptions patient() {
     TransportOptions options;
     options.retry.retries = 7;
+    options.retry.timeout_exponent = 14;
     return options;
   }
   static void lose(const char* percent) {
@@ -608,10 +646,10 @@ TEST_F(VerbsNetwork, LosingTenPercentOfThePacketsChangesNothing) {
   exchange_all(layout({1, 1, 1}), {0, 8, 4096, 65536}, patient());
 }
 
-TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSides) {
+TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortFirst) {
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
-    Node node(bootstrap, shape);
+    Node node(bootstrap, shape, hasty());
     ASSERT_TRUE(node.good());
     ASSERT_TRUE(node.signal(1 - node.me(), 5));
     ASSERT_TRUE(node.next().has_value());
@@ -620,7 +658,13 @@ TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSides) {
     if (node.me() == 0) shell("ip -n sw link set v2 down");
     const auto failure = node.wait_failure(seconds(20));
     ASSERT_TRUE(failure.has_value());
-    EXPECT_THAT(failure->what, HasSubstr(fmt::format("reach rank {}", 1 - node.me())));
+    if (node.me() == 0) {
+      EXPECT_EQ(failure->culprit, 1);
+      EXPECT_THAT(failure->what, HasSubstr("could not reach rank 1"));
+    } else {
+      EXPECT_EQ(failure->culprit, 1) << "blames a healthy peer";
+      EXPECT_THAT(failure->what, HasSubstr("port rxe2:1 is down"));
+    }
     EXPECT_TRUE(bootstrap.barrier());
     if (node.me() == 0) shell("ip -n sw link set v2 up");
   });

@@ -12,6 +12,7 @@
 #include "engine/bootstrap/host_info.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
+#include "verbs/port_choice.h"
 #include "verbs/transport.h"
 #endif
 
@@ -184,13 +185,19 @@ class Report {
 
 #ifdef IBCOLL_HAVE_VERBS
   /// What ranks would use of each port, and its limits.
-  void port_use(const std::vector<verbs::PortInfo>& ports) {
+  void port_use(const verbs::DeviceOptions& options) {
+    const std::vector<verbs::PortInfo> ports = verbs::list_ports(options);
     if (ports.empty()) return;
+    const std::vector<std::string> left_out = verbs::left_out_here(ports, options);
     Table table({"RDMA port", "usable", "GID", "type", "MTU", "Mbit/s", "NUMA node", "queue pairs",
                  "registrations", "longest message"});
-    for (const verbs::PortInfo& port : ports) {
+    for (size_t i = 0; i < ports.size(); ++i) {
+      const verbs::PortInfo& port = ports[i];
       const int mtu_bytes = 128 << port.mtu;
-      const std::string usable = port.active ? "yes" : port.missing.empty() ? "no" : port.missing;
+      const std::string usable =
+          !left_out[i].empty() ? "left out: " + left_out[i]
+          : port.active        ? "yes"
+                        : fmt::format("no{}{}", port.missing.empty() ? "" : ": ", port.missing);
       table.add_row({port.name(), usable, port.gid_text, port.gid_type, std::to_string(mtu_bytes),
                      std::to_string(port.rate_mbps),
                      port.numa_node < 0 ? "unknown" : std::to_string(port.numa_node),
@@ -201,6 +208,7 @@ class Report {
                    {"port", port.port},
                    {"usable", port.active},
                    {"missing", port.missing},
+                   {"left_out", left_out[i]},
                    {"gid", port.gid_text},
                    {"gid_index", port.gid_index},
                    {"gid_type", port.gid_type},
@@ -209,6 +217,7 @@ class Report {
                    {"numa_node", port.numa_node},
                    {"pkey_index", port.pkey_index},
                    {"max_queue_pairs", port.max_queue_pairs},
+                   {"max_work_requests", port.max_work_requests},
                    {"max_completions", port.max_completions},
                    {"max_shared_receives", port.max_shared_receives},
                    {"max_registrations", port.max_registrations},
@@ -241,7 +250,7 @@ Status report(const std::string& json_path) {
 #ifdef IBCOLL_HAVE_VERBS
   // Settings that can't be read are told below.
   const auto transport = verbs::TransportOptions::from_environment();
-  report.port_use(verbs::list_ports(transport ? transport->devices : verbs::DeviceOptions{}));
+  report.port_use(transport ? transport->devices : verbs::DeviceOptions{});
 #endif
   report.settings(current_config());
   const Status environment = check_environment();

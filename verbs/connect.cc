@@ -12,14 +12,20 @@ namespace {
 
 constexpr int64_t kLastRepeatNs = 500'000'000;
 constexpr uint32_t kPsnMask = 0xffffff;
+/// A way that brought no answer for so long is looked for again: it may be gone.
+constexpr int64_t kWayNs = 5'000'000'000;
+/// So many questions without an answer in RetryOptions::unreachable_ns mean that there is no way.
+/// Counted, since a machine that stands still for a while asks none.
+constexpr int kQuestions = 8;
 
 }  // namespace
 
 Result<std::unique_ptr<Connector>> Connector::create(ConnectBy by, const Device& device,
+                                                     Responder& responder,
                                                      const RetryOptions& retry,
                                                      ibv_comp_channel* channel) {
-  return by == ConnectBy::kRdmacm ? create_cm_connector(device, retry)
-                                  : DatagramConnector::create(device, retry, channel);
+  return by == ConnectBy::kRdmacm ? create_cm_connector(device, responder, retry)
+                                  : DatagramConnector::create(device, responder, retry, channel);
 }
 
 void Connector::start(Rank me, uint64_t job, std::vector<RankAddress> addresses,
@@ -48,12 +54,55 @@ Result<Link*> Connector::open(Rank peer) {
   return link.get();
 }
 
-Status Connector::bear(Link& link, const Error& error, int64_t now_ns) const {
+std::string Connector::both_ends(Rank peer) const {
+  const RankAddress& there = peer_address(peer);
+  return fmt::format("{} ({}) to rank {} on {} ({})", device_.port().name(),
+                     describe(address_of(device_.port())), peer, there.port_name,
+                     describe(there.port));
+}
+
+Status Connector::bear(Rank peer, Link& link, const Error& error, int64_t now_ns) const {
   if (link.unreachable_since_ns == 0) link.unreachable_since_ns = now_ns;
-  if (error.code == ErrorCode::kPeerFailed &&
-      now_ns - link.unreachable_since_ns < retry_.unreachable_ns)
-    return {};
-  return tl::unexpected<Error>(error);
+  const int64_t since_ns = now_ns - link.unreachable_since_ns;
+  if (error.code == ErrorCode::kPeerFailed && since_ns < retry_.unreachable_ns) return {};
+  if (error.code != ErrorCode::kPeerFailed)
+    return fail(error.code, "no connection from {}: {}", both_ends(peer), error.message);
+  return fail(error.code, "no route from {} for {:.1f} s (IBCOLL_PORT_DOWN): {}", both_ends(peer),
+              static_cast<double>(since_ns) / 1e9, error.message);
+}
+
+Result<ibv_ah*> Connector::way(Rank peer, Link& link, int64_t now_ns) {
+  if (link.way && now_ns - link.way_since_ns >= kWayNs) link.way.reset();
+  if (!link.way) {
+    link.way_since_ns = now_ns;
+    IBCOLL_ASSIGN(link.way, find_way(device_, peer_address(peer).port));
+  }
+  return link.way.get();
+}
+
+Status Connector::question(Rank peer, int64_t now_ns) {
+  IBCOLL_ASSIGN(Link * link, open(peer));
+  const Result<ibv_ah*> found = way(peer, *link, now_ns);
+  if (!found) return {};  // as if the network had lost it
+  return responder_.ask(peer, *found, peer_address(peer).responder_number);
+}
+
+Status Connector::look_after(Rank peer, Link& link, int64_t now_ns) {
+  const int64_t interval = retry_.unreachable_ns / kQuestions;
+  if (link.question_at_ns == 0) link.question_at_ns = now_ns + interval;
+  if (now_ns < link.question_at_ns) return {};
+  if (const uint32_t heard = responder_.heard(peer); heard != link.heard) {
+    link.heard = heard;
+    link.questions = 0;
+  }
+  if (link.questions == kQuestions)
+    return fail(ErrorCode::kPeerFailed,
+                "no answer from {} for {:.1f} s (IBCOLL_PORT_DOWN): are both on one network, in "
+                "one partition?",
+                both_ends(peer), static_cast<double>(retry_.unreachable_ns) / 1e9);
+  ++link.questions;
+  link.question_at_ns = now_ns + interval;
+  return question(peer, now_ns);
 }
 
 void Connector::put_off(Link& link, int64_t now_ns) const {

@@ -4,20 +4,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
 #include "verbs/queue_pair.h"
+#include "verbs/responder.h"
 
 namespace ibcoll::verbs {
 
 /// What every rank tells all others once, at start.
 struct RankAddress {
   PortAddress port;
+  char port_name[32] = "";       ///< "mlx5_0:1"
   uint32_t datagram_number = 0;  ///< DatagramConnector
-  uint16_t service_port = 0;     ///< CmConnector: where it listens, in host order
+  uint32_t responder_number = 0;
+  uint16_t service_port = 0;  ///< CmConnector: where it listens, in host order
 };
 
 /// One peer's connection.
@@ -30,9 +34,12 @@ struct Link {
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
-  AddressHandle address;             ///< for datagrams; made when first needed
-  int64_t address_since_ns = 0;
+  AddressHandle way;                 ///< for datagrams; made when first needed
+  int64_t way_since_ns = 0;
   int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
+  uint32_t heard = 0;       ///< of Responder, when it was last looked at
+  int questions = 0;        ///< asked since then
+  int64_t question_at_ns = 0;
 
   bool usable() const { return own_ready && peer_ready; }
 };
@@ -45,9 +52,9 @@ enum class ConnectBy {
 
 class Connector {
  public:
-  /// Completions of datagrams go to `channel`, too.
+  /// Completions of datagrams go to `channel`, too. `responder` has to outlive what is made.
   static Result<std::unique_ptr<Connector>> create(ConnectBy by, const Device& device,
-                                                   const RetryOptions& retry,
+                                                   Responder& responder, const RetryOptions& retry,
                                                    ibv_comp_channel* channel);
   virtual ~Connector() = default;
   Connector(const Connector&) = delete;
@@ -79,16 +86,27 @@ class Connector {
   virtual Status want(Rank peer, int64_t now_ns) = 0;
   /// Handles what peers sent.
   virtual Status poll(int64_t now_ns) = 0;
-  /// Repeats what was not answered. To be called every few milliseconds.
+  /// Repeats what was not answered. To be called every few milliseconds. A peer that is late is
+  /// waited for; one that nothing comes from, not even from its responder, is an error.
   virtual Status repeat(int64_t now_ns) = 0;
 
+  /// Asks a peer's responder, to find out by Responder::heard() whether the peer lives.
+  Status question(Rank peer, int64_t now_ns);
+
  protected:
-  Connector(const Device& device, const RetryOptions& retry) : device_(device), retry_(retry) {}
+  Connector(const Device& device, Responder& responder, const RetryOptions& retry)
+      : device_(device), responder_(responder), retry_(retry) {}
   /// The link to a peer, with a queue pair; made where there is none.
   Result<Link*> open(Rank peer);
+  /// The way for datagrams to a peer. ErrorCode::kPeerFailed: there is none now.
+  Result<ibv_ah*> way(Rank peer, Link& link, int64_t now_ns);
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
-  Status bear(Link& link, const Error& error, int64_t now_ns) const;
+  Status bear(Rank peer, Link& link, const Error& error, int64_t now_ns) const;
+  /// To be called while a peer has not agreed to a connection: an error where there is nobody.
+  Status look_after(Rank peer, Link& link, int64_t now_ns);
+  /// "rxe1:1 (::ffff:10.0.0.1) to rank 3 on rxe2:1 (::ffff:10.0.0.2)".
+  std::string both_ends(Rank peer) const;
   const RankAddress& peer_address(Rank peer) const { return addresses_[static_cast<size_t>(peer)]; }
   bool is_rank(int32_t number) const {
     return number >= 0 && number < static_cast<Rank>(addresses_.size());
@@ -99,6 +117,7 @@ class Connector {
   static constexpr int64_t kFirstRepeatNs = 10'000'000;
 
   const Device& device_;
+  Responder& responder_;
   const RetryOptions retry_;
   Rank me_ = -1;
   uint64_t job_ = 0;

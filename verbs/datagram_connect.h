@@ -5,18 +5,20 @@
 /// it knows that the peer is ready.
 
 #include "verbs/connect.h"
+#include "verbs/datagrams.h"
 
 namespace ibcoll::verbs {
 
 class DatagramConnector final : public Connector {
  public:
-  static Result<std::unique_ptr<Connector>> create(const Device& device, const RetryOptions& retry,
+  static Result<std::unique_ptr<Connector>> create(const Device& device, Responder& responder,
+                                                   const RetryOptions& retry,
                                                    ibv_comp_channel* channel);
 
   void introduce(RankAddress& address) const override {
-    address.datagram_number = datagrams_->qp_num;
+    address.datagram_number = datagrams_->number();
   }
-  ibv_cq* completions() const override { return completions_.get(); }
+  ibv_cq* completions() const override { return datagrams_->completions(); }
   Status want(Rank peer, int64_t now_ns) override;
   Status poll(int64_t now_ns) override;
   Status repeat(int64_t now_ns) override;
@@ -24,20 +26,10 @@ class DatagramConnector final : public Connector {
  private:
   struct Hello;
   using Connector::Connector;
-  Status find_way(Rank peer, Link& link);
   Status handle(const Hello& hello, int64_t now_ns);
   Status say_hello(Rank peer, Link& link, int64_t now_ns);
-  Status post_receive(uint64_t slot);
-  Status fill();
-  void give_up_datagrams();
 
-  std::vector<std::byte> memory_;
-  MemoryHandle region_;
-  CompletionQueueHandle completions_;
-  QueuePairHandle datagrams_;
-  std::vector<uint32_t> free_sends_;
-  uint32_t posted_ = 0;  ///< sends and receives that have not come back
-  bool broken_ = false;  ///< the queue pair is let run empty, to start anew
+  std::unique_ptr<Datagrams> datagrams_;
   std::vector<Rank> unanswered_;
 };
 

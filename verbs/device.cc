@@ -1,8 +1,6 @@
 #include "verbs/device.h"
 
 #include <arpa/inet.h>
-#include <spdlog/spdlog.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +9,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "engine/base/units.h"
+#include "engine/base/log.h"
 
 namespace ibcoll::verbs {
 
@@ -22,7 +20,7 @@ namespace {
 /// come before anything is registered; newer kernels need nothing, and it does nothing there.
 bool make_fork_safe() {
   if (const int error = ibv_fork_init(); error != 0) {
-    spdlog::warn("registered memory is not safe from fork: {}", std::strerror(error));
+    log().warn("registered memory is not safe from fork: {}", std::strerror(error));
     return false;
   }
   return true;
@@ -150,12 +148,17 @@ void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& 
 
 void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
                  PortInfo& port) {
-  if (!options.pkey) return;
+  if (!options.pkey) {
+    __be16 key = 0;
+    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), 0, &key) == 0) port.pkey = key;
+    return;
+  }
   for (int index = 0; index < table_size; ++index) {
     __be16 key = 0;
     if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &key) == 0 &&
         (ntohs(key) & 0x7fff) == (*options.pkey & 0x7fff)) {
       port.pkey_index = static_cast<uint16_t>(index);
+      port.pkey = key;
       return;
     }
   }
@@ -198,8 +201,8 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
     const ContextHandle context(ibv_open_device(device));
     ibv_device_attr limits{};
     if (!context || ibv_query_device(context.get(), &limits) != 0) {
-      spdlog::warn("RDMA device {} does not open: {}", ibv_get_device_name(device),
-                   std::strerror(errno));
+      log().warn("RDMA device {} does not open: {}", ibv_get_device_name(device),
+                 std::strerror(errno));
       continue;
     }
     std::vector<PortInfo> own;
@@ -212,6 +215,7 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.device = ibv_get_device_name(device);
       port.port = number;
       port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+      port.global = port.ethernet || (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
       port.lid = attributes.lid;
       port.mtu = attributes.active_mtu;
       port.rate_mbps = rate_of(attributes);
@@ -220,9 +224,13 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.traffic_class = options.traffic_class;
       port.numa_node = numa_node_of(*device);
       port.max_queue_pairs = limits.max_qp;
+      port.max_work_requests = limits.max_qp_wr;
+      port.max_completion_queues = limits.max_cq;
       port.max_completions = limits.max_cqe;
+      port.max_shared_queues = limits.max_srq;
       port.max_shared_receives = limits.max_srq_wr;
       port.max_registrations = limits.max_mr;
+      port.max_registration_bytes = limits.max_mr_size;
       addresses += static_cast<size_t>(attributes.gid_tbl_len);
       own.push_back(std::move(port));
       states.push_back(attributes);
@@ -289,17 +297,6 @@ Result<Device> Device::open(const PortInfo& port) {
     return result;
   }
   return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
-}
-
-tl::unexpected<Error> registration_error(const Device& device, const std::string& what, int error) {
-  std::string hint;
-  rlimit limit{};
-  if (error == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    hint = fmt::format(" (ulimit -l allows this process to lock {})",
-                       format_size(static_cast<int64_t>(limit.rlim_cur)));
-  return fail(error == ENOMEM ? ErrorCode::kNoMemory : ErrorCode::kSystem,
-              "{} can't be registered with {}: {}{}", what, device.port().name(),
-              std::strerror(error), hint);
 }
 
 }  // namespace ibcoll::verbs

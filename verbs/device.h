@@ -29,12 +29,14 @@ struct PortInfo {
   bool active = false;    ///< in that state, and with what DeviceOptions ask for
   std::string missing;    ///< why a port in that state is not; else empty
   bool ethernet = false;  ///< RoCE: addressed by GID; else by LID
+  bool global = false;    ///< its packets need a global route header, also inside the subnet
   uint16_t lid = 0;
   int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
   ibv_gid gid{};
   std::string gid_text;
   std::string gid_type;  ///< "IB", "RoCE v1" or "RoCE v2"
   uint16_t pkey_index = 0;
+  uint16_t pkey = 0xffff;  ///< as it travels: big-endian
   int service_level = 0;
   int traffic_class = 0;
   ibv_mtu mtu = IBV_MTU_1024;
@@ -42,12 +44,18 @@ struct PortInfo {
   uint64_t max_message_bytes = 0;
   int numa_node = -1;  ///< -1: not known
   int max_queue_pairs = 0;
+  int max_work_requests = 0;  ///< of one queue pair, sends or receives
+  int max_completion_queues = 0;
   int max_completions = 0;  ///< of one completion queue
-  int max_shared_receives = 0;
+  int max_shared_queues = 0;
+  int max_shared_receives = 0;  ///< of one shared receive queue
   int max_registrations = 0;
+  uint64_t max_registration_bytes = 0;  ///< of one of them
 
   /// "mlx5_0:1".
   std::string name() const;
+  /// "InfiniBand" or "RoCE".
+  const char* link_layer() const { return ethernet ? "RoCE" : "InfiniBand"; }
 };
 
 /// All ports of all devices, active or not, in natural order of names.
@@ -75,9 +83,5 @@ class Device {
   ContextHandle context_;
   DomainHandle domain_;
 };
-
-/// Why `what` ("4096 bytes of mail slots") could not be registered; `error`: errno. Where the limit
-/// of locked memory is the cause, it is named.
-tl::unexpected<Error> registration_error(const Device& device, const std::string& what, int error);
 
 }  // namespace ibcoll::verbs

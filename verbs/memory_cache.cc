@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "verbs/limit_errors.h"
+
 namespace ibcoll::verbs {
 
 MemoryCache::MemoryCache(const Device& device, size_t kept)
@@ -40,9 +42,9 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
     if (!enter()) {
       const int error = errno;
       const std::string what = fmt::format("{} bytes at {}", bytes, base);
-      if (unused_.empty()) return registration_error(device_, what, error);
+      if (unused_.empty()) return registration_error(device_, what, bytes, error);
       trim(0);  // what is only kept may be what fills the limit
-      if (!enter()) return registration_error(device_, what, errno);
+      if (!enter()) return registration_error(device_, what, bytes, errno);
     }
     ++registrations_;
     fresh->users = 1;

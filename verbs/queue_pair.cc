@@ -4,12 +4,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/limit_errors.h"
+
 namespace ibcoll::verbs {
 
 namespace {
 
 constexpr uint8_t kMinRnrTimer = 12;  ///< 0.64 ms; 0 would mean 655 ms
 constexpr uint8_t kRnrRetries = 7;    ///< without end: a peer that is late is not dead
+/// A shorter timeout would take a busy peer for a dead one.
+constexpr int kLeastTimeoutExponent = 14;
+constexpr int kMostTimeoutExponent = 31;
 
 /// ibv_modify_qp with an error that says which transition failed on which device.
 Status modify(const Device& device, ibv_qp* qp, ibv_qp_attr& attributes, int mask,
@@ -24,53 +29,38 @@ Status modify(const Device& device, ibv_qp* qp, ibv_qp_attr& attributes, int mas
 
 }  // namespace
 
-bool is_unreachable(int error) {
-  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
-         error == EHOSTDOWN || error == EAGAIN;
+int64_t longest_patience_ns(const RetryOptions& retry) {
+  constexpr int64_t kLonger = 4;  // than the timeout that was set, at most
+  return kLonger * (int64_t{4096} << timeout_exponent_for(retry)) * (retry.retries + 1);
 }
 
-PortAddress address_of(const PortInfo& port) {
-  PortAddress address;
-  std::memcpy(address.gid, port.gid.raw, sizeof address.gid);
-  address.lid = port.lid;
-  address.mtu = static_cast<uint8_t>(port.mtu);
-  address.ethernet = port.ethernet;
-  return address;
-}
-
-ibv_ah_attr route(const PortInfo& port, const PortAddress& peer) {
-  ibv_ah_attr attributes{};
-  attributes.dlid = peer.lid;
-  attributes.sl = static_cast<uint8_t>(port.service_level);
-  attributes.port_num = static_cast<uint8_t>(port.port);
-  // On InfiniBand a global route is needed only between subnets; they differ in the GID's prefix.
-  if (port.ethernet || std::memcmp(peer.gid, port.gid.raw, 8) != 0) {
-    attributes.is_global = 1;
-    std::memcpy(attributes.grh.dgid.raw, peer.gid, sizeof peer.gid);
-    attributes.grh.sgid_index = static_cast<uint8_t>(port.gid_index);
-    attributes.grh.hop_limit = 64;
-    attributes.grh.traffic_class = static_cast<uint8_t>(port.traffic_class);
-  }
-  return attributes;
+int timeout_exponent_for(const RetryOptions& retry) {
+  if (retry.timeout_exponent != 0) return retry.timeout_exponent;
+  int exponent = kLeastTimeoutExponent;
+  while (exponent < kMostTimeoutExponent &&
+         (int64_t{4096} << exponent) * (retry.retries + 1) < retry.unreachable_ns)
+    ++exponent;
+  return exponent;
 }
 
 Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
                                                     ibv_cq* receives, ibv_srq* shared_receives) {
   ReliableQueuePair result;
+  result.depth_ = std::min(kSendDepth, static_cast<uint32_t>(device.port().max_work_requests));
   for (uint32_t inline_bytes = kWantedInline; !result.handle_; inline_bytes /= 2) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = sends;
     wanted.recv_cq = receives;
     wanted.srq = shared_receives;
     wanted.qp_type = IBV_QPT_RC;
-    wanted.cap.max_send_wr = kSendDepth;
+    wanted.cap.max_send_wr = result.depth_;
     wanted.cap.max_send_sge = 1;
     wanted.cap.max_inline_data = inline_bytes;
     result.handle_.reset(ibv_create_qp(device.domain(), &wanted));
     if (result.handle_)
       result.max_inline_ = std::min(wanted.cap.max_inline_data, kWantedInline);
     else if (inline_bytes == 0)
-      return fail_errno(fmt::format("{}: no queue pair", device.port().name()));
+      return queue_pair_error(device, "queue pair", errno);
   }
   IBCOLL_TRY(result.restart(device));
   return result;
@@ -93,7 +83,7 @@ Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
                                   const RetryOptions& retry) {
   ibv_qp_attr receive{};
   receive.qp_state = IBV_QPS_RTR;
-  receive.ah_attr = route(device.port(), peer);
+  IBCOLL_ASSIGN(receive.ah_attr, find_route(device.port(), peer));
   receive.path_mtu = std::min(device.port().mtu, static_cast<ibv_mtu>(peer.mtu));
   receive.dest_qp_num = peer_number;
   receive.rq_psn = peer_psn;
@@ -105,7 +95,7 @@ Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
                     "RTR"));
   ibv_qp_attr send{};
   send.qp_state = IBV_QPS_RTS;
-  send.timeout = static_cast<uint8_t>(retry.timeout_exponent);
+  send.timeout = static_cast<uint8_t>(timeout_exponent_for(retry));
   send.retry_cnt = static_cast<uint8_t>(retry.retries);
   send.rnr_retry = kRnrRetries;
   send.sq_psn = own_psn;
@@ -119,24 +109,11 @@ Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
 Status ReliableQueuePair::advance(const Device& device, ibv_qp_attr& attributes, int mask,
                                   const RetryOptions& retry) {
   attributes.min_rnr_timer = kMinRnrTimer;
-  attributes.timeout = static_cast<uint8_t>(retry.timeout_exponent);
+  attributes.timeout = static_cast<uint8_t>(timeout_exponent_for(retry));
   attributes.retry_cnt = static_cast<uint8_t>(retry.retries);
   attributes.rnr_retry = kRnrRetries;
   return modify(device, get(), attributes, mask,
                 attributes.qp_state == IBV_QPS_RTR ? "RTR" : "RTS");
-}
-
-Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,
-                                        uint32_t qkey) {
-  ibv_qp_init_attr wanted{};
-  wanted.send_cq = wanted.recv_cq = completions;
-  wanted.qp_type = IBV_QPT_UD;
-  wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth;
-  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
-  QueuePairHandle qp(ibv_create_qp(device.domain(), &wanted));
-  if (!qp) return fail_errno(fmt::format("{}: no datagram queue pair", device.port().name()));
-  IBCOLL_TRY(start_datagram(device, qp.get(), qkey));
-  return qp;
 }
 
 Status start_datagram(const Device& device, ibv_qp* qp, uint32_t qkey) {

@@ -5,26 +5,15 @@
 
 #include "engine/base/result.h"
 #include "verbs/device.h"
+#include "verbs/route.h"
 
 namespace ibcoll::verbs {
-
-/// What a peer has to know to send to a port. Travels as bytes.
-struct PortAddress {
-  uint8_t gid[16] = {};
-  uint16_t lid = 0;
-  uint8_t mtu = 0;
-  uint8_t ethernet = 0;
-};
-PortAddress address_of(const PortInfo& port);
-
-/// The address vector to reach `peer` from `port`.
-ibv_ah_attr route(const PortInfo& port, const PortAddress& peer);
 
 /// How a reliable queue pair behaves when the peer does not answer.
 struct RetryOptions {
   /// The local ACK timeout is 4.096 us times two to this power: 14 is 67 ms (devices may wait up to
-  /// four times that).
-  int timeout_exponent = 14;
+  /// four times that). 0: chosen, see timeout_exponent_for().
+  int timeout_exponent = 0;
   /// 0 to 7, of timeouts; a peer that only has no receives is waited for. Soft-RoCE takes 7 as
   /// "without end".
   int retries = 6;
@@ -32,11 +21,13 @@ struct RetryOptions {
   int64_t unreachable_ns = 5'000'000'000;
 };
 
-/// Whether a system error means that there is no way to a peer now, but may be soon: a link comes
-/// up again, a neighbour has not answered yet.
-bool is_unreachable(int error);
+/// What a queue pair's timeout is set to: the least one, from 14 on, with which all retries
+/// together take unreachable_ns, so that data on the way outlives a link that is down for less.
+int timeout_exponent_for(const RetryOptions& retry);
+/// How long a device may repeat itself before it gives a peer up.
+int64_t longest_patience_ns(const RetryOptions& retry);
 
-/// The most work requests a queue pair holds.
+/// The most work requests a queue pair is asked to hold; devices may offer less.
 inline constexpr uint32_t kSendDepth = 128;
 /// The most bytes a send asks to carry inside its work request; devices may offer less.
 inline constexpr uint32_t kWantedInline = 256;
@@ -61,16 +52,16 @@ class ReliableQueuePair {
 
   uint32_t number() const { return handle_->qp_num; }
   uint32_t max_inline() const { return max_inline_; }
+  /// How many work requests it holds.
+  uint32_t depth() const { return depth_; }
   ibv_qp* get() const { return handle_.get(); }
 
  private:
   QueuePairHandle handle_;
   uint32_t max_inline_ = 0;
+  uint32_t depth_ = 0;
 };
 
-/// A datagram queue pair, ready to send and receive.
-Result<QueuePairHandle> create_datagram(const Device& device, ibv_cq* completions, uint32_t depth,
-                                        uint32_t qkey);
 /// Makes a datagram queue pair ready that is new or in an error state, and empty.
 Status start_datagram(const Device& device, ibv_qp* qp, uint32_t qkey);
 

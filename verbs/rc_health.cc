@@ -9,24 +9,43 @@ namespace ibcoll::verbs {
 namespace {
 
 constexpr int64_t kLookNs = 50'000'000;
-/// How long the reason for a flushed queue pair is waited for.
-constexpr int64_t kReasonNs = 200'000'000;
+/// How long others get to say that a peer died whose connection broke.
+constexpr int64_t kVerdictNs = 2'000'000'000;
+constexpr int64_t kQuestionNs = 50'000'000;
+
+/// Whether an error may come of what happened to the peer: it died, or the way to it is gone. A
+/// process that is ended loses its memory regions before its queue pairs, so writes to it may be
+/// refused first.
+bool may_be_of_peer(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_WR_FLUSH_ERR:
+      return true;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
 /// Every few milliseconds while somebody waits, or so.
 void RcTransport::tick(int64_t now) {
-  latch(connector_->poll(now));
-  latch(connector_->repeat(now));
-  if (broken_ && now >= broken_at_ns_ + kReasonNs) latch(*broken_);
+  latch_connection(connector_->poll(now), now);
+  latch_connection(connector_->repeat(now), now);
+  look_at_suspect(now);
   if (now < next_look_ns_) return;
   next_look_ns_ = now + kLookNs;
   look_at_events(now);
-  if (port_down_since_ns_ != 0 && now - port_down_since_ns_ >= options_.port_down_ns)
+  if (own_port_.is_down() && own_port_.down_for_ns(now) >= options_.port_down_ns)
     latch(Failure{
         me_, ErrorCode::kSystem,
-        fmt::format("rank {}: port {} has been down for {:.1f} s", me_, device_.port().name(),
-                    static_cast<double>(now - port_down_since_ns_) / 1e9)});
+        fmt::format("rank {}: port {} {}", me_, device_.port().name(), own_port_.trouble(now, 0))});
   probe_silent(now);
 }
 
@@ -63,10 +82,10 @@ void RcTransport::look_at_events(int64_t now) {
       case IBV_EVENT_PORT_ERR:
         if (event.element.port_num != device_.port().port) break;
         log().warn("port {} went down", device_.port().name());
-        if (port_down_since_ns_ == 0) port_down_since_ns_ = now;
+        own_port_.went_down(now);
         break;
       case IBV_EVENT_PORT_ACTIVE:
-        if (event.element.port_num == device_.port().port) port_down_since_ns_ = 0;
+        if (event.element.port_num == device_.port().port) own_port_.came_up(now);
         break;
       default:
         // Of a queue pair: its peer is told by a completion and knows what it did.
@@ -86,25 +105,77 @@ void RcTransport::latch(const Status& status) {
         Failure{me_, status.error().code, fmt::format("rank {}: {}", me_, status.error().message)});
 }
 
+/// Of making connections: a peer can't be reached from a port that is down.
+void RcTransport::latch_connection(const Status& status, int64_t now) {
+  if (status) [[likely]]
+    return;
+  const Error& error = status.error();
+  if (error.code == ErrorCode::kPeerFailed) look_at_own_port(now);
+  const std::string trouble = own_port_.trouble(now, options_.retry.unreachable_ns);
+  if (error.code != ErrorCode::kPeerFailed || trouble.empty())
+    latch(status);
+  else
+    latch(fail(ErrorCode::kSystem, "its own port {} {}: {}", device_.port().name(), trouble,
+               error.message));
+}
+
 void RcTransport::latch_send_error(const ibv_wc& done) {
   const Rank to = SendQueue::peer_of(done.wr_id);
-  const bool peer_gone =
-      done.status == IBV_WC_RETRY_EXC_ERR || done.status == IBV_WC_RNR_RETRY_EXC_ERR;
-  Failure failure{
-      peer_gone ? to : me_, peer_gone ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
-      fmt::format("rank {} on {} could not reach rank {}: {} (vendor code {:#x})", me_,
-                  device_.port().name(), to, ibv_wc_status_str(done.status), done.vendor_err)};
-  if (done.status != IBV_WC_WR_FLUSH_ERR) {
-    if (!peer_gone)
-      failure.what =
-          fmt::format("rank {} on {}: a write to rank {} failed: {} (vendor code {:#x})", me_,
-                      device_.port().name(), to, ibv_wc_status_str(done.status), done.vendor_err);
+  const char* why = ibv_wc_status_str(done.status);
+  const std::string port = device_.port().name();
+  const bool gone = done.status == IBV_WC_RETRY_EXC_ERR || done.status == IBV_WC_RNR_RETRY_EXC_ERR;
+  Failure failure;
+  if (done.status == IBV_WC_WR_FLUSH_ERR) {
+    failure = {
+        to, ErrorCode::kPeerFailed,
+        fmt::format("rank {} on {}: the connection to rank {} broke: {}", me_, port, to, why)};
+  } else if (gone) {
+    failure = {to, ErrorCode::kPeerFailed,
+               fmt::format("rank {} on {} could not reach rank {}: {} (vendor code {:#x})", me_,
+                           port, to, why, done.vendor_err)};
+  } else {
+    failure = {me_, ErrorCode::kSystem,
+               fmt::format("rank {} on {}: a write to rank {} failed: {} (vendor code {:#x})", me_,
+                           port, to, why, done.vendor_err)};
+  }
+  if (!may_be_of_peer(done.status)) {
     latch(std::move(failure));
-  } else if (!broken_) {
-    broken_ = Failure{to, ErrorCode::kPeerFailed,
-                      fmt::format("rank {} on {}: the connection to rank {} broke: {}", me_,
-                                  device_.port().name(), to, ibv_wc_status_str(done.status))};
-    broken_at_ns_ = now_ns();
+    return;
+  }
+  const bool certain = done.status != IBV_WC_WR_FLUSH_ERR;
+  const int64_t now = now_ns();
+  if (certain) {
+    look_at_own_port(now);
+    if (const std::string trouble = own_port_.trouble(now, longest_patience_ns(options_.retry));
+        gone && !trouble.empty())
+      failure = {me_, ErrorCode::kSystem,
+                 fmt::format("rank {}: its own port {} {}: rank {} could not be reached: {}", me_,
+                             port, trouble, to, why)};
+  }
+  if (!suspect_)
+    suspect_ = {to, std::move(failure), certain, now, now, responder_->heard(to)};
+  else if (certain && !suspect_->certain && suspect_->peer == to)
+    suspect_->failure = std::move(failure), suspect_->certain = true;
+}
+
+/// The state of the own port, if its event has not come yet.
+void RcTransport::look_at_own_port(int64_t now) {
+  look_at_events(now);
+  ibv_port_attr attributes{};
+  if (ibv_query_port(device_.context(), static_cast<uint8_t>(device_.port().port), &attributes) ==
+          0 &&
+      attributes.state != IBV_PORT_ACTIVE)
+    own_port_.went_down(now);
+}
+
+void RcTransport::look_at_suspect(int64_t now) {
+  if (!suspect_ || failure_) return;
+  const bool alive = responder_->heard(suspect_->peer) != suspect_->heard;
+  if ((alive && suspect_->certain) || now >= suspect_->since_ns + kVerdictNs) {
+    latch(suspect_->failure);
+  } else if (!alive && now >= suspect_->question_at_ns) {
+    suspect_->question_at_ns = now + kQuestionNs;
+    latch(connector_->question(suspect_->peer, now));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "engine/base/clock.h"
+#include "verbs/limit_errors.h"
 
 namespace ibcoll::verbs {
 
@@ -48,16 +49,22 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   result->channel_.reset(ibv_create_comp_channel(device.context()));
   if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
   IBCOLL_ASSIGN(result->receives_, ReceiveQueue::create(device, options.receives, kMaxMailBytes));
+  if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
+    return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
+                port.name(), port.max_work_requests, kLeastSendDepth);
   const int sends = std::min(kSendCompletions, port.max_completions);
+  const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
   result->send_completions_.reset(
       ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
-  result->arrivals_.reset(ibv_create_cq(device.context(),
-                                        static_cast<int>(result->receives_.depth()) + 1, nullptr,
-                                        result->channel_.get(), 0));
-  if (!result->send_completions_ || !result->arrivals_)
-    return fail_errno(fmt::format("{}: no completion queue", port.name()));
-  IBCOLL_ASSIGN(result->connector_,
-                Connector::create(options.connect, device, options.retry, result->channel_.get()));
+  if (!result->send_completions_)
+    return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
+  result->arrivals_.reset(
+      ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(), 0));
+  if (!result->arrivals_)
+    return completion_queue_error(device, static_cast<uint64_t>(arrivals), errno);
+  IBCOLL_ASSIGN(result->responder_, Responder::create(device));
+  IBCOLL_ASSIGN(result->connector_, Connector::create(options.connect, device, *result->responder_,
+                                                      options.retry, result->channel_.get()));
   result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
   result->watch_ = std::make_unique<ArrivalWatch>(
       result->channel_.get(),
@@ -65,6 +72,9 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
                  result->connector_->completions()},
       result->connector_->events());
   result->port_counters_.emplace(port);
+  if (port.max_message_bytes < kMaxMailBytes)
+    return fail(ErrorCode::kUnsupported, "{}: messages of {} bytes at most, {} are needed",
+                port.name(), port.max_message_bytes, kMaxMailBytes);
   result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
   result->taken_.reserve(kBatch);
   return result;
@@ -75,6 +85,8 @@ RcTransport::~RcTransport() = default;
 RankAddress RcTransport::address() const {
   RankAddress address;
   address.port = address_of(device_.port());
+  device_.port().name().copy(address.port_name, sizeof address.port_name - 1);
+  address.responder_number = responder_->number();
   connector_->introduce(address);
   return address;
 }
@@ -84,6 +96,7 @@ void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
   bootstrap_ = &bootstrap;
   me_ = bootstrap.rank();
   peers_.resize(addresses.size());
+  responder_->start(me_, job, static_cast<int>(addresses.size()));
   connector_->start(me_, job, std::move(addresses),
                     {send_completions_.get(), arrivals_.get(), receives_.get()});
 }
@@ -96,7 +109,7 @@ Result<MemoryKey> RcTransport::register_memory(void* base, size_t bytes) {
 
 /// The peer, if data can be sent to it; else asks for a connection.
 RcTransport::Peer* RcTransport::usable(Rank rank) {
-  if (failure_) [[unlikely]]
+  if (ended()) [[unlikely]]
     return nullptr;
   Peer* peer = peers_[static_cast<size_t>(rank)].get();
   const Link* link = connector_->link(rank);
@@ -115,8 +128,7 @@ RcTransport::Peer& RcTransport::enter(Rank rank) {
     const Link& link = *connector_->link(rank);
     peer = std::make_unique<Peer>();
     peer->send.peer = rank;
-    peer->send.qp = link.qp.get();
-    peer->send.max_inline = link.qp.max_inline();
+    peer->send.use(link.qp);
     connected_.push_back(peer.get());
     counters_.queue_pairs = connected_.size();
   }
@@ -128,10 +140,11 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
   Peer* peer = usable(rank);
   if (!peer) return false;
   const size_t pieces = bytes == 0 ? 1 : (bytes + max_piece_ - 1) / max_piece_;
-  if (pieces > kSendDepth - kReserved) [[unlikely]] {
+  const size_t most = peer->send.depth - kReserved;
+  if (pieces > most) [[unlikely]] {
     latch(Failure{me_, ErrorCode::kInvalidArgument,
                   fmt::format("rank {} sends {} bytes at once; {} can send {} at most", me_, bytes,
-                              device_.port().name(), max_piece_ * (kSendDepth - kReserved))});
+                              device_.port().name(), max_piece_ * most)});
     return false;
   }
   if (!sends_->room(peer->send, static_cast<uint32_t>(pieces))) return false;
@@ -173,7 +186,7 @@ bool RcTransport::add_mail_slots(Peer& peer) {
     slab->region = register_region(device_.domain(), slab->memory.data(), slab->memory.size(), 0);
     if (!slab->region) {
       latch(registration_error(device_, fmt::format("{} bytes of mail slots", slab->memory.size()),
-                               errno));
+                               slab->memory.size(), errno));
       return false;
     }
     slabs_.push_back(std::move(slab));
@@ -309,7 +322,7 @@ uint64_t RcTransport::completed(Rank rank) {
 }
 
 void RcTransport::flush() {
-  if (!failure_) [[likely]]
+  if (!ended()) [[likely]]
     latch(sends_->flush());
 }
 

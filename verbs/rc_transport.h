@@ -13,7 +13,9 @@
 #include "verbs/device.h"
 #include "verbs/memory_cache.h"
 #include "verbs/port_counters.h"
+#include "verbs/port_history.h"
 #include "verbs/receive_queue.h"
+#include "verbs/responder.h"
 #include "verbs/send_queue.h"
 #include "verbs/transport.h"
 
@@ -77,7 +79,11 @@ class RcTransport final : public NetworkTransport {
   void look_at_events(int64_t now_ns);
   void latch(Failure failure);
   void latch(const Status& status);
+  void latch_connection(const Status& status, int64_t now_ns);
   void latch_send_error(const ibv_wc& done);
+  void look_at_own_port(int64_t now_ns);
+  void look_at_suspect(int64_t now_ns);
+  bool ended() const { return failure_ || suspect_; }
   bool all_complete();
 
   TransportOptions options_;
@@ -87,6 +93,7 @@ class RcTransport final : public NetworkTransport {
   ChannelHandle channel_;
   CompletionQueueHandle send_completions_, arrivals_;
   ReceiveQueue receives_;
+  std::unique_ptr<Responder> responder_;
   std::unique_ptr<Connector> connector_;
   std::unique_ptr<SendQueue> sends_;
   std::unique_ptr<ArrivalWatch> watch_;
@@ -104,9 +111,18 @@ class RcTransport final : public NetworkTransport {
   uint32_t idle_ = 0;
   int64_t next_look_ns_ = 0;
   std::optional<Failure> failure_;
-  std::optional<Failure> broken_;  ///< a queue pair was flushed; the reason may still come
-  int64_t broken_at_ns_ = 0;
-  int64_t port_down_since_ns_ = 0;  ///< 0: it is up
+  /// A connection that broke. It may have because the peer died, which others know better: they
+  /// have the time to say so until the peer's responder answers.
+  struct Suspect {
+    Rank peer = -1;
+    Failure failure;
+    bool certain = false;  ///< the failure says why; else its reason may still come
+    int64_t since_ns = 0;
+    int64_t question_at_ns = 0;
+    uint32_t heard = 0;  ///< of Responder, when it broke
+  };
+  std::optional<Suspect> suspect_;
+  PortHistory own_port_;
   std::optional<PortCounters> port_counters_;
   uint64_t probes_ = 0;
   uint64_t credits_ = 0;

@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
 
 namespace ibcoll::verbs {
@@ -66,14 +66,14 @@ sockaddr* generic(sockaddr_storage& address) { return reinterpret_cast<sockaddr*
 /// rank's request counts: it turns the other's down, and the higher one drops its own to take it.
 class CmConnector final : public Connector {
  public:
-  static Result<std::unique_ptr<Connector>> create(const Device& device,
+  static Result<std::unique_ptr<Connector>> create(const Device& device, Responder& responder,
                                                    const RetryOptions& retry) {
     const PortInfo& port = device.port();
     if (!port.ethernet || port.gid_type != "RoCE v2")
       return fail(ErrorCode::kUnsupported,
                   "IBCOLL_CONNECT=rdmacm needs a RoCE v2 port, {} is one of {}", port.name(),
                   port.gid_type);
-    std::unique_ptr<CmConnector> result(new CmConnector(device, retry));
+    std::unique_ptr<CmConnector> result(new CmConnector(device, responder, retry));
     result->channel_.reset(rdma_create_event_channel());
     if (!result->channel_ || fcntl(result->channel_->fd, F_SETFL, O_NONBLOCK) < 0)
       return fail_errno("IBCOLL_CONNECT=rdmacm: no channel for connection events");
@@ -133,6 +133,7 @@ class CmConnector final : public Connector {
         put_off(link, now_ns);
         IBCOLL_TRY(ask(peer, link, now_ns));
       }
+      IBCOLL_TRY(look_after(peer, link, now_ns));
       ++i;
     }
     return {};
@@ -175,11 +176,10 @@ class CmConnector final : public Connector {
   /// A request came to nothing, of either side.
   Status failed(Rank peer, Link& link, int error, int64_t now_ns) {
     IBCOLL_TRY(drop(peer, link));
-    return bear(link,
-                {is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
-                 fmt::format("{}: no connection to rank {}: {}", device_.port().name(), peer,
-                             std::strerror(error))},
-                now_ns);
+    return bear(
+        peer, link,
+        {is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem, std::strerror(error)},
+        now_ns);
   }
 
   /// As if there had been no request. The peer may have given up one that this rank agreed to.
@@ -276,7 +276,7 @@ class CmConnector final : public Connector {
         if (!link.peer_ready) return drop(peer, link);
         [[fallthrough]];
       default:  // the peer left: its queue pair says so to whoever still needs it
-        spdlog::debug("connection to rank {}: {}", peer, rdma_event_str(type));
+        log().debug("connection to rank {}: {}", peer, rdma_event_str(type));
         return {};
     }
   }
@@ -284,7 +284,7 @@ class CmConnector final : public Connector {
   /// A peer asks for a connection.
   Status accept(IdPtr id, const Request& request, int64_t now_ns) {
     if (request.job != job_ || request.to != me_ || !is_rank(request.from)) {
-      spdlog::debug("a request of another job was turned down");
+      log().debug("a request of another job was turned down");
       rdma_reject(id.get(), nullptr, 0);
       return {};
     }
@@ -302,10 +302,7 @@ class CmConnector final : public Connector {
     // The peer may have given its request up meanwhile: then it asks again, or is dead.
     const std::string reason = ready ? std::strerror(errno) : ready.error().message;
     IBCOLL_TRY(drop(peer, *link));
-    return bear(*link,
-                {ErrorCode::kPeerFailed, fmt::format("{}: no connection to rank {}: {}",
-                                                     device_.port().name(), peer, reason)},
-                now_ns);
+    return bear(peer, *link, {ErrorCode::kPeerFailed, reason}, now_ns);
   }
 
   ChannelPtr channel_;
@@ -317,9 +314,9 @@ class CmConnector final : public Connector {
 
 }  // namespace
 
-Result<std::unique_ptr<Connector>> create_cm_connector(const Device& device,
+Result<std::unique_ptr<Connector>> create_cm_connector(const Device& device, Responder& responder,
                                                        const RetryOptions& retry) {
-  return CmConnector::create(device, retry);
+  return CmConnector::create(device, responder, retry);
 }
 
 }  // namespace ibcoll::verbs
@@ -328,7 +325,8 @@ Result<std::unique_ptr<Connector>> create_cm_connector(const Device& device,
 
 namespace ibcoll::verbs {
 
-Result<std::unique_ptr<Connector>> create_cm_connector(const Device&, const RetryOptions&) {
+Result<std::unique_ptr<Connector>> create_cm_connector(const Device&, Responder&,
+                                                       const RetryOptions&) {
   return fail(ErrorCode::kUnsupported, "this build has no librdmacm for IBCOLL_CONNECT=rdmacm");
 }
 

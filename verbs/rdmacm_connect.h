@@ -8,7 +8,7 @@ namespace ibcoll::verbs {
 
 /// Listens at the port's IP address. ErrorCode::kUnsupported where the port has none, or this build
 /// no librdmacm.
-Result<std::unique_ptr<Connector>> create_cm_connector(const Device& device,
+Result<std::unique_ptr<Connector>> create_cm_connector(const Device& device, Responder& responder,
                                                        const RetryOptions& retry);
 
 }  // namespace ibcoll::verbs

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "verbs/limit_errors.h"
+
 namespace ibcoll::verbs {
 
 namespace {
@@ -19,22 +21,26 @@ void Unmapper::operator()(std::byte* memory) const { munmap(memory, bytes); }
 Result<ReceiveQueue> ReceiveQueue::create(const Device& device, uint32_t depth,
                                           size_t buffer_bytes) {
   ReceiveQueue result;
-  depth = std::min(depth, static_cast<uint32_t>(device.port().max_shared_receives));
+  // Each receive may complete before any completion is taken; one more fits beside them.
+  depth = std::min({depth, static_cast<uint32_t>(std::max(device.port().max_shared_receives, 0)),
+                    static_cast<uint32_t>(std::max(device.port().max_completions - 1, 0))});
+  if (depth == 0) return receive_queue_error(device, 1, EOPNOTSUPP);
   const size_t bytes = depth * buffer_bytes;
   // A mapping of its own: most of its pages are never touched by the CPU.
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return fail_errno("no memory for receive buffers");
   result.memory_ = {static_cast<std::byte*>(memory), Unmapper{bytes}};
+  result.port_ = device.port().name();
   result.buffer_bytes_ = buffer_bytes;
   result.region_ = register_region(device.domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE);
   if (!result.region_)
-    return registration_error(device, fmt::format("{} bytes of receive buffers", bytes), errno);
+    return registration_error(device, fmt::format("{} bytes of receive buffers", bytes), bytes,
+                              errno);
   ibv_srq_init_attr wanted{};
   wanted.attr.max_wr = depth;
   wanted.attr.max_sge = 1;
   result.queue_.reset(ibv_create_srq(device.domain(), &wanted));
-  if (!result.queue_)
-    return fail_errno(fmt::format("{}: no shared receive queue", device.port().name()));
+  if (!result.queue_) return receive_queue_error(device, depth, errno);
 
   result.places_.resize(depth);
   result.requests_.resize(depth);
@@ -52,7 +58,7 @@ Status ReceiveQueue::post(ibv_recv_wr* first) {
   ibv_recv_wr* bad = nullptr;
   if (const int error = ibv_post_srq_recv(queue_.get(), first, &bad); error != 0) {
     errno = error;
-    return fail_errno("receives can't be posted");
+    return fail_errno(fmt::format("{}: receives can't be posted", port_));
   }
   return {};
 }

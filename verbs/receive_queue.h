@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -33,6 +34,7 @@ class ReceiveQueue {
  private:
   Status post(ibv_recv_wr* first);
 
+  std::string port_;
   size_t buffer_bytes_ = 0;
   std::unique_ptr<std::byte, Unmapper> memory_;
   MemoryHandle region_;

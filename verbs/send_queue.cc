@@ -1,5 +1,6 @@
 #include "verbs/send_queue.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace ibcoll::verbs {
@@ -11,6 +12,13 @@ constexpr size_t kChained = 512;
 
 }  // namespace
 
+void SendState::use(const ReliableQueuePair& queue_pair) {
+  qp = queue_pair.get();
+  max_inline = queue_pair.max_inline();
+  depth = queue_pair.depth();
+  interval = std::clamp((depth - kReserved) / 2, 1u, kSignalInterval);
+}
+
 SendQueue::SendQueue(uint32_t completion_depth)
     : completion_depth_(completion_depth), requests_(kChained) {
   chained_.reserve(kChained);
@@ -19,8 +27,7 @@ SendQueue::SendQueue(uint32_t completion_depth)
 bool SendQueue::room(const SendState& peer, uint32_t requests, uint32_t reserved) const {
   // Each chain signals at most its end besides every kSignalInterval-th request.
   return peer.room(requests, reserved) &&
-         signaled_in_flight_ + chained_.size() + requests / kSignalInterval + 2 <=
-             completion_depth_;
+         signaled_in_flight_ + chained_.size() + requests / peer.interval + 2 <= completion_depth_;
 }
 
 ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece, bool data) {
@@ -40,7 +47,7 @@ ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece, bool data) {
     work.num_sge = 1;
     if (piece.bytes <= peer.max_inline) work.send_flags = IBV_SEND_INLINE;
   }
-  if (position - peer.signaled >= kSignalInterval) signal(peer, work);
+  if (position - peer.signaled >= peer.interval) signal(peer, work);
   if (peer.first) {
     peer.last->next = &work;
   } else {
@@ -60,7 +67,7 @@ void SendQueue::signal(SendState& peer, ibv_send_wr& work) {
 uint64_t SendQueue::completed(SendState& peer) {
   if (!peer.quiet && peer.completed >= peer.last_data) {
     peer.quiet = true;
-    peer.brief = peer.posted - peer.quiet_at <= kSignalInterval;
+    peer.brief = peer.posted - peer.quiet_at <= peer.interval;
     peer.quiet_at = peer.posted;
   }
   if (peer.completed != peer.posted) ask_completion(peer);

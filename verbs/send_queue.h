@@ -13,18 +13,23 @@
 
 namespace ibcoll::verbs {
 
+/// Every so many work requests one asks for a completion; more often where a queue pair holds few.
 inline constexpr uint32_t kSignalInterval = 32;
 /// Work requests left free for what keeps the connection going: credits, probes, completions asked
 /// for.
 inline constexpr uint32_t kReserved = 8;
 static_assert(kSendDepth >= 2 * kSignalInterval + kReserved,
               "completions must come while there is still room to send");
+/// The least depth of a queue pair that will do.
+inline constexpr uint32_t kLeastSendDepth = kReserved + 2;
 
 /// What was sent to one peer. Positions count work requests from 1.
 struct SendState {
   Rank peer = -1;
   ibv_qp* qp = nullptr;
   uint32_t max_inline = 0;
+  uint32_t depth = 0;     ///< work requests the queue pair holds
+  uint32_t interval = 0;  ///< between those that ask for a completion
   uint64_t posted = 0;
   uint64_t completed = 0;  ///< known to be: the last signaled one
   uint64_t signaled = 0;   ///< the last one that asked for a completion
@@ -36,8 +41,10 @@ struct SendState {
   ibv_send_wr* first = nullptr;
   ibv_send_wr* last = nullptr;
 
+  /// What is known of a peer's queue pair.
+  void use(const ReliableQueuePair& queue_pair);
   bool room(uint32_t requests, uint32_t reserved) const {
-    return posted - completed + requests + reserved <= kSendDepth;
+    return posted - completed + requests + reserved <= depth;
   }
 };
 

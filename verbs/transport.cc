@@ -1,24 +1,26 @@
 #include "verbs/transport.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <random>
 
 #include "engine/base/config.h"
+#include "engine/base/log.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/machine.h"
+#include "verbs/exchange.h"
+#include "verbs/port_choice.h"
 #include "verbs/rc_transport.h"
+#include "verbs/reach.h"
 
 namespace ibcoll::verbs {
 
 namespace {
 
-/// What ranks tell each other at start, also if they have nothing to offer.
+/// What ranks tell each other of the transports they have opened.
 struct Introduction {
   RankAddress address;
   uint64_t job = 0;  ///< rank 0's counts
-  ErrorCode code{};
-  char error[400] = "";  ///< empty: all is well
 };
 
 /// Which of a machine's ports a rank uses. Emulated servers: the machine's i-th server gets the
@@ -36,9 +38,83 @@ int port_index(const Shape& shape, Rank me, const std::vector<int>& machine_of) 
   return static_cast<int>(std::find(servers.begin(), servers.end(), server) - servers.begin());
 }
 
-Result<std::unique_ptr<RcTransport>> open_own(const TransportOptions& options, int index) {
-  IBCOLL_ASSIGN(const std::vector<PortInfo> ports, usable_ports(options.devices));
-  return RcTransport::open(choose_port(ports, options.numa_node, index), options);
+tl::unexpected<Error> no_transport(const Error& error) {
+  return fail(error.code, "no verbs transport: {}", error.message);
+}
+
+uint64_t random_number() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+/// Says which of the machine's ports are left out, and why; on one rank of them.
+void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
+  const std::vector<std::string> reasons = why_left_out(offer, of_class);
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    const bool reached = (kept >> i & 1) != 0 || (of_class >> i & 1) == 0;
+    if (!reasons[i].empty())
+      log().info("port {} is left out: {}", offer.ports[i].name, reasons[i]);
+    else if (!reached)
+      log().warn(
+          "port {} is left out: it does not reach the other servers' ports, or fewer of them "
+          "than others do",
+          offer.ports[i].name);
+  }
+}
+
+/// Collective: those of this rank's ports that the job uses.
+Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
+                                             const std::vector<int>& machine_of,
+                                             const Result<TransportOptions>& options,
+                                             uint64_t job) {
+  const auto me = static_cast<size_t>(bootstrap.rank());
+  Result<std::vector<PortInfo>> ports = tl::unexpected<Error>(Error{});
+  if (options)
+    ports = usable_ports(options->devices);
+  else
+    ports = tl::unexpected<Error>(options.error());
+  struct Start {
+    Offer offer;
+    uint64_t job = 0;
+  };
+  Result<Start> mine = tl::unexpected<Error>(Error{});
+  if (ports)
+    mine = Start{offer_of(*ports, machine_of[me], !options->devices.devices.empty()), job};
+  else
+    mine = tl::unexpected<Error>(ports.error());
+  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, mine));
+  std::vector<Offer> offers;
+  for (const Start& start : started) offers.push_back(start.offer);
+  const auto kept_class = keep_one_class(offers);
+  if (!kept_class) return no_transport(kept_class.error());
+  std::vector<PortMask> kept = *kept_class;
+  const Stations stations = find_stations(offers, kept);
+  if (std::any_of(kept.begin(), kept.end(),
+                  [](PortMask mask) { return std::popcount(mask) > 1; })) {
+    IBCOLL_ASSIGN(const std::vector<Heard> heard,
+                  listen_around(bootstrap, stations, offers, *ports, started[0].job));
+    const auto joined = keep_one_network(stations, heard, offers);
+    if (!joined) return no_transport(joined.error());
+    for (size_t rank = 0; rank < kept.size(); ++rank)
+      kept[rank] = (*joined)[static_cast<size_t>(stations.of_rank[rank])];
+  }
+  const auto station = static_cast<size_t>(stations.of_rank[me]);
+  if (stations.all[station].agent == bootstrap.rank())
+    tell_left_out(offers[me], (*kept_class)[me], kept[me]);
+  std::vector<PortInfo> used;
+  for (size_t i = 0; i < ports->size() && i < kMaxPorts; ++i)
+    if ((kept[me] >> i & 1) != 0) used.push_back((*ports)[i]);
+  return used;
+}
+
+/// What ranks that have opened their transports find wrong with each other.
+Status check(const std::vector<Introduction>& all) {
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if ((all[rank].address.service_port == 0) != (all[0].address.service_port == 0))
+      return fail(ErrorCode::kMismatch,
+                  "no verbs transport: ranks 0 and {} differ in IBCOLL_CONNECT", rank);
+  }
+  return {};
 }
 
 }  // namespace
@@ -64,39 +140,25 @@ Result<TransportOptions> TransportOptions::from_environment() {
   return options;
 }
 
-Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap, const Shape& shape,
-                                                           const TransportOptions& options) {
+Result<std::unique_ptr<NetworkTransport>> create_transport(
+    Bootstrap& bootstrap, const Shape& shape, const Result<TransportOptions>& options) {
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const int index = port_index(shape, bootstrap.rank(), machine_of_ranks(places));
-  Result<std::unique_ptr<RcTransport>> transport = open_own(options, index);
-
-  Introduction mine;
-  if (transport) {
-    mine.address = (*transport)->address();
-    std::random_device random;
-    mine.job = uint64_t{random()} << 32 | random();
-  } else {
-    mine.code = transport.error().code;
-    transport.error().message.copy(mine.error, sizeof mine.error - 1);
-  }
-  std::vector<Introduction> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  const std::vector<int> machine_of = machine_of_ranks(places);
+  const uint64_t job = random_number();
+  IBCOLL_ASSIGN(const std::vector<PortInfo> ports,
+                agree_on_ports(bootstrap, machine_of, options, job));
+  const int index = port_index(shape, bootstrap.rank(), machine_of);
+  Result<std::unique_ptr<RcTransport>> transport =
+      RcTransport::open(choose_port(ports, options->numa_node, index), *options);
+  Result<Introduction> mine = tl::unexpected<Error>(Error{});
+  if (transport)
+    mine = Introduction{(*transport)->address(), job};
+  else
+    mine = tl::unexpected<Error>(transport.error());
+  IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, mine));
+  IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].error[0] != '\0')
-      return fail(all[rank].code, "no verbs transport: rank {}: {}", rank, all[rank].error);
-    if (all[rank].address.port.ethernet != all[0].address.port.ethernet)
-      return fail(ErrorCode::kUnsupported,
-                  "no verbs transport: rank 0 uses a port of {} and rank {} one of {}",
-                  all[0].address.port.ethernet ? "RoCE" : "InfiniBand", rank,
-                  all[rank].address.port.ethernet ? "RoCE" : "InfiniBand");
-    if (const uint16_t own = (*transport)->address().service_port;
-        (all[rank].address.service_port == 0) != (own == 0))
-      return fail(ErrorCode::kMismatch,
-                  "no verbs transport: ranks {} and {} differ in IBCOLL_CONNECT", bootstrap.rank(),
-                  rank);
-    addresses.push_back(all[rank].address);
-  }
+  for (const Introduction& other : all) addresses.push_back(other.address);
   (*transport)->connect_job(bootstrap, all[0].job, std::move(addresses));
   return std::unique_ptr<NetworkTransport>(std::move(*transport));
 }

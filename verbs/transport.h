@@ -27,18 +27,20 @@ struct TransportOptions {
   /// A connected peer that was silent for so long is probed with a write of no bytes, while this
   /// rank waits.
   int64_t probe_after_ns = 500'000'000;
-  /// A port that was down for so long is not waited for any longer; nor is a way to a peer, see
-  /// RetryOptions.
+  /// A port that was down for so long is not waited for any longer; nor are a way to a peer and its
+  /// acknowledgements, see RetryOptions.
   int64_t port_down_ns = 5'000'000'000;
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md).
   static Result<TransportOptions> from_environment();
 };
 
-/// Collective over the job; fails on all ranks alike, naming the first rank that can't. A rank uses
-/// one port. Servers that are emulated on one machine are dealt over its ports, so that each has
-/// its own as far as they go; else the ranks of a server are.
+/// Collective over the job; fails on all ranks alike, naming the first rank that can't, be it only
+/// that its options could not be read. A rank uses one port. Of the ports there are, those of one
+/// link layer are used, of each machine the fastest, and only such that reach each other. Servers
+/// that are emulated on one machine are dealt over them, so that each has its own as far as they
+/// go; else the ranks of a server are.
 Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap, const Shape& shape,
-                                                           const TransportOptions& options);
+                                                           const Result<TransportOptions>& options);
 
 }  // namespace ibcoll::verbs

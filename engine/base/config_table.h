@@ -124,7 +124,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kString,
      .default_value = "",
      .help = "The RDMA ports that ranks are dealt over, separated by commas: `mlx5_0` (its first "
-             "active port) or `mlx5_0:2`; empty for every active one."},
+             "active port) or `mlx5_0:2`. Empty: the active ones of one link layer that all "
+             "machines have, of each machine the fastest. Either way only those that reach each "
+             "other."},
     {.name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
@@ -156,10 +158,11 @@ inline constexpr Variable kVariables[] = {
      .choices = "datagrams,rdmacm"},
     {.name = "IBCOLL_ACK_TIMEOUT",
      .type = VariableType::kInteger,
-     .default_value = "14",
+     .default_value = "0",
      .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 us "
-             "times two to this power (devices may take up to four times that).",
-     .low = 1,
+             "times two to this power (devices may take up to four times that). 0: so long, from "
+             "14 on, that with IBCOLL_RETRIES it holds out for IBCOLL_PORT_DOWN; less gets over "
+             "lost packets sooner.",
      .high = 31},
     {.name = "IBCOLL_RETRIES",
      .type = VariableType::kInteger,
@@ -171,8 +174,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kDuration,
      .default_value = "5s",
      .help =
-         "How long a rank waits for its RDMA port to come up again, or for a way to a peer that "
-         "is not there, before it gives up."},
+         "How long a rank waits for its RDMA port to come up again, for a way to a peer that is "
+         "not there, or for a peer that does not even say that it is busy, before it gives up. "
+         "Data on the way is held as long, see IBCOLL_ACK_TIMEOUT."},
     {.name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",

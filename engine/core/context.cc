@@ -171,8 +171,8 @@ Status Context::create_network(const ContextOptions& options,
 #ifdef IBCOLL_HAVE_VERBS
   // Emulated servers use a device only where asked to: auto is the loopback for them.
   if (options.transport == "verbs" || (automatic && !one_machine)) {
-    IBCOLL_ASSIGN(verbs::TransportOptions verbs, verbs::TransportOptions::from_environment());
-    verbs.numa_node = own_numa_node();
+    Result<verbs::TransportOptions> verbs = verbs::TransportOptions::from_environment();
+    if (verbs) verbs->numa_node = own_numa_node();
     IBCOLL_ASSIGN(network_, verbs::create_transport(*bootstrap_, *shape_, verbs));
     return {};
   }

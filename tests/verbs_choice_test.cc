@@ -1,0 +1,215 @@
+// Decisions of the verbs transport that no hardware here can show: which ports of a cluster are
+// used, when a global route header is, how long a queue pair holds out, whom a broken connection is
+// blamed on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#ifdef IBCOLL_HAVE_VERBS
+
+#include <cstring>
+
+#include "verbs/port_choice.h"
+#include "verbs/port_history.h"
+#include "verbs/queue_pair.h"
+#include "verbs/route.h"
+
+namespace ibcoll::verbs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr bool kInfiniBand = false, kRoce = true;
+
+PortInfo port(const std::string& device, bool ethernet, uint64_t rate_mbps) {
+  PortInfo result;
+  result.device = device;
+  result.active = true;
+  result.ethernet = result.global = ethernet;
+  result.rate_mbps = rate_mbps;
+  return result;
+}
+
+Offer offer(const std::vector<PortInfo>& ports, int machine = 0, bool named = false) {
+  return offer_of(ports, machine, named);
+}
+
+TEST(VerbsPortChoice, TheFastestOfEachMachineAreKept) {
+  const std::vector<Offer> offers = {
+      offer({port("a0", kInfiniBand, 200'000), port("a1", kInfiniBand, 100'000),
+             port("a2", kInfiniBand, 200'000)}),
+      offer({port("b0", kInfiniBand, 100'000)}, 1)};
+  const auto kept = keep_one_class(offers);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_THAT(*kept, ElementsAre(0b101u, 0b1u));
+  EXPECT_THAT(why_left_out(offers[0], (*kept)[0]),
+              ElementsAre("", "100000 Mbit/s, where a0:1 has 200000", ""));
+}
+
+TEST(VerbsPortChoice, PortsThatTheUserNamedMayDifferInSpeed) {
+  const std::vector<Offer> offers = {
+      offer({port("a0", kRoce, 200'000), port("a1", kRoce, 100'000)}, 0, true)};
+  EXPECT_THAT(*keep_one_class(offers), ElementsAre(0b11u));
+}
+
+TEST(VerbsPortChoice, OneLinkLayerIsKeptThatAllHave) {
+  const std::vector<Offer> offers = {
+      offer({port("a0", kInfiniBand, 400'000), port("a1", kRoce, 25'000)}),
+      offer({port("b0", kRoce, 25'000), port("b1", kInfiniBand, 400'000)}, 1)};
+  const auto kept = keep_one_class(offers);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_THAT(*kept, ElementsAre(0b01u, 0b10u));
+  EXPECT_THAT(why_left_out(offers[1], (*kept)[1]),
+              ElementsAre("RoCE, where InfiniBand is used", ""));
+  // One machine without InfiniBand: RoCE joins them all, though it is slower.
+  const std::vector<Offer> mixed = {offers[0], offer({port("c0", kRoce, 25'000)}, 2)};
+  EXPECT_THAT(*keep_one_class(mixed), ElementsAre(0b10u, 0b1u));
+}
+
+TEST(VerbsPortChoice, RanksWithoutACommonLinkLayerAreNamed) {
+  const std::vector<Offer> offers = {offer({port("a0", kInfiniBand, 1000)}),
+                                     offer({port("b0", kRoce, 1000)}, 1)};
+  const auto kept = keep_one_class(offers);
+  ASSERT_FALSE(kept.has_value());
+  EXPECT_THAT(kept.error().message, AllOf(HasSubstr("rank 1 has ports of RoCE only (b0:1)"),
+                                          HasSubstr("rank 0 of InfiniBand only (a0:1)")));
+}
+
+TEST(VerbsPortChoice, PortsOfThisMachineThatAreLeftOutHaveAReason) {
+  std::vector<PortInfo> ports = {port("a0", kRoce, 100'000), port("a1", kRoce, 10'000),
+                                 port("a2", kRoce, 100'000)};
+  ports[2].active = false;
+  EXPECT_THAT(left_out_here(ports, {}), ElementsAre("", "10000 Mbit/s, where a0:1 has 100000", ""));
+  DeviceOptions options;
+  options.devices = {"a1"};
+  EXPECT_THAT(left_out_here(ports, options), ElementsAre("not in IBCOLL_DEVICES", "", ""));
+}
+
+/// Servers with two rails each, and what they hear of each other.
+struct Rails {
+  explicit Rails(size_t servers) {
+    for (size_t server = 0; server < servers; ++server) {
+      const auto name = static_cast<char>('a' + server);
+      offers.push_back(offer({port(fmt::format("{}0", name), kInfiniBand, 100'000),
+                              port(fmt::format("{}1", name), kInfiniBand, 100'000)},
+                             static_cast<int>(server)));
+    }
+    stations = find_stations(offers, std::vector<PortMask>(servers, 0b11));
+  }
+  Result<std::vector<PortMask>> keep(const std::vector<std::array<PortMask, 2>>& rows) const {
+    std::vector<Heard> heard;
+    for (const auto& [first, second] : rows) heard.push_back({first, second});
+    return keep_one_network(stations, heard, offers);
+  }
+  std::vector<Offer> offers;
+  Stations stations;
+};
+
+TEST(VerbsNetworkChoice, RailsThatAllReachEachOtherAreAllUsed) {
+  EXPECT_THAT(*Rails(3).keep({{0b11, 0b11}, {0b11, 0b11}, {0b11, 0b11}}),
+              ElementsAre(0b11u, 0b11u, 0b11u));
+}
+
+TEST(VerbsNetworkChoice, OfTwoFabricsOneIsUsed) {
+  EXPECT_THAT(*Rails(3).keep({{0b01, 0b10}, {0b01, 0b10}, {0b01, 0b10}}),
+              ElementsAre(0b01u, 0b01u, 0b01u));
+  // Cables crossed on server 1: its second port is on the first fabric.
+  EXPECT_THAT(*Rails(3).keep({{0b01, 0b10}, {0b10, 0b01}, {0b10, 0b01}}),
+              ElementsAre(0b01u, 0b10u, 0b01u));
+}
+
+TEST(VerbsNetworkChoice, AFabricThatMissesAServerIsNotUsed) {
+  // Server 1's first port reaches nobody.
+  EXPECT_THAT(*Rails(3).keep({{0b01, 0b10}, {0b00, 0b10}, {0b00, 0b10}}),
+              ElementsAre(0b10u, 0b10u, 0b10u));
+}
+
+TEST(VerbsNetworkChoice, ServersThatDontReachEachOtherAreNamed) {
+  const auto kept = Rails(4).keep({{0, 0}, {0b01, 0b10}, {0, 0}, {0b01, 0b10}});
+  ASSERT_FALSE(kept.has_value());
+  EXPECT_THAT(kept.error().message,
+              HasSubstr("rank 1 on b0:1, b1:1 does not reach rank 2 on c0:1, c1:1"));
+}
+
+TEST(VerbsNetworkChoice, PortsOfOneMachineAreTriedOnEachOther) {
+  const std::vector<Offer> offers(
+      4, offer({port("a0", kRoce, 1000), port("a1", kRoce, 1000), port("a2", kRoce, 1000)}));
+  const Stations stations = find_stations(offers, std::vector<PortMask>(4, 0b111));
+  ASSERT_EQ(stations.all.size(), 1u);
+  EXPECT_THAT(stations.of_rank, ElementsAre(0, 0, 0, 0));
+  const std::vector<Heard> heard = {{0, 0, 0b010}};
+  EXPECT_THAT(*keep_one_network(stations, heard, offers), ElementsAre(0b110u));
+}
+
+PortInfo with_gid(PortInfo info, uint8_t subnet, uint8_t number) {
+  info.gid.raw[0] = 0xfe;
+  info.gid.raw[7] = subnet;
+  info.gid.raw[15] = number;
+  info.lid = number;
+  return info;
+}
+
+TEST(VerbsRoute, AGlobalRouteHeaderIsUsedWhereItIsAskedFor) {
+  const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
+  PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 1, 2);
+  EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kLocal);
+  EXPECT_EQ(address_vector(own, address_of(peer), peer.lid).is_global, 0);
+  peer.global = true;
+  EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kGlobal);
+  EXPECT_EQ(route_kind(peer, address_of(own)), RouteKind::kGlobal);
+  const ibv_ah_attr attributes = address_vector(own, address_of(peer), peer.lid);
+  EXPECT_EQ(attributes.is_global, 1);
+  EXPECT_EQ(attributes.dlid, peer.lid);
+  EXPECT_EQ(std::memcmp(attributes.grh.dgid.raw, peer.gid.raw, 16), 0);
+}
+
+TEST(VerbsRoute, BetweenInfiniBandSubnetsARouterIsAskedFor) {
+  const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
+  const PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 2, 2);
+  EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kRouted);
+  const ibv_ah_attr attributes = address_vector(own, address_of(peer), 77);
+  EXPECT_EQ(attributes.is_global, 1);
+  EXPECT_EQ(attributes.dlid, 77) << "the router's, not the peer's";
+  EXPECT_GT(attributes.grh.hop_limit, 1);
+  // The kernel finds the way through RoCE's routers.
+  EXPECT_EQ(route_kind(with_gid(port("a0", kRoce, 1), 1, 1),
+                       address_of(with_gid(port("b0", kRoce, 1), 2, 2))),
+            RouteKind::kGlobal);
+}
+
+TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {
+  for (const int retries : {0, 1, 6, 7}) {
+    for (const int64_t down_ns : {int64_t{1'000'000}, int64_t{500'000'000}, int64_t{5'000'000'000},
+                                  int64_t{60'000'000'000}}) {
+      RetryOptions retry;
+      retry.retries = retries;
+      retry.unreachable_ns = down_ns;
+      const int exponent = timeout_exponent_for(retry);
+      EXPECT_GE((int64_t{4096} << exponent) * (retries + 1), down_ns);
+      EXPECT_TRUE(exponent == 14 || (int64_t{4096} << (exponent - 1)) * (retries + 1) < down_ns);
+    }
+  }
+  RetryOptions said;
+  said.timeout_exponent = 17;
+  EXPECT_EQ(timeout_exponent_for(said), 17);
+}
+
+TEST(VerbsPortHistory, TellsOfTroubleThatMayHaveBrokenAConnection) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  PortHistory history;
+  EXPECT_EQ(history.trouble(5 * kSecond, kSecond), "");
+  history.went_down(10 * kSecond);
+  history.went_down(11 * kSecond);  // it was already
+  EXPECT_EQ(history.trouble(12 * kSecond, kSecond), "is down, for 2.0 s");
+  history.came_up(13 * kSecond);
+  EXPECT_EQ(history.trouble(13 * kSecond + kSecond / 2, kSecond),
+            "was down for 3.0 s until 0.5 s ago");
+  EXPECT_EQ(history.trouble(15 * kSecond, kSecond), "");
+}
+
+}  // namespace
+}  // namespace ibcoll::verbs
+
+#endif  // IBCOLL_HAVE_VERBS

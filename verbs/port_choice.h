@@ -1,0 +1,76 @@
+#pragma once
+/// Which of the ports there are a job uses: one link layer, the fastest of each machine, and those
+/// that reach each other. Decided from what all ranks tell each other, by every rank alike.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/schedule/shape.h"
+#include "verbs/device.h"
+#include "verbs/route.h"
+
+namespace ibcoll::verbs {
+
+inline constexpr int kMaxPorts = 16;
+/// Bit i: the i-th port of a rank.
+using PortMask = uint32_t;
+
+/// What a rank offers. Travels as bytes.
+struct PortOffer {
+  char name[32] = "";
+  uint64_t rate_mbps = 0;
+  PortAddress address;
+};
+struct Offer {
+  int32_t count = 0;
+  int32_t machine = 0;
+  uint32_t named = 0;  ///< the user said which ports: their speeds are his to choose
+  std::array<PortOffer, kMaxPorts> ports{};
+
+  std::span<const PortOffer> all() const {
+    return std::span(ports).first(static_cast<size_t>(count));
+  }
+};
+/// Of the first kMaxPorts ports.
+Offer offer_of(std::span<const PortInfo> ports, int machine, bool named);
+
+/// The ports of one link layer, which every rank has, and of those each rank's fastest; one mask a
+/// rank. Where there is a choice of link layers, the one that gives the rank with least of it most.
+/// The error names two ranks that have none in common.
+Result<std::vector<PortMask>> keep_one_class(std::span<const Offer> offers);
+
+/// Why each port outside a mask that keep_one_class() gave is left out; empty of those inside it.
+std::vector<std::string> why_left_out(const Offer& offer, PortMask kept);
+
+/// Why ranks of this machine alone would leave out each of these ports; empty of those they would
+/// use, and of those that are not active.
+std::vector<std::string> left_out_here(std::span<const PortInfo> ports,
+                                       const DeviceOptions& options);
+
+/// Ranks that have the same ports: one of them, the lowest, tries out which others they reach.
+struct Station {
+  Rank agent = -1;
+  PortMask ports = 0;
+};
+/// In order of their agents; `of_rank`: each rank's, an index.
+struct Stations {
+  std::vector<Station> all;
+  std::vector<int> of_rank;
+};
+Stations find_stations(std::span<const Offer> offers, std::span<const PortMask> kept);
+
+/// What was heard at a station: bit p of row q says that its port q heard port p of the station
+/// before it (the last one's before the first; itself where there is only one).
+using Heard = std::array<PortMask, kMaxPorts>;
+
+/// Of each station the ports that are joined to each other, by whatever was heard, and that carry
+/// most on the station with least. The error names two ranks' ports that don't reach each other.
+Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
+                                               std::span<const Heard> heard,
+                                               std::span<const Offer> offers);
+
+}  // namespace ibcoll::verbs

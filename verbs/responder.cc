@@ -1,0 +1,132 @@
+#include "verbs/responder.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+#include <vector>
+
+#include "engine/base/log.h"
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// Between looks at a queue that can't be armed.
+constexpr int kUnarmedMs = 50;
+
+}  // namespace
+
+Result<std::unique_ptr<Responder>> Responder::create(const Device& device) {
+  std::unique_ptr<Responder> result(new Responder(device));
+  result->channel_.reset(ibv_create_comp_channel(device.context()));
+  if (!result->channel_ ||
+      fcntl(result->channel_->fd, F_SETFL, fcntl(result->channel_->fd, F_GETFL) | O_NONBLOCK) < 0)
+    return fail_errno(fmt::format("{}: no completion channel", device.port().name()));
+  IBCOLL_ASSIGN(result->datagrams_, Datagrams::create(device, result->channel_.get()));
+  IBCOLL_TRY(result->start_thread());
+  return result;
+}
+
+Responder::~Responder() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  while (write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+}
+
+Status Responder::start_thread() {
+  stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
+  if (!stop_.valid()) return fail_errno("no eventfd to end a thread with");
+  // Signals are the application's; its handlers run in its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status started;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    started = fail(ErrorCode::kSystem, "no thread to answer peers: {}", error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void Responder::start(Rank me, uint64_t job, int ranks) {
+  const std::lock_guard lock(mutex_);
+  me_ = me;
+  job_ = job;
+  ranks_ = ranks;
+  heard_ = std::make_unique<std::atomic<uint32_t>[]>(static_cast<size_t>(ranks));
+}
+
+void Responder::run() {
+  const Datagrams::Take taking = [this](std::span<const std::byte> bytes) { return take(bytes); };
+  for (;;) {
+    // In this order: what comes after the queue was armed wakes poll(2).
+    const bool armed = ibv_req_notify_cq(datagrams_->completions(), 0) == 0;
+    Status polled;
+    {
+      const std::lock_guard lock(mutex_);
+      polled = datagrams_->poll(taking);
+    }
+    if (polled) polled = answer_all();
+    if (!polled) {
+      // The rank's own polling tells what is wrong with the device.
+      log().debug("peers get no answers any more: {}", polled.error().message);
+      return;
+    }
+    pollfd files[2] = {{channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (::poll(files, 2, armed ? -1 : kUnarmedMs) < 0 && errno != EINTR) return;
+    if (files[1].revents != 0) return;
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+    if (errno != EAGAIN && errno != EINTR) return;  // the device is gone
+  }
+}
+
+Status Responder::take(std::span<const std::byte> bytes) {
+  Message message;
+  if (bytes.size() != sizeof message) return {};
+  std::memcpy(&message, bytes.data(), sizeof message);
+  if (message.job != job_ || message.to != me_ || message.from < 0 || message.from >= ranks_)
+    return {};
+  heard_[static_cast<size_t>(message.from)].fetch_add(1, std::memory_order_release);
+  if (message.question != 0) questions_.push_back(message);
+  return {};
+}
+
+/// Outside the lock where the way back is looked for, which may take seconds.
+Status Responder::answer_all() {
+  for (const Message& question : questions_) {
+    AddressHandle& way = ways_[question.from];
+    if (!way) {
+      Result<AddressHandle> found = find_way(device_, question.address);
+      if (!found) continue;  // it asks again
+      way = std::move(*found);
+    }
+    const std::lock_guard lock(mutex_);
+    IBCOLL_TRY(send(question.from, way.get(), question.number, false));
+  }
+  questions_.clear();
+  return {};
+}
+
+Status Responder::send(Rank peer, ibv_ah* way, uint32_t to, bool question) {
+  const Message message{job_, me_, peer, number(), question, address_of(device_.port())};
+  return datagrams_->send(way, to, std::as_bytes(std::span(&message, 1)));
+}
+
+Status Responder::ask(Rank peer, ibv_ah* way, uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  return send(peer, way, number, true);
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,70 @@
+#pragma once
+/// Tells peers that this rank can be reached, from a thread of its own: also while the rank
+/// computes and polls nothing. Who gets no answer knows that there is no way, or nobody any more,
+/// where a rank that is only late would answer.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/base/unique_fd.h"
+#include "engine/schedule/shape.h"
+#include "verbs/datagrams.h"
+#include "verbs/queue_pair.h"
+
+namespace ibcoll::verbs {
+
+class Responder {
+ public:
+  static Result<std::unique_ptr<Responder>> create(const Device& device);
+  ~Responder();
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
+
+  /// Where peers ask.
+  uint32_t number() const { return datagrams_->number(); }
+  /// To be called once: from now on ranks of the job get answers.
+  void start(Rank me, uint64_t job, int ranks);
+
+  /// Asks the responder `number` of a peer, to which `way` leads.
+  Status ask(Rank peer, ibv_ah* way, uint32_t number);
+  /// How many questions and answers have come from a peer.
+  uint32_t heard(Rank peer) const {
+    return heard_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
+  }
+
+ private:
+  struct Message {
+    uint64_t job = 0;
+    int32_t from = -1;
+    int32_t to = -1;
+    uint32_t number = 0;    ///< of who sends it
+    uint32_t question = 0;  ///< 0: an answer
+    PortAddress address;    ///< of who sends it
+  };
+  static_assert(sizeof(Message) <= Datagrams::kMaxBytes);
+  explicit Responder(const Device& device) : device_(device) {}
+  Status start_thread();
+  void run();
+  Status take(std::span<const std::byte> bytes);
+  Status answer_all();
+  Status send(Rank peer, ibv_ah* way, uint32_t to, bool question);
+
+  const Device& device_;
+  Rank me_ = -1;
+  uint64_t job_ = 0;
+  int ranks_ = 0;
+  std::unique_ptr<std::atomic<uint32_t>[]> heard_;  ///< by rank
+  std::unordered_map<Rank, AddressHandle> ways_;    ///< the thread's
+  std::vector<Message> questions_;                  ///< the thread's
+  ChannelHandle channel_;
+  std::mutex mutex_;  ///< guards datagrams_ and what start() sets
+  std::unique_ptr<Datagrams> datagrams_;
+  UniqueFd stop_;
+  std::thread thread_;
+};
+
+}  // namespace ibcoll::verbs
