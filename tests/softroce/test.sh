@@ -8,14 +8,14 @@ usage() {
 Usage: test.sh BIN_DIR [quick|full|FILTER]
 
   quick   what runs on every change (the default): about two minutes
-  full    everything: all algorithms up to 4 MB, 200 random faults, servers in several subnets;
-          three quarters of an hour
+  full    everything: all algorithms up to 4 MB, 400 random faults, servers in several subnets;
+          an hour
   FILTER  the tests that this GoogleTest filter names; TEST_FAULTS=N for N random faults, of
           which TEST_FAULT_SEED=S is the first
 
 Examples:
   test.sh build/bin
-  TEST_FAULTS=200 test.sh build/bin '*RandomOnesNeverHang'
+  TEST_FAULTS=400 test.sh build/bin '*RandomOnesNeverHang'
 END
 }
 if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
@@ -23,7 +23,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
   exit 2
 fi
 bin=$1 tier=${2:-quick}
-programs="verbs_test verbs_counts_test verbs_faults_test verbs_random_faults_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test"
+programs="verbs_test verbs_counts_test verbs_faults_test verbs_random_faults_test verbs_devices_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test"
 failed=0
 
 # boot LIMIT FILTER PROGRAM...: runs tests in one boot; $options go to machine.sh.
@@ -58,7 +58,7 @@ case $tier in
     # Many boots: one that hangs ends soon, and the others still run.
     # shellcheck disable=SC2086
     boot 1200 'Verbs*:ExecuteSweepVerbs.*:-*RandomOnesNeverHang' $programs
-    faults=${TEST_FAULTS:-200} a_boot=20
+    faults=${TEST_FAULTS:-400} a_boot=20
     for ((seed = 1; seed <= faults; seed += a_boot)); do
       TEST_FAULTS=$((faults - seed + 1 < a_boot ? faults - seed + 1 : a_boot)) TEST_FAULT_SEED=$seed \
         boot 900 '*RandomOnesNeverHang' verbs_random_faults_test
