@@ -2,7 +2,12 @@
 
 #ifdef IBCOLL_HAVE_VERBS
 
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <optional>
 #include <random>
+#include <set>
 
 #include "tests/verbs_faults.h"
 
@@ -23,11 +28,12 @@ struct RandomFault {
     const std::string port = std::to_string(1 + draw(layout.size()));
     victim = static_cast<Rank>(1 + draw(static_cast<size_t>(total - 1)));  // rank 0 tells the tale
     survivors = total;
-    switch (draw(6)) {
+    switch (draw(11)) {
       case 0:
         text = fmt::format("kill rank {}", victim);
         act = [this](Stage& stage) { kill(stage.pids[victim], SIGKILL); };
         fatal = true;
+        killed = true;
         survivors = total - 1;
         break;
       case 1:
@@ -53,6 +59,47 @@ struct RandomFault {
           std::this_thread::sleep_for(milliseconds(200));
           kill(stage.pids[victim], SIGCONT);
         };
+        break;
+      case 5:
+        text = fmt::format("rank {} comes late", victim);
+        act = [this, ms = 100 + static_cast<int>(draw(1500))](Stage& stage) {
+          stage.late_ms[victim] = ms;
+        };
+        break;
+      case 6:
+        text = fmt::format("link {} down and up three times", port);
+        command = fmt::format(
+            "for i in 1 2 3; do ip -n sw link set v{0} down; sleep 0.0{1}; ip -n sw link set v{0} "
+            "up; sleep 0.{2}; done",
+            port, 1 + draw(9), draw(4));
+        may_fail = true;
+        break;
+      case 7:
+        text = fmt::format("rank {} may lock no more memory", victim);
+        act = [this, bytes = draw(3) * 100'000](Stage& stage) {
+          const rlimit limit{bytes, bytes};
+          prlimit(stage.pids[victim], RLIMIT_MEMLOCK, &limit, nullptr);
+        };
+        unprivileged = may_fail = true;
+        break;
+      case 8:
+        text = fmt::format("rank {} may open no more files", victim);
+        act = [this](Stage& stage) {
+          const rlimit limit{3, 3};
+          prlimit(stage.pids[victim], RLIMIT_NOFILE, &limit, nullptr);
+        };
+        may_fail = true;
+        break;
+      case 9:
+        text = fmt::format("rank {} killed while stopped", victim);
+        act = [this](Stage& stage) {
+          kill(stage.pids[victim], SIGSTOP);
+          std::this_thread::sleep_for(milliseconds(100));
+          kill(stage.pids[victim], SIGKILL);
+        };
+        fatal = true;
+        killed = true;
+        survivors = total - 1;
         break;
       default:
         text = fmt::format("ranks {} and up killed, link {} down", victim, port);
@@ -80,18 +127,42 @@ struct RandomFault {
   milliseconds delay{};
   Rank victim = 0;
   std::function<void(Stage&)> act;
-  bool fatal = false;     ///< ends the job for certain
-  bool may_fail = false;  ///< may be more than retries get over
+  bool fatal = false;         ///< ends the job for certain
+  bool may_fail = false;      ///< may be more than retries get over
+  bool killed = false;        ///< the victim, and nothing else
+  bool unprivileged = false;  ///< ranks are bound by their limit of locked memory
 };
 
-/// TEST_FAULTS=200 for so many, from TEST_FAULT_SEED on.
+/// What a job may leave behind: processes of this program, files in memory and in the temporary
+/// directory, descriptors of this process.
+std::set<std::string> traces() {
+  namespace fs = std::filesystem;
+  std::set<std::string> found;
+  std::error_code gone;
+  for (const char* folder : {"/dev/shm", "/var/tmp", "/proc/self/fd"})
+    for (const auto& entry : fs::directory_iterator(folder, gone)) found.insert(entry.path());
+  const auto program = [&gone](const fs::path& process) {
+    return fs::read_symlink(process / "exe", gone).string();
+  };
+  for (const auto& entry : fs::directory_iterator("/proc", gone))
+    if (const std::string path = program(entry.path());
+        !path.empty() && path == program("/proc/self"))
+      found.insert(entry.path());
+  return found;
+}
+
+/// TEST_FAULTS=400 for so many, from TEST_FAULT_SEED on.
 TEST_F(VerbsFaults, RandomOnesNeverHang) {
   const uint32_t first = number_from_environment("TEST_FAULT_SEED", 1);
-  const uint32_t count = number_from_environment("TEST_FAULTS", 8);
+  const uint32_t count = number_from_environment("TEST_FAULTS", 10);
   for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     alarm(60);
     const RandomFault fault(seed);
     SCOPED_TRACE(fmt::format("TEST_FAULT_SEED={}: {}", seed, fault.text));
+    setenv("IBCOLL_PORT_DOWN", "500ms", 1);  // what is down for good is to end soon
+    const std::optional<WithoutLockPrivilege> unprivileged =
+        fault.unprivileged ? std::make_optional<WithoutLockPrivilege>() : std::nullopt;
+    const std::set<std::string> before = traces();
     const Outcome outcome =
         run_disturbed(job_of(fault.layout),
                       exchanges(fault.fatal ? kUntilItFails : 60, fault.sizes, fault.algorithm),
@@ -101,11 +172,17 @@ TEST_F(VerbsFaults, RandomOnesNeverHang) {
       for (const auto& [rank, error] : outcome.errors) {
         EXPECT_EQ(common(error), common(outcome.errors.begin()->second)) << outcome.all;
         EXPECT_THAT(error, ::testing::Not(::testing::HasSubstr("wrong data")));
+        if (fault.killed) {
+          EXPECT_THAT(common(error),
+                      ::testing::ContainsRegex(fmt::format(
+                          "^rank {} .pid [0-9]+. was killed by signal 9 .Killed.$", fault.victim)));
+        }
       }
     } else {
       EXPECT_EQ(outcome.all, "");
     }
-    if (count > 8)
+    EXPECT_EQ(traces(), before);
+    if (count > 10)
       std::fprintf(stderr, "seed %u: %s: %s\n", seed, fault.text.c_str(),
                    outcome.all.empty() ? "right" : outcome.errors.begin()->second.c_str());
     TearDown();
