@@ -63,7 +63,7 @@ TEST(IbSim, RenumbersServers) {
 
 TEST(IbSim, RefusesBadInput) {
   expect_refused("ib_sim", "alltoal", "unknown collective 'alltoal'");
-  expect_refused("ib_sim", "--algorithm rings", "one of linear, ring");
+  expect_refused("ib_sim", "--algorithm rings", "linear, ring, two_level_ring");
   expect_refused("ib_sim", "--layout 0x3", "layout '0x3'");
   expect_refused("ib_sim", "--layout 3,x", "'x' in layout '3,x' is neither");
   expect_refused("ib_sim", "--layout 2000x8", "more than the limit of 8192");
