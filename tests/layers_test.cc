@@ -58,6 +58,10 @@ std::optional<std::string> violation(const std::string& file, const std::string&
     if (header.rfind("infiniband/verbs", 0) == 0 && from != "verbs") {
       return file + ": libibverbs is for verbs/ only";
     }
+    // Its default logger writes to standard output, past IBCOLL_LOG_LEVEL.
+    if (header.rfind("spdlog/", 0) == 0 && file != "engine/base/log.cc") {
+      return file + ": messages go through engine/base/log.h, not spdlog";
+    }
     if (header.rfind("ucp/", 0) == 0 && from != "ucx") return file + ": UCP is for ucx/ only";
     return std::nullopt;
   }
@@ -105,11 +109,12 @@ TEST(Layers, BreachesAreFound) {
       "#include \"engine/base/units.h\"\n"
       "#include \"shm/heap.h\"\n"
       "  # include <infiniband/verbs.h>\n"
+      "#include <spdlog/spdlog.h>\n"
       "#include \"engine/execute/transport.h\"\n"
       "#include \"engine/execute/executor.h\"\n");
   EXPECT_THAT(violations_in("ucx/transport.cc", text),
               ElementsAre(HasSubstr("ucx must not know shm"), HasSubstr("libibverbs"),
-                          HasSubstr("executor.h")));
+                          HasSubstr("log.h"), HasSubstr("executor.h")));
 }
 
 }  // namespace

@@ -211,8 +211,8 @@ std::string environment_markdown() {
       "is\nnot in this list is warned about. `ib_info` prints what is in effect.\n\n"
       "| variable | value | default | what it does |\n|---|---|---|---|\n";
   for (const Variable& row : kVariables) {
-    fmt::format_to(
-        std::back_inserter(text), "| `{}` | {} | {} | {} |\n", row.name, describe_type(row),
+    text += fmt::format(
+        "| `{}` | {} | {} | {} |\n", row.name, describe_type(row),
         row.default_value.empty() ? "(empty)" : fmt::format("`{}`", row.default_value), row.help);
   }
   return text;

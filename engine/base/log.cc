@@ -1,6 +1,7 @@
 #include "engine/base/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -24,7 +25,9 @@ class RankFlag final : public spdlog::custom_flag_formatter {
   void format(const spdlog::details::log_msg& /*message*/, const std::tm& /*time*/,
               spdlog::memory_buf_t& out) override {
     const int rank = log_rank();
-    if (rank != kNoRank) fmt::format_to(std::back_inserter(out), "[{}]", rank);
+    if (rank == kNoRank) return;
+    const std::string text = fmt::format("[{}]", rank);
+    out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {
     return std::make_unique<RankFlag>();
@@ -42,12 +45,32 @@ spdlog::logger* make_logger() {
   return logger;
 }
 
+spdlog::logger& logger() {
+  // Never destroyed: threads may log while the process exits.
+  static spdlog::logger* const made = make_logger();
+  return *made;
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 }  // namespace
 
-spdlog::logger& log() {
-  // Never destroyed: threads may log while the process exits.
-  static spdlog::logger* const logger = make_logger();
-  return *logger;
+void Log::write(LogLevel level, fmt::string_view format, fmt::format_args args) {
+  spdlog::logger& to = logger();
+  const spdlog::level::level_enum severity = spdlog_level(level);
+  if (to.should_log(severity)) to.log(severity, spdlog::string_view_t(fmt::vformat(format, args)));
 }
 
 int log_rank() { return thread_rank != kNoRank ? thread_rank : process_rank.load(); }

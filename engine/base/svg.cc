@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <iterator>
 
 #include "engine/base/json_lines.h"
 
@@ -45,7 +44,7 @@ std::string point_list(std::span<const Svg::Point> points) {
 std::string attribute_list(Svg::Attributes attributes) {
   std::string list;
   for (const auto& [name, value] : attributes) {
-    fmt::format_to(std::back_inserter(list), R"( {}="{}")", name, xml_escape(value));
+    list += fmt::format(R"( {}="{}")", name, xml_escape(value));
   }
   return list;
 }
@@ -85,11 +84,11 @@ Svg::Svg(double width, double height)
 
 void Svg::element(std::string_view name, std::string_view geometry, Attributes attributes,
                   std::string_view content) {
-  fmt::format_to(std::back_inserter(body_), "<{}{}{}", name, geometry, attribute_list(attributes));
+  body_ += fmt::format("<{}{}{}", name, geometry, attribute_list(attributes));
   if (content.empty()) {
     body_ += "/>\n";
   } else {
-    fmt::format_to(std::back_inserter(body_), ">{}</{}>\n", xml_escape(content), name);
+    body_ += fmt::format(">{}</{}>\n", xml_escape(content), name);
   }
 }
 
@@ -126,7 +125,7 @@ void Svg::text(double x, double y, std::string_view content, Attributes attribut
 }
 
 void Svg::begin_group(Attributes attributes) {
-  fmt::format_to(std::back_inserter(body_), "<g{}>\n", attribute_list(attributes));
+  body_ += fmt::format("<g{}>\n", attribute_list(attributes));
   ++open_groups_;
 }
 
