@@ -9,7 +9,8 @@
 
 namespace ibcoll {
 
-/// What kind of failure it is; the C API's status codes are the same numbers.
+/// What kind of failure it is; the C API's status codes are the same numbers, but for kInput, which
+/// is an invalid argument there.
 enum class ErrorCode {
   kInvalidArgument = 1,  ///< the caller passed something that can't be right
   kMismatch = 2,         ///< ranks disagree: algorithm, count, order of calls
@@ -20,6 +21,7 @@ enum class ErrorCode {
   kSystem = 7,      ///< a system call or device failed
   kInvalidProgram = 8,
   kInternal = 9,
+  kInput = 10,  ///< a file can't be read, or what stands in it can't be right
 };
 
 /// The name of a code as messages print it, e.g. "invalid argument".

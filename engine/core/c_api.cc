@@ -23,6 +23,8 @@ ibcoll_status report(const Error& error) noexcept {
   } catch (const std::exception&) {
     t_error.clear();  // not even memory for the line
   }
+  // Files are named by variables of the environment here, which are arguments, too.
+  if (error.code == ErrorCode::kInput) return IBCOLL_ERR_INVALID;
   return static_cast<ibcoll_status>(error.code);
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
+#include "engine/base/input.h"
+#include "engine/base/json.h"
 #include "engine/base/units.h"
 
 namespace ibcoll {
@@ -60,13 +60,10 @@ class LineReader {
   }
 
   Result<json> parse(std::string_view line) const {
-    try {
-      json object = json::parse(line);
-      if (!object.is_object()) return bad("is not a JSON object");
-      return object;
-    } catch (const json::parse_error& error) {
-      return bad("is not JSON, at byte {}", error.byte);
-    }
+    auto object = parse_json(line);
+    if (!object) return bad("{}", object.error().message);
+    if (!object->is_object()) return bad("is not a JSON object");
+    return object;
   }
 
   Result<int64_t> integer(const json& value, std::string_view what, int64_t low,
@@ -74,7 +71,8 @@ class LineReader {
     if (!value.is_number_integer() ||
         (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) ||
         value.get<int64_t>() < low || value.get<int64_t>() > high) {
-      return bad("{} must be a whole number from {} to {}, not {}", what, low, high, value.dump());
+      return bad("{} must be a whole number from {} to {}, not {}", what, low, high,
+                 json_text(value));
     }
     return value.get<int64_t>();
   }
@@ -82,7 +80,7 @@ class LineReader {
   Result<std::string> text(const json& object, const char* key) const {
     const auto field = object.find(key);
     if (field == object.end()) return bad("'{}' is missing", key);
-    if (!field->is_string()) return bad("'{}' must be a string, not {}", key, field->dump());
+    if (!field->is_string()) return bad("'{}' must be a string, not {}", key, json_text(*field));
     return field->get<std::string>();
   }
 
@@ -107,7 +105,7 @@ class LineReader {
     for (const Lane lane : kAllLanes) {
       if (value == to_string(lane)) return lane;
     }
-    return bad("unknown lane {}: one of send, recv, local", value.dump());
+    return bad("unknown lane {}: one of send, recv, local", json_text(value));
   }
 
   Result<Slice> slice(const json& object, const char* key) const {
@@ -119,7 +117,7 @@ class LineReader {
       if (fields[0] != to_string(buffer)) continue;
       return Slice{buffer, static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
     }
-    return bad("unknown buffer {}: one of send, recv, scratch", fields[0].dump());
+    return bad("unknown buffer {}: one of send, recv, scratch", json_text(fields[0]));
   }
 
   Result<Op> op(const json& object, Lane lane) const;
@@ -171,7 +169,7 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
   }
   if (object.contains("relaxed")) {
     if (object["relaxed"] != "first" && object["relaxed"] != "in") {
-      return bad("'relaxed' must be \"first\" or \"in\", not {}", object["relaxed"].dump());
+      return bad("'relaxed' must be \"first\" or \"in\", not {}", json_text(object["relaxed"]));
     }
     op.relaxed = object["relaxed"] == "first" ? Op::Relaxed::kFirstOfRun : Op::Relaxed::kInRun;
   }
@@ -309,15 +307,8 @@ Result<LoadedSchedule> parse_schedule(std::string_view text) {
 }
 
 Result<LoadedSchedule> load_schedule(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (!file) return fail_errno(fmt::format("can't read {}", path));
-  if (!(text << file.rdbuf())) return fail(ErrorCode::kInvalidArgument, "{}: empty", path);
-  auto schedule = parse_schedule(text.str());
-  if (!schedule) {
-    return fail(schedule.error().code, "{}: {}", path, schedule.error().message);
-  }
-  return schedule;
+  IBCOLL_ASSIGN(const std::string text, read_input(path));
+  return of_input(path, parse_schedule(text));
 }
 
 }  // namespace ibcoll

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "engine/base/input.h"
+#include "engine/base/json.h"
 #include "engine/base/units.h"
 
 namespace ibcoll {
@@ -47,7 +46,7 @@ template <class T>
 T number(const json& value, const char* what, int64_t low, int64_t high) {
   if (!value.is_number_integer() || value.get<int64_t>() < low || value.get<int64_t>() > high)
     throw Bad{fmt::format("{} must be a whole number from {} to {}, not {}", what, low, high,
-                          value.dump())};
+                          json_text(value))};
   return static_cast<T>(value.get<int64_t>());
 }
 
@@ -87,7 +86,7 @@ RankRecord read_rank(const json& line, size_t rank, int ranks) {
   for (const json& op : line.at("ops")) {
     const auto lane = std::find_if(kAllLanes.begin(), kAllLanes.end(),
                                    [&](Lane each) { return op.at(0) == to_string(each); });
-    if (lane == kAllLanes.end()) throw Bad{fmt::format("unknown lane {}", op.at(0).dump())};
+    if (lane == kAllLanes.end()) throw Bad{fmt::format("unknown lane {}", json_text(op.at(0)))};
     record.ops.push_back({*lane, number<uint32_t>(op.at(1), "an operation", 0, UINT32_MAX),
                           number<uint32_t>(op.at(2), "a piece", 0, UINT32_MAX), time_of(op.at(3)),
                           time_of(op.at(4))});
@@ -95,7 +94,7 @@ RankRecord read_rank(const json& line, size_t rank, int ranks) {
   for (const json& arrival : line.at("arrivals")) {
     const bool token = arrival.at(1) == "token";
     if (!token && arrival.at(1) != "data")
-      throw Bad{fmt::format("unknown kind of arrival {}", arrival.at(1).dump())};
+      throw Bad{fmt::format("unknown kind of arrival {}", json_text(arrival.at(1)))};
     record.arrivals.push_back(
         {number<Rank>(arrival.at(0), "a sender", 0, ranks - 1), token, time_of(arrival.at(2))});
   }
@@ -108,24 +107,23 @@ std::string to_text(const Recording& recording) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < recording.shape.ranks(); ++rank)
     server_of.push_back(recording.shape.server_of(rank));
-  std::string text = ordered_json{{"recording", kVersion},
-                                  {"collective", to_string(recording.collective)},
-                                  {"algorithm", recording.algorithm},
-                                  {"pacing", to_string(recording.options.pacing)},
-                                  {"window", recording.options.window},
-                                  {"root", recording.options.root},
-                                  {"ordered", recording.options.ordered},
-                                  {"pieces", recording.pieces},
-                                  {"hash", fmt::format("{:#x}", recording.hash)},
-                                  {"block_bytes", recording.block_bytes},
-                                  {"transport", recording.transport},
-                                  {"clock_error_ns", recording.clock_error_ns},
-                                  {"server_of", server_of}}
-                         .dump() +
-                     "\n";
+  const ordered_json header{{"recording", kVersion},
+                            {"collective", to_string(recording.collective)},
+                            {"algorithm", recording.algorithm},
+                            {"pacing", to_string(recording.options.pacing)},
+                            {"window", recording.options.window},
+                            {"root", recording.options.root},
+                            {"ordered", recording.options.ordered},
+                            {"pieces", recording.pieces},
+                            {"hash", fmt::format("{:#x}", recording.hash)},
+                            {"block_bytes", recording.block_bytes},
+                            {"transport", recording.transport},
+                            {"clock_error_ns", recording.clock_error_ns},
+                            {"server_of", server_of}};
+  std::string text = json_text(header) + "\n";
   const int64_t zero = first_begin(recording);
   for (size_t rank = 0; rank < recording.ranks.size(); ++rank)
-    text += to_json(recording.ranks[rank], rank, zero).dump() + "\n";
+    text += json_text(to_json(recording.ranks[rank], rank, zero)) + "\n";
   return text;
 }
 
@@ -135,9 +133,10 @@ Result<Recording> parse_recording(std::string_view text) {
   size_t at = 0;
   try {
     if (lines.empty()) throw Bad{"there is nothing in it"};
-    Recording recording = read_header(json::parse(lines[0]));
+    Recording recording = read_header(checked(parse_json(lines[0])));
     for (at = 1; at < lines.size(); ++at)
-      recording.ranks.push_back(read_rank(json::parse(lines[at]), at - 1, recording.shape.ranks()));
+      recording.ranks.push_back(
+          read_rank(checked(parse_json(lines[at])), at - 1, recording.shape.ranks()));
     if (recording.ranks.size() != static_cast<size_t>(recording.shape.ranks()))
       throw Bad{
           fmt::format("{} of {} ranks are there", recording.ranks.size(), recording.shape.ranks())};
@@ -150,13 +149,8 @@ Result<Recording> parse_recording(std::string_view text) {
 }
 
 Result<Recording> load_recording(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (!file) return fail_errno(fmt::format("can't read {}", path));
-  if (!(text << file.rdbuf())) return fail(ErrorCode::kInvalidArgument, "{}: empty", path);
-  Result<Recording> recording = parse_recording(text.str());
-  if (!recording) return fail(recording.error().code, "{}: {}", path, recording.error().message);
-  return recording;
+  IBCOLL_ASSIGN(const std::string text, read_input(path));
+  return of_input(path, parse_recording(text));
 }
 
 Result<std::vector<Activity>> activities_of(

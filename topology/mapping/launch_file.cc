@@ -1,8 +1,10 @@
 #include "topology/mapping/launch_file.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
+
+#include "engine/base/input.h"
+#include "engine/base/json.h"
 
 namespace ibcoll::topology {
 
@@ -26,7 +28,7 @@ std::string launch_file(LaunchFormat format, const Placement& placement,
       json["hosts"] = nlohmann::json::array();
       for (const int node : placement) json["hosts"].push_back(hosts[node]);
       json["nodes"] = placement;
-      text = json.dump() + "\n";
+      text = json_text(json) + "\n";
       break;
     }
   }
@@ -34,8 +36,8 @@ std::string launch_file(LaunchFormat format, const Placement& placement,
 }
 
 Result<std::vector<std::string>> read_hosts(const std::string& path, int nodes) {
-  std::ifstream file(path);
-  if (!file) return fail_errno(path);
+  IBCOLL_ASSIGN(std::string text, read_input(path));
+  std::istringstream file(std::move(text));
   std::vector<std::string> hosts;
   std::set<std::string> seen;
   std::string line;
@@ -45,16 +47,16 @@ Result<std::vector<std::string>> read_hosts(const std::string& path, int nodes) 
     if (begin == std::string::npos) continue;
     const std::string name = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
     if (name.find_first_of(" \t=") != std::string::npos) {
-      return fail(ErrorCode::kInvalidArgument, "{}: \"{}\" is not a host name", path, name);
+      return fail(ErrorCode::kInput, "{}: \"{}\" is not a host name", path, name);
     }
     if (!seen.insert(name).second) {
-      return fail(ErrorCode::kInvalidArgument, "{}: host {} is given twice", path, name);
+      return fail(ErrorCode::kInput, "{}: host {} is given twice", path, name);
     }
     hosts.push_back(name);
   }
   if (static_cast<int>(hosts.size()) != nodes) {
-    return fail(ErrorCode::kInvalidArgument, "{}: {} hosts for a network of {} nodes", path,
-                hosts.size(), nodes);
+    return fail(ErrorCode::kInput, "{}: {} hosts for a network of {} nodes", path, hosts.size(),
+                nodes);
   }
   return hosts;
 }

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <ostream>
+#include <sstream>
 #include <string_view>
 
+#include "engine/base/input.h"
 #include "engine/base/units.h"
 
 namespace ibcoll::topology {
@@ -192,9 +193,9 @@ Result<CommMatrix> read_matrix(std::istream& input, const std::string& name) {
 }
 
 Result<CommMatrix> read_matrix_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return fail_errno(path);
-  return read_matrix(file, path);
+  IBCOLL_ASSIGN(std::string text, read_input(path));
+  std::istringstream file(std::move(text));
+  return of_input(read_matrix(file, path));
 }
 
 void write_edge_list(const CommMatrix& matrix, std::ostream& output) {

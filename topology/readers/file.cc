@@ -1,36 +1,10 @@
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
+#include "engine/base/input.h"
 #include "topology/readers/readers.h"
 
 namespace ibcoll::topology {
 namespace {
-
-constexpr std::uintmax_t kMaxFileBytes = 1u << 30;
-
-Result<std::string> read_text(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return fail(ErrorCode::kInvalidArgument, "{} is a directory, not a fabric file", path);
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return fail(ErrorCode::kInvalidArgument, "can't read {}: {}", path,
-                errno != 0 ? std::strerror(errno) : "no reason given");
-  }
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (!error && bytes > kMaxFileBytes) {
-    return fail(ErrorCode::kInvalidArgument, "{} has {} bytes: at most {}", path, bytes,
-                kMaxFileBytes);
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
 
 /// Whether a line of the text begins with `word` behind blanks, in any case.
 bool has_line(const std::string& text, std::string_view word) {
@@ -47,11 +21,9 @@ bool has_line(const std::string& text, std::string_view word) {
   return false;
 }
 
-}  // namespace
-
-Result<Fabric> read_fabric_file(const std::string& path, const std::string& tables,
-                                const ReadOptions& options) {
-  IBCOLL_ASSIGN(const std::string text, read_text(path));
+Result<Fabric> read_any(const std::string& path, const std::string& tables,
+                        const ReadOptions& options) {
+  IBCOLL_ASSIGN(const std::string text, read_input(path));
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return fail(ErrorCode::kInvalidArgument, "{}:1: empty", path);
   const bool discovered =
@@ -64,7 +36,7 @@ Result<Fabric> read_fabric_file(const std::string& path, const std::string& tabl
   if (discovered) {
     std::string routes;
     if (!tables.empty()) {
-      IBCOLL_ASSIGN(routes, read_text(tables));
+      IBCOLL_ASSIGN(routes, read_input(tables));
     }
     return read_ibnetdiscover(text, path, routes, tables, options);
   }
@@ -74,6 +46,13 @@ Result<Fabric> read_fabric_file(const std::string& path, const std::string& tabl
   return fail(ErrorCode::kInvalidArgument,
               "{}:1: neither ibcoll's JSON, nor output of ibnetdiscover, nor a topology.conf",
               path);
+}
+
+}  // namespace
+
+Result<Fabric> read_fabric_file(const std::string& path, const std::string& tables,
+                                const ReadOptions& options) {
+  return of_input(read_any(path, tables, options));
 }
 
 }  // namespace ibcoll::topology

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/base/json.h"
 #include "engine/base/units.h"
 #include "topology/fabric_builder.h"
 #include "topology/readers/member_lines.h"
@@ -22,7 +22,7 @@ class Reader {
 
   Result<Fabric> read() {
     IBCOLL_ASSIGN(lines_, find_member_lines(text_, file_));
-    root_ = Json::parse(text_, nullptr, false);
+    IBCOLL_ASSIGN(root_, parse_ordered_json(text_));
     IBCOLL_TRY(check_keys(
         root_, "",
         {"format", "name", "switch_latency_ns", "hosts", "switches", "cables", "routes", "notes"}));
@@ -295,9 +295,7 @@ Result<Fabric> read_json(std::string_view text, const std::string& name,
 
 std::string write_json(const Fabric& fabric) {
   // By hand down to one node, cable or table a line, so that errors and diffs can name lines.
-  const auto dump = [](const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
+  const auto dump = [](const Json& json) { return json_text(json); };
   std::string text =
       fmt::format("{{\n\"format\": \"{}\",\n\"name\": {},\n\"switch_latency_ns\": {},\n", kFormat,
                   dump(fabric.name()), fabric.switch_latency_ns());

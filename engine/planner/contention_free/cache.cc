@@ -1,8 +1,10 @@
 #include "engine/planner/contention_free/cache.h"
 
 #include <bit>
-#include <fstream>
+#include <sstream>
 
+#include "engine/base/input.h"
+#include "engine/base/json.h"
 #include "engine/base/json_lines.h"
 #include "engine/planner/contention_free/check.h"
 #include "engine/planner/contention_free/plan_file.h"
@@ -123,8 +125,8 @@ Status PlanCache::save(const std::string& path) const {
 }
 
 Status PlanCache::load(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return fail(ErrorCode::kInvalidArgument, "{}: can't be read", path);
+  IBCOLL_ASSIGN(std::string text, read_input(path));
+  std::istringstream in(std::move(text));
   std::string line;
   size_t number = 0, expected = 0;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> read;
@@ -133,7 +135,7 @@ Status PlanCache::load(const std::string& path) {
     const auto bad = [&](const std::string& why) {
       return fail(ErrorCode::kInvalidArgument, "{}:{}: {}", path, number, why);
     };
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_ordered_json(line).value_or(Json());
     if (!json.is_object()) return bad("not a JSON object");
     try {
       if (number == 1) {

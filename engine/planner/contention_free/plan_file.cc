@@ -1,5 +1,7 @@
 #include "engine/planner/contention_free/plan_file.h"
 
+#include "engine/base/json.h"
+
 namespace ibcoll::contention_free {
 
 namespace {
@@ -93,7 +95,7 @@ Result<Plan> read_plan(const Json& json) {
     t.forwards = index_from_json(row.integer(-1, count - 1));
     if (!row.good()) {
       return fail(ErrorCode::kInvalidArgument, "not a plan: transfer {}: {}", plan.transfers.size(),
-                  cells.dump());
+                  json_text(cells));
     }
     plan.transfers.push_back(t);
   }
@@ -108,7 +110,7 @@ Result<Plan> read_plan(const Json& json) {
     t.wait_ns = row.integer(0, INT64_MAX);
     if (!row.good()) {
       return fail(ErrorCode::kInvalidArgument, "not a plan: token {}: {}", plan.tokens.size(),
-                  cells.dump());
+                  json_text(cells));
     }
     plan.tokens.push_back(t);
   }

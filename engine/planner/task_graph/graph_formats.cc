@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <sstream>
 #include <unordered_map>
 
+#include "engine/base/input.h"
+#include "engine/base/json.h"
+#include "engine/base/json_lines.h"
 #include "engine/base/units.h"
 #include "engine/planner/task_graph/formats.h"
 #include "engine/planner/task_graph/generators.h"
@@ -267,8 +269,9 @@ void write_dot(const TaskGraph& graph, std::ostream& out) {
 }
 
 Result<TaskGraph> read_json(std::istream& in) {
+  const std::string text(std::istreambuf_iterator<char>(in), {});
   try {
-    const nlohmann::json document = nlohmann::json::parse(in);
+    IBCOLL_ASSIGN(const nlohmann::json document, parse_json(text));
     for (const char* key : {"weights", "edges"}) {
       if (!document.contains(key) || !document[key].is_array())
         return fail(ErrorCode::kInvalidArgument, "there is no array \"{}\"", key);
@@ -343,11 +346,9 @@ Result<TaskGraph> load_graph(const std::string& file_or_description) {
                 "graph '{}' is neither a generator nor a .stg, .dot, .gv or .json file",
                 file_or_description);
   }
-  std::ifstream in(file_or_description);
-  if (!in) return fail_errno(file_or_description);
-  Result<TaskGraph> graph = format->read(in);
-  if (!graph) return fail(graph.error().code, "{}: {}", file_or_description, graph.error().message);
-  return graph;
+  IBCOLL_ASSIGN(std::string text, read_input(file_or_description));
+  std::istringstream in(std::move(text));
+  return of_input(file_or_description, format->read(in));
 }
 
 Status save_graph(const TaskGraph& graph, const std::string& file) {
@@ -355,12 +356,9 @@ Status save_graph(const TaskGraph& graph, const std::string& file) {
   if (format == nullptr)
     return fail(ErrorCode::kInvalidArgument, "'{}': the ending must be .stg, .dot, .gv or .json",
                 file);
-  std::ofstream out(file);
-  if (!out) return fail_errno(file);
+  std::ostringstream out;
   format->write(graph, out);
-  out.flush();
-  if (!out) return fail_errno(file);
-  return {};
+  return write_file(file, out.str());
 }
 
 }  // namespace ibcoll::task_graph

@@ -1,9 +1,9 @@
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 
+#include "engine/base/json.h"
 #include "engine/planner/task_graph/formats.h"
 
 namespace ibcoll::task_graph {
@@ -87,7 +87,7 @@ Status read_message(const TaskGraph& graph, const json& object, Schedule& schedu
   std::vector<TaskId> packed;
   for (const json& task : *tasks) {
     if (!task.is_number_integer() || task.get<int64_t>() < 0 || task.get<int64_t>() >= graph.size())
-      return fail(ErrorCode::kInvalidArgument, "there is no task {} (tasks: {})", task.dump(),
+      return fail(ErrorCode::kInvalidArgument, "there is no task {} (tasks: {})", json_text(task),
                   graph.size());
     packed.push_back(task.get<TaskId>());
   }
@@ -120,7 +120,7 @@ Result<Schedule> read_schedule(const TaskGraph& graph, std::istream& in) {
   std::string text;
   int line = 0;
   const auto read_line = [&]() -> Status {
-    const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const json object = parse_json(text).value_or(json());
     if (!object.is_object())
       return fail(ErrorCode::kInvalidArgument, "not a JSON object (cut off?)");
     if (head.messages < 0) {
