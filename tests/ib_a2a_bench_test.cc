@@ -51,11 +51,12 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
   return lines;
 }
 
-/// Refused before anything ran: status 2, nothing on stdout and one line that says `why`.
-void expect_refused(const std::string& arguments, const std::string& why) {
+/// Refused before anything ran: status 2 (wrong usage) or 1, nothing on stdout and one line that
+/// says `why`.
+void expect_refused(const std::string& arguments, const std::string& why, int status = 2) {
   SCOPED_TRACE(arguments);
   const Ran ran = run(arguments);
-  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.status, status);
   EXPECT_EQ(ran.out, "");
   EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
   EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
@@ -67,7 +68,7 @@ TEST(IbA2aBench, RefusesBadInputWithOneLine) {
   expect_refused("--sizes 8E20", "8E20");
   expect_refused("--sizes 1K,,2K", "''");
   expect_refused("--sizes 4T --ranks 2", "limit");
-  expect_refused("--sizes 100G --ranks 8", "not enough memory");
+  expect_refused("--sizes 100G --ranks 8", "not enough memory", 1);
   expect_refused("--ranks 0", "0");
   expect_refused("--ranks -3", "-3");
   expect_refused("--ranks 1000000000", "1000000000");
@@ -80,9 +81,9 @@ TEST(IbA2aBench, RefusesBadInputWithOneLine) {
   expect_refused("--collective gossip", "gossip");
   expect_refused("--iterations 0", "iterations");
   expect_refused("--batch 1y", "1y");
-  expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json");
-  expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg");
-  expect_refused("--timeline /no/such/folder/x.jsonl --sizes 1K", "/no/such/folder/x.jsonl");
+  expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
+  expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg", 1);
+  expect_refused("--timeline /no/such/folder/x.jsonl --sizes 1K", "/no/such/folder/x.jsonl", 1);
   expect_refused("--timeline x.jsonl --sizes 1K,2K", "one algorithm at one size");
   expect_refused("--timeline x.jsonl --ranks 300 --sizes 8", "256");
   expect_refused("--frobnicate", "frobnicate");

@@ -78,6 +78,9 @@ TEST(IbMap, BadInputIsRefusedInOneLine) {
   const auto refused = [](const std::string& arguments, const std::string& what) {
     expect_refused("ib_map", arguments, what);
   };
+  const auto failed = [](const std::string& arguments, const std::string& what) {
+    expect_failed("ib_map", arguments, what);
+  };
   const std::string on = "--network torus:3x3 ";
   refused(on + "--pattern bruck:10", "10 tasks don't fit");
   refused(on + "--pattern nosuch:9", "unknown pattern");
@@ -87,9 +90,9 @@ TEST(IbMap, BadInputIsRefusedInOneLine) {
   refused(on + "--pattern bruck:9 --exclude 9", "excluded node 9");
   refused("--network torus:0x4 --pattern bruck:4", "side");
   refused("--network moebius:4 --pattern bruck:4", "moebius");
-  refused(on + "--matrix " + file("negative.csv", "0,1\n1,-4\n"), "negative.csv:2: -4 bytes");
-  refused(on + "--matrix " + file("nan.csv", "0,nan\n1,0\n"), "nan bytes");
-  refused(on + "--matrix " + file("edges", "0 1\n"), "FROM TO BYTES");
+  failed(on + "--matrix " + file("negative.csv", "0,1\n1,-4\n"), "negative.csv:2: -4 bytes");
+  failed(on + "--matrix " + file("nan.csv", "0,nan\n1,0\n"), "nan bytes");
+  failed(on + "--matrix " + file("edges", "0 1\n"), "FROM TO BYTES");
 }
 
 }  // namespace

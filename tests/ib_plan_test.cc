@@ -88,6 +88,9 @@ TEST(IbPlan, RefusesBadInputByName) {
   const auto refused = [](const std::string& arguments, const std::string& what) {
     expect_refused("ib_plan", arguments, what);
   };
+  const auto failed = [](const std::string& arguments, const std::string& what) {
+    expect_failed("ib_plan", arguments, what);
+  };
   refused("--collective gossip", "unknown collective 'gossip'");
   refused("--planner magic", "unknown planner 'magic'");
   refused("--policy luck", "unknown policy 'luck'");
@@ -107,16 +110,16 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--size 999999P", "999999P");
   refused("--layout 0x3", "0x3");
   refused("--size -1", "'-1'");
-  refused("--network " + file("cut.json", R"({"format": "ibcoll fabric 1", "name": )"), "cut.json");
+  failed("--network " + file("cut.json", R"({"format": "ibcoll fabric 1", "name": )"), "cut.json");
   // Networks with what plans can't be made for.
   const std::string nodes =
       R"({"format": "ibcoll fabric 1", "name": "n", "hosts": [{"name": "a"}, {"name": "b"}],)"
       R"("switches": [{"name": "s"}], "cables": [{"ends": ["a", 1, "s", 1], "bandwidth": )";
   const std::string rest = R"(}, {"ends": ["b", 1, "s", 2], "bandwidth": 1e9}])";
-  refused("--network " + file("zero.json", nodes + "0" + rest + "}"), "bandwidth");
-  refused("--network " +
-              file("two.json", nodes + "1e9" + rest + R"(, "routes": {"s": [1, 2], "s": [2, 1]}})"),
-          "\"s\" stands twice");
+  failed("--network " + file("zero.json", nodes + "0" + rest + "}"), "bandwidth");
+  failed("--network " +
+             file("two.json", nodes + "1e9" + rest + R"(, "routes": {"s": [1, 2], "s": [2, 1]}})"),
+         "\"s\" stands twice");
 }
 
 }  // namespace

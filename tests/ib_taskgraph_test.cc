@@ -45,16 +45,19 @@ TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
   const auto refused = [](const std::string& arguments, const std::string& what) {
     expect_refused("ib_taskgraph", arguments, what);
   };
+  const auto failed = [](const std::string& arguments, const std::string& what) {
+    expect_failed("ib_taskgraph", arguments, what);
+  };
   const std::string with = "schedule --scheduler sppc --processors 2 --graph ";
   refused("schedule --graph lu:8 --processors 0", "processors");
   refused("schedule --graph lu:8 --processors 4 --scheduler best", "no scheduler named 'best'");
   refused("schedule --graph lu:8 --logp 1,2", "--logp '1,2'");
   refused("schedule --graph lu:8 --logp 1,-2,3", "-2");
-  refused(with + file("cycle.stg", "2\n0 1 1 1\n1 5 1 0\n"), "line 3: the graph has a cycle");
-  refused(with + file("negative.stg", "2\n0 1 0\n1 -5 1 0\n"), "line 3");
-  refused(with + file("cut.stg", "3\n0 1 0\n1 5 1 0\n"), "the file ends after 2 of 3 tasks");
-  refused(with + file("missing.json", "{\"weights\": [1, 2], \"edges\": [[0, 5]]}"),
-          "there is no task 5");
+  failed(with + file("cycle.stg", "2\n0 1 1 1\n1 5 1 0\n"), "line 3: the graph has a cycle");
+  failed(with + file("negative.stg", "2\n0 1 0\n1 -5 1 0\n"), "line 3");
+  failed(with + file("cut.stg", "3\n0 1 0\n1 5 1 0\n"), "the file ends after 2 of 3 tasks");
+  failed(with + file("missing.json", "{\"weights\": [1, 2], \"edges\": [[0, 5]]}"),
+         "there is no task 5");
   refused(with + "torus:8", "torus");
   refused("run --size 1", "--size 1");
   refused("distance --rounds 0 --logp 1,1,1", "--rounds 0");

@@ -10,10 +10,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "engine/base/json.h"
 
 namespace ibcoll::testing_tools {
 
@@ -65,20 +66,26 @@ inline std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
-    lines.push_back(nlohmann::json::parse(line, nullptr, false));
-    EXPECT_FALSE(lines.back().is_discarded()) << line;
+    lines.push_back(parse_json(line).value_or(nlohmann::json()));
+    EXPECT_FALSE(lines.back().is_null()) << line;
   }
   return lines;
 }
 
-/// Bad usage: exit status 2, nothing printed, one line on standard error that says `what`.
+/// Wrong usage: exit status 2, nothing printed, one line on standard error that says `what`.
 inline void expect_refused(const std::string& tool, const std::string& arguments,
-                           const std::string& what) {
+                           const std::string& what, int status = 2) {
   const Ran ran = run_tool(tool, arguments);
-  EXPECT_EQ(ran.status, 2) << arguments;
+  EXPECT_EQ(ran.status, status) << arguments;
   EXPECT_EQ(ran.out, "") << arguments;
   EXPECT_NE(ran.err.find(what), std::string::npos) << arguments << ": " << ran.err;
   EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+}
+
+/// Bad input or output: the same with exit status 1.
+inline void expect_failed(const std::string& tool, const std::string& arguments,
+                          const std::string& what) {
+  expect_refused(tool, arguments, what, 1);
 }
 
 }  // namespace ibcoll::testing_tools

@@ -1,7 +1,6 @@
 /// ib_a2a_bench: all-to-all and its relatives, timed and checked: between processes that it starts
 /// on this machine, or that mpirun, mpiexec or srun have started.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -9,6 +8,7 @@
 
 #include "engine/base/json_lines.h"
 #include "engine/base/log.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/join.h"
@@ -20,6 +20,7 @@
 #include "engine/measure/collective_bench.h"
 #include "engine/measure/timeline.h"
 #include "engine/schedule/layout.h"
+#include "tools/frame/frame.h"
 #include "topology/spec.h"
 
 namespace {
@@ -174,8 +175,8 @@ class Display {
 
   void begin() {
     if (json_.to_stdout()) return;
-    fmt::print("{}{}", describe_run(run_.setting, run_.request), table_header(run_.setting));
-    std::fflush(stdout);
+    print("{}{}", describe_run(run_.setting, run_.request), table_header(run_.setting));
+    (void)flush_output();  // told at the end
   }
   void progress(const std::string& what) {
     if (terminal_) fmt::print(stderr, "\r\033[K{} ...", what);
@@ -184,13 +185,14 @@ class Display {
     if (terminal_) fmt::print(stderr, "\r\033[K");
     json_.write(to_json(run_.setting, row));
     // Not a Table: each row is shown as soon as it is measured.
-    if (!json_.to_stdout()) fmt::print("{}", table_row(run_.setting, row));
-    std::fflush(stdout);
+    if (!json_.to_stdout()) print("{}", table_row(run_.setting, row));
+    (void)flush_output();
     rows_.push_back(row);
   }
   Status finish() {
     if (!run_.plot.empty()) IBCOLL_TRY(bandwidth_plot(run_.setting, rows_).write(run_.plot));
-    return json_.close();
+    IBCOLL_TRY(json_.close());
+    return flush_output();
   }
 
  private:
@@ -224,10 +226,6 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   return context->close();
 }
 
-void complain(const std::string& what) {
-  fmt::print(stderr, "{}ib_a2a_bench: {}\n", isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", what);
-}
-
 /// One rank; the result is its exit status.
 int run_and_report(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   const Status done = run_rank(bootstrap, run, json);
@@ -245,11 +243,11 @@ Result<int> run_forked(const Arguments& arguments) {
   LaunchOptions launch;
   launch.ranks = run.setting.shape.ranks();
   launch.bind = run.setting.bound;
-  launch.on_failure = [](const Failure& failure) { complain(failure.what); };
+  launch.on_failure = [](const Failure& failure) { tools::complain(failure.what); };
   const Result<int> status = launch_processes(
       launch, [&](Bootstrap& bootstrap) { return run_and_report(bootstrap, run, json); });
   if (status) return *status;
-  complain(status.error().message);
+  tools::complain(status.error().message);
   return 1;
 }
 
@@ -291,9 +289,9 @@ int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
     return std::nullopt;
   }();
   if (refused) {
-    if (first) complain(refused->message);
+    if (first) tools::complain(refused->message);
     bootstrap.abort({bootstrap.rank(), refused->code, refused->message});
-    return 2;
+    return refused->code == ErrorCode::kInvalidArgument ? 2 : 1;
   }
   if (run->setting.bound) {
     if (const Status bound = bind_where_free(bootstrap); !bound)
@@ -302,7 +300,7 @@ int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
   const int status = run_and_report(bootstrap, *run, *json);
   const auto failure = bootstrap.failure();
   const Rank speaker = failure && failure->culprit == 0 && bootstrap.size() > 1 ? 1 : 0;
-  if (failure && bootstrap.rank() == speaker) complain(failure->what);
+  if (failure && bootstrap.rank() == speaker) tools::complain(failure->what);
   return status;
 }
 
@@ -373,15 +371,5 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --layout 16x1 --network fat-tree:4,2\n"
       "  mpirun -n 4 ib_a2a_bench --check            (mpiexec, srun: docs/launchers.md)\n"
       "What the columns mean: docs/benchmarking.md.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_a2a_bench: {}\n", error.what());
-    return 2;
-  }
-  const Result<int> status = run_all(a);
-  if (status) return *status;
-  complain(status.error().message);
-  return 2;
+  return tools::run_tool_to_status(app, argc, argv, [&] { return run_all(a); });
 }

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "engine/base/config.h"
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
+#include "tools/frame/frame.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
 #include "verbs/port_choice.h"
@@ -233,7 +234,7 @@ class Report {
     print(table.text() + "\n");
   }
   void print(const std::string& text) const {
-    if (!json_.to_stdout()) fmt::print("{}", text);
+    if (!json_.to_stdout()) print_text(text);
   }
 
   JsonLines& json_;
@@ -268,14 +269,5 @@ int main(int argc, char** argv) {
   app.add_option("--json", json_path, "also write JSON, one object a line; - is standard output")
       ->type_name("FILE");
   app.footer(ibcoll::kExamples);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  if (const ibcoll::Status status = ibcoll::report(json_path); !status) {
-    fmt::print(stderr, "ib_info: {}\n", status.error().message);
-    return 1;
-  }
-  return 0;
+  return ibcoll::tools::run_tool(app, argc, argv, [&] { return ibcoll::report(json_path); });
 }

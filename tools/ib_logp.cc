@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/core/task_graph_jobs.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -53,7 +53,7 @@ Status measure(const Options& o) {
                 {"latency_ns", m.latency_ns},
                 {"round_trip_ns", m.round_trip_ns}});
   }
-  if (!json.to_stdout()) fmt::print("{}", table.text());
+  if (!json.to_stdout()) print("{}", table.text());
   return json.close();
 }
 
@@ -74,15 +74,5 @@ int main(int argc, char** argv) {
       "Overheads include packing and unpacking the message, as in a run of ib_taskgraph.\n"
       "Examples:\n  ib_logp --transport shm\n  ib_logp --transport verbs --sizes 8,1K,16K --json "
       "-");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_logp: {}\n", error.what());
-    return 2;
-  }
-  const Status status = measure(o);
-  if (status) return 0;
-  fmt::print(stderr, "ib_logp: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&] { return measure(o); });
 }

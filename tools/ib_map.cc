@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,10 +12,12 @@
 #include <optional>
 
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/plot.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/simulate/placed_traffic.h"
+#include "tools/frame/frame.h"
 #include "topology/mapping/bounds.h"
 #include "topology/mapping/fabric_network.h"
 #include "topology/mapping/launch_file.h"
@@ -307,10 +308,14 @@ Status map_and_report(const Arguments& arguments) {
   }
   const bool to_stdout = !arguments.output.empty() && arguments.output_file.empty();
   if (!json.to_stdout()) {
-    fmt::print(
-        to_stdout ? stderr : stdout,
+    const std::string text = fmt::format(
         "{}No placement is below {:.5g} hop x MB (torus) or {:.5g} MB on its largest link.\n",
         table.text(), request.bounds.hop_bytes / 1e6, request.bounds.max_link_bytes / 1e6);
+    if (to_stdout) {
+      (void)std::fputs(text.c_str(), stderr);
+    } else {
+      print_text(text);
+    }
   }
   if (!arguments.curve.empty()) IBCOLL_TRY(draw_curve(arguments, request, outcomes));
   if (!arguments.plot.empty()) IBCOLL_TRY(link_plot(arguments, outcomes).write(arguments.plot));
@@ -323,7 +328,7 @@ Status map_and_report(const Arguments& arguments) {
       return fail(ErrorCode::kInvalidArgument,
                   "--json - and --output both want standard output: give --output-file");
     } else {
-      fmt::print("{}", text);
+      print("{}", text);
     }
   }
   return json.close();
@@ -387,15 +392,5 @@ int main(int argc, char** argv) {
       "  ib_map --network fat-tree:8,3 --pattern cg:256 --objective both\n"
       "  ib_map --network torus:4x4 --matrix m.mtx --per-node 8 --output slurm --hosts hosts.txt",
       pattern_help(), spec_help()));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_map: {}\n", error.what());
-    return 2;
-  }
-  const Status status = map_and_report(a);
-  if (status) return 0;
-  fmt::print(stderr, "ib_map: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&] { return map_and_report(a); });
 }

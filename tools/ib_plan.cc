@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 
+#include "engine/base/json.h"
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/planner/contention_free/gantt.h"
 #include "engine/planner/contention_free/plan.h"
@@ -14,6 +15,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/simulate/plan_report.h"
 #include "engine/simulate/plan_study.h"
+#include "tools/frame/frame.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 
@@ -236,9 +238,9 @@ Status run(const Arguments& a) {
     const std::string where =
         a.networks.size() > 1 ? fmt::format("{} networks", a.networks.size())
                               : fmt::format("{}, {} servers", last->fabric.name(), plan.servers);
-    fmt::print("{} on {}\n\n{}", to_string(plan.kind), where, sim::plan_table(rows));
+    print("{} on {}\n\n{}", to_string(plan.kind), where, sim::plan_table(rows));
   }
-  if (!a.output.empty()) IBCOLL_TRY(write_file(a.output, plan_to_json(plan).dump() + "\n"));
+  if (!a.output.empty()) IBCOLL_TRY(write_file(a.output, json_text(plan_to_json(plan)) + "\n"));
   if (!a.plot.empty() && rows.size() == 1) {
     PlanRequest request = input.base;
     request.block_bytes = static_cast<uint64_t>(rows[0].size);
@@ -333,15 +335,5 @@ int main(int argc, char** argv) {
       "  ib_plan --network single-switch:16,bandwidth=1Gbit/s,latency=10us --wrong 0.1 0.3 "
       "--draws 5 --json -\n"
       "  ib_plan --network single-switch:4 --permitted 0-1,1-2,2-3 --check --json -");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_plan: {}\n", error.what());
-    return 2;
-  }
-  const Status status = run(a);
-  if (status) return 0;
-  fmt::print(stderr, "ib_plan: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&] { return run(a); });
 }

@@ -1,11 +1,11 @@
 /// ib_sched: shows, verifies and draws the schedules of collectives.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 
 #include "engine/algorithms/registry.h"
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/planner/verification.h"
 #include "engine/schedule/describe.h"
@@ -13,6 +13,7 @@
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/recording.h"
+#include "tools/frame/frame.h"
 #include "topology/spec.h"
 
 namespace {
@@ -138,7 +139,7 @@ Status show(const Request& request, JsonLines& json) {
   const Rank last = request.rank.value_or(request.shape.ranks() - 1);
   for (Rank rank = first; rank <= last; ++rank) {
     const auto program = program_of(request, rank);
-    if (!json.to_stdout()) fmt::print("{}{}", rank == first ? "" : "\n", list(*program));
+    if (!json.to_stdout()) print("{}{}", rank == first ? "" : "\n", list(*program));
     if (!json.active()) continue;
     if (rank == first) json.write(schedule_header_to_json(request.shape, *program));
     json.write(program_to_json(*program));
@@ -244,21 +245,11 @@ int main(int argc, char** argv) {
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
       "  ib_sched verify --program ring.json\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_sched: {}\n", error.what());
-    return 2;
-  }
-  const Status status = [&]() -> Status {
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
     IBCOLL_ASSIGN(const Request request, understand(a, !verify_command->parsed()));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
     if (draw_command->parsed()) return draw_to(request, a.output);
     IBCOLL_TRY(show_command->parsed() ? show(request, json) : verify_all(request, json));
     return json.close();
-  }();
-  if (status) return 0;
-  fmt::print(stderr, "ib_sched: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidProgram ? 1 : 2;
+  });
 }

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,6 +9,7 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/measure/traffic.h"
 #include "engine/planner/contention_free/plan_store.h"
@@ -17,6 +17,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/simulate/report.h"
 #include "engine/tuner/choose.h"
+#include "tools/frame/frame.h"
 #include "topology/distort.h"
 #include "topology/mapping/random.h"
 #include "topology/spec.h"
@@ -306,19 +307,19 @@ Status run(const Arguments& a) {
       }
       if (!text) continue;
       const std::vector<SimRow> together(rows.begin() + static_cast<ptrdiff_t>(first), rows.end());
-      if (a.steps) fmt::print("{}\n", step_table(together));
+      if (a.steps) print("{}\n", step_table(together));
       if (!a.links) continue;
       for (const SimRow& row : together) {
-        fmt::print("{}, busiest links:\n{}\n", row.label(true),
-                   link_table(row, request.fabric, kBusiestLinks));
+        print("{}, busiest links:\n{}\n", row.label(true),
+              link_table(row, request.fabric, kBusiestLinks));
       }
     }
   }
   if (text) {
-    fmt::print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
-               summary_table(rows));
+    print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
+          summary_table(rows));
     if (request.options.network.level == Level::kFlow)
-      fmt::print("Flows are an estimate: differences under a quarter mean little (--help).\n");
+      print("Flows are an estimate: differences under a quarter mean little (--help).\n");
   }
   if (!a.plot.empty()) {
     const Plot plot =
@@ -410,15 +411,5 @@ int main(int argc, char** argv) {
       "--layout 24x8 --sizes 10K-1M --plot sizes.svg\n"
       "  ib_sim alltoall --network fat-tree:8,3 --layout 128x8 --level flow --link-load\n"
       "  ib_sim allgather --network torus:4x4x4 --layout 64x2 --sizes 64K --json -");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_sim: {}\n", error.what());
-    return 2;
-  }
-  const Status status = run(a);
-  if (status) return 0;
-  fmt::print(stderr, "ib_sim: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&] { return run(a); });
 }

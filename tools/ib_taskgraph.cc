@@ -5,15 +5,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 
+#include "engine/base/input.h"
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/stats.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
@@ -25,6 +26,7 @@
 #include "engine/planner/task_graph/options.h"
 #include "engine/planner/task_graph/quality.h"
 #include "engine/planner/task_graph/schedulers.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -122,10 +124,9 @@ Status run_schedule(const Options& o) {
                   {"peak_bytes", peak_bytes()},
                   {"checked", right.has_value()}});
       if (!o.output.empty()) {
-        std::ofstream out(o.output);
+        std::ostringstream out;
         write_schedule(graph, *made, out);
-        out.flush();
-        if (!out) return fail_errno(o.output);
+        IBCOLL_TRY(write_file(o.output, out.str()));
       }
       if (!o.plot.empty())
         IBCOLL_TRY(
@@ -135,8 +136,8 @@ Status run_schedule(const Options& o) {
     }
   }
   if (!json.to_stdout())
-    fmt::print("{} tasks, {} edges, critical path {}\n{}", graph.size(), graph.edges(),
-               critical_path(graph), table.text());
+    print("{} tasks, {} edges, critical path {}\n{}", graph.size(), graph.edges(),
+          critical_path(graph), table.text());
   if (!o.charts.empty()) IBCOLL_TRY(charts.write(o.charts, o.graph));
   IBCOLL_TRY(json.close());
   if (!first_wrong.empty()) return fail(ErrorCode::kInvalidProgram, "{}", first_wrong);
@@ -144,11 +145,9 @@ Status run_schedule(const Options& o) {
 }
 
 Result<Schedule> load_schedule(const TaskGraph& graph, const std::string& file) {
-  std::ifstream in(file);
-  if (!in) return fail_errno(file);
-  Result<Schedule> schedule = read_schedule(graph, in);
-  if (!schedule) return fail(schedule.error().code, "{}: {}", file, schedule.error().message);
-  return schedule;
+  IBCOLL_ASSIGN(std::string text, read_input(file));
+  std::istringstream in(std::move(text));
+  return of_input(file, read_schedule(graph, in));
 }
 
 Status run_check(const Options& o) {
@@ -156,8 +155,8 @@ Status run_check(const Options& o) {
   IBCOLL_ASSIGN(const Schedule schedule, load_schedule(graph, o.input));
   IBCOLL_TRY(check(graph, schedule));
   const Statistics s = statistics(graph, schedule);
-  fmt::print("right: makespan {}, speed-up {:.3f}, {} messages, {} duplicates\n", s.makespan,
-             s.speedup, s.messages, s.duplicates);
+  print("right: makespan {}, speed-up {:.3f}, {} messages, {} duplicates\n", s.makespan, s.speedup,
+        s.messages, s.duplicates);
   return {};
 }
 
@@ -194,8 +193,8 @@ Status run_quality(const Options& o, bool worst) {
                     {"optimum", found.optimum},
                     {"ratio", found.ratio()}});
         if (!json.to_stdout())
-          fmt::print("{} on {} processors: makespan {}, optimum {}, {:.2f} times\n",
-                     scheduler->name, p, found.makespan, found.optimum, found.ratio());
+          print("{} on {} processors: makespan {}, optimum {}, {:.2f} times\n", scheduler->name, p,
+                found.makespan, found.optimum, found.ratio());
         if (!o.output.empty()) IBCOLL_TRY(save_graph(found.graph, o.output));
         continue;
       }
@@ -215,7 +214,7 @@ Status run_quality(const Options& o, bool worst) {
                   {"worst", maximum(ratios)}});
     }
   }
-  if (!worst && !json.to_stdout()) fmt::print("{}", table.text());
+  if (!worst && !json.to_stdout()) print("{}", table.text());
   return json.close();
 }
 
@@ -277,7 +276,7 @@ Status run_run(const Options& o) {
                     r.worst_error);
     }
   }
-  if (!json.to_stdout()) fmt::print("{}", table.text());
+  if (!json.to_stdout()) print("{}", table.text());
   return json.close();
 }
 
@@ -364,22 +363,12 @@ int main(int argc, char** argv) {
       "  ib_taskgraph run --method lu --size 128 --processors 2 --scheduler sppc,sppc-balanced\n"
       "A schedule's makespan is in the unit of the weights; Sm = work on one processor / "
       "makespan.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_taskgraph: {}\n", error.what());
-    return 2;
-  }
-  Status status;
-  if (make->parsed()) status = run_schedule(o);
-  if (check_command->parsed()) status = run_check(o);
-  if (draw->parsed()) status = run_draw(o);
-  if (convert->parsed()) status = run_convert(o);
-  if (distance->parsed()) status = run_quality(o, false);
-  if (worst->parsed()) status = run_quality(o, true);
-  if (run->parsed()) status = run_run(o);
-  if (status) return 0;
-  fmt::print(stderr, "ib_taskgraph: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
+    if (make->parsed()) return run_schedule(o);
+    if (check_command->parsed()) return run_check(o);
+    if (draw->parsed()) return run_draw(o);
+    if (convert->parsed()) return run_convert(o);
+    if (run->parsed()) return run_run(o);
+    return run_quality(o, worst->parsed());
+  });
 }

@@ -1,12 +1,13 @@
 /// ib_topo: describes, checks, converts and draws fabrics.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 
 #include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "tools/frame/frame.h"
 #include "topology/analysis.h"
 #include "topology/draw_fabric.h"
 #include "topology/export.h"
@@ -94,7 +95,7 @@ Status show_route(const Fabric& fabric, const Arguments& arguments, JsonLines& j
     table.add_row({fmt::format("{}", ++hop), link_name(fabric, link),
                    fmt::format("{:g}", l.bandwidth / 1e6), format_duration(l.latency_ns)});
   });
-  if (!json.to_stdout()) fmt::print("{}", table.text());
+  if (!json.to_stdout()) print("{}", table.text());
   json.write({{"network", fabric.name()},
               {"from", arguments.route[0]},
               {"to", arguments.route[1]},
@@ -131,18 +132,18 @@ Status info(const Fabric& fabric, const Arguments& arguments, JsonLines& json) {
               {"alltoall_limit_link", limit.link < 0 ? "" : link_name(fabric, limit.link)},
               {"notes", fabric.notes()}});
   if (json.to_stdout()) return {};
-  fmt::print("{}: {} hosts, {} switches, {} cables, {} to pass a switch\n", fabric.name(),
-             fabric.hosts(), fabric.switches(), fabric.links() / 2,
-             format_duration(fabric.switch_latency_ns()));
-  if (!hops_text.empty()) fmt::print("routes: {}\n", hops_text);
+  print("{}: {} hosts, {} switches, {} cables, {} to pass a switch\n", fabric.name(),
+        fabric.hosts(), fabric.switches(), fabric.links() / 2,
+        format_duration(fabric.switch_latency_ns()));
+  if (!hops_text.empty()) print("routes: {}\n", hops_text);
   if (limit.link >= 0) {
-    fmt::print(
+    print(
         "uniform all-to-all: at most {:.4g} MB/s a host, {:.3g} % of the hosts' links, "
         "limited by {}\n",
         limit.bandwidth / 1e6, 100 * limit.fraction, link_name(fabric, limit.link));
   }
-  for (const std::string& note : fabric.notes()) fmt::print("note: {}\n", note);
-  fmt::print("\n{}", cable_table(fabric, routes).text());
+  for (const std::string& note : fabric.notes()) print("note: {}\n", note);
+  print("\n{}", cable_table(fabric, routes).text());
   return {};
 }
 
@@ -156,19 +157,19 @@ Status check(const Fabric& fabric, bool count_lanes, JsonLines& json) {
   if (lanes > 0) line["lanes"] = lanes;
   json.write(line);
   if (json.to_stdout()) return {};
-  fmt::print("{}: holds: {} hosts reach each other over {} switches and {} cables\n", fabric.name(),
-             fabric.hosts(), fabric.switches(), fabric.links() / 2);
+  print("{}: holds: {} hosts reach each other over {} switches and {} cables\n", fabric.name(),
+        fabric.hosts(), fabric.switches(), fabric.links() / 2);
   if (loop.empty()) {
-    fmt::print("routes: free of credit loops on one virtual lane\n");
+    print("routes: free of credit loops on one virtual lane\n");
   } else {
-    fmt::print(
+    print(
         "routes: a credit loop on one virtual lane, which deadlocks unless service levels keep "
         "these "
         "apart: {}\n",
         names(fabric, loop));
-    if (count_lanes) fmt::print("layered routing rids them of loops with {} lanes\n", lanes);
+    if (count_lanes) print("layered routing rids them of loops with {} lanes\n", lanes);
   }
-  for (const std::string& note : fabric.notes()) fmt::print("note: {}\n", note);
+  for (const std::string& note : fabric.notes()) print("note: {}\n", note);
   return {};
 }
 
@@ -179,8 +180,7 @@ Status convert(const Fabric& fabric, const Arguments& arguments) {
   if (!arguments.output.empty() && arguments.output != "-") {
     return write_file(arguments.output, text);
   }
-  fmt::print("{}", text);
-  if (std::fflush(stdout) != 0) return fail_errno("can't write to standard output");
+  print_text(text);
   return {};
 }
 
@@ -221,22 +221,12 @@ int main(int argc, char** argv) {
                   "  ib_topo convert torus:4x4 --to ibsim --output torus.net\n"
                   "  ib_topo draw dragonfly:2,4,2 --output dragonfly.svg",
                   spec_help()));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "ib_topo: {}\n", error.what());
-    return 2;
-  }
-  const Status status = [&]() -> Status {
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
     IBCOLL_ASSIGN(const Fabric fabric, open_fabric(a.network));
     if (convert_command->parsed()) return convert(fabric, a);
     if (draw_command->parsed()) return write_file(a.output, draw_fabric(fabric));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
     IBCOLL_TRY(info_command->parsed() ? info(fabric, a, json) : check(fabric, a.lanes, json));
     return json.close();
-  }();
-  if (status) return 0;
-  fmt::print(stderr, "ib_topo: {}\n", status.error().message);
-  return status.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  });
 }

@@ -3,6 +3,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "engine/base/json.h"
+#include "engine/base/output.h"
+
 namespace ibcoll {
 
 void JsonLines::Closer::operator()(std::FILE* stream) const {
@@ -19,8 +22,7 @@ Result<JsonLines> JsonLines::open(const std::string& path) {
 
 void JsonLines::write(const nlohmann::ordered_json& object) {
   if (!active() || error_ != 0) return;
-  std::string line = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  line += '\n';
+  const std::string line = json_text(object) + '\n';
   const bool written = std::fwrite(line.data(), 1, line.size(), stream_.get()) == line.size();
   if (!written || std::fflush(stream_.get()) != 0) error_ = errno;
 }
@@ -31,7 +33,7 @@ Status JsonLines::close() {
   if (stream != stdout && std::fclose(stream) != 0 && error_ == 0) error_ = errno;
   if (error_ == 0) return {};
   errno = std::exchange(error_, 0);
-  return fail_errno(fmt::format("can't write '{}'", path_));
+  return fail_to_write(stream == stdout ? path_ : fmt::format("'{}'", path_));
 }
 
 Status write_file(const std::string& path, const std::string& text) {

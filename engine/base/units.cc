@@ -1,5 +1,6 @@
 #include "engine/base/units.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -58,6 +59,8 @@ Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
       continue;
     }
     const size_t colon = part.find(':', dash);
+    if (dash + 1 == std::min(colon, part.size()))
+      return fail(ErrorCode::kInvalidArgument, "size range '{}' has no end (like 1K-1M)", part);
     IBCOLL_ASSIGN(const int64_t low, parse_size(part.substr(0, dash)));
     IBCOLL_ASSIGN(
         const int64_t high,

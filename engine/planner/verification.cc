@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/planner/contention_free/plan_store.h"
@@ -180,17 +181,17 @@ class Verification {
                           "puts that nothing orders share links of {}{}", request_.fabric->name(),
                           json_.to_stdout() ? "" : " beyond their bandwidth, see above"));
     if (json_.to_stdout()) return result;
-    const auto print = [](const char* title, const std::string& lines) {
-      if (!lines.empty()) fmt::print("\n{}:\n{}", title, lines);
+    const auto list = [](const char* title, const std::string& lines) {
+      if (!lines.empty()) print("\n{}:\n{}", title, lines);
     };
-    fmt::print("{} ranks on {} servers ({}): holds. Counts of the rank with most:\n\n{}",
-               request_.shape.ranks(), request_.shape.servers(), request_.shape.describe(),
-               table_.text());
-    print("Puts into a server that nothing orders", witnesses_);
-    print("Proved in time", timed_);
-    print("Left in no order, being less in all than is under way on the link (bandwidth x latency)",
-          small_);
-    print("Puts that need more than a link carries", shared_);
+    print("{} ranks on {} servers ({}): holds. Counts of the rank with most:\n\n{}",
+          request_.shape.ranks(), request_.shape.servers(), request_.shape.describe(),
+          table_.text());
+    list("Puts into a server that nothing orders", witnesses_);
+    list("Proved in time", timed_);
+    list("Left in no order, being less in all than is under way on the link (bandwidth x latency)",
+         small_);
+    list("Puts that need more than a link carries", shared_);
     return result;
   }
 

@@ -12,7 +12,13 @@ Result<std::vector<int>> parse_processors(const std::string& text, int otherwise
     IBCOLL_ASSIGN(const int64_t low, parse_integer(part.substr(0, dash), 1, 4096, "processors"));
     int64_t high = low;
     if (dash != std::string_view::npos) {
-      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), low, 4096, "processors"));
+      if (dash + 1 == part.size()) {
+        return fail(ErrorCode::kInvalidArgument, "processors: range '{}' has no end (like 2-16)",
+                    part);
+      }
+      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), 1, 4096, "processors"));
+      if (low > high)
+        return fail(ErrorCode::kInvalidArgument, "processors: range '{}' runs backwards", part);
     }
     for (int64_t p = low; p <= high; ++p) result.push_back(static_cast<int>(p));
   }

@@ -1,0 +1,125 @@
+#include "tools/frame/frame.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/output.h"
+#include "engine/base/quote.h"
+
+namespace ibcoll::tools {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 1;
+
+struct Tool {
+  std::string name;
+  std::vector<std::string_view> arguments;
+};
+
+Tool& tool() {
+  static Tool self;
+  return self;
+}
+
+/// A standard stream that is closed stays so: no file that is opened later takes its place, and
+/// what is written to it fails.
+void keep_closed_streams_closed() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) std::_Exit(kFailed);
+  }
+}
+
+int fail_with(const Error& error) {
+  complain(error.message);
+  return error.code == ErrorCode::kInvalidArgument ? kUsage : kFailed;
+}
+
+/// What the library says of a command that it does not know is only that one is needed.
+std::string unknown_command(const CLI::App& app) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || !app.get_subcommands().empty()) return {};
+  for (const std::string_view argument : tool().arguments) {
+    if (argument.starts_with('-')) continue;
+    std::string known;
+    for (const CLI::App* command : commands)
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    return fmt::format("unknown command '{}': one of {}", argument, known);
+  }
+  return {};
+}
+
+int parse(CLI::App& app, int argc, char** argv, bool& goes_on) {
+  try {
+    app.parse(argc, argv);
+    goes_on = true;
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      const std::string unknown = unknown_command(app);
+      complain(unknown.empty() ? error.what() : unknown);
+      return kUsage;
+    }
+    std::ostringstream help, none;
+    app.exit(error, help, none);
+    print_text(help.str());
+    const Status written = flush_output();
+    return written ? 0 : fail_with(written.error());
+  }
+}
+
+Result<int> guarded(const std::function<Result<int>()>& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kNoMemory, "there is not enough memory for this");
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kInternal, "{}", error.what());
+  }
+}
+
+}  // namespace
+
+void complain(const std::string& message) {
+  if (reader_has_gone(message)) return;
+  const char* const clear_line = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
+  const std::string line =
+      fmt::format("{}{}: {}\n", clear_line, tool().name, printable(message, tool().arguments));
+  (void)std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int run_tool_to_status(CLI::App& app, int argc, char** argv,
+                       const std::function<Result<int>()>& body) {
+  keep_closed_streams_closed();
+  // A reader that goes is an error of the write, not a signal: ranks then leave in order.
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  tool().name = path.substr(path.rfind('/') + 1);
+  tool().arguments.assign(argv + std::min(argc, 1), argv + argc);
+  app.name(tool().name);
+  bool goes_on = false;
+  const int parsed = parse(app, argc, argv, goes_on);
+  if (!goes_on) return parsed;
+  const Result<int> status = guarded(body);
+  const Status written = flush_output();
+  if (!status) return fail_with(status.error());
+  if (*status == 0 && !written) return fail_with(written.error());
+  return *status;
+}
+
+int run_tool(CLI::App& app, int argc, char** argv, const std::function<Status()>& body) {
+  return run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_TRY(body());
+    return 0;
+  });
+}
+
+}  // namespace ibcoll::tools
