@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -74,7 +75,7 @@ class TestManager final : public ProcessManager {
 
 struct JoinedRun {
   std::vector<int> machines;  ///< of each rank; -1: it never comes
-  Rank to_die = -1;           ///< a signal may end it
+  std::vector<Rank> to_die;   ///< a signal may end them
   int limit_s = 20;
   int silence_ms = 30'000;
   std::function<void(Rank)> before;  ///< runs in each rank before it joins
@@ -113,7 +114,7 @@ inline std::string run_joined(const JoinedRun& run,
   for (const auto& [rank, process] : processes) {
     int status = 0;
     waitpid(process, &status, 0);
-    if (WIFSIGNALED(status) && rank != run.to_die)
+    if (WIFSIGNALED(status) && std::count(run.to_die.begin(), run.to_die.end(), rank) == 0)
       complaints.add(rank, "ended by signal " + std::to_string(WTERMSIG(status)));
   }
   return complaints.all();

@@ -75,7 +75,7 @@ TEST(JoinedJob, ADeathIsKnownToAllWithinTwoSeconds) {
       };
       JoinedRun run;
       run.machines = machines;
-      run.to_die = victim;
+      run.to_die = {victim};
       EXPECT_EQ(run_joined(run, wait_for_it), "");
     }
   }
@@ -230,7 +230,7 @@ TEST(JoinedJob, ADeathIsKnownThoughAChildOfTheDeadLives) {
     for (const Rank victim : {0, 1}) {
       JoinedRun run;
       run.machines = machines;
-      run.to_die = victim;
+      run.to_die = {victim};
       EXPECT_THAT(run_joined(run,
                              [&](Bootstrap& job) -> std::string {
                                if (const Status met = job.barrier(); !met)

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "engine/bootstrap/peer_watch.h"
@@ -17,6 +18,7 @@ namespace {
 /// Callers that have not said who they are.
 constexpr size_t kMostCallers = 64;
 constexpr double kGoodbyeSeconds = 1;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 
 Failure death_of(Rank rank) {
   return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
@@ -95,7 +97,13 @@ void ControlAgent::run() {
   std::vector<pollfd> watched;
   while (true) {
     const int timeout_ms = watch(watched);
-    if (poll(watched.data(), watched.size(), timeout_ms) < 0) continue;  // interrupted
+    if (poll(watched.data(), watched.size(), timeout_ms) < 0) {
+      if (errno == EINTR) continue;
+      // A program may have lowered its limit of open files below what it has open, and poll() then
+      // refuses so many: look at all of them now and then.
+      std::this_thread::sleep_for(kBetweenLooks);
+      for (pollfd& one : watched) one.revents = one.fd == options_.launcher.get() ? 0 : POLLIN;
+    }
     look(watched);
     take_callers();
     call_root();
