@@ -24,10 +24,12 @@ namespace ibcoll::testing {
 /// What the launcher of these tests passes on.
 struct Blackboard {
   std::atomic<int> written;
+  std::atomic<bool> given_up;  ///< rank 0 has ended
   char text[ProcessManager::kMaxText + 1];
 
   std::string wait_for_text() const {
-    while (written.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (written.load() == 0 && !given_up)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return text;
   }
 };
@@ -63,6 +65,8 @@ class TestManager final : public ProcessManager {
       return text;
     }
     const std::string got = board_.wait_for_text();
+    if (board_.written == 0)
+      return fail(ErrorCode::kPeerFailed, "rank 0 has died");  // launchers end jobs then
     return rewrite_ ? rewrite_(rank_, got) : got;
   }
 
@@ -114,6 +118,7 @@ inline std::string run_joined(const JoinedRun& run,
   for (const auto& [rank, process] : processes) {
     int status = 0;
     waitpid(process, &status, 0);
+    if (rank == 0) board->given_up = true;
     if (WIFSIGNALED(status) && std::count(run.to_die.begin(), run.to_die.end(), rank) == 0)
       complaints.add(rank, "ended by signal " + std::to_string(WTERMSIG(status)));
   }

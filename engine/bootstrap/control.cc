@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "engine/base/futex.h"
+#include "engine/bootstrap/descriptors.h"
 
 namespace ibcoll {
 namespace {
@@ -242,7 +243,7 @@ Status ControlBlock::map(int flags) {
   presence_ = reinterpret_cast<std::atomic<Presence>*>(&slot(2, 0));
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!failure_fd_.valid()) return fail_errno("cannot create an eventfd");
+  if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
   return {};
 }
 
@@ -260,7 +261,7 @@ Result<std::unique_ptr<ControlBlock>> ControlBlock::create_passable(std::vector<
   const size_t bytes = bytes_for(static_cast<int>(job_ranks.size()), job_size);
   // With memory behind it: a machine that has none left says so now.
   if (!memory.valid() || fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
-    return fail_errno(
+    return fail_opening(
         fmt::format("cannot make {} bytes of shared memory for ranks to meet", bytes));
   return attach(std::move(job_ranks), job_size, std::move(memory), UniqueFd());
 }

@@ -47,8 +47,6 @@ Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock&
                                                           AgentOptions options) {
   std::unique_ptr<ControlAgent> agent(
       new ControlAgent(me, block, std::move(links), std::move(options)));
-  agent->wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!agent->wake_.valid()) return fail_errno("cannot create an eventfd");
   agent->process_ = getpid();
   // Signals are for the program's own threads.
   sigset_t all, before;
@@ -70,7 +68,7 @@ ControlAgent::~ControlAgent() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  eventfd_write(wake_.get(), 1);
+  eventfd_write(options_.wake.get(), 1);
   thread_.join();
 }
 
@@ -82,7 +80,7 @@ Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
   outgoing_->kind = FrameKind::kGather;
   outgoing_->rank = static_cast<int32_t>(bytes);
   outgoing_->payload.assign(mine.begin(), mine.end());
-  eventfd_write(wake_.get(), 1);
+  eventfd_write(options_.wake.get(), 1);
   changed_.wait(lock, [this] { return result_ || failed_; });
   if (!result_) {
     const Failure failure = block_.failure().value_or(Failure{});
@@ -111,7 +109,7 @@ void ControlAgent::run() {
     tell_presence();
     eventfd_t ignored = 0;
     if (watched[0].revents != 0) {
-      eventfd_read(wake_.get(), &ignored);
+      eventfd_read(options_.wake.get(), &ignored);
       take_outgoing();
       const std::lock_guard lock(mutex_);
       if (stop_) break;
@@ -123,7 +121,7 @@ void ControlAgent::run() {
 /// What to wait for: first what this process tells, then the launcher, then the links in the order
 /// of watched_links_, then those who come or are called. Gives how long to wait at most.
 int ControlAgent::watch(std::vector<pollfd>& watched) {
-  watched.assign({{wake_.get(), POLLIN, 0},
+  watched.assign({{options_.wake.get(), POLLIN, 0},
                   {block_.failure_fd(), POLLIN, 0},
                   {launcher_ended_ ? -1 : options_.launcher.get(), POLLIN, 0}});
   watched_links_.clear();
@@ -193,7 +191,7 @@ void ControlAgent::left(Rank peer) {
   outages_.erase(peer);
   if (me_ == 0) outages_[peer] = {Clock::now(), true};  // nobody speaks for the others there
   block_.set_presence(peer, Presence::kGone);
-  eventfd_write(wake_.get(), 1);  // an exchange under way can't end any more
+  eventfd_write(options_.wake.get(), 1);  // an exchange under way can't end any more
 }
 
 void ControlAgent::handle(Frame frame, Rank peer) {
@@ -206,7 +204,7 @@ void ControlAgent::handle(Frame frame, Rank peer) {
       break;
     case FrameKind::kFailure: {
       const Failure failure{frame.rank, static_cast<ErrorCode>(frame.code), frame.text()};
-      if (me_ == 0)
+      if (me_ == 0 || members_.count(peer) > 0)
         propose(failure);
       else
         decide(failure);

@@ -33,6 +33,7 @@ struct ControlLinks {
 };
 
 struct AgentOptions {
+  UniqueFd wake;  ///< an eventfd that does not block
   /// How long another machine may be silent before its ranks count as unreachable.
   int silence_ms = 30'000;
   /// The process that started this one, as a pidfd: the job ends with it. Invalid: not watched.
@@ -101,7 +102,6 @@ class ControlAgent {
   ControlBlock& block_;
   ControlLinks links_;
   const AgentOptions options_;
-  UniqueFd wake_;
   pid_t process_ = 0;
   std::thread thread_;
 

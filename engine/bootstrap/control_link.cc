@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/bootstrap/descriptors.h"
+
 namespace ibcoll {
 namespace {
 
@@ -26,6 +28,15 @@ bool wait_for(int fd, short events, Deadline deadline) {
     if (poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left.count(), 60'000))) > 0)
       return true;
   }
+}
+
+tl::unexpected<Error> ended() {
+  return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+}
+
+tl::unexpected<Error> no_room_for_descriptors() {
+  errno = EMFILE;
+  return fail_opening("cannot take the memory to meet in");
 }
 
 tl::unexpected<Error> silent() {
@@ -129,7 +140,7 @@ Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
       end_ = error == 0            ? LinkEnd::kEnded
              : error == ECONNRESET ? LinkEnd::kReset
                                    : LinkEnd::kSilent;
-      if (error == 0) return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+      if (error == 0) return ended();
       errno = error;
       return fail_errno("control connection");
     }
@@ -139,8 +150,7 @@ Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
 }
 
 Result<std::optional<Frame>> ControlLink::take(uint64_t most) {
-  if (end_ != LinkEnd::kNone || !open())
-    return fail(ErrorCode::kPeerFailed, "the control connection has ended");
+  if (end_ != LinkEnd::kNone || !open()) return ended();
   IBCOLL_ASSIGN(const bool header_came,
                 fill(reinterpret_cast<std::byte*>(&header_), sizeof header_, header_have_));
   if (!header_came) return std::nullopt;
@@ -214,11 +224,10 @@ Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors, Deadlin
     if (!wait_for(fd(), POLLIN, deadline)) return silent();
   }
   const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (got == 0) end_ = LinkEnd::kEnded;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(descriptors.size() * sizeof(int)))
-    return fail(ErrorCode::kPeerFailed,
-                "the descriptors of the memory to meet in have not come: {}",
-                got != 1 ? "the control connection has ended" : "too many files are open");
+    return got != 1 ? ended() : no_room_for_descriptors();
   for (size_t i = 0; i < descriptors.size(); ++i) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);

@@ -171,6 +171,7 @@ HandshakeState CallerHandshake::advance() {
       if (sodium_memcmp(wanted.data(), challenge.proof.data(), wanted.size()) != 0)
         return HandshakeState::kRefused;
       proved_ = true;
+      peer_ = (*frame)->rank;
       const Answer answer{prove(*token_, Side::kCaller, me_, own_, challenge.nonce), received_};
       link_.send(FrameKind::kProof, me_.rank, bytes_of(answer));
       continue;

@@ -79,10 +79,13 @@ class CallerHandshake {
   const std::optional<Error>& refusal() const { return refusal_; }
   ControlLink& link() { return link_; }
   uint64_t peer_received() const { return peer_received_; }
+  /// The rank at the other side, once it has proved itself.
+  Rank peer() const { return peer_; }
 
  private:
   ControlLink link_;
   std::optional<Error> refusal_;
+  Rank peer_ = -1;
   const JobToken* token_;
   Caller me_;
   uint64_t received_;

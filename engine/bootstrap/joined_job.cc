@@ -1,5 +1,6 @@
 #include "engine/bootstrap/joined_job.h"
 
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/descriptors.h"
 #include "engine/bootstrap/meeting.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/process_end.h"
@@ -53,7 +55,21 @@ class JoinedBootstrap final : public Bootstrap {
                                                    const JoinOptions& options) {
     Meeting meeting(manager, options);
     IBCOLL_TRY(meeting.hold(manager));
+    auto self = begin(manager, options, meeting);
+    if (!self) {
+      meeting.give_up(self.error());
+      return tl::unexpected<Error>(self.error());
+    }
+    JoinedJobs::add(self->get());
+    return std::unique_ptr<Bootstrap>(std::move(*self));
+  }
+
+  static Result<std::unique_ptr<JoinedBootstrap>> begin(ProcessManager& manager,
+                                                        const JoinOptions& options,
+                                                        Meeting& meeting) {
     auto self = std::make_unique<JoinedBootstrap>();
+    UniqueFd wake(meeting.leader() ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1);
+    if (meeting.leader() && !wake.valid()) return fail_opening("cannot create an eventfd");
     IBCOLL_ASSIGN(self->block_, meeting.share_block());
     const std::vector<Rank>& here = self->block_->job_ranks();
     const auto place_of = [&](Rank rank) {
@@ -65,9 +81,10 @@ class JoinedBootstrap final : public Bootstrap {
     self->here_ = place_of(self->rank_);
     self->local_ = self->block_->bootstrap(self->here_);
     if (meeting.leader()) {
-      IBCOLL_ASSIGN(self->agent_,
-                    ControlAgent::start(self->rank_, *self->block_, meeting.take_links(),
-                                        {options.silence_ms, open_process(getppid())}));
+      IBCOLL_ASSIGN(
+          self->agent_,
+          ControlAgent::start(self->rank_, *self->block_, meeting.take_links(),
+                              {std::move(wake), options.silence_ms, open_process(getppid())}));
     } else {
       self->up_ = meeting.take_up();
       self->root_ = meeting.place();
@@ -76,8 +93,7 @@ class JoinedBootstrap final : public Bootstrap {
       self->leader_process_ = open_process(self->leader_pid_);
       self->block_->set_watch([raw = self.get()] { raw->watch_leader(); });
     }
-    JoinedJobs::add(self.get());
-    return std::unique_ptr<Bootstrap>(std::move(self));
+    return self;
   }
 
   ~JoinedBootstrap() override {
@@ -134,6 +150,9 @@ class JoinedBootstrap final : public Bootstrap {
     if (frame && !*frame) return;
     up_.close();
     if (frame && (*frame)->kind == FrameKind::kBye) return;
+    if (frame && (*frame)->kind == FrameKind::kFailure)
+      return block_->decide(
+          {(*frame)->rank, static_cast<ErrorCode>((*frame)->code), (*frame)->text()}, here_);
     const Rank leader = block_->job_ranks()[static_cast<size_t>(leader_)];
     Failure failure{leader, ErrorCode::kPeerFailed, fmt::format("rank {} has died", leader)};
     // Other machines learn no more than that; all shall say the same.

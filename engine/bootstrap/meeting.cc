@@ -174,6 +174,7 @@ Result<bool> Meeting::join_leader() {
     ::poll(&more, 1, 100);
   }
   up_ = std::move(handshake.link());
+  leader_rank_ = handshake.peer();
   return true;
 }
 
@@ -294,8 +295,15 @@ Status Meeting::gather_machine() {
 }
 
 Status Meeting::wait_for_leader() {
-  IBCOLL_ASSIGN(const Frame frame, up_.receive(deadline_in(options_.limit_s + 2 * kBehindSeconds)));
-  return take_go(frame);
+  const Result<Frame> frame = up_.receive(deadline_in(options_.limit_s + 2 * kBehindSeconds));
+  if (!frame) return leader_gone();
+  return take_go(*frame);
+}
+
+tl::unexpected<Error> Meeting::leader_gone() const {
+  if (up_.end() == LinkEnd::kNone)
+    return fail(ErrorCode::kPeerFailed, "rank {} does not answer", leader_rank_);
+  return fail(ErrorCode::kPeerFailed, "rank {} has died", leader_rank_);
 }
 
 Status Meeting::take_go(const Frame& frame) {
@@ -322,24 +330,27 @@ Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
   const Deadline until = deadline_in(options_.limit_s);
   if (!leader_) {
     UniqueFd descriptors[2];
-    IBCOLL_TRY(up_.receive_descriptors(descriptors, until));
+    if (const Status came = up_.receive_descriptors(descriptors, until); !came) {
+      if (came.error().code == ErrorCode::kPeerFailed) return leader_gone();
+      return tl::unexpected<Error>(came.error());
+    }
     return ControlBlock::attach(here_, size_, std::move(descriptors[0]), std::move(descriptors[1]));
   }
-  auto block = ControlBlock::create_passable(here_, size_);
-  if (!block) {
-    dismiss(block.error());
-    return block;
-  }
+  IBCOLL_ASSIGN(auto block, ControlBlock::create_passable(here_, size_));
   for (auto& [rank, link] : links_.members) {
     link.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)));
-    const int descriptors[] = {(*block)->memory_fd(), (*block)->failure_fd()};
+    const int descriptors[] = {block->memory_fd(), block->failure_fd()};
     // One that has ended meanwhile is found out by the agent.
-    if (const Status sent = link.send_descriptors(descriptors, until); !sent && link.quiet()) {
-      dismiss(sent.error());
-      return tl::unexpected<Error>(sent.error());
-    }
+    const Status sent = link.send_descriptors(descriptors, until);
+    if (!sent && link.quiet()) return tl::unexpected<Error>(sent.error());
   }
   return block;
+}
+
+void Meeting::give_up(const Error& error) {
+  if (leader_) return dismiss(error);
+  up_.send(FrameKind::kFailure, me_, bytes_of(error.message), static_cast<int32_t>(error.code));
+  (void)up_.flush_by(deadline_in(kTellSeconds));
 }
 
 ControlLinks Meeting::take_links() {

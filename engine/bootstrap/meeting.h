@@ -40,6 +40,9 @@ class Meeting {
 
   Status hold(ProcessManager& manager);
 
+  /// What has come of it can't be used after all: nobody shall wait for this process.
+  void give_up(const Error& error);
+
   /// The memory the ranks of this machine meet in.
   Result<std::unique_ptr<ControlBlock>> share_block();
 
@@ -62,6 +65,7 @@ class Meeting {
   Status hear_leaders(const std::vector<pollfd>& watched, size_t first);
   Status gather_machine();
   Status wait_for_leader();
+  tl::unexpected<Error> leader_gone() const;
   Status welcome(Entrance::Arrival& arrival);
   Status enter(Rank rank, Rank leader);
   Status take_go(const Frame& frame);
