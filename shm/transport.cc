@@ -360,6 +360,23 @@ void Transport::stash_front(Peer& peer) {
   const auto* begin = reinterpret_cast<const std::byte*>(&front);
   peer.stash.keep({front.group, front.sequence, front.token != 0},
                   {begin, sizeof(SlotHeader) + front.length});
+  strays_.push_back({peer.rank, {front.group, front.sequence, front.program, front.token != 0}});
+}
+
+std::vector<LocalTransport::Stray> Transport::untaken() {
+  std::vector<Stray> all;
+  for (Peer& peer : peers_) {
+    const auto add = [&](const SlotHeader& header) {
+      all.push_back(
+          {peer.rank, {header.group, header.sequence, header.program, header.token != 0}});
+    };
+    peer.stash.for_each([&add](std::span<const std::byte> message) {
+      add(*reinterpret_cast<const SlotHeader*>(message.data()));
+    });
+    if ((peer.incoming_made || find_incoming(peer)) && peer.incoming.has_message())
+      add(peer.incoming.front());
+  }
+  return all;
 }
 
 Pull Transport::take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,

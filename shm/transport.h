@@ -55,6 +55,7 @@ class Transport final : public LocalTransport {
   Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
             size_t& progress) override;
   const std::string& trouble() const override { return trouble_; }
+  std::vector<Stray> untaken() override;
   bool offer_mail(Rank peer, std::span<const std::byte> mail) override;
   std::span<const std::byte> take_mail() override;
   bool poll() override;

@@ -197,7 +197,7 @@ TEST(Disagreement, OfSizesIsAnErrorOnEveryRank) {
 
 TEST(Disagreement, OfAlgorithmsIsAnErrorOnEveryRank) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
-    expect_everywhere(job_of(layout), ErrorCode::kMismatch, "another algorithm",
+    expect_everywhere(job_of(layout), ErrorCode::kMismatch, "runs algorithm",
                       [](const RankView& rank) {
                         return two_calls(rank, 100, rank.context.rank() == 2 ? "ring" : "linear");
                       });

@@ -26,6 +26,14 @@ class MessageStore {
   std::span<const std::byte> front(const Key& key) const;
   /// Forgets the first message of a key, which has one.
   void pop(const Key& key);
+  /// Calls visit(message) for all of them.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    for (const Bucket& bucket : buckets_) {
+      for (uint32_t i = bucket.first; i != kEnd; i = messages_[i].next)
+        visit(std::span<const std::byte>(messages_[i].bytes));
+    }
+  }
 
  private:
   static constexpr uint32_t kEnd = ~uint32_t{0};

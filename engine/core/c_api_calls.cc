@@ -25,29 +25,34 @@ Result<CallOptions> call_options(const ibcoll_options* options) {
   return result;
 }
 
+Status apply(const ibcoll_options* options, CallArguments& arguments) {
+  if (options == nullptr) return {};
+  IBCOLL_ASSIGN(arguments.options, call_options(options));
+  arguments.send_limit = options->send_bytes;
+  arguments.recv_limit = options->recv_bytes;
+  return {};
+}
+
 Result<CallArguments> arguments_of(Collective collective, const void* send, void* recv,
                                    size_t block_bytes, const ibcoll_options* options,
                                    int root = 0) {
-  CallArguments arguments;
+  // Filled in where the caller gets it: a copy takes a tenth of a small call.
+  Result<CallArguments> result;
+  CallArguments& arguments = *result;
   arguments.collective = collective;
   arguments.root = root;
   arguments.in_place = send == IBCOLL_IN_PLACE || recv == IBCOLL_IN_PLACE;
   arguments.send = send == IBCOLL_IN_PLACE ? nullptr : send;
   arguments.recv = recv == IBCOLL_IN_PLACE ? nullptr : recv;
-  if (arguments.in_place) {
-    const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
-    if (scatters != (recv == IBCOLL_IN_PLACE)) {
-      return fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
-                  to_string(collective), scatters ? "receive" : "send");
-    }
-  }
   arguments.block_bytes = block_bytes;
-  if (options != nullptr) {
-    IBCOLL_ASSIGN(arguments.options, call_options(options));
-    arguments.send_limit = options->send_bytes;
-    arguments.recv_limit = options->recv_bytes;
+  const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
+  if (arguments.in_place && scatters != (recv == IBCOLL_IN_PLACE)) {
+    result = fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
+                  to_string(collective), scatters ? "receive" : "send");
+  } else if (const Status applied = apply(options, arguments); !applied) {
+    result = tl::unexpected<Error>(applied.error());
   }
-  return arguments;
+  return result;
 }
 
 enum class Mode { kBlocking, kNonblocking, kPersistent };

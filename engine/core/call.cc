@@ -35,6 +35,7 @@ Status Call::give_up(const Error& error) {
 Status Call::choose_and_bind() {
   const CallArguments& arguments = arguments_;
   const bool unequal = is_unequal(arguments.collective);
+  const uint64_t size = unequal ? CallMeaning::kUnequal : arguments.block_bytes;
   std::span<const int64_t> counts;  // that all ranks know
   if (arguments.collective == Collective::kAllgatherv) {
     counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
@@ -43,22 +44,51 @@ Status Call::choose_and_bind() {
       const Plan* plan,
       group_->plan(arguments.collective, unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
                    has_root(arguments.collective) ? arguments.root : 0, arguments.options, counts));
-  if (!plan_.is_same(*plan)) plan_ = *plan;
+  // Most calls are like the one before.
+  bool told = plan_.is_same(*plan);
+  if (!told) plan_ = *plan;
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   binding_.unequal = unequal;
   binding_.reduce = arguments.reduction.combine;
   binding_.grain = arguments.reduction.element_bytes;
-  binding_.meaning = arguments.reduction.meaning;
   binding_.eager =
       !unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
   binding_[Buffer::kScratch] = {nullptr, nullptr, nullptr};
+  told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
+         reduction_ == arguments.reduction.meaning;
+  if (!told) tell_meaning(size);
   IBCOLL_TRY(unequal ? bind_unequal() : bind_equal());
   prepared_ = true;
   return {};
+}
+
+/// What the program's hash does not say of the call and all ranks must mean alike.
+void Call::tell_meaning(uint64_t block_bytes) {
+  meaning_.set_algorithm(plan_.program->algorithm);
+  reduction_ = arguments_.reduction.meaning;
+  const GroupIdentity& group = group_->identity();
+  meaning_.element = meaning_.op = CallMeaning::kUnknown;
+  if (reduction_ != 0) {
+    meaning_.element = static_cast<uint8_t>((reduction_ - 1) / 16);
+    meaning_.op = static_cast<uint8_t>((reduction_ - 1) % 16);
+  }
+  meaning_.block_bytes = block_bytes;
+  meaning_.root = has_root(arguments_.collective) ? arguments_.root : -1;
+  meaning_.pieces = plan_.pieces;
+  meaning_.number = group.number;
+  meaning_.calls = group.calls;
+  meaning_.collective = static_cast<uint8_t>(arguments_.collective);
+  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing);
+  meaning_.ordered = plan_.options.ordered;
+  const uint64_t sizes = (meaning_.block_bytes + 1) * 0x9e3779b97f4a7c15 ^
+                         (uint64_t{plan_.pieces} + 1) * 0xff51afd7ed558ccd;
+  binding_.meaning = static_cast<uint32_t>(sizes >> 32) ^ static_cast<uint32_t>(sizes) ^
+                     0x9e3779b9u * reduction_ ^ group.history;
+  binding_.told = &meaning_;
 }
 
 Status Call::bind_equal() {
@@ -189,6 +219,8 @@ Status Call::start() {
   Binding lengths;
   lengths.block_bytes = sizeof(uint64_t);
   lengths.pieces = 1;
+  lengths.meaning = binding_.meaning;
+  lengths.told = &meaning_;
   lengths.eager = static_cast<int64_t>(lengths.block_bytes) <= plan_.eager_block_bytes;
   lengths[Buffer::kSend].base = lengths_;
   lengths[Buffer::kRecv].base = lengths_ + sends;

@@ -40,6 +40,7 @@ class Call {
  private:
   Status choose_and_bind();
   Status give_up(const Error& error);
+  void tell_meaning(uint64_t block_bytes);
   Status bind_equal();
   Status bind_unequal();
   Status bind_in_place(size_t bytes);
@@ -53,6 +54,8 @@ class Call {
   CallArguments arguments_;
   Plan plan_;
   Binding binding_;
+  CallMeaning meaning_;
+  uint32_t reduction_ = 0;  ///< in meaning_
   Completion completion_;
   bool started_ = false;
   bool prepared_ = false;

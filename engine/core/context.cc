@@ -144,6 +144,14 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
+  const int server = shape.server_of(me);
+  IBCOLL_ASSIGN(self->notes_, SharedRegion::create(
+                                  bootstrap, server,
+                                  CallBoard::bytes(static_cast<size_t>(shape.server_size(server))),
+                                  "ibcoll-notes"));
+  IBCOLL_TRY(self->notes_.reserve(0, self->notes_.size()));
+  executor.board = {self->notes_.data(), &shape, me};
+  executor.groups = &self->group_records_;
   self->executor_ = std::make_unique<Executor>(
       bootstrap, *self->local_, self->network_.get(), bells[me],
       [context = self.get()]() -> std::optional<Rank> {
@@ -210,6 +218,7 @@ Status Context::close() {
   // Whoever still waits for this rank in a collective learns that it will not come.
   bootstrap_->set_leaving(true);
   IBCOLL_TRY(bootstrap_->barrier());
+  IBCOLL_TRY(executor_->check_nothing_is_left());
   bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
   if (network_) {
     if (const Status closed = network_->close(); !closed) {
@@ -221,7 +230,9 @@ Status Context::close() {
       return first ? fail(first->code, "{}", first->what) : closed;
     }
   }
-  return bootstrap_->barrier();
+  const Status all_left = bootstrap_->barrier();
+  const auto first = bootstrap_->failure();
+  return first ? fail(first->code, "{}", first->what) : all_left;
 }
 
 Context::~Context() {

@@ -116,6 +116,7 @@ class Context {
   std::unique_ptr<Shape> shape_;
   FabricOrder fabric_order_;
   SharedRegion bells_;
+  SharedRegion notes_;  ///< of the calls that the server's ranks make
   std::optional<PeerWatch> watch_;
   bool closed_ = false;
   std::unique_ptr<shm::Transport> local_;

@@ -19,6 +19,7 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
              const GroupIdentity& identity)
     : context_(&context), identity_(identity), state_(std::move(shape)) {
   state_.key = identity.key;
+  state_.list = identity.list;
   for (Rank i = 0; i < static_cast<Rank>(members.size()); ++i) {
     if (members[i] == context.rank()) state_.me = i;
   }

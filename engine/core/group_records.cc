@@ -54,6 +54,25 @@ void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) 
   while (records_.size() > kRemembered && !dead_.empty()) forget_oldest();
 }
 
+bool GroupRecords::has_made(uint64_t list, uint32_t number, const CallKey& call) const {
+  const auto found = records_.find(list);
+  if (found == records_.end() || found->second.made <= number) return false;
+  for (const GroupState* group : found->second.groups) {
+    if (group->key == call.group)
+      return static_cast<int32_t>(group->calls.taken() - call.sequence) > 0;
+  }
+  return true;  // whoever frees a group has made all its calls
+}
+
+bool GroupRecords::made_several(uint64_t group) const {
+  return std::any_of(records_.begin(), records_.end(), [group](const auto& entry) {
+    const Record& record = entry.second;
+    return record.made > 1 &&
+           std::any_of(record.groups.begin(), record.groups.end(),
+                       [group](const GroupState* state) { return state->key == group; });
+  });
+}
+
 void GroupRecords::forget_oldest() {
   const auto found = records_.find(dead_.front().list);
   if (found != records_.end() && found->second.died == dead_.front().number) records_.erase(found);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/execute/inquiry.h"
 #include "engine/execute/run.h"
 
 namespace ibcoll {
@@ -24,13 +25,15 @@ struct GroupIdentity {
 /// Ranks count the groups of each list of ranks they make. A list none of whose groups is left is
 /// forgotten after kRemembered others: a group made of it afterwards is taken for the first one,
 /// so all its members must have forgotten it.
-class GroupRecords {
+class GroupRecords final : public MadeGroups {
  public:
   GroupIdentity add(std::span<const Rank> members);
   /// From now on the calls of `group` count for those made after it.
   void entered(const GroupIdentity& identity, const GroupState& group);
   void left(const GroupIdentity& identity, const GroupState& group);
   size_t size() const { return records_.size(); }
+  bool has_made(uint64_t list, uint32_t number, const CallKey& call) const override;
+  bool made_several(uint64_t group) const override;
 
   static constexpr size_t kRemembered = size_t{1} << 18;
 

@@ -37,7 +37,8 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       network_(network),
       bell_(bell),
       find_dead_(std::move(find_dead)),
-      options_(options) {}
+      options_(options),
+      board_(options.board) {}
 
 Executor::~Executor() = default;
 
@@ -74,11 +75,20 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   run->completion = &completion;
   run->group = &group;
   run->binding = binding;
-  run->key = {group.key, sequence, static_cast<uint32_t>(program.hash) ^ run->binding.meaning,
-              false};
+  const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
+  run->key = {group.key, sequence, meant, false};
   run->active = true;
+  run->tested.left = run->tested.interval = Tested::kFirst;
+  run->tested.read_ns = 0;
   completion.run = run;
   completion.done = false;
+  static constexpr CallMeaning kNothingTold;
+  board_.write(group.key, sequence, meant, binding.told != nullptr ? *binding.told : kNothingTold);
+  if (!inquiries_.empty() || local_.has_strays()) [[unlikely]] {
+    answer_inquiries(*run);
+    look_at_strays(local_.take_strays());
+    if (failed_) return tl::unexpected<Error>(*failed_);
+  }
   if (!group.calls.may_start(sequence)) [[unlikely]] {
     queue(*run);
     return {};
@@ -210,7 +220,6 @@ void Executor::finish(Run& run) {
     run.record = nullptr;
   }
   run.active = false;
-  ended_[ended_count_++ % ended_.size()] = run.key;
   active_.erase(std::find(active_.begin(), active_.end(), &run));
   idle_.push_back(&run);
   GroupState& group = *run.group;
@@ -235,24 +244,25 @@ bool Executor::progress() {
   bool moved = network_ != nullptr && poll_network();
   // From the newest down: finishing a run takes it off the list.
   for (size_t i = active_.size(); i-- > 0;) {
-    if (i < active_.size()) moved |= advance(*active_[i]);
+    if (i < active_.size()) {
+      Run& run = *active_[i];
+      const bool run_moved = advance(run);
+      run.moves += static_cast<uint32_t>(run_moved);
+      moved |= run_moved;
+    }
     if (failed_) [[unlikely]]
       return false;
   }
   moved |= local_.poll();
+  if (local_.has_strays()) [[unlikely]]
+    look_at_strays(local_.take_strays());
   return moved;
 }
 
 Result<bool> Executor::test(Completion& completion) {
-  if (!completion.done && progress()) tests_idle_since_ns_ = 0;
-  // Asking who died costs a system call; a program that polls asks for that often enough.
-  if (!completion.done && (++tests_ & 1023) == 0) {
-    check_health(completion.run, 0);
-    const int64_t now = now_ns();
-    if (tests_idle_since_ns_ == 0) tests_idle_since_ns_ = now;
-    if (completion.run != nullptr && !completion.run->queued)
-      check_absence(*completion.run, now - tests_idle_since_ns_);
-  }
+  if (!completion.done) progress();
+  if (!completion.done && completion.run != nullptr && --completion.run->tested.left <= 0)
+    check_tested(*completion.run);
   if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
   return completion.done;
@@ -260,7 +270,7 @@ Result<bool> Executor::test(Completion& completion) {
 
 Status Executor::wait(Completion& completion) {
   int idle_rounds = 0;
-  int64_t idle_since = 0;
+  int64_t idle_since = 0, next_report = 0;
   const int spins = options_.oversubscribed ? 0 : kSpins;
   while (!completion.done) {
     if (progress()) {
@@ -276,7 +286,7 @@ Status Executor::wait(Completion& completion) {
     }
     if (idle_rounds == spins + 1) {
       idle_since = 0;
-      next_report_ns_ = options_.late_ns;
+      next_report = options_.late_ns;
     }
     if ((idle_rounds - spins) % kYieldsBetweenClocks != 0) {
       sched_yield();
@@ -289,7 +299,8 @@ Status Executor::wait(Completion& completion) {
       sched_yield();
       continue;
     }
-    check_health(completion.run, waited);
+    waiting_ = &completion;
+    check_health(completion.run, waited, next_report);
     if (failed_) continue;
     idle_rounds -= 1;  // look at the clock again after this sleep
     const uint32_t announced = announce_sleep(bell_);
@@ -301,6 +312,7 @@ Status Executor::wait(Completion& completion) {
     }
     end_sleep(bell_);
   }
+  waiting_ = nullptr;
   if (failed_) [[unlikely]]
     return tl::unexpected<Error>(*failed_);
   return {};

@@ -11,7 +11,9 @@
 #include "engine/base/bell.h"
 #include "engine/base/message_store.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/call_meaning.h"
 #include "engine/execute/cells.h"
+#include "engine/execute/inquiry.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/run.h"
 #include "engine/execute/transport.h"
@@ -24,6 +26,8 @@ struct ExecutorOptions {
   int64_t deadline_ns = 0;           ///< end a wait that takes longer with an error; 0: never
   size_t streaming_bytes =
       0;  ///< calls that touch more memory than this on a server copy past the caches; 0: never
+  CallBoard::Place board = {};  ///< where the ranks of the server note their calls, if they do
+  const MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
 };
 
 class Executor {
@@ -66,6 +70,9 @@ class Executor {
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
   /// memory that ran out. The job's error, which may be somebody else's that came first.
   Error give_up(const Error& error);
+  /// To be called when all ranks have made all their calls: fails where a message is left that does
+  /// not fit the call it belongs to.
+  Status check_nothing_is_left();
 
  private:
   friend class LaneRunner;
@@ -103,8 +110,22 @@ class Executor {
   void index_expects(Run& run);
   Run* find(const CallKey& call);
 
-  // Trouble (health.cc).
+  // Ranks that disagree (disagreement.cc).
+  void disagree(const CallKey& call, const CallMeaning& mine, Rank peer, const CallMeaning& theirs);
   void mismatch(const Run& run, Rank peer, const std::string& text);
+  void dispute(const Run& run, Rank peer);
+  void settle_dispute();
+  bool send_inquiry(const Run& run, Rank peer, MailKind kind, const CallKey& other);
+  void ask(Run& run);
+  std::optional<CallNote> find_note(const CallKey& call) const;
+  void take_inquiry(std::span<const std::byte> mail);
+  void answer_inquiries(const Run& run);
+  bool needs(const Run& run, Rank peer) const;
+  void tell_the_stuck(const Run& run);
+  void check_deadlock(const CallKey& call, const Inquiry& theirs);
+  void look_at_strays(std::span<const LocalTransport::Stray> strays);
+
+  // Trouble (health.cc).
   void fail_with(Error error);
   void end_with(const Failure& failure);
   Blocked blocked_on(const Run& run) const;
@@ -112,9 +133,8 @@ class Executor {
   std::optional<Failure> absent_peer(const Run& run) const;
   void check_absence(Run& run, int64_t waited_ns);
   std::string describe(const Run& run) const;
-  void check_health(Run* run, int64_t waited_ns);
-  void ask(Run& run);
-  void answer(const MailHeader& inquiry, const MessageKey& call);
+  void check_health(Run* run, int64_t waited_ns, int64_t& next_report_ns);
+  void check_tested(Run& run);
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;
@@ -127,14 +147,13 @@ class Executor {
   Cells cells_;
   std::deque<Run*> without_cells_;  ///< might start but for those
   MessageStore early_mails_;        ///< of calls this rank has not started
-  /// Calls that have ended, the last ones: of these peers may still ask.
-  std::array<MessageKey, 64> ended_;
-  size_t ended_count_ = 0;
+  CallBoard board_;
+  std::vector<Asked> inquiries_;  ///< about calls this rank has not made
+  std::optional<Dispute> dispute_;
+  Completion* waiting_ = nullptr;  ///< what wait() has been waiting for for long
   CallRecord* record_ = nullptr;
   std::optional<Error> failed_;
-  int64_t next_report_ns_ = 0;
-  uint32_t tests_ = 0;
-  int64_t tests_idle_since_ns_ = 0;  ///< 0: something has moved since the clock was last read
+  int64_t health_checked_ns_ = 0;  ///< last by a test
 };
 
 }  // namespace ibcoll

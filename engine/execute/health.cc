@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/execute/executor.h"
 
@@ -27,6 +28,7 @@ void Executor::abort(const Failure& failure) {
 
 /// Ends the job here: with its one failure, the same on every survivor, and where this rank was.
 void Executor::end_with(const Failure& failure) {
+  if (failed_) return;  // the calls that were under way may be gone
   const auto waiting = std::find_if(active_.begin(), active_.end(),
                                     [](const Run* run) { return run->active && !run->queued; });
   const std::string place = waiting == active_.end() ? "" : describe(**waiting);
@@ -40,11 +42,6 @@ Error Executor::give_up(const Error& error) {
            fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
   }
   return *failed_;
-}
-
-void Executor::mismatch(const Run& run, Rank peer, const std::string& text) {
-  abort(
-      {run.group->to_job[peer], ErrorCode::kMismatch, fmt::format("{} ({})", text, describe(run))});
 }
 
 /// What keeps a lane from going on; nothing where it is through.
@@ -127,42 +124,41 @@ std::string Executor::describe(const Run& run) const {
                      where);
 }
 
-/// Ranks that disagree may wait for each other without ever having sent what would show it: each
-/// may take the other for the root.
-void Executor::ask(Run& run) {
-  const Rank peer = blocked_on(run).peer;
-  if (peer < 0) return;
-  MailHeader header = header_for(run, MailKind::kInquiry);
-  header.block_bytes = static_cast<uint64_t>(bootstrap_.rank());
-  const std::span<const std::byte> mail(reinterpret_cast<const std::byte*>(&header), sizeof header);
-  const auto& to_job = run.group->to_job;
-  const auto place =
-      static_cast<Rank>(std::find(to_job.begin(), to_job.end(), peer) - to_job.begin());
-  if (run.group->shape.same_server(place, run.group->me)) {
-    run.asked = local_.offer_mail(peer, mail);
-    local_.poll();
-  } else if (network_ != nullptr) {
-    run.asked = network_->mail(peer, mail, NetworkTransport::kUncounted);
-    network_->flush();
+/// Looks after the completion that a program tests: what a wait looks for, as often as that costs
+/// little beside the tests themselves.
+void Executor::check_tested(Run& run) {
+  constexpr int64_t kSeldomNs = 1'000'000;
+  constexpr int32_t kMostTests = 1024;
+  Tested& tested = run.tested;
+  const int64_t now = now_ns();
+  if (tested.read_ns != 0) {
+    tested.interval =
+        now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
   }
-}
-
-/// `call`: this rank's, of the same group and number.
-void Executor::answer(const MailHeader& inquiry, const MessageKey& call) {
-  if (inquiry.program == call.program) return;
-  const auto asker = static_cast<Rank>(inquiry.block_bytes);
-  abort({asker, ErrorCode::kMismatch,
-         fmt::format("ranks {} and {} run another algorithm, collective, root or option in call {}",
-                     std::min(asker, bootstrap_.rank()), std::max(asker, bootstrap_.rank()),
-                     call.sequence)});
+  tested.left = tested.interval;
+  if (tested.read_ns == 0 || tested.moves != run.moves) {
+    tested.moves = run.moves;
+    tested.idle_since_ns = now;
+    tested.next_report_ns = options_.late_ns;
+  }
+  tested.read_ns = now;
+  // Asking who died costs a system call.
+  if (now - health_checked_ns_ < kSeldomNs) return;
+  health_checked_ns_ = now;
+  check_health(&run, now - tested.idle_since_ns, tested.next_report_ns);
 }
 
 /// Looks for reasons why a wait may never end. `run`: what is waited for, if it has started;
-/// `waited_ns`: how long nothing moved.
-void Executor::check_health(Run* run, int64_t waited_ns) {
+/// `waited_ns`: how long nothing moved; `next_report_ns`: how long it must be to be reported.
+void Executor::check_health(Run* run, int64_t waited_ns, int64_t& next_report_ns) {
   if (network_ == nullptr) take_local_mails();
+  settle_dispute();
   if (failed_) return;
-  if (run != nullptr && !run->queued && !run->asked && waited_ns >= kAskNs) ask(*run);
+  if (run != nullptr && !run->queued && waited_ns >= kAskNs) {
+    if (!run->asked) ask(*run);
+    if (waiting_ != nullptr && waiting_->run == run) tell_the_stuck(*run);
+    if (failed_) return;
+  }
   const auto text = [&] {
     if (run == nullptr || run->queued) return std::string("between two phases of a call");
     const auto absence = absent_peer(*run);
@@ -187,9 +183,9 @@ void Executor::check_health(Run* run, int64_t waited_ns) {
                        static_cast<double>(waited_ns) / 1e9, text())});
     return;
   }
-  if (options_.late_ns > 0 && waited_ns >= next_report_ns_ && next_report_ns_ > 0) {
+  if (options_.late_ns > 0 && waited_ns >= next_report_ns && next_report_ns > 0) {
     log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, text());
-    next_report_ns_ *= 2;
+    next_report_ns *= 2;
   }
 }
 

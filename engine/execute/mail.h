@@ -17,6 +17,7 @@ enum class MailKind : uint8_t {
   kToken,
   kData,
   kInquiry,  ///< who waits for long asks whether both mean the same call
+  kStuck,    ///< an answer: the call asked about can't be made before one that this rank waits in
 };
 
 /// Of one call: which group, which call on it.
@@ -33,10 +34,10 @@ struct MailHeader {
   uint32_t program;  ///< low half of the program's hash, and what the bytes mean
   Rank from;         ///< rank in the group
   MailKind kind;
-  bool to_server;        ///< exposure: meant for all ranks of the receiving server
-  bool by_landing;       ///< exposure: slot sizes differ, the places are in the landings behind it
-  bool more;             ///< exposure: its other landings follow in the next mail
-  uint64_t block_bytes;  ///< inquiry: the sender's rank in the job instead
+  bool to_server;   ///< exposure: meant for all ranks of the receiving server
+  bool by_landing;  ///< exposure: slot sizes differ, the places are in the landings behind it
+  bool more;        ///< exposure: its other landings follow in the next mail
+  uint64_t block_bytes;
 };
 
 /// Follows the head of an exposure, which says: you may write to these buffers of mine, and signal

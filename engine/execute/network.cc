@@ -79,16 +79,9 @@ bool Executor::take_local_mails() {
 /// Hands a mail to its call, or keeps it until this rank makes that call.
 void Executor::deliver(std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
-  const CallKey call{header.group, header.sequence};
-  if (header.kind == MailKind::kInquiry) {
-    for (const Run* run : active_) {
-      if (run->call() == call) return answer(header, run->key);
-    }
-    for (const MessageKey& key : ended_) {
-      if (CallKey{key.group, key.sequence} == call) return answer(header, key);
-    }
-  }
-  if (Run* run = find(call)) {
+  if (header.kind == MailKind::kInquiry || header.kind == MailKind::kStuck)
+    return take_inquiry(mail);
+  if (Run* run = find({header.group, header.sequence})) {
     accept(*run, mail);
   } else {
     early_mails_.keep({header.group, header.sequence}, mail);
@@ -98,24 +91,14 @@ void Executor::deliver(std::span<const std::byte> mail) {
 void Executor::accept_early_mails(Run& run) {
   const MessageStore::Key key{run.key.group, run.key.sequence};
   for (auto mail = early_mails_.front(key); !mail.empty(); mail = early_mails_.front(key)) {
-    const MailHeader header = header_of(mail);
-    if (header.kind == MailKind::kInquiry) {
-      answer(header, run.key);
-    } else {
-      accept(run, mail);
-    }
+    accept(run, mail);
     early_mails_.pop(key);
   }
 }
 
 void Executor::accept(Run& run, std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
-  if (header.program != run.key.program) {
-    mismatch(run, header.from,
-             fmt::format("rank {} runs another algorithm, collective, root or option in this call",
-                         run.group->to_job[header.from]));
-    return;
-  }
+  if (header.program != run.key.program) return dispute(run, header.from);
   if (header.kind == MailKind::kToken) {
     ++run.peers[header.from].tokens;
     if (run.record != nullptr) [[unlikely]]

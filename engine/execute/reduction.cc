@@ -95,7 +95,7 @@ Result<Reduction> find_reduction(ElementType type, Operator op) {
   if (t >= kElementTypes || o >= kOperators) {
     return fail(ErrorCode::kInvalidArgument, "no element type {} or operator {}", t, o);
   }
-  Reduction reduction{kTypes[t].function_of(op), kTypes[t].bytes, 0x9e3779b9u * (1 + t * 16 + o)};
+  Reduction reduction{kTypes[t].function_of(op), kTypes[t].bytes, 1 + t * 16 + o};
   if (reduction.combine == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "operator {} is not for elements of type {}",
                 to_string(op), to_string(type));

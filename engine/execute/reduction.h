@@ -32,7 +32,7 @@ struct Reduction {
   /// target <- target (operator) source, element by element; no alignment is asked for.
   void (*combine)(void* target, const void* source, size_t bytes) = nullptr;
   uint32_t element_bytes = 1;
-  uint32_t meaning = 0;  ///< differs between any two types and operators
+  uint32_t meaning = 0;  ///< 1 + 16 * element type + operator; 0: nothing is combined
 };
 
 /// Sums and products of integers wrap around. The bit operators are for integers only; other

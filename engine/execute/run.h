@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/call_meaning.h"
 #include "engine/execute/call_window.h"
 #include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
@@ -24,8 +25,9 @@ struct Run;
 
 /// A set of ranks that makes calls together, as the executor sees it.
 struct GroupState {
-  uint64_t key = 0;  ///< equal on all members, different from every other group one of them is in
-  Shape shape;       ///< of the group: ranks 0..size-1
+  uint64_t key = 0;   ///< equal on all members, different from every other group one of them is in
+  uint64_t list = 0;  ///< equal for all groups of the same list of ranks
+  Shape shape;        ///< of the group: ranks 0..size-1
   Rank me = 0;
   std::vector<Rank> to_job;  ///< rank in the job of each member
   CallWindow calls;
@@ -50,9 +52,10 @@ struct Binding {
   uint32_t pieces = 1;                                                       ///< of streams
   void (*reduce)(void* target, const void* source, size_t bytes) = nullptr;  ///< for kReduce
   uint32_t grain = 1;    ///< bytes that pieces of streams don't divide: an element's
-  uint32_t meaning = 0;  ///< of the bytes (type and operator), the same on all ranks: travels with
-                         ///< the program's hash
-  bool unequal = false;  ///< slots differ in size
+  uint32_t meaning = 0;  ///< whatever else must be the same on all ranks: travels with the
+                         ///< program's hash
+  const CallMeaning* told = nullptr;  ///< for messages to people; stays as long as the completion
+  bool unequal = false;               ///< slots differ in size
   /// Messages between servers carry their data and wait for no exposure: all of them must fit
   /// kMaxMailData. The same on all ranks.
   bool eager = false;
@@ -192,6 +195,15 @@ struct CallRecord {
   RankRecord rank;
 };
 
+/// When a program that tests for the end of a call last saw something move.
+struct Tested {
+  static constexpr int32_t kFirst = 8;
+  int32_t left = kFirst, interval = kFirst;  ///< tests until the clock is read
+  uint32_t moves = 0;                        ///< Run::moves then
+  int64_t read_ns = 0;                       ///< when it was read last; 0: not yet
+  int64_t idle_since_ns = 0, next_report_ns = 0;
+};
+
 struct Run {
   const RankProgram* program = nullptr;
   Completion* completion = nullptr;
@@ -203,6 +215,8 @@ struct Run {
   bool asked = false;      ///< whether the peer it waits for means the same
   int64_t absence_ns = 0;  ///< how long it had waited when a peer was found absent; 0: none is
   bool queued = false;     ///< posted, but too many calls are under way to start it
+  uint32_t moves = 0;      ///< how often it moved on; wraps around
+  Tested tested;
   std::array<LaneState, kLanes> lanes;
   /// Operations of each lane that are known to be complete. Completions of puts enter it when
   /// somebody asks.

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/bell.h"
@@ -149,6 +150,17 @@ class LocalTransport {
   /// What went wrong last.
   virtual const std::string& trouble() const = 0;
 
+  /// A message that came before, or long after, somebody asked for it.
+  struct Stray {
+    Rank peer;
+    MessageKey key;
+  };
+  /// Those that were set aside since they were last taken from here.
+  bool has_strays() const { return !strays_.empty(); }
+  std::vector<Stray> take_strays() { return std::exchange(strays_, {}); }
+  /// All that nobody has asked for so far, where they can be seen. Not for the data path.
+  virtual std::vector<Stray> untaken() { return {}; }
+
   /// A short message outside any call's order (a forwarded exposure). False: no room now.
   virtual bool offer_mail(Rank peer, std::span<const std::byte> mail) = 0;
   /// The next mail of any local peer; empty: none. Valid until the next call.
@@ -168,6 +180,9 @@ class LocalTransport {
   virtual bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const = 0;
   /// Calls of one group that may be open at a time where programs use gates.
   static constexpr uint32_t kGateBanks = 16;
+
+ protected:
+  std::vector<Stray> strays_;
 };
 
 }  // namespace ibcoll

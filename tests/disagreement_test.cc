@@ -1,0 +1,311 @@
+// Ranks that mean different things by a call, made other groups or made them in another order: all
+// get one error, which says what differs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Complaints;
+using ::testing::HasSubstr;
+using testing::JobOptions;
+using testing::RankView;
+
+JobOptions job_of(std::vector<int> ranks_of_server) {
+  JobOptions job;
+  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
+  return job;
+}
+
+Status make(Group& group, const CallArguments& arguments) {
+  Call call(group);
+  IBCOLL_TRY(call.prepare(arguments));
+  IBCOLL_TRY(call.start());
+  return call.wait();
+}
+
+/// Memory for calls of up to four ranks and 100000 bytes a block.
+struct Memory {
+  std::vector<std::byte> send = std::vector<std::byte>(400'000);
+  std::vector<std::byte> recv = std::vector<std::byte>(400'000);
+
+  CallArguments arguments(Collective collective, size_t bytes, Rank root = 0) {
+    CallArguments a;
+    a.collective = collective;
+    a.block_bytes = bytes;
+    a.root = root;
+    a.send = collective == Collective::kBcast ? recv.data() : send.data();
+    a.recv = recv.data();
+    if (collective == Collective::kReduce)
+      a.reduction = find_reduction(ElementType::kInt32, Operator::kSum).value();
+    return a;
+  }
+};
+
+/// Every rank must get a mismatch whose line has `texts` in it, at the latest when it leaves.
+void expect_named(const JobOptions& job, const std::vector<std::string>& texts,
+                  const std::function<Status(const RankView&)>& body) {
+  Complaints errors(job.shape.ranks());
+  int status = 0;
+  const std::string at_the_end = run_job(
+      job,
+      [&](const RankView& rank) {
+        const Status result = body(rank);
+        if (!result) {
+          errors.add(rank.context.rank(),
+                     fmt::format("{}: {}", to_string(result.error().code), result.error().message));
+        } else if (const Status closed = rank.context.close(); !closed) {
+          errors.add(rank.context.rank(),
+                     fmt::format("{}: {}", to_string(closed.error().code), closed.error().message));
+        }
+      },
+      &status);
+  for (Rank rank = 0; rank < job.shape.ranks(); ++rank) {
+    EXPECT_THAT(errors.of(rank), HasSubstr("ranks disagree")) << "rank " << rank << at_the_end;
+    for (const std::string& text : texts)
+      EXPECT_THAT(errors.of(rank), HasSubstr(text)) << "rank " << rank;
+  }
+}
+
+const std::vector<std::vector<int>> kLayouts = {{2}, {1, 1}};
+
+TEST(Disagreement, OnTheRootIsFoundWhereEachTakesItselfForIt) {
+  for (const std::vector<int>& layout : kLayouts) {
+    for (const Collective collective : {Collective::kBcast, Collective::kScatter}) {
+      for (const size_t bytes : {size_t{8}, size_t{100'000}}) {
+        // In a later call, or when the job is left.
+        for (const bool barrier : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} servers, {} of {} bytes{}", layout.size(),
+                                   to_string(collective), bytes, barrier ? ", barrier" : ""));
+          expect_named(job_of(layout), {"rank 0 passes root 0, rank 1 1"},
+                       [=](const RankView& rank) -> Status {
+                         Memory memory;
+                         IBCOLL_TRY(make(rank.context.world(),
+                                         memory.arguments(collective, bytes, rank.context.rank())));
+                         if (!barrier) return {};
+                         return make(rank.context.world(),
+                                     memory.arguments(Collective::kBarrier, 0));
+                       });
+        }
+      }
+    }
+  }
+}
+
+TEST(Disagreement, OnTheRootIsFoundWhereEachTakesTheOtherForIt) {
+  for (const std::vector<int>& layout : kLayouts) {
+    for (const bool tests : {false, true}) {
+      expect_named(
+          job_of(layout), {"rank 0 passes root 1, rank 1 0"}, [=](const RankView& rank) -> Status {
+            Memory memory;
+            Call call(rank.context.world());
+            IBCOLL_TRY(
+                call.prepare(memory.arguments(Collective::kBcast, 100, 1 - rank.context.rank())));
+            IBCOLL_TRY(call.start());
+            if (!tests) return call.wait();
+            Result<bool> done = false;
+            while (done && !*done) done = call.test();
+            return done ? Status{} : tl::unexpected<Error>(done.error());
+          });
+    }
+  }
+}
+
+TEST(Disagreement, OnAnythingIsNamed) {
+  struct Case {
+    Collective collective;
+    std::function<void(CallArguments&)> other;  // what rank 1 means
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {Collective::kAlltoall, [](CallArguments& a) { a.block_bytes = 4096; },
+       "rank 0 passes blocks of 100 bytes, rank 1 4096 bytes"},
+      {Collective::kAlltoall, [](CallArguments& a) { a.collective = Collective::kAllgather; },
+       "rank 0 calls alltoall, rank 1 allgather"},
+      {Collective::kAlltoall, [](CallArguments& a) { a.options.algorithm = "ring"; },
+       "rank 0 runs algorithm linear, rank 1 ring"},
+      {Collective::kAllgather, [](CallArguments& a) { a.options.pieces = 7; },
+       "rank 0 cuts blocks into pieces: 1, rank 1 7"},
+      {Collective::kReduce,
+       [](CallArguments& a) {
+         a.reduction = find_reduction(ElementType::kInt32, Operator::kMax).value();
+       },
+       "rank 0 combines int32 by sum, rank 1 int32 by max"},
+      {Collective::kReduce,
+       [](CallArguments& a) {
+         a.reduction = find_reduction(ElementType::kFloat, Operator::kSum).value();
+       },
+       "rank 0 combines int32 by sum, rank 1 float by sum"},
+      {Collective::kReduce, [](CallArguments& a) { a.options.ordered = true; },
+       "rank 0 passes ordered = 0, rank 1 1"},
+      {Collective::kGather, [](CallArguments& a) { a.root = 1; }, "rank 0 passes root 0, rank 1 1"},
+  };
+  for (const std::vector<int>& layout : kLayouts) {
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.text);
+      expect_named(job_of(layout), {"ranks 0 and 1 disagree on call 0", c.text},
+                   [&](const RankView& rank) -> Status {
+                     Memory memory;
+                     CallArguments arguments = memory.arguments(c.collective, 100);
+                     if (c.collective == Collective::kAlltoall)
+                       arguments.options.algorithm = "linear";
+                     if (c.collective == Collective::kAllgather) {
+                       arguments.options.algorithm = "ring";
+                       arguments.options.pieces = 1;
+                     }
+                     if (rank.context.rank() == 1) c.other(arguments);
+                     if (arguments.collective == Collective::kAllgather &&
+                         c.collective != Collective::kAllgather)
+                       arguments.options.algorithm = {};
+                     IBCOLL_TRY(make(rank.context.world(), arguments));
+                     return make(rank.context.world(), memory.arguments(Collective::kBarrier, 0));
+                   });
+    }
+  }
+}
+
+/// Two groups of all ranks; `swapped`: made in the other order. `between`: so many calls on the
+/// first before the second is made.
+struct TwoGroups {
+  std::shared_ptr<Group> first, second;
+
+  static Result<TwoGroups> make_both(Context& context, bool swapped, int between) {
+    TwoGroups made;
+    std::vector<Rank> all(static_cast<size_t>(context.size()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Rank>(i);
+    std::swap(all.front(), all.back());
+    IBCOLL_ASSIGN(made.first, context.create_group(all));
+    for (int i = 0; i < between; ++i) {
+      Memory memory;
+      IBCOLL_TRY(make(*made.first, memory.arguments(Collective::kBarrier, 0)));
+    }
+    IBCOLL_ASSIGN(made.second, context.create_group(all));
+    if (swapped) std::swap(made.first, made.second);
+    return made;
+  }
+};
+
+TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
+  for (const std::vector<int>& layout : kLayouts) {
+    // Used for different sizes.
+    expect_named(job_of(layout), {"made in the same order?", "passes blocks of"},
+                 [](const RankView& rank) -> Status {
+                   Memory memory, more;
+                   IBCOLL_ASSIGN(TwoGroups groups,
+                                 TwoGroups::make_both(rank.context, rank.context.rank() == 1, 0));
+                   Call one(*groups.first), other(*groups.second);
+                   IBCOLL_TRY(one.prepare(memory.arguments(Collective::kAlltoall, 100)));
+                   IBCOLL_TRY(other.prepare(more.arguments(Collective::kAlltoall, 200)));
+                   IBCOLL_TRY(one.start());
+                   IBCOLL_TRY(other.start());
+                   IBCOLL_TRY(one.wait());
+                   return other.wait();
+                 });
+    // One after another number of calls.
+    expect_named(job_of(layout), {"after 2 calls on earlier groups of the same ranks", "after 3"},
+                 [](const RankView& rank) -> Status {
+                   Memory memory;
+                   std::vector<Rank> all = {1, 0};
+                   IBCOLL_ASSIGN(auto first, rank.context.create_group(all));
+                   std::shared_ptr<Group> second;
+                   for (int i = 0; i < 3; ++i) {
+                     if (i == 2 && rank.context.rank() == 0) {
+                       IBCOLL_ASSIGN(second, rank.context.create_group(all));
+                     }
+                     IBCOLL_TRY(make(*first, memory.arguments(Collective::kBarrier, 0)));
+                   }
+                   if (!second) {
+                     IBCOLL_ASSIGN(second, rank.context.create_group(all));
+                   }
+                   return make(*second, memory.arguments(Collective::kAlltoall, 100));
+                 });
+    // Blocking calls of the same kind: each waits in the group that the other has not come to.
+    expect_named(job_of(layout), {"wait for each other", "2. group {1, 0}"},
+                 [](const RankView& rank) -> Status {
+                   Memory memory;
+                   IBCOLL_ASSIGN(TwoGroups groups,
+                                 TwoGroups::make_both(rank.context, rank.context.rank() == 1, 0));
+                   IBCOLL_TRY(make(*groups.first, memory.arguments(Collective::kAlltoall, 100)));
+                   return make(*groups.second, memory.arguments(Collective::kAlltoall, 100));
+                 });
+  }
+}
+
+TEST(Groups, OfOtherRanksAreNamed) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
+    for (const Collective collective : {Collective::kAlltoall, Collective::kBcast}) {
+      SCOPED_TRACE(fmt::format("{} servers, {}", layout.size(), to_string(collective)));
+      expect_named(job_of(layout), {"wait for each other", "{0, 1, 2}", "{1, 0}"},
+                   [=](const RankView& rank) -> Status {
+                     const std::vector<Rank> ranks = rank.context.rank() == 1
+                                                         ? std::vector<Rank>{1, 0}
+                                                         : std::vector<Rank>{0, 1, 2};
+                     IBCOLL_ASSIGN(auto group, rank.context.create_group(ranks));
+                     Memory memory;
+                     // Everybody waits for somebody: rank 1 for 0, the others for 1.
+                     const Rank root = 1;
+                     return make(*group, memory.arguments(collective, 100, root));
+                   });
+    }
+  }
+}
+
+TEST(Polling, KnowsTheDeadline) {
+  for (const std::vector<int>& layout : kLayouts) {
+    for (const useconds_t pause : {0, 5000}) {
+      JobOptions job = job_of(layout);
+      job.context.deadline_ns = 100'000'000;
+      Complaints errors(2);
+      int status = 0;
+      run_job(
+          job,
+          [&](const RankView& rank) {
+            Memory memory;
+            Call call(rank.context.world());
+            if (rank.context.rank() == 1) {
+              usleep(700'000);
+              return;
+            }
+            if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||
+                !rank.good(call.start(), "start"))
+              return;
+            Result<bool> done = false;
+            while (done && !*done) {
+              if (pause != 0) usleep(pause);
+              done = call.test();
+            }
+            errors.add(0, done ? "it ended" : done.error().message);
+          },
+          &status);
+      EXPECT_THAT(errors.of(0), HasSubstr("the deadline (IBCOLL_DEADLINE): rank 0 was waiting for "
+                                          "rank 1"));
+    }
+  }
+}
+
+TEST(Polling, ReportsWhoIsLate) {
+  JobOptions job = job_of({2});
+  job.context.late_ns = 100'000'000;
+  ::testing::internal::CaptureStderr();
+  const std::string complaints = run_job(job, [](const RankView& rank) {
+    Memory memory;
+    Call call(rank.context.world());
+    if (rank.context.rank() == 1) usleep(600'000);
+    if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||
+        !rank.good(call.start(), "start"))
+      return;
+    Result<bool> done = false;
+    while (done && !*done) done = call.test();
+    rank.good(done, "test");
+  });
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(complaints, "");
+  EXPECT_THAT(log, HasSubstr("rank 0 was waiting for rank 1"));
+}
+
+}  // namespace
+}  // namespace ibcoll
