@@ -1,0 +1,140 @@
+// What a context keeps from call to call stays within limits.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::JobOptions;
+using testing::RankView;
+using testing::run_job;
+
+JobOptions one_server(int ranks) {
+  JobOptions job;
+  job.shape = Shape::single_server(ranks);
+  return job;
+}
+
+TEST(ProgramCache, KeepsThoseUsedLast) {
+  const Algorithm& linear = **find_algorithm(Collective::kAlltoall, "linear");
+  std::vector<Shape> shapes;
+  for (int ranks = 2; ranks < 20; ++ranks) shapes.push_back(Shape::single_server(ranks));
+  ProgramCache all(size_t{1} << 30);
+  for (const Shape& shape : shapes) all.find(linear, shape, 0, {});
+  EXPECT_EQ(all.size(), shapes.size());
+  EXPECT_EQ(all.find(linear, shapes[3], 0, {}), all.find(linear, shapes[3], 0, {}));
+
+  ProgramCache some(all.bytes() / 2);
+  const auto first = some.find(linear, shapes[0], 0, {});
+  for (const Shape& shape : shapes) {
+    some.find(linear, shape, 0, {});
+    EXPECT_EQ(some.find(linear, shapes[0], 0, {}), first) << "it is in use all the time";
+    EXPECT_LE(some.bytes(), all.bytes() / 2);
+  }
+  EXPECT_LT(some.size(), shapes.size());
+
+  ProgramCache none(0);
+  const auto mine = none.find(linear, shapes[0], 0, {});
+  none.find(linear, shapes[1], 0, {});
+  EXPECT_EQ(none.size(), 1u);
+  EXPECT_EQ(mine->algorithm, "linear") << "who uses a program has a share in it";
+}
+
+TEST(ScratchPool, KeepsLittleBesideThePieceUsedLast) {
+  EXPECT_EQ(run_job(one_server(1),
+                    [](const RankView& rank) {
+                      ScratchPool& pool = rank.context.scratch();
+                      std::vector<std::byte*> pieces;
+                      for (size_t i = 0; i < 100; ++i) {
+                        auto piece = pool.take(i % 2 == 0 ? ScratchPool::kKeptBytes / 4 : 5000);
+                        if (!rank.good(piece, "take")) return;
+                        pieces.push_back(*piece);
+                      }
+                      for (std::byte* piece : pieces) pool.put(piece);
+                      if (pool.kept() > ScratchPool::kKeptBytes)
+                        rank.complain("the pool keeps too much");
+                      if (rank.context.local().heap().used() > 2 * ScratchPool::kKeptBytes)
+                        rank.complain("what the pool does not keep was not freed");
+                      auto large = pool.take(2 * ScratchPool::kKeptBytes);
+                      if (!rank.good(large, "take")) return;
+                      pool.put(*large);
+                      auto again = pool.take(2 * ScratchPool::kKeptBytes - 1);
+                      if (!rank.good(again, "take")) return;
+                      if (*again != *large) rank.complain("the piece used last was not kept");
+                      pool.put(*again);
+                    }),
+            "");
+}
+
+TEST(ScratchPool, IsSharedByTheBlockingCallsOfAllGroups) {
+  EXPECT_EQ(run_job(one_server(3),
+                    [](const RankView& rank) {
+                      constexpr size_t kBlock = 1 << 20;
+                      std::vector<std::byte> send(3 * kBlock), recv(3 * kBlock);
+                      std::vector<std::shared_ptr<Group>> groups;
+                      std::vector<std::unique_ptr<Call>> calls;
+                      size_t used = 0;
+                      for (int i = 0; i < 5; ++i) {
+                        groups.push_back(rank.context.create_group({0, 1, 2}).value());
+                        calls.push_back(std::make_unique<Call>(*groups.back()));
+                        CallArguments arguments;
+                        arguments.collective = Collective::kAlltoall;
+                        arguments.send = send.data();
+                        arguments.recv = recv.data();
+                        arguments.block_bytes = kBlock;
+                        arguments.options.algorithm = "bruck";
+                        if (!rank.good(calls.back()->prepare(arguments), "prepare") ||
+                            !rank.good(calls.back()->start(), "start") ||
+                            !rank.good(calls.back()->wait(), "wait"))
+                          return;
+                        calls.back()->release();
+                        if (i == 0) used = rank.context.local().heap().used();
+                      }
+                      if (used == 0 || rank.context.local().heap().used() != used)
+                        rank.complain("every group keeps scratch of its own");
+                    }),
+            "");
+}
+
+TEST(GroupRecords, ForgetOldListsAndTellGroupsOfOneListApart) {
+  GroupRecords records;
+  GroupState state(Shape::single_server(2));
+  std::array<Rank, 2> members{0, 1};
+  const GroupIdentity first = records.add(members);
+  records.entered(first, state);
+  state.calls.take();
+  const GroupIdentity second = records.add(members);
+  EXPECT_NE(second.key, first.key);
+  EXPECT_EQ(second.list, first.list);
+  EXPECT_EQ(second.number, 1u);
+  EXPECT_EQ(second.calls, 1u);
+  // While a group of it is there, a list is not forgotten, nor while few others were made.
+  GroupState other(Shape::single_server(2));
+  for (Rank i = 0; i < static_cast<Rank>(GroupRecords::kRemembered + 1000); ++i) {
+    const GroupIdentity identity = records.add(std::array<Rank, 2>{i + 1, 0});
+    records.entered(identity, other);
+    records.left(identity, other);
+  }
+  EXPECT_LE(records.size(), GroupRecords::kRemembered + 1);
+  EXPECT_EQ(records.add(members).number, 2u);
+}
+
+TEST(GroupRecords, KnowWhoMadeGroupsBetweenOtherCalls) {
+  const std::array<Rank, 2> members{0, 1};
+  const auto history = [&](int calls) {
+    GroupRecords records;
+    GroupState state(Shape::single_server(2));
+    records.entered(records.add(members), state);
+    for (int i = 0; i < calls; ++i) state.calls.take();
+    return records.add(members).history;
+  };
+  EXPECT_EQ(history(3), history(3));
+  EXPECT_NE(history(3), history(4));
+}
+
+}  // namespace
+}  // namespace ibcoll
