@@ -220,6 +220,17 @@ int ib_sched(const std::string& arguments, std::string& output) {
   return WEXITSTATUS(pclose(pipe));
 }
 
+TEST(IbSched, ListsTheAlgorithmsOfAllCollectives) {
+  std::string output;
+  ASSERT_EQ(ib_sched("list", output), 0) << output;
+  for (const Algorithm& algorithm : algorithms()) {
+    EXPECT_THAT(output, HasSubstr(algorithm.name));
+    EXPECT_THAT(output, HasSubstr(algorithm.spec->summary));
+  }
+  ASSERT_EQ(ib_sched("list --json -", output), 0) << output;
+  EXPECT_EQ(static_cast<size_t>(std::ranges::count(output, '\n')), algorithms().size());
+}
+
 TEST(Tool, ShowsVerifiesAndDraws) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("ib_sched_test_" + std::to_string(getpid()));

@@ -6,6 +6,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
+#include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/planner/verification.h"
 #include "engine/schedule/describe.h"
@@ -134,6 +135,30 @@ std::shared_ptr<const RankProgram> program_of(const Request& request, Rank rank)
   return request.algorithms.front()->build(request.shape, rank, request.options);
 }
 
+/// The algorithms there are, as their files describe them.
+Status list_algorithms(const Arguments& arguments) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
+  Table table({"collective", "algorithm", "what it does", "for", "paced", "relays", "source"});
+  for (const Algorithm& algorithm : algorithms()) {
+    const AlgorithmSpec& spec = *algorithm.spec;
+    const auto text = [](std::string_view view) { return std::string(view); };
+    table.add_row({to_string(algorithm.collective), text(spec.name), text(spec.summary),
+                   text(spec.when), algorithm.paced ? "yes" : "no", algorithm.relays ? "yes" : "no",
+                   text(spec.source)});
+    json.write({{"kind", "algorithm"},
+                {"collective", to_string(algorithm.collective)},
+                {"algorithm", spec.name},
+                {"summary", spec.summary},
+                {"when", spec.when},
+                {"source", spec.source},
+                {"paced", algorithm.paced},
+                {"relays", algorithm.relays},
+                {"eager", algorithm.largest_put != nullptr}});
+  }
+  if (!json.to_stdout()) print("{}", table.text());
+  return json.close();
+}
+
 Status show(const Request& request, JsonLines& json) {
   const Rank first = request.rank.value_or(0);
   const Rank last = request.rank.value_or(request.shape.ranks() - 1);
@@ -187,6 +212,7 @@ int main(int argc, char** argv) {
   CLI::App app("Shows, verifies and draws the schedules of collectives");
   app.require_subcommand(1);
   Arguments a;
+  CLI::App* list_command = app.add_subcommand("list", "List the algorithms there are");
   CLI::App* show_command = app.add_subcommand("show", "List the operations of ranks");
   CLI::App* verify_command = app.add_subcommand(
       "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
@@ -219,7 +245,7 @@ int main(int argc, char** argv) {
   for (CLI::App* command : {verify_command, draw_command}) {
     command->add_option("--pieces", a.pieces, "Cut blocks of streams into so many pieces");
   }
-  for (CLI::App* command : {show_command, verify_command}) {
+  for (CLI::App* command : {list_command, show_command, verify_command}) {
     command->add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
   }
   verify_command->add_option("--network", a.network,
@@ -236,6 +262,7 @@ int main(int argc, char** argv) {
   }
   app.footer(
       "Examples:\n"
+      "  ib_sched list\n"
       "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
       "  ib_sched verify --algorithm two_level_ring --layout 24x2 --network single-switch:24\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
@@ -246,6 +273,7 @@ int main(int argc, char** argv) {
       "  ib_sched verify --program ring.json\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
+    if (list_command->parsed()) return list_algorithms(a);
     IBCOLL_ASSIGN(const Request request, understand(a, !verify_command->parsed()));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
     if (draw_command->parsed()) return draw_to(request, a.output);
