@@ -231,6 +231,12 @@ TEST_F(VerbsFaults, ALateRankIsReportedAndThenAllIsRight) {
               AllOf(HasSubstr("was waiting for rank 1 "), HasSubstr("alltoall"), HasSubstr("step "),
                     Not(HasSubstr("waiting for rank 3 "))));
 }
+/// Its thread answers while it is away, so that it is told from one that nobody can reach.
+TEST_F(VerbsFaults, ALateRankIsNotTakenForUnreachable) {
+  setenv("IBCOLL_PORT_DOWN", "300ms", 1);
+  EXPECT_THAT(late_log(0, std::chrono::seconds(2), 500'000'000),
+              HasSubstr("was waiting for rank 1 "));
+}
 /// TEST_LATE_SECONDS=100 for more.
 TEST_F(VerbsFaults, ARankThirtySecondsLateFull) {
   const std::chrono::seconds late(number_from_environment("TEST_LATE_SECONDS", 30));

@@ -17,6 +17,9 @@ constexpr int64_t kWayNs = 5'000'000'000;
 /// So many questions without an answer in RetryOptions::unreachable_ns mean that there is no way.
 /// Counted, since a machine that stands still for a while asks none.
 constexpr int kQuestions = 8;
+constexpr int64_t kLeastQuestionNs = 10'000'000;
+/// A peer that answers is late: it is asked less often, up to an eighth.
+constexpr int kMostDoublings = 3;
 
 }  // namespace
 
@@ -80,29 +83,33 @@ Result<ibv_ah*> Connector::way(Rank peer, Link& link, int64_t now_ns) {
   return link.way.get();
 }
 
-Status Connector::question(Rank peer, int64_t now_ns) {
+Result<bool> Connector::question(Rank peer, int64_t now_ns) {
   IBCOLL_ASSIGN(Link * link, open(peer));
   const Result<ibv_ah*> found = way(peer, *link, now_ns);
-  if (!found) return {};  // as if the network had lost it
+  if (!found) return true;  // as if the network had lost it
   return responder_.ask(peer, *found, peer_address(peer).responder_number);
 }
 
 Status Connector::look_after(Rank peer, Link& link, int64_t now_ns) {
-  const int64_t interval = retry_.unreachable_ns / kQuestions;
+  const int64_t interval = std::max(retry_.unreachable_ns / kQuestions, kLeastQuestionNs);
   if (link.question_at_ns == 0) link.question_at_ns = now_ns + interval;
   if (now_ns < link.question_at_ns) return {};
   if (const uint32_t heard = responder_.heard(peer); heard != link.heard) {
     link.heard = heard;
     link.questions = 0;
+    link.answers = std::min(link.answers + 1, kMostDoublings);
+  } else if (link.questions > 0) {
+    link.answers = 0;
   }
   if (link.questions == kQuestions)
     return fail(ErrorCode::kPeerFailed,
                 "no answer from {} for {:.1f} s (IBCOLL_PORT_DOWN): are both on one network, in "
                 "one partition?",
-                both_ends(peer), static_cast<double>(retry_.unreachable_ns) / 1e9);
-  ++link.questions;
-  link.question_at_ns = now_ns + interval;
-  return question(peer, now_ns);
+                both_ends(peer), static_cast<double>(kQuestions * interval) / 1e9);
+  IBCOLL_ASSIGN(const bool asked, question(peer, now_ns));
+  if (asked) ++link.questions;
+  link.question_at_ns = now_ns + (interval << link.answers);
+  return {};
 }
 
 void Connector::put_off(Link& link, int64_t now_ns) const {

@@ -39,6 +39,7 @@ struct Link {
   int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
   uint32_t heard = 0;       ///< of Responder, when it was last looked at
   int questions = 0;        ///< asked since then
+  int answers = 0;          ///< to the last questions, in a row
   int64_t question_at_ns = 0;
 
   bool usable() const { return own_ready && peer_ready; }
@@ -90,8 +91,9 @@ class Connector {
   /// waited for; one that nothing comes from, not even from its responder, is an error.
   virtual Status repeat(int64_t now_ns) = 0;
 
-  /// Asks a peer's responder, to find out by Responder::heard() whether the peer lives.
-  Status question(Rank peer, int64_t now_ns);
+  /// Asks a peer's responder, to find out by Responder::heard() whether the peer lives. False:
+  /// there is no room now.
+  Result<bool> question(Rank peer, int64_t now_ns);
 
  protected:
   Connector(const Device& device, Responder& responder, const RetryOptions& retry)

@@ -42,8 +42,10 @@ Status DatagramConnector::say_hello(Rank peer, Link& link, int64_t now_ns) {
   if (link.way_since_ns == now_ns) link.unreachable_since_ns = 0;  // found just now
   const Hello hello{
       job_, me_, peer, link.qp.number(), link.own_psn, link.own_ready, !link.peer_ready};
-  return datagrams_->send(*found, peer_address(peer).datagram_number,
-                          std::as_bytes(std::span(&hello, 1)));
+  // Without room it is as if the network had lost it.
+  IBCOLL_TRY(datagrams_->send(*found, peer_address(peer).datagram_number,
+                              std::as_bytes(std::span(&hello, 1))));
+  return {};
 }
 
 Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {

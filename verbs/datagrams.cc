@@ -81,8 +81,8 @@ Status Datagrams::post_receive(uint64_t slot) {
   return {};
 }
 
-Status Datagrams::send(ibv_ah* way, uint32_t number, std::span<const std::byte> bytes) {
-  if (broken_ || free_sends_.empty()) return {};
+Result<bool> Datagrams::send(ibv_ah* way, uint32_t number, std::span<const std::byte> bytes) {
+  if (broken_ || free_sends_.empty()) return false;
   const uint32_t slot = free_sends_.back();
   std::byte* place = memory_.data() + slot * kSlotBytes;
   std::memcpy(place, bytes.data(), bytes.size());
@@ -104,7 +104,7 @@ Status Datagrams::send(ibv_ah* way, uint32_t number, std::span<const std::byte> 
   }
   free_sends_.pop_back();
   ++posted_;
-  return {};
+  return true;
 }
 
 Status Datagrams::poll(const Take& take) {

@@ -26,8 +26,8 @@ class Datagrams {
   uint32_t number() const { return queue_pair_->qp_num; }
   ibv_cq* completions() const { return completions_.get(); }
 
-  /// Sends up to kMaxBytes. No error where there is no room: they count as lost.
-  Status send(ibv_ah* way, uint32_t number, std::span<const std::byte> bytes);
+  /// Sends up to kMaxBytes. False, and nothing sent, where there is no room now.
+  Result<bool> send(ibv_ah* way, uint32_t number, std::span<const std::byte> bytes);
 
   using Take = std::function<Status(std::span<const std::byte>)>;
   /// Hands out what has come.

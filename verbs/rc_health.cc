@@ -175,7 +175,8 @@ void RcTransport::look_at_suspect(int64_t now) {
     latch(suspect_->failure);
   } else if (!alive && now >= suspect_->question_at_ns) {
     suspect_->question_at_ns = now + kQuestionNs;
-    latch(connector_->question(suspect_->peer, now));
+    if (const auto asked = connector_->question(suspect_->peer, now); !asked)
+      latch(suspect_->failure);
   }
 }
 

@@ -119,12 +119,12 @@ Status Responder::answer_all() {
   return {};
 }
 
-Status Responder::send(Rank peer, ibv_ah* way, uint32_t to, bool question) {
+Result<bool> Responder::send(Rank peer, ibv_ah* way, uint32_t to, bool question) {
   const Message message{job_, me_, peer, number(), question, address_of(device_.port())};
   return datagrams_->send(way, to, std::as_bytes(std::span(&message, 1)));
 }
 
-Status Responder::ask(Rank peer, ibv_ah* way, uint32_t number) {
+Result<bool> Responder::ask(Rank peer, ibv_ah* way, uint32_t number) {
   const std::lock_guard lock(mutex_);
   return send(peer, way, number, true);
 }

@@ -29,8 +29,8 @@ class Responder {
   /// To be called once: from now on ranks of the job get answers.
   void start(Rank me, uint64_t job, int ranks);
 
-  /// Asks the responder `number` of a peer, to which `way` leads.
-  Status ask(Rank peer, ibv_ah* way, uint32_t number);
+  /// Asks the responder `number` of a peer, to which `way` leads. False: no room now.
+  Result<bool> ask(Rank peer, ibv_ah* way, uint32_t number);
   /// How many questions and answers have come from a peer.
   uint32_t heard(Rank peer) const {
     return heard_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
@@ -51,7 +51,7 @@ class Responder {
   void run();
   Status take(std::span<const std::byte> bytes);
   Status answer_all();
-  Status send(Rank peer, ibv_ah* way, uint32_t to, bool question);
+  Result<bool> send(Rank peer, ibv_ah* way, uint32_t to, bool question);
 
   const Device& device_;
   Rank me_ = -1;

@@ -52,8 +52,12 @@ void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
   const std::vector<std::string> reasons = why_left_out(offer, of_class);
   for (size_t i = 0; i < reasons.size(); ++i) {
     const bool reached = (kept >> i & 1) != 0 || (of_class >> i & 1) == 0;
-    if (!reasons[i].empty())
-      log().info("port {} is left out: {}", offer.ports[i].name, reasons[i]);
+    const std::string text =
+        fmt::format("port {} is left out: {}", offer.ports[i].name, reasons[i]);
+    if (!reasons[i].empty() && offer.named != 0)
+      log().warn("{}", text);
+    else if (!reasons[i].empty())
+      log().info("{}", text);
     else if (!reached)
       log().warn(
           "port {} is left out: it does not reach the other servers' ports, or fewer of them "
@@ -99,8 +103,12 @@ Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
       kept[rank] = (*joined)[static_cast<size_t>(stations.of_rank[rank])];
   }
   const auto station = static_cast<size_t>(stations.of_rank[me]);
-  if (stations.all[station].agent == bootstrap.rank())
+  if (stations.all[station].agent == bootstrap.rank()) {
     tell_left_out(offers[me], (*kept_class)[me], kept[me]);
+    if (ports->size() > kMaxPorts)
+      log().warn("of {} RDMA ports the first {} are looked at: IBCOLL_DEVICES names others",
+                 ports->size(), kMaxPorts);
+  }
   std::vector<PortInfo> used;
   for (size_t i = 0; i < ports->size() && i < kMaxPorts; ++i)
     if ((kept[me] >> i & 1) != 0) used.push_back((*ports)[i]);

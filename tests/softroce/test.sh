@@ -7,7 +7,7 @@ usage() {
   cat <<END
 Usage: test.sh BIN_DIR [quick|full|FILTER]
 
-  quick   what runs on every change (the default): about two minutes
+  quick   what runs on every change (the default): about three minutes
   full    everything: all algorithms up to 4 MB, 400 random faults, servers in several subnets;
           an hour
   FILTER  the tests that this GoogleTest filter names; TEST_FAULTS=N for N random faults, of
