@@ -1,25 +1,15 @@
 #include "shm/transport.h"
 
-#include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "engine/base/copy.h"
-#include "engine/base/pages.h"
 
 namespace ibcoll::shm {
 namespace {
 
-/// Four messages a pair: two collectives in flight never wait for room, and a pair's lines stay in
-/// the cache.
-constexpr uint32_t kSlots = 4;
-/// On a server with more ranks than this the rings of all pairs would take gigabytes: they are
-/// smaller there.
-constexpr size_t kManyRanks = 64;
-constexpr size_t kEagerOfMany = 1024;
 /// What one pull copies at most before others get their turn.
 constexpr size_t kPieceBytes = 128 * 1024;
 /// The same where a piece costs a system call.
@@ -30,159 +20,8 @@ constexpr uint32_t kChunked = 0x8000'0000;
 /// Marks the tickets of messages whose receipts are not in the ring.
 constexpr uint32_t kElsewhere = 0x4000'0000;
 constexpr uint32_t kTicketMask = kElsewhere - 1;
-constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
 }  // namespace
-
-struct Transport::Introduction {
-  uint64_t address;  ///< of a word that peers try to read
-  int32_t pid;
-};
-
-struct Transport::Layout {
-  size_t introductions, readable, rings_made, gates, mails, rings, heaps, end;
-  size_t mail_bytes, pair_bytes, heap_bytes;
-  RingLayout ring;
-
-  Layout(size_t ranks, const Options& options) {
-    const size_t eager = std::max(options.eager_bytes, options.eager_shared_bytes);
-    ring = {kSlots, static_cast<uint32_t>(round_up(eager + sizeof(SlotHeader), 64))};
-    pair_bytes = round_up(ring.bytes(), 64);
-    mail_bytes = MailQueue::bytes(NetworkTransport::kMaxMailBytes);
-    heap_bytes = round_up(options.heap_bytes, page_bytes());
-    size_t at = 0;
-    const auto place = [&at](size_t bytes, size_t alignment) {
-      const size_t begin = round_up(at, alignment);
-      at = begin + bytes;
-      return begin;
-    };
-    introductions = place(ranks * sizeof(Introduction), 64);
-    readable = place(ranks * ranks, 64);
-    rings_made = place(ranks * ranks, 64);
-    gates = place(Gates::bytes(ranks), 64);
-    mails = place(ranks * mail_bytes, 64);
-    rings = place(ranks * ranks * pair_bytes, 64);
-    heaps = place(ranks * heap_bytes, page_bytes());
-    end = at;
-  }
-};
-
-Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
-                                                     std::span<Bell> bells,
-                                                     const Options& options) {
-  std::unique_ptr<Transport> self(new Transport);
-  const Rank rank = bootstrap.rank();
-  const int server = shape.server_of(rank);
-  self->shape_ = &shape;
-  self->options_ = options;
-  self->me_ = shape.local_of(rank);
-  self->size_ = shape.server_size(server);
-  self->bells_ = bells;
-  prepare_bells();
-  self->shares_address_space_ = bootstrap.shares_address_space();
-  const size_t n = self->size_;
-  const auto me = static_cast<size_t>(self->me_);
-  for (size_t* bytes : {&self->options_.eager_bytes, &self->options_.eager_shared_bytes}) {
-    if (*bytes >= (1u << 24) - 64) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "messages of {} bytes can't go through the ring: the limit is {}", *bytes,
-                  (1u << 24) - 65);
-    }
-    if (n > kManyRanks) *bytes = std::min(*bytes, kEagerOfMany);
-  }
-  const Layout layout(n, self->options_);
-
-  // Servers may differ in size, and a region's size must be the same within its colour only.
-  IBCOLL_ASSIGN(self->region_,
-                SharedRegion::create(bootstrap, server, layout.end, "ibcoll-server"));
-  std::byte* base = self->region_.data();
-  self->rings_made_at_ = layout.rings_made;
-  self->gates_ = Gates(self->region_, layout.gates, self->me_, n);
-  self->heap_ = std::make_unique<Heap>(self->region_, layout.heaps + me * layout.heap_bytes,
-                                       layout.heap_bytes);
-  self->receipts_.emplace(*self->heap_, base);
-  self->peers_.resize(n);
-  self->dirty_.reserve(n);
-  for (size_t peer = 0; peer < n; ++peer) {
-    Peer& p = self->peers_[peer];
-    p.rank = shape.rank_at(server, static_cast<int>(peer));
-    // A receiver's rings lie side by side: it polls them together.
-    p.outgoing = Ring(base + layout.rings + (peer * n + me) * layout.pair_bytes, layout.ring);
-    p.incoming = Ring(base + layout.rings + (me * n + peer) * layout.pair_bytes, layout.ring);
-    p.mails =
-        MailQueue(base + layout.mails + peer * layout.mail_bytes, NetworkTransport::kMaxMailBytes);
-  }
-  // Everything but rings and heaps; those get memory as they are used, and an error where there is
-  // none.
-  Status reserved = self->region_.reserve(layout.mails + me * layout.mail_bytes, layout.mail_bytes);
-  if (reserved && me == 0) reserved = self->region_.reserve(0, layout.gates);
-  if (reserved && me == 0) reserved = self->gates_.prepare();
-  // The others would touch what is missing.
-  if (!reserved) {
-    bootstrap.abort({rank, reserved.error().code, reserved.error().message});
-    return tl::unexpected<Error>(reserved.error());
-  }
-  IBCOLL_TRY(bootstrap.barrier());
-  IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
-  return self;
-}
-
-Transport::~Transport() = default;
-
-/// Finds out which peers can read this rank's private memory: each reads a word of every other's,
-/// and all tell what they found. The ranks of a server need no more for that than the server's
-/// region.
-Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout) {
-  const uint64_t word = kProbeWord;
-  auto* const introductions =
-      reinterpret_cast<Introduction*>(region_.data() + layout.introductions);
-  auto* const readable = reinterpret_cast<uint8_t*>(region_.data() + layout.readable);
-  const auto bit = [&](int reader, int owner) -> uint8_t& {
-    return readable[static_cast<size_t>(owner) * static_cast<size_t>(size_) +
-                    static_cast<size_t>(reader)];
-  };
-  introductions[me_] = {reinterpret_cast<uint64_t>(&word), getpid()};
-  IBCOLL_TRY(bootstrap.barrier());
-  for (int i = 0; i < size_; ++i) {
-    peers_[i].pid = introductions[i].pid;
-    uint64_t value = 0;
-    const iovec to{&value, sizeof(value)};
-    const iovec from{reinterpret_cast<void*>(introductions[i].address), sizeof(value)};
-    bit(me_, i) = shares_address_space_ ||
-                  (options_.allow_process_vm &&
-                   process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
-                   value == kProbeWord);
-  }
-  IBCOLL_TRY(bootstrap.barrier());
-  all_read_private_ = true;
-  for (int i = 0; i < size_; ++i) {
-    peers_[i].reads_me = bit(i, me_) != 0;
-    all_read_private_ = all_read_private_ && peers_[i].reads_me;
-  }
-  return {};
-}
-
-/// Set by a sender whose ring has memory behind it: until then its receiver must not look.
-std::atomic<uint8_t>& Transport::ring_made(int receiver, int sender) {
-  return reinterpret_cast<std::atomic<uint8_t>*>(
-      region_.data() + rings_made_at_)[static_cast<size_t>(receiver) * static_cast<size_t>(size_) +
-                                       static_cast<size_t>(sender)];
-}
-
-Status Transport::make_outgoing(Peer& peer) {
-  const std::span<const std::byte> memory = peer.outgoing.memory();
-  IBCOLL_TRY(region_.reserve(static_cast<size_t>(memory.data() - region_.data()), memory.size()));
-  peer.outgoing_made = true;
-  ring_made(local(peer.rank), me_).store(1, std::memory_order_release);
-  return {};
-}
-
-bool Transport::find_incoming(Peer& peer) {
-  if (ring_made(me_, local(peer.rank)).load(std::memory_order_acquire) == 0) return false;
-  const std::span<const std::byte> memory = peer.incoming.memory();
-  region_.include_in_dumps(static_cast<size_t>(memory.data() - region_.data()), memory.size());
-  return peer.incoming_made = true;
-}
 
 void Transport::touched(Peer& peer) {
   if (peer.dirty) return;
