@@ -277,6 +277,9 @@ size_t resident_bytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+/// What a rank keeps for the messages of peers that run ahead depends on how far they did.
+constexpr size_t kQueuedBytes = 256 * 1024;
+
 /// Makes, uses and frees `groups` groups `rounds` times over: memory must be flat from the second
 /// round on.
 void expect_flat_memory(const char* layout, int groups, int rounds) {
@@ -308,7 +311,7 @@ void expect_flat_memory(const char* layout, int groups, int rounds) {
                          resident.push_back(resident_bytes());
                        }
                        for (size_t round = 2; round < resident.size(); ++round) {
-                         if (resident[round] > resident[1] + resident[1] / 50) {
+                         if (resident[round] > resident[1] + resident[1] / 50 + kQueuedBytes) {
                            complaints.add(me, fmt::format("{} KB after round {}, {} KB after the "
                                                           "second one",
                                                           resident[round] / 1024, round + 1,
