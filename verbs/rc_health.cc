@@ -138,19 +138,17 @@ void RcTransport::latch_send_error(const ibv_wc& done) {
                fmt::format("rank {} on {}: a write to rank {} failed: {} (vendor code {:#x})", me_,
                            port, to, why, done.vendor_err)};
   }
+  const bool certain = done.status != IBV_WC_WR_FLUSH_ERR;
+  const int64_t now = now_ns();
+  if (certain) look_at_own_port(now);
+  if (const std::string trouble = own_port_.trouble(now, longest_patience_ns(options_.retry));
+      !trouble.empty() && (gone || done.status == IBV_WC_LOC_QP_OP_ERR))
+    failure = {me_, ErrorCode::kSystem,
+               fmt::format("rank {}: its own port {} {}: rank {} could not be reached: {}", me_,
+                           port, trouble, to, why)};
   if (!may_be_of_peer(done.status)) {
     latch(std::move(failure));
     return;
-  }
-  const bool certain = done.status != IBV_WC_WR_FLUSH_ERR;
-  const int64_t now = now_ns();
-  if (certain) {
-    look_at_own_port(now);
-    if (const std::string trouble = own_port_.trouble(now, longest_patience_ns(options_.retry));
-        gone && !trouble.empty())
-      failure = {me_, ErrorCode::kSystem,
-                 fmt::format("rank {}: its own port {} {}: rank {} could not be reached: {}", me_,
-                             port, trouble, to, why)};
   }
   if (!suspect_)
     suspect_ = {to, std::move(failure), certain, now, now, responder_->heard(to)};

@@ -58,8 +58,9 @@ class Carrier {
       std::vector<int> servers(ranks);
       std::iota(servers.begin(), servers.end(), 0);
       IBCOLL_ASSIGN(carrier->servers_, Shape::create(std::move(servers)));
-      IBCOLL_ASSIGN(carrier->network_, verbs::create_transport(bootstrap, carrier->servers_,
-                                                               verbs::TransportOptions{}));
+      IBCOLL_ASSIGN(carrier->network_,
+                    verbs::create_transport(bootstrap, carrier->servers_,
+                                            verbs::TransportOptions::from_environment()));
 #else
       return fail(ErrorCode::kUnsupported, "this build has no verbs");
 #endif
