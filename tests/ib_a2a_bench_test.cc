@@ -111,6 +111,19 @@ TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
   }
 }
 
+TEST(IbA2aBench, TheEnvironmentsServersCount) {
+  const auto servers = [](const char* name, const char* value, const std::string& arguments) {
+    setenv(name, value, 1);
+    const Ran ran = run(arguments + " --sizes 64 --iterations 1 --batch 1us --json -");
+    unsetenv(name);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return json_lines(ran.out).at(0)["servers"].get<int>();
+  };
+  EXPECT_EQ(servers("IBCOLL_SERVERS", "2", "--ranks 4"), 2);
+  EXPECT_EQ(servers("IBCOLL_LAYOUT", "2,1,1", ""), 3);
+  EXPECT_EQ(servers("IBCOLL_SERVERS", "2", "--ranks 4 --servers 4"), 4);
+}
+
 TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
   const Ran ran =
       run("--layout 4x2 --algorithm two_level_ring,aggregate --sizes 4K --iterations 4 --json -");

@@ -102,13 +102,14 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--network single-switch:4 --permitted 0:1", "'0:1' is not a pair");
   refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
   refused("--network single-switch:4 --permitted ''", "no way between servers 0 and 1");
-  refused("--network single-switch:8000", "63992000 transfers: at most 33554432");
+  refused("--network single-switch:8000", "63992000 transfers");
   refused("--draws 0", "--draws 0: must be 1 to 1000");
   refused("--show beauty", "unknown measure 'beauty'");
   refused("--wrong 2", "inputs wrong by 2");
   refused("--error 1", "--error '1': auto, or 0 to 0.95");
   refused("--size 999999P", "999999P");
   refused("--layout 0x3", "0x3");
+  refused("--network single-switch:4096", "16773120 transfers");
   refused("--size -1", "'-1'");
   failed("--network " + file("cut.json", R"({"format": "ibcoll fabric 1", "name": )"), "cut.json");
   // Networks with what plans can't be made for.

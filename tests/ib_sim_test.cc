@@ -69,6 +69,8 @@ TEST(IbSim, RefusesBadInput) {
   expect_refused("ib_sim", "--layout 2000x8", "more than the limit of 8192");
   expect_refused("ib_sim", "--sizes 2T", "limit of 1T");
   expect_refused("ib_sim", "--network ring:5", "ring");
+  expect_refused("ib_sim", "--sizes 1T --layout 2x1", "packets of 2048 bytes");
+  expect_refused("ib_sim", "--sizes 1G --mtu 1 --layout 2x1", "--level flow");
   expect_refused("ib_sim", "--network fat-tree:2,3 --layout 9x1", "has 8 hosts");
   expect_refused("ib_sim", "--mode eager", "one of barrier, sendrecv, free, paced");
   expect_refused("ib_sim", "--queues lifo", "one of fifo, voq, output");

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <optional>
 
+#include "engine/base/config.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/log.h"
 #include "engine/base/output.h"
@@ -34,7 +35,7 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 /// The command line as it was typed.
 struct Arguments {
   std::optional<int64_t> ranks, servers;
-  std::string layout, placement = "block", collective = "alltoall", algorithms = "auto", pacing;
+  std::string layout, placement, collective = "alltoall", algorithms = "auto", pacing;
   std::string sizes = "1K,64K,1M", batch = "1ms", transport, network, json, plot, timeline;
   int iterations = 50, warmup = 5;
   int64_t root = 0;
@@ -74,9 +75,23 @@ Status check_memory(const BenchRun& run, int here) {
               static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
 }
 
+/// Where the command line names no servers, those of the environment count, as in any other job.
+Result<Arguments> with_environment(Arguments arguments) {
+  if (arguments.servers || !arguments.layout.empty()) return arguments;
+  IBCOLL_ASSIGN(arguments.layout, config_string("IBCOLL_LAYOUT"));
+  IBCOLL_ASSIGN(const int64_t servers, config_integer("IBCOLL_SERVERS"));
+  if (servers != 0 && arguments.layout.empty()) arguments.servers = servers;
+  if (arguments.placement.empty()) {
+    IBCOLL_ASSIGN(arguments.placement, config_choice("IBCOLL_PLACEMENT"));
+  }
+  return arguments;
+}
+
 /// `launched`: how many ranks a launcher has started; 0: none, start them here.
-Result<BenchRun> understand(const Arguments& arguments, int launched) {
+Result<BenchRun> understand(const Arguments& typed, int launched) {
   BenchRun run;
+  IBCOLL_ASSIGN(Arguments arguments, launched > 0 ? typed : with_environment(typed));
+  if (arguments.placement.empty()) arguments.placement = "block";
   IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
   std::optional<int64_t> ranks = arguments.ranks;
   run.setting.launched = launched > 0;
@@ -322,10 +337,11 @@ int main(int argc, char** argv) {
   Arguments a;
   app.add_option("--ranks", a.ranks,
                  "Processes to start (default 2; under mpirun and the like: theirs)");
-  app.add_option("--servers", a.servers, "Spread them over so many emulated servers (default 1)");
+  app.add_option("--servers", a.servers,
+                 "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
   app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-  app.add_option("--placement", a.placement, "How ranks are dealt to servers: block or cyclic")
-      ->capture_default_str();
+  app.add_option("--placement", a.placement,
+                 "How ranks are dealt to servers: block (default) or cyclic");
   app.add_option("--collective", a.collective, "One of " + collective_names())
       ->capture_default_str();
   app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")

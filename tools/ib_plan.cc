@@ -26,6 +26,9 @@ using namespace ibcoll::contention_free;
 
 /// Plans with more transfers than this are simulated only where asked for.
 constexpr size_t kSimulatedByItself = 30'000;
+/// A plan of more would take hours and, at kTransferBytes each, gigabytes.
+constexpr int64_t kMostTransfers = 1 << 20;
+constexpr int64_t kTransferBytes = 500;
 
 struct Arguments {
   std::string collective = "alltoall", sizes = "100K";
@@ -194,11 +197,24 @@ Status visit_requests(const Input& input, PlanRequest request, One&& one) {
   return {};
 }
 
+Status check_transfers(Kind kind, int64_t servers) {
+  const bool all = kind == Kind::kAlltoall || kind == Kind::kAllgather;
+  const int64_t transfers = all ? servers * (servers - 1) : servers;
+  if (transfers <= kMostTransfers) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "{} between {} servers: a plan of {} transfers takes hours and some {:.1f} GB, and at "
+      "most {} are planned: give fewer with --servers",
+      to_string(kind), servers, transfers, static_cast<double>(transfers * kTransferBytes) / 1e9,
+      kMostTransfers);
+}
+
 /// Plans, proves and runs all that was asked for on one network.
 Status study_network(const Arguments& a, const Input& input, const Seen& seen, JsonLines& json,
                      std::vector<sim::PlanRow>& rows) {
   PlanRequest base = input.base;
   IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
+  IBCOLL_TRY(check_transfers(base.kind, static_cast<int64_t>(base.server_ranks.size())));
   return visit_requests(input, base, [&](const PlanRequest& request) -> Status {
     if (isatty(STDERR_FILENO) != 0) {
       fmt::print(stderr, "\r\033[K{} {} {} ...", seen.fabric.name(), to_string(request.planner),

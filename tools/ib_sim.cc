@@ -30,6 +30,7 @@ using namespace ibcoll::sim;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 constexpr int kMostRanks = 8192;  // memory grows with their square
 constexpr size_t kBusiestLinks = 12;
+constexpr double kMostPackets = 1e9;  // an hour or so
 
 /// The command line as it was typed.
 struct Arguments {
@@ -146,6 +147,35 @@ Status choose_algorithms(const std::string& names, Request& request) {
   return {};
 }
 
+/// Packet by packet every packet between servers takes time and, under way, memory: refuses what
+/// would take days.
+Status check_packets(const Request& request, const std::string& sizes) {
+  if (request.options.network.level != Level::kPacket) return {};
+  for (const Shape& shape : request.shapes) {
+    double messages = shape.ranks();
+    if (!has_root(request.collective)) {
+      messages *= messages;
+      for (int server = 0; server < shape.servers(); ++server) {
+        const double ranks = shape.server_size(server);
+        messages -= ranks * ranks;
+      }
+    }
+    for (const int64_t size : request.sizes) {
+      const double packets =
+          messages * std::ceil(static_cast<double>(size) /
+                               static_cast<double>(request.options.network.mtu_bytes));
+      if (packets <= kMostPackets) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "--sizes {}: blocks of {} are {:.2g} packets of {} bytes between servers, of "
+                  "which up to {:.2g} are simulated: take smaller blocks, a larger --mtu, or "
+                  "--level flow",
+                  sizes, format_size(size), packets, request.options.network.mtu_bytes,
+                  kMostPackets);
+    }
+  }
+  return {};
+}
+
 /// Numbers the servers as suits the network.
 Status renumber(const topology::Fabric& fabric, Shape& shape, std::vector<uint32_t>& hosts) {
   const std::vector<int> before(hosts.begin(), hosts.end());
@@ -197,6 +227,7 @@ Result<Request> understand(const Arguments& a) {
                 shape.ranks() - 1);
   }
   IBCOLL_TRY(read_model(a, request.options));
+  IBCOLL_TRY(check_packets(request, a.sizes));
   const std::string network =
       a.network.empty() ? fmt::format("single-switch:{}", std::max(servers, 2)) : a.network;
   IBCOLL_ASSIGN(request.fabric, topology::open_fabric(network));
@@ -284,6 +315,22 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   return row;
 }
 
+/// As wide as the runs' names will be.
+SummaryLines summary_lines(const Request& request) {
+  size_t label = std::string_view("algorithm").size(), layout = std::string_view("layout").size();
+  for (const Shape& shape : request.shapes) {
+    layout = std::max(layout, shape.describe().size());
+    for (const Algorithm* algorithm : request.algorithms) {
+      for (const Mode mode : request.modes) {
+        SimRow row{algorithm, shape, request.options, {}};
+        row.options.mode = mode;
+        label = std::max(label, row.label(false).size());
+      }
+    }
+  }
+  return {label, layout};
+}
+
 Status run(const Arguments& a) {
   IBCOLL_ASSIGN(const Request request, understand(a));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
@@ -291,6 +338,8 @@ Status run(const Arguments& a) {
   const bool text = !json.to_stdout();
   IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(request.fabric, std::nullopt));
   contention_free::PlanStore plans(std::move(believed));
+  const SummaryLines lines = summary_lines(request);
+  std::string tables;
   std::vector<SimRow> rows;
   const size_t runs = request.shapes.size() * request.sizes.size() * request.algorithms.size() *
                       request.modes.size();
@@ -302,24 +351,29 @@ Status run(const Arguments& a) {
           IBCOLL_ASSIGN(SimRow row, simulate_one(request, plans, *algorithm, shape, mode, size,
                                                  rows.size() + 1, runs));
           json.write(to_json(row, request.fabric, a.steps, a.links));
+          if (text && rows.empty()) {
+            print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
+                  lines.head());
+          }
+          if (text) print_text(lines.line(row));
+          IBCOLL_TRY(
+              flush_output());  // who waits sees how far it is; nobody reads: no need to go on
           rows.push_back(std::move(row));
         }
       }
-      if (!text) continue;
       const std::vector<SimRow> together(rows.begin() + static_cast<ptrdiff_t>(first), rows.end());
-      if (a.steps) print("{}\n", step_table(together));
+      if (a.steps) tables += "\n" + step_table(together);
       if (!a.links) continue;
       for (const SimRow& row : together) {
-        print("{}, busiest links:\n{}\n", row.label(true),
-              link_table(row, request.fabric, kBusiestLinks));
+        tables += fmt::format("\n{}, busiest links:\n{}", row.label(true),
+                              link_table(row, request.fabric, kBusiestLinks));
       }
     }
   }
   if (text) {
-    print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
-          summary_table(rows));
     if (request.options.network.level == Level::kFlow)
       print("Flows are an estimate: differences under a quarter mean little (--help).\n");
+    print_text(tables);
   }
   if (!a.plot.empty()) {
     const Plot plot =

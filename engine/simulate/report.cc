@@ -107,23 +107,29 @@ nlohmann::ordered_json to_json(const SimRow& row, const topology::Fabric& fabric
   return json;
 }
 
-std::string summary_table(const std::vector<SimRow>& rows) {
-  Table table({"algorithm", "mode", "layout", "bytes/pair", "time us", "a2a MB/s", "of link",
-               "busiest link", "events", "events/s", "wall s"});
-  for (const SimRow& row : rows) {
-    const CollectiveReport& report = row.report;
-    const bool bandwidth = has_bandwidth(row);
-    table.add_row({row.label(false), to_string(row.options.mode), row.shape.describe(),
-                   format_size(static_cast<int64_t>(row.bytes_per_pair())),
-                   microseconds(report.time_us),
-                   bandwidth ? fmt::format("{:.1f}", report.bandwidth_MBps) : "-",
-                   bandwidth ? fmt::format("{:.2f} %", 100 * report.link_fraction) : "-",
-                   fmt::format("{:.2f} %", 100 * report.max_link_utilisation),
-                   fmt::format("{}", report.events),
-                   fmt::format("{:.3g}", report.wall_s > 0 ? report.events / report.wall_s : 0.0),
-                   fmt::format("{:.2f}", report.wall_s)});
-  }
-  return table.text();
+std::string SummaryLines::joined(const std::vector<std::string>& cells) const {
+  return fmt::format(
+      "{:<{}}  {:<8}  {:<{}}  {:>10}  {:>10}  {:>9}  {:>8}  {:>12}  {:>10}  {:>8}  {:>7}\n",
+      cells[0], label_width_, cells[1], cells[2], layout_width_, cells[3], cells[4], cells[5],
+      cells[6], cells[7], cells[8], cells[9], cells[10]);
+}
+
+std::string SummaryLines::head() const {
+  return joined({"algorithm", "mode", "layout", "bytes/pair", "time us", "a2a MB/s", "of link",
+                 "busiest link", "events", "events/s", "wall s"});
+}
+
+std::string SummaryLines::line(const SimRow& row) const {
+  const CollectiveReport& report = row.report;
+  const bool bandwidth = has_bandwidth(row);
+  return joined(
+      {row.label(false), to_string(row.options.mode), row.shape.describe(),
+       format_size(static_cast<int64_t>(row.bytes_per_pair())), microseconds(report.time_us),
+       bandwidth ? fmt::format("{:.1f}", report.bandwidth_MBps) : "-",
+       bandwidth ? fmt::format("{:.2f} %", 100 * report.link_fraction) : "-",
+       fmt::format("{:.2f} %", 100 * report.max_link_utilisation), fmt::format("{}", report.events),
+       fmt::format("{:.3g}", report.wall_s > 0 ? report.events / report.wall_s : 0.0),
+       fmt::format("{:.2f}", report.wall_s)});
 }
 
 std::string step_table(const std::vector<SimRow>& rows) {

@@ -27,8 +27,18 @@ struct SimRow {
 nlohmann::ordered_json to_json(const SimRow& row, const topology::Fabric& fabric, bool steps,
                                bool links);
 
-/// A line for each run.
-std::string summary_table(const std::vector<SimRow>& rows);
+/// The columns that tell of each run, widest cells known beforehand: lines are shown as runs end.
+class SummaryLines {
+ public:
+  SummaryLines(size_t label_width, size_t layout_width)
+      : label_width_(label_width), layout_width_(layout_width) {}
+  std::string head() const;
+  std::string line(const SimRow& row) const;
+
+ private:
+  std::string joined(const std::vector<std::string>& cells) const;
+  size_t label_width_, layout_width_;
+};
 /// Times of the steps, a column for each run. Only runs of one shape and size can be shown
 /// together.
 std::string step_table(const std::vector<SimRow>& rows);
