@@ -98,13 +98,11 @@ void ControlAgent::check_outages() {
     // Nobody waits for data here, which could tell whether the machine lives.
     if (!exchanging || decided_) continue;
     const std::string why =
-        outage.brief
-            ? fmt::format("rank {} has died: its connection was reset, and it has not come back",
-                          peer)
-            : fmt::format(
-                  "rank {} can't be reached: its machine has been silent for {} s "
-                  "(IBCOLL_CONTROL_TIMEOUT)",
-                  peer, options_.silence_ms / 1000);
+        outage.brief ? fmt::format("rank {} has died", peer)  // in the midst of what was sent to it
+                     : fmt::format(
+                           "rank {} can't be reached: its machine has been silent for {} s "
+                           "(IBCOLL_CONTROL_TIMEOUT)",
+                           peer, options_.silence_ms / 1000);
     return decide({peer, ErrorCode::kPeerFailed, why});
   }
 }

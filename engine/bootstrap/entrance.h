@@ -27,7 +27,6 @@ class Entrance {
   void watch(std::vector<pollfd>& watched) const;
   /// Those who have proved themselves since the last time.
   std::list<Arrival> arrived();
-  void clear() { waiting_.clear(); }
   bool empty() const { return waiting_.empty(); }
 
  private:

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/control_agent.h"
@@ -24,6 +26,7 @@ namespace {
 
 constexpr double kGoodbyeSeconds = 1;
 constexpr double kTellSeconds = 3;
+constexpr int64_t kBetweenLooksNs = 20'000'000;
 
 class JoinedBootstrap;
 
@@ -127,7 +130,11 @@ class JoinedBootstrap final : public Bootstrap {
     }
     local_->abort(failure);
   }
-  std::optional<Failure> failure() const override { return block_->failure(); }
+  std::optional<Failure> failure() const override {
+    // Who waits for others outside a barrier asks for this alone.
+    if (!agent_ && !block_->failure()) watch_leader_now_and_then();
+    return block_->failure();
+  }
   void set_leaving(bool leaving) override { local_->set_leaving(leaving); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
 
@@ -143,9 +150,17 @@ class JoinedBootstrap final : public Bootstrap {
   }
 
  private:
+  void watch_leader_now_and_then() const {
+    const int64_t now = now_ns();
+    if (now - looked_ns_.load(std::memory_order_relaxed) < kBetweenLooksNs) return;
+    looked_ns_.store(now, std::memory_order_relaxed);
+    watch_leader();
+  }
+
   /// The leader says goodbye before it leaves; nobody else would notice its death.
-  void watch_leader() {
-    if (!up_.open() || up_.quiet()) return;
+  void watch_leader() const {
+    const std::unique_lock lock(watching_, std::try_to_lock);
+    if (!lock.owns_lock() || !up_.open() || up_.quiet()) return;
     const Result<std::optional<Frame>> frame = up_.take();
     if (frame && !*frame) return;
     up_.close();
@@ -163,12 +178,12 @@ class JoinedBootstrap final : public Bootstrap {
       failure = end_of_rank(leader, leader_pid_, status);
     }
     block_->finish_report(leader_, failure);
+    if (leader != 0 && block_->ranks() < size_ && !block_->failure()) tell_root(failure);
     block_->decide(failure, here_);  // the leader was the one who would have asked the others
   }
 
-  /// The leader has left in order, and nobody else speaks for this machine: rank 0 says what
-  /// counts.
-  void tell_root(const Failure& failure) {
+  /// The leader is gone, and nobody else speaks for this machine: rank 0 says what counts.
+  void tell_root(const Failure& failure) const {
     const Deadline until = deadline_in(kTellSeconds);
     std::string address;
     Result<ControlLink> link = call_root(root_, rank_, silence_ms_, until, address);
@@ -188,7 +203,9 @@ class JoinedBootstrap final : public Bootstrap {
   std::unique_ptr<ControlBlock> block_;
   std::unique_ptr<LocalBootstrap> local_;
   std::unique_ptr<ControlAgent> agent_;  ///< of the leader
-  ControlLink up_;                       ///< of the others: to it
+  mutable ControlLink up_;               ///< of the others: to it
+  mutable std::mutex watching_;
+  mutable std::atomic<int64_t> looked_ns_ = 0;
   pid_t leader_pid_ = 0;
   UniqueFd leader_process_;
   RootPlace root_;  ///< for when the leader has left

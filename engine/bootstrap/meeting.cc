@@ -373,8 +373,7 @@ void Meeting::dismiss(const Error& error) {
     for (auto& [rank, link] : *group) tell(link, me_);
     group->clear();  // its files are needed for those who come yet
   }
-  entrance_.clear();
-  if (me_ == 0 && missing_ > 0 && !past(until)) turn_away_latecomers(error);
+  if (me_ == 0) turn_away_latecomers(error);
 }
 
 /// Rank 0: those who have not come yet shall say the same as the others.
@@ -384,7 +383,9 @@ void Meeting::turn_away_latecomers(const Error& error) {
     std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 50) < 0 && errno != EINTR) return;
-    if (!entrance_.open(local_, false) || !entrance_.open(network_, true)) return;
+    // Too few files are one of the reasons to be here: those who are sent away make room.
+    if (!entrance_.open(local_, false) || !entrance_.open(network_, true))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     for (Entrance::Arrival& arrival : entrance_.arrived()) {
       arrival.handshake.refuse(error);
       --missing_;
