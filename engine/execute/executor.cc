@@ -256,6 +256,7 @@ bool Executor::progress() {
   moved |= local_.poll();
   if (local_.has_strays()) [[unlikely]]
     look_at_strays(local_.take_strays());
+  moves_ += static_cast<uint32_t>(moved);
   return moved;
 }
 

@@ -153,6 +153,7 @@ class Executor {
   Completion* waiting_ = nullptr;  ///< what wait() has been waiting for for long
   CallRecord* record_ = nullptr;
   std::optional<Error> failed_;
+  uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
   int64_t health_checked_ns_ = 0;  ///< last by a test
 };
 

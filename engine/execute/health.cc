@@ -136,8 +136,10 @@ void Executor::check_tested(Run& run) {
         now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
   }
   tested.left = tested.interval;
-  if (tested.read_ns == 0 || tested.moves != run.moves) {
-    tested.moves = run.moves;
+  // One that waits for its turn gets on with those before it.
+  const uint32_t moves = run.queued ? moves_ : run.moves;
+  if (tested.read_ns == 0 || tested.moves != moves) {
+    tested.moves = moves;
     tested.idle_since_ns = now;
     tested.next_report_ns = options_.late_ns;
   }

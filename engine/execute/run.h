@@ -199,7 +199,7 @@ struct CallRecord {
 struct Tested {
   static constexpr int32_t kFirst = 8;
   int32_t left = kFirst, interval = kFirst;  ///< tests until the clock is read
-  uint32_t moves = 0;                        ///< Run::moves then
+  uint32_t moves = 0;                        ///< how often something had moved by then
   int64_t read_ns = 0;                       ///< when it was read last; 0: not yet
   int64_t idle_since_ns = 0, next_report_ns = 0;
 };
