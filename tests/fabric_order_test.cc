@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
@@ -23,6 +24,7 @@ using ::ibcoll::testing::RankView;
 using ::ibcoll::testing::run_job;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing_tools::expect_failed;
 using testing_tools::expect_refused;
 using testing_tools::file;
 using testing_tools::json_lines;
@@ -61,6 +63,36 @@ TEST(FabricOrder, ServersAreNumberedAsTheTreeHasThem) {
                   view.complain("it says: " + order.describe());
               }),
       "");
+}
+
+/// How often a subnet was swept; ranks are threads in these jobs.
+std::atomic<int> sweeps{0};
+
+TEST(FabricOrder, RankZeroAloneSweepsALiveSubnet) {
+  sweeps = 0;
+  JobOptions job{parse_layout("1,2,1").value(), true, {}};
+  job.context.fabric = {"live", "", {}, [](const std::string&) {
+                          ++sweeps;
+                          return topology::open_fabric("fat-tree:2,2");
+                        }};
+  EXPECT_EQ(run_job(job,
+                    [&](const RankView& view) {
+                      if (view.context.plans() == nullptr) view.complain("knows no network");
+                    }),
+            "");
+  EXPECT_EQ(sweeps, 1);
+}
+
+TEST(FabricOrder, ASweepThatFailsIsOneErrorOnAllRanks) {
+  sweeps = 0;
+  JobOptions job{parse_layout("1,1").value(), true, {}};
+  job.context.fabric = {"live", "", {}, [](const std::string&) -> Result<topology::Fabric> {
+                          ++sweeps;
+                          return fail(ErrorCode::kSystem, "the switch is asleep");
+                        }};
+  EXPECT_THAT(run_job(job, [](const RankView& view) { view.complain("was let in"); }),
+              HasSubstr("IBCOLL_FABRIC=live: the switch is asleep"));
+  EXPECT_EQ(sweeps, 1);
 }
 
 TEST(FabricOrder, EmulatedServersStandOnTheFirstHosts) {
@@ -109,7 +141,7 @@ TEST(FabricOrder, FilesThatAreWrongAreRefusedOnEveryRank) {
   refused("a", "a", "1,1,1,1", "4 emulated servers on a network of 3 hosts");
   const std::string path =
       file("zero.json", std::string(good).replace(std::string(good).find("1e9"), 3, "0"));
-  expect_refused("ib_a2a_bench", "--layout 1,1,1 --network " + path, "/cables/0/bandwidth");
+  expect_failed("ib_a2a_bench", "--layout 1,1,1 --network " + path, "/cables/0/bandwidth");
   expect_refused("ib_a2a_bench", "--layout 4x1 --network single-switch:3", "3 hosts for 4 servers");
 }
 

@@ -150,7 +150,7 @@ TEST(Tools, PipesAreRead) {
 
 TEST(Tools, UnknownCommandsAreNamed) {
   expect_refused("ib_topo", "inof single-switch:3", "unknown command 'inof': one of info, check");
-  expect_refused("ib_sched", "verfy", "unknown command 'verfy': one of show, verify, draw");
+  expect_refused("ib_sched", "verfy", "unknown command 'verfy': one of list, show, verify, draw");
   expect_refused("ib_taskgraph", "plan", "unknown command 'plan': one of schedule, check");
   expect_refused("ib_topo", "", "required");
 }

@@ -13,7 +13,6 @@
 #include "engine/execute/loopback.h"
 #include "engine/schedule/layout.h"
 #include "topology/distort.h"
-#include "topology/spec.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
 #include "verbs/transport.h"
@@ -109,8 +108,9 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   }
 
   if (!options.fabric.fabric.empty()) {
-    IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(options.fabric.fabric));
-    IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(fabric, options.fabric.error));
+    IBCOLL_ASSIGN(topology::Fabric believed,
+                  topology::believe(*self->fabric_order_.network, options.fabric.error));
+    self->fabric_order_.network.reset();
     self->plans_.emplace(
         std::move(believed),
         contention_free::PlanStoreOptions{.tokens_ahead = true, .directory = options.plan_cache});

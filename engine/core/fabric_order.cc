@@ -9,7 +9,7 @@
 
 #include "engine/planner/server_order.h"
 #include "topology/host_names.h"
-#include "topology/spec.h"
+#include "topology/readers/readers.h"
 
 namespace ibcoll {
 namespace {
@@ -35,6 +35,23 @@ Status share(Bootstrap& bootstrap, std::vector<int>& numbers) {
     std::copy_n(numbers.begin() + static_cast<ptrdiff_t>(begin), count, slice.begin());
     IBCOLL_TRY(bootstrap.allgather(slice.data(), sizeof slice, all.data()));
     std::copy_n(all[0].begin(), count, numbers.begin() + static_cast<ptrdiff_t>(begin));
+  }
+  return {};
+}
+
+/// Collective: rank 0's text for everybody.
+Status share(Bootstrap& bootstrap, std::string& text) {
+  constexpr size_t kSlice = 4096;
+  std::vector<int> bytes{static_cast<int>(text.size())};
+  IBCOLL_TRY(share(bootstrap, bytes));
+  text.resize(static_cast<size_t>(bytes[0]));
+  std::array<char, kSlice> slice{};
+  std::vector<std::array<char, kSlice>> all(static_cast<size_t>(bootstrap.size()));
+  for (size_t begin = 0; begin < text.size(); begin += kSlice) {
+    const size_t count = std::min(kSlice, text.size() - begin);
+    std::copy_n(text.data() + begin, count, slice.data());
+    IBCOLL_TRY(bootstrap.allgather(slice.data(), sizeof slice, all.data()));
+    std::copy_n(all[0].data(), count, text.data() + begin);
   }
   return {};
 }
@@ -94,7 +111,8 @@ Result<std::vector<int>> hosts_of_servers(const topology::Fabric& fabric,
 Result<std::vector<int>> find_order(const FabricSetting& setting, bool emulated,
                                     const std::vector<HostName>& machines, const Shape& shape,
                                     FabricOrder& result) {
-  IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(setting.fabric));
+  IBCOLL_ASSIGN(result.network, setting.open(setting.fabric));
+  const topology::Fabric& fabric = *result.network;
   IBCOLL_ASSIGN(const std::vector<int> hosts,
                 hosts_of_servers(fabric, setting, emulated, machines, shape));
   ServerOrder best = fabric_server_order(fabric, shape, hosts);
@@ -106,6 +124,20 @@ Result<std::vector<int>> find_order(const FabricSetting& setting, bool emulated,
     if (best.order[i] != i) ++result.moved;
   }
   return std::move(best.order);
+}
+
+/// Collective: rank 0's network for everybody. Descriptions and files the others open themselves.
+Status share_network(Bootstrap& bootstrap, const FabricSetting& setting, FabricOrder& result) {
+  const bool live = setting.fabric.substr(0, setting.fabric.find_first_of(":,")) == "live";
+  std::string text;
+  if (live) {
+    if (bootstrap.rank() == 0) text = topology::write_json(*result.network);
+    IBCOLL_TRY(share(bootstrap, text));
+  }
+  if (bootstrap.rank() == 0) return {};
+  IBCOLL_ASSIGN(result.network, live ? topology::read_json(text, "the network found by rank 0")
+                                     : setting.open(setting.fabric));
+  return {};
 }
 
 }  // namespace
@@ -144,6 +176,7 @@ Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& set
     }
   }
   IBCOLL_TRY(share(bootstrap, known_order));
+  IBCOLL_TRY(share_network(bootstrap, setting, result));
   IBCOLL_TRY(share(bootstrap, order));
   IBCOLL_TRY(share(bootstrap, result.hosts));
   IBCOLL_ASSIGN(shape, renumber_servers(shape, order));

@@ -8,6 +8,7 @@
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
+#include "topology/spec.h"
 
 namespace ibcoll {
 
@@ -21,6 +22,8 @@ struct FabricSetting {
   /// How far the fabric's figures may be off, for plans (topology::believe); none: judged by the
   /// figures.
   std::optional<double> error = {};
+  /// What opens it.
+  Result<topology::Fabric> (*open)(const std::string&) = topology::open_fabric;
 };
 
 /// Where the servers are in the network, and what numbering them anew has brought. The latter is
@@ -28,7 +31,8 @@ struct FabricSetting {
 struct FabricOrder {
   std::vector<int> hosts;  ///< the fabric's host of each server as numbered now; on all ranks
   std::string fabric;      ///< empty: not known
-  int moved = 0;           ///< servers that have another number now
+  std::optional<topology::Fabric> network = {};  ///< the fabric itself; on all ranks
+  int moved = 0;                                 ///< servers that have another number now
   /// What a walk over the servers (2-Level Ring, SA) takes: ServerOrder's, before and now.
   double before = 0, after = 0;
 
@@ -36,9 +40,10 @@ struct FabricOrder {
   std::string describe() const;
 };
 
-/// Collective. Numbers the servers of `shape`, which is the same on all ranks, anew. Only rank 0
-/// opens the fabric; it fails where that can't be read or lacks a server's host, and all do where a
-/// fabric is named to some ranks only. `emulated`: servers are not machines.
+/// Collective. Numbers the servers of `shape`, which is the same on all ranks, anew. Rank 0 opens
+/// the fabric; where that can't be read or lacks a server's host, all ranks fail with its error,
+/// and where a fabric is named to some ranks only. A live subnet is swept by rank 0 alone, and
+/// once: the others get what it found. `emulated`: servers are not machines.
 Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& setting, bool emulated,
                                   Shape& shape);
 
