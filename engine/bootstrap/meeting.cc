@@ -95,8 +95,13 @@ Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, D
     }
     ::poll(watched.data(), watched.size(), watched.empty() ? 0 : 50);
   }
+  const bool silent = !attempts.empty() || next < place.addresses.size();
   for (const Attempt& attempt : attempts) note(attempt.address(), " is silent");
-  return fail(ErrorCode::kSystem, "rank {} can't reach rank 0 by TCP: {}", me, tried);
+  if (silent)
+    return fail(ErrorCode::kPeerFailed, "rank 0 can't be reached by TCP; rank {} tried {}", me,
+                tried);
+  return fail(ErrorCode::kPeerFailed, "rank 0 has died; or rank {} can't reach it by TCP: {}", me,
+              tried);
 }
 
 Status Meeting::hold(ProcessManager& manager) {
