@@ -123,5 +123,15 @@ TEST(IbPlan, RefusesBadInputByName) {
          "\"s\" stands twice");
 }
 
+TEST(IbPlan, APlansPictureHasRoundTimes) {
+  const std::string plot = folder() / "plan.svg";
+  // 256 us; quarters of it are none that people count in.
+  ASSERT_EQ(run_tool("ib_plan", "--network single-switch:6 --plot " + plot).status, 0);
+  std::stringstream picture;
+  picture << std::ifstream(plot).rdbuf();
+  EXPECT_NE(picture.str().find(">50 us<"), std::string::npos);
+  EXPECT_EQ(picture.str().find("64.1"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ibcoll::testing_tools

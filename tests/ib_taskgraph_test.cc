@@ -64,6 +64,15 @@ TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
   refused("schedule", "--graph is required");
 }
 
+TEST(IbTaskgraph, AScheduleIsDrawnOverTimeWithItsUnit) {
+  const std::string plot = folder() / "lu.svg";
+  const Ran ran = run_tool("ib_taskgraph", "schedule --graph lu:16 --processors 2 --plot " + plot);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  std::stringstream picture;
+  picture << std::ifstream(plot).rdbuf();
+  EXPECT_NE(picture.str().find("time, in the unit of the weights"), std::string::npos);
+}
+
 TEST(IbTaskgraph, MoreProcessorsThanTasksAreAllowed) {
   const Ran ran =
       run_tool("ib_taskgraph", "schedule --graph lu:2 --processors 64 --scheduler all --json");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/plot_axis.h"
 #include "engine/base/svg.h"
 #include "engine/base/units.h"
 #include "engine/planner/contention_free/model.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr size_t kMostRows = 28;
 constexpr size_t kMostBoxes = 1500;  // more make files that nobody opens
-constexpr double kLeft = 190, kWidth = 760, kRow = 16, kTop = 46;
+constexpr double kLeft = 190, kWidth = 760, kRight = 40, kRow = 16, kTop = 46;
 
 struct Box {
   int64_t begin_ns, end_ns;
@@ -53,7 +54,7 @@ Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string
   }
   rows.resize(shown);
   const double height = kTop + kRow * static_cast<double>(rows.size()) + 34;
-  Svg svg(kLeft + kWidth + 20, height);
+  Svg svg(kLeft + kWidth + kRight, height);
   svg.text(12, 20,
            fmt::format("{} on {}, {}: {} ({} at best)", to_string(plan.kind),
                        request.fabric->name(), to_string(plan.planner),
@@ -85,10 +86,12 @@ Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string
     }
     y += kRow;
   }
-  for (int tick = 0; tick <= 4; ++tick) {
-    const double x = kLeft + kWidth * tick / 4;
+  const auto end = static_cast<double>(std::max<int64_t>(plan.time_ns, 1));
+  const ScaledAxis axis({.low = 0, .high = end}, 0, end, 6);
+  for (const Tick& tick : axis.ticks()) {
+    const double x = kLeft + kWidth * axis.fraction(tick.value);
     svg.line(x, kTop, x, y, {{"class", "grid"}});
-    svg.text(x, y + 16, format_duration(plan.time_ns * tick / 4),
+    svg.text(x, y + 16, format_duration(static_cast<int64_t>(tick.value)),
              {{"class", "dim"}, {"text-anchor", "middle"}});
   }
   return svg.write(path);

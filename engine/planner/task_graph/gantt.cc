@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/plot_axis.h"
 #include "engine/base/svg.h"
 
 namespace ibcoll::task_graph {
@@ -52,7 +53,7 @@ std::string gantt_svg(const TaskGraph& graph, const Schedule& schedule, const st
   const auto x = [&](Time at) { return kLeft + static_cast<double>(at) * scale; };
   const auto y = [&](size_t row) { return kTop + static_cast<double>(row) * kRow; };
   const size_t rows = schedule.processors.size();
-  Svg svg(kLeft + kWidth + 20, y(rows) + 30);
+  Svg svg(kLeft + kWidth + 40, y(rows) + 40);
   svg.text(kLeft, 18, title, {{"class", "fg"}, {"font-size", "14"}});
   const auto coloured = [&](Kind kind, const auto& draw) {
     svg.begin_group({{"class", series_class(static_cast<size_t>(kind))}, {"fill", "currentColor"}});
@@ -104,9 +105,16 @@ std::string gantt_svg(const TaskGraph& graph, const Schedule& schedule, const st
                {{"class", "axis"}, {"stroke-width", "0.6"}});
     }
   }
-  svg.text(kLeft, y(rows) + 12, "0", {{"class", "dim"}, {"font-size", "11"}});
-  svg.text(kLeft + kWidth, y(rows) + 12, std::to_string(end),
-           {{"class", "dim"}, {"font-size", "11"}, {"text-anchor", "end"}});
+  const auto last = static_cast<double>(end);
+  const ScaledAxis axis({.low = 0, .high = last}, 0, last, 8);
+  for (const Tick& tick : axis.ticks()) {
+    const double at = kLeft + kWidth * axis.fraction(tick.value);
+    svg.line(at, y(rows) - 2, at, y(rows) + 2, {{"class", "axis"}});
+    svg.text(at, y(rows) + 14, tick.label,
+             {{"class", "dim"}, {"font-size", "11"}, {"text-anchor", "middle"}});
+  }
+  svg.text(kLeft + kWidth / 2, y(rows) + 30, "time, in the unit of the weights",
+           {{"class", "dim"}, {"font-size", "11"}, {"text-anchor", "middle"}});
   return svg.str();
 }
 
