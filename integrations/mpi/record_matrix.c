@@ -2,7 +2,8 @@
  * compiled once against the mpi.h of each family of MPI libraries and linked to none of them, so
  * that it binds to the one the program has.
  *
- *   mpirun -n 64 -x LD_PRELOAD=/usr/local/lib/libibcoll_record_openmpi.so -x IBCOLL_RECORD=halo.edges ./program
+ *   mpirun -n 64 -x LD_PRELOAD=/usr/local/lib/libibcoll_record_openmpi.so \
+ *     -x IBCOLL_RECORD=halo.edges ./program
  *
  * MPI_Finalize writes an edge list, ranks of MPI_COMM_WORLD, bytes of payload:
  * - point-to-point, by the sender: MPI_[I][bsr]send, MPI_Sendrecv[_replace], and every start of a
