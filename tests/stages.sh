@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die and build). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format quick softroce full install asan tsan clang tidy"
+readonly ALL_STAGES="format quick softroce full docs install asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format quick install softroce asan"
@@ -104,6 +104,13 @@ stage() {
       fi
       ;;
     full) build_and_test release full ;;
+    docs)
+      if builds release; then
+        check "commands of the documentation" tests/doc_commands.sh build/bin
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
     install)
       if builds release; then check "install" bash tests/install/test.sh build; else failed=$((failed + 1)); fi
       ;;
