@@ -40,9 +40,9 @@ class Picture {
                     fabric_.hosts(), fabric_.switches(), fabric_.links() / 2),
         {{"class", "dim"}, {"font-size", "12"}});
     for (const auto& [ends, bundle] : bundles_) line(svg, ends.first, ends.second, bundle);
-    for (int node = hosts_shown_ ? 0 : fabric_.hosts(); node < fabric_.nodes(); ++node) {
-      mark(svg, node);
-    }
+    const int first = hosts_shown_ ? 0 : fabric_.hosts();
+    for (int node = first; node < fabric_.nodes(); ++node) mark(svg, node);
+    for (int node = first; node < fabric_.nodes(); ++node) name(svg, node);
     return svg.str();
   }
 
@@ -157,11 +157,16 @@ class Picture {
       svg.circle(x, y, fabric_.switches() > 100 ? 3 : 6, {{"fill", "currentColor"}});
     }
     svg.end_group();
+  }
+
+  /// Names come last, above cables and marks.
+  void name(Svg& svg, int node) const {
+    const auto [x, y] = points_[node];
+    const bool host = fabric_.is_host(node);
     const bool room = host ? fabric_.hosts() <= 32 : fabric_.switches() <= 40;
-    if (room) {
-      svg.text(x, host ? y + 18 : y - 10, fabric_.node(node).name,
-               {{"class", "dim"}, {"font-size", "10"}, {"text-anchor", "middle"}});
-    }
+    if (!room) return;
+    svg.text(x, host ? y + 18 : y - 10, fabric_.node(node).name,
+             {{"class", "dim halo"}, {"font-size", "10"}, {"text-anchor", "middle"}});
   }
 
   const Fabric& fabric_;

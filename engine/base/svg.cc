@@ -13,11 +13,12 @@ namespace {
 constexpr std::string_view kStyleSheet =
     R"(svg{font:12px system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
 .bg{fill:#fff}.fg{fill:#1f2328}.dim{fill:#59636e}
+.halo{stroke:#fff;stroke-width:3.5px;stroke-linejoin:round;paint-order:stroke}
 .mark{color:#1f2328}.axis{stroke:#818b98;fill:none}.grid{stroke:#e4e8ec;fill:none}
 .s0{color:#0072b2}.s1{color:#d55e00}.s2{color:#009e73}.s3{color:#aa4499}
 .s4{color:#e69f00}.s5{color:#56b4e9}.s6{color:#882255}.s7{color:#7a7a00}
 @media (prefers-color-scheme:dark){
-.bg{fill:#0d1117}.fg{fill:#e6edf3}.dim{fill:#9198a1}
+.bg{fill:#0d1117}.fg{fill:#e6edf3}.dim{fill:#9198a1}.halo{stroke:#0d1117}
 .mark{color:#e6edf3}.axis{stroke:#656c76}.grid{stroke:#262c34}
 .s0{color:#4aa8e0}.s1{color:#f08a4b}.s2{color:#2fc79a}.s3{color:#d98cd0}
 .s4{color:#f2b632}.s5{color:#8fd0f5}.s6{color:#d0698f}.s7{color:#bdbd4a}}

@@ -68,7 +68,8 @@ double text_width(std::string_view text, double font_size);
 std::string_view series_class(size_t index);
 
 /// CSS classes: `fg` (text), `mark` (as `currentColor`), `dim` (secondary text), `axis` (strokes),
-/// `grid`, `bg` (background fill) and `s0` to `s7` (series: use fill="currentColor" or
+/// `grid`, `bg` (background fill), `halo` (beside `fg` or `dim`: an edge of the background's colour
+/// that keeps text readable over lines) and `s0` to `s7` (series: use fill="currentColor" or
 /// stroke="currentColor").
 std::string_view style_sheet();
 
