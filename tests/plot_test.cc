@@ -83,6 +83,21 @@ TEST(Plot, DrawsEachPointOnceAndBreaksLinesAtGaps) {
   EXPECT_EQ(count(picture, "<polyline"), 2U);
 }
 
+TEST(Plot, LinesOnEachOtherAllShow) {
+  const Plot plot{.x = {},
+                  .y = {},
+                  .series = {{.name = "", .x = {1, 2, 3, 4}, .y = {100, 200, 300, 400}},
+                             {.name = "", .x = {1, 2, 3, 4}, .y = {100, 200, 300, 100}},
+                             {.name = "", .x = {2, 3}, .y = {200, 300}}}};
+  const std::string picture = plot.svg();
+  EXPECT_EQ(count(picture, R"(stroke-dasharray="none")"), 2U);  // the first, and 3 to 4
+  EXPECT_EQ(count(picture, R"(stroke-dasharray="8 8")"), 1U);
+  EXPECT_EQ(count(picture, R"(stroke-dasharray="4 12")"), 1U);
+  EXPECT_EQ(count(picture, R"(r="6.2")"), 2U);  // under two others
+  EXPECT_EQ(count(picture, R"(r="4.6")"), 3U);  // under one
+  EXPECT_EQ(count(picture, R"(r="3")"), 5U);
+}
+
 TEST(Plot, NamesSeriesAndCategories) {
   const Plot plot{.title = "a<b",
                   .x = {},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <span>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/plot_axis.h"
@@ -12,6 +14,7 @@ namespace ibcoll {
 namespace {
 
 constexpr double kFont = 12, kTitleFont = 15, kMargin = 14;
+constexpr std::string_view kDashed = "5 4";
 
 /// Smallest and largest value that can be drawn.
 struct Extent {
@@ -72,6 +75,7 @@ class Drawing {
 
   std::string draw() {
     grid();
+    for (const Series& series : plot_.series) places_.push_back(places(series));
     for (size_t index = 0; index < plot_.series.size(); ++index) {
       const Series& series = plot_.series[index];
       svg_.begin_group({{"class", series_class(index)}});
@@ -79,7 +83,7 @@ class Drawing {
       if (series.mark == Mark::kBar) {
         bars(series);
       } else {
-        points(series);
+        points(series, index);
       }
       svg_.end_group();
     }
@@ -147,16 +151,17 @@ class Drawing {
       svg_.rect(x + 5, y - 5, 12, 10, {{"fill", "currentColor"}});
       return;
     }
-    if (series.mark == Mark::kLine) stroke(std::vector<Svg::Point>{{x, y}, {x + 20, y}}, series);
+    const std::string_view dashes = series.dashed ? kDashed : "none";
+    if (series.mark == Mark::kLine) stroke(std::vector<Svg::Point>{{x, y}, {x + 20, y}}, dashes);
     if (!series.dashed) svg_.circle(x + 10, y, 3, {{"fill", "currentColor"}});
   }
 
-  void stroke(const std::vector<Svg::Point>& line, const Series& series) {
+  void stroke(std::span<const Svg::Point> line, std::string_view dashes) {
     svg_.polyline(line, {{"fill", "none"},
                          {"stroke", "currentColor"},
                          {"stroke-width", "1.8"},
                          {"stroke-linejoin", "round"},
-                         {"stroke-dasharray", series.dashed ? "5 4" : "none"}});
+                         {"stroke-dasharray", dashes}});
   }
 
   void grid() {
@@ -216,24 +221,93 @@ class Drawing {
     svg_.line(x - 3, to, x + 3, to, style);
   }
 
-  void points(const Series& series) {
+  bool shown(double x, double y) const {
+    return x_axis_.drawable(x) && y_axis_.drawable(y) && !outside(x, y);
+  }
+
+  /// Many points of a line say nothing singly.
+  static bool has_marks(const Series& series) {
+    return series.mark == Mark::kScatter || (!series.dashed && series.x.size() <= 60);
+  }
+
+  /// Where a line's points lie: heights in the picture, by x.
+  using Places = std::map<double, double>;
+  Places places(const Series& series) const {
+    Places found;
+    if (series.mark != Mark::kLine) return found;
+    for (size_t index = 0; index < std::min(series.x.size(), series.y.size()); ++index) {
+      const double x = series.x[index], y = series.y[index];
+      if (shown(x, y)) found.emplace(x, py(y));
+    }
+    return found;
+  }
+  bool passes(size_t line, double x, double y) const {
+    constexpr double kHidden = 2;  // about a line's width
+    const auto at = places_[line].find(x);
+    return at != places_[line].end() && std::abs(at->second - py(y)) < kHidden;
+  }
+
+  /// How many earlier lines the line `self` would hide between two of its points.
+  size_t lines_below(size_t self, size_t from, size_t to) const {
+    const Series& series = plot_.series[self];
+    size_t below = 0;
+    for (size_t other = 0; other < self; ++other) {
+      below += passes(other, series.x[from], series.y[from]) &&
+               passes(other, series.x[to], series.y[to]);
+    }
+    return below;
+  }
+
+  /// A line is solid, but where it lies on others it has gaps that they show through; further ones
+  /// on top have shorter dashes, which begin at the same place.
+  static std::string dashes(const Series& series, size_t below) {
+    constexpr double kPeriod = 16;
+    if (series.dashed) return std::string(kDashed);
+    if (below == 0) return "none";
+    const double dash = kPeriod / std::exp2(std::min<size_t>(below, 3));
+    return fmt::format("{:g} {:g}", dash, kPeriod - dash);
+  }
+
+  /// Marks with others on top of them are larger: all are seen, as rings.
+  double mark_radius(size_t self, size_t point) const {
+    const Series& series = plot_.series[self];
+    double radius = 3;
+    if (series.mark != Mark::kLine) return radius;
+    for (size_t other = self + 1; other < plot_.series.size(); ++other) {
+      if (has_marks(plot_.series[other]) && passes(other, series.x[point], series.y[point]))
+        radius += 1.6;
+    }
+    return radius;
+  }
+
+  void points(const Series& series, size_t self) {
     std::vector<Svg::Point> line;
+    size_t below = 0;  // of the line so far
     const auto end_line = [&] {
-      if (line.size() > 1) stroke(line, series);
+      if (line.size() > 1) stroke(line, dashes(series, below));
       line.clear();
     };
     const size_t count = std::min(series.x.size(), series.y.size());
     for (size_t index = 0; index < count; ++index) {
       const double x = series.x[index], y = series.y[index];
-      if (!x_axis_.drawable(x) || !y_axis_.drawable(y) || outside(x, y)) {
+      if (!shown(x, y)) {
         end_line();
         continue;
       }
-      if (series.mark == Mark::kLine) line.push_back({px(x), py(y)});
-      error_bar(series, index, px(x));
-      // Many points of a line say nothing singly.
-      if (series.mark == Mark::kScatter || (!series.dashed && count <= 60)) {
-        svg_.circle(px(x), py(y), 3, {{"fill", "currentColor"}});
+      const Svg::Point place{px(x), py(y)};
+      if (series.mark == Mark::kLine) {
+        const size_t under = line.empty() ? 0 : lines_below(self, index - 1, index);
+        if (line.size() > 1 && under != below) {
+          const Svg::Point corner = line.back();
+          end_line();
+          line.push_back(corner);
+        }
+        below = under;
+        line.push_back(place);
+      }
+      error_bar(series, index, place.x);
+      if (has_marks(series)) {
+        svg_.circle(place.x, place.y, mark_radius(self, index), {{"fill", "currentColor"}});
       }
     }
     end_line();
@@ -272,6 +346,7 @@ class Drawing {
   ScaledAxis y_axis_;
   double left_, right_;
   ScaledAxis x_axis_;
+  std::vector<Places> places_;  ///< of each series
 };
 
 }  // namespace

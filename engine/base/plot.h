@@ -25,7 +25,8 @@ struct Axis {
 enum class Mark { kLine, kScatter, kBar };
 
 /// One set of points under one name and colour. Points that are not finite, or not positive on a
-/// logarithmic axis, are left out; a line is broken there.
+/// logarithmic axis, are left out; a line is broken there. Lines that lie on each other share their
+/// course in dashes of their colours, and their points are rings.
 struct Series {
   std::string name = {};  ///< in the legend, unless empty
   std::vector<double> x = {}, y = {};
