@@ -143,7 +143,7 @@ TEST(Strangers, ThatSayNothingHoldNobodyUp) {
 TEST(Strangers, ASecondClaimOfARankIsRefused) {
   JoinedRun run;
   run.machines = {0, 1, -1};
-  run.limit_s = 3;
+  run.limit_s = 12;
   run.meanwhile = [](Blackboard& board) {
     const auto place = RootPlace::parse(board.wait_for_text());
     ASSERT_TRUE(place);
