@@ -7,12 +7,12 @@ if(NOT c_api_sources)
   return()
 endif()
 
-# The C interface is in ibcoll_core, too, for tools and tests; here it pulls in all the rest.
+# The C interface is in ibcoll_engine, too, for tools and tests; here it pulls in all the rest.
 set(version_script ${PROJECT_SOURCE_DIR}/cmake/libibcoll.map)
 add_library(ibcoll SHARED ${c_api_sources})
 target_include_directories(ibcoll INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(ibcoll PRIVATE $<BUILD_INTERFACE:ibcoll_core>)
+target_link_libraries(ibcoll PRIVATE $<BUILD_INTERFACE:ibcoll_engine>)
 target_link_options(ibcoll PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined
                                    -Wl,--exclude-libs,ALL)
 if(IBCOLL_SANITIZE)

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll::shm {
 namespace {

@@ -11,7 +11,7 @@
 #include "engine/base/bell.h"
 #include "engine/base/message_store.h"
 #include "engine/bootstrap/shared_region.h"
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 #include "shm/gates.h"
 #include "shm/heap.h"
 #include "shm/mail_queue.h"

@@ -11,9 +11,9 @@
 #include "engine/algorithms/registry.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/planner/contention_free/program_plan.h"
-#include "engine/planner/link_sharing.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
+#include "engine/verification/link_sharing.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {

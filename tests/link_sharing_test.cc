@@ -7,8 +7,8 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/planner/contention_free/plan_store.h"
-#include "engine/planner/link_sharing.h"
 #include "engine/schedule/layout.h"
+#include "engine/verification/link_sharing.h"
 #include "tests/tool.h"
 #include "topology/spec.h"
 

@@ -1,4 +1,4 @@
-#include "engine/execute/loopback.h"
+#include "engine/transport/loopback.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/core/task_graph_jobs.h"
+#include "engine/task_graph/run/jobs.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"
 #endif

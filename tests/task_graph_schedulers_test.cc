@@ -6,10 +6,10 @@
 #include <string>
 
 #include "engine/base/stats.h"
-#include "engine/planner/task_graph/formats.h"
-#include "engine/planner/task_graph/generators.h"
-#include "engine/planner/task_graph/quality.h"
-#include "engine/planner/task_graph/schedulers.h"
+#include "engine/task_graph/formats.h"
+#include "engine/task_graph/generators.h"
+#include "engine/task_graph/quality.h"
+#include "engine/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "engine/planner/task_graph/formats.h"
-#include "engine/planner/task_graph/gantt.h"
-#include "engine/planner/task_graph/generators.h"
-#include "engine/planner/task_graph/schedulers.h"
+#include "engine/task_graph/formats.h"
+#include "engine/task_graph/gantt.h"
+#include "engine/task_graph/generators.h"
+#include "engine/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
 namespace {

@@ -6,7 +6,7 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/core/task_graph_jobs.h"
+#include "engine/task_graph/run/jobs.h"
 #include "tools/frame/frame.h"
 
 namespace {

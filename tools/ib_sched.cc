@@ -8,12 +8,12 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/planner/verification.h"
 #include "engine/schedule/describe.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/recording.h"
+#include "engine/verification/verification.h"
 #include "tools/frame/frame.h"
 #include "topology/spec.h"
 

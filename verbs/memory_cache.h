@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 #include "verbs/device.h"
 #include "verbs/unmap_watch.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 #include "verbs/arrival_watch.h"
 #include "verbs/connect.h"
 #include "verbs/device.h"

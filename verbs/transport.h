@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/execute/transport.h"
 #include "engine/schedule/shape.h"
+#include "engine/transport/transport.h"
 #include "verbs/connect.h"
 #include "verbs/device.h"
 #include "verbs/queue_pair.h"

@@ -10,8 +10,8 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
-#include "engine/execute/loopback.h"
 #include "engine/schedule/layout.h"
+#include "engine/transport/loopback.h"
 #include "topology/distort.h"
 #ifdef IBCOLL_HAVE_VERBS
 #include "verbs/device.h"

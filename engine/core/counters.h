@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

@@ -16,7 +16,7 @@
 #include "engine/execute/inquiry.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/run.h"
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

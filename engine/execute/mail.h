@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/execute/transport.h"
 #include "engine/schedule/program.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

@@ -15,9 +15,9 @@
 #include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/peer_states.h"
-#include "engine/execute/transport.h"
 #include "engine/schedule/program.h"
 #include "engine/schedule/recording.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 

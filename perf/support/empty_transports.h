@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/execute/transport.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll::perf {
 

@@ -1,0 +1,331 @@
+#include "engine/transport/loopback.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "engine/base/config.h"
+#include "engine/transport/loopback_placer.h"
+#include "engine/transport/loopback_queue.h"
+#include "engine/transport/loopback_wire.h"
+
+namespace ibcoll {
+namespace {
+
+using loopback::Entry;
+using loopback::Kind;
+using loopback::Placer;
+using loopback::Post;
+using loopback::SendQueue;
+using loopback::Wire;
+
+/// What one poll takes of a peer before it looks at the next.
+constexpr uint32_t kEntriesPerPeer = 16;
+
+/// How an adversarial network hands out what has arrived.
+class Delivery {
+ public:
+  Delivery(uint64_t seed, Rank me) : seed_(seed), random_(~seed + static_cast<uint64_t>(me)) {}
+
+  /// How much this poll hands out: everything, or little, or nothing for some polls and then much
+  /// at once.
+  size_t begin_poll(size_t room) {
+    if (seed_ == 0) return room;
+    if (silent_polls_ > 0) {
+      --silent_polls_;
+      return 0;
+    }
+    if (random_() % 8 == 0) silent_polls_ = random_() % 12;
+    return random_() % 4 == 0 ? room : std::min<size_t>(room, 1 + random_() % 3);
+  }
+  bool skips_peer() { return seed_ != 0 && random_() % 3 == 0; }
+  size_t first_word(size_t words) { return (seed_ == 0 ? turn_++ : random_()) % words; }
+  int first_bit() { return static_cast<int>((seed_ == 0 ? turn_ : random_()) % 64); }
+  uint32_t entries_of_peer() {
+    return seed_ == 0 ? kEntriesPerPeer : static_cast<uint32_t>(1 + random_() % 3);
+  }
+
+ private:
+  const uint64_t seed_;
+  std::mt19937_64 random_;
+  uint64_t silent_polls_ = 0;
+  size_t turn_ = 0;
+};
+
+class Loopback final : public NetworkTransport {
+ public:
+  Loopback(Bootstrap& bootstrap, Wire wire, Placer placer, bool bounce, uint64_t seed)
+      : bootstrap_(bootstrap),
+        wire_(std::move(wire)),
+        placer_(std::move(placer)),
+        delivery_(seed, bootstrap.rank()),
+        posted_(static_cast<size_t>(bootstrap.size())),
+        ready_((posted_.size() + 63) / 64),
+        bounce_(bounce) {
+    handed_out_.reserve(posted_.size() * Wire::kMails);
+    if (bounce || seed != 0)
+      queue_ = std::make_unique<SendQueue>(wire_, bounce ? nullptr : &placer_, failure_, seed);
+  }
+
+  const char* name() const override { return bounce_ ? "loopback (bounce)" : "loopback"; }
+
+  Result<MemoryKey> register_memory(void* base, size_t bytes) override {
+    IBCOLL_ASSIGN(const uint64_t key, wire_.register_range(base, bytes));
+    ++counters_.registrations;
+    return MemoryKey{key, key};
+  }
+  void deregister_memory(const MemoryKey& key) override { wire_.deregister(key.local); }
+
+  bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
+           size_t bytes, uint64_t immediate) override {
+    Post post;
+    post.delivers = immediate != kNoSignal;
+    post.entry = {Kind::kSignal, static_cast<uint32_t>(immediate)};
+    post.source = static_cast<const std::byte*>(source);
+    post.target = target;
+    post.bytes = bytes;
+    const auto address = reinterpret_cast<uint64_t>(source);
+    if (bytes > 0 && !wire_.accessible(wire_.me(), source_key.local, address, bytes)) {
+      failure_.set({wire_.me(), ErrorCode::kSystem,
+                    fmt::format("local protection error: rank {} put {} bytes from {:#x} with key "
+                                "{:#x}: no registration covers them",
+                                wire_.me(), bytes, address, source_key.local)});
+    }
+    // Like a queue pair in its error state: takes everything, does nothing.
+    const bool broken = failure_.present();
+    if (!broken && !(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post)))
+      return false;
+    count(peer, bytes, broken);
+    return true;
+  }
+
+  bool signal(Rank peer, uint32_t immediate) override {
+    return put(peer, nullptr, {}, {}, 0, immediate);
+  }
+
+  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
+    if (bytes.size() > kMaxMailBytes) {
+      failure_.set({wire_.me(), ErrorCode::kInternal,
+                    fmt::format("rank {} sends rank {} a mail of {} bytes: at most {} fit",
+                                wire_.me(), peer, bytes.size(), kMaxMailBytes)});
+    }
+    const bool broken = failure_.present();
+    if (!broken && !(queue_ ? queue_->post_mail(peer, bytes) : deliver_mail(peer, bytes)))
+      return false;
+    count(peer, data_bytes, broken);
+    return true;
+  }
+
+  size_t poll(std::span<Arrival> arrivals) override {
+    for (const Rank peer : handed_out_) wire_.release_mail(peer);
+    handed_out_.clear();
+    if (queue_) queue_->progress();
+    const size_t arrived = receive(arrivals);
+    // What is still to do must not wait until a peer rings.
+    const bool more = std::any_of(ready_.begin(), ready_.end(), [](uint64_t w) { return w != 0; });
+    if (more) ring(wire_.bell(wire_.me()));
+    return arrived;
+  }
+
+  uint64_t posted(Rank peer) const override { return posted_[index(peer)].posted; }
+  uint64_t completed(Rank peer) override {
+    if (queue_ && failure_.present()) queue_->abandon();
+    if (!queue_ || failure_.present()) return posted_[index(peer)].posted;
+    queue_->progress();
+    return queue_->completed(peer);
+  }
+
+  bool wake_on_arrival(Bell&) override { return true; }  // whoever delivers rings the bell
+  std::optional<Failure> failure() const override { return failure_.get(); }
+  const TransportCounters& counters() const override { return counters_; }
+
+  Status close() override {
+    IBCOLL_TRY(wait([this] { return !queue_ || !queue_->busy(); }));
+    wire_.finished().fetch_add(1, std::memory_order_acq_rel);
+    for (Rank peer = 0; peer < bootstrap_.size(); ++peer) ring(wire_.bell(peer));
+    // Peers may still need this rank to take what they send.
+    IBCOLL_TRY(wait([this] {
+      return wire_.finished().load(std::memory_order_acquire) >=
+             static_cast<uint32_t>(bootstrap_.size());
+    }));
+    queue_.reset();
+    return bootstrap_.barrier();
+  }
+
+ private:
+  struct Posted {
+    uint64_t posted = 0;
+    bool used = false;
+  };
+
+  static size_t index(Rank rank) { return static_cast<size_t>(rank); }
+
+  void count(Rank peer, size_t bytes, bool broken) {
+    Posted& state = posted_[index(peer)];
+    ++state.posted;
+    if (broken || bytes == kUncounted) return;
+    if (!state.used) ++counters_.queue_pairs;
+    state.used = true;
+    if (bytes == 0) {
+      ++counters_.tokens;
+    } else {
+      ++counters_.data_messages;
+      counters_.data_bytes += bytes;
+    }
+  }
+
+  bool place_and_deliver(Rank peer, const Post& post) {
+    if (post.delivers && !wire_.has_room(peer)) return false;
+    if (post.bytes > 0 && !place(peer, post)) return true;
+    return !post.delivers || wire_.push(peer, post.entry);
+  }
+
+  bool place(Rank peer, const Post& post) {
+    const RemoteAddress& target = post.target;
+    std::optional<Error> error;
+    if (wire_.accessible(peer, target.key, target.address, post.bytes))
+      error = placer_.place(peer, target.address, post.source, post.bytes);
+    else
+      error = Error{ErrorCode::kSystem, "no registration covers them"};
+    if (error)
+      failure_.set(loopback::remote_access_error(wire_.me(), peer, target, post.bytes, *error));
+    return !error;
+  }
+
+  bool deliver_mail(Rank peer, std::span<const std::byte> bytes) {
+    if (!wire_.has_room(peer)) return false;
+    const std::optional<Entry> entry = wire_.write_mail(peer, bytes);
+    return entry && wire_.push(peer, *entry);
+  }
+
+  size_t receive(std::span<Arrival> arrivals) {
+    wire_.collect_pending(ready_);
+    const size_t room = delivery_.begin_poll(arrivals.size());
+    size_t arrived = 0;
+    const size_t first_word = delivery_.first_word(ready_.size());
+    for (size_t i = 0; i < ready_.size() && arrived < room; ++i) {
+      const size_t word = (first_word + i) % ready_.size();
+      const int turn = delivery_.first_bit();
+      for (uint64_t bits = std::rotr(ready_[word], turn); bits != 0 && arrived < room;) {
+        const int bit = std::countr_zero(bits);
+        bits &= bits - 1;
+        const int sender = (bit + turn) % 64;
+        if (delivery_.skips_peer()) continue;
+        if (take_from(static_cast<Rank>(word * 64) + sender, arrivals.first(room), arrived))
+          ready_[word] &= ~(uint64_t{1} << sender);
+      }
+    }
+    return arrived;
+  }
+
+  /// True if there is nothing left of that peer.
+  bool take_from(Rank peer, std::span<Arrival> arrivals, size_t& arrived) {
+    bool empty = false;
+    for (uint32_t left = delivery_.entries_of_peer(); left > 0 && arrived < arrivals.size();
+         --left) {
+      const std::optional<Entry> entry = wire_.pop(peer);
+      if (!entry) {
+        empty = true;
+        break;
+      }
+      if (entry->kind == Kind::kData) {
+        wire_.end_data(peer, place_arrived(wire_.data_of(peer)));
+        continue;
+      }
+      Arrival& arrival = arrivals[arrived++];
+      arrival = {};
+      arrival.from = peer;
+      if (entry->kind == Kind::kSignal) {
+        arrival.immediate = entry->value;
+      } else {
+        arrival.kind = Arrival::Kind::kMail;
+        arrival.mail = wire_.mail_of(peer, *entry);
+        handed_out_.push_back(peer);
+      }
+    }
+    wire_.end_pops(peer);
+    return empty;
+  }
+
+  bool place_arrived(const loopback::DataSlot& slot) {
+    if (!wire_.accessible(wire_.me(), slot.key, slot.address, slot.bytes)) return false;
+    std::copy_n(slot.data, slot.bytes, reinterpret_cast<std::byte*>(slot.address));
+    return true;
+  }
+
+  template <class Condition>
+  Status wait(Condition condition) {
+    std::array<Arrival, 16> unwanted;
+    for (int round = 0; !condition(); ++round) {
+      poll(unwanted);
+      for (const auto& failure : {failure_.get(), bootstrap_.failure()})
+        if (failure) return tl::unexpected<Error>(Error{failure->code, failure->what});
+      if (round < 1000)
+        sched_yield();
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {};
+  }
+
+  Bootstrap& bootstrap_;
+  Wire wire_;
+  Placer placer_;
+  loopback::FailureLatch failure_;
+  Delivery delivery_;
+  std::vector<Posted> posted_;
+  std::vector<uint64_t> ready_;   ///< senders known to have sent something
+  std::vector<Rank> handed_out_;  ///< senders of the mails that the last poll handed out
+  TransportCounters counters_;
+  const bool bounce_;
+  std::unique_ptr<SendQueue> queue_;  ///< last: its thread uses what is above
+};
+
+}  // namespace
+
+Result<LoopbackOptions> loopback_options_from_environment() {
+  using Placing = LoopbackOptions::Placing;
+  LoopbackOptions options;
+  IBCOLL_ASSIGN(const std::string placing, config_choice("IBCOLL_LOOPBACK_PLACING"));
+  options.placing = placing == "direct"   ? Placing::kDirect
+                    : placing == "bounce" ? Placing::kBounce
+                                          : Placing::kAuto;
+  IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
+  options.seed = static_cast<uint64_t>(seed);
+  return options;
+}
+
+Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
+                                                          std::span<Bell> bells,
+                                                          const LoopbackOptions& options) {
+  if (bells.size() != static_cast<size_t>(bootstrap.size())) {
+    return fail(ErrorCode::kInvalidArgument, "{} bells for {} ranks", bells.size(),
+                bootstrap.size());
+  }
+  IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap));
+  // All ranks place data in the same way: as the most restricted one can.
+  const bool wants_bounce = options.placing == LoopbackOptions::Placing::kBounce ||
+                            (options.placing == LoopbackOptions::Placing::kAuto && !placer.works());
+  const std::array<uint8_t, 2> mine{wants_bounce, placer.works()};
+  std::vector<std::array<uint8_t, 2>> all(bells.size());
+  IBCOLL_TRY(bootstrap.allgather(mine.data(), sizeof mine, all.data()));
+  bool bounce = false;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    bounce |= all[rank][0] != 0;
+    if (options.placing == LoopbackOptions::Placing::kDirect && all[rank][1] == 0) {
+      return fail(ErrorCode::kUnsupported, "rank {} may not write into its peers' memory{}{}", rank,
+                  placer.works() ? "" : ": ", placer.why_not());
+    }
+  }
+  IBCOLL_ASSIGN(Wire wire, Wire::create(bootstrap, bells, bounce));
+  return std::make_unique<Loopback>(bootstrap, std::move(wire), std::move(placer), bounce,
+                                    options.seed);
+}
+
+}  // namespace ibcoll

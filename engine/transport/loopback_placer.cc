@@ -1,0 +1,99 @@
+#include "engine/transport/loopback_placer.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ibcoll::loopback {
+namespace {
+
+/// Bytes a system call writes at most; between two the peer is looked after.
+constexpr size_t kMaxPiece = size_t{64} << 20;
+/// How long a peer that was alive is trusted to still have its process id.
+constexpr auto kTrust = std::chrono::milliseconds(5);
+
+}  // namespace
+
+void FailureLatch::set(Failure failure) {
+  const std::lock_guard lock(mutex_);
+  if (present_.load(std::memory_order_relaxed)) return;
+  failure_ = std::move(failure);
+  present_.store(true, std::memory_order_release);
+}
+
+std::optional<Failure> FailureLatch::get() const {
+  if (!present()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Result<Placer> Placer::create(Bootstrap& bootstrap) {
+  Placer placer;
+  placer.me_ = bootstrap.rank();
+  placer.threads_ = bootstrap.shares_address_space();
+  placer.works_ = true;
+  if (placer.threads_) return placer;
+  IBCOLL_ASSIGN(placer.places_, exchange_places(bootstrap));
+  IBCOLL_ASSIGN(placer.watch_, PeerWatch::create(bootstrap, placer.places_));
+  placer.seen_alive_.resize(placer.places_.size());
+
+  // Write to the next rank, which is allowed or forbidden as for all of them.
+  const auto size = static_cast<size_t>(bootstrap.size());
+  const auto next = (static_cast<size_t>(placer.me_) + 1) % size;
+  std::byte probed{0};
+  const auto mine = reinterpret_cast<uint64_t>(&probed);
+  std::vector<uint64_t> addresses(size);
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, addresses.data()));
+  const std::byte one{1};
+  if (auto error = placer.place(static_cast<Rank>(next), addresses[next], &one, 1)) {
+    placer.works_ = false;
+    placer.why_not_ = std::move(error->message);
+  }
+  IBCOLL_TRY(bootstrap.barrier());  // `probed` must live until its writer is done
+  return placer;
+}
+
+bool Placer::may_have_ended(Rank peer) {
+  auto& seen = seen_alive_[static_cast<size_t>(peer)];
+  const auto now = std::chrono::steady_clock::now();
+  if (now - seen < kTrust) return false;
+  seen = now;
+  return watch_.has_ended(peer);
+}
+
+std::optional<Error> Placer::place(Rank peer, uint64_t address, const std::byte* source,
+                                   size_t bytes) {
+  if (threads_ || peer == me_) {
+    std::memcpy(reinterpret_cast<void*>(address), source, bytes);
+    return std::nullopt;
+  }
+  const auto pid = static_cast<pid_t>(places_[static_cast<size_t>(peer)].pid);
+  for (size_t done = 0; done < bytes;) {
+    if (may_have_ended(peer)) {
+      return Error{ErrorCode::kPeerFailed, fmt::format("rank {} (pid {}) has ended", peer, pid)};
+    }
+    const size_t piece = std::min(bytes - done, kMaxPiece);
+    const iovec from{const_cast<std::byte*>(source) + done, piece};
+    const iovec to{reinterpret_cast<void*>(address + done), piece};
+    const ssize_t written = process_vm_writev(pid, &from, 1, &to, 1, 0);
+    if (written < 0) {
+      return Error{errno == ESRCH ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
+                   fmt::format("process_vm_writev: {}", std::strerror(errno))};
+    }
+    done += static_cast<size_t>(written);
+  }
+  return std::nullopt;
+}
+
+Failure remote_access_error(Rank me, Rank peer, RemoteAddress target, size_t bytes,
+                            const Error& why) {
+  return {
+      peer, why.code,
+      fmt::format("remote access error: rank {} put {} bytes to {:#x} of rank {} with key {:#x}: "
+                  "{}",
+                  me, bytes, target.address, peer, target.key, why.message)};
+}
+
+}  // namespace ibcoll::loopback

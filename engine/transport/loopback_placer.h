@@ -1,0 +1,57 @@
+#pragma once
+/// Puts bytes into a peer's memory as a network adapter would: without the peer's doing.
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/bootstrap/peer_watch.h"
+#include "engine/transport/loopback_wire.h"
+
+namespace ibcoll::loopback {
+
+/// The first failure of a transport; set by whichever thread meets it.
+class FailureLatch {
+ public:
+  void set(Failure failure);
+  std::optional<Failure> get() const;
+  bool present() const { return present_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<bool> present_{false};
+  Failure failure_;
+};
+
+class Placer {
+ public:
+  /// Collective. Finds out whether the kernel lets this process write into its peers.
+  static Result<Placer> create(Bootstrap& bootstrap);
+
+  /// Whether place() works.
+  bool works() const { return works_; }
+  const std::string& why_not() const { return why_not_; }
+
+  /// Writes into `peer`; the reason if that fails. One thread at a time.
+  std::optional<Error> place(Rank peer, uint64_t address, const std::byte* source, size_t bytes);
+
+ private:
+  bool may_have_ended(Rank peer);
+
+  bool threads_ = false;
+  bool works_ = false;
+  std::string why_not_;
+  Rank me_ = 0;
+  std::vector<ProcessPlace> places_;
+  PeerWatch watch_;
+  std::vector<std::chrono::steady_clock::time_point> seen_alive_;
+};
+
+/// What a bad remote address is reported as.
+Failure remote_access_error(Rank me, Rank peer, RemoteAddress target, size_t bytes,
+                            const Error& why);
+
+}  // namespace ibcoll::loopback
