@@ -220,15 +220,6 @@ TEST(Groups, MayBeFreedBeforeTheirCallsHaveEnded) {
   }
 }
 
-TEST(Groups, OfMoreRanksThanSignalsTellApartAreRefused) {
-  EXPECT_TRUE(check_group_size(1 << 24, 2));
-  EXPECT_TRUE(check_group_size((1 << 24) + 1, 1)) << "nobody signals inside a server";
-  const Status status = check_group_size((1 << 24) + 1, 2);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(status.error().message, HasSubstr("16777216"));
-}
-
 TEST(Failure, EveryLaterCallGivesTheSameError) {
   EXPECT_EQ(launched(
                 "2", 2,

@@ -79,7 +79,8 @@ class StreamTest : public ::testing::Test {
     header.from = 2;
     header.kind = MailKind::kExposure;
     header.block_bytes = kBlockBytes;
-    const Exposure exposure{};
+    Exposure exposure{};
+    exposure.rank = 2;
     network_.mail_to_deliver.resize(sizeof(header) + sizeof(exposure));
     std::memcpy(network_.mail_to_deliver.data(), &header, sizeof(header));
     std::memcpy(network_.mail_to_deliver.data() + sizeof(header), &exposure, sizeof(exposure));
@@ -239,7 +240,7 @@ class RegisteringNetwork : public perf::EmptyNetwork {
     if (begin < hole + hole_bytes && hole < begin + bytes)
       return fail(ErrorCode::kSystem, "there is a hole");
     ranges.push_back({begin, bytes});
-    return MemoryKey{ranges.size(), ranges.size()};
+    return MemoryKey{ranges.size(), ranges.size(), 0};
   }
   size_t bytes() const {
     size_t sum = 0;

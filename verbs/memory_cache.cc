@@ -47,13 +47,14 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
       if (!enter()) return registration_error(device_, what, bytes, errno);
     }
     ++registrations_;
+    if (kept_ != 0) fresh->number = registrations_;
     fresh->users = 1;
     entry = fresh.get();
     by_key_.emplace(entry->region->lkey, entry);
     entries_.emplace(begin, std::move(fresh));
     longest_ = std::max(longest_, bytes);
   }
-  return MemoryKey{entry->region->lkey, entry->region->rkey};
+  return MemoryKey{entry->region->lkey, entry->region->rkey, entry->number};
 }
 
 void MemoryCache::release(const MemoryKey& key) {

@@ -34,6 +34,7 @@ class MemoryCache {
   struct Entry {
     AddressRange range;
     MemoryHandle region;
+    uint64_t number = 0;  ///< MemoryKey::registration
     uint32_t users = 0;
     bool stale = false;  ///< (partly) unmapped: not handed out again
     std::list<Entry*>::iterator unused;

@@ -97,7 +97,6 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                 order_servers(bootstrap, options.fabric, options.shape.has_value(), *self->shape_));
   if (!self->fabric_order_.fabric.empty()) log().info("{}", self->fabric_order_.describe());
   const Shape& shape = *self->shape_;
-  IBCOLL_TRY(check_group_size(shape.ranks(), shape.servers()));
   const Rank me = bootstrap.rank();
   for (const Rank peer : shape.members(shape.server_of(me))) {
     if (machines[peer] != machines[me]) {
@@ -152,6 +151,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_TRY(self->notes_.reserve(0, self->notes_.size()));
   executor.board = {self->notes_.data(), &shape, me};
   executor.groups = &self->group_records_;
+  executor.cells = Cells::share_of(shape.local_of(me), shape.server_size(server));
   self->executor_ = std::make_unique<Executor>(
       bootstrap, *self->local_, self->network_.get(), bells[me],
       [context = self.get()]() -> std::optional<Rank> {
@@ -265,7 +265,6 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   }
   for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape_->server_of(members[i])];
   IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
-  IBCOLL_TRY(check_group_size(shape.ranks(), shape.servers()));
   const GroupIdentity identity = group_records_.add(members);
   return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
 }

@@ -6,15 +6,6 @@
 
 namespace ibcoll {
 
-Status check_group_size(int ranks, int servers) {
-  constexpr int kLimit = 1 << Cell::kIndexBits;
-  if (servers == 1 || ranks <= kLimit) return {};
-  return fail(ErrorCode::kUnsupported,
-              "{} ranks on {} servers are too many for one group: signals between servers tell {} "
-              "ranks apart",
-              ranks, servers, kLimit);
-}
-
 Group::Group(Context& context, Shape shape, std::vector<Rank> members,
              const GroupIdentity& identity)
     : context_(&context), identity_(identity), state_(std::move(shape)) {

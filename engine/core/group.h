@@ -38,9 +38,6 @@ struct Plan {
   }
 };
 
-/// Refuses more ranks than the signals between servers can tell apart.
-Status check_group_size(int ranks, int servers);
-
 /// Lives as long as somebody has a share in it: its handle, and each of its calls.
 class Group : public std::enable_shared_from_this<Group> {
  public:

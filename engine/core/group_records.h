@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/execute/inquiry.h"
-#include "engine/execute/run.h"
+#include "engine/execute/posted_call.h"
 
 namespace ibcoll {
 

@@ -1,7 +1,6 @@
 #pragma once
 /// The cells in which one rank counts what peers of other servers signal.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,45 +9,45 @@
 
 namespace ibcoll {
 
-struct Run;
+struct PostedCall;
 
-/// Hands out ranges of cells: a call that leaves the server takes one cell a rank of its group, and
-/// gives them back when it ends. A range keeps its place and size for ever and is lent out again,
-/// each time with another epoch, so that a signal of an earlier use is told apart. What is lent at
-/// a time limits how many calls may be under way: 2^24 cells are 65536 calls of 256 ranks, or 64 of
-/// 262144.
+/// Hands out cells: a call that leaves the server takes one and gives it back when the last of its
+/// exposures is used up. What a rank needs so grows with its calls under way, not with the ranks of
+/// their groups. Cells are lent out again and again, each time with another epoch, so that a signal
+/// of an earlier use is told apart.
 class Cells {
  public:
-  /// A range of cells while it is lent out.
-  struct Lent {
-    uint32_t range = 0;
-    uint32_t immediate = 0;  ///< of the range's first cell; cell i's is i more
+  /// The part of a server's cells that one of its ranks hands out: none is another rank's, so that
+  /// any rank of the server can tell from a signal which of them it is for.
+  struct Share {
+    uint32_t first = 0, count = 1u << Cell::kIndexBits;
   };
-  /// What a signal counts for.
-  struct Target {
-    Run* run = nullptr;  ///< null: nobody waits for it
-    uint32_t cell = 0;   ///< in its range
-  };
+  /// Of local rank `local` of `ranks`.
+  static Share share_of(int local, int ranks);
 
-  /// `cells` cells for a call; none where all are lent out.
-  std::optional<Lent> take(uint32_t cells, Run* run);
-  void give_back(const Lent& lent) { release(lent.range); }
-  Target find(uint32_t immediate) const;
+  explicit Cells(Share share) : share_(share) {}
+
+  /// The immediate of a cell for a call; none where all are lent out.
+  std::optional<uint32_t> take(PostedCall* call);
+  void give_back(uint32_t immediate);
+  /// The call that a signal is for; null: no call waits for it.
+  PostedCall* find(uint32_t immediate) const {
+    const uint32_t index = Cell::index(immediate) - share_.first;
+    if (index >= lent_.size()) return nullptr;
+    const Lent& lent = lent_[index];
+    return Cell::pack(lent.epoch, Cell::index(immediate)) == (immediate & ~Cell::kToken) ? lent.call
+                                                                                         : nullptr;
+  }
 
  private:
-  static constexpr uint32_t kUnitBits = 6;
-  static constexpr uint32_t kUnits = 1u << (Cell::kIndexBits - kUnitBits);
-  struct Range {
-    uint32_t first_unit = 0;
-    uint8_t size_bits = 0;  ///< it has 2^size_bits units
+  struct Lent {
+    PostedCall* call = nullptr;
     uint8_t epoch = 0;
-    Run* run = nullptr;
   };
-  void release(uint32_t range);
 
-  std::vector<Range> ranges_;
-  std::vector<uint32_t> range_of_unit_;
-  std::array<std::vector<uint32_t>, Cell::kIndexBits - kUnitBits + 1> free_;  ///< by size_bits
+  Share share_;
+  std::vector<Lent> lent_;  ///< all that were ever lent
+  std::vector<uint32_t> free_;
 };
 
 }  // namespace ibcoll

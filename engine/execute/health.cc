@@ -1,10 +1,10 @@
-// What the executor does when things go wrong: peers that die, come late or disagree.
+#include "engine/execute/health.h"
 
 #include <algorithm>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/execute/executor.h"
+#include "engine/execute/waits.h"
 
 namespace ibcoll {
 namespace {
@@ -16,120 +16,31 @@ constexpr int64_t kAbsentNs = 700'000'000;
 
 }  // namespace
 
-void Executor::fail_with(Error error) {
-  if (!failed_) failed_ = std::move(error);
-}
-
-void Executor::abort(const Failure& failure) {
-  bootstrap_.abort(failure);
-  // Somebody else's failure may have been first: every survivor names that one.
-  end_with(bootstrap_.failure().value_or(failure));
-}
-
-/// Ends the job here: with its one failure, the same on every survivor, and where this rank was.
-void Executor::end_with(const Failure& failure) {
-  if (failed_) return;  // the calls that were under way may be gone
-  const auto waiting = std::find_if(active_.begin(), active_.end(),
-                                    [](const Run* run) { return run->active && !run->queued; });
-  const std::string place = waiting == active_.end() ? "" : describe(**waiting);
-  const bool said = failure.what.find(place) != std::string::npos;
-  fail_with({failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place)});
-}
-
-Error Executor::give_up(const Error& error) {
-  if (!failed_) {
-    abort({bootstrap_.rank(), error.code,
-           fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
-  }
-  return *failed_;
-}
-
-/// What keeps a lane from going on; nothing where it is through.
-std::optional<Executor::Blocked> Executor::blocked_on(const Run& run, const LaneState& lane) const {
-  const auto job = [&run](Rank rank) { return run.group->to_job[rank]; };
-  if (lane.next == lane.size) {
-    if (lane.pending.empty()) return std::nullopt;
-    const PendingPut& put = lane.pending.front();
-    return Blocked{put.peer, lane.ops[put.position].step, "to take its data"};
-  }
-  const Op& op = lane.ops[lane.next];
-  switch (op.kind) {
-    case OpKind::kPut:
-      return Blocked{job(op.peer), op.step, "to take part"};
-    case OpKind::kExpect:
-      return Blocked{job(op.peer), op.step, "to send its data"};
-    case OpKind::kSignal:
-    case OpKind::kWait:
-      return Blocked{job(op.peer), op.step, "to send a token"};
-    case OpKind::kWaitExposed:
-      for (const Rank rank : run.group->shape.members(op.peer)) {
-        const PeerState* peer = run.peers.find(rank);
-        if (peer == nullptr || peer->exposures < op.threshold)
-          return Blocked{job(rank), op.step, "to be ready to receive"};
-      }
-      break;
-    case OpKind::kGateWait:
-      if (!run.group->gate_slot) break;
-      for (const Rank rank : run.group->shape.members(run.group->shape.server_of(run.group->me))) {
-        if (!local_.gate_passed(job(rank), *run.group->gate_slot, run.key.sequence, op.threshold))
-          return Blocked{job(rank), op.step, "to pass a gate"};
-      }
-      break;
-    case OpKind::kForward:
-      return Blocked{-1, op.step, "for exposures to pass on"};
-    default:
-      break;
-  }
-  return Blocked{-1, op.step, "for its own earlier operations"};
-}
-
-/// The first lane that can't go on says what this run waits for.
-Executor::Blocked Executor::blocked_on(const Run& run) const {
-  for (const LaneState& lane : run.lanes) {
-    if (const auto blocked = blocked_on(run, lane)) return *blocked;
-  }
-  return {};
-}
-
 /// A peer that some lane waits for, although it has left the job or can't be reached.
-std::optional<Failure> Executor::absent_peer(const Run& run) const {
-  for (const LaneState& lane : run.lanes) {
-    const auto blocked = blocked_on(run, lane);
-    if (!blocked || blocked->peer < 0) continue;
-    if (auto absence = bootstrap_.absence(blocked->peer)) return absence;
+std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
+  for (const LaneState& lane : call.lanes) {
+    const auto wait = wait_of(call, lane, local_);
+    if (!wait || wait->peer < 0) continue;
+    if (auto absence = bootstrap_.absence(wait->peer)) return absence;
   }
   return std::nullopt;
 }
 
 /// What an absent peer sent before it left may still be on its way: it is waited for a while longer
 /// from when its absence is seen.
-void Executor::check_absence(Run& run, int64_t waited_ns) {
-  if (failed_) return;
-  const auto absence = waited_ns >= kAskNs ? absent_peer(run) : std::nullopt;
-  if (!absence || run.absence_ns == 0 || waited_ns < run.absence_ns) {
-    run.absence_ns = absence ? waited_ns : 0;
-  } else if (waited_ns - run.absence_ns >= kAbsentNs) {
-    abort(*absence);
+void Health::check_absence(PostedCall& call, int64_t waited_ns) {
+  const auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
+  if (!absence || call.absence_ns == 0 || waited_ns < call.absence_ns) {
+    call.absence_ns = absence ? waited_ns : 0;
+  } else if (waited_ns - call.absence_ns >= kAbsentNs) {
+    end_.abort(*absence);
   }
 }
 
-std::string Executor::describe(const Run& run) const {
-  const Blocked blocked = blocked_on(run);
-  const std::string where =
-      fmt::format("{} ({}), call {}, step {}", to_string(run.program->collective),
-                  run.program->algorithm, run.key.sequence, blocked.step);
-  const Rank me = run.group->to_job[run.group->me];
-  if (blocked.peer < 0) return fmt::format("rank {} in {}", me, where);
-  return fmt::format("rank {} was waiting for rank {} {} in {}", me, blocked.peer, blocked.what,
-                     where);
-}
-
-/// Looks after the completion that a program tests: what a wait looks for, as often as that costs
-/// little beside the tests themselves.
-void Executor::check_tested(Run& run) {
+void Health::check_tested(PostedCall& call, uint32_t all_moves) {
   constexpr int64_t kSeldomNs = 1'000'000;
   constexpr int32_t kMostTests = 1024;
-  Tested& tested = run.tested;
+  Tested& tested = call.tested;
   const int64_t now = now_ns();
   if (tested.read_ns != 0) {
     tested.interval =
@@ -137,7 +48,7 @@ void Executor::check_tested(Run& run) {
   }
   tested.left = tested.interval;
   // One that waits for its turn gets on with those before it.
-  const uint32_t moves = run.queued ? moves_ : run.moves;
+  const uint32_t moves = call.queued ? all_moves : call.moves;
   if (tested.read_ns == 0 || tested.moves != moves) {
     tested.moves = moves;
     tested.idle_since_ns = now;
@@ -145,48 +56,44 @@ void Executor::check_tested(Run& run) {
   }
   tested.read_ns = now;
   // Asking who died costs a system call.
-  if (now - health_checked_ns_ < kSeldomNs) return;
-  health_checked_ns_ = now;
-  check_health(&run, now - tested.idle_since_ns, tested.next_report_ns);
+  if (now - checked_ns_ < kSeldomNs) return;
+  checked_ns_ = now;
+  check(&call, now - tested.idle_since_ns, tested.next_report_ns);
 }
 
-/// Looks for reasons why a wait may never end. `run`: what is waited for, if it has started;
-/// `waited_ns`: how long nothing moved; `next_report_ns`: how long it must be to be reported.
-void Executor::check_health(Run* run, int64_t waited_ns, int64_t& next_report_ns) {
-  if (network_ == nullptr) take_local_mails();
-  settle_dispute();
-  if (failed_) return;
-  if (run != nullptr && !run->queued && waited_ns >= kAskNs) {
-    if (!run->asked) ask(*run);
-    if (waiting_ != nullptr && waiting_->run == run) tell_the_stuck(*run);
-    if (failed_) return;
+std::string Health::describe_wait(const PostedCall* started) const {
+  if (started == nullptr) return "between two phases of a call";
+  const auto absence = absent_peer(*started);
+  const std::string text = describe(*started, local_);
+  return absence ? fmt::format("{} ({})", text, absence->what) : text;
+}
+
+void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns) {
+  disagreements_.settle();
+  if (end_.has_come()) return;
+  PostedCall* const started = call != nullptr && !call->queued ? call : nullptr;
+  if (started != nullptr && waited_ns >= kAskNs) {
+    if (!started->asked) disagreements_.ask(*started);
+    if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
+    if (end_.has_come()) return;
   }
-  const auto text = [&] {
-    if (run == nullptr || run->queued) return std::string("between two phases of a call");
-    const auto absence = absent_peer(*run);
-    return absence ? fmt::format("{} ({})", describe(*run), absence->what) : describe(*run);
-  };
-  if (const auto failure = bootstrap_.failure()) {
-    end_with(*failure);
-    return;
-  }
-  if (run != nullptr && !run->queued && waited_ns > 0) check_absence(*run, waited_ns);
-  if (failed_) return;
+  if (const auto failure = bootstrap_.failure()) return end_.end_with(*failure);
+  if (started != nullptr && waited_ns > 0) check_absence(*started, waited_ns);
+  if (end_.has_come()) return;
   // A process that has ended in order matters to those alone who wait for it.
-  if (const auto dead = find_dead_ ? find_dead_() : std::nullopt;
+  if (const auto dead = options_.find_dead ? options_.find_dead() : std::nullopt;
       dead && !bootstrap_.absence(*dead)) {
-    abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
-    return;
+    return end_.abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
   }
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {
-    const Rank culprit = run != nullptr && !run->queued ? blocked_on(*run).peer : -1;
-    abort({culprit, ErrorCode::kDeadline,
-           fmt::format("nothing has moved for {:.1f} s, the deadline (IBCOLL_DEADLINE): {}",
-                       static_cast<double>(waited_ns) / 1e9, text())});
-    return;
+    const Rank culprit = started != nullptr ? wait_of(*started, local_).peer : -1;
+    return end_.abort({culprit, ErrorCode::kDeadline,
+                       fmt::format("nothing has moved for {:.1f} s, the deadline "
+                                   "(IBCOLL_DEADLINE): {}",
+                                   static_cast<double>(waited_ns) / 1e9, describe_wait(started))});
   }
   if (options_.late_ns > 0 && waited_ns >= next_report_ns && next_report_ns > 0) {
-    log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, text());
+    log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, describe_wait(started));
     next_report_ns *= 2;
   }
 }

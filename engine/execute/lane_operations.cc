@@ -3,11 +3,12 @@
 
 #include "engine/base/copy.h"
 #include "engine/execute/lane_runner.h"
+#include "engine/execute/waits.h"
 
 namespace ibcoll {
 
 LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part) {
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t first = part_begin(part, length) + lane.progress, last = part_end(part, length);
   const size_t piece = std::min(kPieceBytes, last - first);  // a multiple of any element's size
@@ -23,7 +24,7 @@ LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part)
 
 /// Slots that follow each other in number may lie anywhere.
 void LaneRunner::copy_scattered(const Op& op, Part part) {
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   for (uint32_t i = 0; i < op.count; ++i) {
     const size_t length = binding.length(op.src_buffer, op.src_first + i, 1);
     const size_t begin = part_begin(part, length);
@@ -35,7 +36,7 @@ void LaneRunner::copy_scattered(const Op& op, Part part) {
 }
 
 LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   if (binding.unequal && op.count != 1) {
     copy_scattered(op, part);
     return Outcome::kDone;
@@ -48,7 +49,7 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
   std::byte* target = binding.address(op.dst_buffer, op.dst_first) + begin;
   const std::byte* source = binding.address(op.src_buffer, op.src_first) + begin;
   if (target == source) return Outcome::kDone;  // as above
-  if (run_.streaming) {
+  if (call_.streaming) {
     copy_streaming(target, source, piece);
   } else {
     copy_plain(target, source, piece);
@@ -63,27 +64,27 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
 
 LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_t position,
                                           Part part, bool token) {
-  MessageKey key = run_.key;
+  MessageKey key = call_.key;
   key.token = token;
   const std::byte* source = nullptr;
   size_t bytes = 0;
   if (!token) {
-    const size_t length = run_.binding.length(op.src_buffer, op.src_first, op.count);
-    source = run_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
+    const size_t length = call_.binding.length(op.src_buffer, op.src_first, op.count);
+    source = call_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
     bytes = part_end(part, length) - part_begin(part, length);
   }
   const Rank peer = job_rank(op.peer);
   uint32_t ticket = 0;
-  switch (executor_.local_.offer(peer, key, source, bytes, ticket)) {
+  switch (services_.local.offer(peer, key, source, bytes, ticket)) {
     case Offer::kNoRoom:
       return Outcome::kBlocked;
     case Offer::kPending:
       lane.pending.push({lane.complete_before(position), peer, true, ticket});
       return Outcome::kDone;
     case Offer::kNoMemory:
-      executor_.give_up({ErrorCode::kNoMemory,
-                         fmt::format("{}, for messages to rank {} in {}",
-                                     executor_.local_.trouble(), peer, executor_.describe(run_))});
+      services_.end.give_up({ErrorCode::kNoMemory, fmt::format("{}, for messages to rank {} in {}",
+                                                               services_.local.trouble(), peer,
+                                                               describe(call_, services_.local))});
       return Outcome::kBlocked;
     case Offer::kDone:
       break;
@@ -93,83 +94,87 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
 
 LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint32_t position,
                                             Part part) {
-  PeerState& state = run_.peers[op.peer];
+  const Rank peer = job_rank(op.peer);
+  PeerState& state = call_.peers[peer];
   if (state.exposures <= op.exposure) return Outcome::kBlocked;
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   RemoteAddress target = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
   if (binding.unequal) {
     if (state.landings.empty()) {
-      executor_.mismatch(run_, op.peer, "expects fewer blocks than are sent to it");
+      services_.disagreements.mismatch(call_, job_rank(op.peer),
+                                       "expects fewer blocks than are sent to it");
       return Outcome::kBlocked;
     }
-    const NextLanding& landing = run_.landings[state.landings.first];
+    const NextLanding& landing = call_.landings[state.landings.first];
     if (landing.bytes != length) {
-      executor_.mismatch(run_, op.peer,
-                         fmt::format("expects {} bytes where rank {} sends {}", landing.bytes,
-                                     run_.group->me, length));
+      services_.disagreements.mismatch(call_, job_rank(op.peer),
+                                       fmt::format("expects {} bytes where rank {} sends {}",
+                                                   landing.bytes, call_.group->me, length));
       return Outcome::kBlocked;
     }
     target = landing.place;
-  } else {
-    target.address += op.dst_first * binding.block_bytes;
   }
+  if (target.address == PeerRegions::kUnknown) [[unlikely]] {
+    services_.end.give_up({ErrorCode::kInternal,
+                           fmt::format("rank {} exposed memory that it has not told of", peer)});
+    return Outcome::kBlocked;
+  }
+  if (!binding.unequal) target.address += op.dst_first * binding.block_bytes;
   target.address += part_begin(part, length);
-  const Rank peer = job_rank(op.peer);
-  if (!executor_.network_->put(
+  if (!services_.network->put(
           peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),
-          run_.keys_of(op.src_buffer).of(op.src_first), target,
+          call_.regions_of(op.src_buffer).of(op.src_first).key, target,
           part_end(part, length) - part_begin(part, length), state.cell)) {
     return Outcome::kBlocked;
   }
-  if (binding.unequal && part.last()) state.landings.pop(run_.landings);
-  lane.pending.push(
-      {lane.complete_before(position), peer, false, executor_.network_->posted(peer)});
+  if (binding.unequal && part.last()) state.landings.pop(call_.landings);
+  lane.pending.push({lane.complete_before(position), peer, false, services_.network->posted(peer)});
   return Outcome::kDone;
 }
 
 LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length);
-  return executor_.send_data(
-             run_, op.peer,
+  return services_.mailroom.send_data(
+             call_, op.peer,
              {binding.address(op.src_buffer, op.src_first) + begin, part_end(part, length) - begin})
              ? Outcome::kDone
              : Outcome::kBlocked;
 }
 
 LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
-  Chain& queue = run_.peers[op.peer].mailed;
+  Chain& queue = call_.peers[job_rank(op.peer)].mailed;
   if (queue.empty()) return Outcome::kBlocked;
-  const MailedPut put = run_.mailed[queue.first];
-  const Binding& binding = run_.binding;
+  const MailedPut put = call_.mailed[queue.first];
+  const Binding& binding = call_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
   if (put.bytes != bytes) {
-    executor_.mismatch(run_, op.peer,
-                       fmt::format("rank {} sends {} bytes where {} are expected",
-                                   job_rank(op.peer), put.bytes, bytes));
+    services_.disagreements.mismatch(call_, job_rank(op.peer),
+                                     fmt::format("rank {} sends {} bytes where {} are expected",
+                                                 job_rank(op.peer), put.bytes, bytes));
     return Outcome::kBlocked;
   }
   copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin,
-             run_.mailed_data.data() + put.offset, bytes);
-  queue.pop(run_.mailed);
+             call_.mailed_data.data() + put.offset, bytes);
+  queue.pop(call_.mailed);
   return Outcome::kDone;
 }
 
 LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, bool token) {
-  MessageKey key = run_.key;
+  MessageKey key = call_.key;
   key.token = token;
   std::byte* target = nullptr;
   size_t bytes = 0;
   if (!token) {
-    const size_t length = run_.binding.length(op.dst_buffer, op.dst_first, op.count);
-    target = run_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
+    const size_t length = call_.binding.length(op.dst_buffer, op.dst_first, op.count);
+    target = call_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
     bytes = part_end(part, length) - part_begin(part, length);
   }
   switch (
-      executor_.local_.pull(job_rank(op.peer), key, target, bytes, run_.streaming, lane.progress)) {
+      services_.local.pull(job_rank(op.peer), key, target, bytes, call_.streaming, lane.progress)) {
     case Pull::kNotYet:
       return Outcome::kBlocked;
     case Pull::kPartial:
@@ -177,36 +182,37 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
     case Pull::kDone:
       return Outcome::kDone;
     case Pull::kMismatch:
-      executor_.mismatch(run_, op.peer, executor_.local_.trouble());
+      services_.disagreements.mismatch(call_, job_rank(op.peer), services_.local.trouble());
       return Outcome::kBlocked;
     case Pull::kFailed:
-      executor_.abort({job_rank(op.peer), ErrorCode::kPeerFailed, executor_.local_.trouble()});
+      services_.end.abort({job_rank(op.peer), ErrorCode::kPeerFailed, services_.local.trouble()});
       return Outcome::kBlocked;
   }
   return Outcome::kBlocked;
 }
 
 LaneRunner::Outcome LaneRunner::expose(LaneState& lane, const Op& op) {
-  if (run_.binding.eager) return Outcome::kDone;  // eager data wait for no exposure
-  if (!executor_.send_exposure(run_, op, lane.progress)) return Outcome::kBlocked;
+  if (call_.binding.eager) return Outcome::kDone;  // eager data wait for no exposure
+  if (!services_.mailroom.send_exposure(call_, op, lane.progress)) return Outcome::kBlocked;
   return lane.progress == 0 ? Outcome::kDone : Outcome::kMoved;
 }
 
 bool LaneRunner::all_exposed(const Op& op) {
-  const auto members = run_.group->shape.members(op.peer);
-  return std::all_of(members.begin(), members.end(),
-                     [&](Rank rank) { return run_.peers[rank].exposures >= op.threshold; });
+  const auto members = call_.group->shape.members(op.peer);
+  return std::all_of(members.begin(), members.end(), [&](Rank rank) {
+    return call_.peers[job_rank(rank)].exposures >= op.threshold;
+  });
 }
 
 bool LaneRunner::open_gates() {
-  GroupState& group = *run_.group;
+  GroupState& group = *call_.group;
   if (group.gate_slot) return true;
   std::vector<Rank> members;
   for (const Rank rank : group.shape.members(group.shape.server_of(group.me)))
     members.push_back(job_rank(rank));
-  Result<uint32_t> slot = executor_.local_.open_gates(group.key, members);
+  Result<uint32_t> slot = services_.local.open_gates(group.key, members);
   if (!slot) {
-    executor_.give_up(slot.error());
+    services_.end.give_up(slot.error());
     return false;
   }
   group.gate_slot = *slot;
@@ -215,11 +221,11 @@ bool LaneRunner::open_gates() {
 
 bool LaneRunner::gates_passed(const Op& op) {
   if (!open_gates()) return false;
-  const GroupState& group = *run_.group;
+  const GroupState& group = *call_.group;
   const auto members = group.shape.members(group.shape.server_of(group.me));
   return std::all_of(members.begin(), members.end(), [&](Rank rank) {
-    return executor_.local_.gate_passed(job_rank(rank), *group.gate_slot, run_.key.sequence,
-                                        op.threshold);
+    return services_.local.gate_passed(job_rank(rank), *group.gate_slot, call_.key.sequence,
+                                       op.threshold);
   });
 }
 

@@ -18,8 +18,8 @@ void LaneRunner::retire(LaneState& lane) {
   while (!lane.pending.empty()) {
     const PendingPut& put = lane.pending.front();
     const bool done = put.local
-                          ? executor_.local_.completed(put.peer, static_cast<uint32_t>(put.ticket))
-                          : executor_.network_->completed(put.peer) >= put.ticket;
+                          ? services_.local.completed(put.peer, static_cast<uint32_t>(put.ticket))
+                          : services_.network->completed(put.peer) >= put.ticket;
     if (!done) break;
     lane.pending.pop();
   }
@@ -28,12 +28,12 @@ void LaneRunner::retire(LaneState& lane) {
 
 bool LaneRunner::ready_by_now(const Op& op, Part part) {
   for (int i = 0; i < kLanes; ++i) {
-    LaneState& lane = run_.lanes[i];
-    if (op.after[i] <= run_.complete[i]) continue;
+    LaneState& lane = call_.lanes[i];
+    if (op.after[i] <= call_.complete[i]) continue;
     retire(lane);
-    if (op.after[i] <= run_.complete[i]) continue;
+    if (op.after[i] <= call_.complete[i]) continue;
     if (!part.streamed() || lane.next != lane.stream_first || !lane.pending.empty()) return false;
-    const uint32_t done = lane.piece > part.piece    ? run_.program->streams[lane.stream].count
+    const uint32_t done = lane.piece > part.piece    ? call_.program->streams[lane.stream].count
                           : lane.piece == part.piece ? lane.stream_position
                                                      : 0;
     if (op.after[i] > lane.next + done) return false;
@@ -48,9 +48,9 @@ inline bool sends_token(const Op& op, Part part) {
 
 /// A copy that needs no second look: true if that was one, and it is done.
 [[gnu::always_inline]] inline bool LaneRunner::copy_short(const Op& op, Part part) {
-  const Binding& binding = run_.binding;
+  const Binding& binding = call_.binding;
   const size_t bytes = op.count * binding.block_bytes;
-  if (part.streamed() || binding.unequal || run_.streaming || bytes > kPieceBytes) return false;
+  if (part.streamed() || binding.unequal || call_.streaming || bytes > kPieceBytes) return false;
   if (bytes == 0) return true;
   std::byte* target = binding.address(op.dst_buffer, op.dst_first);
   const std::byte* source = binding.address(op.src_buffer, op.src_first);
@@ -71,29 +71,30 @@ inline bool sends_token(const Op& op, Part part) {
       return reduce(lane, op, part);
     case OpKind::kPut:
       if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, false);
-      return run_.binding.eager ? put_mailed(op, part) : put_network(lane, op, position, part);
+      return call_.binding.eager ? put_mailed(op, part) : put_network(lane, op, position, part);
     case OpKind::kExpect:
       if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
-      if (run_.binding.eager) return take_mailed(op, part);
-      return take_one(run_.peers[op.peer].arrivals) ? Outcome::kDone : Outcome::kBlocked;
+      if (call_.binding.eager) return take_mailed(op, part);
+      return take_one(call_.peers[job_rank(op.peer)].arrivals) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kSignal:
       if (!sends_token(op, part)) return Outcome::kDone;
       if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, true);
-      return executor_.send_token(run_, op.peer) ? Outcome::kDone : Outcome::kBlocked;
+      return services_.mailroom.send_token(call_, op.peer) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kWait:
       // The one operation that may stand in any lane.
-      if (run_.group->shape.same_server(op.peer, run_.group->me)) return pull(lane, op, part, true);
-      return take_one(run_.peers[op.peer].tokens) ? Outcome::kDone : Outcome::kBlocked;
+      if (call_.group->shape.same_server(op.peer, call_.group->me))
+        return pull(lane, op, part, true);
+      return take_one(call_.peers[job_rank(op.peer)].tokens) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kExpose:
       return expose(lane, op);
     case OpKind::kWaitExposed:
-      return run_.binding.eager || all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
+      return call_.binding.eager || all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kForward:
-      return run_.binding.eager || run_.forwarded >= op.threshold ? Outcome::kDone
-                                                                  : Outcome::kBlocked;
+      return call_.binding.eager || call_.forwarded >= op.threshold ? Outcome::kDone
+                                                                    : Outcome::kBlocked;
     case OpKind::kGateSignal:
       if (!open_gates()) return Outcome::kBlocked;
-      executor_.local_.gate_signal(*run_.group->gate_slot, run_.key.sequence, ++run_.gates);
+      services_.local.gate_signal(*call_.group->gate_slot, call_.key.sequence, ++call_.gates);
       return Outcome::kDone;
     case OpKind::kGateWait:
       return gates_passed(op) ? Outcome::kDone : Outcome::kBlocked;
@@ -108,14 +109,14 @@ inline bool sends_token(const Op& op, Part part) {
   const Outcome outcome = execute_now(lane, op, position, part);
   const bool nothing = op.kind == OpKind::kSignal && !sends_token(op, part);
   if (outcome != Outcome::kBlocked && !nothing)
-    run_.record->rank.ops.push_back({op.lane, position, part.piece, begin, now_ns()});
+    call_.record->rank.ops.push_back({op.lane, position, part.piece, begin, now_ns()});
   return outcome;
 }
 
 [[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::execute(LaneState& lane, const Op& op,
                                                                       uint32_t position,
                                                                       Part part) {
-  if (run_.record != nullptr) [[unlikely]]
+  if (call_.record != nullptr) [[unlikely]]
     return execute_and_note(lane, op, position, part);
   return execute_now(lane, op, position, part);
 }
@@ -150,7 +151,7 @@ bool LaneRunner::advance(LaneState& lane) {
 /// last one.
 LaneRunner::Outcome LaneRunner::advance_in_order(LaneState& lane) {
   const uint32_t end = std::min(lane.size, lane.stream_first);
-  uint32_t& complete = run_.complete[static_cast<size_t>(&lane - run_.lanes.data())];
+  uint32_t& complete = call_.complete[static_cast<size_t>(&lane - call_.lanes.data())];
   const Op* const ops = lane.ops;
   for (uint32_t next = lane.next; next < end;) {
     const Op& op = ops[next];
@@ -214,13 +215,13 @@ bool LaneRunner::advance_run(LaneState& lane) {
 
 /// Goes on with the stream that begins at lane.next; kDone when its last piece is through.
 LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
-  const Stream& stream = run_.program->streams[lane.stream];
+  const Stream& stream = call_.program->streams[lane.stream];
   bool moved = false;
-  while (lane.piece < run_.binding.pieces) {
+  while (lane.piece < call_.binding.pieces) {
     while (lane.stream_position < stream.count) {
       const uint32_t position = stream.first + lane.stream_position;
       const Op& op = lane.ops[position];
-      const Part part{lane.piece, run_.binding.pieces};
+      const Part part{lane.piece, call_.binding.pieces};
       const Outcome outcome =
           ready(op, part) ? execute(lane, op, position, part) : Outcome::kBlocked;
       if (outcome == Outcome::kBlocked) return moved ? Outcome::kMoved : Outcome::kBlocked;
@@ -233,7 +234,7 @@ LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
   }
   lane.piece = 0;
   lane.next = stream.first + stream.count;
-  run_.next_stream(lane, lane.stream + 1);
+  call_.next_stream(lane, lane.stream + 1);
   note_complete(lane);
   return Outcome::kDone;
 }

@@ -1,7 +1,11 @@
 #pragma once
-/// Carries out the operations of one run's lanes as far as they go.
+/// Carries out the operations of one call's lanes as far as they go.
 
-#include "engine/execute/executor.h"
+#include "engine/execute/disagreement.h"
+#include "engine/execute/job_end.h"
+#include "engine/execute/mailroom.h"
+#include "engine/execute/posted_call.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
 
@@ -13,10 +17,19 @@ struct Part {
   bool last() const { return piece + 1 >= pieces; }
 };
 
+/// What operations are carried out with.
+struct LaneServices {
+  LocalTransport& local;
+  NetworkTransport* network;  ///< null on a single server
+  Mailroom& mailroom;
+  Disagreements& disagreements;
+  JobEnd& end;
+};
+
 class LaneRunner {
  public:
-  LaneRunner(Executor& executor, Run& run)
-      : executor_(executor), run_(run), to_job_(run.group->to_job.data()) {}
+  LaneRunner(const LaneServices& services, PostedCall& call)
+      : services_(services), call_(call), to_job_(call.group->to_job.data()) {}
 
   /// Starts what can be started; true if anything moved.
   bool advance(LaneState& lane);
@@ -29,7 +42,7 @@ class LaneRunner {
   /// Whether everything the operation comes after is complete. In streams piece p depends on piece
   /// p of what feeds it.
   bool ready(const Op& op, Part part = {}) {
-    const std::array<uint32_t, kLanes>& complete = run_.complete;
+    const std::array<uint32_t, kLanes>& complete = call_.complete;
     static_assert(kLanes == 3);
     // All three at once: a branch each costs more than the comparisons.
     const int early = int{op.after[0] > complete[0]} | int{op.after[1] > complete[1]} |
@@ -42,7 +55,7 @@ class LaneRunner {
   void retire(LaneState& lane);
   /// To be called when lane.next has moved or a put has been retired.
   void note_complete(const LaneState& lane) {
-    run_.complete[static_cast<size_t>(&lane - run_.lanes.data())] = lane.complete();
+    call_.complete[static_cast<size_t>(&lane - call_.lanes.data())] = lane.complete();
   }
   Outcome advance_in_order(LaneState& lane);
   bool advance_run(LaneState& lane);
@@ -73,12 +86,12 @@ class LaneRunner {
     return part.last() ? length : cut(length, part.piece + 1, part.pieces);
   }
   size_t cut(size_t length, uint32_t piece, uint32_t pieces) const {
-    const size_t grain = run_.binding.grain;
-    return piece_begin(*run_.program, length / grain, piece, pieces) * grain;
+    const size_t grain = call_.binding.grain;
+    return piece_begin(*call_.program, length / grain, piece, pieces) * grain;
   }
 
-  Executor& executor_;
-  Run& run_;
+  const LaneServices& services_;
+  PostedCall& call_;
   const Rank* to_job_;
 };
 

@@ -40,12 +40,39 @@ struct MailHeader {
   uint64_t block_bytes;
 };
 
+/// A registration of the exposing rank's memory, as peers know it: a slot of its table of regions,
+/// and which use of that slot.
+struct RegionName {
+  static constexpr uint32_t kNowhere = ~uint32_t{0};
+  uint32_t slot = kNowhere;
+  uint32_t use = 0;
+};
+
+/// A place in a region.
+struct RegionPlace {
+  RegionName region;
+  uint64_t offset = 0;
+};
+
 /// Follows the head of an exposure, which says: you may write to these buffers of mine, and signal
-/// arrivals in these cells. Landings follow.
+/// arrivals in this cell. Keys of regions that the receivers have not been told of follow, then
+/// landings.
 struct Exposure {
-  uint32_t cell;  ///< the immediate that counts an arrival from group rank 0; rank r's is r more
-  uint32_t landings;
-  RemoteAddress recv, scratch;
+  uint32_t cell;  ///< the immediate that counts arrivals, by their senders
+  Rank rank;      ///< of the job: who exposes
+  uint16_t keys;
+  uint16_t landings;
+  uint32_t unused = 0;
+  RegionPlace recv, scratch;  ///< of equal blocks; others have landings
+};
+
+/// Where a region lies, and its key in the transport's form, which follows at once. It travels once
+/// to each peer, ahead of all places in the region.
+struct RegionKey {
+  RegionName region;
+  uint64_t base;
+  uint32_t bytes;  ///< of the key, which is filled up to a multiple of eight
+  uint32_t unused = 0;
 };
 
 /// Data that one mail can carry.
@@ -55,19 +82,17 @@ inline constexpr size_t kMaxMailData = NetworkTransport::kMaxMailBytes - sizeof(
 struct Landing {
   Rank sender;  ///< rank in the group
   uint32_t unused = 0;
-  RemoteAddress place;
+  RegionPlace place;
   uint64_t bytes;
 };
 
-/// Landings that one mail can carry; an exposure with more of them takes several.
-inline constexpr uint32_t kMaxMailLandings =
-    (NetworkTransport::kMaxMailBytes - sizeof(MailHeader) - sizeof(Exposure)) / sizeof(Landing);
-
-/// The bits of an immediate: token 1, epoch 6, cell 24. A cell counts what one peer signals in one
-/// call; the receiver hands cells out with its exposure (see Cells).
+/// The bits of an immediate: kind 2, epoch 6, cell 24. A cell belongs to one call of one rank, and
+/// to no other on its server; the rank hands it out with its exposures (see Cells). Who signals is
+/// known from the connection that the signal comes by.
 struct Cell {
   static constexpr uint32_t kIndexBits = 24, kEpochBits = 6;
-  /// Set in a token; one to a peer whose exposure is here already needs no mail.
+  /// The kind of a token; one to a peer whose exposure is here already needs no mail. Data has kind
+  /// 0, and two kinds are free.
   static constexpr uint32_t kToken = 1u << (kIndexBits + kEpochBits);
   static constexpr uint32_t pack(uint32_t epoch, uint32_t index) {
     return (epoch & ((1u << kEpochBits) - 1)) << kIndexBits | index;

@@ -30,18 +30,18 @@ struct Chain {
 };
 
 struct PeerState {
-  Rank rank = -1;          ///< in the group
+  Rank rank = -1;          ///< in the job
   uint32_t call = 0;       ///< which use of the table the entry belongs to
   uint32_t arrivals = 0;   ///< puts that have come and wait for their operations
   uint32_t tokens = 0;     ///< tokens that have come and wait for their operations
   uint32_t exposures = 0;  ///< how often it has exposed to this rank, or to its server
-  uint32_t cell = 0;       ///< the immediate that counts this rank's puts there
+  uint32_t cell = 0;       ///< the immediate of puts there
   RemoteAddress recv, scratch;
-  Chain landings;  ///< in Run::landings: where this rank's next puts go
-  Chain mailed;    ///< in Run::mailed: messages that came with their data
+  Chain landings;  ///< in PostedCall::landings: where this rank's next puts go
+  Chain mailed;    ///< in PostedCall::mailed: messages that came with their data
 };
 
-/// The peers that a call has to do with, by rank of the group. A hash table, so that a call costs
+/// The peers that a call has to do with, by rank of the job. A hash table, so that a call costs
 /// what it touches, not what its group has; it keeps its memory from call to call and is emptied at
 /// once. References hold until another rank is asked for.
 class PeerStates {

@@ -1,9 +1,6 @@
-// The executor's registrations: what of a call's buffers the network may touch.
+#include "engine/execute/registration.h"
 
 #include <algorithm>
-#include <numeric>
-
-#include "engine/execute/executor.h"
 
 namespace ibcoll {
 namespace {
@@ -19,83 +16,104 @@ struct Extent {
   uint64_t begin = ~uint64_t{0}, end = 0;
 };
 
+/// Registers the slots of one buffer.
+class BufferRegistration {
+ public:
+  BufferRegistration(PostedCall& call, Buffer buffer, NetworkTransport& network,
+                     OwnRegions& regions)
+      : buffer_(buffer),
+        binding_(call.binding[buffer]),
+        result_(call.regions[static_cast<int>(buffer)]),
+        network_(network),
+        regions_(regions) {}
+
+  Status equal(uint64_t bytes) { return bytes == 0 ? Status{} : enter({0, bytes}); }
+
+  Status unequal(uint32_t slots) {
+    Extent all;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < slots; ++i) {
+      if (binding_.bytes[i] == 0) continue;
+      all.begin = std::min(all.begin, binding_.offsets[i]);
+      all.end = std::max(all.end, binding_.offsets[i] + binding_.bytes[i]);
+      used += binding_.bytes[i];
+    }
+    if (used == 0) return {};
+    // Where that fails there may be a hole after all.
+    if (all.end - all.begin <= std::max(kSparse * used, kSmallestPage) && enter(all)) return {};
+    return by_runs(slots);
+  }
+
+ private:
+  Status enter(const Extent& extent) {
+    std::byte* const base = binding_.base + extent.begin;
+    IBCOLL_ASSIGN(const MemoryKey key, network_.register_memory(base, extent.end - extent.begin));
+    // Nobody writes to what is only sent.
+    const bool exposed = buffer_ != Buffer::kSend;
+    result_.registered.push_back({key, exposed ? regions_.enter(key, base) : RegionName{}});
+    return {};
+  }
+
+  Status by_runs(uint32_t slots) {
+    std::vector<uint32_t> order;
+    for (uint32_t i = 0; i < slots; ++i) {
+      if (binding_.bytes[i] != 0) order.push_back(i);
+    }
+    const uint64_t* const offsets = binding_.offsets;
+    std::sort(order.begin(), order.end(),
+              [offsets](uint32_t a, uint32_t b) { return offsets[a] < offsets[b]; });
+    result_.of_slot.assign(slots, 0);
+    for (size_t first = 0, next = 0; first < order.size(); first = next) {
+      Extent extent{offsets[order[first]], 0};
+      for (next = first; next < order.size() &&
+                         (next == first || offsets[order[next]] < extent.end + kSmallestPage);
+           ++next) {
+        extent.end = std::max(extent.end, offsets[order[next]] + binding_.bytes[order[next]]);
+      }
+      for (size_t i = first; i < next; ++i)
+        result_.of_slot[order[i]] = static_cast<uint32_t>(result_.registered.size());
+      IBCOLL_TRY(enter(extent));
+    }
+    return {};
+  }
+
+  const Buffer buffer_;
+  const BufferBinding& binding_;
+  BufferRegions& result_;
+  NetworkTransport& network_;
+  OwnRegions& regions_;
+};
+
 }  // namespace
 
-Status Executor::register_buffers(Run& run) {
-  if (network_ == nullptr || run.binding.eager) return {};
-  const RankProgram& program = *run.program;
-  const Shape& shape = run.group->shape;
+Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {
+  if (call.binding.eager) return {};
+  const RankProgram& program = *call.program;
+  const Shape& shape = call.group->shape;
   const auto enter = [&](Buffer buffer, size_t slots) -> Status {
-    const Status registered = register_buffer(run, buffer, static_cast<uint32_t>(slots));
+    BufferRegistration registration(call, buffer, network, regions);
+    const Status registered = call.binding.unequal
+                                  ? registration.unequal(static_cast<uint32_t>(slots))
+                                  : registration.equal(slots * call.binding.block_bytes);
     if (registered) return {};
     // The others are told this rank's error, so it says where.
     return fail(registered.error().code, "{}, for step 0 of {} ({}), call {}",
                 registered.error().message, to_string(program.collective), program.algorithm,
-                run.key.sequence);
+                call.key.sequence);
   };
   IBCOLL_TRY(enter(Buffer::kSend, program.send_slots(shape)));
   IBCOLL_TRY(enter(Buffer::kRecv, program.recv_slots(shape)));
   return enter(Buffer::kScratch, program.scratch.size());
 }
 
-/// Blocks may lie anywhere, with memory between them that is not the caller's: they are registered
-/// as one where that is little, else run by run of blocks that lie side by side.
-Status Executor::register_buffer(Run& run, Buffer buffer, uint32_t slots) {
-  BufferKeys& keys = run.keys[static_cast<int>(buffer)];
-  const BufferBinding& binding = run.binding[buffer];
-  const auto enter = [&](const Extent& extent) -> Result<MemoryKey> {
-    IBCOLL_ASSIGN(const MemoryKey key, network_->register_memory(binding.base + extent.begin,
-                                                                 extent.end - extent.begin));
-    keys.registered.push_back(key);
-    return key;
-  };
-  if (!run.binding.unequal) {
-    if (slots == 0 || run.binding.block_bytes == 0) return {};
-    IBCOLL_ASSIGN(keys.all, enter({0, slots * run.binding.block_bytes}));
-    return {};
-  }
-  Extent all;
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < slots; ++i) {
-    if (binding.bytes[i] == 0) continue;
-    all.begin = std::min(all.begin, binding.offsets[i]);
-    all.end = std::max(all.end, binding.offsets[i] + binding.bytes[i]);
-    used += binding.bytes[i];
-  }
-  if (used == 0) return {};
-  if (all.end - all.begin <= std::max(kSparse * used, kSmallestPage)) {
-    // Where that fails there may be a hole after all.
-    if (Result<MemoryKey> key = enter(all)) {
-      keys.all = *key;
-      return {};
+void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {
+  for (BufferRegions& buffer : call.regions) {
+    for (const RegisteredMemory& memory : buffer.registered) {
+      if (memory.region.slot != RegionName::kNowhere) regions.leave(memory.region);
+      network.deregister_memory(memory.key);
     }
-  }
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < slots; ++i) {
-    if (binding.bytes[i] != 0) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return binding.offsets[a] < binding.offsets[b]; });
-  keys.of_slot.assign(slots, {});
-  for (size_t first = 0, next = 0; first < order.size(); first = next) {
-    Extent extent{binding.offsets[order[first]], 0};
-    for (next = first; next < order.size() &&
-                       (next == first || binding.offsets[order[next]] < extent.end + kSmallestPage);
-         ++next) {
-      extent.end = std::max(extent.end, binding.offsets[order[next]] + binding.bytes[order[next]]);
-    }
-    IBCOLL_ASSIGN(const MemoryKey key, enter(extent));
-    for (size_t i = first; i < next; ++i) keys.of_slot[order[i]] = key;
-  }
-  return {};
-}
-
-void Executor::deregister_buffers(Run& run) {
-  for (BufferKeys& keys : run.keys) {
-    for (const MemoryKey& key : keys.registered) network_->deregister_memory(key);
-    keys.registered.clear();
-    keys.of_slot.clear();
-    keys.all = {};
+    buffer.registered.clear();
+    buffer.of_slot.clear();
   }
 }
 

@@ -78,7 +78,7 @@ class Loopback final : public NetworkTransport {
   Result<MemoryKey> register_memory(void* base, size_t bytes) override {
     IBCOLL_ASSIGN(const uint64_t key, wire_.register_range(base, bytes));
     ++counters_.registrations;
-    return MemoryKey{key, key};
+    return MemoryKey{key, key, 0};
   }
   void deregister_memory(const MemoryKey& key) override { wire_.deregister(key.local); }
 

@@ -26,10 +26,13 @@ namespace ibcoll {
 /// Memory of this rank that a network may read and write.
 struct MemoryKey {
   uint64_t local = 0;   ///< for this rank's own posts (lkey)
-  uint64_t remote = 0;  ///< for peers that write here (rkey)
+  uint64_t remote = 0;  ///< what pack_key() makes of it, where that fits eight bytes (rkey)
+  /// Tells a registration that may be handed out again from all others of this rank; 0: it is not
+  /// kept.
+  uint64_t registration = 0;
 };
 
-/// A place in a peer's memory, as the peer's exposure gave it.
+/// A place in a peer's memory, with the key that unpack_key() gave for it.
 struct RemoteAddress {
   uint64_t address = 0;
   uint64_t key = 0;
@@ -73,6 +76,14 @@ class NetworkTransport {
   /// as it is.
   virtual Result<MemoryKey> register_memory(void* base, size_t bytes) = 0;
   virtual void deregister_memory(const MemoryKey& key) = 0;
+  static constexpr size_t kMaxKeyBytes = 1024;
+  /// Writes what peers need in order to put into registered memory, the same for all of them and at
+  /// most kMaxKeyBytes; gives its length. It travels once a pair of ranks and registration.
+  virtual size_t pack_key(const MemoryKey& key, std::span<std::byte> packed) const;
+  /// The key for puts to `peer` from what pack_key() wrote there; to be released.
+  virtual Result<uint64_t> unpack_key(Rank peer, std::span<const std::byte> packed);
+  /// No put with it is under way.
+  virtual void release_key(Rank, uint64_t) {}
 
   /// Writes `bytes` bytes from `source` to the peer, then (unless kNoSignal) delivers the 32-bit
   /// `immediate` there. False: no room now, poll and try again. The source may be overwritten once
@@ -105,6 +116,12 @@ class NetworkTransport {
   /// Collective: waits until everything posted is done, then takes the connections down.
   virtual Status close() = 0;
 };
+
+/// Collective: where the memory that every rank gives lies, and the keys to it, by rank. To be
+/// released when no put to it is under way.
+Result<std::vector<RemoteAddress>> exchange_addresses(Bootstrap& bootstrap,
+                                                      NetworkTransport& network, const void* base,
+                                                      const MemoryKey& key);
 
 /// Which call a message belongs to; both sides must mean the same.
 struct MessageKey {

@@ -60,6 +60,10 @@ class NetworkLink final : public PackageLink {
         arrived_(schedule.messages.size(), false) {}
 
   ~NetworkLink() override {
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (static_cast<Rank>(rank) != bootstrap_.rank())
+        network_.release_key(static_cast<Rank>(rank), peers_[rank].key);
+    }
     if (registered_) network_.deregister_memory(key_);
   }
 
@@ -67,9 +71,7 @@ class NetworkLink final : public PackageLink {
     IBCOLL_ASSIGN(key_, network_.register_memory(boxes_.memory().data(),
                                                  boxes_.memory().size() * sizeof(double)));
     registered_ = true;
-    const RemoteAddress mine{reinterpret_cast<uint64_t>(boxes_.inbox()), key_.remote};
-    peers_.resize(static_cast<size_t>(bootstrap_.size()));
-    IBCOLL_TRY(bootstrap_.allgather(&mine, sizeof mine, peers_.data()));
+    IBCOLL_ASSIGN(peers_, exchange_addresses(bootstrap_, network_, boxes_.inbox(), key_));
     // Where each message goes in its receiver's inbox: every rank counts alike.
     std::vector<int64_t> used(peers_.size(), 0);
     for (const Message& message : schedule_.messages) {

@@ -1,5 +1,5 @@
 #pragma once
-/// One call that is under way: a program, the buffers it is bound to, and how far each lane is.
+/// One call that has been posted: a program, the buffers it is bound to, and how far each lane is.
 
 #include <algorithm>
 #include <array>
@@ -15,13 +15,14 @@
 #include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/peer_states.h"
+#include "engine/execute/regions.h"
 #include "engine/schedule/program.h"
 #include "engine/schedule/recording.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
 
-struct Run;
+struct PostedCall;
 
 /// A set of ranks that makes calls together, as the executor sees it.
 struct GroupState {
@@ -31,10 +32,16 @@ struct GroupState {
   Rank me = 0;
   std::vector<Rank> to_job;  ///< rank in the job of each member
   CallWindow calls;
-  std::deque<Run*> waiting;  ///< posted calls that may not start yet, in the order of their numbers
+  std::deque<PostedCall*>
+      waiting;  ///< posted calls that may not start yet, in the order of their numbers
   std::optional<uint32_t> gate_slot;  ///< opened by the first program that uses gates
 
   explicit GroupState(Shape group_shape) : shape(std::move(group_shape)) {}
+
+  /// The rank in the group of a rank of the job that is one of its members. Not for the data path.
+  Rank rank_of(Rank job_rank) const {
+    return static_cast<Rank>(std::find(to_job.begin(), to_job.end(), job_rank) - to_job.begin());
+  }
 };
 
 /// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes.
@@ -138,17 +145,26 @@ struct NextLanding {
 
 /// A message that came with its data and waits for its operation.
 struct MailedPut {
-  size_t offset = 0, bytes = 0;  ///< in Run::mailed_data
+  size_t offset = 0, bytes = 0;  ///< in PostedCall::mailed_data
   uint32_t next = kNone;
 };
 
-/// The keys of one buffer's memory: one for all of it, or one a slot.
-struct BufferKeys {
-  MemoryKey all;
-  std::vector<MemoryKey> of_slot;     ///< empty: `all` is meant
-  std::vector<MemoryKey> registered;  ///< to be given back
+/// Memory that is registered for a call.
+struct RegisteredMemory {
+  MemoryKey key;
+  RegionName region;
+};
 
-  const MemoryKey& of(uint32_t slot) const { return of_slot.empty() ? all : of_slot[slot]; }
+/// What one buffer's memory is registered as: a whole, or run by run of slots.
+struct BufferRegions {
+  std::vector<RegisteredMemory> registered;  ///< to be given back
+  std::vector<uint32_t> of_slot;  ///< index in `registered`; empty: the first one is meant
+
+  /// What covers a slot, if that has data.
+  RegisteredMemory of(uint32_t slot) const {
+    if (registered.empty()) return {};
+    return registered[of_slot.empty() ? 0 : of_slot[slot]];
+  }
 };
 
 /// An exposure that this rank passes on to the other ranks of its server.
@@ -179,7 +195,7 @@ struct Forwardings {
 /// How the one who posted a call learns that it has finished on this rank. Stays where it is until
 /// then.
 struct Completion {
-  Run* run = nullptr;  ///< under way; null before and after
+  PostedCall* call = nullptr;  ///< under way; null before and after
   bool done = false;
   /// If set, called instead of setting `done`: the next phase of something larger may be posted
   /// from here.
@@ -204,14 +220,13 @@ struct Tested {
   int64_t idle_since_ns = 0, next_report_ns = 0;
 };
 
-struct Run {
+struct PostedCall {
   const RankProgram* program = nullptr;
   Completion* completion = nullptr;
   GroupState* group = nullptr;
   Binding binding;
   MessageKey key;
   bool streaming = false;  ///< copies bypass the caches
-  bool active = false;     ///< started and not yet finished
   bool asked = false;      ///< whether the peer it waits for means the same
   int64_t absence_ns = 0;  ///< how long it had waited when a peer was found absent; 0: none is
   bool queued = false;     ///< posted, but too many calls are under way to start it
@@ -225,9 +240,9 @@ struct Run {
   CallRecord* record = nullptr;  ///< null: nothing is noted
 
   // Between servers only.
-  bool outward = false;  ///< has operations in the send or receive lane
-  std::optional<Cells::Lent> cells;
-  std::array<BufferKeys, 4> keys;  ///< by Buffer
+  bool outward = false;                  ///< has operations in the send or receive lane
+  std::optional<uint32_t> cell;          ///< the immediate that peers' puts arrive with
+  std::array<BufferRegions, 4> regions;  ///< by Buffer
   PeerStates peers;
   std::vector<NextLanding> landings;
   std::vector<MailedPut> mailed;
@@ -236,10 +251,9 @@ struct Run {
       expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
   Forwardings forwarding;
   uint32_t forwarded = 0;
-  std::vector<std::byte> mail;  ///< being written
 
-  CallKey call() const { return {key.group, key.sequence}; }
-  const BufferKeys& keys_of(Buffer buffer) const { return keys[static_cast<int>(buffer)]; }
+  CallKey id() const { return {key.group, key.sequence}; }
+  const BufferRegions& regions_of(Buffer buffer) const { return regions[static_cast<int>(buffer)]; }
 
   /// Sets the lane's stream to the first one of this lane from index `from` on.
   void next_stream(LaneState& lane, uint32_t from) {

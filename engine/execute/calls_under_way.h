@@ -1,0 +1,24 @@
+#pragma once
+/// The calls a rank has under way.
+
+#include <vector>
+
+#include "engine/execute/posted_call.h"
+
+namespace ibcoll {
+
+struct CallsUnderWay {
+  std::vector<PostedCall*> started;     ///< and not yet finished
+  const Completion* waiting = nullptr;  ///< what this rank has been waiting for for long
+
+  PostedCall* find(const CallKey& id) const {
+    for (PostedCall* call : started) {
+      if (call->id() == id) return call;
+    }
+    return nullptr;
+  }
+  /// The call that this rank has been waiting for for long, if it has one under way.
+  const PostedCall* waited_for() const { return waiting != nullptr ? waiting->call : nullptr; }
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,81 @@
+#pragma once
+/// Ranks that mean different things by a call, or call different things: how they find out.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/call_meaning.h"
+#include "engine/execute/calls_under_way.h"
+#include "engine/execute/inquiry.h"
+#include "engine/execute/job_end.h"
+#include "engine/transport/transport.h"
+
+namespace ibcoll {
+
+/// Compares what this rank means by its calls with what others do: by notes on the server's board,
+/// by inquiries between servers. Who finds a difference ends the job with an error that names both.
+class Disagreements {
+ public:
+  /// `network` may be null on a single server; `groups`: this rank's, null if there are none to
+  /// compare. All must outlive it.
+  Disagreements(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
+                const CallsUnderWay& calls, JobEnd& end, const CallBoard::Place& board,
+                const MadeGroups* groups)
+      : bootstrap_(bootstrap),
+        local_(local),
+        network_(network),
+        calls_(calls),
+        end_(end),
+        board_(board),
+        groups_(groups) {}
+
+  /// Notes a call that is posted, and compares it with what others have said of it.
+  void note(const PostedCall& call);
+  /// `peer`, a rank of the job, has sent what does not fit the call; `text` says how.
+  void mismatch(const PostedCall& call, Rank peer, const std::string& text);
+  /// The mail of a rank of the job, on another server, does not fit the call: asks what it means.
+  void dispute(const PostedCall& call, Rank peer);
+  /// Ends the job where the peer in a dispute has not said what it means.
+  void settle();
+  /// Asks the rank that the call waits for: ranks that disagree may wait for each other without
+  /// ever having sent what would show it. Each may take the other for the root, or have made
+  /// another group.
+  void ask(PostedCall& call);
+  /// Tells those that wait for calls this rank has not made that it will not make them before its
+  /// own wait for their part in another call has ended.
+  void tell_the_stuck(const PostedCall& waited_for);
+  /// A mail of kind kInquiry or kStuck.
+  void take(std::span<const std::byte> mail);
+  /// Messages whose call means something else here, or has ended here without them: of a root to
+  /// one that takes itself for the root, too.
+  void look_at_strays() {
+    if (local_.has_strays()) [[unlikely]]
+      compare(local_.take_strays());
+  }
+  /// The same of all messages that nobody has asked for so far.
+  void look_at_untaken() { compare(local_.untaken()); }
+
+ private:
+  void compare(std::span<const LocalTransport::Stray> strays);
+  void disagree(const CallKey& id, const CallMeaning& mine, Rank peer, const CallMeaning& theirs);
+  bool send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other);
+  std::optional<CallNote> find_note(const CallKey& id) const;
+  void answer_inquiries(const PostedCall& call);
+  bool needs(const PostedCall& call, Rank peer) const;
+  void check_deadlock(const CallKey& id, const Inquiry& theirs);
+
+  Bootstrap& bootstrap_;
+  LocalTransport& local_;
+  NetworkTransport* network_;
+  const CallsUnderWay& calls_;
+  JobEnd& end_;
+  CallBoard board_;
+  const MadeGroups* groups_;
+  std::vector<Asked> inquiries_;  ///< about calls this rank has not made
+  std::optional<Dispute> dispute_;
+};
+
+}  // namespace ibcoll

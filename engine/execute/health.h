@@ -1,0 +1,54 @@
+#pragma once
+/// Waits that may never end: peers that die, leave or come late, deadlines that pass.
+
+#include <functional>
+#include <optional>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/calls_under_way.h"
+#include "engine/execute/disagreement.h"
+#include "engine/execute/job_end.h"
+
+namespace ibcoll {
+
+class Health {
+ public:
+  struct Options {
+    int64_t late_ns = 0;      ///< report a wait that takes longer; 0: never
+    int64_t deadline_ns = 0;  ///< end a wait that takes longer with an error; 0: never
+    /// A local peer that has died, cheap enough to ask a few times a second; may be empty.
+    std::function<std::optional<Rank>()> find_dead;
+  };
+  Health(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
+         Disagreements& disagreements, JobEnd& end, Options options)
+      : bootstrap_(bootstrap),
+        local_(local),
+        calls_(calls),
+        disagreements_(disagreements),
+        end_(end),
+        options_(std::move(options)) {}
+
+  /// Looks for reasons why a wait may never end. `call`: what is waited for, if it has been posted;
+  /// `waited_ns`: how long nothing moved; `next_report_ns`: how long it must be to be reported.
+  void check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns);
+  /// The same for a call that a program tests, as often as that costs little beside the tests
+  /// themselves. `moves`: how often anything of this rank has moved.
+  void check_tested(PostedCall& call, uint32_t moves);
+  int64_t late_ns() const { return options_.late_ns; }
+  int64_t deadline_ns() const { return options_.deadline_ns; }
+
+ private:
+  std::optional<Failure> absent_peer(const PostedCall& call) const;
+  void check_absence(PostedCall& call, int64_t waited_ns);
+  std::string describe_wait(const PostedCall* started) const;
+
+  Bootstrap& bootstrap_;
+  const LocalTransport& local_;
+  const CallsUnderWay& calls_;
+  Disagreements& disagreements_;
+  JobEnd& end_;
+  Options options_;
+  int64_t checked_ns_ = 0;  ///< last by a test
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,30 @@
+#include "engine/execute/job_end.h"
+
+#include <algorithm>
+
+#include "engine/execute/waits.h"
+
+namespace ibcoll {
+
+void JobEnd::abort(const Failure& failure) {
+  bootstrap_.abort(failure);
+  // Somebody else's failure may have been first: every survivor names that one.
+  end_with(bootstrap_.failure().value_or(failure));
+}
+
+void JobEnd::end_with(const Failure& failure) {
+  if (error_) return;  // the calls that were under way may be gone
+  const std::string place = calls_.started.empty() ? "" : describe(*calls_.started.front(), local_);
+  const bool said = failure.what.find(place) != std::string::npos;
+  error_ = {failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place)};
+}
+
+Error JobEnd::give_up(const Error& error) {
+  if (!error_) {
+    abort({bootstrap_.rank(), error.code,
+           fmt::format("rank {}: {}", bootstrap_.rank(), error.message)});
+  }
+  return *error_;
+}
+
+}  // namespace ibcoll

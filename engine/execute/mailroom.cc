@@ -1,0 +1,303 @@
+#include "engine/execute/mailroom.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/clock.h"
+#include "engine/execute/exposure_mail.h"
+#include "engine/execute/registration.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr size_t kPollBatch = 32;
+
+MailHeader header_of(std::span<const std::byte> mail) {
+  MailHeader header;
+  std::memcpy(&header, mail.data(), sizeof(header));
+  return header;
+}
+
+void record_arrival(PostedCall& call, Rank rank, bool token) {
+  if (call.record != nullptr) [[unlikely]]
+    call.record->rank.arrivals.push_back({rank, token, now_ns()});
+}
+
+}  // namespace
+
+MailHeader Mailroom::header_for(const PostedCall& call, MailKind kind) {
+  MailHeader header{};
+  header.group = call.key.group;
+  header.sequence = call.key.sequence;
+  header.program = call.key.program;
+  header.from = call.group->me;
+  header.kind = kind;
+  header.block_bytes = call.binding.block_bytes;
+  return header;
+}
+
+Status Mailroom::open(PostedCall& call) {
+  call.peers.clear();
+  call.landings.clear();
+  call.mailed.clear();
+  call.mailed_data.clear();
+  call.forwarding.clear();
+  call.forwarded = 0;
+  if (call.binding.unequal) index_expects(call);
+  if (network_ != nullptr) IBCOLL_TRY(register_buffers(call, *network_, own_regions_));
+  return {};
+}
+
+void Mailroom::accept_early_mails(PostedCall& call) {
+  const MessageStore::Key key{call.key.group, call.key.sequence};
+  for (auto mail = early_mails_.front(key); !mail.empty(); mail = early_mails_.front(key)) {
+    accept(call, mail);
+    early_mails_.pop(key);
+  }
+}
+
+void Mailroom::close(PostedCall& call) {
+  if (network_ != nullptr) deregister_buffers(call, *network_, own_regions_);
+  cells_.give_back(*call.cell);
+  call.cell.reset();
+}
+
+bool Mailroom::poll() {
+  std::array<Arrival, kPollBatch> arrivals;
+  const size_t count = network_->poll(arrivals);
+  for (size_t i = 0; i < count; ++i) {
+    if (arrivals[i].kind == Arrival::Kind::kMail) {
+      deliver(arrivals[i].mail);
+    } else {
+      count_signal(arrivals[i]);
+    }
+  }
+  const bool mails = take_local_mails();
+  if (const auto failure = network_->failure()) [[unlikely]]
+    end_.abort(*failure);
+  return count != 0 || mails;
+}
+
+void Mailroom::count_signal(const Arrival& arrival) {
+  PostedCall* const call = cells_.find(arrival.immediate);
+  if (call == nullptr) [[unlikely]] {
+    end_.give_up(
+        {ErrorCode::kInternal, fmt::format("rank {} sent a signal ({:#x}) that no call waits for",
+                                           arrival.from, arrival.immediate)});
+    return;
+  }
+  const bool token = (arrival.immediate & Cell::kToken) != 0;
+  PeerState& peer = call->peers[arrival.from];
+  ++(token ? peer.tokens : peer.arrivals);
+  if (call->record != nullptr) [[unlikely]]
+    record_arrival(*call, call->group->rank_of(arrival.from), token);
+}
+
+bool Mailroom::take_local_mails() {
+  bool any = false;
+  for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
+    deliver(mail);
+    any = true;
+  }
+  return any;
+}
+
+/// Hands a mail to its call, or keeps it until this rank makes that call.
+void Mailroom::deliver(std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  if (header.kind == MailKind::kInquiry || header.kind == MailKind::kStuck)
+    return disagreements_.take(mail);
+  if (header.kind == MailKind::kExposure) learn_keys(mail);
+  if (PostedCall* call = calls_.find({header.group, header.sequence}); call && call->outward) {
+    accept(*call, mail);
+  } else {
+    early_mails_.keep({header.group, header.sequence}, mail);
+  }
+}
+
+/// At once, for the sender does not tell them again: another call's exposure may be used first.
+void Mailroom::learn_keys(std::span<const std::byte> mail) {
+  Exposure exposure;
+  std::memcpy(&exposure, mail.data() + sizeof(MailHeader), sizeof(exposure));
+  for_each_key(mail, [&](const RegionKey& key, std::span<const std::byte> packed) {
+    if (Status known = peer_regions_.learn(*network_, exposure.rank, key, packed); !known)
+      end_.give_up(known.error());
+  });
+}
+
+void Mailroom::accept(PostedCall& call, std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  const Rank peer = call.group->to_job[header.from];
+  if (header.program != call.key.program) return disagreements_.dispute(call, peer);
+  if (header.kind == MailKind::kToken) {
+    ++call.peers[peer].tokens;
+    return record_arrival(call, header.from, true);
+  }
+  if (!header.by_landing && header.block_bytes != call.binding.block_bytes) {
+    return disagreements_.mismatch(
+        call, peer,
+        fmt::format("rank {} expects blocks of {} bytes where they have {} here", peer,
+                    header.block_bytes, call.binding.block_bytes));
+  }
+  if ((header.kind == MailKind::kData) != call.binding.eager) {
+    return disagreements_.mismatch(call, peer,
+                                   fmt::format("rank {} has another IBCOLL_EAGER", peer));
+  }
+  return call.binding.eager ? accept_data(call, mail) : accept_exposure(call, mail);
+}
+
+void Mailroom::accept_data(PostedCall& call, std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  const auto data = mail.subspan(sizeof(header));
+  call.mailed.push_back({call.mailed_data.size(), data.size()});
+  call.peers[call.group->to_job[header.from]].mailed.push(
+      call.mailed, static_cast<uint32_t>(call.mailed.size() - 1));
+  call.mailed_data.insert(call.mailed_data.end(), data.begin(), data.end());
+  record_arrival(call, header.from, false);
+}
+
+void Mailroom::accept_exposure(PostedCall& call, std::span<const std::byte> mail) {
+  const MailHeader header = header_of(mail);
+  Exposure exposure;
+  std::memcpy(&exposure, mail.data() + sizeof(header), sizeof(exposure));
+  PeerState& peer = call.peers[exposure.rank];
+  peer.cell = exposure.cell;
+  peer.recv = peer_regions_.find(exposure.rank, exposure.recv);
+  peer.scratch = peer_regions_.find(exposure.rank, exposure.scratch);
+  const size_t landings = for_each_key(mail, [](const auto&, auto) {});
+  for (uint16_t i = 0; i < exposure.landings; ++i) {
+    Landing landing;
+    std::memcpy(&landing, mail.data() + landings + i * sizeof(landing), sizeof(landing));
+    if (landing.sender != call.group->me) continue;
+    call.landings.push_back({peer_regions_.find(exposure.rank, landing.place), landing.bytes});
+    peer.landings.push(call.landings, static_cast<uint32_t>(call.landings.size() - 1));
+  }
+  if (!header.more) ++peer.exposures;
+  if (header.to_server) forward(call, mail);
+}
+
+/// An exposure addressed to this server is meant for its other ranks, too.
+void Mailroom::forward(PostedCall& call, std::span<const std::byte> mail) {
+  MailHeader header = header_of(mail);
+  const Shape& shape = call.group->shape;
+  if (shape.server_size(shape.server_of(call.group->me)) == 1) {
+    if (!header.more) ++call.forwarded;
+    return;
+  }
+  Forwarding& forwarding = call.forwarding.add();
+  forwarding.last = !header.more;
+  forwarding.mail.assign(mail.begin(), mail.end());
+  header.to_server = false;
+  std::memcpy(forwarding.mail.data(), &header, sizeof(header));
+}
+
+bool Mailroom::pass_on(PostedCall& call) {
+  bool moved = false;
+  const Shape& shape = call.group->shape;
+  const auto members = shape.members(shape.server_of(call.group->me));
+  while (!call.forwarding.empty()) {
+    Forwarding& next = call.forwarding.front();
+    for (; next.next_local < static_cast<int>(members.size()); ++next.next_local) {
+      if (members[next.next_local] == call.group->me) continue;
+      if (!local_.offer_mail(call.group->to_job[members[next.next_local]], next.mail)) return moved;
+      moved = true;
+    }
+    if (next.last) ++call.forwarded;
+    call.forwarding.pop();
+  }
+  return moved;
+}
+
+/// Groups the receive lane's expects by the sender's server: exposures with landings list those of
+/// one server.
+void Mailroom::index_expects(PostedCall& call) {
+  const auto& ops = call.program->lane(Lane::kRecv);
+  call.expects_by_server.clear();
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind == OpKind::kExpect) call.expects_by_server.push_back(i);
+  }
+  const Shape& shape = call.group->shape;
+  std::stable_sort(call.expects_by_server.begin(), call.expects_by_server.end(),
+                   [&](uint32_t a, uint32_t b) {
+                     return shape.server_of(ops[a].peer) < shape.server_of(ops[b].peer);
+                   });
+}
+
+/// Adds the landings of an exposure from number `sent` on; false if not all of them fit.
+bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail) {
+  const Shape& shape = call.group->shape;
+  const auto& ops = call.program->lane(Lane::kRecv);
+  const int server = op.to_server ? op.peer : shape.server_of(op.peer);
+  const auto& expects = call.expects_by_server;
+  auto it = std::lower_bound(expects.begin(), expects.end(), server,
+                             [&](uint32_t i, int s) { return shape.server_of(ops[i].peer) < s; });
+  size_t seen = 0;
+  for (; it != expects.end() && shape.server_of(ops[*it].peer) == server; ++it) {
+    const Op& expect = ops[*it];
+    if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
+    if (seen++ < sent) continue;
+    Landing landing{};
+    landing.sender = expect.peer;
+    landing.bytes = call.binding.length(expect.dst_buffer, expect.dst_first, expect.count);
+    const RegisteredMemory memory = call.regions_of(expect.dst_buffer).of(expect.dst_first);
+    if (!mail.add(landing, memory, call.binding.address(expect.dst_buffer, expect.dst_first)))
+      return false;
+  }
+  return true;
+}
+
+bool Mailroom::send_exposure(PostedCall& call, const Op& op, size_t& sent) {
+  const GroupState& group = *call.group;
+  MailHeader header = header_for(call, MailKind::kExposure);
+  header.to_server = op.to_server;
+  header.by_landing = call.binding.unequal;
+  // Servers, then ranks.
+  const auto receiver = static_cast<uint32_t>(op.peer) +
+                        (op.to_server ? 0 : static_cast<uint32_t>(group.shape.servers()));
+  ExposureMail mail(mail_, own_regions_, *network_, {call.key.group, receiver});
+  Exposure exposure{};
+  exposure.cell = *call.cell;
+  exposure.rank = group.to_job[group.me];
+  if (call.binding.unequal) {
+    header.more = !add_landings(call, op, sent, mail);
+  } else {
+    const auto place_of = [&](Buffer buffer) {
+      const auto& registered = call.regions_of(buffer).registered;
+      if (registered.empty()) return RegionPlace{};
+      return *mail.place_of(registered[0], call.binding[buffer].base);
+    };
+    exposure.recv = place_of(Buffer::kRecv);
+    exposure.scratch = place_of(Buffer::kScratch);
+  }
+  const Rank to = op.to_server ? gateway(group.shape, group.me, op.peer) : op.peer;
+  if (!network_->mail(group.to_job[to], mail.finish(header, exposure))) return false;
+  mail.note_sent();
+  sent = header.more ? sent + mail.landings() : 0;
+  return true;
+}
+
+bool Mailroom::send_token(PostedCall& call, Rank peer) {
+  const Rank to = call.group->to_job[peer];
+  const PeerState* state = call.peers.find(to);
+  if (state != nullptr && state->exposures > 0)
+    return network_->signal(to, state->cell | Cell::kToken);
+  const MailHeader header = header_for(call, MailKind::kToken);
+  std::memcpy(mail_.data(), &header, sizeof(header));
+  return network_->mail(to, std::span(mail_).first(sizeof(header)));
+}
+
+bool Mailroom::send_data(PostedCall& call, Rank peer, std::span<const std::byte> data) {
+  if (data.size() > kMaxMailData) {
+    end_.give_up(
+        {ErrorCode::kInternal, fmt::format("{} sends {} bytes at once where {} fit",
+                                           call.program->algorithm, data.size(), kMaxMailData)});
+    return false;
+  }
+  const MailHeader header = header_for(call, MailKind::kData);
+  std::memcpy(mail_.data(), &header, sizeof(header));
+  if (!data.empty()) std::memcpy(mail_.data() + sizeof(header), data.data(), data.size());
+  return network_->mail(call.group->to_job[peer],
+                        std::span(mail_).first(sizeof(header) + data.size()), data.size());
+}
+
+}  // namespace ibcoll

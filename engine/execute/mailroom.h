@@ -1,0 +1,91 @@
+#pragma once
+/// What goes to and comes from ranks of other servers: exposures, tokens, messages with their data.
+
+#include <array>
+#include <span>
+
+#include "engine/base/message_store.h"
+#include "engine/execute/calls_under_way.h"
+#include "engine/execute/cells.h"
+#include "engine/execute/disagreement.h"
+#include "engine/execute/job_end.h"
+#include "engine/execute/regions.h"
+#include "engine/transport/transport.h"
+
+namespace ibcoll {
+
+class ExposureMail;
+
+/// Sends what calls have to say, and hands what arrives to the calls it is for: signals by their
+/// cells, mails by their heads. Mails of calls that this rank has not made yet are kept.
+class Mailroom {
+ public:
+  /// `network` may be null on a single server. All must outlive it.
+  Mailroom(LocalTransport& local, NetworkTransport* network, const CallsUnderWay& calls,
+           Disagreements& disagreements, JobEnd& end, Cells::Share cells)
+      : local_(local),
+        network_(network),
+        calls_(calls),
+        disagreements_(disagreements),
+        end_(end),
+        cells_(cells) {}
+
+  /// Takes a cell for a call that leaves the server. False: so many calls are under way that none
+  /// is left.
+  bool admit(PostedCall& call) {
+    call.cell = cells_.take(&call);
+    return call.cell.has_value();
+  }
+  /// Makes an admitted call ready.
+  Status open(PostedCall& call);
+  /// Gives a call that starts the mails that came before it.
+  void take_early_mails(PostedCall& call) {
+    if (!early_mails_.empty()) [[unlikely]]
+      accept_early_mails(call);
+  }
+  /// Gives back what admit() and open() took.
+  void close(PostedCall& call);
+
+  /// Takes what has arrived; true if there was anything. Not on a single server.
+  bool poll();
+  /// Takes what ranks of the server have passed on or asked.
+  bool take_local_mails();
+
+  // False: no room now, to be tried again.
+  /// Sends the next mail of an exposure; `sent` counts its landings that are on their way, and is 0
+  /// again when all are.
+  bool send_exposure(PostedCall& call, const Op& op, size_t& sent);
+  bool send_token(PostedCall& call, Rank peer);
+  /// An eager message.
+  bool send_data(PostedCall& call, Rank peer, std::span<const std::byte> data);
+  /// Passes exposures addressed to this server on to its other ranks; true if something moved.
+  bool pass_on(PostedCall& call);
+
+  /// Of a mail about that call.
+  static MailHeader header_for(const PostedCall& call, MailKind kind);
+
+ private:
+  static void index_expects(PostedCall& call);
+  static bool add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail);
+  void count_signal(const Arrival& arrival);
+  void deliver(std::span<const std::byte> mail);
+  void learn_keys(std::span<const std::byte> mail);
+  void accept(PostedCall& call, std::span<const std::byte> mail);
+  void accept_data(PostedCall& call, std::span<const std::byte> mail);
+  void accept_exposure(PostedCall& call, std::span<const std::byte> mail);
+  void accept_early_mails(PostedCall& call);
+  void forward(PostedCall& call, std::span<const std::byte> mail);
+
+  LocalTransport& local_;
+  NetworkTransport* network_;
+  const CallsUnderWay& calls_;
+  Disagreements& disagreements_;
+  JobEnd& end_;
+  Cells cells_;
+  OwnRegions own_regions_;
+  PeerRegions peer_regions_;
+  MessageStore early_mails_;  ///< of calls this rank has not started
+  std::array<std::byte, NetworkTransport::kMaxMailBytes> mail_;  ///< being written
+};
+
+}  // namespace ibcoll

@@ -1,0 +1,16 @@
+#pragma once
+/// What of a call's buffers the network may touch.
+
+#include "engine/execute/posted_call.h"
+#include "engine/execute/regions.h"
+
+namespace ibcoll {
+
+/// Registers what the call uses of its buffers, and names as regions what peers will write to.
+/// Blocks may lie anywhere, with memory between them that is not the caller's: they are registered
+/// as one where that is little, else run by run of blocks that lie side by side.
+Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
+/// Gives back what register_buffers() took, also where it failed.
+void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
+
+}  // namespace ibcoll

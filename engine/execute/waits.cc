@@ -1,0 +1,62 @@
+#include "engine/execute/waits.h"
+
+namespace ibcoll {
+
+std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
+                            const LocalTransport& local) {
+  const GroupState& group = *call.group;
+  const auto job = [&group](Rank rank) { return group.to_job[rank]; };
+  if (lane.next == lane.size) {
+    if (lane.pending.empty()) return std::nullopt;
+    const PendingPut& put = lane.pending.front();
+    return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
+  }
+  const Op& op = lane.ops[lane.next];
+  switch (op.kind) {
+    case OpKind::kPut:
+      return Wait{job(op.peer), op.step, "to take part"};
+    case OpKind::kExpect:
+      return Wait{job(op.peer), op.step, "to send its data"};
+    case OpKind::kSignal:
+    case OpKind::kWait:
+      return Wait{job(op.peer), op.step, "to send a token"};
+    case OpKind::kWaitExposed:
+      for (const Rank rank : group.shape.members(op.peer)) {
+        const PeerState* peer = call.peers.find(job(rank));
+        if (peer == nullptr || peer->exposures < op.threshold)
+          return Wait{job(rank), op.step, "to be ready to receive"};
+      }
+      break;
+    case OpKind::kGateWait:
+      if (!group.gate_slot) break;
+      for (const Rank rank : group.shape.members(group.shape.server_of(group.me))) {
+        if (!local.gate_passed(job(rank), *group.gate_slot, call.key.sequence, op.threshold))
+          return Wait{job(rank), op.step, "to pass a gate"};
+      }
+      break;
+    case OpKind::kForward:
+      return Wait{-1, op.step, "for exposures to pass on"};
+    default:
+      break;
+  }
+  return Wait{-1, op.step, "for its own earlier operations"};
+}
+
+Wait wait_of(const PostedCall& call, const LocalTransport& local) {
+  for (const LaneState& lane : call.lanes) {
+    if (const auto wait = wait_of(call, lane, local)) return *wait;
+  }
+  return {};
+}
+
+std::string describe(const PostedCall& call, const LocalTransport& local) {
+  const Wait wait = wait_of(call, local);
+  const std::string where =
+      fmt::format("{} ({}), call {}, step {}", to_string(call.program->collective),
+                  call.program->algorithm, call.key.sequence, wait.step);
+  const Rank me = call.group->to_job[call.group->me];
+  if (wait.peer < 0) return fmt::format("rank {} in {}", me, where);
+  return fmt::format("rank {} was waiting for rank {} {} in {}", me, wait.peer, wait.what, where);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,26 @@
+#pragma once
+/// What a call is waiting for, for messages to people and for those who look after waits.
+
+#include <optional>
+#include <string>
+
+#include "engine/execute/posted_call.h"
+#include "engine/transport/transport.h"
+
+namespace ibcoll {
+
+struct Wait {
+  Rank peer = -1;  ///< in the job; -1: no one in particular
+  uint32_t step = 0;
+  const char* what = "";  ///< "to send its data"
+};
+
+/// What keeps a lane from going on; nothing where it is through.
+std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
+                            const LocalTransport& local);
+/// The first lane that can't go on says what the call waits for.
+Wait wait_of(const PostedCall& call, const LocalTransport& local);
+/// "rank 1 was waiting for rank 0 to send its data in bcast (linear), call 3, step 0".
+std::string describe(const PostedCall& call, const LocalTransport& local);
+
+}  // namespace ibcoll
