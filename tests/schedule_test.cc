@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "engine/algorithms/registry.h"
@@ -17,6 +18,7 @@
 #include "engine/schedule/draw.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
+#include "engine/schedule/op_kinds.h"
 #include "engine/schedule/timeline.h"
 
 namespace ibcoll {
@@ -127,6 +129,7 @@ TEST(Registry, UnknownAlgorithmsListTheKnown) {
 }
 
 TEST(ScheduleJson, ReadsBackWhatItWrote) {
+  std::set<OpKind> seen;
   for (const char* layout : {"3,1,2", "2x2"}) {
     const Shape shape = parse_layout(layout, Placement::kCyclic).value();
     for (const Algorithm& algorithm : algorithms()) {
@@ -137,8 +140,15 @@ TEST(ScheduleJson, ReadsBackWhatItWrote) {
       EXPECT_EQ(loaded->shape.hash(), shape.hash());
       EXPECT_EQ(loaded->programs.front()->hash, programs.front()->hash);
       EXPECT_EQ(text_of(loaded->shape, loaded->programs), text);
+      for (size_t rank = 0; rank < programs.size(); ++rank) {
+        EXPECT_EQ(list(*loaded->programs[rank]), list(*programs[rank]));
+        for (const auto& lane : programs[rank]->lanes) {
+          for (const Op& op : lane) seen.insert(op.kind);
+        }
+      }
     }
   }
+  EXPECT_EQ(seen.size(), kOpKinds);
 }
 
 TEST(ScheduleJson, RefusesWithThePlace) {

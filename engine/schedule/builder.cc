@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/schedule/op_kinds.h"
+
 namespace ibcoll {
 
 namespace {
@@ -159,11 +161,18 @@ Slice ProgramBuilder::add_scratch(std::span<const Block> blocks) {
   return {Buffer::kScratch, first, static_cast<uint32_t>(blocks.size())};
 }
 
-Lane ProgramBuilder::lane_of(Rank peer, Lane remote) const {
-  return shape_->same_server(peer, program_.me) ? Lane::kLocal : remote;
+/// The lane an operation stands in unless its algorithm says otherwise.
+Lane ProgramBuilder::lane_of(OpKind kind, int32_t peer) const {
+  const OpMeaning& means = meaning(kind);
+  const bool inside =
+      means.peer == OpMeaning::Peer::kNone ||
+      (means.peer == OpMeaning::Peer::kRank && shape_->same_server(peer, program_.me));
+  return (inside ? means.inside : means.between).first();
 }
 
-Op& ProgramBuilder::add(OpKind kind, Lane lane, int32_t peer) {
+Op& ProgramBuilder::add(OpKind kind, int32_t peer) { return add(kind, peer, lane_of(kind, peer)); }
+
+Op& ProgramBuilder::add(OpKind kind, int32_t peer, Lane lane) {
   State& s = *state_;
   const int l = static_cast<int>(lane);
   Op& op = program_.lanes[l].emplace_back();
@@ -174,8 +183,7 @@ Op& ProgramBuilder::add(OpKind kind, Lane lane, int32_t peer) {
   op.step = s.step;
   op.after = s.held[l];
   program_.steps = std::max(program_.steps, s.step + 1);
-  if (!s.relaxed || (kind != OpKind::kCopy && kind != OpKind::kReduce && kind != OpKind::kPut &&
-                     kind != OpKind::kExpect)) {
+  if (!s.relaxed || !meaning(kind).relaxed) {
     s.run[l] = 0;  // what holds others back must stand still itself
   } else {
     join_run(op);
@@ -250,13 +258,13 @@ void ProgramBuilder::write(Op& op, Slice slice) {
 }
 
 void ProgramBuilder::copy(Slice dst, Slice src) {
-  Op& op = add(OpKind::kCopy, Lane::kLocal, -1);
+  Op& op = add(OpKind::kCopy);
   read(op, src);
   write(op, dst);
 }
 
 void ProgramBuilder::reduce(Slice dst, Slice src, bool ordered) {
-  Op& op = add(OpKind::kReduce, Lane::kLocal, -1);
+  Op& op = add(OpKind::kReduce);
   op.ordered = ordered;
   read(op, src);
   if (dst.buffer == Buffer::kScratch) {  // written for the second time
@@ -269,7 +277,7 @@ void ProgramBuilder::reduce(Slice dst, Slice src, bool ordered) {
 }
 
 void ProgramBuilder::put(Rank peer, Slice src, Slice dst, uint8_t exposure) {
-  Op& op = add(OpKind::kPut, lane_of(peer, Lane::kSend), peer);
+  Op& op = add(OpKind::kPut, peer);
   op.exposure = exposure;
   read(op, src);
   op.dst_buffer = dst.buffer;
@@ -278,7 +286,7 @@ void ProgramBuilder::put(Rank peer, Slice src, Slice dst, uint8_t exposure) {
 }
 
 void ProgramBuilder::expect(Rank peer, Slice dst, uint8_t exposure) {
-  Op& op = add(OpKind::kExpect, lane_of(peer, Lane::kRecv), peer);
+  Op& op = add(OpKind::kExpect, peer);
   op.exposure = exposure;
   if (op.lane == Lane::kRecv && !state_->is_expected[peer]) {
     state_->is_expected[peer] = true;
@@ -288,43 +296,41 @@ void ProgramBuilder::expect(Rank peer, Slice dst, uint8_t exposure) {
 }
 
 void ProgramBuilder::expose(Rank peer) {
-  add(OpKind::kExpose, Lane::kRecv, peer);
+  add(OpKind::kExpose, peer);
   state_->expose_op[peer] = state_->size[static_cast<int>(Lane::kRecv)];
 }
 
 void ProgramBuilder::expose_to_server(int server) {
-  add(OpKind::kExpose, Lane::kRecv, server).to_server = true;
+  add(OpKind::kExpose, server).to_server = true;
   state_->expose_server_op[server] = state_->size[static_cast<int>(Lane::kRecv)];
 }
 
-void ProgramBuilder::forward(uint32_t exposures) {
-  add(OpKind::kForward, Lane::kRecv, -1).threshold = exposures;
-}
+void ProgramBuilder::forward(uint32_t exposures) { add(OpKind::kForward).threshold = exposures; }
 
 void ProgramBuilder::wait_exposed(int server, uint32_t times) {
-  add(OpKind::kWaitExposed, Lane::kSend, server).threshold = times;
+  add(OpKind::kWaitExposed, server).threshold = times;
 }
 
-void ProgramBuilder::signal(Rank peer) { add(OpKind::kSignal, lane_of(peer, Lane::kSend), peer); }
+void ProgramBuilder::signal(Rank peer) { add(OpKind::kSignal, peer); }
 
 void ProgramBuilder::signal_arrival(Rank peer, uint32_t left) {
-  Op& op = add(OpKind::kSignal, Lane::kRecv, peer);
+  Op& op = add(OpKind::kSignal, peer, Lane::kRecv);
   op.threshold = left;
   constexpr int kRecv = static_cast<int>(Lane::kRecv);
   op.after[kRecv] = std::max(op.after[kRecv], state_->size[kRecv] - 1);
 }
 
-void ProgramBuilder::wait(Rank peer) { wait(peer, lane_of(peer, Lane::kRecv)); }
+void ProgramBuilder::wait(Rank peer) { add(OpKind::kWait, peer); }
 
-void ProgramBuilder::wait(Rank peer, Lane lane) { add(OpKind::kWait, lane, peer); }
+void ProgramBuilder::wait(Rank peer, Lane lane) { add(OpKind::kWait, peer, lane); }
 
 void ProgramBuilder::gate_signal(Lane of) {
   hold(of, of);
-  add(OpKind::kGateSignal, of, -1);
+  add(OpKind::kGateSignal, kNoPeer, of);
 }
 
 void ProgramBuilder::gate_wait(uint32_t gates, Lane lane) {
-  add(OpKind::kGateWait, lane, -1).threshold = gates;
+  add(OpKind::kGateWait, kNoPeer, lane).threshold = gates;
 }
 
 /// Exposures nobody wrote stand before everything else.

@@ -94,8 +94,10 @@ class ProgramBuilder {
 
  private:
   struct State;
-  Op& add(OpKind kind, Lane lane, int32_t peer);
-  Lane lane_of(Rank peer, Lane remote) const;
+  static constexpr int32_t kNoPeer = -1;
+  Op& add(OpKind kind, int32_t peer = kNoPeer);
+  Op& add(OpKind kind, int32_t peer, Lane lane);
+  Lane lane_of(OpKind kind, int32_t peer) const;
   void join_run(Op& op);
   void read(Op& op, Slice slice);
   void write(Op& op, Slice slice);

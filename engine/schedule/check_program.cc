@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "engine/schedule/describe.h"
+#include "engine/schedule/op_kinds.h"
 #include "engine/schedule/verifier.h"
 
 namespace ibcoll {
@@ -26,6 +27,7 @@ class Checker {
         if (op.step >= program_.steps) return bad("the program has {} steps", program_.steps);
         step = op.step;
         IBCOLL_TRY(check_order(op));
+        IBCOLL_TRY(check_fields(op));
         IBCOLL_TRY(check_peer(op));
         IBCOLL_TRY(check_slices(op));
       }
@@ -62,10 +64,7 @@ class Checker {
       }
     }
     if (op.relaxed == Op::Relaxed::kNo) return {};
-    if (op.kind != OpKind::kCopy && op.kind != OpKind::kReduce && op.kind != OpKind::kPut &&
-        op.kind != OpKind::kExpect) {
-      return bad("only copy, reduce, put and expect can be relaxed");
-    }
+    if (!meaning(op.kind).relaxed) return bad("can't be relaxed");
     if (op.relaxed == Op::Relaxed::kFirstOfRun) {
       put_in_run_.assign(shape_.ranks(), false);
       expect_in_run_.assign(shape_.ranks(), false);
@@ -80,80 +79,62 @@ class Checker {
     return {};
   }
 
+  /// What the operation has no use for is left alone.
+  Status check_fields(const Op& op) {
+    const OpMeaning& means = meaning(op.kind);
+    const bool writes = means.writes != OpMeaning::Writes::kNone;
+    if (op.exposure != 0 && !means.exposure) return bad("has no exposure");
+    if (op.threshold != 0 && !means.threshold) return bad("has no threshold");
+    if (op.ordered && !means.ordered) return bad("has no order of ranks");
+    if (op.src_buffer != Buffer::kNone && !means.reads) return bad("reads no slot");
+    if (op.dst_buffer != Buffer::kNone && !writes) return bad("writes no slot");
+    if (op.to_server && means.peer != OpMeaning::Peer::kRankOrServer) {
+      return bad("addresses no server");
+    }
+    return {};
+  }
+
   Status check_peer(const Op& op) {
-    const bool has_server = op.kind == OpKind::kWaitExposed || op.to_server;
-    const bool has_rank = !has_server && (op.kind == OpKind::kPut || op.kind == OpKind::kExpect ||
-                                          op.kind == OpKind::kExpose ||
-                                          op.kind == OpKind::kSignal || op.kind == OpKind::kWait);
-    if (op.to_server && op.kind != OpKind::kExpose) return bad("only expose addresses servers");
-    if (has_server) {
+    const OpMeaning& means = meaning(op.kind);
+    bool inside = true;
+    if (addresses_server(op)) {
       if (op.peer < 0 || op.peer >= shape_.servers()) {
         return bad("there are {} servers", shape_.servers());
       }
       if (op.peer == shape_.server_of(program_.me)) return bad("that is its own server");
-    }
-    if (has_rank) {
+      inside = false;
+    } else if (means.peer != OpMeaning::Peer::kNone) {
       if (op.peer < 0 || op.peer >= shape_.ranks())
         return bad("there are {} ranks", shape_.ranks());
       if (op.peer == program_.me) return bad("a rank is no peer of its own");
+      inside = shape_.same_server(op.peer, program_.me);
     }
-    const bool local = has_rank && shape_.same_server(op.peer, program_.me);
-    Lane lane = lane_;  // where any will do
-    switch (op.kind) {
-      case OpKind::kCopy:
-      case OpKind::kReduce:
-        lane = Lane::kLocal;
-        break;
-      case OpKind::kPut:
-        lane = local ? Lane::kLocal : Lane::kSend;
-        break;
-      case OpKind::kSignal:
-        if (local || lane_ == Lane::kLocal) lane = local ? Lane::kLocal : Lane::kSend;
-        break;
-      case OpKind::kExpect:
-        lane = local ? Lane::kLocal : Lane::kRecv;
-        break;
-      case OpKind::kExpose:
-        if (local) return bad("local ranks need no exposure");
-        lane = Lane::kRecv;
-        break;
-      case OpKind::kForward:
-        lane = Lane::kRecv;
-        break;
-      case OpKind::kWait: {
-        waits_.resize(shape_.ranks(), -1);
-        if (waits_[op.peer] >= 0 && waits_[op.peer] != static_cast<int>(lane_)) {
-          return bad("waits for tokens of one rank stand in two lanes");
-        }
-        waits_[op.peer] = static_cast<int>(lane_);
-        break;
-      }
-      case OpKind::kWaitExposed:
-      case OpKind::kGateSignal:
-      case OpKind::kGateWait:
-        break;
+    const Lanes& lanes = inside ? means.inside : means.between;
+    if (lanes.empty()) return bad("local ranks need no exposure");
+    if (!lanes.contains(lane_)) return bad("belongs in lane {}", to_string(lanes.first()));
+    if (op.kind != OpKind::kWait) return {};
+    waits_.resize(shape_.ranks(), -1);
+    if (waits_[op.peer] >= 0 && waits_[op.peer] != static_cast<int>(lane_)) {
+      return bad("waits for tokens of one rank stand in two lanes");
     }
-    if (lane != lane_) return bad("belongs in lane {}", to_string(lane));
+    waits_[op.peer] = static_cast<int>(lane_);
     return {};
   }
 
   Status check_slices(const Op& op) {
-    const bool reads =
-        op.kind == OpKind::kCopy || op.kind == OpKind::kReduce || op.kind == OpKind::kPut;
-    const bool writes = reads || op.kind == OpKind::kExpect;
-    if (!writes) return {};
+    const OpMeaning& means = meaning(op.kind);
+    if (means.writes == OpMeaning::Writes::kNone) return {};
     if (op.count == 0) return bad("moves no slot");
     if (op.kind == OpKind::kReduce && program_.collective != Collective::kReduce) {
       return bad("{} combines nothing", to_string(program_.collective));
     }
-    if (reads) IBCOLL_TRY(check_slice(op, op.src()));
+    if (means.reads) IBCOLL_TRY(check_slice(op, op.src()));
     if (op.dst_buffer == Buffer::kSend) return bad("the send buffer is only read");
     // The buffers of a peer are its own; that a put stays inside shows when it meets its expect.
-    if (op.kind != OpKind::kPut) IBCOLL_TRY(check_slice(op, op.dst()));
-    const bool message = op.kind == OpKind::kPut || op.kind == OpKind::kExpect;
+    if (means.writes == OpMeaning::Writes::kOwn) IBCOLL_TRY(check_slice(op, op.dst()));
+    const bool message = means.peer != OpMeaning::Peer::kNone;
     if (message && op.count > 1 && is_unequal(program_.collective) &&
-        (op.dst_buffer != Buffer::kScratch ||
-         (op.kind == OpKind::kPut && op.src_buffer != Buffer::kScratch))) {
+        (op.dst_buffer != Buffer::kScratch || (means.reads && op.src_buffer != Buffer::kScratch))) {
       return bad("slots of the user's buffers don't lie side by side in {}",
                  to_string(program_.collective));
     }
@@ -188,10 +169,7 @@ class Checker {
       lane_ = stream.lane;
       for (index_ = stream.first; index_ < stream.first + stream.count; ++index_) {
         const Op& op = program_.lane(lane_)[index_];
-        if (op.kind != OpKind::kPut && op.kind != OpKind::kExpect && op.kind != OpKind::kCopy &&
-            op.kind != OpKind::kReduce && op.kind != OpKind::kSignal) {
-          return bad("only copy, reduce, put, expect and signal can be in a stream");
-        }
+        if (!meaning(op.kind).streamed) return bad("can't be in a stream");
         if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
       }
       before = &stream;

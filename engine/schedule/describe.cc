@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/schedule/op_kinds.h"
+
 namespace ibcoll {
 
 std::string describe(const Slice& slice) {
@@ -18,37 +20,18 @@ std::string describe(const Block& block) {
 }
 
 std::string describe(const Op& op) {
-  const std::string exposure =
-      op.exposure == 0 ? "" : fmt::format(" under exposure {}", int{op.exposure});
-  switch (op.kind) {
-    case OpKind::kCopy:
-      return fmt::format("copy {} to {}", describe(op.src()), describe(op.dst()));
-    case OpKind::kReduce:
-      return fmt::format("reduce {} into {}{}", describe(op.src()), describe(op.dst()),
-                         op.ordered ? " in rank order" : "");
-    case OpKind::kPut:
-      return fmt::format("put {} to rank {} at {}{}", describe(op.src()), op.peer,
-                         describe(op.dst()), exposure);
-    case OpKind::kExpect:
-      return fmt::format("expect {} from rank {}{}", describe(op.dst()), op.peer, exposure);
-    case OpKind::kExpose:
-      return fmt::format("expose to {} {}", op.to_server ? "server" : "rank", op.peer);
-    case OpKind::kWaitExposed:
-      return fmt::format("wait until server {} has exposed {}x", op.peer, op.threshold);
-    case OpKind::kForward:
-      return fmt::format("forward {} exposures", op.threshold);
-    case OpKind::kSignal:
-      return op.threshold == 0 ? fmt::format("signal rank {}", op.peer)
-                               : fmt::format("signal rank {} when {:.0f} % are left", op.peer,
-                                             100.0 * op.threshold / TransferPlan::kParts);
-    case OpKind::kWait:
-      return fmt::format("wait for rank {}", op.peer);
-    case OpKind::kGateSignal:
-      return "pass a gate";
-    case OpKind::kGateWait:
-      return fmt::format("wait for gate {} of all local ranks", op.threshold);
-  }
-  return "?";
+  using fmt::arg;
+  const auto text_if = [](bool there, std::string text) { return there ? text : std::string(); };
+  return fmt::format(
+      fmt::runtime(meaning(op.kind).sentence), arg("src", describe(op.src())),
+      arg("dst", describe(op.dst())),
+      arg("peer", fmt::format("{} {}", addresses_server(op) ? "server" : "rank", op.peer)),
+      arg("threshold", op.threshold), arg("order", op.ordered ? " in rank order" : ""),
+      arg("exposure",
+          text_if(op.exposure != 0, fmt::format(" under exposure {}", int{op.exposure}))),
+      arg("left",
+          text_if(op.threshold != 0, fmt::format(" when {:.0f} % are left",
+                                                 100.0 * op.threshold / TransferPlan::kParts))));
 }
 
 std::string describe(const RankProgram& program, Lane lane, uint32_t op) {

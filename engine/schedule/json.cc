@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
 #include "engine/base/input.h"
 #include "engine/base/json.h"
 #include "engine/base/units.h"
+#include "engine/schedule/op_kinds.h"
 
 namespace ibcoll {
 
@@ -17,24 +19,13 @@ using nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr Lane kAllLanes[] = {Lane::kSend, Lane::kRecv, Lane::kLocal};
 
-bool moves(OpKind kind) {
-  return kind == OpKind::kCopy || kind == OpKind::kReduce || kind == OpKind::kPut ||
-         kind == OpKind::kExpect;
-}
-
-bool has_peer(OpKind kind) {
-  return kind == OpKind::kPut || kind == OpKind::kExpect || kind == OpKind::kExpose ||
-         kind == OpKind::kWaitExposed || kind == OpKind::kSignal || kind == OpKind::kWait;
-}
-
 ordered_json op_to_json(const Op& op) {
-  ordered_json object{{"op", to_string(op.kind)}};
-  if (has_peer(op.kind)) object["peer"] = op.peer;
+  const OpMeaning& means = meaning(op.kind);
+  ordered_json object{{"op", means.name}};
+  if (means.peer != OpMeaning::Peer::kNone) object["peer"] = op.peer;
   if (op.to_server) object["to_server"] = true;
-  if (op.src_buffer != Buffer::kNone) {
-    object["src"] = {to_string(op.src_buffer), op.src_first, op.count};
-  }
-  if (op.dst_buffer != Buffer::kNone) {
+  if (means.reads) object["src"] = {to_string(op.src_buffer), op.src_first, op.count};
+  if (means.writes != OpMeaning::Writes::kNone) {
     object["dst"] = {to_string(op.dst_buffer), op.dst_first, op.count};
   }
   if (op.ordered) object["ordered"] = true;
@@ -134,27 +125,24 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
   IBCOLL_ASSIGN(const std::string kind, text(object, "op"));
   Op op;
   op.lane = lane;
-  int which = 0;
-  while (which <= static_cast<int>(OpKind::kGateWait) &&
-         kind != to_string(static_cast<OpKind>(which))) {
-    ++which;
-  }
-  if (which > static_cast<int>(OpKind::kGateWait)) return bad("unknown operation '{}'", kind);
-  op.kind = static_cast<OpKind>(which);
-  if (has_peer(op.kind) != object.contains("peer")) {
-    return bad("{} {} 'peer'", kind, has_peer(op.kind) ? "needs" : "has no");
-  }
-  if (has_peer(op.kind)) {
-    IBCOLL_ASSIGN(op.peer, integer(object["peer"], "'peer'", 0, INT32_MAX));
-  }
+  const auto means = std::find_if(kOpMeanings.begin(), kOpMeanings.end(),
+                                  [&](const OpMeaning& each) { return kind == each.name; });
+  if (means == kOpMeanings.end()) return bad("unknown operation '{}'", kind);
+  op.kind = means->kind;
+  const bool has_peer = means->peer != OpMeaning::Peer::kNone;
+  const bool writes = means->writes != OpMeaning::Writes::kNone;
   IBCOLL_ASSIGN(const Slice src, slice(object, "src"));
   IBCOLL_ASSIGN(const Slice dst, slice(object, "dst"));
-  const bool reads = moves(op.kind) && op.kind != OpKind::kExpect;
-  if ((src.count > 0) != reads) return bad("{} {} 'src'", kind, reads ? "needs" : "has no");
-  if ((dst.count > 0) != moves(op.kind)) {
-    return bad("{} {} 'dst'", kind, moves(op.kind) ? "needs" : "has no");
+  const std::tuple<const char*, bool, bool> needs[] = {{"peer", has_peer, object.contains("peer")},
+                                                       {"src", means->reads, src.count > 0},
+                                                       {"dst", writes, dst.count > 0}};
+  for (const auto& [key, needed, there] : needs) {
+    if (there != needed) return bad("{} {} '{}'", kind, needed ? "needs" : "has no", key);
   }
-  if (reads && src.count != dst.count) {
+  if (has_peer) {
+    IBCOLL_ASSIGN(op.peer, integer(object["peer"], "'peer'", 0, INT32_MAX));
+  }
+  if (means->reads && src.count != dst.count) {
     return bad("'src' has {} slots, 'dst' {}", src.count, dst.count);
   }
   op.src_buffer = src.buffer;

@@ -11,34 +11,6 @@ size_t RankProgram::memory_bytes() const {
   return bytes;
 }
 
-const char* to_string(OpKind kind) {
-  switch (kind) {
-    case OpKind::kCopy:
-      return "copy";
-    case OpKind::kReduce:
-      return "reduce";
-    case OpKind::kPut:
-      return "put";
-    case OpKind::kExpect:
-      return "expect";
-    case OpKind::kExpose:
-      return "expose";
-    case OpKind::kWaitExposed:
-      return "wait_exposed";
-    case OpKind::kForward:
-      return "forward";
-    case OpKind::kSignal:
-      return "signal";
-    case OpKind::kWait:
-      return "wait";
-    case OpKind::kGateSignal:
-      return "gate_signal";
-    case OpKind::kGateWait:
-      return "gate_wait";
-  }
-  return "?";
-}
-
 const char* to_string(Lane lane) {
   switch (lane) {
     case Lane::kSend:

@@ -59,7 +59,7 @@ enum class OpKind : uint8_t {
   kGateWait,    ///< until every rank of this server has passed `threshold` gates
 };
 
-/// One operation. Which fields mean something depends on `kind`; the others are zero.
+/// One operation. Which fields mean something depends on `kind` (op_kinds.h); the others are zero.
 struct Op {
   OpKind kind = OpKind::kCopy;
   Lane lane = Lane::kLocal;

@@ -7,6 +7,7 @@
 #include "engine/base/input.h"
 #include "engine/base/json.h"
 #include "engine/base/units.h"
+#include "engine/schedule/op_kinds.h"
 
 namespace ibcoll {
 namespace {
@@ -195,8 +196,7 @@ Result<std::vector<Activity>> activities_of(
         activity.begin = signal ? us(posted) : us(std::min(std::max(posted, port_free), arrival));
         activity.end = signal ? activity.begin : activity.arrival;
         if (put) port_free = std::max(port_free, arrival);
-      } else if (op.kind == OpKind::kCopy || op.kind == OpKind::kReduce ||
-                 (op.kind == OpKind::kExpect && done.lane == Lane::kLocal)) {
+      } else if (copies(op)) {
         activity.begin = us(done.begin_ns);
         activity.end = activity.arrival = us(done.end_ns);
       } else {
