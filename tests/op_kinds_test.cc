@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "engine/base/json.h"
+#include "engine/schedule/builder.h"
 #include "engine/schedule/describe.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
@@ -115,6 +116,42 @@ TEST(OpKinds, FilesNeedWhatAnOperationUses) {
       EXPECT_THAT(message(key, !used),
                   HasSubstr(fmt::format("{} {} '{}'", means.name, used ? "needs" : "has no", key)));
     }
+  }
+}
+
+TEST(OpKinds, WhatIsWaitedForInVainIsSaid) {
+  using Write = std::function<void(ProgramBuilder&, Rank)>;
+  struct Case {
+    const char* layout;
+    Write write;
+    const char* waits;
+  };
+  const Slice slot{Buffer::kRecv, 0, 1}, source{Buffer::kSend, 0, 1};
+  const Case cases[] = {
+      {"2", [&](ProgramBuilder& program, Rank peer) { program.expect(peer, slot); },
+       "(expect recv[0] from rank 1) waits for rank 1 to send its data"},
+      {"1,1", [&](ProgramBuilder& program, Rank peer) { program.put(peer, source, slot); },
+       "(put send[0] to rank 1 at recv[0]) waits for rank 1 to be ready to receive"},
+      {"1,1", [](ProgramBuilder& program, Rank peer) { program.wait_exposed(peer); },
+       "(wait until server 1 has exposed 1x) waits for rank 1 to be ready to receive"},
+      {"1,1", [](ProgramBuilder& program, Rank) { program.forward(2); },
+       "(forward 2 exposures) waits for exposures to pass on"},
+      {"2", [](ProgramBuilder& program, Rank peer) { program.wait(peer); },
+       "(wait for rank 1) waits for rank 1 to send a token"},
+      {"2", [](ProgramBuilder& program, Rank) { program.gate_wait(1, Lane::kLocal); },
+       "(wait for gate 1 of all local ranks) waits for rank 0 to pass a gate"},
+  };
+  for (const Case& each : cases) {
+    const Shape layout = parse_layout(each.layout).value();
+    Programs programs;
+    for (const Rank me : {0, 1}) {
+      ProgramBuilder program(Collective::kAlltoall, "test", layout, me, {});
+      each.write(program, 1 - me);
+      programs.push_back(program.finish());
+    }
+    const auto result = verify(layout, programs);
+    ASSERT_FALSE(result.has_value()) << each.waits;
+    EXPECT_THAT(result.error().message, HasSubstr(each.waits));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/schedule/describe.h"
+#include "engine/schedule/op_kinds.h"
 
 namespace ibcoll {
 
@@ -115,46 +116,45 @@ std::optional<Rehearsal::Obstacle> Rehearsal::obstacle(Rank rank, int lane) {
   const RankRun& run = runs_[rank];
   const Item& item = run.lanes[lane].items[run.lanes[lane].cursor];
   for (int other = 0; other < kLanes; ++other) {
-    const uint32_t complete = run.lanes[other].complete;
-    if (complete < item.after[other]) return Obstacle{other, complete, -1, nullptr};
+    if (run.lanes[other].complete < item.after[other]) return Obstacle{true, -1};
   }
   return obstacle_at_peer(rank, programs_[rank]->lanes[lane][item.op]);
 }
 
 std::optional<Rehearsal::Obstacle> Rehearsal::obstacle_at_peer(Rank rank, const Op& op) {
-  const auto missing = [](Rank peer, const char* what) { return Obstacle{-1, 0, peer, what}; };
+  const int server = shape_.server_of(rank);
+  bool ready = true;
   switch (op.kind) {
     case OpKind::kPut:
-      if (shape_.same_server(rank, op.peer)) {
-        if (channel(rank, op.peer).offered > 0) return missing(op.peer, "taken the put before");
-      } else if (channel(op.peer, rank).exposures.size() <= op.exposure) {
-        return missing(op.peer, "exposed to it");
-      }
-      return {};
+      ready = shape_.same_server(rank, op.peer)
+                  ? channel(rank, op.peer).offered == 0
+                  : channel(op.peer, rank).exposures.size() > op.exposure;
+      break;
     case OpKind::kExpect:
-      if (channel(op.peer, rank).messages.empty()) return missing(op.peer, "put");
-      return {};
+      ready = !channel(op.peer, rank).messages.empty();
+      break;
+    case OpKind::kWait:
+      ready = !channel(op.peer, rank).tokens.empty();
+      break;
+    case OpKind::kForward:
+      ready = runs_[rank].routed >= op.threshold;
+      break;
     case OpKind::kWaitExposed:
       for (const Rank peer : shape_.members(op.peer)) {
-        if (server_exposures_[key(peer, shape_.server_of(rank))].size() < op.threshold) {
-          return missing(peer, "exposed to the server so often");
-        }
+        if (server_exposures_[key(peer, server)].size() < op.threshold)
+          return Obstacle{false, peer};
       }
-      return {};
-    case OpKind::kForward:
-      if (runs_[rank].routed < op.threshold) return missing(rank, "been sent so many exposures");
-      return {};
-    case OpKind::kWait:
-      if (channel(op.peer, rank).tokens.empty()) return missing(op.peer, "signalled");
-      return {};
+      break;
     case OpKind::kGateWait:
-      for (const Rank peer : shape_.members(shape_.server_of(rank))) {
-        if (runs_[peer].gates.size() < op.threshold) return missing(peer, "passed the gate");
+      for (const Rank peer : shape_.members(server)) {
+        if (runs_[peer].gates.size() < op.threshold) return Obstacle{false, peer};
       }
-      return {};
+      break;
     default:
-      return {};
+      break;
   }
+  if (ready) return {};
+  return Obstacle{false, op.peer};
 }
 
 /// What is known when the next item of a lane starts, in the loosest order: not that those of its
@@ -303,13 +303,14 @@ Status Rehearsal::check_stuck() {
       const LaneRun& run = runs_[rank].lanes[lane];
       if (run.cursor == run.items.size()) continue;
       ++lanes;
-      const uint32_t step = op_of(rank, lane, run.cursor).step;
+      const Op& op = op_of(rank, lane, run.cursor);
       const Obstacle why = *obstacle(rank, lane);
       // An item that waits for another of its rank says nothing new: that one is stuck too.
-      if (why.what == nullptr || step >= earliest) continue;
-      earliest = step;
-      stuck =
-          fmt::format("{}: rank {} has not {}", name(rank, lane, run.cursor), why.peer, why.what);
+      if (why.own || op.step >= earliest) continue;
+      earliest = op.step;
+      stuck = fmt::format("{} waits {}{}", name(rank, lane, run.cursor),
+                          why.peer < 0 ? "" : fmt::format("for rank {} ", why.peer),
+                          meaning(op.kind).awaits);
     }
   }
   if (lanes == 0) return {};

@@ -81,12 +81,10 @@ class Rehearsal {
 
   void prepare(Rank rank);
   Status advance(Rank rank);
-  /// Why an item can't start: another of this rank's, or a peer that has not done something.
+  /// Why an item can't start.
   struct Obstacle {
-    int lane = -1;
-    uint32_t item = 0;
-    Rank peer = -1;
-    const char* what = nullptr;
+    bool own = false;  // an operation of this rank's own comes first
+    Rank peer = -1;    // who has not done something; -1: nobody in particular
   };
   std::optional<Obstacle> obstacle(Rank rank, int lane);
   std::optional<Obstacle> obstacle_at_peer(Rank rank, const Op& op);
