@@ -1,5 +1,7 @@
 #include "engine/execute/waits.h"
 
+#include "engine/schedule/op_kinds.h"
+
 namespace ibcoll {
 
 std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
@@ -12,30 +14,28 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
     return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
   }
   const Op& op = lane.ops[lane.next];
+  const auto waits_for = [&op](Rank peer) { return Wait{peer, op.step, meaning(op.kind).awaits}; };
   switch (op.kind) {
     case OpKind::kPut:
-      return Wait{job(op.peer), op.step, "to take part"};
     case OpKind::kExpect:
-      return Wait{job(op.peer), op.step, "to send its data"};
     case OpKind::kSignal:
     case OpKind::kWait:
-      return Wait{job(op.peer), op.step, "to send a token"};
+      return waits_for(job(op.peer));
     case OpKind::kWaitExposed:
       for (const Rank rank : group.shape.members(op.peer)) {
         const PeerState* peer = call.peers.find(job(rank));
-        if (peer == nullptr || peer->exposures < op.threshold)
-          return Wait{job(rank), op.step, "to be ready to receive"};
+        if (peer == nullptr || peer->exposures < op.threshold) return waits_for(job(rank));
       }
       break;
     case OpKind::kGateWait:
       if (!group.gate_slot) break;
       for (const Rank rank : group.shape.members(group.shape.server_of(group.me))) {
         if (!local.gate_passed(job(rank), *group.gate_slot, call.key.sequence, op.threshold))
-          return Wait{job(rank), op.step, "to pass a gate"};
+          return waits_for(job(rank));
       }
       break;
     case OpKind::kForward:
-      return Wait{-1, op.step, "for exposures to pass on"};
+      return waits_for(-1);
     default:
       break;
   }
