@@ -1,5 +1,5 @@
 #pragma once
-/// Programs with their streams laid out: what the verifier and the drawing walk through.
+/// Programs with their streams laid out: what a LaneCursor walks through.
 
 #include "engine/schedule/program.h"
 

@@ -18,30 +18,33 @@ constexpr int kLocal = static_cast<int>(Lane::kLocal);
 Rehearsal::Rehearsal(const Shape& shape,
                      std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces,
                      std::vector<OrderedPut>* puts)
-    : shape_(shape), programs_(programs), pieces_(pieces), runs_(programs.size()), puts_(puts) {
+    : shape_(shape), programs_(programs), pieces_(pieces), puts_(puts) {
   inflow_.resize(programs.size());
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) prepare(rank);
+  runs_.reserve(programs.size());
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    runs_.emplace_back(*programs[rank], pieces);
+    prepare(rank);
+  }
 }
 
 void Rehearsal::prepare(Rank rank) {
   const RankProgram& program = *programs_[rank];
   RankRun& run = runs_[rank];
-  auto items = expand(program, pieces_);
   std::vector<std::vector<uint32_t>> expects(shape_.ranks());
   for (int lane = 0; lane < kLanes; ++lane) {
     LaneRun& lane_run = run.lanes[lane];
     lane_run.start = lane_run.run_base = lane_run.finish = VectorClock(shape_.ranks(), rank);
-    lane_run.items = std::move(items[lane]);
-    for (uint32_t index = 0; index < lane_run.items.size(); ++index) {
-      const Item& item = lane_run.items[index];
+    const LaneCursor& items = run.at[lane];
+    for (uint32_t item = 0; item < items.size(); ++item) {
+      const auto& after = items.after(item);
       for (int other = 0; other < kLanes; ++other) {
-        if (item.after[other] == 0) continue;
+        if (after[other] == 0) continue;
         auto& references = run.lanes[other].references;
-        if (references.size() <= item.after[other]) references.resize(item.after[other] + 1);
-        ++references[item.after[other]];
+        if (references.size() <= after[other]) references.resize(after[other] + 1);
+        ++references[after[other]];
       }
-      const Op& op = program.lanes[lane][item.op];
-      if (op.kind == OpKind::kExpect) expects[op.peer].push_back(index);
+      const Op& op = items.op(item);
+      if (op.kind == OpKind::kExpect) expects[op.peer].push_back(item);
     }
   }
   for (const auto& of_peer : expects) {
@@ -65,9 +68,9 @@ void Rehearsal::prepare(Rank rank) {
 }
 
 std::string Rehearsal::name(Rank rank, int lane, uint32_t item) const {
-  const Item& what = runs_[rank].lanes[lane].items[item];
-  std::string text = describe(*programs_[rank], static_cast<Lane>(lane), what.op);
-  if (pieces_ > 1) text += fmt::format(", piece {} of {}", what.piece, pieces_);
+  const LaneCursor& items = runs_[rank].at[lane];
+  std::string text = describe(*programs_[rank], static_cast<Lane>(lane), items.place(item));
+  if (pieces_ > 1) text += fmt::format(", piece {} of {}", items.piece(item), pieces_);
   return text;
 }
 
@@ -102,8 +105,7 @@ Status Rehearsal::advance(Rank rank) {
   for (bool moved = true; moved;) {
     moved = false;
     for (int lane = 0; lane < kLanes; ++lane) {
-      const LaneRun& run = runs_[rank].lanes[lane];
-      while (run.cursor < run.items.size() && !obstacle(rank, lane)) {
+      while (!runs_[rank].at[lane].all_started() && !obstacle(rank, lane)) {
         IBCOLL_TRY(start_next(rank, lane));
         moved = true;
       }
@@ -113,12 +115,10 @@ Status Rehearsal::advance(Rank rank) {
 }
 
 std::optional<Rehearsal::Obstacle> Rehearsal::obstacle(Rank rank, int lane) {
-  const RankRun& run = runs_[rank];
-  const Item& item = run.lanes[lane].items[run.lanes[lane].cursor];
-  for (int other = 0; other < kLanes; ++other) {
-    if (run.lanes[other].complete < item.after[other]) return Obstacle{true, -1};
-  }
-  return obstacle_at_peer(rank, programs_[rank]->lanes[lane][item.op]);
+  const ProgramCursor& at = runs_[rank].at;
+  const uint32_t item = at[lane].next();
+  if (at.behind(lane, item) >= 0) return Obstacle{true, -1};
+  return obstacle_at_peer(rank, at[lane].op(item));
 }
 
 std::optional<Rehearsal::Obstacle> Rehearsal::obstacle_at_peer(Rank rank, const Op& op) {
@@ -162,12 +162,12 @@ std::optional<Rehearsal::Obstacle> Rehearsal::obstacle_at_peer(Rank rank, const 
 VectorClock Rehearsal::start_clock(Rank rank, int lane) {
   RankRun& run = runs_[rank];
   LaneRun& mine = run.lanes[lane];
-  const Item& item = mine.items[mine.cursor];
-  const Op::Relaxed relaxed = programs_[rank]->lanes[lane][item.op].relaxed;
+  const LaneCursor& at = run.at[lane];
+  const Op::Relaxed relaxed = at.op(at.next()).relaxed;
   if (relaxed == Op::Relaxed::kFirstOfRun) mine.run_base = mine.start;
   VectorClock clock = relaxed == Op::Relaxed::kInRun ? mine.run_base : mine.start;
   for (int other = 0; other < kLanes; ++other) {
-    const uint32_t count = item.after[other];
+    const uint32_t count = at.after(at.next())[other];
     if (count == 0) continue;
     LaneRun& needed = run.lanes[other];
     if (clock.complete(rank, other) < count) clock.join(needed.known.at(count));
@@ -179,22 +179,25 @@ VectorClock Rehearsal::start_clock(Rank rank, int lane) {
 /// Marks an item complete; `clock` is what its completion knows.
 void Rehearsal::finish(Rank rank, int lane, uint32_t item, const VectorClock& clock) {
   LaneRun& run = runs_[rank].lanes[lane];
+  LaneCursor& at = runs_[rank].at[lane];
   run.done_early.emplace(item, clock);
-  for (auto next = run.done_early.find(run.complete); next != run.done_early.end();
-       next = run.done_early.find(run.complete)) {
-    run.finish.join(next->second);
-    run.done_early.erase(next);
-    run.finish.set_complete(rank, lane, ++run.complete);
-    if (run.complete < run.references.size() && run.references[run.complete] > 0) {
-      run.known.emplace(run.complete, run.finish);
+  uint32_t complete = at.complete();
+  at.finish(item);
+  while (complete < at.complete()) {
+    const auto done = run.done_early.find(complete);
+    run.finish.join(done->second);
+    run.done_early.erase(done);
+    run.finish.set_complete(rank, lane, ++complete);
+    if (complete < run.references.size() && run.references[complete] > 0) {
+      run.known.emplace(complete, run.finish);
     }
   }
 }
 
 Status Rehearsal::start_next(Rank rank, int lane) {
-  LaneRun& mine = runs_[rank].lanes[lane];
-  Running item{rank, lane, mine.cursor, op_of(rank, lane, mine.cursor), start_clock(rank, lane)};
-  ++mine.cursor;
+  LaneCursor& at = runs_[rank].at[lane];
+  Running item{rank, lane, at.next(), at.op(at.next()), start_clock(rank, lane)};
+  at.start(item.item);
   VectorClock complete = item.start;
   bool is_complete = true;
   switch (item.op.kind) {
@@ -223,10 +226,7 @@ Status Rehearsal::start_next(Rank rank, int lane) {
       IBCOLL_TRY(expose(item));
       break;
     case OpKind::kSignal:
-      if (mine.items[item.item].streamed &&
-          mine.items[item.item].piece != signal_piece(item.op, pieces_)) {
-        break;
-      }
+      if (!at.sends_token(item.item, pieces_)) break;
       channel(rank, item.op.peer).tokens.push_back(item.start);
       wake(item.op.peer);
       break;
@@ -244,7 +244,7 @@ Status Rehearsal::start_next(Rank rank, int lane) {
       item.start = complete;  // these hold back what follows in the lane
       break;
   }
-  mine.start.join(item.start);
+  runs_[rank].lanes[lane].start.join(item.start);
   if (is_complete) finish(rank, lane, item.item, complete);
   return {};
 }
@@ -300,15 +300,15 @@ Status Rehearsal::check_stuck() {
   int lanes = 0;
   for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      const LaneRun& run = runs_[rank].lanes[lane];
-      if (run.cursor == run.items.size()) continue;
+      const LaneCursor& at = runs_[rank].at[lane];
+      if (at.all_started()) continue;
       ++lanes;
-      const Op& op = op_of(rank, lane, run.cursor);
+      const Op& op = at.op(at.next());
       const Obstacle why = *obstacle(rank, lane);
       // An item that waits for another of its rank says nothing new: that one is stuck too.
       if (why.own || op.step >= earliest) continue;
       earliest = op.step;
-      stuck = fmt::format("{} waits {}{}", name(rank, lane, run.cursor),
+      stuck = fmt::format("{} waits {}{}", name(rank, lane, at.next()),
                           why.peer < 0 ? "" : fmt::format("for rank {} ", why.peer),
                           meaning(op.kind).awaits);
     }

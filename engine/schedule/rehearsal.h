@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "engine/schedule/expand.h"
+#include "engine/schedule/lane_cursor.h"
 #include "engine/schedule/vector_clock.h"
 #include "engine/schedule/verifier.h"
 
@@ -29,15 +29,12 @@ class Rehearsal {
 
  private:
   struct LaneRun {
-    std::vector<Item> items;
     std::vector<uint32_t> references;  // by number of items complete: `after`s still to come
     std::unordered_map<uint32_t, VectorClock> known;       // the same: what is known then
-    uint32_t cursor = 0;                                   // items started
-    uint32_t complete = 0;                                 // items complete, from the beginning
     std::unordered_map<uint32_t, VectorClock> done_early;  // complete, but not all before it
     VectorClock start;     // what the latest start knows, and all before it
     VectorClock run_base;  // the same before the present relaxed run
-    VectorClock finish;    // what is known when the first `complete` items are
+    VectorClock finish;    // what is known when all items are that are complete in order
   };
   /// Of a reduction: whose data is combined in a piece, ascending. Shared, never changed.
   using Parts = std::shared_ptr<const std::vector<Rank>>;
@@ -55,6 +52,8 @@ class Rehearsal {
     std::array<uint32_t, kLanes> read_by{};  // the same for its readers
   };
   struct RankRun {
+    RankRun(const RankProgram& program, uint32_t pieces) : at(program, pieces) {}
+    ProgramCursor at;
     std::array<LaneRun, kLanes> lanes;
     std::array<std::vector<Cell>, 3> cells;  // of send, receive, scratch: slot * pieces + piece
     std::vector<uint32_t> expect_first;      // by peer: where its expects begin in `expects`
@@ -128,7 +127,7 @@ class Rehearsal {
     return static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
   }
   const Op& op_of(Rank rank, int lane, uint32_t item) const {
-    return programs_[rank]->lanes[lane][runs_[rank].lanes[lane].items[item].op];
+    return runs_[rank].at[lane].op(item);
   }
   std::string name(Rank rank, int lane, uint32_t item) const;
   std::string name(const Running& item) const { return name(item.rank, item.lane, item.item); }

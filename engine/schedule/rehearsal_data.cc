@@ -26,11 +26,11 @@ Status Rehearsal::put(Running& put) {
   const uint32_t expect_item = peer.expects[peer.expect_first[put.rank] + there.puts++];
   const int lane = local ? kLocal : kRecv;
   const Op& expected = op_of(op.peer, lane, expect_item);
-  const Item& mine = runs_[put.rank].lanes[put.lane].items[put.item];
-  const Item& theirs = peer.lanes[lane].items[expect_item];
+  const LaneCursor &mine = runs_[put.rank].at[put.lane], &theirs = peer.at[lane];
   if (op.dst_buffer != expected.dst_buffer || op.dst_first != expected.dst_first ||
       op.count != expected.count || op.exposure != expected.exposure || op.step != expected.step ||
-      mine.streamed != theirs.streamed || mine.piece != theirs.piece) {
+      mine.streamed(put.item) != theirs.streamed(expect_item) ||
+      mine.piece(put.item) != theirs.piece(expect_item)) {
     return invalid("{} does not match {}", name(put), name(op.peer, lane, expect_item));
   }
   if (!local) {
@@ -74,9 +74,10 @@ Status Rehearsal::expect(Running& expect, VectorClock& complete) {
 }
 
 std::vector<size_t> Rehearsal::cells(const Running& item, uint32_t first) const {
-  const Item& what = runs_[item.rank].lanes[item.lane].items[item.item];
-  const uint32_t begin = what.streamed ? what.piece : 0;
-  const uint32_t end = what.streamed ? what.piece + 1 : pieces_;
+  const LaneCursor& items = runs_[item.rank].at[item.lane];
+  const bool one = items.streamed(item.item);
+  const uint32_t begin = one ? items.piece(item.item) : 0;
+  const uint32_t end = one ? begin + 1 : pieces_;
   std::vector<size_t> cells;
   for (uint32_t slot = first; slot < first + item.op.count; ++slot) {
     for (uint32_t piece = begin; piece < end; ++piece) {

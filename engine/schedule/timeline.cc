@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 
-#include "engine/schedule/expand.h"
+#include "engine/schedule/lane_cursor.h"
 
 namespace ibcoll {
 
@@ -21,11 +22,9 @@ class Clockwork {
             uint32_t pieces)
       : shape_(shape), programs_(programs), pieces_(pieces) {
     for (const auto& program : programs) {
-      RankState& state = ranks_.emplace_back();
-      auto items = expand(*program, pieces);
+      RankState& state = ranks_.emplace_back(*program, pieces);
       for (int lane = 0; lane < kLanes; ++lane) {
-        state.lanes[lane].done.resize(items[lane].size(), -1);
-        state.lanes[lane].items = std::move(items[lane]);
+        state.lanes[lane].done.resize(state.at[lane].size());
         state.lanes[lane].until.push_back(0);
       }
     }
@@ -44,15 +43,15 @@ class Clockwork {
   }
 
  private:
-  struct LaneState {
-    std::vector<Item> items;
-    std::vector<double> done;   // by item: when it is complete, -1: not known yet
+  struct LaneTimes {
+    std::vector<double> done;   // by item: when it is complete, if that is known
     std::vector<double> until;  // by number of items: when so many are complete
-    uint32_t cursor = 0;
-    double time = 0;  // when the latest item started, or what it held back could
+    double time = 0;            // when the latest item started, or what it held back could
   };
   struct RankState {
-    std::array<LaneState, kLanes> lanes;
+    RankState(const RankProgram& program, uint32_t pieces) : at(program, pieces) {}
+    ProgramCursor at;
+    std::array<LaneTimes, kLanes> lanes;
     std::vector<double> gates;
     double port_free = 0, copies_free = 0;
   };
@@ -72,11 +71,12 @@ class Clockwork {
   Channel& channel(Rank from, Rank to) { return channels_[key(from, to)]; }
 
   void complete(Rank rank, int lane, uint32_t item, double time) {
-    LaneState& state = ranks_[rank].lanes[lane];
-    state.done[item] = time;
-    for (size_t next = state.until.size() - 1; next < state.done.size() && state.done[next] >= 0;
-         ++next) {
-      state.until.push_back(std::max(state.until.back(), state.done[next]));
+    LaneCursor& at = ranks_[rank].at[lane];
+    LaneTimes& times = ranks_[rank].lanes[lane];
+    at.finish(item);
+    times.done[item] = time;
+    while (times.until.size() <= at.complete()) {
+      times.until.push_back(std::max(times.until.back(), times.done[times.until.size() - 1]));
     }
   }
 
@@ -117,60 +117,81 @@ class Clockwork {
     }
   }
 
+  /// An item as it starts.
+  struct Starting {
+    Rank rank;
+    int lane;
+    uint32_t item;
+    const Op& op;
+    double time;    // when it can by its own rank's doing
+    double open;    // when its peers are ready, too
+    double blocks;  // it moves
+  };
+
   bool start_next(Rank rank, int lane) {
     RankState& state = ranks_[rank];
-    LaneState& mine = state.lanes[lane];
-    if (mine.cursor == mine.items.size()) return false;
-    const Item& item = mine.items[mine.cursor];
-    const Op& op = programs_[rank]->lanes[lane][item.op];
-    double time = mine.time;
+    LaneCursor& at = state.at[lane];
+    const uint32_t item = at.next();
+    if (at.all_started() || state.at.behind(lane, item) >= 0) return false;
+    double time = state.lanes[lane].time;
     for (int other = 0; other < kLanes; ++other) {
-      const auto& until = state.lanes[other].until;
-      if (item.after[other] >= until.size()) return false;
-      time = std::max(time, until[item.after[other]]);
+      time = std::max(time, state.lanes[other].until[at.after(item)[other]]);
     }
     double open = time;
-    if (!ready(rank, op, open)) return false;
-    const uint32_t index = mine.cursor++;
-    const double blocks = item.streamed ? static_cast<double>(op.count) / pieces_ : op.count;
-    const auto record = [&](double begin, double end, double arrival) {
-      activities_.push_back({rank, static_cast<Lane>(lane), item.op, begin, end, arrival});
-    };
-    const auto copied = [&](double from) {
-      const double begin = std::max(from, state.copies_free);
-      state.copies_free = begin + blocks * kLocalCost;
-      record(begin, state.copies_free, state.copies_free);
-      return state.copies_free;
-    };
-    mine.time = time;
+    if (!ready(rank, at.op(item), open)) return false;
+    at.start(item);
+    state.lanes[lane].time = time;
+    const double count = at.op(item).count;
+    const auto end = carry_out(
+        {rank, lane, item, at.op(item), time, open, at.streamed(item) ? count / pieces_ : count});
+    if (end) complete(rank, lane, item, *end);
+    return true;
+  }
+
+  void record(const Starting& item, double begin, double end, double arrival) {
+    const uint32_t place = ranks_[item.rank].at[item.lane].place(item.item);
+    activities_.push_back({item.rank, static_cast<Lane>(item.lane), place, begin, end, arrival});
+  }
+
+  /// Copies what the item moves as soon as that is possible after `from`; when it is done.
+  double copy(const Starting& item, double from) {
+    double& free = ranks_[item.rank].copies_free;
+    const double begin = std::max(from, free);
+    free = begin + item.blocks * kLocalCost;
+    record(item, begin, free, free);
+    return free;
+  }
+
+  /// When the item is complete; nothing if that is when its peer has taken it.
+  std::optional<double> carry_out(const Starting& item) {
+    const auto& [rank, lane, index, op, time, open, blocks] = item;
+    RankState& state = ranks_[rank];
     switch (op.kind) {
       case OpKind::kPut: {
+        auto& messages = channel(rank, op.peer).messages;
         if (shape_.same_server(rank, op.peer)) {
-          channel(rank, op.peer).messages.push_back({index, time});
-          return true;  // complete when it is taken
+          messages.push_back({index, time});
+          return std::nullopt;
         }
         const double begin = std::max(open, state.port_free);
         state.port_free = begin + blocks;
-        record(begin, state.port_free, state.port_free + kLatency);
-        channel(rank, op.peer).messages.push_back({index, state.port_free + kLatency});
-        time = state.port_free;
-        break;
+        record(item, begin, state.port_free, state.port_free + kLatency);
+        messages.push_back({index, state.port_free + kLatency});
+        return state.port_free;
       }
       case OpKind::kExpect: {
         auto& messages = channel(op.peer, rank).messages;
         const Message message = messages.front();
         messages.pop_front();
-        time = std::max(time, message.time);
-        if (static_cast<Lane>(lane) == Lane::kLocal) {
-          time = copied(time);
-          complete(op.peer, lane, message.put, time);
-        }
-        break;
+        const double there = std::max(time, message.time);
+        if (static_cast<Lane>(lane) != Lane::kLocal) return there;
+        const double end = copy(item, there);
+        complete(op.peer, lane, message.put, end);
+        return end;
       }
       case OpKind::kCopy:
       case OpKind::kReduce:
-        time = copied(time);
-        break;
+        return copy(item, time);
       case OpKind::kExpose:
         if (op.to_server) {
           server_exposures_[key(rank, op.peer)].push_back(time);
@@ -180,27 +201,26 @@ class Clockwork {
         } else {
           channel(rank, op.peer).exposures.push_back(time);
         }
-        break;
+        return time;
       case OpKind::kSignal: {
-        if (item.streamed && item.piece != signal_piece(op, pieces_)) break;
+        if (!state.at[lane].sends_token(index, pieces_)) return time;
         const bool local = shape_.same_server(rank, op.peer);
         channel(rank, op.peer).tokens.push_back(local ? time : time + kLatency);
-        if (!local) record(time, time, time + kLatency);
-        break;
+        if (!local) record(item, time, time, time + kLatency);
+        return time;
       }
       case OpKind::kGateSignal:
         state.gates.push_back(time);
-        break;
+        return time;
       case OpKind::kWait:
       case OpKind::kWaitExposed:
       case OpKind::kGateWait:
-        time = mine.time = open;
-        break;
+        state.lanes[lane].time = open;
+        return open;
       case OpKind::kForward:
-        break;
+        return time;
     }
-    complete(rank, lane, index, time);
-    return true;
+    return time;
   }
 
   const Shape& shape_;
