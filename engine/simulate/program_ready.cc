@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/schedule/op_kinds.h"
 #include "engine/simulate/program_run.h"
 
 namespace ibcoll::sim {
 
-bool ProgramRun::may_start(Rank rank, const LaneRun& lane, uint32_t item) const {
+bool ProgramRun::may_start(Rank rank, int lane, uint32_t item) const {
   const RankRun& run = ranks_[rank];
-  const Op& op = op_of(lane, item);
+  const Op& op = run.at[lane].op(item);
   if (options_.hold == Hold::kBarrier && op.step > step_) return false;
   if (options_.hold == Hold::kRankStep && op.step > run.step) return false;
-  const auto& after = lane.items.empty() ? op.after : lane.items[item].after;
-  for (int i = 0; i < kLanes; ++i) {
-    if (run.lanes[i].complete < after[i]) return false;
-  }
-  return peer_ready(rank, op);
+  return run.at.behind(lane, item) < 0 && peer_ready(rank, op);
 }
 
 bool ProgramRun::peer_ready(Rank rank, const Op& op) const {
@@ -61,25 +58,21 @@ uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
   return sum;
 }
 
-/// A signal in a stream is sent with one of its pieces.
-bool ProgramRun::sends_token(const LaneRun& lane, uint32_t item) const {
-  if (lane.items.empty() || !lane.items[item].streamed) return true;
-  return lane.items[item].piece == signal_piece(op_of(lane, item), options_.pieces);
-}
-
-uint64_t ProgramRun::item_bytes(Rank rank, const LaneRun& lane, uint32_t item) const {
-  const Op& op = op_of(lane, item);
-  const uint64_t bytes = bytes_of(rank, op, op.kind != OpKind::kExpect);
-  if (lane.items.empty() || !lane.items[item].streamed) return bytes;
-  const uint32_t piece = lane.items[item].piece;
+uint64_t ProgramRun::item_bytes(Rank rank, int lane, uint32_t item) const {
+  const LaneCursor& at = ranks_[rank].at[lane];
+  const Op& op = at.op(item);
+  const uint64_t bytes = bytes_of(rank, op, meaning(op.kind).reads);
+  if (!at.streamed(item)) return bytes;
+  const uint32_t piece = at.piece(item);
   const RankProgram& program = *programs_[rank];
   return piece_begin(program, bytes, piece + 1, options_.pieces) -
          piece_begin(program, bytes, piece, options_.pieces);
 }
 
 /// How long the rank itself is busy with an operation, copies apart.
-Time ProgramRun::cost(Rank rank, const LaneRun& lane, uint32_t item) {
-  const Op& op = op_of(lane, item);
+Time ProgramRun::cost(Rank rank, int lane, uint32_t item) {
+  const LaneCursor& at = ranks_[rank].at[lane];
+  const Op& op = at.op(item);
   const int server = shape_.server_of(rank);
   switch (op.kind) {
     case OpKind::kPut: {
@@ -94,7 +87,7 @@ Time ProgramRun::cost(Rank rank, const LaneRun& lane, uint32_t item) {
       return time;
     }
     case OpKind::kSignal:
-      if (shape_.same_server(rank, op.peer) || !sends_token(lane, item)) return 0;
+      if (shape_.same_server(rank, op.peer) || !at.sends_token(item, options_.pieces)) return 0;
       return options_.send_overhead_ns * kPicosecondsPerNanosecond;
     case OpKind::kExpose:
       return options_.send_overhead_ns * kPicosecondsPerNanosecond;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/schedule/describe.h"
+#include "engine/schedule/op_kinds.h"
 
 namespace ibcoll::sim {
 
@@ -43,7 +44,6 @@ ProgramRun::ProgramRun(const Shape& shape,
       routes_(routes),
       options_(options),
       random_(options.seed ^ 0x5deece66d),
-      ranks_(shape.ranks()),
       local_(static_cast<size_t>(shape.ranks()) * shape.max_server_size()) {
   const size_t ranks = shape.ranks();
   uint32_t steps = 1;
@@ -56,26 +56,18 @@ ProgramRun::ProgramRun(const Shape& shape,
     arrived_.resize(ranks * ranks);
     exposures_.resize(ranks * ranks);
   }
+  ranks_.reserve(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
-    const RankProgram& program = *programs[rank];
-    std::array<std::vector<Item>, kLanes> items;
-    if (!program.streams.empty()) items = expand(program, options.pieces);
+    const RankRun& run = ranks_.emplace_back(*programs[rank], options.pieces);
     if (options.hold == Hold::kRankStep) rank_left_in_step_[rank].resize(steps);
-    for (int i = 0; i < kLanes; ++i) {
-      LaneRun& lane = ranks_[rank].lanes[i];
-      lane.ops = program.lanes[i].data();
-      lane.items = std::move(items[i]);
-      lane.size = static_cast<uint32_t>(program.streams.empty() ? program.lanes[i].size()
-                                                                : lane.items.size());
-      lane.state.resize(lane.size);
-      ranks_[rank].left += lane.size;
-      for (uint32_t item = 0; item < lane.size; ++item) {
-        const uint32_t step = op_of(lane, item).step;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (uint32_t item = 0; item < run.at[lane].size(); ++item) {
+        const uint32_t step = run.at[lane].op(item).step;
         ++left_in_step_[step];
         if (options.hold == Hold::kRankStep) ++rank_left_in_step_[rank][step];
       }
     }
-    items_ += ranks_[rank].left;
+    items_ += run.left;
   }
   const int servers = shape.servers();
   route_of_.resize(static_cast<size_t>(servers) * servers, kNone);
@@ -107,12 +99,11 @@ Result<RunTimes> ProgramRun::run() {
 
 Status ProgramRun::check_finished() const {
   for (Rank rank = 0; rank < shape_.ranks(); ++rank) {
-    for (int i = 0; i < kLanes; ++i) {
-      const LaneRun& lane = ranks_[rank].lanes[i];
-      if (lane.complete == lane.size) continue;
-      const uint32_t op = lane.items.empty() ? lane.complete : lane.items[lane.complete].op;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const LaneCursor& at = ranks_[rank].at[lane];
+      if (at.all_complete()) continue;
       return fail(ErrorCode::kInvalidProgram, "no progress with {} at {}", to_string(options_.hold),
-                  describe(*programs_[rank], static_cast<Lane>(i), op));
+                  describe(*programs_[rank], static_cast<Lane>(lane), at.place(at.complete())));
     }
   }
   return {};
@@ -147,83 +138,58 @@ void ProgramRun::advance(Rank rank) {
   for (bool moved = true; moved && !run.busy;) {
     moved = false;
     for (int i = 0; i < kLanes && !run.busy; ++i) {
-      const int index = (run.turn + i) % kLanes;
-      LaneRun& lane = run.lanes[index];
-      if (lane.copying != kNone) {
-        start_slice(rank, index);
+      const int lane = (run.turn + i) % kLanes;
+      if (run.copies[lane].item != kNone) {
+        start_slice(rank, lane);
         break;
       }
-      while (!run.busy && lane.copying == kNone) {
-        const uint32_t item = pick(rank, lane);
+      while (!run.busy && run.copies[lane].item == kNone) {
+        const uint32_t item = run.at[lane].pick(
+            kSearch, [&](uint32_t candidate) { return may_start(rank, lane, candidate); });
         if (item == kNone) break;
-        begin(rank, index, item);
+        begin(rank, lane, item);
         moved = true;
       }
     }
   }
 }
 
-/// The item of a lane that starts next; kNone: none can.
-uint32_t ProgramRun::pick(Rank rank, LaneRun& lane) {
-  if (lane.next == lane.size) return kNone;
-  if (lane.run_end == 0) {
-    if (op_of(lane, lane.next).relaxed != Op::Relaxed::kFirstOfRun) {
-      return may_start(rank, lane, lane.next) ? lane.next : kNone;
-    }
-    lane.run_end = lane.next + 1;
-    while (lane.run_end < lane.size && op_of(lane, lane.run_end).relaxed == Op::Relaxed::kInRun) {
-      ++lane.run_end;
-    }
-  }
-  const uint32_t end = std::min(lane.run_end, lane.next + kSearch);
-  for (uint32_t item = lane.next; item < end; ++item) {
-    if ((lane.state[item] & kStarted) == 0 && may_start(rank, lane, item)) return item;
-  }
-  return kNone;
-}
-
-void ProgramRun::begin(Rank rank, int index, uint32_t item) {
+void ProgramRun::begin(Rank rank, int lane, uint32_t item) {
   RankRun& run = ranks_[rank];
-  LaneRun& lane = run.lanes[index];
-  lane.state[item] |= kStarted;
-  while (lane.next < lane.size && (lane.state[lane.next] & kStarted) != 0) ++lane.next;
-  if (lane.next >= lane.run_end) lane.run_end = 0;
-  const Op& op = op_of(lane, item);
+  run.at[lane].start(item);
+  const Op& op = run.at[lane].op(item);
   StepTime& step = times_.steps[op.step];
   step.begin = std::min(step.begin, network_.now());
   take(rank, op);
-  const bool copies = op.kind == OpKind::kCopy || op.kind == OpKind::kReduce ||
-                      (op.kind == OpKind::kExpect && shape_.same_server(rank, op.peer));
-  if (copies && options_.copy_bytes_per_second > 0) {
-    lane.copying = item;
-    lane.copy_left = item_bytes(rank, lane, item);
-    return start_slice(rank, index);
+  if (copies(op) && options_.copy_bytes_per_second > 0) {
+    run.copies[lane] = {item, item_bytes(rank, lane, item)};
+    return start_slice(rank, lane);
   }
   const Time time = cost(rank, lane, item);
-  if (time == 0) return effect(rank, index, item);
+  if (time == 0) return effect(rank, lane, item);
   run.busy = true;
-  run.busy_lane = static_cast<uint8_t>(index);
+  run.busy_lane = static_cast<uint8_t>(lane);
   run.busy_item = item;
   network_.wake_at(network_.now() + time, rank);
 }
 
 /// Goes on with the copy of a lane.
-void ProgramRun::start_slice(Rank rank, int index) {
+void ProgramRun::start_slice(Rank rank, int lane) {
   RankRun& run = ranks_[rank];
-  LaneRun& lane = run.lanes[index];
-  const uint64_t bytes = std::min(lane.copy_left, kCopyBytes);
-  lane.copy_left -= bytes;
+  Copy& copy = run.copies[lane];
+  const uint64_t bytes = std::min(copy.left, kCopyBytes);
+  copy.left -= bytes;
   run.busy = true;
-  run.busy_lane = static_cast<uint8_t>(index);
-  run.busy_item = lane.copying;
+  run.busy_lane = static_cast<uint8_t>(lane);
+  run.busy_item = copy.item;
   const double time = static_cast<double>(bytes) / options_.copy_bytes_per_second * 1e12;
   network_.wake_at(network_.now() + std::llround(time), rank);
 }
 
 /// What an operation does once the rank has spent its time on it.
-void ProgramRun::effect(Rank rank, int index, uint32_t item) {
-  const LaneRun& lane = ranks_[rank].lanes[index];
-  const Op& op = op_of(lane, item);
+void ProgramRun::effect(Rank rank, int lane, uint32_t item) {
+  const LaneCursor& at = ranks_[rank].at[lane];
+  const Op& op = at.op(item);
   const int server = shape_.server_of(rank), servers = shape_.servers();
   Flight flight{op.kind, false, rank, op.peer, item, 0, -1};
   switch (op.kind) {
@@ -236,7 +202,7 @@ void ProgramRun::effect(Rank rank, int index, uint32_t item) {
       ++times_.messages;
       return launch(flight, item_bytes(rank, lane, item), false);
     case OpKind::kSignal:
-      if (!sends_token(lane, item)) break;
+      if (!at.sends_token(item, options_.pieces)) break;
       if (shape_.same_server(rank, op.peer)) {
         ++local_puts(rank, op.peer).tokens;
         wake(op.peer);
@@ -267,7 +233,7 @@ void ProgramRun::effect(Rank rank, int index, uint32_t item) {
     default:
       break;
   }
-  complete(rank, index, item);
+  complete(rank, lane, item);
 }
 
 void ProgramRun::launch(const Flight& flight, uint64_t bytes, bool control) {
@@ -324,22 +290,20 @@ void ProgramRun::woken(uint32_t tag) {
   const uint32_t item = run.busy_item;
   run.busy_item = kNone;
   if (item != kNone) {
-    LaneRun& lane = run.lanes[run.busy_lane];
+    Copy& copy = run.copies[run.busy_lane];
     run.turn = static_cast<uint8_t>((run.busy_lane + 1) % kLanes);
-    if (lane.copying != item || lane.copy_left == 0) {
-      if (lane.copying == item) lane.copying = kNone;
+    if (copy.item != item || copy.left == 0) {
+      if (copy.item == item) copy.item = kNone;
       effect(rank, run.busy_lane, item);
     }
   }
   wake(rank);
 }
 
-void ProgramRun::complete(Rank rank, int index, uint32_t item) {
+void ProgramRun::complete(Rank rank, int lane, uint32_t item) {
   RankRun& run = ranks_[rank];
-  LaneRun& lane = run.lanes[index];
-  lane.state[item] |= kDone;
-  while (lane.complete < lane.size && (lane.state[lane.complete] & kDone) != 0) ++lane.complete;
-  const uint32_t step = op_of(lane, item).step;
+  run.at[lane].finish(item);
+  const uint32_t step = run.at[lane].op(item).step;
   times_.steps[step].end = network_.now();
   if (--run.left == 0) times_.rank_end[rank] = network_.now();
   if (++done_ % kProgressEvery == 0 && options_.progress) options_.progress(done_, items_);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/schedule/expand.h"
+#include "engine/schedule/lane_cursor.h"
 #include "engine/schedule/program.h"
 #include "engine/simulate/network.h"
 #include "topology/mapping/random.h"
@@ -74,21 +74,15 @@ class ProgramRun final : public NetworkClient {
   void moment_over() override;
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-  enum State : uint8_t { kStarted = 1, kDone = 2 };
-  struct LaneRun {
-    const Op* ops = nullptr;
-    std::vector<Item> items;     // empty without streams: then an item is an operation
-    std::vector<uint8_t> state;  // by item
-    uint32_t size = 0;
-    uint32_t next = 0;         // all before it have started
-    uint32_t complete = 0;     // all before it are complete
-    uint32_t run_end = 0;      // of the relaxed run that is under way; 0: none
-    uint32_t copying = kNone;  // item whose copy is under way
-    uint64_t copy_left = 0;
+  static constexpr uint32_t kNone = LaneCursor::kNone;
+  struct Copy {
+    uint32_t item = kNone;  // whose copy is under way
+    uint64_t left = 0;      // bytes of it
   };
   struct RankRun {
-    LaneRun lanes[kLanes];
+    RankRun(const RankProgram& program, uint32_t pieces) : at(program, pieces), left(at.size()) {}
+    ProgramCursor at;
+    std::array<Copy, kLanes> copies;
     bool busy = false;  // the rank does something that ends at a time set
     bool queued = false;
     uint8_t turn = 0;  // lane that is looked at first
@@ -97,7 +91,7 @@ class ProgramRun final : public NetworkClient {
     uint32_t gates = 0;
     uint32_t routed = 0;  // exposures that came through this rank
     uint32_t step = 0;    // Hold::kRankStep: that it is in
-    uint64_t left = 0;    // items
+    uint64_t left;        // items
   };
   struct Flight {
     OpKind kind = OpKind::kPut;
@@ -114,12 +108,8 @@ class ProgramRun final : public NetworkClient {
     uint32_t tokens = 0;
   };
 
-  const Op& op_of(const LaneRun& lane, uint32_t item) const {
-    return lane.ops[lane.items.empty() ? item : lane.items[item].op];
-  }
   uint64_t bytes_of(Rank rank, const Op& op, bool source) const;
-  bool sends_token(const LaneRun& lane, uint32_t item) const;
-  uint64_t item_bytes(Rank rank, const LaneRun& lane, uint32_t item) const;
+  uint64_t item_bytes(Rank rank, int lane, uint32_t item) const;
   size_t pair(Rank at, Rank other) const {
     return static_cast<size_t>(at) * shape_.ranks() + other;
   }
@@ -130,13 +120,12 @@ class ProgramRun final : public NetworkClient {
   void wake(Rank rank);
   void wake_server(int server);
   void advance(Rank rank);
-  uint32_t pick(Rank rank, LaneRun& lane);
-  bool may_start(Rank rank, const LaneRun& lane, uint32_t item) const;
+  bool may_start(Rank rank, int lane, uint32_t item) const;
   bool peer_ready(Rank rank, const Op& op) const;
   void begin(Rank rank, int lane, uint32_t item);
   void start_slice(Rank rank, int lane);
   void take(Rank rank, const Op& op);
-  Time cost(Rank rank, const LaneRun& lane, uint32_t item);
+  Time cost(Rank rank, int lane, uint32_t item);
   void effect(Rank rank, int lane, uint32_t item);
   void launch(const Flight& flight, uint64_t bytes, bool control);
   void complete(Rank rank, int lane, uint32_t item);
