@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "engine/base/link_rate.h"
+
 namespace ibcoll {
 namespace {
 
@@ -43,6 +47,40 @@ TEST(Units, DurationsAndRates) {
   EXPECT_FALSE(parse_duration("-1s"));
   EXPECT_DOUBLE_EQ(parse_rate("10Gbit/s").value(), 1.25e9);
   EXPECT_FALSE(parse_rate("10"));
+}
+
+TEST(LinkRate, IsTheDataRateOfTheSpecification) {
+  struct Row {
+    const char* name;
+    double gbits;  // of the specification's table
+  };
+  for (const Row& row :
+       {Row{"1xSDR", 2}, Row{"4xSDR", 8}, Row{"4xDDR", 16}, Row{"4xQDR", 32}, Row{"4xFDR10", 40},
+        Row{"4xFDR", 54.545}, Row{"4xEDR", 100}, Row{"12xEDR", 300}, Row{"2xHDR", 100},
+        Row{"4xHDR", 200}, Row{"4xNDR", 400}, Row{"8xNDR", 800}, Row{"4xXDR", 800}}) {
+    EXPECT_NEAR(link_rate(row.name) * 8e-9, row.gbits, 0.001) << row.name;
+  }
+}
+
+TEST(LinkRate, CodesAndNamesAgree) {
+  const char* const widths[] = {"1x", "4x", "8x", "12x", "2x"};
+  const char* const speeds[] = {"SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR"};
+  for (uint32_t width = 0; width < 5; ++width) {
+    for (uint32_t speed = 0; speed < 9; ++speed) {
+      const std::string name = std::string(widths[width]) + speeds[speed];
+      EXPECT_GT(link_rate(name), 0) << name;
+      EXPECT_EQ(link_rate(1u << width, 1u << speed), link_rate(name)) << name;
+    }
+  }
+}
+
+TEST(LinkRate, IsZeroForWhatIsNone) {
+  for (const char* name : {"", "4x", "xEDR", "EDR", "3xEDR", "4xedr", "4xEDR2", "-4xEDR", "4 xEDR"})
+    EXPECT_EQ(link_rate(name), 0) << name;
+  EXPECT_EQ(link_rate(2, 0), 0);
+  EXPECT_EQ(link_rate(0, 32), 0);
+  EXPECT_EQ(link_rate(3, 32), 0);
+  EXPECT_EQ(link_rate(2, 512), 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "engine/base/link_rate.h"
 #include "engine/base/log.h"
 
 namespace ibcoll::verbs {
@@ -53,34 +54,13 @@ int numa_node_of(const ibv_device& device) {
   return file >> node ? node : -1;
 }
 
-/// Megabits a second, from the encodings of width and speed in the InfiniBand specification's
-/// PortInfo.
-uint64_t rate_of(const ibv_port_attr& attributes) {
-  const uint64_t width = attributes.active_width == 1    ? 1
-                         : attributes.active_width == 2  ? 4
-                         : attributes.active_width == 4  ? 8
-                         : attributes.active_width == 8  ? 12
-                         : attributes.active_width == 16 ? 2
-                                                         : 1;
-  switch (attributes.active_speed) {
-    case 1:
-      return width * 2'500;
-    case 2:
-      return width * 5'000;
-    case 4:
-    case 8:
-      return width * 10'000;
-    case 16:
-      return width * 14'062;
-    case 32:
-      return width * 25'781;
-    case 64:
-      return width * 53'125;
-    case 128:
-      return width * 106'250;
-    default:
-      return 0;
+/// The speed's code; newer libraries have a wider field, for speeds that the old one can't say.
+template <class Attributes>
+uint32_t speed_code(const Attributes& attributes) {
+  if constexpr (requires { attributes.active_speed_ex; }) {
+    if (attributes.active_speed_ex != 0) return attributes.active_speed_ex;
   }
+  return attributes.active_speed;
 }
 
 bool is_ipv4(const ibv_gid& gid) {
@@ -218,7 +198,8 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.global = port.ethernet || (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
       port.lid = attributes.lid;
       port.mtu = attributes.active_mtu;
-      port.rate_mbps = rate_of(attributes);
+      port.rate_mbps = static_cast<uint64_t>(
+          link_rate(attributes.active_width, speed_code(attributes)) * 8 / 1e6);
       port.max_message_bytes = attributes.max_msg_sz;
       port.service_level = options.service_level;
       port.traffic_class = options.traffic_class;

@@ -7,7 +7,7 @@
 //   all
 //                                       after it with "ibv_reg_mr:3+"
 //   SHIM_SHUFFLE=7                      completions of different queue pairs come in any order
-//   SHIM_SLOW=rxe3                      that device's ports have 2.5 Gbit/s
+//   SHIM_SLOW=rxe3                      that device's ports have 2 Gbit/s (1xSDR)
 //   SHIM_INFINIBAND=rxe4                that device's ports say that they are InfiniBand
 //   SHIM_DEVICE=rxe2                    limits and failures are of that device only
 

@@ -1,3 +1,4 @@
+#include "engine/base/link_rate.h"
 #include "topology/readers/lines.h"
 #include "topology/readers/subnet.h"
 

@@ -10,73 +10,29 @@
 
 #include <memory>
 
+#include "engine/base/link_rate.h"
+
 namespace ibcoll::topology {
 namespace {
 
 constexpr int kLidsOfBlock = 64;  ///< a query of the linear forwarding table answers so many
 constexpr int kDrop = 255;
+constexpr uint32_t kFdr10 = 8;           ///< of link_rate(): a vendor's attribute tells it
+constexpr uint32_t kExtendedSpeeds = 4;  ///< so many bits up are the extended speeds there
 
 using FabricHandle = std::unique_ptr<ibnd_fabric_t, decltype(&ibnd_destroy_fabric)>;
 using PortHandle = std::unique_ptr<ibmad_port, decltype(&mad_rpc_close_port)>;
 
-/// Bytes a second of a port, by its decoded width and speed.
+/// Bytes a second of a port.
 double rate_of(ibnd_port_t& port) {
-  int width = 0;
-  switch (mad_get_field(port.info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F)) {
-    case 1:
-      width = 1;
-      break;
-    case 2:
-      width = 4;
-      break;
-    case 4:
-      width = 8;
-      break;
-    case 8:
-      width = 12;
-      break;
-    case 16:
-      width = 2;
-      break;
-    default:
-      return 0;
+  // The extended code is 0 for speeds that have a code of the first kind.
+  uint32_t speed = mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F) << kExtendedSpeeds;
+  if (speed == 0) {
+    speed = mad_get_field(port.ext_info, 0, IB_MLNX_EXT_PORT_LINK_SPEED_ACTIVE_F) == 1
+                ? kFdr10
+                : mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_ACTIVE_F);
   }
-  const char* speed = nullptr;
-  switch (mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_EXT_ACTIVE_F)) {
-    case 1:
-      speed = "FDR";
-      break;
-    case 2:
-      speed = "EDR";
-      break;
-    case 4:
-      speed = "HDR";
-      break;
-    case 8:
-      speed = "NDR";
-      break;
-    default:
-      break;
-  }
-  if (speed == nullptr) {
-    switch (mad_get_field(port.info, 0, IB_PORT_LINK_SPEED_ACTIVE_F)) {
-      case 1:
-        speed = "SDR";
-        break;
-      case 2:
-        speed = "DDR";
-        break;
-      case 4:
-        speed = "QDR";
-        break;
-      default:
-        return 0;
-    }
-    if (mad_get_field(port.ext_info, 0, IB_MLNX_EXT_PORT_LINK_SPEED_ACTIVE_F) == 1) {
-      speed = "FDR10";
-    }
-  }
-  return link_rate(fmt::format("{}x{}", width, speed));
+  return link_rate(mad_get_field(port.info, 0, IB_PORT_LINK_WIDTH_ACTIVE_F), speed);
 }
 
 /// The description without what a firmware may leave at its end.

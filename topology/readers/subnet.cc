@@ -1,7 +1,6 @@
 #include "topology/readers/subnet.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -277,32 +276,6 @@ class Converter {
 };
 
 }  // namespace
-
-double link_rate(std::string_view name) {
-  struct Lane {
-    std::string_view name;
-    double rate;  ///< bytes a second of one lane, after 8b/10b or 64b/66b coding
-  };
-  static constexpr std::array<Lane, 9> kLanes = {{{"SDR", 0.25e9},
-                                                  {"DDR", 0.5e9},
-                                                  {"QDR", 1e9},
-                                                  {"FDR10", 1.25e9},
-                                                  {"FDR", 14.0625e9 / 8 * 64 / 66},
-                                                  {"EDR", 3.125e9},
-                                                  {"HDR", 6.25e9},
-                                                  {"NDR", 12.5e9},
-                                                  {"XDR", 25e9}}};
-  const size_t x = name.find('x');
-  if (x == std::string_view::npos) return 0;
-  int width = 0;
-  for (const int known : {1, 2, 4, 8, 12}) {
-    if (name.substr(0, x) == std::to_string(known)) width = known;
-  }
-  for (const Lane& lane : kLanes) {
-    if (name.substr(x + 1) == lane.name) return width * lane.rate;
-  }
-  return 0;
-}
 
 Result<Fabric> to_fabric(Subnet subnet, const ReadOptions& options) {
   return Converter(std::move(subnet), options).convert();

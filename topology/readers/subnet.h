@@ -52,9 +52,6 @@ struct Subnet {
   std::vector<std::string> notes;
 };
 
-/// Bytes a second of what ibnetdiscover calls "4xEDR"; 0 if it is no such name.
-double link_rate(std::string_view name);
-
 /// Checks a subnet and makes the fabric. Each connected port of a host is a host of the fabric,
 /// numbered in the natural order of names (h2 before h10). Without tables routes of fewest hops are
 /// computed.
