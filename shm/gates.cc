@@ -6,13 +6,14 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "engine/base/hash.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll::shm {
 namespace {
 
 constexpr uint32_t kSlots = 1u << 20;  ///< groups at a time
-constexpr uint32_t kBuckets = 1u << 14;
+constexpr int kBucketBits = 14;
 constexpr uint32_t kBanks = LocalTransport::kGateBanks;
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -21,10 +22,6 @@ constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 /// lower (0: never used).
 constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
   return uint64_t{sequence} << 32 | (uint64_t{gates} + 1);
-}
-
-constexpr uint32_t bucket_of(uint64_t group) {
-  return static_cast<uint32_t>(group * 0x9e3779b97f4a7c15ULL >> 32) % kBuckets;
 }
 
 }  // namespace
@@ -41,7 +38,7 @@ struct Gates::Control {
   pthread_mutex_t mutex;
   uint32_t used;  ///< slots that have ever been in use
   uint32_t free;  ///< first of those that are free again
-  uint32_t buckets[kBuckets];
+  uint32_t buckets[1u << kBucketBits];
   Slot slots[kSlots];
 };
 
@@ -93,7 +90,8 @@ std::atomic<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) 
 
 Result<uint32_t> Gates::open(uint64_t group, uint32_t members) {
   const Lock lock(control_->mutex);
-  for (uint32_t i = control_->buckets[bucket_of(group)]; i != 0; i = control_->slots[i - 1].next) {
+  for (uint32_t i = control_->buckets[bucket_of(group, kBucketBits)]; i != 0;
+       i = control_->slots[i - 1].next) {
     Control::Slot& slot = control_->slots[i - 1];
     if (slot.group != group) continue;
     ++slot.users;
@@ -122,7 +120,7 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
     std::for_each(words, words + ranks_ * kBanks,
                   [](auto& gates) { gates.store(0, std::memory_order_relaxed); });
   }
-  uint32_t& bucket = control_->buckets[bucket_of(group)];
+  uint32_t& bucket = control_->buckets[bucket_of(group, kBucketBits)];
   slot = {group, 1, members - 1, bucket};
   bucket = index + 1;
   return index;
@@ -132,7 +130,7 @@ void Gates::close(uint32_t index) {
   const Lock lock(control_->mutex);
   Control::Slot& slot = control_->slots[index];
   if (--slot.users != 0 || slot.to_come != 0) return;
-  uint32_t* link = &control_->buckets[bucket_of(slot.group)];
+  uint32_t* link = &control_->buckets[bucket_of(slot.group, kBucketBits)];
   while (*link != index + 1) link = &control_->slots[*link - 1].next;
   *link = slot.next;
   slot.next = control_->free;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/base/link_rate.h"
 
 namespace ibcoll {
@@ -81,6 +84,22 @@ TEST(LinkRate, IsZeroForWhatIsNone) {
   EXPECT_EQ(link_rate(0, 32), 0);
   EXPECT_EQ(link_rate(3, 32), 0);
   EXPECT_EQ(link_rate(2, 512), 0);
+}
+
+TEST(Hash, TellsValuesPlacesAndLengthsApart) {
+  EXPECT_NE(mix(0, 1), mix(0, 2));
+  EXPECT_NE(mix(mix(0, 1), 2), mix(mix(0, 2), 1));
+  EXPECT_NE(mix(0, 0), 0u);
+  EXPECT_NE(mix(mix(0, 0), 0), mix(0, 0));
+  EXPECT_NE(hash_bytes("ring"), hash_bytes("gnir"));
+}
+
+TEST(Hash, OfBytesIsFnv1a) { EXPECT_EQ(hash_bytes("a"), 0xaf63dc4c8601ec8cu); }
+
+TEST(Hash, BucketsTakeNeighboursApart) {
+  std::vector<int> used(64);
+  for (uint64_t value = 0; value < 64; ++value) ++used[bucket_of(value, 6)];
+  EXPECT_LE(*std::max_element(used.begin(), used.end()), 3);
 }
 
 }  // namespace

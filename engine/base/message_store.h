@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll {
 
 /// First-in, first-out queues of messages, one a key. What a look-up costs does not depend on how
@@ -46,9 +48,7 @@ class MessageStore {
   struct Bucket {
     uint32_t first = kEnd, last = kEnd;
   };
-  static size_t bucket_of(const Key& key) {
-    return (key.group ^ key.sequence * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL >> 58;
-  }
+  static size_t bucket_of(const Key& key) { return mix(key.group, key.sequence) % kBuckets; }
   /// Of the first message of a key, and the one before it in its bucket.
   struct Place {
     uint32_t index, before;

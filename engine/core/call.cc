@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll {
 namespace {
 
@@ -84,10 +86,8 @@ void Call::tell_meaning(uint64_t block_bytes) {
   meaning_.collective = static_cast<uint8_t>(arguments_.collective);
   meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing);
   meaning_.ordered = plan_.options.ordered;
-  const uint64_t sizes = (meaning_.block_bytes + 1) * 0x9e3779b97f4a7c15 ^
-                         (uint64_t{plan_.pieces} + 1) * 0xff51afd7ed558ccd;
-  binding_.meaning = static_cast<uint32_t>(sizes >> 32) ^ static_cast<uint32_t>(sizes) ^
-                     0x9e3779b9u * reduction_ ^ group.history;
+  const uint64_t sizes = mix(meaning_.block_bytes, plan_.pieces);
+  binding_.meaning = static_cast<uint32_t>(mix(sizes, reduction_)) ^ group.history;
   binding_.told = &meaning_;
 }
 

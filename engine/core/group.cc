@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "engine/base/hash.h"
 #include "engine/planner/server_order.h"
 
 namespace ibcoll {
@@ -32,9 +33,8 @@ Result<const Plan*> Group::plan(Collective collective, int64_t block_bytes, Rank
                                 const CallOptions& options, std::span<const int64_t> counts) {
   std::unique_ptr<KnownPlans>& all = known_[static_cast<size_t>(collective)];
   if (all == nullptr) all = std::make_unique<KnownPlans>();
-  const uint64_t hash = (static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48) *
-                        0x9e3779b97f4a7c15ULL;
-  Known& known = (*all)[hash >> (64 - kKnownBits)];
+  const uint64_t wanted = static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48;
+  Known& known = (*all)[bucket_of(wanted, kKnownBits)];
   if (known.is_for(block_bytes, root, options)) [[likely]]
     return &known.plan;
   Choice choice = choose(collective, state_.shape, block_bytes);

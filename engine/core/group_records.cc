@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll {
-namespace {
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-  hash *= 0xff51afd7ed558ccd;
-  return hash ^ (hash >> 33);
-}
-
-}  // namespace
 
 GroupIdentity GroupRecords::add(std::span<const Rank> members) {
-  uint64_t list = mix(0x6962636f6c6c, members.size());
+  uint64_t list = mix(0, members.size());
   for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
   Record& record = records_[list];
   GroupIdentity identity;

@@ -4,19 +4,13 @@
 #include <array>
 #include <cstring>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll::measure {
 namespace {
 
 constexpr size_t kWords = 512;
 using Chunk = std::array<uint64_t, kWords>;
-
-uint64_t mix(uint64_t x) {
-  x ^= x >> 31;
-  x *= 0x9e3779b97f4a7c15;
-  x ^= x >> 29;
-  x *= 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 32);
-}
 
 /// The words from number `first` on: a counter in steps that change every byte, started at a value
 /// no other key has.
@@ -27,7 +21,7 @@ void make_chunk(Chunk& chunk, uint64_t seed, uint64_t first) {
 uint64_t seed_of(const PatternKey& key) {
   const uint64_t pair = static_cast<uint64_t>(static_cast<uint32_t>(key.origin)) << 32 |
                         static_cast<uint32_t>(key.target);
-  return mix(mix(pair) + key.iteration);
+  return mix(scramble(pair), key.iteration);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string_view>
+
+#include "engine/base/hash.h"
 
 #include "engine/schedule/op_kinds.h"
 
@@ -17,12 +20,6 @@ void raise(Counts& counts, const Counts& to) {
   for (int lane = 0; lane < kLanes; ++lane) counts[lane] = std::max(counts[lane], to[lane]);
 }
 
-uint64_t fnv(uint64_t hash, const void* data, size_t bytes) {
-  const auto* byte = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ byte[i]) * 0x100000001b3ULL;
-  return hash;
-}
-
 uint64_t program_hash(Collective collective, const std::string& algorithm, const Shape& shape,
                       const AlgorithmOptions& options) {
   const uint64_t fields[] = {kFormatVersion,
@@ -33,7 +30,8 @@ uint64_t program_hash(Collective collective, const std::string& algorithm, const
                              options.ordered,
                              options.plan != nullptr ? options.plan->hash : 0,
                              shape.hash()};
-  return fnv(fnv(0xcbf29ce484222325ULL, fields, sizeof fields), algorithm.data(), algorithm.size());
+  const std::string_view bytes(reinterpret_cast<const char*>(fields), sizeof fields);
+  return hash_bytes(algorithm, hash_bytes(bytes));
 }
 
 /// The operation that wrote a slot: lane and one more than its index; 0: nobody.

@@ -4,16 +4,11 @@
 
 #include <algorithm>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll {
 
 namespace {
-
-uint64_t mix(uint64_t hash, uint64_t value) {  // splitmix64 over the sequence
-  hash += value + 0x9e3779b97f4a7c15ULL;
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebULL;
-  return hash ^ (hash >> 31);
-}
 
 std::vector<int> deal(std::span<const int> ranks_of_server, Placement placement) {
   std::vector<int> server_of;

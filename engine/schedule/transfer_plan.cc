@@ -1,5 +1,7 @@
 #include "engine/schedule/transfer_plan.h"
 
+#include "engine/base/hash.h"
+
 namespace ibcoll {
 
 namespace {
@@ -71,8 +73,8 @@ void plan_reduce(const Turned& at, TransferPlan& plan) {
 }  // namespace
 
 void TransferPlan::seal() {
-  hash = 0xcbf29ce484222325ULL;
-  const auto add = [this](uint64_t value) { hash = (hash ^ value) * 0x100000001b3ULL; };
+  hash = mix(0, transfers.size());
+  const auto add = [this](uint64_t value) { hash = mix(hash, value); };
   for (const Transfer& t : transfers) {
     for (const int64_t value : {int64_t{t.from}, int64_t{t.to}, int64_t{t.origin},
                                 int64_t{t.target}, int64_t{t.forwards}, t.start_ns, t.end_ns}) {

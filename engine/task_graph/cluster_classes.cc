@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll::task_graph {
 
 namespace {
 
 uint64_t hash_set(const std::vector<GrowingId>& set) {
-  uint64_t hash = 0x9E3779B97F4A7C15u ^ set.size();
-  for (GrowingId cluster : set) {
-    hash ^= static_cast<uint64_t>(cluster) + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-    hash *= 0xFF51AFD7ED558CCDu;
-    hash ^= hash >> 33;
-  }
+  uint64_t hash = mix(0, set.size());
+  for (const GrowingId cluster : set) hash = mix(hash, static_cast<uint64_t>(cluster));
   return hash;
 }
 

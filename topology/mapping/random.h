@@ -5,18 +5,14 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll::topology {
 
 class FastRandom {
  public:
   explicit FastRandom(uint64_t seed) {
-    for (uint64_t& word : state_) {  // splitmix64
-      seed += 0x9e3779b97f4a7c15;
-      uint64_t z = seed;
-      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      word = z ^ (z >> 31);
-    }
+    for (uint64_t& word : state_) word = scramble(seed += kGolden);  // splitmix64
   }
   uint64_t next() {
     const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <sstream>
 
+#include "engine/base/hash.h"
 #include "engine/base/input.h"
 #include "engine/base/json.h"
 #include "engine/base/json_lines.h"
@@ -16,12 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "ibcoll plans";
-constexpr int kVersion = 1;
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
-  return hash ^ (hash >> 32);
-}
+constexpr int kVersion = 2;  // of what stands in a file, and of how "for" is computed
 
 uint64_t hash_request(const PlanRequest& base) {
   const topology::Fabric& fabric = *base.fabric;
