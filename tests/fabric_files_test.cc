@@ -5,8 +5,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -366,13 +364,9 @@ export LD_PRELOAD=$(echo /usr/lib/*/umad2sim/libumad2sim.so)
 timeout 30 opensm -o -R ftree -f osm.log --dump_files_dir . >out 2>&1
 timeout 30 "$1/ib_topo" convert live
 )sh");
-  FILE* pipe = popen(("bash " + script + " " IBCOLL_BIN_DIR " 2>/dev/null").c_str(), "r");
-  std::string text;
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
-    text.append(chunk.data(), got);
-  }
-  ASSERT_EQ(pclose(pipe), 0);
+  const auto [status, text] =
+      testing_tools::run_command("bash " + script + " " IBCOLL_BIN_DIR " 2>/dev/null");
+  ASSERT_EQ(status, 0);
   const auto live = read_json(text, "live");
   ASSERT_TRUE(live) << live.error().message;
   const Fabric saved =

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,51 +13,23 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tool.h"
+
+namespace ibcoll {
 namespace {
+
+using testing_tools::json_lines;
+using testing_tools::Ran;
+using testing_tools::run_tool;
 
 const std::string kTool = IBCOLL_BIN_DIR "/ib_a2a_bench";
 
-struct Ran {
-  int status = -1;
-  std::string out, err;
-};
+/// The tool with these arguments.
+Ran run(const std::string& arguments) { return run_tool("ib_a2a_bench", arguments); }
 
-/// The tool with these arguments, through the shell.
-Ran run(const std::string& arguments) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("ib_a2a_bench_test." + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string err = folder / "err";
-  Ran ran;
-  FILE* pipe = popen((kTool + " " + arguments + " 2>" + err).c_str(), "r");
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.out.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  std::stringstream text;
-  text << std::ifstream(err).rdbuf();
-  ran.err = text.str();
-  std::filesystem::remove_all(folder);
-  return ran;
-}
-
-std::vector<nlohmann::json> json_lines(const std::string& text) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
-/// Refused before anything ran: status 2 (wrong usage) or 1, nothing on stdout and one line that
-/// says `why`.
+/// Refused before anything ran: status 2 (wrong usage) or 1.
 void expect_refused(const std::string& arguments, const std::string& why, int status = 2) {
-  SCOPED_TRACE(arguments);
-  const Ran ran = run(arguments);
-  EXPECT_EQ(ran.status, status);
-  EXPECT_EQ(ran.out, "");
-  EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
-  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  testing_tools::expect_refused("ib_a2a_bench", arguments, why, status);
 }
 
 TEST(IbA2aBench, RefusesBadInputWithOneLine) {
@@ -206,3 +176,4 @@ TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
 }
 
 }  // namespace
+}  // namespace ibcoll

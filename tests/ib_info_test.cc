@@ -1,9 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -12,26 +9,17 @@
 #include "engine/base/config.h"
 #include "engine/bootstrap/host_info.h"
 #include "engine/bootstrap/launch.h"
+#include "tests/command.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct Output {
-  int status = -1;
-  std::string text;
-};
+using Output = testing_tools::CommandRan;
 
-Output run(const std::string& command) {
-  Output output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 4096> buffer{};
-  while (const size_t bytes = fread(buffer.data(), 1, buffer.size(), pipe))
-    output.text.append(buffer.data(), bytes);
-  output.status = WEXITSTATUS(pclose(pipe));
-  return output;
-}
+/// With what stands on standard error.
+Output run(const std::string& command) { return testing_tools::run_command(command + " 2>&1"); }
 
 const std::string kTool = IBCOLL_BIN_DIR "/ib_info";
 
@@ -39,7 +27,7 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
   const Output output = run("IBCOLL_HEAP=2G " + kTool + " --json -");
   EXPECT_EQ(output.status, 0);
   std::set<std::string> settings, kinds;
-  std::istringstream lines(output.text);
+  std::istringstream lines(output.out);
   for (std::string line; std::getline(lines, line);) {
     const auto object = nlohmann::json::parse(line);
     kinds.insert(object["kind"]);
@@ -61,14 +49,14 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
 TEST(IbInfo, BadInputIsRefusedInALine) {
   const Output option = run(kTool + " --bogus");
   EXPECT_EQ(option.status, 2);
-  EXPECT_THAT(option.text, HasSubstr("--bogus"));
+  EXPECT_THAT(option.out, HasSubstr("--bogus"));
   const Output file = run(kTool + " --json /nonexistent/file");
   EXPECT_EQ(file.status, 1);
-  EXPECT_THAT(file.text, HasSubstr("/nonexistent/file"));
+  EXPECT_THAT(file.out, HasSubstr("/nonexistent/file"));
   const Output value = run("IBCOLL_BIND=sideways " + kTool);
   EXPECT_NE(value.status, 0);
-  EXPECT_THAT(value.text, HasSubstr("IBCOLL_BIND='sideways'"));
-  EXPECT_THAT(run(kTool + " --help").text, HasSubstr("Examples:"));
+  EXPECT_THAT(value.out, HasSubstr("IBCOLL_BIND='sideways'"));
+  EXPECT_THAT(run(kTool + " --help").out, HasSubstr("Examples:"));
 }
 
 TEST(HostInfo, CountsAgree) {

@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "tests/command.h"
 
 namespace {
 
@@ -33,20 +32,11 @@ struct Launcher {
 };
 void PrintTo(const Launcher& launcher, std::ostream* stream) { *stream << launcher.name; }
 
-struct Ran {
-  int status = -1;
-  std::string text;  ///< both streams
-};
+using Ran = ibcoll::testing_tools::CommandRan;
 
+/// With what stands on standard error.
 Ran run(const std::string& command) {
-  Ran ran;
-  FILE* pipe = popen(("timeout 60 " + command + " 2>&1").c_str(), "r");
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.text.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
+  return ibcoll::testing_tools::run_command("timeout 60 " + command + " 2>&1");
 }
 
 /// The ids of processes that run our tool with `mark` in the command line.
@@ -79,8 +69,8 @@ class Launchers : public ::testing::TestWithParam<Launcher> {
 
 TEST_P(Launchers, RunOneServer) {
   const Ran ran = run(start(4, "--sizes 1K --iterations 2 --batch 1us --check --json -"));
-  ASSERT_EQ(ran.status, 0) << ran.text;
-  const auto row = nlohmann::json::parse(ran.text);  // one line: rank 0 alone writes
+  ASSERT_EQ(ran.status, 0) << ran.out;
+  const auto row = nlohmann::json::parse(ran.out);  // one line: rank 0 alone writes
   EXPECT_EQ(row["ranks"], 4);
   EXPECT_EQ(row["servers"], 1);
   EXPECT_EQ(row["transport"], "none");
@@ -91,8 +81,8 @@ TEST_P(Launchers, RunEmulatedServersOfUnequalSize) {
   const Ran ran = run(start(6,
                             "--layout 3,1,2 --transport auto --algorithm two_level_ring --sizes 4K "
                             "--iterations 2 --batch 1us --check --json -"));
-  ASSERT_EQ(ran.status, 0) << ran.text;
-  const auto row = nlohmann::json::parse(ran.text);
+  ASSERT_EQ(ran.status, 0) << ran.out;
+  const auto row = nlohmann::json::parse(ran.out);
   EXPECT_EQ(row["layout"], "3,1,2");
   EXPECT_EQ(row["transport"], "loopback");
   EXPECT_EQ(row["net_messages_per_rank"], 5);  // the lone rank of server 1 to all others
@@ -102,8 +92,8 @@ TEST_P(Launchers, BadInputIsRefusedOnce) {
   const Ran ran = run(start(3, "--ranks 2"));
   EXPECT_NE(ran.status, 0);
   const std::string line = "ib_a2a_bench: --ranks 2, but the launcher has started 3";
-  EXPECT_THAT(ran.text, HasSubstr(line));
-  EXPECT_EQ(ran.text.find(line, ran.text.find(line) + 1), std::string::npos) << ran.text;
+  EXPECT_THAT(ran.out, HasSubstr(line));
+  EXPECT_EQ(ran.out.find(line, ran.out.find(line) + 1), std::string::npos) << ran.out;
 }
 
 /// A job that goes on until somebody ends it.
@@ -185,8 +175,8 @@ TEST_P(Launchers, AProcessMayJoinItsJobAgain) {
   // One process joins, leaves and joins again; see JoinTwice below.
   const Ran ran = run(GetParam().command + " -n 3 " + own_program() +
                       " --gtest_also_run_disabled_tests --gtest_filter=*JoinTwice");
-  EXPECT_EQ(ran.status, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("joined twice as rank 2 of 3"));
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("joined twice as rank 2 of 3"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Launchers,
@@ -211,10 +201,10 @@ TEST(WithoutLauncher, AJobThatCanNotBeJoinedIsRefused) {
   // What srun leaves in the environment when it offers no PMI.
   const Ran ran = run("env SLURM_STEP_NUM_TASKS=4 " + kTool + " --iterations 1");
   EXPECT_NE(ran.status, 0);
-  EXPECT_THAT(ran.text, HasSubstr("--mpi=pmi2"));
+  EXPECT_THAT(ran.out, HasSubstr("--mpi=pmi2"));
   const Ran alone = run("env SLURM_STEP_NUM_TASKS=4 IBCOLL_BOOTSTRAP=alone " + kTool +
                         " --sizes 64 --iterations 1 --batch 1us --json -");
-  EXPECT_EQ(alone.status, 0) << alone.text;
+  EXPECT_EQ(alone.status, 0) << alone.out;
 }
 
 }  // namespace

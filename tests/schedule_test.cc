@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "engine/algorithms/registry.h"
 #include "engine/base/svg.h"
@@ -20,6 +20,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/schedule/op_kinds.h"
 #include "engine/schedule/timeline.h"
+#include "tests/command.h"
 
 namespace ibcoll {
 namespace {
@@ -220,14 +221,9 @@ TEST(Drawing, ManyRanksStaySmall) {
 
 /// Runs ib_sched and gives its exit code; `output` gets standard output and error.
 int ib_sched(const std::string& arguments, std::string& output) {
-  const std::string command = std::string(IBCOLL_BIN_DIR) + "/ib_sched " + arguments + " 2>&1";
-  output.clear();
-  std::FILE* pipe = popen(command.c_str(), "r");
-  char buffer[4096];
-  for (size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
-    output.append(buffer, bytes);
-  }
-  return WEXITSTATUS(pclose(pipe));
+  auto ran = testing_tools::run_command(IBCOLL_BIN_DIR "/ib_sched " + arguments + " 2>&1");
+  output = std::move(ran.out);
+  return ran.status;
 }
 
 TEST(IbSched, ListsTheAlgorithmsOfAllCollectives) {

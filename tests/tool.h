@@ -2,19 +2,18 @@
 /// Runs tools as a user does: through the shell.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/json.h"
+#include "tests/command.h"
 
 namespace ibcoll::testing_tools {
 
@@ -49,12 +48,9 @@ inline std::string file(const std::string& name, const std::string& text) {
 inline Ran run_tool(const std::string& tool, const std::string& arguments) {
   const std::string err = folder() / "err";
   Ran ran;
-  FILE* pipe = popen((IBCOLL_BIN_DIR "/" + tool + " " + arguments + " 2>" + err).c_str(), "r");
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.out.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  CommandRan command = run_command(IBCOLL_BIN_DIR "/" + tool + " " + arguments + " 2>" + err);
+  ran.status = command.status;
+  ran.out = std::move(command.out);
   std::stringstream text;
   text << std::ifstream(err).rdbuf();
   ran.err = text.str();

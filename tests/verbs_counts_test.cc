@@ -8,14 +8,12 @@
 
 #ifdef IBCOLL_HAVE_VERBS
 
-#include <sys/wait.h>
-
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <numeric>
 #include <thread>
 
+#include "tests/command.h"
 #include "tests/job.h"
 #include "verbs/device.h"
 
@@ -186,13 +184,9 @@ TEST_F(VerbsCounts, BuffersAreRegisteredOnce) {
       "");
 }
 
-/// Runs a command of the build; its output, and its exit status.
-std::pair<int, std::string> output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  char part[4096];
-  while (const size_t bytes = fread(part, 1, sizeof part, pipe)) text.append(part, bytes);
-  return {WEXITSTATUS(pclose(pipe)), text};
+/// With what stands on standard error.
+testing_tools::CommandRan output_of(const std::string& command) {
+  return testing_tools::run_command(command + " 2>&1");
 }
 const std::string kBench =
     IBCOLL_BIN_DIR "/ib_a2a_bench --ranks 4 --servers 2 --sizes 4K --iterations 2 --check";

@@ -7,14 +7,12 @@
 
 #ifdef IBCOLL_HAVE_VERBS
 
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/command.h"
 #include "verbs/device.h"
 
 namespace ibcoll {
@@ -37,11 +35,8 @@ Ran run(const std::string& settings, const std::string& arguments = "--ranks 4 -
                               "/ib_a2a_bench --transport verbs --check "
                               "--sizes 64,40K --iterations 2 " +
                               arguments;
-  Ran ran;
-  FILE* pipe = popen(command.c_str(), "r");
-  char part[4096];
-  while (const size_t bytes = fread(part, 1, sizeof part, pipe)) ran.text.append(part, bytes);
-  ran.status = WEXITSTATUS(pclose(pipe));
+  const auto [status, text] = testing_tools::run_command(command);
+  Ran ran{status, text, {}};
   std::istringstream lines(ran.text);
   for (std::string line; std::getline(lines, line);)
     if (line.find("error: ") != std::string::npos || line.find("ib_a2a_bench: ") == 0)
