@@ -35,7 +35,7 @@ Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string
   for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
     const Transfer& t = plan.transfers[i];
     problem.walk(t.from, t.to, route);
-    const int64_t length = duration_ns(t.bytes, t.rate);
+    const int64_t length = duration_ns(t);
     for (const Hop& hop : route.hops) {
       Row& row = rows[hop.link];
       row.link = hop.link;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "engine/planner/contention_free/plan_times.h"
+
 namespace ibcoll::contention_free {
 
 namespace {
@@ -21,12 +23,6 @@ struct Use {
   uint32_t
       previous;  ///< use of the same link: whose units it takes over last; kNone for unused ones
 };
-
-int64_t duration(const Transfer& transfer) { return duration_ns(transfer.bytes, transfer.rate); }
-
-bool stands_before(const Token& a, const Token& b) {
-  return std::pair(a.before, a.after) < std::pair(b.before, b.after);
-}
 
 /// Whole bytes that a transfer moves in a time: fewer, so that tokens are not too early.
 uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
@@ -79,7 +75,7 @@ class Emitter {
     std::vector<size_t> next(first_.begin(), first_.end() - 1);
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& transfer = plan_.transfers[i];
-      durations_.push_back(duration(transfer));
+      durations_.push_back(duration_ns(transfer));
       for (const Hop& hop : problem_.route(jobs_[i], path)) {
         if (problem_.links[hop.link].slots > 1) shares_a_link_[i] = 1;
         uses_[next[hop.link]++] = {transfer.start_ns + hop.before_ns, hop.before_ns, i, kNone};
@@ -209,14 +205,12 @@ class Emitter {
     planned.ns = before.start_ns;
   }
 
-  int64_t first_piece_ns(const Transfer& of) const {
-    return of.end_ns - duration(of) + duration_ns(std::min(of.bytes, plan_.piece_bytes), of.rate);
-  }
   /// When a transfer has what it forwards, or begins to.
   int64_t fed_ns(uint32_t i, const std::vector<int64_t>& pieces) const {
     const Transfer& transfer = plan_.transfers[i];
     if (!pieces.empty()) return pieces[transfer.from];
-    return transfer.forwards == kNone ? 0 : first_piece_ns(plan_.transfers[transfer.forwards]);
+    return transfer.forwards == kNone ? 0
+                                      : first_piece_ns(plan_, plan_.transfers[transfer.forwards]);
   }
 
   /// Tokens by (before, after), one a pair: of several the latest. Where all are there early and
@@ -233,7 +227,7 @@ class Emitter {
     if (plan_.kind == Kind::kReduce) {
       pieces.assign(plan_.servers, 0);
       for (const Transfer& t : plan_.transfers) {
-        pieces[t.to] = std::max(pieces[t.to], first_piece_ns(t));
+        pieces[t.to] = std::max(pieces[t.to], first_piece_ns(plan_, t));
       }
     }
     std::vector<Planned> mine;
@@ -274,104 +268,6 @@ class Emitter {
 };
 
 }  // namespace
-
-void retime(const Problem& problem, Plan& plan) {
-  const bool reduce = plan.kind == Kind::kReduce;
-  std::vector<int64_t> ready(reduce ? plan.servers : 0);
-  size_t token = 0;
-  plan.time_ns = 0;
-  for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
-    Transfer& transfer = plan.transfers[i];
-    int64_t start = 0;
-    for (; token < plan.tokens.size() && plan.tokens[token].before == i; ++token) {
-      const Token& t = plan.tokens[token];
-      if (t.anchor == kNone) {
-        start = std::max(start, t.wait_ns);
-        continue;
-      }
-      const Transfer& anchor = plan.transfers[t.anchor];
-      const auto left = static_cast<int64_t>(static_cast<double>(t.bytes_left) * 1e9 / anchor.rate);
-      const int64_t sent =
-          (t.at_sender ? anchor.start_ns + duration(anchor) : anchor.end_ns) - left + t.wait_ns;
-      start = std::max(start, sent + problem.latency_ns(plan.sent_by(t), transfer.from));
-    }
-    const auto first_piece = [&](const Transfer& of) {
-      return of.end_ns - duration(of) + duration_ns(std::min(of.bytes, plan.piece_bytes), of.rate);
-    };
-    if (reduce) {
-      start = std::max(start, ready[transfer.from]);
-    } else if (transfer.forwards != kNone) {
-      start = std::max(start, first_piece(plan.transfers[transfer.forwards]));
-    }
-    transfer.start_ns = start;
-    transfer.end_ns = start + problem.latency_ns(transfer.from, transfer.to) + duration(transfer);
-    if (reduce) ready[transfer.to] = std::max(ready[transfer.to], first_piece(transfer));
-    plan.time_ns = std::max(plan.time_ns, transfer.end_ns);
-  }
-}
-
-void sort_plan(Plan& plan) {
-  const auto key = [](const Transfer& t) { return std::tuple(t.start_ns, t.from, t.to); };
-  const auto earlier = [&](const Transfer& a, const Transfer& b) { return key(a) < key(b); };
-  if (std::is_sorted(plan.transfers.begin(), plan.transfers.end(), earlier)) return;
-  std::vector<uint32_t> order(plan.transfers.size()), place(plan.transfers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return earlier(plan.transfers[a], plan.transfers[b]);
-  });
-  for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  std::vector<Transfer> transfers(plan.transfers.size());
-  for (uint32_t i = 0; i < order.size(); ++i) {
-    transfers[i] = plan.transfers[order[i]];
-    if (transfers[i].forwards != kNone) transfers[i].forwards = place[transfers[i].forwards];
-  }
-  plan.transfers = std::move(transfers);
-  // Tokens stand by what waits for them, a few together.
-  std::vector<uint32_t> first(order.size() + 1, 0);
-  for (const Token& token : plan.tokens) ++first[token.before + 1];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  std::vector<Token> tokens;
-  tokens.reserve(plan.tokens.size());
-  for (const uint32_t old : order) {
-    const auto begin = static_cast<ptrdiff_t>(tokens.size());
-    for (uint32_t t = first[old]; t < first[old + 1]; ++t) {
-      Token& token = tokens.emplace_back(plan.tokens[t]);
-      token.after = place[token.after];
-      token.before = place[token.before];
-      if (token.anchor != kNone) token.anchor = place[token.anchor];
-    }
-    std::sort(tokens.begin() + begin, tokens.end(), stands_before);
-  }
-  plan.tokens = std::move(tokens);
-}
-
-uint64_t relay_buffer_bytes(const Plan& plan) {
-  const bool straight =
-      plan.kind == Kind::kGather || plan.kind == Kind::kScatter || plan.kind == Kind::kAlltoall;
-  if (!straight) return 0;
-  struct Change {
-    int server;
-    int64_t time;
-    int64_t bytes;
-  };
-  std::vector<Change> changes;
-  for (const Transfer& transfer : plan.transfers) {
-    if (transfer.forwards == kNone) continue;
-    const Transfer& arrival = plan.transfers[transfer.forwards];
-    const auto bytes = static_cast<int64_t>(transfer.bytes);
-    changes.push_back({transfer.from, arrival.end_ns - duration(arrival), bytes});
-    changes.push_back({transfer.from, transfer.start_ns + duration(transfer), -bytes});
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tuple(a.server, a.time, a.bytes) < std::tuple(b.server, b.time, b.bytes);
-  });
-  int64_t held = 0, most = 0;
-  for (const Change& change : changes) {
-    held += change.bytes;  // every server's sum ends at 0
-    most = std::max(most, held);
-  }
-  return static_cast<uint64_t>(most);
-}
 
 Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
   Plan plan;

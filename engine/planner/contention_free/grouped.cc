@@ -6,8 +6,8 @@
 #include <random>
 #include <tuple>
 
-#include "engine/planner/contention_free/emit.h"
 #include "engine/planner/contention_free/link_groups.h"
+#include "engine/planner/contention_free/plan_times.h"
 #include "engine/planner/contention_free/queue_up.h"
 
 namespace ibcoll::contention_free {

@@ -103,6 +103,7 @@ Result<Problem> make_problem(const PlanRequest& request);
 
 /// How long bytes take at a rate in bytes a second.
 int64_t duration_ns(uint64_t bytes, double rate);
+inline int64_t duration_ns(const Transfer& of) { return duration_ns(of.bytes, of.rate); }
 
 /// Rates and durations of the jobs, and what the links carry.
 void measure_jobs(Problem& problem);
@@ -111,6 +112,10 @@ void measure_jobs(Problem& problem);
 inline int64_t first_piece_ns(const Problem& problem, const Job& job, int64_t start_ns,
                               int64_t latency_ns) {
   return start_ns + latency_ns + duration_ns(std::min(job.bytes, problem.piece_bytes), job.rate);
+}
+/// The same of a transfer that has its times.
+inline int64_t first_piece_ns(const Plan& plan, const Transfer& of) {
+  return of.end_ns - duration_ns(of) + duration_ns(std::min(of.bytes, plan.piece_bytes), of.rate);
 }
 
 }  // namespace ibcoll::contention_free

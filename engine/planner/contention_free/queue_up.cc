@@ -44,7 +44,7 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
     const auto [at, i] = heap.top();
     heap.pop();
     Transfer& t = plan.transfers[i];
-    const int64_t length = duration_ns(t.bytes, t.rate);
+    const int64_t length = duration_ns(t);
     problem.walk(t.from, t.to, path);
     int64_t start = at;
     for (bool moved = true; moved;) {
@@ -71,9 +71,7 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
       const bool fed = reduce ? n.from == t.to : n.forwards == i;
       const int64_t told =
           n.from == t.from ? start + length : t.end_ns + groups.latency_ns(t.to, n.from);
-      const int64_t piece =
-          start + path.latency_ns + duration_ns(std::min(t.bytes, plan.piece_bytes), t.rate);
-      ready[next] = std::max(ready[next], fed ? piece : told);
+      ready[next] = std::max(ready[next], fed ? first_piece_ns(plan, t) : told);
       if (--waits[next] == 0) heap.push({ready[next], next});
     }
   }
