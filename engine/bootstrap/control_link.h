@@ -23,6 +23,7 @@ inline Deadline deadline_in(double seconds) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
                                                 std::chrono::duration<double>(seconds));
 }
+inline bool past(Deadline deadline) { return std::chrono::steady_clock::now() > deadline; }
 
 enum class FrameKind : uint32_t {
   kHello = 1,      ///< who connects presents itself (handshake.h)

@@ -41,8 +41,6 @@ Nonce fresh_nonce() {
   return nonce;
 }
 
-bool past(Deadline deadline) { return std::chrono::steady_clock::now() > deadline; }
-
 constexpr uint64_t kMostPayload = 1024;
 
 }  // namespace

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
-#include "engine/base/units.h"
 #include "engine/bootstrap/descriptors.h"
 #include "engine/bootstrap/machine.h"
 
@@ -16,14 +14,11 @@ namespace ibcoll {
 namespace {
 
 constexpr double kConnectSeconds = 10;  // to any of rank 0's addresses, with its answer
-constexpr double kNextAddressSeconds = 0.5;
-constexpr double kTellSeconds = 3;  // others that joining has failed
+constexpr double kTellSeconds = 3;      // others that joining has failed
 /// What is waited for behind rank 0's own limit before rank 0 counts as hung.
 constexpr double kBehindSeconds = 30;
 /// Files a process opens besides those that grow with the job.
 constexpr size_t kOwnFiles = 64;
-
-bool past(Deadline deadline) { return std::chrono::steady_clock::now() > deadline; }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -34,75 +29,6 @@ Error error_of(const Frame& failure) {
 }
 
 }  // namespace
-
-std::string RootPlace::text() const {
-  std::string text = fmt::format("{}/{}", to_text(token), port);
-  for (const std::string& address : addresses) {
-    if (text.size() + address.size() + 1 > ProcessManager::kMaxText) break;
-    text += "/" + address;
-  }
-  return text;
-}
-
-Result<RootPlace> RootPlace::parse(const std::string& text) {
-  RootPlace place;
-  const std::vector<std::string_view> parts = split(text, '/');
-  if (parts.size() < 2)
-    return fail(ErrorCode::kSystem, "the launcher gives {} characters that are not rank 0's place",
-                text.size());
-  IBCOLL_ASSIGN(place.token, parse_token(parts[0]));
-  place.port = static_cast<int>(std::strtol(std::string(parts[1]).c_str(), nullptr, 10));
-  place.addresses.assign(parts.begin() + 2, parts.end());
-  return place;
-}
-
-Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                              std::string& address) {
-  std::list<Attempt> attempts;
-  std::string tried;
-  const auto note = [&](const std::string& where, std::string_view why) {
-    tried += fmt::format("{}{} port {}{}", tried.empty() ? "" : "; ", where, place.port, why);
-  };
-  Deadline next_start = deadline_in(0);
-  size_t next = 0;
-  while (!past(until) && (next < place.addresses.size() || !attempts.empty())) {
-    if (next < place.addresses.size() && (attempts.empty() || past(next_start))) {
-      const std::string& candidate = place.addresses[next++];
-      next_start = deadline_in(kNextAddressSeconds);
-      Result<Attempt> attempt =
-          Attempt::begin(candidate, place.port, silence_ms, place.token, {me, false}, 0, until);
-      if (attempt)
-        attempts.push_back(std::move(*attempt));
-      else
-        note(candidate, ": " + attempt.error().message);
-    }
-    std::vector<pollfd> watched;
-    for (auto at = attempts.begin(); at != attempts.end();) {
-      const auto after = std::next(at);
-      const HandshakeState state = at->advance();
-      if (state == HandshakeState::kDone) {
-        address = at->address();
-        return std::move(at->handshake().link());
-      }
-      if (state == HandshakeState::kRefused) {
-        if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());
-        note(at->address(), at->connected() ? " is not rank 0" : " does not answer");
-        attempts.erase(at);
-      } else {
-        watched.push_back(at->watch());
-      }
-      at = after;
-    }
-    ::poll(watched.data(), watched.size(), watched.empty() ? 0 : 50);
-  }
-  const bool silent = !attempts.empty() || next < place.addresses.size();
-  for (const Attempt& attempt : attempts) note(attempt.address(), " is silent");
-  if (silent)
-    return fail(ErrorCode::kPeerFailed, "rank 0 can't be reached by TCP; rank {} tried {}", me,
-                tried);
-  return fail(ErrorCode::kPeerFailed, "rank 0 has died; or rank {} can't reach it by TCP: {}", me,
-              tried);
-}
 
 Status Meeting::hold(ProcessManager& manager) {
   make_room_for_files(kOwnFiles);

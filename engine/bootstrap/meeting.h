@@ -10,23 +10,9 @@
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/entrance.h"
 #include "engine/bootstrap/joined_job.h"
+#include "engine/bootstrap/root_place.h"
 
 namespace ibcoll {
-
-/// Where rank 0 is, as the launcher passes it on: "TOKEN/PORT/ADDRESS/ADDRESS...".
-struct RootPlace {
-  JobToken token{};
-  int port = 0;
-  std::vector<std::string> addresses;
-
-  std::string text() const;
-  static Result<RootPlace> parse(const std::string& text);
-};
-
-/// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
-/// the like may mean another host here, or nobody. `address` becomes the one that has answered.
-Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                              std::string& address);
 
 class Meeting {
  public:

@@ -1,28 +1,21 @@
 #include "engine/bootstrap/shared_region.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/base/pages.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/machine.h"
+#include "engine/bootstrap/region_mailbox.h"
 
 namespace ibcoll {
 
@@ -44,143 +37,13 @@ constexpr size_t kReservePiece = size_t{64} << 20;
 /// What is left to the rest of the machine.
 constexpr size_t kReserveMargin = size_t{64} << 20;
 
-/// Where a rank's mailbox is: the name of its socket.
-using MailboxName = std::array<uint64_t, 2>;
-
-/// How it went, for others to know.
-struct Outcome {
-  int32_t code = 0;
-  uint64_t ticket = 0;  ///< where threads get the mapping
-  char text[240] = {};
-};
-
 /// What each rank tells the others when a region is made.
 struct Offer {
   MachineId machine;
   int64_t colour = -1;
   uint64_t bytes = 0;
   MailboxName mailbox{};
-  Outcome ready;
-};
-
-Outcome to_outcome(const Status& status) {
-  Outcome outcome;
-  if (status) return outcome;
-  outcome.code = static_cast<int32_t>(status.error().code);
-  const std::string& text = status.error().message;
-  std::copy_n(text.data(), std::min(text.size(), sizeof outcome.text - 1), outcome.text);
-  return outcome;
-}
-
-Status to_status(const Outcome& outcome) {
-  if (outcome.code == 0) return {};
-  return tl::unexpected<Error>(Error{static_cast<ErrorCode>(outcome.code), outcome.text});
-}
-
-sockaddr_un socket_address(const MailboxName& name, socklen_t& length) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // sun_path[0] stays 0: an abstract name, which is in no file system.
-  const std::string text = fmt::format("ibcoll-{:016x}{:016x}", name[0], name[1]);
-  std::memcpy(address.sun_path + 1, text.data(), text.size());
-  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  return address;
-}
-
-/// A socket with a name nobody can guess, which a peer sends a file descriptor to.
-class Mailbox {
- public:
-  Status open() {
-    socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!socket_.valid()) return fail_errno("cannot create a socket");
-    if (getrandom(name_.data(), sizeof name_, 0) != sizeof name_)
-      return fail_errno("cannot make a random name");
-    const int on = 1;
-    socklen_t length = 0;
-    const sockaddr_un address = socket_address(name_, length);
-    if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-        setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
-      return fail_errno("cannot name a socket");
-    return {};
-  }
-
-  const MailboxName& name() const { return name_; }
-
-  /// Sends an outcome and, if it is good, a descriptor.
-  Status send(Bootstrap& bootstrap, const MailboxName& to, Outcome outcome, int fd) const {
-    socklen_t length = 0;
-    sockaddr_un address = socket_address(to, length);
-    iovec data{&outcome, sizeof outcome};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_name = &address;
-    message.msg_namelen = length;
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-      message.msg_control = control;
-      message.msg_controllen = sizeof control;
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    while (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
-      // Too many descriptors of this user are under way; peers are about to take them.
-      if (errno != ETOOMANYREFS && errno != EINTR)
-        return fail_errno("cannot pass shared memory to a peer");
-      if (const auto failure = bootstrap.failure())
-        return tl::unexpected<Error>(Error{failure->code, failure->what});
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return {};
-  }
-
-  /// Waits for what send() sends, but not for a job that has failed.
-  Result<UniqueFd> receive(Bootstrap& bootstrap) const {
-    while (true) {
-      pollfd wanted{socket_.get(), POLLIN, 0};
-      if (poll(&wanted, 1, 50) <= 0) {
-        if (const auto failure = bootstrap.failure())
-          return tl::unexpected<Error>(Error{failure->code, failure->what});
-        continue;
-      }
-      Outcome outcome;
-      iovec data{&outcome, sizeof outcome};
-      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
-      msghdr message{};
-      message.msg_iov = &data;
-      message.msg_iovlen = 1;
-      message.msg_control = control;
-      message.msg_controllen = sizeof control;
-      const ssize_t received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-      if (received < 0) return fail_errno("cannot receive shared memory from a peer");
-      UniqueFd fd;
-      bool same_user = false;
-      for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-           header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET) continue;
-        if (header->cmsg_type == SCM_RIGHTS) {
-          int number = -1;
-          std::memcpy(&number, CMSG_DATA(header), sizeof number);
-          fd.reset(number);
-        } else if (header->cmsg_type == SCM_CREDENTIALS) {
-          ucred sender{};
-          std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-          same_user = sender.uid == geteuid();
-        }
-      }
-      if (!same_user || received != sizeof outcome) continue;  // not from one of us
-      IBCOLL_TRY(to_status(outcome));
-      if (!fd.valid()) return fail_errno("a peer's shared memory did not arrive");
-      return fd;
-    }
-  }
-
- private:
-  UniqueFd socket_;
-  MailboxName name_{};
+  RegionOutcome ready;
 };
 
 Result<UniqueFd> make_memory(size_t bytes, std::string_view name) {
@@ -274,13 +137,13 @@ std::string format_amount(uint64_t bytes) {
 }
 
 /// The members' part of making a region: the lowest rank makes the memory and passes it on.
-Result<UniqueFd> share_memory(Bootstrap& bootstrap, const Mailbox& mailbox,
+Result<UniqueFd> share_memory(Bootstrap& bootstrap, const RegionMailbox& mailbox,
                               const std::vector<Offer>& offers, const std::vector<Rank>& members,
                               std::string_view name) {
   const Rank me = bootstrap.rank();
   if (members.front() != me) return mailbox.receive(bootstrap);
   auto memory = make_memory(offers[static_cast<size_t>(me)].bytes, name);
-  const Outcome outcome =
+  const RegionOutcome outcome =
       to_outcome(memory ? Status{} : tl::unexpected<Error>(Error(memory.error())));
   for (const Rank member : members) {
     if (member == me) continue;
@@ -310,7 +173,7 @@ Result<std::byte*> map_memory(int fd, size_t bytes) {
 Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size_t bytes,
                                           std::string_view name) {
   const bool threads = bootstrap.shares_address_space();
-  Mailbox mailbox;
+  RegionMailbox mailbox;
   Offer offer;
   offer.machine = this_machine();
   offer.colour = colour;
@@ -339,9 +202,9 @@ Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size
   }
 
   // One outcome for all members: the lowest rank's error, if there is one.
-  Outcome mine = to_outcome(status);
+  RegionOutcome mine = to_outcome(status);
   if (threads && leader && mapping) mine.ticket = thread_mappings().put(mapping, members.size());
-  std::vector<Outcome> outcomes(offers.size());
+  std::vector<RegionOutcome> outcomes(offers.size());
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, outcomes.data()));
   for (const Rank member : members) IBCOLL_TRY(to_status(outcomes[static_cast<size_t>(member)]));
   SharedRegion region;

@@ -1,0 +1,130 @@
+#include "engine/bootstrap/region_mailbox.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace ibcoll {
+namespace {
+
+sockaddr_un socket_address(const MailboxName& name, socklen_t& length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // sun_path[0] stays 0: an abstract name, which is in no file system.
+  const std::string text = fmt::format("ibcoll-{:016x}{:016x}", name[0], name[1]);
+  std::memcpy(address.sun_path + 1, text.data(), text.size());
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+}  // namespace
+
+RegionOutcome to_outcome(const Status& status) {
+  RegionOutcome outcome;
+  if (status) return outcome;
+  outcome.code = static_cast<int32_t>(status.error().code);
+  const std::string& text = status.error().message;
+  std::copy_n(text.data(), std::min(text.size(), sizeof outcome.text - 1), outcome.text);
+  return outcome;
+}
+
+Status to_status(const RegionOutcome& outcome) {
+  if (outcome.code == 0) return {};
+  return tl::unexpected<Error>(Error{static_cast<ErrorCode>(outcome.code), outcome.text});
+}
+
+Status RegionMailbox::open() {
+  socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket_.valid()) return fail_errno("cannot create a socket");
+  if (getrandom(name_.data(), sizeof name_, 0) != sizeof name_)
+    return fail_errno("cannot make a random name");
+  const int on = 1;
+  socklen_t length = 0;
+  const sockaddr_un address = socket_address(name_, length);
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    return fail_errno("cannot name a socket");
+  return {};
+}
+
+Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, RegionOutcome outcome,
+                           int fd) const {
+  socklen_t length = 0;
+  sockaddr_un address = socket_address(to, length);
+  iovec data{&outcome, sizeof outcome};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = length;
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  while (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
+    // Too many descriptors of this user are under way; peers are about to take them.
+    if (errno != ETOOMANYREFS && errno != EINTR)
+      return fail_errno("cannot pass shared memory to a peer");
+    if (const auto failure = bootstrap.failure())
+      return tl::unexpected<Error>(Error{failure->code, failure->what});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
+}
+
+Result<UniqueFd> RegionMailbox::receive(Bootstrap& bootstrap) const {
+  while (true) {
+    pollfd wanted{socket_.get(), POLLIN, 0};
+    if (poll(&wanted, 1, 50) <= 0) {
+      if (const auto failure = bootstrap.failure())
+        return tl::unexpected<Error>(Error{failure->code, failure->what});
+      continue;
+    }
+    RegionOutcome outcome;
+    iovec data{&outcome, sizeof outcome};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+    if (received < 0) return fail_errno("cannot receive shared memory from a peer");
+    UniqueFd fd;
+    bool same_user = false;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET) continue;
+      if (header->cmsg_type == SCM_RIGHTS) {
+        int number = -1;
+        std::memcpy(&number, CMSG_DATA(header), sizeof number);
+        fd.reset(number);
+      } else if (header->cmsg_type == SCM_CREDENTIALS) {
+        ucred sender{};
+        std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+        same_user = sender.uid == geteuid();
+      }
+    }
+    if (!same_user || received != sizeof outcome) continue;  // not from one of us
+    IBCOLL_TRY(to_status(outcome));
+    if (!fd.valid()) return fail_errno("a peer's shared memory did not arrive");
+    return fd;
+  }
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,27 @@
+#pragma once
+/// Where the processes of a job find rank 0.
+
+#include <string>
+#include <vector>
+
+#include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/handshake.h"
+
+namespace ibcoll {
+
+/// Where rank 0 is, as the launcher passes it on: "TOKEN/PORT/ADDRESS/ADDRESS...".
+struct RootPlace {
+  JobToken token{};
+  int port = 0;
+  std::vector<std::string> addresses;
+
+  std::string text() const;
+  static Result<RootPlace> parse(const std::string& text);
+};
+
+/// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
+/// the like may mean another host here, or nobody. `address` becomes the one that has answered.
+Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
+                              std::string& address);
+
+}  // namespace ibcoll
