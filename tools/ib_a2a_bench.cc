@@ -22,6 +22,7 @@
 #include "engine/measure/timeline.h"
 #include "engine/schedule/layout.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
 #include "topology/spec.h"
 
 namespace {
@@ -87,12 +88,10 @@ Result<Arguments> with_environment(Arguments arguments) {
   return arguments;
 }
 
-/// `launched`: how many ranks a launcher has started; 0: none, start them here.
-Result<BenchRun> understand(const Arguments& typed, int launched) {
-  BenchRun run;
-  IBCOLL_ASSIGN(Arguments arguments, launched > 0 ? typed : with_environment(typed));
-  if (arguments.placement.empty()) arguments.placement = "block";
-  IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
+/// Who takes part. `launched`: as understand() has it.
+Status understand_ranks(const Arguments& arguments, int launched, BenchRun& run) {
+  IBCOLL_ASSIGN(const Placement placement,
+                parse_placement(arguments.placement.empty() ? "block" : arguments.placement));
   std::optional<int64_t> ranks = arguments.ranks;
   run.setting.launched = launched > 0;
   if (launched > 0) {
@@ -112,35 +111,43 @@ Result<BenchRun> understand(const Arguments& typed, int launched) {
     return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {} processes",
                 run.setting.shape.ranks(), kMaxLaunchRanks);
   }
-  IBCOLL_ASSIGN(run.setting.collective, parse_collective(arguments.collective));
-  run.setting.user_memory = arguments.user_memory;
-  run.setting.bound = !arguments.no_bind;
+  run.network = arguments.network;
+  if (run.network.empty()) return {};
+  // Refused here, in one line, rather than by every rank.
+  IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(run.network));
+  if (fabric.hosts() >= run.setting.shape.servers()) return {};
+  return fail(ErrorCode::kInvalidArgument, "--network {} has {} hosts for {} servers", run.network,
+              fabric.hosts(), run.setting.shape.servers());
+}
 
-  BenchRequest& request = run.request;
-  request.collective = run.setting.collective;
-  IBCOLL_ASSIGN(request.contenders,
-                select_contenders(request.collective, arguments.algorithms, arguments.pacing));
-  IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
+Status check_sizes(const BenchRequest& request) {
   for (const int64_t size : request.sizes) {
     if (size > kMaxBlockBytes) {
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
                   format_size(kMaxBlockBytes));
     }
-  }
-  if (request.collective == Collective::kBarrier) request.sizes = {0};
-  if (arguments.root < 0 || arguments.root >= run.setting.shape.ranks()) {
-    return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", arguments.root,
-                run.setting.shape.ranks() - 1);
-  }
-  request.root = has_root(request.collective) ? static_cast<Rank>(arguments.root) : 0;
-  request.ordered = arguments.ordered;
-  if (request.collective == Collective::kReduce) {
-    for (const int64_t size : request.sizes) {
-      if (size % 8 == 0) continue;
+    if (request.collective == Collective::kReduce && size % 8 != 0) {
       return fail(ErrorCode::kInvalidArgument,
                   "size {}: a reduction of doubles takes multiples of 8 bytes", size);
     }
   }
+  return {};
+}
+
+/// What is measured between them.
+Status understand_calls(const Arguments& arguments, const Shape& shape, BenchRequest& request) {
+  IBCOLL_ASSIGN(request.collective, parse_collective(arguments.collective));
+  IBCOLL_ASSIGN(request.contenders,
+                select_contenders(request.collective, arguments.algorithms, arguments.pacing));
+  IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
+  IBCOLL_TRY(check_sizes(request));
+  if (request.collective == Collective::kBarrier) request.sizes = {0};
+  if (arguments.root < 0 || arguments.root >= shape.ranks()) {
+    return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", arguments.root,
+                shape.ranks() - 1);
+  }
+  request.root = has_root(request.collective) ? static_cast<Rank>(arguments.root) : 0;
+  request.ordered = arguments.ordered;
   IBCOLL_ASSIGN(request.batch_ns, parse_duration(arguments.batch));
   if (request.batch_ns > 60'000'000'000)
     return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s",
@@ -149,25 +156,29 @@ Result<BenchRun> understand(const Arguments& typed, int launched) {
   request.warmup = arguments.warmup;
   request.check = arguments.check;
   request.user_memory = arguments.user_memory;
-  run.plot = arguments.plot;
-  run.network = arguments.network;
-  if (!run.network.empty()) {  // refused here, in one line, rather than by every rank
-    IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(run.network));
-    if (fabric.hosts() < run.setting.shape.servers()) {
-      return fail(ErrorCode::kInvalidArgument, "--network {} has {} hosts for {} servers",
-                  run.network, fabric.hosts(), run.setting.shape.servers());
-    }
-  }
-  run.timeline = arguments.timeline;
-  request.record = !run.timeline.empty();
-  if (request.record && (request.contenders.size() != 1 || request.sizes.size() != 1))
+  request.record = !arguments.timeline.empty();
+  if (!request.record) return {};
+  if (request.contenders.size() != 1 || request.sizes.size() != 1)
     return fail(ErrorCode::kInvalidArgument,
                 "--timeline records one algorithm at one size, not {} at {}",
                 request.contenders.size(), request.sizes.size());
-  if (request.record && run.setting.shape.ranks() > kMaxRecordedRanks)
+  if (shape.ranks() > kMaxRecordedRanks)
     return fail(ErrorCode::kInvalidArgument, "--timeline records up to {} ranks, not {}",
-                kMaxRecordedRanks, run.setting.shape.ranks());
+                kMaxRecordedRanks, shape.ranks());
+  return {};
+}
 
+/// `launched`: how many ranks a launcher has started; 0: none, start them here.
+Result<BenchRun> understand(const Arguments& typed, int launched) {
+  BenchRun run;
+  IBCOLL_ASSIGN(const Arguments arguments, launched > 0 ? typed : with_environment(typed));
+  IBCOLL_TRY(understand_ranks(arguments, launched, run));
+  IBCOLL_TRY(understand_calls(arguments, run.setting.shape, run.request));
+  run.setting.collective = run.request.collective;
+  run.setting.user_memory = arguments.user_memory;
+  run.setting.bound = !arguments.no_bind;
+  run.plot = arguments.plot;
+  run.timeline = arguments.timeline;
   if (launched == 0) IBCOLL_TRY(check_memory(run, run.setting.shape.ranks()));
   return run;
 }
@@ -185,19 +196,16 @@ Status check_writable(const std::string& path) {
 /// What rank 0 shows while it measures.
 class Display {
  public:
-  Display(const BenchRun& run, JsonLines& json)
-      : run_(run), json_(json), terminal_(isatty(STDERR_FILENO) != 0) {}
+  Display(const BenchRun& run, JsonLines& json) : run_(run), json_(json) {}
 
   void begin() {
     if (json_.to_stdout()) return;
     print("{}{}", describe_run(run_.setting, run_.request), table_header(run_.setting));
     (void)flush_output();  // told at the end
   }
-  void progress(const std::string& what) {
-    if (terminal_) fmt::print(stderr, "\r\033[K{} ...", what);
-  }
+  void progress(const std::string& what) { line_.show(what + " ..."); }
   void row(const BenchRow& row) {
-    if (terminal_) fmt::print(stderr, "\r\033[K");
+    line_.clear();
     json_.write(to_json(run_.setting, row));
     // Not a Table: each row is shown as soon as it is measured.
     if (!json_.to_stdout()) print("{}", table_row(run_.setting, row));
@@ -213,7 +221,7 @@ class Display {
  private:
   const BenchRun& run_;
   JsonLines& json_;
-  bool terminal_;
+  tools::ProgressLine line_;
   std::vector<BenchRow> rows_;
 };
 

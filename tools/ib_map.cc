@@ -18,6 +18,7 @@
 #include "engine/base/units.h"
 #include "engine/simulate/placed_traffic.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
 #include "topology/mapping/bounds.h"
 #include "topology/mapping/fabric_network.h"
 #include "topology/mapping/launch_file.h"
@@ -152,14 +153,14 @@ Result<Request> understand(const Arguments& arguments) {
   return request;
 }
 
-void show_progress(const RefineProgress& progress) {
+void show_progress(tools::ProgressLine& line, const RefineProgress& progress) {
   static std::chrono::steady_clock::time_point shown;
   const auto now = std::chrono::steady_clock::now();
   if (now - shown < std::chrono::milliseconds(100)) return;
   shown = now;
-  fmt::print(stderr, "\r\033[K{:3.0f} % {:<7} hop-bytes {:.4g}, largest link {:.4g} bytes",
-             100 * progress.part, progress.stage, progress.best.hop_bytes,
-             progress.best.max_link_bytes);
+  line.show(fmt::format("{:3.0f} % {:<7} hop-bytes {:.4g}, largest link {:.4g} bytes",
+                        100 * progress.part, progress.stage, progress.best.hop_bytes,
+                        progress.best.max_link_bytes));
 }
 
 Result<Outcome> run(const Request& request, const std::string& method, uint64_t seed) {
@@ -183,10 +184,9 @@ Result<Outcome> run(const Request& request, const std::string& method, uint64_t 
     options.limits.seconds = request.budget_seconds;
     options.limits.clock = request.clock;
     options.seed = seed;
-    const bool terminal = isatty(STDERR_FILENO) != 0;
-    if (terminal) options.progress = show_progress;
+    tools::ProgressLine line;
+    if (line.visible()) options.progress = [&](const RefineProgress& p) { show_progress(line, p); };
     outcome.placement = refine(request.matrix, request.network, request.room, options);
-    if (terminal) fmt::print(stderr, "\r\033[K");
   }
   outcome.seconds = wall.seconds();
   outcome.cpu_seconds = cpu.seconds();

@@ -1,7 +1,5 @@
 /// ib_plan: plans collectives so that no link is contended, checks, simulates and draws the plans.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -16,6 +14,7 @@
 #include "engine/simulate/plan_report.h"
 #include "engine/simulate/plan_study.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 
@@ -216,12 +215,11 @@ Status study_network(const Arguments& a, const Input& input, const Seen& seen, J
   IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
   IBCOLL_TRY(check_transfers(base.kind, static_cast<int64_t>(base.server_ranks.size())));
   return visit_requests(input, base, [&](const PlanRequest& request) -> Status {
-    if (isatty(STDERR_FILENO) != 0) {
-      fmt::print(stderr, "\r\033[K{} {} {} ...", seen.fabric.name(), to_string(request.planner),
-                 format_size(static_cast<int64_t>(request.block_bytes)));
-    }
+    tools::ProgressLine line;
+    line.show(fmt::format("{} {} {} ...", seen.fabric.name(), to_string(request.planner),
+                          format_size(static_cast<int64_t>(request.block_bytes))));
     IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, request));
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+    line.clear();
     json.write(to_json(row));
     if (!rows.empty()) {  // only the last plan is written or drawn
       rows.back().result.plan.transfers = {};

@@ -3,7 +3,6 @@
 
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +26,7 @@
 #include "engine/task_graph/run/jobs.h"
 #include "engine/task_graph/schedulers.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
 
 namespace {
 
@@ -56,14 +56,16 @@ int64_t peak_bytes() {
 }
 
 /// Reports progress on a terminal, at most ten times a second.
-SchedulerOptions with_progress() {
+SchedulerOptions with_progress(tools::ProgressLine& line) {
   SchedulerOptions options;
-  if (isatty(STDERR_FILENO) == 0) return options;
-  options.progress = [last = std::clock()](const char* stage, int64_t done, int64_t all) mutable {
+  if (!line.visible()) return options;
+  options.progress = [&line, last = std::clock()](const char* stage, int64_t done,
+                                                  int64_t all) mutable {
     if (std::clock() - last < CLOCKS_PER_SEC / 10) return;
     last = std::clock();
-    fmt::print(stderr, "\r{:<24} {:5.1f} %  ", stage,
-               100.0 * static_cast<double>(done) / static_cast<double>(std::max<int64_t>(all, 1)));
+    line.show(fmt::format(
+        "{:<24} {:5.1f} %", stage,
+        100.0 * static_cast<double>(done) / static_cast<double>(std::max<int64_t>(all, 1))));
   };
   return options;
 }
@@ -86,9 +88,10 @@ Status run_schedule(const Options& o) {
     IBCOLL_ASSIGN(const LogP logp, parse_logp(o.logp, p));
     for (const Scheduler* scheduler : chosen) {
       const double begin = cpu_seconds();
-      Result<Schedule> made = schedule(*scheduler, graph, logp, p, with_progress());
+      tools::ProgressLine line;
+      Result<Schedule> made = schedule(*scheduler, graph, logp, p, with_progress(line));
       const double seconds = cpu_seconds() - begin;
-      if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+      line.clear();
       if (!made && made.error().code == ErrorCode::kUnsupported && chosen.size() > 1) {
         fmt::print(stderr, "{} left out: {}\n", scheduler->name, made.error().message);
         continue;
@@ -280,70 +283,74 @@ Status run_run(const Options& o) {
   return json.close();
 }
 
-}  // namespace
+void add_graph(CLI::App* command, Options& o) {
+  command
+      ->add_option("--graph", o.graph,
+                   "a .stg, .dot, .gv or .json file, or one of\n" + generator_help())
+      ->required();
+}
 
-int main(int argc, char** argv) {
-  CLI::App app(
-      "Schedules task graphs with packaged messages, checks, draws and runs the schedules");
-  app.require_subcommand(1);
-  Options o;
-  const std::string graphs = "a .stg, .dot, .gv or .json file, or one of\n" + generator_help();
-  std::string scheduler_names;
+void add_schedulers(CLI::App* command, Options& o) {
+  std::string names;
   for (const Scheduler& scheduler : schedulers())
-    scheduler_names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
-  const auto add_graph = [&](CLI::App* command) {
-    command->add_option("--graph", o.graph, graphs)->required();
-  };
-  const auto add_schedulers = [&](CLI::App* command) {
-    command->add_option("--scheduler", o.schedulers,
-                        "names, with commas between, or 'all':" + scheduler_names);
-    command->add_option("--processors", o.processors,
-                        fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
-                                    kPapersProcessors, cores()));
-    command
-        ->add_option("--json", o.json,
-                     "write one JSON object a line there (- or nothing: standard output)")
-        ->expected(0, 1)
-        ->default_str("-");
-  };
-  const auto add_logp = [&](CLI::App* command) {
-    command->add_option("--logp", o.logp,
-                        "'paper' or os,or,L[,per_result] in the unit of the weights");
-  };
+    names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
+  command->add_option("--scheduler", o.schedulers, "names, with commas between, or 'all':" + names);
+  command->add_option("--processors", o.processors,
+                      fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
+                                  kPapersProcessors, cores()));
+  command
+      ->add_option("--json", o.json,
+                   "write one JSON object a line there (- or nothing: standard output)")
+      ->expected(0, 1)
+      ->default_str("-");
+}
+
+void add_logp(CLI::App* command, Options& o) {
+  command->add_option("--logp", o.logp,
+                      "'paper' or os,or,L[,per_result] in the unit of the weights");
+}
+
+void add_schedule_commands(CLI::App& app, Options& o) {
   CLI::App* make = app.add_subcommand("schedule", "make schedules and say how good they are");
-  add_graph(make);
-  add_schedulers(make);
-  add_logp(make);
+  add_graph(make, o);
+  add_schedulers(make, o);
+  add_logp(make, o);
   make->add_option("--output", o.output, "write the schedule there");
   make->add_option("--plot", o.plot, "draw the schedule there (SVG)");
   make->add_option("--charts", o.charts,
                    "draw speed-up, usage, overhead, overlap and seconds over the processors to "
                    "files that begin so");
-  CLI::App* check_command = app.add_subcommand("check", "prove that a schedule is right");
-  add_graph(check_command);
-  check_command->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
+  CLI::App* check = app.add_subcommand("check", "prove that a schedule is right");
+  add_graph(check, o);
+  check->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
   CLI::App* draw = app.add_subcommand("draw", "draw a schedule as a Gantt chart");
-  add_graph(draw);
+  add_graph(draw, o);
   draw->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
   draw->add_option("--plot", o.plot, "SVG file to write")->required();
   CLI::App* convert = app.add_subcommand("convert", "write a graph as .stg, .dot or .json");
-  add_graph(convert);
+  add_graph(convert, o);
   convert->add_option("--output", o.output, "file to write")->required();
+}
+
+void add_quality_commands(CLI::App& app, Options& o) {
   CLI::App* distance =
       app.add_subcommand("distance", "compare schedulers with the optimum of small random graphs");
   CLI::App* worst =
       app.add_subcommand("worst", "search for a small graph that a scheduler does badly on");
   for (CLI::App* command : {distance, worst}) {
-    add_schedulers(command);
-    add_logp(command);
+    add_schedulers(command, o);
+    add_logp(command, o);
     command->add_option("--tasks", o.tasks, "at most so many tasks a graph (2 to 10)");
     command->add_option("--rounds", o.rounds, "graphs to look at");
     command->add_option("--seed", o.seed, "of the random numbers");
   }
   worst->add_option("--output", o.output, "write the worst graph there");
+}
+
+void add_run_command(CLI::App& app, Options& o) {
   CLI::App* run =
       app.add_subcommand("run", "solve a system of equations with a schedule, for real");
-  add_schedulers(run);
+  add_schedulers(run, o);
   run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
   run->add_option("--size", o.size, "rows of the matrix");
   run->add_option("--transport", o.transport, "shm, loopback or verbs");
@@ -353,6 +360,18 @@ int main(int argc, char** argv) {
   run->add_option("--repeat", o.repeat, "runs; the median counts");
   run->add_option("--seed", o.seed, "of the matrix");
   run->add_flag("--threads", o.threads, "ranks are threads, not processes");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Schedules task graphs with packaged messages, checks, draws and runs the schedules");
+  app.require_subcommand(1);
+  Options o;
+  add_schedule_commands(app, o);
+  add_quality_commands(app, o);
+  add_run_command(app, o);
   app.footer(
       "Examples:\n"
       "  ib_taskgraph schedule --graph gauss-jordan:128 --scheduler sppc,bcsh --processors 2-16\n"
@@ -364,11 +383,11 @@ int main(int argc, char** argv) {
       "A schedule's makespan is in the unit of the weights; Sm = work on one processor / "
       "makespan.");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
-    if (make->parsed()) return run_schedule(o);
-    if (check_command->parsed()) return run_check(o);
-    if (draw->parsed()) return run_draw(o);
-    if (convert->parsed()) return run_convert(o);
-    if (run->parsed()) return run_run(o);
-    return run_quality(o, worst->parsed());
+    if (app.got_subcommand("schedule")) return run_schedule(o);
+    if (app.got_subcommand("check")) return run_check(o);
+    if (app.got_subcommand("draw")) return run_draw(o);
+    if (app.got_subcommand("convert")) return run_convert(o);
+    if (app.got_subcommand("run")) return run_run(o);
+    return run_quality(o, app.got_subcommand("worst"));
   });
 }

@@ -1,0 +1,298 @@
+#include "tools/ib_sim/request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/units.h"
+#include "engine/planner/server_order.h"
+#include "engine/schedule/layout.h"
+#include "topology/mapping/random.h"
+#include "topology/spec.h"
+
+namespace ibcoll::tools {
+
+namespace {
+
+using namespace ibcoll::sim;
+
+constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
+constexpr int kMostRanks = 8192;      // memory grows with their square
+constexpr double kMostPackets = 1e9;  // an hour or so
+
+Result<std::vector<uint32_t>> server_order(const std::string& text, int hosts, uint64_t seed) {
+  std::vector<uint32_t> order(hosts);
+  std::iota(order.begin(), order.end(), 0);
+  if (text == "natural") return order;
+  if (text == "random") {
+    topology::FastRandom random(seed);
+    for (int i = hosts - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+    return order;
+  }
+  order.clear();
+  for (const std::string_view part : split(text, ',')) {
+    IBCOLL_ASSIGN(
+        const int64_t host,
+        parse_integer(part, 0, hosts - 1, "a host of --server-order (natural, random or a list)"));
+    order.push_back(static_cast<uint32_t>(host));
+  }
+  return order;
+}
+
+Status read_model(const Arguments& a, CollectiveOptions& options) {
+  NetworkOptions& net = options.network;
+  IBCOLL_ASSIGN(net.level, parse_level(a.level));
+  IBCOLL_ASSIGN(net.queues, parse_queues(a.queues));
+  IBCOLL_ASSIGN(net.arbiter, parse_arbiter(a.arbiter));
+  IBCOLL_ASSIGN(net.nic, parse_nic(a.nic));
+  if (a.switching != "cut-through" && a.switching != "store-and-forward") {
+    return fail(ErrorCode::kInvalidArgument,
+                "unknown switching '{}': one of cut-through, store-and-forward", a.switching);
+  }
+  net.cut_through = a.switching == "cut-through";
+  constexpr int64_t kMostPacket = 1 << 24;
+  const auto packet_bytes = [&](const std::string& text, const char* what) -> Result<uint32_t> {
+    IBCOLL_ASSIGN(const int64_t bytes, parse_size(text));
+    if (bytes > kMostPacket) {
+      return fail(ErrorCode::kInvalidArgument, "{} {}: at most {}", what, text,
+                  format_size(kMostPacket));
+    }
+    return static_cast<uint32_t>(bytes);
+  };
+  IBCOLL_ASSIGN(net.mtu_bytes, packet_bytes(a.mtu, "--mtu"));
+  IBCOLL_ASSIGN(net.header_bytes, packet_bytes(a.header, "--header"));
+  if (a.buffer < 1 || a.buffer > 65536) {
+    return fail(ErrorCode::kInvalidArgument, "--buffer {}: must be 1 to 65536 packets", a.buffer);
+  }
+  net.buffer_packets = static_cast<uint32_t>(a.buffer);
+  if (a.seed < 0)
+    return fail(ErrorCode::kInvalidArgument, "--seed {}: must not be negative", a.seed);
+  net.seed = options.run.seed = static_cast<uint64_t>(a.seed);
+
+  RunOptions& run = options.run;
+  IBCOLL_ASSIGN(run.send_overhead_ns, parse_duration(a.send_overhead));
+  IBCOLL_ASSIGN(run.recv_overhead_ns, parse_duration(a.recv_overhead));
+  IBCOLL_ASSIGN(run.skew_ns, parse_duration(a.skew));
+  if (!a.copy_rate.empty()) {
+    IBCOLL_ASSIGN(run.copy_bytes_per_second, parse_rate(a.copy_rate));
+  }
+  if (!(a.jitter >= 0 && a.jitter <= 100)) {
+    return fail(ErrorCode::kInvalidArgument, "--jitter {}: must be 0 to 100", a.jitter);
+  }
+  run.jitter = a.jitter;
+  if (a.pieces < 0 || a.pieces > 64) {
+    return fail(ErrorCode::kInvalidArgument, "--pieces {}: must be 1 to 64, or 0: as the engine",
+                a.pieces);
+  }
+  run.pieces = static_cast<uint32_t>(a.pieces);
+  IBCOLL_ASSIGN(options.algorithm.pacing, parse_pacing(a.pacing));
+  if (a.window < 0 || a.window > kMaxLayoutRanks) {
+    return fail(ErrorCode::kInvalidArgument, "--window {}: must be 0 (no limit) to {}", a.window,
+                kMaxLayoutRanks);
+  }
+  options.algorithm.window = static_cast<uint32_t>(a.window);
+  options.algorithm.root = static_cast<Rank>(a.root);
+  return {};
+}
+
+Status choose_algorithms(const std::string& names, Request& request) {
+  if (names == "all") {
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.collective == request.collective) request.algorithms.push_back(&algorithm);
+    }
+    return {};
+  }
+  for (const std::string_view name : split(names, ',')) {
+    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(request.collective, name));
+    request.algorithms.push_back(algorithm);
+  }
+  return {};
+}
+
+/// Packet by packet every packet between servers takes time and, under way, memory: refuses what
+/// would take days.
+Status check_packets(const Request& request, const std::string& sizes) {
+  if (request.options.network.level != Level::kPacket) return {};
+  for (const Shape& shape : request.shapes) {
+    double messages = shape.ranks();
+    if (!has_root(request.collective)) {
+      messages *= messages;
+      for (int server = 0; server < shape.servers(); ++server) {
+        const double ranks = shape.server_size(server);
+        messages -= ranks * ranks;
+      }
+    }
+    for (const int64_t size : request.sizes) {
+      const double packets =
+          messages * std::ceil(static_cast<double>(size) /
+                               static_cast<double>(request.options.network.mtu_bytes));
+      if (packets <= kMostPackets) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "--sizes {}: blocks of {} are {:.2g} packets of {} bytes between servers, of "
+                  "which up to {:.2g} are simulated: take smaller blocks, a larger --mtu, or "
+                  "--level flow",
+                  sizes, format_size(size), packets, request.options.network.mtu_bytes,
+                  kMostPackets);
+    }
+  }
+  return {};
+}
+
+/// Numbers the servers as suits the network.
+Status renumber(const topology::Fabric& fabric, Shape& shape, std::vector<uint32_t>& hosts) {
+  const std::vector<int> before(hosts.begin(), hosts.end());
+  const ServerOrder best = fabric_server_order(fabric, shape, before);
+  IBCOLL_ASSIGN(shape, renumber_servers(shape, best.order));
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i] = static_cast<uint32_t>(before[best.order[i]]);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Request> understand(const Arguments& a) {
+  Request request;
+  IBCOLL_ASSIGN(request.collective, parse_collective(a.collective));
+  IBCOLL_TRY(choose_algorithms(a.algorithms, request));
+  IBCOLL_ASSIGN(const Placement placement, parse_placement(a.placement));
+  for (const std::string& layout : a.layouts) {
+    IBCOLL_ASSIGN(Shape shape, shape_from_options(layout, a.ranks, a.servers, placement));
+    request.shapes.push_back(std::move(shape));
+  }
+  if (a.layouts.empty()) {
+    const int64_t servers = a.servers.value_or(a.ranks ? 1 : 24);
+    IBCOLL_ASSIGN(Shape shape,
+                  shape_from_options("", a.ranks.value_or(servers * 8), servers, placement));
+    request.shapes.push_back(std::move(shape));
+  }
+  int servers = 0;
+  for (const Shape& shape : request.shapes) {
+    if (shape.ranks() > kMostRanks) {
+      return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {}",
+                  shape.ranks(), kMostRanks);
+    }
+    servers = std::max(servers, shape.servers());
+  }
+  for (const std::string_view mode : split(a.modes, ',')) {
+    IBCOLL_ASSIGN(request.modes.emplace_back(), parse_mode(mode));
+  }
+  IBCOLL_ASSIGN(request.sizes, parse_sizes(a.sizes));
+  for (const int64_t size : request.sizes) {
+    if (size > kMaxBlockBytes) {
+      return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
+                  format_size(kMaxBlockBytes));
+    }
+  }
+  if (request.collective == Collective::kBarrier) request.sizes = {0};
+  for (const Shape& shape : request.shapes) {
+    if (a.root >= 0 && a.root < shape.ranks()) continue;
+    return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", a.root,
+                shape.ranks() - 1);
+  }
+  IBCOLL_TRY(read_model(a, request.options));
+  IBCOLL_TRY(check_packets(request, a.sizes));
+  const std::string network =
+      a.network.empty() ? fmt::format("single-switch:{}", std::max(servers, 2)) : a.network;
+  IBCOLL_ASSIGN(request.fabric, topology::open_fabric(network));
+  if (servers > request.fabric.hosts()) {
+    return fail(ErrorCode::kInvalidArgument, "{} servers: the network '{}' has {} hosts", servers,
+                network, request.fabric.hosts());
+  }
+  IBCOLL_ASSIGN(const auto order,
+                server_order(a.server_order, request.fabric.hosts(), request.options.run.seed));
+  if (static_cast<int>(order.size()) < servers) {
+    return fail(ErrorCode::kInvalidArgument, "--server-order names {} hosts for {} servers",
+                order.size(), servers);
+  }
+  for (Shape& shape : request.shapes) {
+    request.hosts.emplace_back(order.begin(), order.begin() + shape.servers());
+    if (a.renumber) IBCOLL_TRY(renumber(request.fabric, shape, request.hosts.back()));
+  }
+  return request;
+}
+
+namespace {
+
+/// What is run, between whom.
+void add_run_options(CLI::App& app, Arguments& a) {
+  app.add_option("collective", a.collective, "One of " + collective_names())->capture_default_str();
+  app.add_option("--root", a.root, "Of gather, scatter, bcast and reduce")->capture_default_str();
+  app.add_option("--network", a.network,
+                 "A file or a description, see below (default: one switch of 2000 MB/s links)");
+  app.add_option("--layout", a.layouts,
+                 "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); several are compared");
+  app.add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
+  app.add_option("--servers", a.servers, "Spread them over so many servers");
+  app.add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+      ->capture_default_str();
+  app.add_option("--server-order", a.server_order,
+                 "Which host is which server: natural, random (by --seed) or a list")
+      ->capture_default_str();
+  app.add_flag("--renumber", a.renumber,
+               "Number the servers as suits the network before ranks walk them; ring goes by ranks "
+               "and stays as it is");
+  app.add_option("--sizes", a.sizes, "Bytes a pair of ranks: 1K,64K or 1K-1M")
+      ->capture_default_str();
+  app.add_option("--algorithm", a.algorithms, "Names with commas, or all")->capture_default_str();
+  app.add_option(
+         "--mode", a.modes,
+         "barrier (between steps), sendrecv (a step, as pseudo code has it), free, paced (as "
+         "the engine does)")
+      ->capture_default_str();
+  app.add_option("--pacing", a.pacing, "Of mode paced: free, gate, token, gate_token")
+      ->capture_default_str();
+  app.add_option("--window", a.window, "Of mode paced: steps in flight where steps are free")
+      ->capture_default_str();
+  app.add_option(
+         "--pieces", a.pieces,
+         "Cut blocks of streams into so many pieces (modes paced and free; 0: as the engine)")
+      ->capture_default_str();
+}
+
+/// The network and the ranks as they are modelled.
+void add_model_options(CLI::App& app, Arguments& a) {
+  app.add_option("--level", a.level,
+                 "packet, or flow: links shared evenly, blocking estimated; fast, but up to a "
+                 "quarter off where links are oversubscribed, more where nothing is paced")
+      ->capture_default_str();
+  app.add_option("--queues", a.queues,
+                 "Of switches: fifo (one an input), voq (virtual output queues), output (ideal)")
+      ->capture_default_str();
+  app.add_option("--arbiter", a.arbiter, "Of switches: round-robin, random")->capture_default_str();
+  app.add_option("--nic", a.nic, "Whose packet goes next: random, round-robin, one-at-a-time")
+      ->capture_default_str();
+  app.add_option("--switching", a.switching, "cut-through, store-and-forward")
+      ->capture_default_str();
+  app.add_option("--mtu", a.mtu, "Data of a packet at most")->capture_default_str();
+  app.add_option("--header", a.header, "Header of a packet, on top of its data")
+      ->capture_default_str();
+  app.add_option("--buffer", a.buffer, "Packets an input port holds, each virtual lane")
+      ->capture_default_str();
+  app.add_option("--send-overhead", a.send_overhead, "Of a rank, each message to another server")
+      ->capture_default_str();
+  app.add_option("--recv-overhead", a.recv_overhead, "Of a rank, each message from another server")
+      ->capture_default_str();
+  app.add_option("--copy-rate", a.copy_rate,
+                 "Of a rank inside its server, 5GB/s (default: copies cost nothing)");
+  app.add_option("--skew", a.skew, "Ranks start late by a random time up to this")
+      ->capture_default_str();
+  app.add_option("--jitter", a.jitter,
+                 "Before each message a rank pauses for a random time up to this part of the "
+                 "message's own time, 0.2")
+      ->capture_default_str();
+  app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Arguments& a) {
+  add_run_options(app, a);
+  add_model_options(app, a);
+  app.add_flag("--step-times", a.steps, "Show (and plot) the time of each step");
+  app.add_flag("--link-load", a.links, "Show the busiest links");
+  app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+  app.add_option("--plot", a.plot, "Write a picture to this file (SVG)");
+}
+
+}  // namespace ibcoll::tools

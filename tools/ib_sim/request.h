@@ -1,0 +1,49 @@
+#pragma once
+/// What ib_sim is asked for.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/algorithms/registry.h"
+#include "engine/base/result.h"
+#include "engine/schedule/shape.h"
+#include "engine/simulate/collective.h"
+#include "topology/fabric.h"
+
+namespace ibcoll::tools {
+
+/// The command line as it was typed.
+struct Arguments {
+  std::string collective = "alltoall", network, placement = "block", algorithms = "all";
+  std::vector<std::string> layouts;
+  std::optional<int64_t> ranks, servers;
+  std::string sizes = "1M", modes = "paced", pacing = "gate_token", server_order = "natural";
+  std::string level = "packet", queues = "fifo", arbiter = "round-robin", nic = "random";
+  std::string mtu = "2K", header = "0", switching = "cut-through", copy_rate;
+  std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
+  int64_t window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
+  double jitter = 0;
+  bool steps = false, links = false, renumber = false;
+};
+
+/// What it means.
+struct Request {
+  Collective collective = Collective::kAlltoall;
+  std::vector<const Algorithm*> algorithms;
+  std::vector<Shape> shapes;
+  std::vector<std::vector<uint32_t>> hosts;  // of each shape's servers
+  std::vector<sim::Mode> modes;
+  std::vector<int64_t> sizes;
+  sim::CollectiveOptions options;
+  topology::Fabric fabric;
+};
+
+void add_options(CLI::App& app, Arguments& a);
+
+/// Checks the arguments; opens the network.
+Result<Request> understand(const Arguments& a);
+
+}  // namespace ibcoll::tools
