@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "engine/algorithms/rank_runs.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
@@ -146,13 +147,10 @@ class Aggregate {
   }
 
   void unpack(int from) {
-    const Slice message = landing(from, mine_);
-    const auto origins = shape_.members(from);
-    for (uint32_t first = 0, end; first < message.count; first = end) {
-      for (end = first + 1; end < message.count && origins[end] == origins[end - 1] + 1;) ++end;
-      program_.copy({Buffer::kRecv, static_cast<uint32_t>(origins[first]), end - first},
-                    {Buffer::kScratch, message.first + first, end - first});
-    }
+    const uint32_t packed = landing(from, mine_).first;
+    for_each_run(shape_.members(from), [&](uint32_t at, uint32_t rank, uint32_t count) {
+      program_.copy({Buffer::kRecv, rank, count}, {Buffer::kScratch, packed + at, count});
+    });
   }
 
   ProgramBuilder program_;

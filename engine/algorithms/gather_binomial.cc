@@ -5,6 +5,7 @@
 /// travels as many times as its server has bits set, counted from the root's. Scratch: the blocks
 /// of the subtree; at the root those that do not land in place.
 
+#include "engine/algorithms/rank_runs.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
@@ -98,13 +99,10 @@ class Gather {
   }
 
   void unpack(int child) {
-    const auto ranks = ranks_below(child);
-    const uint32_t first = landing(child).first;
-    for (uint32_t i = 0, end; i < ranks.size(); i = end) {
-      for (end = i + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1;) ++end;
-      program_.copy({Buffer::kRecv, static_cast<uint32_t>(ranks[i]), end - i},
-                    {Buffer::kScratch, first + i, end - i});
-    }
+    const uint32_t packed = landing(child).first;
+    for_each_run(ranks_below(child), [&](uint32_t at, uint32_t rank, uint32_t count) {
+      program_.copy({Buffer::kRecv, rank, count}, {Buffer::kScratch, packed + at, count});
+    });
   }
 
   ProgramBuilder program_;

@@ -5,6 +5,7 @@
 /// travels as many times as its server has bits set, counted from the root's. Scratch: the blocks
 /// of the subtree; at the root those that do not lie side by side.
 
+#include "engine/algorithms/rank_runs.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 #include "engine/algorithms/server_walk.h"
@@ -87,11 +88,9 @@ class Scatter {
       return {Buffer::kSend, static_cast<uint32_t>(ranks.front()), count};
     }
     const Slice packed = add_scratch(ranks);
-    for (uint32_t i = 0, end; i < count; i = end) {
-      for (end = i + 1; end < count && ranks[end] == ranks[end - 1] + 1;) ++end;
-      program_.copy({Buffer::kScratch, packed.first + i, end - i},
-                    {Buffer::kSend, static_cast<uint32_t>(ranks[i]), end - i});
-    }
+    for_each_run(ranks, [&](uint32_t at, uint32_t rank, uint32_t run) {
+      program_.copy({Buffer::kScratch, packed.first + at, run}, {Buffer::kSend, rank, run});
+    });
     return packed;
   }
 

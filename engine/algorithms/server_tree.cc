@@ -18,11 +18,4 @@ std::vector<Rank> ServerLine::ranks(int first, int end) const {
   return result;
 }
 
-bool side_by_side(const std::vector<Rank>& ranks) {
-  for (size_t i = 1; i < ranks.size(); ++i) {
-    if (ranks[i] != ranks[i - 1] + 1) return false;
-  }
-  return true;
-}
-
 }  // namespace ibcoll

@@ -63,8 +63,4 @@ struct BinomialTree {
   }
 };
 
-/// True if blocks of one size of these ranks lie side by side, in this order, in a buffer that has
-/// a slot a rank.
-bool side_by_side(const std::vector<Rank>& ranks);
-
 }  // namespace ibcoll
