@@ -1,0 +1,132 @@
+#pragma once
+/// Of the C++ interface: what calls take and give. Included by ibcoll.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "ibcoll/ibcoll.h"
+
+namespace ibcoll {
+
+/// What a call that did not succeed throws.
+class error : public std::runtime_error {
+ public:
+  explicit error(ibcoll_status status) : std::runtime_error(ibcoll_last_error()), status_(status) {}
+  ibcoll_status status() const { return status_; }
+
+ private:
+  ibcoll_status status_;
+};
+
+namespace detail {
+inline void check(ibcoll_status status) {
+  if (status != IBCOLL_OK) throw error(status);
+}
+}  // namespace detail
+
+/// How a call is to be made; all ranks of the group must pass the same. Defaults: the engine
+/// chooses.
+struct options {
+  std::string algorithm = {};
+  std::string pacing = {};
+  int pieces = 0;
+  bool ordered = false;  ///< reduce: in the order of ranks, the same bits whatever the layout
+};
+
+/// Memory that all ranks of the server and the network reach directly; freed with the object, which
+/// must not outlive the context.
+template <class T>
+class buffer {
+  static_assert(std::is_trivially_copyable_v<T>, "other ranks read and write these bytes");
+
+ public:
+  buffer() = default;
+  buffer(ibcoll_context* context, size_t elements) : context_(context), size_(elements) {
+    void* memory = nullptr;
+    detail::check(ibcoll_alloc(context, elements * sizeof(T), &memory));
+    data_ = static_cast<T*>(memory);
+  }
+  buffer(buffer&& other) noexcept
+      : context_(other.context_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~buffer() {
+    if (data_ != nullptr) ibcoll_free(context_, data_);
+  }
+
+  T* data() const { return data_; }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  operator std::span<T>() const { return {data_, size_}; }
+  operator std::span<const T>() const { return {data_, size_}; }
+
+ private:
+  ibcoll_context* context_ = nullptr;
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// A nonblocking or persistent call. The object waits for it before it goes.
+class request {
+ public:
+  request() = default;
+  explicit request(ibcoll_request* handle, bool persistent)
+      : handle_(handle), persistent_(persistent) {}
+  request(request&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), persistent_(other.persistent_) {}
+  request& operator=(request&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(persistent_, other.persistent_);
+    return *this;
+  }
+  ~request() {
+    if (handle_ == nullptr) return;
+    ibcoll_wait(&handle_);
+    if (persistent_) ibcoll_request_free(handle_);
+  }
+
+  /// Starts a persistent call.
+  void start() { detail::check(ibcoll_start(handle_)); }
+  /// True once the call has finished on this rank.
+  bool test() {
+    int done = 0;
+    detail::check(ibcoll_test(&handle_, &done));
+    return done != 0;
+  }
+  void wait() { detail::check(ibcoll_wait(&handle_)); }
+
+ private:
+  ibcoll_request* handle_ = nullptr;
+  bool persistent_ = false;
+};
+
+/// Lengths and places of one side of an alltoallv or its like, in bytes, one entry a rank.
+struct layout {
+  std::span<const int64_t> counts;
+  std::span<const int64_t> displacements;
+};
+
+/// The ibcoll_type of a C++ type that reductions take.
+template <class T>
+constexpr ibcoll_type type_of() {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
+                "reductions take integers of up to 64 bits, float and double");
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? IBCOLL_FLOAT : IBCOLL_DOUBLE;
+  constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
+  return static_cast<ibcoll_type>(size + (std::is_unsigned_v<T> ? 1 : 0));
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,328 @@
+#pragma once
+/// Of the C++ interface: groups and their calls. Included by ibcoll.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "ibcoll/basics.hpp"
+#include "ibcoll/ibcoll.h"
+
+namespace ibcoll {
+
+/// A set of ranks that makes collective calls. A handle: copies mean the same group.
+class group {
+ public:
+  explicit group(ibcoll_group* handle) : handle_(handle) {}
+
+  int rank() const { return ibcoll_group_rank(handle_); }
+  int size() const { return ibcoll_group_size(handle_); }
+  ibcoll_group* handle() const { return handle_; }
+
+  // Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
+  // which prepares it for request::start(). Their buffers and the arrays of their layouts must stay
+  // as they are until the request is done.
+
+  /// send and recv hold size() blocks of the same number of elements; the number of blocks must
+  /// divide them.
+  template <class T>
+  void alltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    detail::check(ibcoll_alltoall(handle_, send.data(), recv.data(), block_bytes(recv),
+                                  c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request ialltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    return make(false, ibcoll_ialltoall, handle_, send.data(), recv.data(), block_bytes(recv),
+                c_options(o, send, recv).get());
+  }
+  template <class T>
+  request alltoall_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    return make(true, ibcoll_alltoall_init, handle_, send.data(), recv.data(), block_bytes(recv),
+                c_options(o, send, recv).get());
+  }
+
+  /// The data to send lies in recv.
+  template <class T>
+  void alltoall_in_place(std::span<T> recv, const options& o = {}) const {
+    detail::check(ibcoll_alltoall(handle_, IBCOLL_IN_PLACE, recv.data(), block_bytes(recv),
+                                  c_options(o, std::span<const T>(), recv).get()));
+  }
+
+  template <class T>
+  void alltoallv(std::span<const T> send, const layout& send_layout, std::span<T> recv,
+                 const layout& recv_layout, const options& o = {}) const {
+    check_layout(send_layout);
+    check_layout(recv_layout);
+    detail::check(ibcoll_alltoallv(handle_, send.data(), send_layout.counts.data(),
+                                   send_layout.displacements.data(), recv.data(),
+                                   recv_layout.counts.data(), recv_layout.displacements.data(),
+                                   c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request ialltoallv(std::span<const T> send, const layout& send_layout, std::span<T> recv,
+                     const layout& recv_layout, const options& o = {}) const {
+    check_layout(send_layout);
+    check_layout(recv_layout);
+    return make(false, ibcoll_ialltoallv, handle_, send.data(), send_layout.counts.data(),
+                send_layout.displacements.data(), recv.data(), recv_layout.counts.data(),
+                recv_layout.displacements.data(), c_options(o, send, recv).get());
+  }
+  template <class T>
+  request alltoallv_init(std::span<const T> send, const layout& send_layout, std::span<T> recv,
+                         const layout& recv_layout, const options& o = {}) const {
+    check_layout(send_layout);
+    check_layout(recv_layout);
+    return make(true, ibcoll_alltoallv_init, handle_, send.data(), send_layout.counts.data(),
+                send_layout.displacements.data(), recv.data(), recv_layout.counts.data(),
+                recv_layout.displacements.data(), c_options(o, send, recv).get());
+  }
+
+  /// Completes counts that only one side knows (IBCOLL_UNKNOWN).
+  void exchange_counts(std::span<int64_t> send_counts, std::span<int64_t> recv_counts) const {
+    check_layout({send_counts, recv_counts});
+    detail::check(ibcoll_exchange_counts(handle_, send_counts.data(), recv_counts.data()));
+  }
+
+  /// recv holds size() times what send holds.
+  template <class T>
+  void allgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    detail::check(ibcoll_allgather(handle_, send.data(), recv.data(), send.size_bytes(),
+                                   c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request iallgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    return make(false, ibcoll_iallgather, handle_, send.data(), recv.data(), send.size_bytes(),
+                c_options(o, send, recv).get());
+  }
+  template <class T>
+  request allgather_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
+    return make(true, ibcoll_allgather_init, handle_, send.data(), recv.data(), send.size_bytes(),
+                c_options(o, send, recv).get());
+  }
+
+  /// `send` is this rank's block; `l` says where all blocks go in recv.
+  template <class T>
+  void allgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
+                  const options& o = {}) const {
+    check_layout(l);
+    detail::check(ibcoll_allgatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+                                    l.displacements.data(), c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request iallgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
+                      const options& o = {}) const {
+    check_layout(l);
+    return make(false, ibcoll_iallgatherv, handle_, send.data(), bytes(send), recv.data(),
+                l.counts.data(), l.displacements.data(), c_options(o, send, recv).get());
+  }
+  template <class T>
+  request allgatherv_init(std::span<const T> send, std::span<T> recv, const layout& l,
+                          const options& o = {}) const {
+    check_layout(l);
+    return make(true, ibcoll_allgatherv_init, handle_, send.data(), bytes(send), recv.data(),
+                l.counts.data(), l.displacements.data(), c_options(o, send, recv).get());
+  }
+
+  /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
+  template <class T>
+  void gather(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
+    detail::check(ibcoll_gather(handle_, send.data(), recv.data(), send.size_bytes(), root,
+                                c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request igather(std::span<const T> send, std::span<T> recv, int root,
+                  const options& o = {}) const {
+    return make(false, ibcoll_igather, handle_, send.data(), recv.data(), send.size_bytes(), root,
+                c_options(o, send, recv).get());
+  }
+  template <class T>
+  request gather_init(std::span<const T> send, std::span<T> recv, int root,
+                      const options& o = {}) const {
+    return make(true, ibcoll_gather_init, handle_, send.data(), recv.data(), send.size_bytes(),
+                root, c_options(o, send, recv).get());
+  }
+
+  /// `l` says, at the root, where all blocks go in recv; elsewhere both may be empty.
+  template <class T>
+  void gatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
+               const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    detail::check(ibcoll_gatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+                                 l.displacements.data(), root, c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request igatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
+                   const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    return make(false, ibcoll_igatherv, handle_, send.data(), bytes(send), recv.data(),
+                l.counts.data(), l.displacements.data(), root, c_options(o, send, recv).get());
+  }
+  template <class T>
+  request gatherv_init(std::span<const T> send, std::span<T> recv, const layout& l, int root,
+                       const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    return make(true, ibcoll_gatherv_init, handle_, send.data(), bytes(send), recv.data(),
+                l.counts.data(), l.displacements.data(), root, c_options(o, send, recv).get());
+  }
+
+  /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
+  template <class T>
+  void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
+    detail::check(ibcoll_scatter(handle_, send.data(), recv.data(), recv.size_bytes(), root,
+                                 c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request iscatter(std::span<const T> send, std::span<T> recv, int root,
+                   const options& o = {}) const {
+    return make(false, ibcoll_iscatter, handle_, send.data(), recv.data(), recv.size_bytes(), root,
+                c_options(o, send, recv).get());
+  }
+  template <class T>
+  request scatter_init(std::span<const T> send, std::span<T> recv, int root,
+                       const options& o = {}) const {
+    return make(true, ibcoll_scatter_init, handle_, send.data(), recv.data(), recv.size_bytes(),
+                root, c_options(o, send, recv).get());
+  }
+
+  /// `l` says, at the root, where the blocks lie in send; elsewhere both may be empty.
+  template <class T>
+  void scatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
+                const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    detail::check(ibcoll_scatterv(handle_, send.data(), l.counts.data(), l.displacements.data(),
+                                  recv.data(), bytes(recv), root, c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request iscatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
+                    const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    return make(false, ibcoll_iscatterv, handle_, send.data(), l.counts.data(),
+                l.displacements.data(), recv.data(), bytes(recv), root,
+                c_options(o, send, recv).get());
+  }
+  template <class T>
+  request scatterv_init(std::span<const T> send, const layout& l, std::span<T> recv, int root,
+                        const options& o = {}) const {
+    if (rank() == root) check_layout(l);
+    return make(true, ibcoll_scatterv_init, handle_, send.data(), l.counts.data(),
+                l.displacements.data(), recv.data(), bytes(recv), root,
+                c_options(o, send, recv).get());
+  }
+
+  /// Completes counts of a gatherv or scatterv that only one side knows (IBCOLL_UNKNOWN): this
+  /// rank's own and, at the root, those of all.
+  void exchange_root_counts(int64_t& own_count, std::span<int64_t> counts, int root) const {
+    if (rank() == root) check_layout({counts, counts});
+    detail::check(ibcoll_exchange_root_counts(handle_, &own_count, counts.data(), root));
+  }
+
+  template <class T>
+  void bcast(std::span<T> data, int root, const options& o = {}) const {
+    detail::check(ibcoll_bcast(handle_, data.data(), data.size_bytes(), root,
+                               c_options(o, std::span<const T>(data), data).get()));
+  }
+  template <class T>
+  request ibcast(std::span<T> data, int root, const options& o = {}) const {
+    return make(false, ibcoll_ibcast, handle_, data.data(), data.size_bytes(), root,
+                c_options(o, std::span<const T>(data), data).get());
+  }
+  template <class T>
+  request bcast_init(std::span<T> data, int root, const options& o = {}) const {
+    return make(true, ibcoll_bcast_init, handle_, data.data(), data.size_bytes(), root,
+                c_options(o, std::span<const T>(data), data).get());
+  }
+
+  /// recv, at the root, is as long as send; elsewhere it may be empty.
+  template <class T>
+  void reduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
+              const options& o = {}) const {
+    detail::check(ibcoll_reduce(handle_, send.data(), recv.data(), send.size(), type_of<T>(), op,
+                                root, c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
+                  const options& o = {}) const {
+    return make(false, ibcoll_ireduce, handle_, send.data(), recv.data(), send.size(), type_of<T>(),
+                op, root, c_options(o, send, recv).get());
+  }
+  template <class T>
+  request reduce_init(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
+                      const options& o = {}) const {
+    return make(true, ibcoll_reduce_init, handle_, send.data(), recv.data(), send.size(),
+                type_of<T>(), op, root, c_options(o, send, recv).get());
+  }
+
+  void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
+  request ibarrier() const { return make(false, ibcoll_ibarrier, handle_, nullptr); }
+  request barrier_init() const { return make(true, ibcoll_barrier_init, handle_, nullptr); }
+
+ private:
+  template <class T>
+  static int64_t bytes(std::span<T> data) {
+    return static_cast<int64_t>(data.size_bytes());
+  }
+  template <class T>
+  size_t block_bytes(std::span<T> recv) const {
+    if (recv.size() % static_cast<size_t>(size()) != 0) {
+      throw std::invalid_argument("ibcoll: a buffer of " + std::to_string(recv.size()) +
+                                  " elements does not divide into " + std::to_string(size()) +
+                                  " blocks");
+    }
+    return recv.size_bytes() / static_cast<size_t>(size());
+  }
+  void check_layout(const layout& l) const {
+    if (l.counts.size() != static_cast<size_t>(size()) ||
+        l.displacements.size() != static_cast<size_t>(size())) {
+      throw std::invalid_argument("ibcoll: one count and one displacement a rank are needed, " +
+                                  std::to_string(size()) + " in all");
+    }
+  }
+  /// The options of the C interface, for one expression.
+  class c_options {
+   public:
+    template <class T>
+    c_options(const options& o, std::span<const T> send, std::span<T> recv) : options_{} {
+      options_.algorithm = o.algorithm.empty() ? nullptr : o.algorithm.c_str();
+      options_.pacing = o.pacing.empty() ? nullptr : o.pacing.c_str();
+      options_.pieces = o.pieces;
+      options_.send_bytes = send.size_bytes();
+      options_.recv_bytes = recv.size_bytes();
+      options_.ordered = o.ordered ? 1 : 0;
+    }
+    const ibcoll_options* get() const { return &options_; }
+
+   private:
+    ibcoll_options options_;
+  };
+
+  /// Makes the request that a function of the C interface makes of these arguments.
+  template <class Function, class... Arguments>
+  static request make(bool persistent, Function function, Arguments... arguments) {
+    ibcoll_request* made = nullptr;
+    detail::check(function(arguments..., &made));
+    return request(made, persistent);
+  }
+
+  ibcoll_group* handle_;
+};
+
+/// A group made of some ranks; freed with the object.
+class subgroup : public group {
+ public:
+  subgroup(ibcoll_context* context, std::span<const int> ranks) : group(create(context, ranks)) {}
+  subgroup(const subgroup&) = delete;
+  subgroup& operator=(const subgroup&) = delete;
+  ~subgroup() { ibcoll_group_free(handle()); }
+
+ private:
+  static ibcoll_group* create(ibcoll_context* context, std::span<const int> ranks) {
+    ibcoll_group* made = nullptr;
+    detail::check(
+        ibcoll_group_create(context, ranks.data(), static_cast<int>(ranks.size()), &made));
+    return made;
+  }
+};
+
+}  // namespace ibcoll
