@@ -59,6 +59,15 @@ TEST(IbA2aBench, RefusesBadInputWithOneLine) {
   expect_refused("--frobnicate", "frobnicate");
 }
 
+/// As in every tool, whoever reads them: what starts the ranks, or each rank.
+TEST(IbA2aBench, SettingsThatCantBeReadAreWrongUsage) {
+  for (const char* name : {"IBCOLL_BIND", "IBCOLL_LAYOUT", "IBCOLL_HEAP", "IBCOLL_TRANSPORT"}) {
+    setenv(name, "sideways", 1);
+    expect_refused("--iterations 1 --sizes 1K", "sideways");
+    unsetenv(name);
+  }
+}
+
 TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
   for (const std::string collective : {"alltoall", "alltoallv", "allgather", "barrier"}) {
     const Ran ran =

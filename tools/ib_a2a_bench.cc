@@ -254,7 +254,7 @@ int run_and_report(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   const Status done = run_rank(bootstrap, run, json);
   if (done) return 0;
   bootstrap.abort({bootstrap.rank(), done.error().code, done.error().message});
-  return 1;
+  return tools::exit_status(done.error());
 }
 
 /// Starts the ranks here.
@@ -267,11 +267,8 @@ Result<int> run_forked(const Arguments& arguments) {
   launch.ranks = run.setting.shape.ranks();
   launch.bind = run.setting.bound;
   launch.on_failure = [](const Failure& failure) { tools::complain(failure.what); };
-  const Result<int> status = launch_processes(
+  return launch_processes(
       launch, [&](Bootstrap& bootstrap) { return run_and_report(bootstrap, run, json); });
-  if (status) return *status;
-  tools::complain(status.error().message);
-  return 1;
 }
 
 /// Binds this rank to a core where the launcher has left that to us: none of the machine's ranks is
@@ -314,7 +311,7 @@ int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
   if (refused) {
     if (first) tools::complain(refused->message);
     bootstrap.abort({bootstrap.rank(), refused->code, refused->message});
-    return refused->code == ErrorCode::kInvalidArgument ? 2 : 1;
+    return tools::exit_status(*refused);
   }
   if (run->setting.bound) {
     if (const Status bound = bind_where_free(bootstrap); !bound)

@@ -40,7 +40,7 @@ void keep_closed_streams_closed() {
 
 int fail_with(const Error& error) {
   complain(error.message);
-  return error.code == ErrorCode::kInvalidArgument ? kUsage : kFailed;
+  return exit_status(error);
 }
 
 /// What the library says of a command that it does not know is only that one is needed.
@@ -87,6 +87,10 @@ Result<int> guarded(const std::function<Result<int>()>& body) {
 }
 
 }  // namespace
+
+int exit_status(const Error& error) {
+  return error.code == ErrorCode::kInvalidArgument ? kUsage : kFailed;
+}
 
 void complain(const std::string& message) {
   if (reader_has_gone(message)) return;

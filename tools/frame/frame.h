@@ -20,6 +20,9 @@ int run_tool(CLI::App& app, int argc, char** argv, const std::function<Status()>
 int run_tool_to_status(CLI::App& app, int argc, char** argv,
                        const std::function<Result<int>()>& body);
 
+/// The exit status of a tool that ends with this error.
+int exit_status(const Error& error);
+
 /// "ib_sim: MESSAGE" on standard error, fit for a terminal; nothing where the reader of standard
 /// output has gone.
 void complain(const std::string& message);
