@@ -19,8 +19,15 @@ if(IBCOLL_SANITIZE)
   # The sanitizers' own functions come from the executable.
   target_link_options(ibcoll PRIVATE -Wl,-z,undefs)
 endif()
+# Before 1.0 a minor version may change the interface.
+set(so_version ${PROJECT_VERSION_MAJOR})
+set(compatible SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(so_version 0.${PROJECT_VERSION_MINOR})
+  set(compatible SameMinorVersion)
+endif()
 set_target_properties(ibcoll PROPERTIES VERSION ${PROJECT_VERSION}
-                                        SOVERSION ${PROJECT_VERSION_MAJOR}
+                                        SOVERSION ${so_version}
                                         LINK_DEPENDS ${version_script})
 add_library(ibcoll::ibcoll ALIAS ibcoll)
 
@@ -32,7 +39,7 @@ install(EXPORT ibcoll NAMESPACE ibcoll:: DESTINATION ${package_dir} FILE ibcollT
 configure_package_config_file(cmake/ibcollConfig.cmake.in ${PROJECT_BINARY_DIR}/ibcollConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
-                                 COMPATIBILITY SameMajorVersion)
+                                 COMPATIBILITY ${compatible})
 install(FILES ${PROJECT_BINARY_DIR}/ibcollConfig.cmake ${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
         DESTINATION ${package_dir})
 

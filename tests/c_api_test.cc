@@ -47,6 +47,11 @@ std::string launched(const char* layout, int ranks,
   return complaints.all();
 }
 
+TEST(Version, OfTheLibraryIsThatOfItsHeader) {
+  EXPECT_EQ(ibcoll_version(), fmt::format("{}.{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR,
+                                          IBCOLL_VERSION_PATCH));
+}
+
 /// A job of this process alone.
 class Alone : public ::testing::Test {
  protected:

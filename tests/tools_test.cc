@@ -148,6 +148,21 @@ TEST(Tools, PipesAreRead) {
             0);
 }
 
+TEST(Tools, TheVersionOfAllIsTheOneThatTheChangelogHasLast) {
+  std::string line, version;
+  for (std::ifstream in(IBCOLL_SOURCE_DIR "/CHANGELOG.md");
+       version.empty() && std::getline(in, line);)
+    if (line.starts_with("## [")) version = line.substr(4, line.find(']') - 4);
+  ASSERT_NE(version, "");
+  for (const char* tool : {"ib_a2a_bench", "ib_info", "ib_logp", "ib_map", "ib_plan", "ib_sched",
+                           "ib_sim", "ib_taskgraph", "ib_topo"}) {
+    const Ran ran = run_tool(tool, "--version");
+    EXPECT_EQ(ran.status, 0);
+    EXPECT_EQ(ran.out, std::string(tool) + " (ibcoll) " + version + "\n");
+    EXPECT_EQ(ran.err, "");
+  }
+}
+
 TEST(Tools, UnknownCommandsAreNamed) {
   expect_refused("ib_topo", "inof single-switch:3", "unknown command 'inof': one of info, check");
   expect_refused("ib_sched", "verfy", "unknown command 'verfy': one of list, show, verify, draw");

@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define IBCOLL_VERSION_MAJOR 0
-#define IBCOLL_VERSION_MINOR 1
+#define IBCOLL_VERSION_MINOR 9
 #define IBCOLL_VERSION_PATCH 0
 
 typedef enum ibcoll_status {
@@ -59,7 +59,7 @@ typedef struct ibcoll_request ibcoll_request; /* a nonblocking or persistent cal
 IBCOLL_API const char* ibcoll_last_error(void);
 /* A status as a few words. */
 IBCOLL_API const char* ibcoll_status_text(ibcoll_status status);
-/* Version of the library that is loaded, e.g. "0.1.0". */
+/* Version of the library that is loaded, e.g. "0.9.0". */
 IBCOLL_API const char* ibcoll_version(void);
 
 /* ---- Start and end

@@ -13,6 +13,7 @@
 
 #include "engine/base/output.h"
 #include "engine/base/quote.h"
+#include "ibcoll/ibcoll.h"
 
 namespace ibcoll::tools {
 namespace {
@@ -109,6 +110,10 @@ int run_tool_to_status(CLI::App& app, int argc, char** argv,
   tool().name = path.substr(path.rfind('/') + 1);
   tool().arguments.assign(argv + std::min(argc, 1), argv + argc);
   app.name(tool().name);
+  app.set_version_flag("--version",
+                       fmt::format("{} (ibcoll) {}.{}.{}", tool().name, IBCOLL_VERSION_MAJOR,
+                                   IBCOLL_VERSION_MINOR, IBCOLL_VERSION_PATCH),
+                       "Print the version and exit");
   bool goes_on = false;
   const int parsed = parse(app, argc, argv, goes_on);
   if (!goes_on) return parsed;
