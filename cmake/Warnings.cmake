@@ -1,6 +1,10 @@
 # ibcoll_warnings: the flags every target of the project is compiled with.
+set(warning_flags -Wall -Wextra)
+if(IBCOLL_WERROR)
+  list(APPEND warning_flags -Werror)
+endif()
 add_library(ibcoll_warnings INTERFACE)
-target_compile_options(ibcoll_warnings INTERFACE -Wall -Wextra -Werror)
+target_compile_options(ibcoll_warnings INTERFACE ${warning_flags})
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # Wrong about std::string's operator+ and insert (GCC bug 105651), and about what is moved out of a
   # Result or std::optional (GCC bug 105562).
