@@ -1,0 +1,15 @@
+# Manual pages of all tools, made from their --help.
+find_program(HELP2MAN help2man)
+if(NOT HELP2MAN OR CMAKE_CROSSCOMPILING OR IBCOLL_SANITIZE)
+  message(STATUS "no manual pages: they take help2man, and tools that run here, without a sanitizer")
+  return()
+endif()
+set(script ${PROJECT_SOURCE_DIR}/cmake/man_page.sh)
+foreach(tool IN LISTS tools)
+  set(page ${PROJECT_BINARY_DIR}/man/${tool}.1)
+  add_custom_command(OUTPUT ${page} COMMAND bash ${script} ${HELP2MAN} $<TARGET_FILE:${tool}> ${page}
+                     DEPENDS ${tool} ${script} COMMENT "Making the manual page of ${tool}" VERBATIM)
+  list(APPEND pages ${page})
+endforeach()
+add_custom_target(manual_pages ALL DEPENDS ${pages})
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
