@@ -31,19 +31,23 @@ set_target_properties(ibcoll PROPERTIES VERSION ${PROJECT_VERSION}
                                         LINK_DEPENDS ${version_script})
 add_library(ibcoll::ibcoll ALIAS ibcoll)
 
-install(TARGETS ibcoll EXPORT ibcoll LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/ibcoll DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h*")
+# Components are what cmake/Packages.cmake makes packages of.
+install(TARGETS ibcoll EXPORT ibcoll
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(DIRECTORY include/ibcoll DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h*")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ibcoll)
-install(EXPORT ibcoll NAMESPACE ibcoll:: DESTINATION ${package_dir} FILE ibcollTargets.cmake)
+install(EXPORT ibcoll NAMESPACE ibcoll:: DESTINATION ${package_dir} FILE ibcollTargets.cmake
+        COMPONENT development)
 configure_package_config_file(cmake/ibcollConfig.cmake.in ${PROJECT_BINARY_DIR}/ibcollConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
                                  COMPATIBILITY ${compatible})
 install(FILES ${PROJECT_BINARY_DIR}/ibcollConfig.cmake ${PROJECT_BINARY_DIR}/ibcollConfigVersion.cmake
-        DESTINATION ${package_dir})
+        DESTINATION ${package_dir} COMPONENT development)
 
 # Paths relative to the file itself: an installed tree may be moved.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/ibcoll.pc.in ibcoll.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/ibcoll.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/ibcoll.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -112,7 +112,12 @@ stage() {
       fi
       ;;
     install)
-      if builds release; then check "install" bash tests/install/test.sh build; else failed=$((failed + 1)); fi
+      if builds release; then
+        check "install" tests/install/test.sh build
+        check "Debian packages" tests/install/packages.sh build
+      else
+        failed=$((failed + 1))
+      fi
       ;;
     asan) build_and_test asan asan ;;
     tsan) build_and_test tsan tsan ;;
