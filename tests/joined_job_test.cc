@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <csignal>
@@ -11,6 +12,7 @@
 namespace ibcoll {
 namespace {
 
+using testing::Blackboard;
 using testing::gather_all_sizes;
 using testing::JoinedRun;
 using testing::run_joined;
@@ -251,6 +253,129 @@ TEST(JoinedJob, ADeathIsKnownThoughAChildOfTheDeadLives) {
                   ::testing::StartsWith(fmt::format("rank {}: rank {} ", 1 - victim, victim)));
     }
   }
+}
+
+/// How the leader of a machine, which stands still while the job fails elsewhere and then dies,
+/// leaves a member of its machine behind.
+enum class LeftBehind {
+  kWaiting,       ///< the member looks for a failure now and then
+  kReporting,     ///< it waits for its own report to be passed on
+  kStillLinked,   ///< rank 0 has not seen the leader's connection end when the member comes
+  kRootIsLeaving  ///< rank 0 knows the failure and would go
+};
+
+/// What the ranks and the test's own process, which stops and kills some of them, know of each
+/// other.
+struct DeathStage {
+  std::atomic<pid_t> pids[3], child;
+  std::atomic<bool> standing, known, over;
+};
+
+class SharedDeathStage {
+ public:
+  SharedDeathStage()
+      : stage_(new (mmap(nullptr, sizeof(DeathStage), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) DeathStage{}) {}
+  ~SharedDeathStage() { munmap(stage_, sizeof(DeathStage)); }
+  SharedDeathStage(const SharedDeathStage&) = delete;
+  SharedDeathStage& operator=(const SharedDeathStage&) = delete;
+  DeathStage* operator->() const { return stage_; }
+  DeathStage& operator*() const { return *stage_; }
+
+ private:
+  DeathStage* stage_;
+};
+
+template <class Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// Has a rank stand still: none of its threads does anything any more.
+void stop(const std::atomic<pid_t>& pid) {
+  wait_until([&] { return pid != 0; });
+  kill(pid, SIGSTOP);
+  siginfo_t stopped{};
+  waitid(P_PID, static_cast<id_t>(pid.load()), &stopped, WSTOPPED | WNOWAIT);
+}
+
+std::string be_left_behind(LeftBehind how, DeathStage& stage, Bootstrap& job) {
+  if (const Status met = job.barrier(); !met) return met.error().message;
+  if (job.rank() == 2) {
+    if (how == LeftBehind::kStillLinked) {  // the child keeps copies of its connections by TCP
+      for (int fd = 3; fd < 256; ++fd) {
+        sockaddr_storage address{};
+        socklen_t bytes = sizeof address;
+        if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+            address.ss_family != AF_UNIX)
+          (void)dup(fd);
+      }
+      const pid_t child = fork();
+      if (child == 0) {
+        while (true) pause();
+      }
+      stage.child = child;
+    }
+    stage.pids[2] = getpid();
+    while (true) pause();
+  }
+  wait_until([&] { return stage.standing.load(); });
+  if (job.rank() == 1) job.abort({1, ErrorCode::kDeadline, "rank 1 gives up"});
+  if (job.rank() == 3 && how == LeftBehind::kReporting) {
+    wait_until([&] { return stage.known.load(); });
+    job.abort({3, ErrorCode::kDeadline, "rank 3 gives up"});
+  }
+  wait_until([&] { return job.failure().has_value(); });
+  if (job.rank() == 0) {
+    stage.known = true;
+    if (how != LeftBehind::kRootIsLeaving) wait_until([&] { return stage.over.load(); });
+  }
+  if (job.rank() == 3) stage.over = true;
+  return job.failure()->what;
+}
+
+TEST(JoinedJob, WhoseLeaderDiesLearnsFromRankZeroWhatCounts) {
+  for (const LeftBehind how : {LeftBehind::kWaiting, LeftBehind::kReporting,
+                               LeftBehind::kStillLinked, LeftBehind::kRootIsLeaving}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    const SharedDeathStage stage;
+    JoinedRun run;
+    run.machines = {0, 0, 1, 1};
+    run.to_die = {2};
+    run.meanwhile = [&](Blackboard&) {
+      stop(stage->pids[2]);
+      stage->standing = true;
+      wait_until([&] { return stage->known.load(); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 0 goes, if it does
+      kill(stage->pids[2], SIGKILL);
+    };
+    EXPECT_EQ(run_joined(run, [&](Bootstrap& job) { return be_left_behind(how, *stage, job); }),
+              "rank 0: rank 1 gives up\nrank 1: rank 1 gives up\nrank 3: rank 1 gives up\n");
+    if (stage->child != 0) kill(stage->child, SIGKILL);
+  }
+}
+
+/// Rank 0 and the leader of another machine die at once: that machine's members say what all say.
+TEST(JoinedJob, RankZeroIsNamedWhereItDiesWithALeader) {
+  const SharedDeathStage stage;
+  JoinedRun run;
+  run.machines = {0, 0, 1, 1, 2, 2};
+  run.to_die = {0, 2};
+  run.meanwhile = [&](Blackboard&) {
+    for (const Rank rank : {0, 2}) stop(stage->pids[rank]);
+    for (const Rank rank : {0, 2}) kill(stage->pids[rank], SIGKILL);
+  };
+  const std::string all = run_joined(run, [&](Bootstrap& job) -> std::string {
+    if (const Status met = job.barrier(); !met) return met.error().message;
+    if (job.rank() == 0 || job.rank() == 2) {
+      stage->pids[job.rank()] = getpid();
+      while (true) pause();
+    }
+    wait_until([&] { return job.failure().has_value(); });
+    return job.failure()->what;
+  });
+  for (const Rank rank : {1, 3, 4, 5})
+    EXPECT_THAT(all, ::testing::HasSubstr(fmt::format("rank {}: rank 0 has died\n", rank)));
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ namespace {
 
 constexpr int64_t kLongestSleepNs = 1'000'000'000;
 constexpr std::chrono::seconds kLongestReport{3};
+/// The same where rank 0 decides, who may be slow but must be asked: another word than its own
+/// would be another than that of the other machines.
+constexpr std::chrono::seconds kLongestRelay{10};
 /// How long whoever started a rank may take to say how it died.
 constexpr std::chrono::seconds kLongestWord{2};
 constexpr int64_t kWordNapNs = 50'000'000;
@@ -119,8 +122,12 @@ class ControlBootstrap final : public LocalBootstrap {
     block_.report(died ? absence(failure.culprit).value_or(failure) : failure, rank_);
     // Somebody else may be writing the first failure just now. One who dies at that is found by
     // the launcher.
-    const auto until = std::chrono::steady_clock::now() + kLongestReport;
-    while (!block_.failure() && std::chrono::steady_clock::now() < until) sched_yield();
+    const auto until =
+        std::chrono::steady_clock::now() + (block_.relayed_ ? kLongestRelay : kLongestReport);
+    while (!block_.failure() && std::chrono::steady_clock::now() < until) {
+      if (block_.watch_) block_.watch_();
+      sched_yield();
+    }
     // Whoever should have told the other machines is gone.
     if (block_.relayed_) block_.decide(failure, rank_);
   }
@@ -314,9 +321,9 @@ void ControlBlock::decide(const Failure& failure, int writer) {
   if (header_->failure.write(failure, static_cast<uint32_t>(writer))) wake_all();
 }
 
-void ControlBlock::finish_report(Rank rank, const Failure& unfinished_report) {
+void ControlBlock::finish_report(int writer, const Failure& unfinished_report) {
   for (FailureRecord* record : {&header_->failure, &header_->proposal}) {
-    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(rank))) continue;
+    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(writer))) continue;
     wake_all();
     eventfd_write(failure_fd(), 1);
   }

@@ -85,8 +85,8 @@ class ControlBlock {
   /// has been reported or decided, for waiters know no more than that it has gone.
   /// `unfinished_report`: see finish_report().
   void departed(Rank rank, const Failure& unfinished_report);
-  /// What counts if the rank, whose thread or process is gone, was just reporting something.
-  void finish_report(Rank rank, const Failure& unfinished_report);
+  /// What counts if the writer, whose thread or process is gone, was just reporting something.
+  void finish_report(int writer, const Failure& unfinished_report);
   std::optional<Failure> failure() const;
   /// By rank in the job. Whose ranks are elsewhere is told by whoever relays.
   void set_presence(Rank job_rank, Presence presence);

@@ -19,10 +19,8 @@ namespace {
 constexpr size_t kMostCallers = 64;
 constexpr double kGoodbyeSeconds = 1;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
-
-Failure death_of(Rank rank) {
-  return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
-}
+/// How long rank 0 stays for those who have not heard what counts.
+constexpr auto kAnswering = std::chrono::seconds(2);
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -112,8 +110,9 @@ void ControlAgent::run() {
       eventfd_read(options_.wake.get(), &ignored);
       take_outgoing();
       const std::lock_guard lock(mutex_);
-      if (stop_) break;
+      leaving_ = stop_;
     }
+    if (leaving_ && all_have_heard()) break;
   }
   say_goodbye();
 }
@@ -139,6 +138,7 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   if (attempt_) watched.push_back(attempt_->watch());
   const bool resting = Clock::now() < listen_again_;
   if (links_.listener.open() && !resting) watched.push_back({links_.listener.fd(), POLLIN, 0});
+  if (leaving_) return 20;
   if (attempt_ || !outages_.empty()) return 100;
   if (tell_at_) return 50;
   if (resting || !entrance_.empty()) return 500;
@@ -177,6 +177,7 @@ void ControlAgent::serve(ControlLink& link, Rank peer) {
 void ControlAgent::ended(ControlLink& link, Rank peer) {
   const LinkEnd end = link.end();
   link.close();
+  answers_until_ = Clock::now() + kAnswering;
   if (members_.count(peer) > 0) return member_ended(peer);
   if (orphans_.count(peer) > 0) return;  // it had a failure to tell, and nobody watches it
   if (end == LinkEnd::kEnded) return lost(peer);
@@ -212,6 +213,9 @@ void ControlAgent::handle(Frame frame, Rank peer) {
     }
     case FrameKind::kPresence:
       hear_presence(frame, peer);
+      break;
+    case FrameKind::kHeard:
+      heard_.insert(peer);
       break;
     default:
       break;
@@ -313,10 +317,12 @@ void ControlAgent::propose(const Failure& failure) {
 void ControlAgent::decide(const Failure& failure) {
   if (std::exchange(decided_, true)) return;
   decision_ = failure;
+  answers_until_ = Clock::now() + kAnswering;
   const auto tell = [&](ControlLink& link) { tell_failure(link, failure); };
   for (auto& [rank, link] : links_.machines) tell(link);
   for (auto& [rank, link] : orphans_) tell(link);
   block_.decide(failure, block_.ranks());
+  if (me_ != 0) links_.root.send(FrameKind::kHeard, me_);
   const std::lock_guard lock(mutex_);
   failed_ = true;
   changed_.notify_all();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -93,6 +94,9 @@ class ControlAgent {
   void check_outages();
   void set_reachable(Rank peer, bool reachable);
 
+  // Machines whose leader dies before it has passed on what counts (control_agent_outage.cc).
+  bool all_have_heard() const;
+
   // Who has left (control_agent_presence.cc).
   void note_presence();
   void hear_presence(const Frame& frame, Rank peer);
@@ -114,6 +118,9 @@ class ControlAgent {
   std::optional<Rank> left_;  ///< a leader that is gone in order
   std::map<Rank, Outage> outages_;
   std::map<Rank, ControlLink> orphans_;  ///< rank 0: members of machines whose leader is gone
+  std::set<Rank> heard_;                 ///< rank 0: leaders whose machines know the decision
+  Clock::time_point answers_until_{};    ///< rank 0: how long those who have not heard may ask
+  bool leaving_ = false;                 ///< it only answers them
   Entrance entrance_;
   std::optional<Attempt> attempt_;  ///< to come back to rank 0
   Clock::time_point next_attempt_{};

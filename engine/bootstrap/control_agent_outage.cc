@@ -25,8 +25,8 @@ void ControlAgent::take_callers() {
   for (Entrance::Arrival& arrival : entrance_.arrived()) take_caller(arrival.handshake);
 }
 
-/// Rank 0: leaders that come back, and members whose leader has left and who have a failure to
-/// tell.
+/// Rank 0: leaders that come back, and members whose leader is gone and who have a failure to tell.
+/// A member may see that before the leader's connection has ended here.
 void ControlAgent::take_caller(CalledHandshake& handshake) {
   const Caller caller = handshake.caller();
   const auto refuse = [&](std::string_view why) {
@@ -37,7 +37,7 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
   const auto machine = links_.machines.find(leader);
   if (machine == links_.machines.end()) return refuse("has joined this job already");
   if (leader != caller.rank) {
-    if (machine->second.open() || caller.resumes) return refuse("has joined this job already");
+    if (caller.resumes) return refuse("has joined this job already");
     ControlLink& orphan = orphans_[caller.rank] = handshake.welcome(0);
     if (decided_) tell_failure(orphan, decision_);
     return;
@@ -49,6 +49,23 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
   const uint64_t peer_received = handshake.peer_received();
   link.resume(handshake.welcome(link.received()), peer_received);
   restored(leader);
+}
+
+/// Rank 0: whether it may leave. Where the job has failed, a machine whose leader dies before it
+/// has passed on what counts has nobody but rank 0 to learn it from: its members come and ask.
+bool ControlAgent::all_have_heard() const {
+  if (me_ != 0 || !decided_ || Clock::now() > answers_until_) return true;
+  for (size_t rank = 0; rank < links_.leader_of.size(); ++rank) {
+    const Rank leader = links_.leader_of[rank];
+    const auto machine = links_.machines.find(leader);
+    if (machine == links_.machines.end() || heard_.count(leader) > 0 ||
+        block_.presence(leader) == Presence::kGone)
+      continue;
+    const auto member = static_cast<Rank>(rank);
+    const bool dead = member == leader && !machine->second.open();
+    if (!dead && orphans_.count(member) == 0) return false;
+  }
+  return true;
 }
 
 /// The others: back to rank 0.

@@ -37,6 +37,7 @@ enum class FrameKind : uint32_t {
   kFailure = 9,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
   kBye = 10,     ///< the sender leaves in order
   kPresence = 11,  ///< changed presences: pairs of rank and Presence
+  kHeard = 12,     ///< leader to root: its machine knows what counts
 };
 
 struct Frame {

@@ -25,7 +25,9 @@ namespace ibcoll {
 namespace {
 
 constexpr double kGoodbyeSeconds = 1;
-constexpr double kTellSeconds = 3;
+constexpr double kTellSeconds = 8;  // less than a report waits for what counts
+/// Less than rank 0 stays for those whose leader has died.
+constexpr int64_t kFreshNs = 1'000'000'000;
 constexpr int64_t kBetweenLooksNs = 20'000'000;
 
 class JoinedBootstrap;
@@ -124,10 +126,7 @@ class JoinedBootstrap final : public Bootstrap {
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
   void abort(const Failure& failure) override {
     if (getpid() != process_) return;
-    if (!agent_) {
-      watch_leader();
-      if (!up_.open() && block_->ranks() < size_ && !block_->failure()) tell_root(failure);
-    }
+    if (!agent_) watch_leader();
     local_->abort(failure);
   }
   std::optional<Failure> failure() const override {
@@ -151,16 +150,24 @@ class JoinedBootstrap final : public Bootstrap {
 
  private:
   void watch_leader_now_and_then() const {
-    const int64_t now = now_ns();
-    if (now - looked_ns_.load(std::memory_order_relaxed) < kBetweenLooksNs) return;
-    looked_ns_.store(now, std::memory_order_relaxed);
-    watch_leader();
+    if (now_ns() - looked_ns_.load(std::memory_order_relaxed) >= kBetweenLooksNs) watch_leader();
   }
 
-  /// The leader says goodbye before it leaves; nobody else would notice its death.
   void watch_leader() const {
     const std::unique_lock lock(watching_, std::try_to_lock);
-    if (!lock.owns_lock() || !up_.open() || up_.quiet()) return;
+    if (!lock.owns_lock()) return;
+    const int64_t before_ns = looked_ns_.exchange(now_ns(), std::memory_order_relaxed);
+    if (up_.open()) hear_leader(before_ns);
+    if (up_.open() || block_->ranks() == size_ || block_->failure()) return;
+    // Nobody passes reports of this machine on any more.
+    if (const auto proposal = block_->proposal())
+      block_->decide(ask_root(*proposal, before_ns), here_);
+  }
+
+  /// The leader says goodbye before it leaves; nobody else would notice its death. `before_ns`:
+  /// when it was looked at the last time.
+  void hear_leader(int64_t before_ns) const {
+    if (up_.quiet()) return;
     const Result<std::optional<Frame>> frame = up_.take();
     if (frame && !*frame) return;
     up_.close();
@@ -169,32 +176,42 @@ class JoinedBootstrap final : public Bootstrap {
       return block_->decide(
           {(*frame)->rank, static_cast<ErrorCode>((*frame)->code), (*frame)->text()}, here_);
     const Rank leader = block_->job_ranks()[static_cast<size_t>(leader_)];
-    Failure failure{leader, ErrorCode::kPeerFailed, fmt::format("rank {} has died", leader)};
+    Failure failure = death_of(leader);
     // Other machines learn no more than that; all shall say the same.
     if (block_->ranks() == size_) {
       const auto status = status_of_ended(leader_pid_, leader_process_.get());
       if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
         return block_->departed(leader_, {});
       failure = end_of_rank(leader, leader_pid_, status);
+    } else if (!block_->failure()) {
+      failure = ask_root(failure, before_ns);
     }
     block_->finish_report(leader_, failure);
-    if (leader != 0 && block_->ranks() < size_ && !block_->failure()) tell_root(failure);
+    block_->finish_report(block_->ranks(), failure);  // its agent's
     block_->decide(failure, here_);  // the leader was the one who would have asked the others
   }
 
   /// The leader is gone, and nobody else speaks for this machine: rank 0 says what counts.
-  void tell_root(const Failure& failure) const {
+  Failure ask_root(const Failure& failure, int64_t looked_ns) const {
+    if (block_->job_ranks()[static_cast<size_t>(leader_)] == 0) return failure;
+    const int64_t begin_ns = now_ns();
     const Deadline until = deadline_in(kTellSeconds);
     std::string address;
     Result<ControlLink> link = call_root(root_, rank_, silence_ms_, until, address);
-    if (!link) return;
-    const std::string_view text = failure.what;
-    link->send(FrameKind::kFailure, failure.culprit, std::as_bytes(std::span(text)),
-               static_cast<int32_t>(failure.code));
-    const Result<Frame> decision = link->receive(until);
-    if (!decision || decision->kind != FrameKind::kFailure) return;
-    block_->decide({decision->rank, static_cast<ErrorCode>(decision->code), decision->text()},
-                   here_);
+    if (link) {
+      const std::string_view text = failure.what;
+      link->send(FrameKind::kFailure, failure.culprit, std::as_bytes(std::span(text)),
+                 static_cast<int32_t>(failure.code));
+      const Result<Frame> decision = link->receive(until);
+      if (decision && decision->kind == FrameKind::kFailure)
+        return {decision->rank, static_cast<ErrorCode>(decision->code), decision->text()};
+    }
+    // Of rank 0 there is nothing left. It would have stayed to answer, so it was the first to die;
+    // unless the leader is gone for longer than rank 0 stays.
+    const bool silent = std::chrono::steady_clock::now() >= until;
+    const bool fresh = begin_ns - looked_ns < kFreshNs;
+    if (silent || !fresh || block_->presence(0) == Presence::kGone) return failure;
+    return death_of(0);
   }
 
   const pid_t process_ = getpid();
@@ -224,13 +241,15 @@ void JoinedJobs::remove(JoinedBootstrap* job) {
   self.jobs_.erase(job);
 }
 
-/// A program that returns without having finalized leaves in order; one that fails does not.
+/// A program that returns without having finalized leaves in order; one that fails does not, except
+/// where the job has failed before.
 void JoinedJobs::say_goodbye(int status, void* self) {
-  if (status != 0) return;
   auto& jobs = *static_cast<JoinedJobs*>(self);
   const std::unique_lock lock(jobs.mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (JoinedBootstrap* job : jobs.jobs_) job->leave();
+  for (JoinedBootstrap* job : jobs.jobs_) {
+    if (status == 0 || job->failure()) job->leave();
+  }
 }
 
 }  // namespace

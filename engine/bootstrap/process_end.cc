@@ -51,6 +51,10 @@ std::optional<int> zombie_status(pid_t pid) {
 
 }  // namespace
 
+Failure death_of(Rank rank) {
+  return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
+}
+
 Failure end_of_rank(Rank rank, pid_t pid, std::optional<int> status) {
   Failure failure{rank, ErrorCode::kPeerFailed, {}};
   if (!status)

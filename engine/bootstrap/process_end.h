@@ -10,6 +10,9 @@
 
 namespace ibcoll {
 
+/// Where no more is known.
+Failure death_of(Rank rank);
+
 /// "rank 3 (pid 4711) was killed by signal 9 (Killed)", "rank 3 (pid 4711) ended with status 5".
 /// `status`: as waitpid() gives it; nothing: not known.
 Failure end_of_rank(Rank rank, pid_t pid, std::optional<int> status);
