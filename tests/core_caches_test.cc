@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "engine/planner/contention_free/plan_store.h"
+#include "engine/schedule/layout.h"
 #include "tests/job.h"
 
 namespace ibcoll {
@@ -42,6 +44,49 @@ TEST(ProgramCache, KeepsThoseUsedLast) {
   none.find(linear, shapes[1], 0, {});
   EXPECT_EQ(none.size(), 1u);
   EXPECT_EQ(mine->algorithm, "linear") << "who uses a program has a share in it";
+}
+
+TEST(PlanStore, KeepsThoseUsedLast) {
+  using contention_free::PlanStore;
+  const topology::Fabric fabric = topology::parse_fabric_spec("single-switch:6").value();
+  const std::vector<int> hosts = {0, 1, 2, 3, 4, 5};
+  const auto ask = [&](PlanStore& plans, int servers, int64_t bytes) {
+    return plans
+        .find(Collective::kAlltoall, parse_layout(fmt::format("{}x2", servers)).value(),
+              std::span(hosts).first(servers), 0, bytes)
+        .value();
+  };
+  PlanStore all(fabric);
+  for (int servers = 2; servers <= 6; ++servers)
+    for (int64_t bytes = 64; bytes < 1 << 20; bytes *= 2) ask(all, servers, bytes);
+  EXPECT_EQ(all.size(), 5u * 14);
+
+  PlanStore some(fabric, {.most_bytes = all.bytes() / 4});
+  const auto in_use = ask(some, 4, 1000);
+  const std::weak_ptr<const TransferPlan> first = ask(some, 3, 1000);
+  const uint64_t hash = first.lock()->hash;
+  for (int round = 0; round < 3; ++round) {
+    for (int servers = 2; servers <= 6; ++servers) {
+      for (int64_t bytes = 64; bytes < 1 << 20; bytes *= 2) {
+        ask(some, servers, bytes);
+        EXPECT_LE(some.bytes(), all.bytes() / 4);
+        EXPECT_EQ(ask(some, 4, 1000), in_use) << "it is in use all the time";
+      }
+    }
+  }
+  EXPECT_LT(some.size(), all.size() / 2);
+  EXPECT_TRUE(first.expired()) << "nobody asks for it any more";
+  EXPECT_EQ(ask(some, 3, 1000)->hash, hash) << "planned anew it is the same";
+
+  // A few calls in turn are not planned again and again, however little room there is.
+  PlanStore none(fabric, {.most_bytes = 0});
+  std::vector<std::shared_ptr<const TransferPlan>> kept;
+  for (int servers = 2; servers <= 5; ++servers) kept.push_back(ask(none, servers, 64));
+  for (int servers = 2; servers <= 5; ++servers)
+    EXPECT_EQ(ask(none, servers, 64), kept[servers - 2]);
+  ask(none, 6, 64);
+  EXPECT_EQ(none.size(), 4u);
+  EXPECT_NE(ask(none, 2, 64), kept[0]);
 }
 
 TEST(ScratchPool, KeepsLittleBesideThePieceUsedLast) {

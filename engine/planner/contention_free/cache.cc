@@ -100,6 +100,10 @@ Result<std::shared_ptr<const Plan>> PlanCache::get(Kind kind, int root,
   return find_or_make();
 }
 
+void PlanCache::forget(const Plan* plan) {
+  std::erase_if(plans_, [plan](const auto& known) { return known.second.get() == plan; });
+}
+
 Status PlanCache::check_last() const {
   const auto known = plans_.find(key_);
   if (known == plans_.end()) return fail(ErrorCode::kInvalidArgument, "no plan has been asked for");

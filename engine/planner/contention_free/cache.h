@@ -24,6 +24,9 @@ class PlanCache {
   Result<std::shared_ptr<const Plan>> get(Kind kind, int root,
                                           const std::vector<uint64_t>& message_bytes);
 
+  /// Drops a plan; who holds a share of it keeps it.
+  void forget(const Plan* plan);
+
   /// What check_plan() says of the plan that get() gave last.
   Status check_last() const;
 

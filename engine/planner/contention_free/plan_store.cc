@@ -19,6 +19,14 @@ constexpr uint64_t kUnequalBytes = 64 * 1024;
 constexpr double kPieceSeconds = 2e-6;
 constexpr double kLeastPieceBytes = 1024, kMostPieceBytes = 4096;
 constexpr double kMostPieces = 64;
+/// Plans that are kept however large they are: a program that makes a few calls in turn must not
+/// plan them again and again.
+constexpr size_t kLeastPlans = 4;
+
+template <class T>
+size_t bytes_in(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
 
 /// How many pieces blocks may be cut into; 0 bytes: blocks differ.
 uint32_t most_pieces(const Plan& plan, uint64_t block_bytes) {
@@ -82,19 +90,18 @@ PlanStore::Shaped& PlanStore::shaped(const Shape& shape, std::span<const int> ho
   if (const Status loaded = added.plans.load(path_of(added)); !loaded) {
     log().warn("plans are made anew: {}", loaded.error().message);
   }
-  added.in_file = added.plans.size();
   return added;
 }
 
 Status PlanStore::save() {
   if (options_.directory.empty()) return {};
   for (const std::unique_ptr<Shaped>& one : shapes_) {
-    if (one->plans.size() == one->in_file) continue;
+    if (!one->changed) continue;
     // Others may read the file, or write it too.
     const std::string path = path_of(*one), draft = fmt::format("{}.{}", path, getpid());
     IBCOLL_TRY(one->plans.save(draft));
     if (std::rename(draft.c_str(), path.c_str()) != 0) return fail_errno(path);
-    one->in_file = one->plans.size();
+    one->changed = false;
   }
   return {};
 }
@@ -113,8 +120,11 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
 Result<std::shared_ptr<const Plan>> PlanStore::make(Shaped& of, Collective collective,
                                                     const Shape& shape, Rank root,
                                                     int64_t block_bytes) {
-  return of.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0,
-                      bytes_of(block_bytes));
+  const size_t before = of.plans.size();
+  auto made = of.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0,
+                           bytes_of(block_bytes));
+  of.changed = of.changed || of.plans.size() != before;
+  return made;
 }
 
 Result<PlanStore::Proof> PlanStore::check(Collective collective, const Shape& shape,
@@ -140,20 +150,44 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
   for (uint64_t& bytes : here.message_bytes) {
     bytes = PlanCache::size_class(std::max<uint64_t>(bytes, 1));  // programs send empty blocks too
   }
+  const size_t before = here.plans.size();
   IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
                 here.plans.get(kind_of(collective), 0, here.message_bytes));
+  here.changed = here.changed || here.plans.size() != before;
   return order(here, made, 0);
 }
 
 std::shared_ptr<const TransferPlan> PlanStore::order(Shaped& of,
                                                      const std::shared_ptr<const Plan>& plan,
                                                      uint64_t block_bytes) {
-  std::shared_ptr<const TransferPlan>& known = of.orders[block_bytes > 0 ? 1 : 0][plan.get()];
-  if (known == nullptr) {
-    known = std::make_shared<const TransferPlan>(
-        transfer_plan(*plan, fabric_, of.hosts, most_pieces(*plan, block_bytes)));
+  const bool equal = block_bytes > 0;
+  auto& orders = of.orders[equal ? 1 : 0];
+  if (const auto known = orders.find(plan.get()); known != orders.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, known->second);
+    return known->second->order;
   }
-  return known;
+  const auto made = std::make_shared<const TransferPlan>(
+      transfer_plan(*plan, fabric_, of.hosts, most_pieces(*plan, block_bytes)));
+  const size_t bytes = sizeof(Plan) + sizeof(TransferPlan) + bytes_in(plan->transfers) +
+                       bytes_in(plan->tokens) + bytes_in(made->transfers) + bytes_in(made->tokens) +
+                       bytes_in(of.hosts);
+  by_use_.push_front({&of, equal, plan, made, bytes});
+  orders.emplace(plan.get(), by_use_.begin());
+  bytes_ += bytes;
+  while (bytes_ > options_.most_bytes && by_use_.size() > kLeastPlans) drop_the_oldest();
+  return made;
+}
+
+void PlanStore::drop_the_oldest() {
+  const Entry& oldest = by_use_.back();
+  Shaped* const of = oldest.of;
+  const Plan* const plan = oldest.plan.get();
+  of->orders[oldest.equal ? 1 : 0].erase(plan);
+  if (of->orders[oldest.equal ? 0 : 1].count(plan) == 0) of->plans.forget(plan);
+  bytes_ -= oldest.bytes;
+  by_use_.pop_back();
+  if (of->orders[0].empty() && of->orders[1].empty())
+    std::erase_if(shapes_, [of](const auto& one) { return one.get() == of; });
 }
 
 }  // namespace ibcoll::contention_free

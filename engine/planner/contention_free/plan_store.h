@@ -2,6 +2,7 @@
 /// Plans as programs are built from them, made once for each kind, size class, shape and fabric.
 
 #include <array>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@ struct PlanStoreOptions {
   bool tokens_ahead = true;
   /// Where plans are kept from job to job, a file for each shape (PlanCache); empty: nowhere.
   std::string directory = {};
+  /// What plans take at most, as far as is known without asking the allocator; the four used last
+  /// are kept however large.
+  size_t most_bytes = size_t{64} << 20;
 };
 
 /// Of one fabric. Every rank that asks for the same gets the same.
@@ -51,12 +55,26 @@ class PlanStore {
   Result<Proof> check(Collective collective, const Shape& shape, std::span<const int> hosts,
                       Rank root, int64_t block_bytes);
 
-  /// Writes the files of the shapes that plans have been made for since they were read. One process
+  /// Of the plans that find() has given and that are kept.
+  size_t bytes() const { return bytes_; }
+  size_t size() const { return by_use_.size(); }
+
+  /// Writes the files of the shapes that plans have been made for since they were read, with the
+  /// plans that are kept. One process
   /// that shares the directory is enough; of several the last one's stay.
   Status save();
 
  private:
-  /// What is known for one shape.
+  struct Shaped;
+  struct Entry {
+    Shaped* of;
+    bool equal;  ///< blocks
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const TransferPlan> order;
+    size_t bytes;
+  };
+  using Entries = std::list<Entry>;
+  /// What is known for one shape, as long as some plan of it is kept.
   struct Shaped {
     Shaped(uint64_t shape_hash, const PlanRequest& request)
         : shape(shape_hash), hosts(request.hosts), plans(request) {}
@@ -64,9 +82,9 @@ class PlanStore {
     std::vector<int> hosts;
     PlanCache plans;
     /// By plan; of equal blocks, which may be cut into pieces, and of others.
-    std::array<std::unordered_map<const Plan*, std::shared_ptr<const TransferPlan>>, 2> orders;
+    std::array<std::unordered_map<const Plan*, Entries::iterator>, 2> orders;
     std::vector<uint64_t> message_bytes;  ///< of the lookup in hand
-    size_t in_file = 0;
+    bool changed = false;                 ///< since its file was read or written
   };
   Shaped& shaped(const Shape& shape, std::span<const int> hosts);
   static Result<std::shared_ptr<const Plan>> make(Shaped& of, Collective collective,
@@ -75,11 +93,14 @@ class PlanStore {
   /// `block_bytes`: of the size class; 0: blocks differ.
   std::shared_ptr<const TransferPlan> order(Shaped& of, const std::shared_ptr<const Plan>& plan,
                                             uint64_t block_bytes);
+  void drop_the_oldest();
   std::string path_of(const Shaped& shaped) const;
 
   topology::Fabric fabric_;
   PlanStoreOptions options_;
   std::vector<std::unique_ptr<Shaped>> shapes_;
+  Entries by_use_;  ///< the one used last comes first
+  size_t bytes_ = 0;
 };
 
 }  // namespace ibcoll::contention_free
