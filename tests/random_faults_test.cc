@@ -195,13 +195,19 @@ void disturb(const Trial& trial, Stage& stage) {
   if (trial.fault == Fault::kKill) {
     for (Rank rank = trial.victim; rank <= trial.last_victim; ++rank)
       kill(stage.pids[rank], trial.signal);
-  } else if (trial.fault == Fault::kStop || trial.fault == Fault::kStopTooLong) {
-    if (trial.fault == Fault::kStopTooLong) {  // a deadline is for calls alone
-      while (stage.calls[trial.victim] < 2) std::this_thread::sleep_for(milliseconds(1));
-    }
+  } else if (trial.fault == Fault::kStop) {
     kill(victim, SIGSTOP);
-    std::this_thread::sleep_for(milliseconds(trial.fault == Fault::kStop ? 60 : 800));
+    std::this_thread::sleep_for(milliseconds(60));
     kill(victim, SIGCONT);
+  } else if (trial.fault == Fault::kStopTooLong) {
+    // A deadline is for calls alone.
+    while (stage.calls[trial.victim] < 2) std::this_thread::sleep_for(milliseconds(1));
+    // Whoever waits may get no processor until the victim goes on: again then, until the job ends.
+    while (kill(victim, SIGSTOP) == 0) {
+      std::this_thread::sleep_for(milliseconds(800));
+      kill(victim, SIGCONT);
+      std::this_thread::sleep_for(milliseconds(100));
+    }
   }
 }
 
