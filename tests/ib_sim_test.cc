@@ -48,6 +48,24 @@ TEST(IbSim, ShowsTablesAndDrawsAPicture) {
   EXPECT_THAT(picture.str(), HasSubstr("model Ta of Ring"));
 }
 
+TEST(IbSim, ShowsARowAsSoonAsItIsSimulated) {
+  // The second row takes minutes: what is read before the end is there before it.
+  const std::string sim =
+      IBCOLL_BIN_DIR "/ib_sim alltoall --layout 64x1 --sizes 1K,128M --algorithm ring --mode free";
+  for (const auto& [arguments, row] :
+       {std::pair(" --json -", "*bytes_per_pair*"), std::pair("", "ring*1K*")}) {
+    SCOPED_TRACE(arguments);
+    const std::string script = file("first_row", "coproc sim { exec " + sim + arguments + R"(; }
+while IFS= read -r line <&"${sim[0]}"; do
+  case $line in )" + row + R"() kill "$sim_PID" && echo "$line"; exit ;; esac
+done
+)");
+    const Ran ran = run_shell("timeout 60 bash " + script);
+    EXPECT_EQ(ran.status, 0) << "it has shown nothing: " << ran.err;
+    EXPECT_THAT(ran.out, ::testing::AnyOf(HasSubstr("1K"), HasSubstr("1024")));
+  }
+}
+
 TEST(IbSim, RenumbersServers) {
   const auto time_us = [](const std::string& arguments) {
     const Ran ran = run_tool("ib_sim",

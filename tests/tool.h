@@ -44,17 +44,22 @@ inline std::string file(const std::string& name, const std::string& text) {
   return path;
 }
 
-/// The tool of build/bin with these arguments.
-inline Ran run_tool(const std::string& tool, const std::string& arguments) {
+/// A shell's command, with what it says on standard error.
+inline Ran run_shell(const std::string& command) {
   const std::string err = folder() / "err";
   Ran ran;
-  CommandRan command = run_command(IBCOLL_BIN_DIR "/" + tool + " " + arguments + " 2>" + err);
-  ran.status = command.status;
-  ran.out = std::move(command.out);
+  CommandRan ended = run_command(command + " 2>" + err);
+  ran.status = ended.status;
+  ran.out = std::move(ended.out);
   std::stringstream text;
   text << std::ifstream(err).rdbuf();
   ran.err = text.str();
   return ran;
+}
+
+/// The tool of build/bin with these arguments.
+inline Ran run_tool(const std::string& tool, const std::string& arguments) {
+  return run_shell(IBCOLL_BIN_DIR "/" + tool + " " + arguments);
 }
 
 /// The lines of an output that is JSON and nothing else.
