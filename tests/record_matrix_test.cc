@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -20,6 +21,20 @@ struct Family {
   const char* launcher;
 };
 
+void replace(std::string& text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  ASSERT_NE(at, std::string::npos) << what << " in " << text;
+  text.replace(at, what.size(), by);
+}
+
+/// The line of README.md for a family.
+std::string documented(const std::string& library) {
+  std::ifstream in(IBCOLL_SOURCE_DIR "/README.md");
+  for (std::string line; std::getline(in, line);)
+    if (line.find(library) != std::string::npos) return line;
+  return "";
+}
+
 class RecordMatrix : public ::testing::TestWithParam<Family> {};
 
 TEST_P(RecordMatrix, CountsPointToPointAndCollectives) {
@@ -30,10 +45,12 @@ TEST_P(RecordMatrix, CountsPointToPointAndCollectives) {
     GTEST_SKIP() << family << " is not installed";
   const auto file =
       std::filesystem::temp_directory_path() / ("record_" + std::to_string(getpid()) + ".edges");
-  const std::string command =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 " + launcher +
-      " -n 4 env LD_PRELOAD=" + bin + "/libibcoll_record_" + family +
-      ".so IBCOLL_RECORD=" + file.string() + " " + bin + "/mpi_traffic_" + family;
+  std::string command = documented("/libibcoll_record_" + family + ".so");
+  command.replace(0, command.find(' '), launcher);
+  replace(command, "/usr/local/lib/", bin + "/");
+  replace(command, "halo.edges", file.string());
+  replace(command, "./program", bin + "/mpi_traffic_" + family);
+  command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 " + command;
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   const auto matrix = read_matrix_file(file);
   std::filesystem::remove(file);
