@@ -1,7 +1,6 @@
 #include "verbs/rc_transport.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -20,86 +19,11 @@ namespace {
 /// that there is no mail in it.
 constexpr uint32_t kCreditOnly = 1u << 31;
 constexpr uint32_t kCountMask = kCreditOnly - 1;
-constexpr int kSendCompletions = 4096;
-constexpr size_t kBatch = 16;
 /// Polls between looks at the clock: one that found nothing weighs kIdleWeight.
 constexpr uint32_t kPollsPerTick = 1024;
 constexpr uint32_t kIdleWeight = 64;
-constexpr size_t kMaxPieceBytes = size_t{1} << 30;
 
 }  // namespace
-
-struct RcTransport::MailSlab {
-  static constexpr size_t kPeers = 16;
-  std::vector<std::byte> memory =
-      std::vector<std::byte>(kPeers * kMailsPerPeer * NetworkTransport::kMaxMailBytes);
-  MemoryHandle region;
-  size_t used = 0;
-};
-
-Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
-                                                       const TransportOptions& options) {
-  std::unique_ptr<RcTransport> result(new RcTransport);
-  result->options_ = options;
-  IBCOLL_ASSIGN(result->device_, Device::open(port));
-  const Device& device = result->device_;
-  if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
-    return fail_errno(fmt::format("{}: events can't be read", port.name()));
-  result->memory_ = std::make_unique<MemoryCache>(device, options.kept_registrations);
-  result->channel_.reset(ibv_create_comp_channel(device.context()));
-  if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
-  IBCOLL_ASSIGN(result->receives_, ReceiveQueue::create(device, options.receives, kMaxMailBytes));
-  if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
-    return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
-                port.name(), port.max_work_requests, kLeastSendDepth);
-  const int sends = std::min(kSendCompletions, port.max_completions);
-  const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
-  result->send_completions_.reset(
-      ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
-  if (!result->send_completions_)
-    return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
-  result->arrivals_.reset(
-      ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(), 0));
-  if (!result->arrivals_)
-    return completion_queue_error(device, static_cast<uint64_t>(arrivals), errno);
-  IBCOLL_ASSIGN(result->responder_, Responder::create(device));
-  IBCOLL_ASSIGN(result->connector_, Connector::create(options.connect, device, *result->responder_,
-                                                      options.retry, result->channel_.get()));
-  result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
-  result->watch_ = std::make_unique<ArrivalWatch>(
-      result->channel_.get(),
-      std::array{result->send_completions_.get(), result->arrivals_.get(),
-                 result->connector_->completions()},
-      result->connector_->events());
-  result->port_counters_.emplace(port);
-  if (port.max_message_bytes < kMaxMailBytes)
-    return fail(ErrorCode::kUnsupported, "{}: messages of {} bytes at most, {} are needed",
-                port.name(), port.max_message_bytes, kMaxMailBytes);
-  result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
-  result->taken_.reserve(kBatch);
-  return result;
-}
-
-RcTransport::~RcTransport() = default;
-
-RankAddress RcTransport::address() const {
-  RankAddress address;
-  address.port = address_of(device_.port());
-  device_.port().name().copy(address.port_name, sizeof address.port_name - 1);
-  address.responder_number = responder_->number();
-  connector_->introduce(address);
-  return address;
-}
-
-void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
-                              std::vector<RankAddress> addresses) {
-  bootstrap_ = &bootstrap;
-  me_ = bootstrap.rank();
-  peers_.resize(addresses.size());
-  responder_->start(me_, job, static_cast<int>(addresses.size()));
-  connector_->start(me_, job, std::move(addresses),
-                    {send_completions_.get(), arrivals_.get(), receives_.get()});
-}
 
 Result<MemoryKey> RcTransport::register_memory(void* base, size_t bytes) {
   IBCOLL_ASSIGN(const MemoryKey key, memory_->acquire(base, bytes));

@@ -49,6 +49,8 @@ class RcTransport final : public NetworkTransport {
 
  private:
   static constexpr uint32_t kMailsPerPeer = 2;
+  /// Completions that are taken at once.
+  static constexpr size_t kBatch = 16;
   /// A peer this rank exchanges data with.
   struct Peer {
     SendState send;
@@ -62,7 +64,12 @@ class RcTransport final : public NetworkTransport {
     int64_t silent_since_ns = 0;
   };
   /// Memory for the mail slots of a number of peers.
-  struct MailSlab;
+  struct MailSlab {
+    static constexpr size_t kPeers = 16;
+    std::vector<std::byte> memory = std::vector<std::byte>(kPeers * kMailsPerPeer * kMaxMailBytes);
+    MemoryHandle region;
+    size_t used = 0;
+  };
 
   RcTransport() = default;
   Peer* usable(Rank peer);

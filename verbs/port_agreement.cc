@@ -1,0 +1,101 @@
+#include "verbs/port_agreement.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/base/log.h"
+#include "verbs/exchange.h"
+#include "verbs/port_choice.h"
+#include "verbs/reach.h"
+
+namespace ibcoll::verbs {
+
+namespace {
+
+tl::unexpected<Error> no_transport(const Error& error) {
+  return fail(error.code, "no verbs transport: {}", error.message);
+}
+
+/// Says which of the machine's ports are left out, and why; on one rank of them.
+void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
+  const std::vector<std::string> reasons = why_left_out(offer, of_class);
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    const bool reached = (kept >> i & 1) != 0 || (of_class >> i & 1) == 0;
+    const std::string text =
+        fmt::format("port {} is left out: {}", offer.ports[i].name, reasons[i]);
+    if (!reasons[i].empty() && offer.named != 0)
+      log().warn("{}", text);
+    else if (!reasons[i].empty())
+      log().info("{}", text);
+    else if (!reached)
+      log().warn(
+          "port {} is left out: it does not reach the other servers' ports, or fewer of them "
+          "than others do",
+          offer.ports[i].name);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
+                                             const std::vector<int>& machine_of,
+                                             const Result<TransportOptions>& options,
+                                             uint64_t job) {
+  const auto me = static_cast<size_t>(bootstrap.rank());
+  Result<std::vector<PortInfo>> ports = tl::unexpected<Error>(Error{});
+  if (options)
+    ports = usable_ports(options->devices);
+  else
+    ports = tl::unexpected<Error>(options.error());
+  struct Start {
+    Offer offer;
+    uint64_t job = 0;
+  };
+  Result<Start> mine = tl::unexpected<Error>(Error{});
+  if (ports)
+    mine = Start{offer_of(*ports, machine_of[me], !options->devices.devices.empty()), job};
+  else
+    mine = tl::unexpected<Error>(ports.error());
+  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, mine));
+  std::vector<Offer> offers;
+  for (const Start& start : started) offers.push_back(start.offer);
+  const auto kept_class = keep_one_class(offers);
+  if (!kept_class) return no_transport(kept_class.error());
+  std::vector<PortMask> kept = *kept_class;
+  const Stations stations = find_stations(offers, kept);
+  if (std::any_of(kept.begin(), kept.end(),
+                  [](PortMask mask) { return std::popcount(mask) > 1; })) {
+    IBCOLL_ASSIGN(const std::vector<Heard> heard,
+                  listen_around(bootstrap, stations, offers, *ports, started[0].job));
+    const auto joined = keep_one_network(stations, heard, offers);
+    if (!joined) return no_transport(joined.error());
+    for (size_t rank = 0; rank < kept.size(); ++rank)
+      kept[rank] = (*joined)[static_cast<size_t>(stations.of_rank[rank])];
+  }
+  const auto station = static_cast<size_t>(stations.of_rank[me]);
+  if (stations.all[station].agent == bootstrap.rank()) {
+    tell_left_out(offers[me], (*kept_class)[me], kept[me]);
+    if (ports->size() > kMaxPorts)
+      log().warn("of {} RDMA ports the first {} are looked at: IBCOLL_DEVICES names others",
+                 ports->size(), kMaxPorts);
+  }
+  std::vector<PortInfo> used;
+  for (size_t i = 0; i < ports->size() && i < kMaxPorts; ++i)
+    if ((kept[me] >> i & 1) != 0) used.push_back((*ports)[i]);
+  return used;
+}
+
+int port_index(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
+  const int server = shape.server_of(me);
+  std::vector<int> servers;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (machine_of[static_cast<size_t>(rank)] == machine_of[static_cast<size_t>(me)])
+      servers.push_back(shape.server_of(rank));
+  }
+  std::sort(servers.begin(), servers.end());
+  servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
+  if (servers.size() == 1) return shape.local_of(me);
+  return static_cast<int>(std::find(servers.begin(), servers.end(), server) - servers.begin());
+}
+
+}  // namespace ibcoll::verbs

@@ -1,0 +1,156 @@
+// How a job sets its transports up: from the settings to ranks that can connect to each other.
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <random>
+
+#include "engine/base/config.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/machine.h"
+#include "verbs/exchange.h"
+#include "verbs/limit_errors.h"
+#include "verbs/port_agreement.h"
+#include "verbs/rc_transport.h"
+
+namespace ibcoll::verbs {
+
+namespace {
+
+constexpr int kSendCompletions = 4096;
+constexpr size_t kMaxPieceBytes = size_t{1} << 30;
+
+/// What ranks tell each other of the transports they have opened.
+struct Introduction {
+  RankAddress address;
+  uint64_t job = 0;  ///< rank 0's counts
+};
+
+uint64_t random_number() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+/// What ranks that have opened their transports find wrong with each other.
+Status check(const std::vector<Introduction>& all) {
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if ((all[rank].address.service_port == 0) != (all[0].address.service_port == 0))
+      return fail(ErrorCode::kMismatch,
+                  "no verbs transport: ranks 0 and {} differ in IBCOLL_CONNECT", rank);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TransportOptions> TransportOptions::from_environment() {
+  TransportOptions options;
+  IBCOLL_ASSIGN(const std::string devices, config_string("IBCOLL_DEVICES"));
+  for (const std::string_view device : split(devices, ','))
+    options.devices.devices.emplace_back(device);
+  IBCOLL_ASSIGN(options.devices.gid_index, config_integer("IBCOLL_GID_INDEX"));
+  IBCOLL_ASSIGN(const int64_t pkey, config_integer("IBCOLL_PKEY"));
+  if (pkey != 0) options.devices.pkey = static_cast<uint16_t>(pkey);
+  IBCOLL_ASSIGN(options.devices.service_level, config_integer("IBCOLL_SERVICE_LEVEL"));
+  IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
+  IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
+  IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
+  IBCOLL_ASSIGN(const std::string connect, config_choice("IBCOLL_CONNECT"));
+  options.connect = connect == "rdmacm" ? ConnectBy::kRdmacm : ConnectBy::kDatagrams;
+  IBCOLL_ASSIGN(options.port_down_ns, config_duration("IBCOLL_PORT_DOWN"));
+  options.retry.unreachable_ns = options.port_down_ns;
+  IBCOLL_ASSIGN(options.receives, config_integer("IBCOLL_RECEIVES"));
+  IBCOLL_ASSIGN(options.kept_registrations, config_integer("IBCOLL_REGISTRATIONS"));
+  return options;
+}
+
+Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
+                                                       const TransportOptions& options) {
+  std::unique_ptr<RcTransport> result(new RcTransport);
+  result->options_ = options;
+  IBCOLL_ASSIGN(result->device_, Device::open(port));
+  const Device& device = result->device_;
+  if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
+    return fail_errno(fmt::format("{}: events can't be read", port.name()));
+  result->memory_ = std::make_unique<MemoryCache>(device, options.kept_registrations);
+  result->channel_.reset(ibv_create_comp_channel(device.context()));
+  if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
+  IBCOLL_ASSIGN(result->receives_, ReceiveQueue::create(device, options.receives, kMaxMailBytes));
+  if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
+    return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
+                port.name(), port.max_work_requests, kLeastSendDepth);
+  const int sends = std::min(kSendCompletions, port.max_completions);
+  const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
+  result->send_completions_.reset(
+      ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
+  if (!result->send_completions_)
+    return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
+  result->arrivals_.reset(
+      ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(), 0));
+  if (!result->arrivals_)
+    return completion_queue_error(device, static_cast<uint64_t>(arrivals), errno);
+  IBCOLL_ASSIGN(result->responder_, Responder::create(device));
+  IBCOLL_ASSIGN(result->connector_, Connector::create(options.connect, device, *result->responder_,
+                                                      options.retry, result->channel_.get()));
+  result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
+  result->watch_ = std::make_unique<ArrivalWatch>(
+      result->channel_.get(),
+      std::array{result->send_completions_.get(), result->arrivals_.get(),
+                 result->connector_->completions()},
+      result->connector_->events());
+  result->port_counters_.emplace(port);
+  if (port.max_message_bytes < kMaxMailBytes)
+    return fail(ErrorCode::kUnsupported, "{}: messages of {} bytes at most, {} are needed",
+                port.name(), port.max_message_bytes, kMaxMailBytes);
+  result->max_piece_ = std::min<size_t>(kMaxPieceBytes, port.max_message_bytes);
+  result->taken_.reserve(kBatch);
+  return result;
+}
+
+RcTransport::~RcTransport() = default;
+
+RankAddress RcTransport::address() const {
+  RankAddress address;
+  address.port = address_of(device_.port());
+  device_.port().name().copy(address.port_name, sizeof address.port_name - 1);
+  address.responder_number = responder_->number();
+  connector_->introduce(address);
+  return address;
+}
+
+void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
+                              std::vector<RankAddress> addresses) {
+  bootstrap_ = &bootstrap;
+  me_ = bootstrap.rank();
+  peers_.resize(addresses.size());
+  responder_->start(me_, job, static_cast<int>(addresses.size()));
+  connector_->start(me_, job, std::move(addresses),
+                    {send_completions_.get(), arrivals_.get(), receives_.get()});
+}
+
+Result<std::unique_ptr<NetworkTransport>> create_transport(
+    Bootstrap& bootstrap, const Shape& shape, const Result<TransportOptions>& options) {
+  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
+  const std::vector<int> machine_of = machine_of_ranks(places);
+  const uint64_t job = random_number();
+  IBCOLL_ASSIGN(const std::vector<PortInfo> ports,
+                agree_on_ports(bootstrap, machine_of, options, job));
+  const int index = port_index(shape, bootstrap.rank(), machine_of);
+  Result<std::unique_ptr<RcTransport>> transport =
+      RcTransport::open(choose_port(ports, options->numa_node, index), *options);
+  Result<Introduction> mine = tl::unexpected<Error>(Error{});
+  if (transport)
+    mine = Introduction{(*transport)->address(), job};
+  else
+    mine = tl::unexpected<Error>(transport.error());
+  IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, mine));
+  IBCOLL_TRY(check(all));
+  std::vector<RankAddress> addresses;
+  for (const Introduction& other : all) addresses.push_back(other.address);
+  (*transport)->connect_job(bootstrap, all[0].job, std::move(addresses));
+  return std::unique_ptr<NetworkTransport>(std::move(*transport));
+}
+
+}  // namespace ibcoll::verbs
