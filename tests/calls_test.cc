@@ -388,7 +388,7 @@ TEST(Misuse, AForkedChildIsRefusedAndTheParentGoesOn) {
                     [](const RankView& rank) {
                       const pid_t child = fork();
                       if (child == 0) {
-                        const Context::Entry entry(rank.context);
+                        const EntryGuard::Entry entry(rank.context.guard());
                         _exit(entry.refused() != nullptr ? 0 : 1);
                       }
                       int status = 0;
@@ -402,10 +402,10 @@ TEST(Misuse, AForkedChildIsRefusedAndTheParentGoesOn) {
 TEST(Misuse, ASecondThreadInsideIsRefused) {
   EXPECT_EQ(run_job(job_of({1}),
                     [](const RankView& rank) {
-                      const Context::Entry first(rank.context);
+                      const EntryGuard::Entry first(rank.context.guard());
                       bool refused = false;
                       std::thread([&] {
-                        refused = Context::Entry(rank.context).refused() != nullptr;
+                        refused = EntryGuard::Entry(rank.context.guard()).refused() != nullptr;
                       }).join();
                       if (first.refused() != nullptr || !refused)
                         rank.complain("two threads were inside");

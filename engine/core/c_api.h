@@ -61,7 +61,7 @@ ibcoll_status guarded(Body&& body) noexcept {
 template <class Body>
 ibcoll_status inside(ibcoll_context& context, Body&& body) noexcept {
   return guarded([&]() -> ibcoll_status {
-    const Context::Entry entry(*context.context);
+    const EntryGuard::Entry entry(context.context->guard());
     if (entry.refused() != nullptr) return refuse(entry.refused());
     return body();
   });

@@ -183,7 +183,7 @@ ibcoll_status ibcoll_finalize(ibcoll_context* context) {
   if (!context->bootstrap) return refuse("this context belongs to ibcoll_launch, which ends it");
   return guarded([&]() -> ibcoll_status {
     {
-      const Context::Entry entry(*context->context);
+      const EntryGuard::Entry entry(context->context->guard());
       if (entry.refused() != nullptr) return refuse(entry.refused());
     }
     const std::string left = leftovers(*context);

@@ -1,7 +1,5 @@
 #include "engine/core/context.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 
 #include "engine/base/config.h"
@@ -10,6 +8,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
+#include "engine/core/server_placement.h"
 #include "engine/schedule/layout.h"
 #include "engine/transport/loopback.h"
 #include "topology/distort.h"
@@ -20,16 +19,6 @@
 
 namespace ibcoll {
 namespace {
-
-/// How often this process is a fork of one that had a context.
-std::atomic<uint32_t> g_forks{0};
-
-void watch_forks() {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, [] {
-    pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
-  });
-}
 
 /// The capacity of each heap on this rank's server: what its ranks agree on.
 Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wanted) {
@@ -75,37 +64,18 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
 
 Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                                                  const ContextOptions& options) {
-  watch_forks();
   std::unique_ptr<Context> self(new Context);
   self->bootstrap_ = &bootstrap;
   self->eager_bytes_ = options.eager_bytes;
   set_log_rank(bootstrap.rank());
-  self->forks_ = g_forks.load(std::memory_order_relaxed);
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
   const std::vector<int> machines = machine_of_ranks(places);
-  if (options.shape) {
-    if (options.shape->ranks() != bootstrap.size()) {
-      return fail(ErrorCode::kInvalidArgument, "the layout has {} ranks, the job {}",
-                  options.shape->ranks(), bootstrap.size());
-    }
-    self->shape_ = std::make_unique<Shape>(*options.shape);
-  } else {
-    IBCOLL_ASSIGN(Shape by_machine, Shape::create(machines));
-    self->shape_ = std::make_unique<Shape>(std::move(by_machine));
-  }
-  IBCOLL_ASSIGN(self->fabric_order_,
-                order_servers(bootstrap, options.fabric, options.shape.has_value(), *self->shape_));
-  if (!self->fabric_order_.fabric.empty()) log().info("{}", self->fabric_order_.describe());
+  IBCOLL_ASSIGN(ServerPlacement placement,
+                place_on_servers(bootstrap, options.shape, machines, options.fabric));
+  self->shape_ = std::move(placement.shape);
+  self->fabric_order_ = std::move(placement.fabric_order);
   const Shape& shape = *self->shape_;
   const Rank me = bootstrap.rank();
-  for (const Rank peer : shape.members(shape.server_of(me))) {
-    if (machines[peer] != machines[me]) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "ranks {} and {} can't be on one server: they run on different machines", me,
-                  peer);
-    }
-  }
-
   if (!options.fabric.fabric.empty()) {
     IBCOLL_ASSIGN(topology::Fabric believed,
                   topology::believe(*self->fabric_order_.network, options.fabric.error));
@@ -267,24 +237,6 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
   const GroupIdentity identity = group_records_.add(members);
   return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
-}
-
-Context::Entry::Entry(Context& context) : context_(context) {
-  // A look and a store, not an exchange: it costs nothing, and catches the misuse it is there for
-  // all but always.
-  if (context.inside_.load(std::memory_order_relaxed)) {
-    refused_ = "two threads are in the library at once: calls on a context must be serialised";
-  } else if (context.forks_ != g_forks.load(std::memory_order_relaxed)) {
-    refused_ =
-        "this process is a fork of the one the context belongs to: start processes before, or exec "
-        "in the child";
-  } else {
-    context.inside_.store(true, std::memory_order_relaxed);
-  }
-}
-
-Context::Entry::~Entry() {
-  if (refused_ == nullptr) context_.inside_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace ibcoll

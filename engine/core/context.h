@@ -1,7 +1,6 @@
 #pragma once
 /// One rank's membership in a job: transports, executor, memory, groups. What the C API hands out.
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/core/entry_guard.h"
 #include "engine/core/fabric_order.h"
 #include "engine/core/group_records.h"
 #include "engine/core/program_cache.h"
@@ -87,21 +87,8 @@ class Context {
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 
-  /// Refuses use by two threads at once and use in a forked child; one of them is held for the
-  /// length of an API call.
-  class Entry {
-   public:
-    explicit Entry(Context& context);
-    ~Entry();
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
-    /// Null if the call may go on.
-    const char* refused() const { return refused_; }
-
-   private:
-    Context& context_;
-    const char* refused_ = nullptr;
-  };
+  /// An EntryGuard::Entry is held for the length of an API call.
+  EntryGuard& guard() { return guard_; }
 
  private:
   Context() = default;
@@ -127,8 +114,7 @@ class Context {
   GroupRecords group_records_;
   std::shared_ptr<Group> world_;
   std::optional<contention_free::PlanStore> plans_;
-  std::atomic<bool> inside_{false};
-  uint32_t forks_ = 0;  ///< of this process when the context was made
+  EntryGuard guard_;
 };
 
 }  // namespace ibcoll

@@ -115,7 +115,7 @@ class RankBench {
 
   /// The steps of a blocking call of the C interface.
   Status call() {
-    const Context::Entry entry(context_);
+    const EntryGuard::Entry entry(context_.guard());
     IBCOLL_TRY(call_.prepare(arguments_));
     IBCOLL_TRY(call_.start());
     return call_.wait();

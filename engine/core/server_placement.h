@@ -1,0 +1,27 @@
+#pragma once
+/// Which server each rank of a job is on, and which number that server has.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/core/fabric_order.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll {
+
+struct ServerPlacement {
+  std::unique_ptr<Shape> shape;
+  /// How its servers came by their numbers.
+  FabricOrder fabric_order;
+};
+
+/// Collective over the job. `layout`: which ranks make up a server; none: those that run on one
+/// machine. `machines`: each rank's. Servers are numbered as it suits the fabric, where that is
+/// known.
+Result<ServerPlacement> place_on_servers(Bootstrap& bootstrap, const std::optional<Shape>& layout,
+                                         const std::vector<int>& machines,
+                                         const FabricSetting& fabric);
+
+}  // namespace ibcoll
