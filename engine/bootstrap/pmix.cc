@@ -1,6 +1,5 @@
 #include "engine/bootstrap/process_manager.h"
 
-#ifdef IBCOLL_HAVE_PMIX
 #include <dlfcn.h>
 #include <pmix.h>
 
@@ -135,15 +134,3 @@ Result<std::unique_ptr<ProcessManager>> connect_pmix() {
 }
 
 }  // namespace ibcoll
-
-#else
-
-namespace ibcoll {
-
-Result<std::unique_ptr<ProcessManager>> connect_pmix() {
-  return fail(ErrorCode::kUnsupported,
-              "the launcher speaks PMIx, but this build was made without pmix.h (libpmix-dev)");
-}
-
-}  // namespace ibcoll
-#endif

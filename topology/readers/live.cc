@@ -1,16 +1,13 @@
 // The live subnet: nodes and cables through libibnetdisc, forwarding tables by directed queries.
 
-#include "topology/readers/readers.h"
-#include "topology/readers/subnet.h"
-
-#ifdef IBCOLL_HAVE_IBNETDISC
-
 #include <infiniband/ibnetdisc.h>
 #include <infiniband/mad.h>
 
 #include <memory>
 
 #include "engine/base/link_rate.h"
+#include "topology/readers/readers.h"
+#include "topology/readers/subnet.h"
 
 namespace ibcoll::topology {
 namespace {
@@ -111,17 +108,3 @@ Result<Fabric> discover(const std::string& device, const ReadOptions& options) {
 }
 
 }  // namespace ibcoll::topology
-
-#else
-
-namespace ibcoll::topology {
-
-Result<Fabric> discover(const std::string&, const ReadOptions&) {
-  return fail(ErrorCode::kUnsupported,
-              "built without libibnetdisc: save the fabric with ibnetdiscover and dump_fts, "
-              "and name the files");
-}
-
-}  // namespace ibcoll::topology
-
-#endif
