@@ -21,17 +21,18 @@ std::string describe(const Block& block) {
 
 std::string describe(const Op& op) {
   using fmt::arg;
-  const auto text_if = [](bool there, std::string text) { return there ? text : std::string(); };
+  const std::string exposure =
+      op.exposure == 0 ? "" : fmt::format(" under exposure {}", int{op.exposure});
+  const std::string left =
+      op.threshold == 0
+          ? ""
+          : fmt::format(" when {:.0f} % are left", 100.0 * op.threshold / TransferPlan::kParts);
+  const char* peer = addresses_server(op) ? "server" : "rank";
   return fmt::format(
       fmt::runtime(meaning(op.kind).sentence), arg("src", describe(op.src())),
-      arg("dst", describe(op.dst())),
-      arg("peer", fmt::format("{} {}", addresses_server(op) ? "server" : "rank", op.peer)),
+      arg("dst", describe(op.dst())), arg("peer", fmt::format("{} {}", peer, op.peer)),
       arg("threshold", op.threshold), arg("order", op.ordered ? " in rank order" : ""),
-      arg("exposure",
-          text_if(op.exposure != 0, fmt::format(" under exposure {}", int{op.exposure}))),
-      arg("left",
-          text_if(op.threshold != 0, fmt::format(" when {:.0f} % are left",
-                                                 100.0 * op.threshold / TransferPlan::kParts))));
+      arg("exposure", exposure), arg("left", left));
 }
 
 std::string describe(const RankProgram& program, Lane lane, uint32_t op) {
