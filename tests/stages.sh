@@ -70,7 +70,7 @@ tidy_is_clean() {
   local cache=${XDG_CACHE_HOME:-$HOME/.cache}/ibcoll/tidy
   mkdir -p "$cache"
   cmake --preset clang >/dev/null || return # for its compile commands
-  git ls-files -z 'engine/*.cc' 'shm/*.cc' 'verbs/*.cc' 'ucx/*.cc' 'topology/*.cc' 'tools/*.cc' |
+  git ls-files -z 'engine/*.cc' 'shm/*.cc' 'verbs/*.cc' 'topology/*.cc' 'tools/*.cc' |
     xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
 }
 

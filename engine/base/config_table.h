@@ -48,7 +48,7 @@ inline constexpr Variable kVariables[] = {
      .default_value = "auto",
      .help = "What carries data between servers: `auto` takes the best there is, `shm` refuses to "
              "run on more than one server, `loopback` is software on one machine.",
-     .choices = "auto,shm,loopback,verbs,ucx"},
+     .choices = "auto,shm,loopback,verbs"},
     {.name = "IBCOLL_BOOTSTRAP",
      .type = VariableType::kChoice,
      .default_value = "auto",

@@ -42,10 +42,11 @@ Status Call::choose_and_bind() {
   if (arguments.collective == Collective::kAllgatherv) {
     counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
   }
-  IBCOLL_ASSIGN(
-      const Plan* plan,
-      group_->plan(arguments.collective, unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
-                   has_root(arguments.collective) ? arguments.root : 0, arguments.options, counts));
+  IBCOLL_ASSIGN(const CallPlan* plan,
+                group_->call_plan(arguments.collective,
+                                  unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
+                                  has_root(arguments.collective) ? arguments.root : 0,
+                                  arguments.options, counts));
   // Most calls are like the one before.
   bool told = plan_.is_same(*plan);
   if (!told) plan_ = *plan;

@@ -35,7 +35,7 @@ class Call {
   Collective collective() const { return arguments_.collective; }
   Group& group() { return *group_; }
   /// What prepare() has chosen.
-  const Plan& plan() const { return plan_; }
+  const CallPlan& plan() const { return plan_; }
 
  private:
   Status choose_and_bind();
@@ -52,7 +52,7 @@ class Call {
 
   std::shared_ptr<Group> group_;
   CallArguments arguments_;
-  Plan plan_;
+  CallPlan plan_;
   Binding binding_;
   CallMeaning meaning_;
   uint32_t reduction_ = 0;  ///< in meaning_

@@ -27,8 +27,7 @@ class Group;
 struct ContextOptions {
   /// Which ranks make up a server. None: those that run on one machine.
   std::optional<Shape> shape;
-  /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs",
-  /// "ucx".
+  /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs".
   std::string transport = "auto";
   /// The network between servers: they are numbered as it suits best, and contention_free plans
   /// for it.

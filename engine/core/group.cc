@@ -29,10 +29,11 @@ Group::~Group() {
   if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot);
 }
 
-Result<const Plan*> Group::plan(Collective collective, int64_t block_bytes, Rank root,
-                                const CallOptions& options, std::span<const int64_t> counts) {
-  std::unique_ptr<KnownPlans>& all = known_[static_cast<size_t>(collective)];
-  if (all == nullptr) all = std::make_unique<KnownPlans>();
+Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_bytes, Rank root,
+                                         const CallOptions& options,
+                                         std::span<const int64_t> counts) {
+  std::unique_ptr<KnownCallPlans>& all = known_[static_cast<size_t>(collective)];
+  if (all == nullptr) all = std::make_unique<KnownCallPlans>();
   const uint64_t wanted = static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48;
   Known& known = (*all)[bucket_of(wanted, kKnownBits)];
   if (known.is_for(block_bytes, root, options)) [[likely]]
@@ -49,7 +50,7 @@ Result<const Plan*> Group::plan(Collective collective, int64_t block_bytes, Rank
   auto program = context_->programs().find(*algorithm, state_.shape, state_.me, choice.options);
   const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
                                                      choice.options.pacing == Pacing::kGateToken);
-  Plan plan{std::move(program), choice.pieces, algorithm->relays, choice.options};
+  CallPlan plan{std::move(program), choice.pieces, algorithm->relays, choice.options};
   // Tokens are exposures: who wants the pacing does not get it from messages that need none.
   if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
     plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);

@@ -23,7 +23,7 @@ struct CallOptions {
 };
 
 /// What a call runs: an algorithm's program with everything chosen.
-struct Plan {
+struct CallPlan {
   std::shared_ptr<const RankProgram> program;
   uint32_t pieces = 1;
   bool relays = false;  ///< blocks pass through other ranks
@@ -32,7 +32,7 @@ struct Plan {
   int64_t eager_block_bytes = -1;
 
   /// Options are part of the program.
-  bool is_same(const Plan& other) const {
+  bool is_same(const CallPlan& other) const {
     return program == other.program && pieces == other.pieces &&
            eager_block_bytes == other.eager_block_bytes;
   }
@@ -57,8 +57,9 @@ class Group : public std::enable_shared_from_this<Group> {
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.
   /// `counts`: of blocks that differ, by rank, where all ranks know all of them; else empty. Fails
   /// with the names there are where the algorithm is unknown. Valid until the next call.
-  Result<const Plan*> plan(Collective collective, int64_t block_bytes, Rank root,
-                           const CallOptions& options, std::span<const int64_t> counts = {});
+  Result<const CallPlan*> call_plan(Collective collective, int64_t block_bytes, Rank root,
+                                    const CallOptions& options,
+                                    std::span<const int64_t> counts = {});
 
  private:
   /// One of the latest plans: programs repeat their calls.
@@ -67,7 +68,7 @@ class Group : public std::enable_shared_from_this<Group> {
     Rank root = 0;
     std::string algorithm;
     CallOptions options;  ///< but for the algorithm, whose name need not stay
-    Plan plan;
+    CallPlan plan;
 
     bool is_for(int64_t bytes, Rank of_root, const CallOptions& with) const {
       return block_bytes == bytes && root == of_root && algorithm == with.algorithm &&
@@ -78,7 +79,7 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Where plans of so many sizes and roots stand, by their hash; those that meet replace each
   /// other.
   static constexpr int kKnownBits = 3;
-  using KnownPlans = std::array<Known, 1 << kKnownBits>;
+  using KnownCallPlans = std::array<Known, 1 << kKnownBits>;
 
   Status plan_transfers(Collective collective, int64_t block_bytes, std::span<const int64_t> counts,
                         bool automatic, Choice& choice);
@@ -89,8 +90,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;
-  std::array<std::unique_ptr<KnownPlans>, kCollectives.size()> known_;
-  Plan other_;  ///< the latest one that is not known
+  std::array<std::unique_ptr<KnownCallPlans>, kCollectives.size()> known_;
+  CallPlan other_;  ///< the latest one that is not known
 };
 
 }  // namespace ibcoll

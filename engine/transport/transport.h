@@ -1,8 +1,8 @@
 #pragma once
-/// What the executor needs of whatever moves bytes. `NetworkTransport` is one-sided: verbs, UCX and
-/// the software loopback implement it. `LocalTransport` moves data between the ranks of one server,
-/// where the receiver pulls: it names the place the data goes to, so nothing has to be exposed
-/// beforehand, and a message costs one cache line written and one read.
+/// What the executor needs of whatever moves bytes. `NetworkTransport` is one-sided: verbs
+/// and the software loopback implement it. `LocalTransport` moves data between the ranks of one
+/// server, where the receiver pulls: it names the place the data goes to, so nothing has to be
+/// exposed beforehand, and a message costs one cache line written and one read.
 ///
 /// All calls of the data side are non-blocking, allocate nothing and take no lock. Peers are ranks
 /// of the job.

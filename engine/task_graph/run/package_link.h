@@ -33,7 +33,7 @@ class PackageLink {
   virtual Status health() const = 0;
 };
 
-/// Over a one-sided network: verbs, UCX or the software loopback. Collective; the transport and the
+/// Over a one-sided network: verbs or the software loopback. Collective; the transport and the
 /// schedule must outlive the link.
 Result<std::unique_ptr<PackageLink>> create_network_link(Bootstrap& bootstrap,
                                                          NetworkTransport& network,
