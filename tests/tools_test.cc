@@ -99,6 +99,16 @@ TEST(Tools, FilesThatCannotBeWrittenAreAFailure) {
   }
 }
 
+TEST(Tools, JsonGoesToStandardOutputWhereNoFileIsNamed) {
+  for (const Call& call : calls()) {
+    if (call.arguments == "--help" || call.arguments.starts_with("convert ")) continue;
+    SCOPED_TRACE(name_of(call));
+    const Ran ran = run_tool(call.tool, call.arguments + " --json");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_FALSE(json_lines(ran.out).empty());
+  }
+}
+
 /// Calls that read a file: the name goes to the end.
 const std::vector<Call>& readers() {
   static const std::vector<Call> all = {

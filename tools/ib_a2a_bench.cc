@@ -377,7 +377,7 @@ int main(int argc, char** argv) {
       "--network", a.network,
       "The network between servers, as ib_sim takes it: servers are numbered as it suits "
       "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
-  app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+  tools::add_json_option(app, a.json);
   app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
   app.add_option("--timeline", a.timeline,
                  "Record who sends what when in one more call (for ib_sched draw --recorded)");

@@ -266,8 +266,7 @@ int main(int argc, char** argv) {
   CLI::App app("Shows what this machine offers to collectives and how the engine is configured.",
                "ib_info");
   std::string json_path;
-  app.add_option("--json", json_path, "also write JSON, one object a line; - is standard output")
-      ->type_name("FILE");
+  ibcoll::tools::add_json_option(app, json_path);
   app.footer(ibcoll::kExamples);
   return ibcoll::tools::run_tool(app, argc, argv, [&] { return ibcoll::report(json_path); });
 }

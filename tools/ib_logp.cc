@@ -66,10 +66,7 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", o.sizes, "message sizes in bytes, multiples of 8");
   app.add_option("--rounds", o.rounds, "messages each way a size");
   app.add_flag("--threads", o.threads, "ranks are threads, not processes");
-  app.add_option("--json", o.json,
-                 "write one JSON object a line there (- or nothing: standard output)")
-      ->expected(0, 1)
-      ->default_str("-");
+  tools::add_json_option(app, o.json);
   app.footer(
       "Overheads include packing and unpacking the message, as in a run of ib_taskgraph.\n"
       "Examples:\n  ib_logp --transport shm\n  ib_logp --transport verbs --sizes 8,1K,16K --json "

@@ -370,9 +370,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"rankfile", "slurm", "json"}));
   app.add_option("--output-file", a.output_file, "Write it here instead of standard output");
   app.add_option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
-  app.add_option("--json", a.json, "Write one object a method to this file (- or nothing: stdout)")
-      ->expected(0, 1)
-      ->default_str("-");
+  tools::add_json_option(app, a.json, "one object a method");
   app.add_option("--plot", a.plot,
                  "Draw the distribution of link loads to this SVG file (link_loads.svg)")
       ->expected(0, 1)

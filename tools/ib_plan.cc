@@ -327,7 +327,7 @@ int main(int argc, char** argv) {
   app.add_flag("--simulate", a.simulate,
                "Simulate large plans too (else their time is the planned one)");
   app.add_option("--output", a.output, "Write the (last) plan to this file (JSON)");
-  app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+  tools::add_json_option(app, a.json);
   app.add_option(
       "--plot", a.plot,
       "Write a picture (SVG): of one plan its busiest links over time, of several --show "

@@ -246,7 +246,7 @@ int main(int argc, char** argv) {
     command->add_option("--pieces", a.pieces, "Cut blocks of streams into so many pieces");
   }
   for (CLI::App* command : {list_command, show_command, verify_command}) {
-    command->add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+    tools::add_json_option(*command, a.json);
   }
   verify_command->add_option("--network", a.network,
                              "Prove as well that puts at the same time never need more than a link "

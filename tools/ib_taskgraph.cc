@@ -298,11 +298,7 @@ void add_schedulers(CLI::App* command, Options& o) {
   command->add_option("--processors", o.processors,
                       fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
                                   kPapersProcessors, cores()));
-  command
-      ->add_option("--json", o.json,
-                   "write one JSON object a line there (- or nothing: standard output)")
-      ->expected(0, 1)
-      ->default_str("-");
+  tools::add_json_option(*command, o.json);
 }
 
 void add_logp(CLI::App* command, Options& o) {

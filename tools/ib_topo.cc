@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   check_command->add_flag("--lanes", a.lanes,
                           "Count the virtual lanes that free the routes of credit loops");
   for (CLI::App* command : {info_command, check_command}) {
-    command->add_option("--json", a.json, "Write one object to this file (- : stdout)");
+    tools::add_json_option(*command, a.json, "one object");
   }
   convert_command->add_option("--to", a.format, "ibcoll's JSON, ibsim's net file, Graphviz")
       ->check(CLI::IsMember({"json", "ibsim", "dot"}))

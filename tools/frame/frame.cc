@@ -89,6 +89,14 @@ Result<int> guarded(const std::function<Result<int>()>& body) {
 
 }  // namespace
 
+void add_json_option(CLI::App& app, std::string& path, const std::string& what) {
+  app.add_option("--json", path,
+                 fmt::format("Write {} to this file (- or nothing: standard output)", what))
+      ->type_name("FILE")
+      ->expected(0, 1)
+      ->default_str("-");
+}
+
 int exit_status(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kUsage : kFailed;
 }

@@ -20,6 +20,10 @@ int run_tool(CLI::App& app, int argc, char** argv, const std::function<Status()>
 int run_tool_to_status(CLI::App& app, int argc, char** argv,
                        const std::function<Result<int>()>& body);
 
+/// The option --json, which takes a file or writes to standard output; `what`: the objects.
+void add_json_option(CLI::App& app, std::string& path,
+                     const std::string& what = "one object a line");
+
 /// The exit status of a tool that ends with this error.
 int exit_status(const Error& error);
 

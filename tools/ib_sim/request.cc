@@ -7,6 +7,7 @@
 #include "engine/base/units.h"
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
+#include "tools/frame/frame.h"
 #include "topology/mapping/random.h"
 #include "topology/spec.h"
 
@@ -291,7 +292,7 @@ void add_options(CLI::App& app, Arguments& a) {
   add_model_options(app, a);
   app.add_flag("--step-times", a.steps, "Show (and plot) the time of each step");
   app.add_flag("--link-load", a.links, "Show the busiest links");
-  app.add_option("--json", a.json, "Write one object a line to this file (- : stdout)");
+  add_json_option(app, a.json);
   app.add_option("--plot", a.plot, "Write a picture to this file (SVG)");
 }
 
