@@ -14,16 +14,10 @@ namespace ibcoll {
 
 namespace {
 
-class Gather {
+class Gather : AlongServerTree {
  public:
   Gather(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options)
-      : program_(collective, "binomial", shape, me, options),
-        shape_(shape),
-        root_(options.root),
-        me_(me),
-        one_size_(!is_unequal(collective)),
-        line_(shape, root_),
-        tree_{line_.places()} {}
+      : AlongServerTree(collective, shape, me, options) {}
 
   ProgramPtr build() {
     const int place = line_.place_of(shape_.server_of(me_));
@@ -59,9 +53,6 @@ class Gather {
   }
 
  private:
-  std::vector<Rank> ranks_below(int place) const { return line_.ranks(place, tree_.end(place)); }
-  /// A lone rank has nothing to gather.
-  bool direct(int place) const { return ranks_below(place).size() == 1; }
   /// What comes from below place v, a child of the root, lands in its final place.
   bool lands(int place) const {
     const auto ranks = ranks_below(place);
@@ -104,13 +95,6 @@ class Gather {
       program_.copy({Buffer::kRecv, rank, count}, {Buffer::kScratch, packed + at, count});
     });
   }
-
-  ProgramBuilder program_;
-  const Shape& shape_;
-  const Rank root_, me_;
-  const bool one_size_;
-  const ServerLine line_;
-  const BinomialTree tree_;
 };
 
 ProgramPtr build(Collective collective, const Shape& shape, Rank me,

@@ -14,16 +14,10 @@ namespace ibcoll {
 
 namespace {
 
-class Scatter {
+class Scatter : AlongServerTree {
  public:
   Scatter(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options)
-      : program_(collective, "binomial", shape, me, options),
-        shape_(shape),
-        root_(options.root),
-        me_(me),
-        one_size_(!is_unequal(collective)),
-        line_(shape, root_),
-        tree_{line_.places()} {}
+      : AlongServerTree(collective, shape, me, options) {}
 
   ProgramPtr build() {
     const int place = line_.place_of(shape_.server_of(me_));
@@ -55,10 +49,6 @@ class Scatter {
   }
 
  private:
-  std::vector<Rank> ranks_below(int place) const { return line_.ranks(place, tree_.end(place)); }
-  /// A lone rank has nothing to pass on.
-  bool direct(int place) const { return ranks_below(place).size() == 1; }
-
   Slice add_scratch(const std::vector<Rank>& ranks) {
     std::vector<Block> blocks;
     for (const Rank rank : ranks) blocks.push_back({root_, rank});
@@ -93,13 +83,6 @@ class Scatter {
     });
     return packed;
   }
-
-  ProgramBuilder program_;
-  const Shape& shape_;
-  const Rank root_, me_;
-  const bool one_size_;
-  const ServerLine line_;
-  const BinomialTree tree_;
 };
 
 ProgramPtr build(Collective collective, const Shape& shape, Rank me,

@@ -63,4 +63,30 @@ struct BinomialTree {
   }
 };
 
+/// One rank's program along the binomial tree of servers, which gather and scatter go up and down.
+class AlongServerTree {
+ protected:
+  AlongServerTree(Collective collective, const Shape& shape, Rank me,
+                  const AlgorithmOptions& options)
+      : program_(collective, "binomial", shape, me, options),
+        shape_(shape),
+        root_(options.root),
+        me_(me),
+        one_size_(!is_unequal(collective)),
+        line_(shape, root_),
+        tree_{line_.places()} {}
+
+  /// The ranks of the server at `place` and of those below it.
+  std::vector<Rank> ranks_below(int place) const { return line_.ranks(place, tree_.end(place)); }
+  /// A lone rank has nothing to gather or to pass on.
+  bool direct(int place) const { return ranks_below(place).size() == 1; }
+
+  ProgramBuilder program_;
+  const Shape& shape_;
+  const Rank root_, me_;
+  const bool one_size_;
+  const ServerLine line_;
+  const BinomialTree tree_;
+};
+
 }  // namespace ibcoll
