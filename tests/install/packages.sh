@@ -43,7 +43,7 @@ done
 state=$dir/root/var/lib/dpkg
 mkdir -p "$state"/{info,updates,triggers} "$dir/instead"
 cp /var/lib/dpkg/status "$state/"
-ln -s "$(command -v true)" "$dir/instead/ldconfig"
+ln -s "$(type -P true)" "$dir/instead/ldconfig"
 PATH=$dir/instead:$PATH:/usr/sbin:/sbin dpkg --force-not-root --force-script-chrootless --root="$dir/root" \
   --log="$dir/dpkg.log" -i ./*.deb >"$dir/log" 2>&1 || fail "dpkg: $(grep -v 'files list file' "$dir/log" | tail -n 5)"
 use_it "$dir/root/usr"
