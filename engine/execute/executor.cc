@@ -22,6 +22,8 @@ constexpr int64_t kNapNs = 200'000;
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
 #else
   sched_yield();
 #endif
