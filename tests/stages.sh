@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die and build). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format quick softroce full docs install asan tsan clang tidy"
+readonly ALL_STAGES="format quick softroce full docs install cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format quick install softroce asan"
@@ -89,6 +89,17 @@ softroce_tests() {
   fi
 }
 
+# Library and tools for arm64, and the tests of base and schedule under an emulator.
+# shellcheck disable=SC2086  # lists of words
+cross_tests() {
+  if (packages $CROSS_PACKAGES &&
+    tests/cross/sysroot.sh libc6-dev libstdc++-12-dev $LIBRARIES $TEST_LIBRARIES >/dev/null); then
+    build_and_test cross cross
+  else
+    check "libraries and compiler for arm64" false
+  fi
+}
+
 stage() {
   case $1 in
     format)
@@ -119,6 +130,7 @@ stage() {
         failed=$((failed + 1))
       fi
       ;;
+    cross) cross_tests ;;
     asan) build_and_test asan asan ;;
     tsan) build_and_test tsan tsan ;;
     clang) check "clang build" builds clang ;;
