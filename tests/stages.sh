@@ -37,7 +37,7 @@ run_tests() {
     tail -n 200 "$log" >&2
   }
   cases=$(sum_attribute tests "$reports") bad=$(sum_attribute failures "$reports")
-  absent=$(find "$reports" -name '*.xml' -exec grep -ho 'result="skipped"' {} + | wc -l)
+  absent=$(find "$reports" -name '*.xml' -exec grep -ho 'result="skipped"' {} \; | wc -l)
   # Programs that broke off left no report of theirs: each counts as a failure.
   lost=$(sed -n 's/.*, \([0-9]*\) tests failed out of.*/\1/p' "$log")
   if [ "${lost:-1}" -gt 0 ] && [ "$bad" -lt "${lost:-1}" ]; then bad=${lost:-1}; fi
