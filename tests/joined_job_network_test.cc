@@ -12,6 +12,9 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -189,6 +192,46 @@ TEST(Strangers, AClaimOfARankThatIsThereDoesNoHarm) {
     EXPECT_EQ(said->kind, FrameKind::kFailure);
     EXPECT_EQ(said->text(), "rank 0 has joined this job already");
   });
+}
+
+/// Everybody on a machine can read the names of its sockets, and take one first.
+TEST(Strangers, OfAnotherUserAreRefusedOnTheMachine) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  constexpr uid_t kNobody = 65534;
+  const std::string name = fmt::format("ibcoll-test-{}", getpid());
+  const auto connects = [&](uid_t user) {
+    bool taken = false;
+    Result<ControlListener> listener = ControlListener::local(name, taken);
+    EXPECT_TRUE(listener && !taken);
+    const pid_t child = fork();
+    if (child == 0) {  // by hand: our own side would refuse first
+      if (setresuid(user, user, user) != 0) _exit(2);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      name.copy(address.sun_path + 1, name.size());
+      const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+      const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      _exit(connect(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "it has not connected";
+    const Result<UniqueFd> taken_in = listener->accept();
+    return taken_in && taken_in->valid();
+  };
+  EXPECT_TRUE(connects(0));
+  EXPECT_FALSE(connects(kNobody));
+
+  // Nor does a rank tell anything to another user's process that has taken the name first.
+  bool taken = false;
+  const Result<ControlListener> listener = ControlListener::local(name, taken);
+  ASSERT_TRUE(listener);
+  EXPECT_TRUE(connect_local(name));
+  const pid_t child = fork();
+  if (child == 0) _exit(setresuid(kNobody, kNobody, kNobody) == 0 && !connect_local(name) ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Strangers, TheNameOfTheSocketDoesNotTellTheToken) {

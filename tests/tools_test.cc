@@ -217,5 +217,21 @@ TEST(Tools, RangesThatAreNoneAreExplained) {
                  "range '16-' has no end");
 }
 
+TEST(Tools, WarningsStayOutOfResultsAndObeyTheLogLevel) {
+  const auto run = [](const std::string& settings) {
+    return run_command("IBCOLL_NO_SUCH_THING=1 " + settings +
+                       " " IBCOLL_BIN_DIR
+                       "/ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --json -");
+  };
+  const Ran warned = run("");
+  EXPECT_EQ(warned.status, 0);
+  EXPECT_FALSE(json_lines(warned.out).empty());
+  EXPECT_THAT(warned.err, HasSubstr("IBCOLL_NO_SUCH_THING"));
+  const Ran quiet = run("IBCOLL_LOG_LEVEL=error");
+  EXPECT_EQ(quiet.status, 0);
+  EXPECT_FALSE(json_lines(quiet.out).empty());
+  EXPECT_EQ(quiet.err, "");
+}
+
 }  // namespace
 }  // namespace ibcoll
