@@ -141,7 +141,7 @@ Status measure(Bootstrap& bootstrap, const Options& options, const std::vector<i
   const std::array<int, 2> one_each = {1, 1};
   IBCOLL_ASSIGN(const Shape shape, Shape::from_layout(one_each, Placement::kBlock));
   IBCOLL_ASSIGN(const std::unique_ptr<NetworkTransport> transport,
-                create_transport(bootstrap, shape, {}));
+                create_transport(bootstrap, shape, {0, 0}, {}));
   Runner runner(bootstrap, *transport, bare);
   IBCOLL_TRY(runner.share(static_cast<size_t>(*std::max_element(sizes.begin(), sizes.end()))));
 

@@ -2,9 +2,6 @@
 // none.
 
 #include "tests/sweep.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/device.h"
-#endif
 
 namespace ibcoll {
 namespace {
@@ -16,10 +13,8 @@ using testing::sweep;
 class ExecuteSweepVerbs : public ::testing::Test {
  protected:
   void SetUp() override {
-#ifdef IBCOLL_HAVE_VERBS
-    if (verbs::usable_ports({})) return;
-#endif
-    GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+    if (!usable_network_port("verbs"))
+      GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
   }
   /// `first`: number of the first case; memory alternates between private and shared from there.
   static void sweep_verbs(const Shape& shape, const std::vector<size_t>& sizes,

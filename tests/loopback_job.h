@@ -53,7 +53,9 @@ class Loopback : public ::testing::TestWithParam<Network> {
           SharedRegion::create(bootstrap, 0, sizeof(Bell) * static_cast<size_t>(ranks), "bells");
       CHECK_RANK(region.has_value());
       const std::span bells(reinterpret_cast<Bell*>(region->data()), static_cast<size_t>(ranks));
-      auto net = create_loopback(bootstrap, bells, {GetParam().placing, seed});
+      const auto places = exchange_places(bootstrap);
+      CHECK_RANK(places.has_value());
+      auto net = create_loopback(bootstrap, bells, *places, {GetParam().placing, seed});
       if (!net) fmt::print(stderr, "{}\n", net.error().message);
       CHECK_RANK(net.has_value());
       Node node{bootstrap, **net, bells[static_cast<size_t>(bootstrap.rank())]};

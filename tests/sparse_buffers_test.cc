@@ -7,9 +7,6 @@
 #include <vector>
 
 #include "tests/exchange.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/device.h"
-#endif
 
 namespace ibcoll {
 namespace {
@@ -116,18 +113,14 @@ TEST(SparseBuffers, MayBeNullWhereNothingIsExchanged) {
 
 /// A device, unlike the software network, refuses memory that is not there.
 TEST(VerbsSparseBuffers, AreRegisteredWhereTheyAreUsed) {
-#ifdef IBCOLL_HAVE_VERBS
-  if (verbs::usable_ports({})) {
-    JobOptions job = job_of({2, 1, 2});
-    job.context.transport = "verbs";
-    exchange_by_every_algorithm(job);
-    job = job_of({2, 1});
-    job.context.transport = "verbs";
-    EXPECT_EQ(run_job(job, exchange_nothing), "");
-    return;
-  }
-#endif
-  GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+  if (!usable_network_port("verbs"))
+    GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+  JobOptions job = job_of({2, 1, 2});
+  job.context.transport = "verbs";
+  exchange_by_every_algorithm(job);
+  job = job_of({2, 1});
+  job.context.transport = "verbs";
+  EXPECT_EQ(run_job(job, exchange_nothing), "");
 }
 
 }  // namespace

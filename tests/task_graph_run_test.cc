@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "engine/task_graph/run/jobs.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/device.h"
-#endif
+#include "engine/transport/open.h"
 
 namespace ibcoll::task_graph {
 namespace {
@@ -59,17 +57,14 @@ TEST_P(RealRuns, SolveTheSystemAsAPlainSolverDoes) {
 }
 
 TEST(VerbsTaskGraph, SolvesTheSystemOverQueuePairs) {
-#ifdef IBCOLL_HAVE_VERBS
-  if (!verbs::usable_ports({})) GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+  if (!usable_network_port("verbs"))
+    GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
   expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", LinkKind::kVerbs, false, 3);
   expect_solved(MatrixProblem::Method::kLu, "sppc", LinkKind::kVerbs, true, 2);
   const auto logp = run_logp({.link = LinkKind::kVerbs, .results = 16, .rounds = 50});
   ASSERT_TRUE(logp.has_value()) << logp.error().message;
   EXPECT_GT(logp->send_overhead_ns, 0);
   EXPECT_GT(logp->round_trip_ns, 0);
-#else
-  GTEST_SKIP() << "this build has no verbs";
-#endif
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -118,5 +116,3 @@ TEST(UnmapWatch, HandlersOfTheProgramStay) {
 
 }  // namespace
 }  // namespace ibcoll::verbs
-
-#endif  // IBCOLL_HAVE_VERBS

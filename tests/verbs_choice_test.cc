@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include <cstring>
 
 #include "verbs/port_choice.h"
@@ -211,5 +209,3 @@ TEST(VerbsPortHistory, TellsOfTroubleThatMayHaveBrokenAConnection) {
 
 }  // namespace
 }  // namespace ibcoll::verbs
-
-#endif  // IBCOLL_HAVE_VERBS

@@ -3,10 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <chrono>
-#include <thread>
-
-#ifdef IBCOLL_HAVE_VERBS
 
 #include <chrono>
 #include <functional>
@@ -203,8 +199,8 @@ TEST(VerbsChoice, AutoTakesTheLoopbackForEmulatedServersAndSaysSo) {
   const auto [status, text] = output_of("IBCOLL_TRANSPORT=auto IBCOLL_LOG_LEVEL=info " + kBench);
   EXPECT_EQ(status, 0) << text;
   EXPECT_THAT(text, HasSubstr("the software loopback joins these emulated servers: "));
-  EXPECT_THAT(
-      text, ::testing::AnyOf(HasSubstr("no usable RDMA port"), HasSubstr("RDMA devices are used")));
+  EXPECT_THAT(text,
+              ::testing::AnyOf(HasSubstr("no usable RDMA port"), HasSubstr("verbs would use ")));
 }
 
 TEST_F(VerbsCounts, TheBenchmarkRunsOverVerbs) {
@@ -226,5 +222,3 @@ TEST_F(VerbsCounts, IbInfoShowsThePorts) {
 
 }  // namespace
 }  // namespace ibcoll
-
-#endif  // IBCOLL_HAVE_VERBS

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -163,5 +161,3 @@ TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortF
 
 }  // namespace
 }  // namespace ibcoll::verbs
-
-#endif  // IBCOLL_HAVE_VERBS

@@ -1,8 +1,6 @@
 // Collectives over real verbs while ranks, links and devices fail: each ends right, or with the
 // same one error on every survivor, and never hangs.
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include "tests/verbs_faults.h"
 
 #include <fcntl.h>
@@ -337,5 +335,3 @@ TEST_F(VerbsFaults, TheDeviceGoesAwayLast) {
 
 }  // namespace
 }  // namespace ibcoll::testing
-
-#endif  // IBCOLL_HAVE_VERBS

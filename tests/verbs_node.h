@@ -25,12 +25,19 @@ inline constexpr std::chrono::seconds kPatience{60};
 
 inline bool has_device() { return usable_ports({}).has_value(); }
 
+/// All ranks run on this machine.
+inline Result<std::unique_ptr<NetworkTransport>> open_here(
+    Bootstrap& bootstrap, const Shape& shape, const Result<TransportOptions>& options) {
+  const std::vector<int> machine_of(static_cast<size_t>(bootstrap.size()), 0);
+  return create_transport(bootstrap, shape, machine_of, options);
+}
+
 /// One rank's transport and the shortest way to use it: every call waits, with a limit.
 class Node {
  public:
   Node(Bootstrap& bootstrap, const Shape& shape, const TransportOptions& options = {})
       : bootstrap_(bootstrap), me_(bootstrap.rank()) {
-    auto transport = create_transport(bootstrap, shape, options);
+    auto transport = open_here(bootstrap, shape, options);
     EXPECT_TRUE(transport.has_value()) << transport.error().message;
     if (transport) transport_ = std::move(*transport);
   }

@@ -1,7 +1,5 @@
 // Random faults in jobs over real verbs: see verbs_faults_test.cc.
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include <sys/resource.h>
 
 #include <filesystem>
@@ -191,5 +189,3 @@ TEST_F(VerbsFaults, RandomOnesNeverHang) {
 
 }  // namespace
 }  // namespace ibcoll::testing
-
-#endif  // IBCOLL_HAVE_VERBS

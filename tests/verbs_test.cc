@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef IBCOLL_HAVE_VERBS
-
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +67,7 @@ TEST(VerbsDevices, AJobWithoutTheDeviceFailsOnAllRanksAlike) {
                     [&](Bootstrap& bootstrap) {
                       TransportOptions options;
                       options.devices.devices = {"nosuch7"};
-                      const auto transport = create_transport(bootstrap, shape, options);
+                      const auto transport = open_here(bootstrap, shape, options);
                       ASSERT_FALSE(transport.has_value());
                       EXPECT_THAT(transport.error().message, HasSubstr("rank 0: "));
                       EXPECT_THAT(transport.error().message, HasSubstr("nosuch7"));
@@ -84,7 +82,7 @@ TEST(VerbsDevices, ARankWithoutTheDeviceIsNamedOnAllRanks) {
                     [&](Bootstrap& bootstrap) {
                       TransportOptions options;
                       if (bootstrap.rank() != 0) options.devices.devices = {"nosuch7"};
-                      const auto transport = create_transport(bootstrap, shape, options);
+                      const auto transport = open_here(bootstrap, shape, options);
                       ASSERT_FALSE(transport.has_value());
                       EXPECT_THAT(transport.error().message,
                                   HasSubstr(has_device() ? "rank 1: " : "rank 0: "));
@@ -100,7 +98,7 @@ TEST(VerbsDevices, ARankWithoutSettingsIsNamedOnAllRanks) {
                       Result<TransportOptions> options = TransportOptions{};
                       if (bootstrap.rank() == 0)
                         options = fail(ErrorCode::kInvalidArgument, "settings of its own");
-                      const auto transport = create_transport(bootstrap, shape, options);
+                      const auto transport = open_here(bootstrap, shape, options);
                       ASSERT_FALSE(transport.has_value());
                       EXPECT_THAT(transport.error().message, HasSubstr("rank 0: settings of"));
                     }),
@@ -336,5 +334,3 @@ TEST_F(Verbs, TwoJobsUseOneDeviceAtOnce) {
 
 }  // namespace
 }  // namespace ibcoll::verbs
-
-#endif  // IBCOLL_HAVE_VERBS

@@ -16,7 +16,6 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/context.h"
-#include "engine/core/network_choice.h"
 #include "engine/measure/bench_report.h"
 #include "engine/measure/collective_bench.h"
 #include "engine/measure/timeline.h"
@@ -237,7 +236,7 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
   run.setting.network = context->fabric_order().describe();
-  if (bootstrap.rank() == 0) run.setting.transport_reason = describe_network(*context, options);
+  run.setting.transport_reason = context->network_reason();
   std::optional<Display> display;
   if (bootstrap.rank() == 0) display.emplace(run, json);
   if (display) display->begin();

@@ -10,12 +10,8 @@
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
+#include "engine/transport/open.h"
 #include "tools/frame/frame.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/device.h"
-#include "verbs/port_choice.h"
-#include "verbs/transport.h"
-#endif
 
 namespace ibcoll {
 namespace {
@@ -184,22 +180,17 @@ class Report {
     print(table.text() + "\n");
   }
 
-#ifdef IBCOLL_HAVE_VERBS
   /// What ranks would use of each port, and its limits.
-  void port_use(const verbs::DeviceOptions& options) {
-    const std::vector<verbs::PortInfo> ports = verbs::list_ports(options);
+  void port_use(const std::vector<NetworkPort>& ports) {
     if (ports.empty()) return;
-    const std::vector<std::string> left_out = verbs::left_out_here(ports, options);
     Table table({"RDMA port", "usable", "GID", "type", "MTU", "Mbit/s", "NUMA node", "queue pairs",
                  "registrations", "longest message"});
-    for (size_t i = 0; i < ports.size(); ++i) {
-      const verbs::PortInfo& port = ports[i];
-      const int mtu_bytes = 128 << port.mtu;
+    for (const NetworkPort& port : ports) {
       const std::string usable =
-          !left_out[i].empty() ? "left out: " + left_out[i]
-          : port.active        ? "yes"
+          !port.left_out.empty() ? "left out: " + port.left_out
+          : port.usable          ? "yes"
                         : fmt::format("no{}{}", port.missing.empty() ? "" : ": ", port.missing);
-      table.add_row({port.name(), usable, port.gid_text, port.gid_type, std::to_string(mtu_bytes),
+      table.add_row({port.name, usable, port.gid, port.gid_type, std::to_string(port.mtu_bytes),
                      std::to_string(port.rate_mbps),
                      port.numa_node < 0 ? "unknown" : std::to_string(port.numa_node),
                      std::to_string(port.max_queue_pairs), std::to_string(port.max_registrations),
@@ -207,13 +198,13 @@ class Report {
       json_.write({{"kind", "rdma_port_use"},
                    {"device", port.device},
                    {"port", port.port},
-                   {"usable", port.active},
+                   {"usable", port.usable},
                    {"missing", port.missing},
-                   {"left_out", left_out[i]},
-                   {"gid", port.gid_text},
+                   {"left_out", port.left_out},
+                   {"gid", port.gid},
                    {"gid_index", port.gid_index},
                    {"gid_type", port.gid_type},
-                   {"mtu_bytes", mtu_bytes},
+                   {"mtu_bytes", port.mtu_bytes},
                    {"rate_mbps", port.rate_mbps},
                    {"numa_node", port.numa_node},
                    {"pkey_index", port.pkey_index},
@@ -226,7 +217,6 @@ class Report {
     }
     print(table.text() + "\n");
   }
-#endif
 
  private:
   void add(const Table& table, const nlohmann::ordered_json& line) {
@@ -248,11 +238,7 @@ Status report(const std::string& json_path) {
   IBCOLL_ASSIGN(const std::string no_direct_copy, why_no_direct_copy());
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
-#ifdef IBCOLL_HAVE_VERBS
-  // Settings that can't be read are told below.
-  const auto transport = verbs::TransportOptions::from_environment();
-  report.port_use(transport ? transport->devices : verbs::DeviceOptions{});
-#endif
+  report.port_use(network_ports());
   report.settings(current_config());
   const Status environment = check_environment();
   IBCOLL_TRY(json.close());

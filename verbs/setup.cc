@@ -9,7 +9,6 @@
 
 #include "engine/base/config.h"
 #include "engine/base/units.h"
-#include "engine/bootstrap/machine.h"
 #include "verbs/exchange.h"
 #include "verbs/limit_errors.h"
 #include "verbs/port_agreement.h"
@@ -131,9 +130,8 @@ void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_transport(
-    Bootstrap& bootstrap, const Shape& shape, const Result<TransportOptions>& options) {
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const std::vector<int> machine_of = machine_of_ranks(places);
+    Bootstrap& bootstrap, const Shape& shape, const std::vector<int>& machine_of,
+    const Result<TransportOptions>& options) {
   const uint64_t job = random_number();
   IBCOLL_ASSIGN(const std::vector<PortInfo> ports,
                 agree_on_ports(bootstrap, machine_of, options, job));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
@@ -36,11 +37,12 @@ struct TransportOptions {
 };
 
 /// Collective over the job; fails on all ranks alike, naming the first rank that can't, be it only
-/// that its options could not be read. A rank uses one port. Of the ports there are, those of one
-/// link layer are used, of each machine the fastest, and only such that reach each other. Servers
-/// that are emulated on one machine are dealt over them, so that each has its own as far as they
-/// go; else the ranks of a server are.
+/// that its options could not be read. `machine_of`: each rank's machine. A rank uses one port. Of
+/// the ports there are, those of one link layer are used, of each machine the fastest, and only
+/// such that reach each other. Servers that are emulated on one machine are dealt over them, so
+/// that each has its own as far as they go; else the ranks of a server are.
 Result<std::unique_ptr<NetworkTransport>> create_transport(Bootstrap& bootstrap, const Shape& shape,
+                                                           const std::vector<int>& machine_of,
                                                            const Result<TransportOptions>& options);
 
 }  // namespace ibcoll::verbs

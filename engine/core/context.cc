@@ -10,12 +10,7 @@
 #include "engine/core/group.h"
 #include "engine/core/server_placement.h"
 #include "engine/schedule/layout.h"
-#include "engine/transport/loopback.h"
 #include "topology/distort.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/device.h"
-#include "verbs/transport.h"
-#endif
 
 namespace ibcoll {
 namespace {
@@ -104,7 +99,11 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   if (crowded) shm_options.eager_bytes *= 2;
   IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
   self->scratch_.emplace(self->local_->heap());
-  if (shape.servers() > 1) IBCOLL_TRY(self->create_network(options, places));
+  if (shape.servers() > 1) {
+    IBCOLL_ASSIGN(self->network_,
+                  open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
+                               options.transport));
+  }
 
   ExecutorOptions executor;
   self->ranks_on_machine_ =
@@ -123,7 +122,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   executor.groups = &self->group_records_;
   executor.cells = Cells::share_of(shape.local_of(me), shape.server_size(server));
   self->executor_ = std::make_unique<Executor>(
-      bootstrap, *self->local_, self->network_.get(), bells[me],
+      bootstrap, *self->local_, self->network(), bells[me],
       [context = self.get()]() -> std::optional<Rank> {
         return context->watch_ ? context->watch_->find_dead() : std::nullopt;
       },
@@ -133,47 +132,6 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
   IBCOLL_TRY(bootstrap.barrier());
   return self;
-}
-
-Status Context::create_network(const ContextOptions& options,
-                               const std::vector<ProcessPlace>& places) {
-  const std::vector<int> machines = machine_of_ranks(places);
-  const bool one_machine =
-      std::all_of(machines.begin(), machines.end(), [](int machine) { return machine == 0; });
-  if (options.transport == "shm") {
-    return fail(ErrorCode::kInvalidArgument,
-                "shared memory alone can't join {} servers: choose another IBCOLL_TRANSPORT",
-                shape_->servers());
-  }
-  const bool automatic = options.transport == "auto";
-#ifdef IBCOLL_HAVE_VERBS
-  // Emulated servers use a device only where asked to: auto is the loopback for them.
-  if (options.transport == "verbs" || (automatic && !one_machine)) {
-    Result<verbs::TransportOptions> verbs = verbs::TransportOptions::from_environment();
-    if (verbs) verbs->numa_node = own_numa_node();
-    IBCOLL_ASSIGN(network_, verbs::create_transport(*bootstrap_, *shape_, verbs));
-    return {};
-  }
-  if (automatic && rank() == 0) {
-    const auto ports = verbs::usable_ports({});
-    log().info("the software loopback joins these emulated servers: {}",
-               ports ? "RDMA devices are used where IBCOLL_TRANSPORT=verbs asks for them"
-                     : ports.error().message);
-  }
-#endif
-  if (!automatic && options.transport != "loopback") {
-    return fail(ErrorCode::kUnsupported, "this build has no transport '{}' between servers",
-                options.transport);
-  }
-  if (!one_machine) {
-    return fail(ErrorCode::kUnsupported,
-                "the loopback joins emulated servers of one machine; these ranks run on several");
-  }
-  const std::span<Bell> bells(reinterpret_cast<Bell*>(bells_.data()), static_cast<size_t>(size()));
-  LoopbackOptions loopback;
-  loopback.seed = options.loopback_seed;
-  IBCOLL_ASSIGN(network_, create_loopback(*bootstrap_, bells, loopback));
-  return {};
 }
 
 Status Context::close() {
@@ -190,12 +148,12 @@ Status Context::close() {
   IBCOLL_TRY(bootstrap_->barrier());
   IBCOLL_TRY(executor_->check_nothing_is_left());
   bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
-  if (network_) {
-    if (const Status closed = network_->close(); !closed) {
+  if (network() != nullptr) {
+    if (const Status closed = network()->close(); !closed) {
       // Every survivor names the failure that was first.
       const Error& error = closed.error();
       bootstrap_->abort(
-          network_->failure().value_or(Failure{bootstrap_->rank(), error.code, error.message}));
+          network()->failure().value_or(Failure{bootstrap_->rank(), error.code, error.message}));
       const auto first = bootstrap_->failure();
       return first ? fail(first->code, "{}", first->what) : closed;
     }

@@ -17,6 +17,7 @@
 #include "engine/execute/executor.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
+#include "engine/transport/open.h"
 #include "shm/transport.h"
 
 namespace ibcoll {
@@ -69,7 +70,10 @@ class Context {
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
-  NetworkTransport* network() { return network_.get(); }
+  /// Null on a single server.
+  NetworkTransport* network() { return network_.transport.get(); }
+  /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
+  const std::string& network_reason() const { return network_.reason; }
   Group& world() { return *world_; }
   /// Plans for the fabric, if one is known.
   contention_free::PlanStore* plans() { return plans_ ? &*plans_ : nullptr; }
@@ -91,7 +95,6 @@ class Context {
 
  private:
   Context() = default;
-  Status create_network(const ContextOptions& options, const std::vector<ProcessPlace>& places);
 
   /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
   static constexpr size_t kProgramBytes = size_t{64} << 20;
@@ -106,7 +109,7 @@ class Context {
   std::optional<PeerWatch> watch_;
   bool closed_ = false;
   std::unique_ptr<shm::Transport> local_;
-  std::unique_ptr<NetworkTransport> network_;
+  OpenedNetwork network_{nullptr, "none"};
   std::unique_ptr<Executor> executor_;
   std::optional<ScratchPool> scratch_;
   ProgramCache programs_{kProgramBytes};

@@ -289,26 +289,23 @@ class Loopback final : public NetworkTransport {
 
 }  // namespace
 
-Result<LoopbackOptions> loopback_options_from_environment() {
+Result<LoopbackOptions::Placing> loopback_placing_from_environment() {
   using Placing = LoopbackOptions::Placing;
-  LoopbackOptions options;
   IBCOLL_ASSIGN(const std::string placing, config_choice("IBCOLL_LOOPBACK_PLACING"));
-  options.placing = placing == "direct"   ? Placing::kDirect
-                    : placing == "bounce" ? Placing::kBounce
-                                          : Placing::kAuto;
-  IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
-  options.seed = static_cast<uint64_t>(seed);
-  return options;
+  return placing == "direct"   ? Placing::kDirect
+         : placing == "bounce" ? Placing::kBounce
+                               : Placing::kAuto;
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
+                                                          const std::vector<ProcessPlace>& places,
                                                           const LoopbackOptions& options) {
   if (bells.size() != static_cast<size_t>(bootstrap.size())) {
     return fail(ErrorCode::kInvalidArgument, "{} bells for {} ranks", bells.size(),
                 bootstrap.size());
   }
-  IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap));
+  IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap, places));
   // All ranks place data in the same way: as the most restricted one can.
   const bool wants_bounce = options.placing == LoopbackOptions::Placing::kBounce ||
                             (options.placing == LoopbackOptions::Placing::kAuto && !placer.works());

@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "engine/base/bell.h"
+#include "engine/bootstrap/machine.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -26,14 +28,16 @@ struct LoopbackOptions {
   uint64_t seed = 0;
 };
 
-/// As IBCOLL_LOOPBACK_PLACING and IBCOLL_LOOPBACK_SEED say.
-Result<LoopbackOptions> loopback_options_from_environment();
+/// As IBCOLL_LOOPBACK_PLACING says.
+Result<LoopbackOptions::Placing> loopback_placing_from_environment();
 
-/// Collective over all ranks of the job, which must be on one machine. `bells`: one a rank of the
-/// job, in memory all ranks share; a receiver's is rung when something arrives for it, a sender's
-/// when there is room again. `bootstrap` and `bells` must outlive the transport.
+/// Collective over all ranks of the job, which must be on one machine; `places` are theirs.
+/// `bells`: one a rank of the job, in memory all ranks share; a receiver's is rung when something
+/// arrives for it, a sender's when there is room again. `bootstrap` and `bells` must outlive the
+/// transport.
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
+                                                          const std::vector<ProcessPlace>& places,
                                                           const LoopbackOptions& options);
 
 }  // namespace ibcoll

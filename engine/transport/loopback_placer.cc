@@ -29,15 +29,16 @@ std::optional<Failure> FailureLatch::get() const {
   return failure_;
 }
 
-Result<Placer> Placer::create(Bootstrap& bootstrap) {
+Result<Placer> Placer::create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places) {
   Placer placer;
   placer.me_ = bootstrap.rank();
   placer.threads_ = bootstrap.shares_address_space();
   placer.works_ = true;
   if (placer.threads_) return placer;
-  IBCOLL_ASSIGN(placer.places_, exchange_places(bootstrap));
-  IBCOLL_ASSIGN(placer.watch_, PeerWatch::create(bootstrap, placer.places_));
-  placer.seen_alive_.resize(placer.places_.size());
+  IBCOLL_ASSIGN(placer.watch_, PeerWatch::create(bootstrap, places));
+  for (const ProcessPlace& place : places)
+    placer.processes_.push_back(static_cast<pid_t>(place.pid));
+  placer.seen_alive_.resize(places.size());
 
   // Write to the next rank, which is allowed or forbidden as for all of them.
   const auto size = static_cast<size_t>(bootstrap.size());
@@ -69,7 +70,7 @@ std::optional<Error> Placer::place(Rank peer, uint64_t address, const std::byte*
     std::memcpy(reinterpret_cast<void*>(address), source, bytes);
     return std::nullopt;
   }
-  const auto pid = static_cast<pid_t>(places_[static_cast<size_t>(peer)].pid);
+  const pid_t pid = processes_[static_cast<size_t>(peer)];
   for (size_t done = 0; done < bytes;) {
     if (may_have_ended(peer)) {
       return Error{ErrorCode::kPeerFailed, fmt::format("rank {} (pid {}) has ended", peer, pid)};

@@ -29,7 +29,7 @@ class FailureLatch {
 class Placer {
  public:
   /// Collective. Finds out whether the kernel lets this process write into its peers.
-  static Result<Placer> create(Bootstrap& bootstrap);
+  static Result<Placer> create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
 
   /// Whether place() works.
   bool works() const { return works_; }
@@ -45,7 +45,7 @@ class Placer {
   bool works_ = false;
   std::string why_not_;
   Rank me_ = 0;
-  std::vector<ProcessPlace> places_;
+  std::vector<pid_t> processes_;  ///< of all ranks
   PeerWatch watch_;
   std::vector<std::chrono::steady_clock::time_point> seen_alive_;
 };

@@ -14,18 +14,22 @@
 #include "engine/base/stats.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/shared_region.h"
-#include "engine/transport/loopback.h"
+#include "engine/transport/open.h"
 #include "shm/transport.h"
-#ifdef IBCOLL_HAVE_VERBS
-#include "verbs/transport.h"
-#endif
 
 namespace ibcoll::task_graph {
 
+namespace {
+
+const char* name_of(LinkKind kind) {
+  return kind == LinkKind::kShm ? "shm" : kind == LinkKind::kLoopback ? "loopback" : "verbs";
+}
+
+}  // namespace
+
 Result<LinkKind> parse_link_kind(std::string_view name) {
-  if (name == "shm") return LinkKind::kShm;
-  if (name == "loopback") return LinkKind::kLoopback;
-  if (name == "verbs") return LinkKind::kVerbs;
+  for (const LinkKind kind : {LinkKind::kShm, LinkKind::kLoopback, LinkKind::kVerbs})
+    if (name == name_of(kind)) return kind;
   return fail(ErrorCode::kInvalidArgument, "transport '{}': must be shm, loopback or verbs", name);
 }
 
@@ -51,40 +55,33 @@ class Carrier {
     if (kind == LinkKind::kShm) {
       IBCOLL_ASSIGN(carrier->local_,
                     shm::Transport::create(bootstrap, carrier->one_server_, bells, {}));
-    } else if (kind == LinkKind::kLoopback) {
-      IBCOLL_ASSIGN(carrier->network_, create_loopback(bootstrap, bells, {}));
     } else {
-#ifdef IBCOLL_HAVE_VERBS
       std::vector<int> servers(ranks);
       std::iota(servers.begin(), servers.end(), 0);
-      IBCOLL_ASSIGN(carrier->servers_, Shape::create(std::move(servers)));
+      IBCOLL_ASSIGN(const Shape shape, Shape::create(std::move(servers)));
+      IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
+      const std::vector<int> machines = machine_of_ranks(places);
       IBCOLL_ASSIGN(carrier->network_,
-                    verbs::create_transport(bootstrap, carrier->servers_,
-                                            verbs::TransportOptions::from_environment()));
-#else
-      return fail(ErrorCode::kUnsupported, "this build has no verbs");
-#endif
+                    open_network({bootstrap, shape, bells, places, machines}, name_of(kind)));
     }
     return carrier;
   }
 
   explicit Carrier(Bootstrap& bootstrap)
-      : bootstrap_(bootstrap),
-        one_server_(Shape::single_server(bootstrap.size())),
-        servers_(one_server_) {}
+      : bootstrap_(bootstrap), one_server_(Shape::single_server(bootstrap.size())) {}
 
   Result<std::unique_ptr<PackageLink>> link(const Schedule& schedule) {
     if (local_) return create_local_link(bootstrap_, *local_, schedule);
-    return create_network_link(bootstrap_, *network_, schedule);
+    return create_network_link(bootstrap_, *network_.transport, schedule);
   }
-  Status close() { return network_ ? network_->close() : bootstrap_.barrier(); }
+  Status close() { return network_.transport ? network_.transport->close() : bootstrap_.barrier(); }
 
  private:
   Bootstrap& bootstrap_;
-  Shape one_server_, servers_;
+  Shape one_server_;
   SharedRegion region_;  // outlives the transports that ring its bells
   std::unique_ptr<shm::Transport> local_;
-  std::unique_ptr<NetworkTransport> network_;
+  OpenedNetwork network_;
 };
 
 Result<MeasuredLogP> logp_of(Bootstrap& bootstrap, Carrier& carrier, int rounds, int results) {

@@ -1,0 +1,35 @@
+#pragma once
+/// The one place that opens a transport between servers, by its name.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/transport/network_kind.h"
+
+namespace ibcoll {
+
+struct OpenedNetwork {
+  std::unique_ptr<NetworkTransport> transport;
+  /// Its name; on rank 0, where "auto" took the loopback, also why: "loopback (auto: no usable RDMA
+  /// port: libibverbs lists no device)".
+  std::string reason;
+};
+
+/// Collective over the job; fails on all ranks alike. `wanted`: the name of a transport, the same
+/// on all ranks, or "auto": verbs between machines, the loopback between servers that are emulated
+/// on one.
+Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted);
+
+/// Adds a transport, or replaces the one of that name. To be called before any is opened.
+void register_network(const NetworkKind& kind);
+
+/// The port of this machine that the transport of that name would use first; the error says why
+/// there is none. Empty where it needs none.
+Result<std::string> usable_network_port(std::string_view name);
+
+/// The ports of this machine that any transport knows.
+std::vector<NetworkPort> network_ports();
+
+}  // namespace ibcoll
