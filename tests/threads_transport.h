@@ -1,0 +1,175 @@
+#pragma once
+/// A network between ranks that are threads of one process, as plain as one can be: a put is a
+/// copy, a signal or mail an entry in the inbox of whom it is for.
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine/transport/open.h"
+
+namespace ibcoll::testing {
+
+class ThreadsTransport final : public NetworkTransport {
+ public:
+  static constexpr const char* kName = "threads";
+
+  /// Adds it to what open_network() knows.
+  static void add() { register_network({.name = kName, .open = open}); }
+
+  /// Collective: the ranks share what the first one makes.
+  static Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
+    Bootstrap& bootstrap = setup.bootstrap;
+    if (!bootstrap.shares_address_space())
+      return fail(ErrorCode::kUnsupported, "the ranks are not threads of one process");
+    const auto ranks = static_cast<size_t>(bootstrap.size());
+    auto shared = std::make_shared<std::vector<Node>>(ranks);
+    std::vector<std::shared_ptr<std::vector<Node>>*> all(ranks);
+    const auto* const mine = &shared;
+    IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+    std::shared_ptr<std::vector<Node>> nodes = *all[0];
+    IBCOLL_TRY(bootstrap.barrier());
+    return std::unique_ptr<NetworkTransport>(
+        new ThreadsTransport(bootstrap, setup.bells, std::move(nodes)));
+  }
+
+  const char* name() const override { return kName; }
+
+  Result<MemoryKey> register_memory(void* base, size_t bytes) override {
+    Node& own = node(me_);
+    const std::lock_guard lock(own.mutex);
+    MemoryKey key;
+    key.local = key.remote = ++own.registrations;
+    own.regions[key.remote] = {reinterpret_cast<uint64_t>(base), bytes};
+    ++counters_.registrations;
+    return key;
+  }
+  void deregister_memory(const MemoryKey& key) override {
+    Node& own = node(me_);
+    const std::lock_guard lock(own.mutex);
+    own.regions.erase(key.remote);
+  }
+
+  bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
+           size_t bytes, uint64_t immediate) override {
+    if (bytes > 0) {
+      if (!covers(me_, source_key.local, reinterpret_cast<uint64_t>(source), bytes) ||
+          !covers(peer, target.key, target.address, bytes))
+        return refuse(peer, bytes);
+      std::memcpy(reinterpret_cast<void*>(target.address), source, bytes);
+    }
+    if (immediate != kNoSignal) deliver(peer, {me_, static_cast<uint32_t>(immediate), false, {}});
+    return count(peer, bytes);
+  }
+  bool signal(Rank peer, uint32_t immediate) override {
+    return put(peer, nullptr, {}, {}, 0, immediate);
+  }
+  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
+    if (bytes.size() > kMaxMailBytes) return refuse(peer, bytes.size());
+    Message message{me_, 0, true, {bytes.begin(), bytes.end()}};
+    return deliver(peer, std::move(message)) && count(peer, data_bytes);
+  }
+
+  size_t poll(std::span<Arrival> arrivals) override {
+    Node& own = node(me_);
+    const std::lock_guard lock(own.mutex);
+    for (const Message& message : taken_)
+      if (message.is_mail) --own.mails_of[message.from];
+    taken_.clear();
+    while (taken_.size() < arrivals.size() && !own.inbox.empty()) {
+      taken_.push_back(std::move(own.inbox.front()));
+      own.inbox.pop_front();
+    }
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      const Message& message = taken_[i];
+      const auto kind = message.is_mail ? Arrival::Kind::kMail : Arrival::Kind::kSignal;
+      arrivals[i] = {kind, message.from, message.immediate, message.bytes};
+    }
+    return taken_.size();
+  }
+
+  uint64_t posted(Rank peer) const override { return posted_[static_cast<size_t>(peer)]; }
+  uint64_t completed(Rank peer) override { return posted(peer); }
+  bool wake_on_arrival(Bell&) override { return true; }  // whoever delivers rings the bell
+  std::optional<Failure> failure() const override { return failure_; }
+  const TransportCounters& counters() const override { return counters_; }
+  Status close() override { return bootstrap_.barrier(); }
+
+ private:
+  static constexpr int kMailsOfPeer = 2;
+  struct Message {
+    Rank from = -1;
+    uint32_t immediate = 0;
+    bool is_mail = false;
+    std::vector<std::byte> bytes;
+  };
+  struct Region {
+    uint64_t address = 0;
+    size_t bytes = 0;
+  };
+  /// What one rank's peers see of it.
+  struct Node {
+    std::mutex mutex;
+    std::deque<Message> inbox;
+    std::map<Rank, int> mails_of;  ///< not taken yet, by sender
+    std::map<uint64_t, Region> regions;
+    uint64_t registrations = 0;
+  };
+
+  ThreadsTransport(Bootstrap& bootstrap, std::span<Bell> bells,
+                   std::shared_ptr<std::vector<Node>> nodes)
+      : bootstrap_(bootstrap),
+        bells_(bells),
+        me_(bootstrap.rank()),
+        nodes_(std::move(nodes)),
+        posted_(nodes_->size()) {}
+
+  Node& node(Rank rank) { return (*nodes_)[static_cast<size_t>(rank)]; }
+
+  bool covers(Rank owner, uint64_t key, uint64_t address, size_t bytes) {
+    const std::lock_guard lock(node(owner).mutex);
+    const auto found = node(owner).regions.find(key);
+    if (found == node(owner).regions.end()) return false;
+    const Region& region = found->second;
+    return address >= region.address && address + bytes <= region.address + region.bytes;
+  }
+  /// False: there is no room.
+  bool deliver(Rank peer, Message message) {
+    {
+      const std::lock_guard lock(node(peer).mutex);
+      if (message.is_mail && node(peer).mails_of[me_] == kMailsOfPeer) return false;
+      if (message.is_mail) ++node(peer).mails_of[me_];
+      node(peer).inbox.push_back(std::move(message));
+    }
+    ring(bells_[static_cast<size_t>(peer)]);
+    return true;
+  }
+  bool refuse(Rank peer, size_t bytes) {
+    failure_ =
+        Failure{me_, ErrorCode::kSystem,
+                fmt::format("rank {} may not send {} bytes so to rank {}", me_, bytes, peer)};
+    return false;
+  }
+  bool count(Rank peer, size_t bytes) {
+    ++posted_[static_cast<size_t>(peer)];
+    if (bytes == kUncounted) return true;
+    ++(bytes > 0 ? counters_.data_messages : counters_.tokens);
+    counters_.data_bytes += bytes;
+    return true;
+  }
+
+  Bootstrap& bootstrap_;
+  std::span<Bell> bells_;
+  Rank me_;
+  std::shared_ptr<std::vector<Node>> nodes_;
+  std::vector<uint64_t> posted_;
+  std::vector<Message> taken_;  ///< handed out by the last poll
+  std::optional<Failure> failure_;
+  TransportCounters counters_;
+};
+
+}  // namespace ibcoll::testing
