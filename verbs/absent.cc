@@ -1,6 +1,7 @@
 // What stands here for verbs in a build without libibverbs.
 
 #include "verbs/network_kind.h"
+#include "verbs/network_ports.h"
 
 namespace ibcoll::verbs {
 namespace {
@@ -15,8 +16,8 @@ Result<std::string> usable_port() {
 
 }  // namespace
 
-NetworkKind network_kind() {
-  return {.name = "verbs", .open = open, .usable_port = usable_port, .ports = nullptr};
-}
+NetworkKind network_kind() { return {.name = "verbs", .open = open, .usable_port = usable_port}; }
+
+std::vector<NetworkPort> network_ports() { return {}; }
 
 }  // namespace ibcoll::verbs

@@ -48,10 +48,7 @@ std::string why_no_device() {
 
 }  // namespace
 
-void register_network(const NetworkKind& kind) {
-  std::erase_if(kinds(), [&](const NetworkKind& known) { return known.name == kind.name; });
-  kinds().push_back(kind);
-}
+void register_network(const NetworkKind& kind) { kinds().insert(kinds().begin(), kind); }
 
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted) {
   if (wanted == "shm") {
@@ -76,15 +73,6 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
 Result<std::string> usable_network_port(std::string_view name) {
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
   return kind->usable_port != nullptr ? kind->usable_port() : std::string();
-}
-
-std::vector<NetworkPort> network_ports() {
-  std::vector<NetworkPort> all;
-  for (const NetworkKind& kind : kinds()) {
-    if (kind.ports == nullptr) continue;
-    for (NetworkPort& port : kind.ports()) all.push_back(std::move(port));
-  }
-  return all;
 }
 
 }  // namespace ibcoll

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/transport/network_kind.h"
 
@@ -22,14 +21,12 @@ struct OpenedNetwork {
 /// on one.
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted);
 
-/// Adds a transport, or replaces the one of that name. To be called before any is opened.
+/// Adds a transport, which takes the place of one that has its name. To be called before any is
+/// opened.
 void register_network(const NetworkKind& kind);
 
 /// The port of this machine that the transport of that name would use first; the error says why
 /// there is none. Empty where it needs none.
 Result<std::string> usable_network_port(std::string_view name);
-
-/// The ports of this machine that any transport knows.
-std::vector<NetworkPort> network_ports();
 
 }  // namespace ibcoll
