@@ -8,7 +8,6 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
-#include "engine/core/server_placement.h"
 #include "engine/schedule/layout.h"
 #include "topology/distort.h"
 
@@ -65,16 +64,14 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   set_log_rank(bootstrap.rank());
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
   const std::vector<int> machines = machine_of_ranks(places);
-  IBCOLL_ASSIGN(ServerPlacement placement,
+  IBCOLL_ASSIGN(self->placement_,
                 place_on_servers(bootstrap, options.shape, machines, options.fabric));
-  self->shape_ = std::move(placement.shape);
-  self->fabric_order_ = std::move(placement.fabric_order);
-  const Shape& shape = *self->shape_;
+  const Shape& shape = self->shape();
   const Rank me = bootstrap.rank();
   if (!options.fabric.fabric.empty()) {
     IBCOLL_ASSIGN(topology::Fabric believed,
-                  topology::believe(*self->fabric_order_.network, options.fabric.error));
-    self->fabric_order_.network.reset();
+                  topology::believe(*self->placement_->fabric_order.network, options.fabric.error));
+    self->placement_->fabric_order.network.reset();
     self->plans_.emplace(
         std::move(believed),
         contention_free::PlanStoreOptions{.tokens_ahead = true, .directory = options.plan_cache});
@@ -138,7 +135,7 @@ Status Context::close() {
   if (closed_) return {};
   closed_ = true;
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
-  if (plans_ && shape_->local_of(rank()) == 0) {
+  if (plans_ && shape().local_of(rank()) == 0) {
     if (const Status saved = plans_->save(); !saved) {
       log().warn("plans are not kept: {}", saved.error().message);
     }
@@ -185,13 +182,13 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) 
                 this->rank());
 
   // Servers of the group: numbered by their first member's place in the job's order of servers.
-  std::vector<int> number(static_cast<size_t>(shape_->servers()), -1), server_of(members.size());
-  for (const Rank rank : members) number[shape_->server_of(rank)] = 0;
+  std::vector<int> number(static_cast<size_t>(shape().servers()), -1), server_of(members.size());
+  for (const Rank rank : members) number[shape().server_of(rank)] = 0;
   int next = 0;
   for (int& n : number) {
     if (n == 0) n = next++;
   }
-  for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape_->server_of(members[i])];
+  for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape().server_of(members[i])];
   IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
   const GroupIdentity identity = group_records_.add(members);
   return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);

@@ -10,10 +10,10 @@
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/entry_guard.h"
-#include "engine/core/fabric_order.h"
 #include "engine/core/group_records.h"
 #include "engine/core/program_cache.h"
 #include "engine/core/scratch_pool.h"
+#include "engine/core/server_placement.h"
 #include "engine/execute/executor.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
@@ -61,9 +61,9 @@ class Context {
 
   Rank rank() const { return bootstrap_->rank(); }
   int size() const { return bootstrap_->size(); }
-  const Shape& shape() const { return *shape_; }
+  const Shape& shape() const { return placement_->shape; }
   /// How the servers of shape() came by their numbers.
-  const FabricOrder& fabric_order() const { return fabric_order_; }
+  const FabricOrder& fabric_order() const { return placement_->fabric_order; }
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
   int64_t eager_bytes() const { return eager_bytes_; }
@@ -102,8 +102,7 @@ class Context {
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1;
   int64_t eager_bytes_ = 0;
-  std::unique_ptr<Shape> shape_;
-  FabricOrder fabric_order_;
+  std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make
   std::optional<PeerWatch> watch_;

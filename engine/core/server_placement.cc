@@ -3,25 +3,27 @@
 #include "engine/base/log.h"
 
 namespace ibcoll {
+namespace {
 
-Result<ServerPlacement> place_on_servers(Bootstrap& bootstrap, const std::optional<Shape>& layout,
-                                         const std::vector<int>& machines,
-                                         const FabricSetting& fabric) {
-  ServerPlacement placement;
-  if (layout) {
-    if (layout->ranks() != bootstrap.size()) {
-      return fail(ErrorCode::kInvalidArgument, "the layout has {} ranks, the job {}",
-                  layout->ranks(), bootstrap.size());
-    }
-    placement.shape = std::make_unique<Shape>(*layout);
-  } else {
-    IBCOLL_ASSIGN(Shape by_machine, Shape::create(machines));
-    placement.shape = std::make_unique<Shape>(std::move(by_machine));
-  }
-  Shape& shape = *placement.shape;
-  IBCOLL_ASSIGN(placement.fabric_order,
-                order_servers(bootstrap, fabric, layout.has_value(), shape));
-  if (!placement.fabric_order.fabric.empty()) log().info("{}", placement.fabric_order.describe());
+/// As the layout says, else by machines; servers in the order of their lowest ranks.
+Result<Shape> shape_of_job(int ranks, const std::optional<Shape>& layout,
+                           const std::vector<int>& machines) {
+  if (!layout) return Shape::create(machines);
+  if (layout->ranks() == ranks) return *layout;
+  return fail(ErrorCode::kInvalidArgument, "the layout has {} ranks, the job {}", layout->ranks(),
+              ranks);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServerPlacement>> place_on_servers(Bootstrap& bootstrap,
+                                                          const std::optional<Shape>& layout,
+                                                          const std::vector<int>& machines,
+                                                          const FabricSetting& fabric) {
+  IBCOLL_ASSIGN(Shape shape, shape_of_job(bootstrap.size(), layout, machines));
+  Result<FabricOrder> order = order_servers(bootstrap, fabric, layout.has_value(), shape);
+  if (!order) return tl::unexpected<Error>(order.error());
+  if (!order->fabric.empty()) log().info("{}", order->describe());
   const Rank me = bootstrap.rank();
   for (const Rank peer : shape.members(shape.server_of(me))) {
     if (machines[peer] != machines[me]) {
@@ -30,7 +32,7 @@ Result<ServerPlacement> place_on_servers(Bootstrap& bootstrap, const std::option
                   peer);
     }
   }
-  return placement;
+  return std::unique_ptr<ServerPlacement>(new ServerPlacement{std::move(shape), std::move(*order)});
 }
 
 }  // namespace ibcoll

@@ -12,7 +12,7 @@
 namespace ibcoll {
 
 struct ServerPlacement {
-  std::unique_ptr<Shape> shape;
+  Shape shape;
   /// How its servers came by their numbers.
   FabricOrder fabric_order;
 };
@@ -20,8 +20,9 @@ struct ServerPlacement {
 /// Collective over the job. `layout`: which ranks make up a server; none: those that run on one
 /// machine. `machines`: each rank's. Servers are numbered as it suits the fabric, where that is
 /// known.
-Result<ServerPlacement> place_on_servers(Bootstrap& bootstrap, const std::optional<Shape>& layout,
-                                         const std::vector<int>& machines,
-                                         const FabricSetting& fabric);
+Result<std::unique_ptr<ServerPlacement>> place_on_servers(Bootstrap& bootstrap,
+                                                          const std::optional<Shape>& layout,
+                                                          const std::vector<int>& machines,
+                                                          const FabricSetting& fabric);
 
 }  // namespace ibcoll
