@@ -102,7 +102,7 @@ void add_all(Context& context, Buffers& buffers) {
         counts = {arguments.recv_counts, static_cast<size_t>(ranks)};
       }
       auto plan =
-          group.plan(arguments.collective, unequal ? -1 : bytes, 0, arguments.options, counts);
+          group.call_plan(arguments.collective, unequal ? -1 : bytes, 0, arguments.options, counts);
       if (!plan) return tl::unexpected<Error>(plan.error());
       benchmark::DoNotOptimize((*plan)->program);
       return {};

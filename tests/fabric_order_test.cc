@@ -219,7 +219,7 @@ TEST(FabricOrder, AKnownNetworkIsPlannedForWherePlansPay) {
                       [&](const RankView& view) {
                         const auto chosen = [&](Collective collective, int64_t bytes) {
                           return view.context.world()
-                              .plan(collective, bytes, 0, {})
+                              .call_plan(collective, bytes, 0, {})
                               .value()
                               ->program->algorithm;
                         };

@@ -38,7 +38,7 @@ Ran build_with(const std::string& apt_get) {
   pretend("sudo", "exec \"$@\"");
   pretend("sleep", "");
   pretend("cmake", "");
-  return run_command("PATH=" + (folder() / "bin").string() +
+  return run_shell("PATH=" + (folder() / "bin").string() +
                      ":$PATH " IBCOLL_SOURCE_DIR "/run build");
 }
 
