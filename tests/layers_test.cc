@@ -175,6 +175,23 @@ TEST(Layers, BreachesAreFound) {
   EXPECT_THAT(findings.used, ElementsAre(Rule("engine/transport", "engine/base")));
 }
 
+/// What a build has is for CMake to know, which chooses files, and for transports.
+TEST(Layers, OnlyTransportsAskThePreprocessorWhatThereIs) {
+  const fs::path root = IBCOLL_SOURCE_DIR;
+  std::vector<std::string> found;
+  for (const char* folder : {"engine", "shm", "topology", "include", "tools", "perf", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc" && extension != ".hpp") continue;
+      std::ifstream text(entry.path());
+      for (std::string line; std::getline(text, line);)
+        if (line.rfind("#if", 0) == 0 && line.find("IBCOLL_HAVE_") != std::string::npos)
+          found.push_back(fs::relative(entry.path(), root).string() + ": " + line);
+    }
+  }
+  EXPECT_THAT(found, IsEmpty());
+}
+
 /// The rows of the tables of layers: folder, what it knows.
 std::map<std::string, std::string> documented_layers() {
   static const std::regex kRow(R"(^\| `([a-z_/]+)/` \|.*\| ([^|]*) \|$)");
