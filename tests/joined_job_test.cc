@@ -355,6 +355,29 @@ TEST(JoinedJob, WhoseLeaderDiesLearnsFromRankZeroWhatCounts) {
   }
 }
 
+/// The same before all ranks have met: rank 4 never comes.
+TEST(JoinedJob, WhoseLeaderDiesBeforeAllHaveMetLearnsItFromRankZeroToo) {
+  const auto pause_ms = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  const SharedDeathStage stage;
+  JoinedRun run;
+  run.machines = {0, 0, 1, 1, -1};
+  run.to_die = {1, 2};
+  run.before = [&](Rank rank) {
+    if (rank == 3) pause_ms(300);  // rank 2 shall lead
+    if (rank == 1 || rank == 2) stage->pids[rank] = getpid();
+  };
+  run.meanwhile = [&](Blackboard&) {
+    wait_until([&] { return stage->pids[1] != 0 && stage->pids[2] != 0; });
+    pause_ms(900);  // until they have come
+    stop(stage->pids[2]);
+    kill(stage->pids[1], SIGKILL);
+    pause_ms(300);  // rank 0 goes, if it does
+    kill(stage->pids[2], SIGKILL);
+  };
+  EXPECT_EQ(run_joined(run, [](Bootstrap&) -> std::string { return "has joined"; }),
+            "rank 0: not joined: rank 1 has died\nrank 3: not joined: rank 1 has died\n");
+}
+
 /// Rank 0 and the leader of another machine die at once: that machine's members say what all say.
 TEST(JoinedJob, RankZeroIsNamedWhereItDiesWithALeader) {
   const SharedDeathStage stage;

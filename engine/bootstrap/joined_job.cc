@@ -25,7 +25,6 @@ namespace ibcoll {
 namespace {
 
 constexpr double kGoodbyeSeconds = 1;
-constexpr double kTellSeconds = 8;  // less than a report waits for what counts
 /// Less than rank 0 stays for those whose leader has died.
 constexpr int64_t kFreshNs = 1'000'000'000;
 constexpr int64_t kBetweenLooksNs = 20'000'000;
@@ -194,24 +193,8 @@ class JoinedBootstrap final : public Bootstrap {
   /// The leader is gone, and nobody else speaks for this machine: rank 0 says what counts.
   Failure ask_root(const Failure& failure, int64_t looked_ns) const {
     if (block_->job_ranks()[static_cast<size_t>(leader_)] == 0) return failure;
-    const int64_t begin_ns = now_ns();
-    const Deadline until = deadline_in(kTellSeconds);
-    std::string address;
-    Result<ControlLink> link = call_root(root_, rank_, silence_ms_, until, address);
-    if (link) {
-      const std::string_view text = failure.what;
-      link->send(FrameKind::kFailure, failure.culprit, std::as_bytes(std::span(text)),
-                 static_cast<int32_t>(failure.code));
-      const Result<Frame> decision = link->receive(until);
-      if (decision && decision->kind == FrameKind::kFailure)
-        return {decision->rank, static_cast<ErrorCode>(decision->code), decision->text()};
-    }
-    // Of rank 0 there is nothing left. It would have stayed to answer, so it was the first to die;
-    // unless the leader is gone for longer than rank 0 stays.
-    const bool silent = std::chrono::steady_clock::now() >= until;
-    const bool fresh = begin_ns - looked_ns < kFreshNs;
-    if (silent || !fresh || block_->presence(0) == Presence::kGone) return failure;
-    return death_of(0);
+    const bool fresh = now_ns() - looked_ns < kFreshNs && block_->presence(0) != Presence::kGone;
+    return word_of_root(root_, rank_, silence_ms_, failure, fresh);
   }
 
   const pid_t process_ = getpid();

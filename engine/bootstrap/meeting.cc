@@ -14,15 +14,11 @@ namespace ibcoll {
 namespace {
 
 constexpr double kConnectSeconds = 10;  // to any of rank 0's addresses, with its answer
-constexpr double kTellSeconds = 3;      // others that joining has failed
 /// What is waited for behind rank 0's own limit before rank 0 counts as hung.
 constexpr double kBehindSeconds = 30;
 /// Files a process opens besides those that grow with the job.
 constexpr size_t kOwnFiles = 64;
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 Error error_of(const Frame& failure) {
   return {static_cast<ErrorCode>(failure.code), failure.text()};
@@ -127,6 +123,11 @@ Status Meeting::welcome(Entrance::Arrival& arrival) {
     return refuse(fmt::format("rank {} is none of this job", caller.rank));
   const bool known = caller.rank == me_ || links_.members.count(caller.rank) > 0 ||
                      (me_ == 0 && links_.leader_of[caller.rank] >= 0);
+  if (known && arrival.network && links_.machines.count(caller.rank) == 0 &&
+      links_.machines.count(links_.leader_of[caller.rank]) > 0) {  // it knows before rank 0 does
+    orphans_[caller.rank] = arrival.handshake.welcome(0);
+    return fail(ErrorCode::kPeerFailed, "rank {} has died", links_.leader_of[caller.rank]);
+  }
   if (known) return refuse(fmt::format("rank {} has joined this job already", caller.rank));
   auto& group = arrival.network ? links_.machines : links_.members;
   ControlLink& link = group[caller.rank] = arrival.handshake.welcome(0);
@@ -187,7 +188,10 @@ Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
         const Result<std::optional<Frame>> frame = link.take();
         if (!frame) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
         if (!*frame) break;
-        if ((*frame)->kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(**frame));
+        if ((*frame)->kind == FrameKind::kFailure) {
+          link.close();  // its machine knows
+          return tl::unexpected<Error>(error_of(**frame));
+        }
         if ((*frame)->kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
           IBCOLL_TRY(enter((*frame)->rank, rank));
       }
@@ -231,12 +235,6 @@ Status Meeting::wait_for_leader() {
   return take_go(*frame);
 }
 
-tl::unexpected<Error> Meeting::leader_gone() const {
-  if (up_.end() == LinkEnd::kNone)
-    return fail(ErrorCode::kPeerFailed, "rank {} does not answer", leader_rank_);
-  return fail(ErrorCode::kPeerFailed, "rank {} has died", leader_rank_);
-}
-
 Status Meeting::take_go(const Frame& frame) {
   const auto wrong = [] {
     return fail(ErrorCode::kSystem,
@@ -278,50 +276,12 @@ Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
   return block;
 }
 
-void Meeting::give_up(const Error& error) {
-  if (leader_) return dismiss(error);
-  up_.send(FrameKind::kFailure, me_, bytes_of(error.message), static_cast<int32_t>(error.code));
-  (void)up_.flush_by(deadline_in(kTellSeconds));
-}
-
 ControlLinks Meeting::take_links() {
   links_.token = place_.token;
   links_.root_address = root_address_;
   links_.root_port = place_.port;
   links_.listener = std::move(network_);
   return std::move(links_);
-}
-
-void Meeting::dismiss(const Error& error) {
-  const Deadline until = deadline_in(kTellSeconds);
-  const auto tell = [&](ControlLink& link, Rank culprit) {
-    link.send(FrameKind::kFailure, culprit, bytes_of(error.message),
-              static_cast<int32_t>(error.code));
-    (void)link.flush_by(until);
-  };
-  if (links_.root.open()) tell(links_.root, me_);
-  for (auto* group : {&links_.machines, &links_.members}) {
-    for (auto& [rank, link] : *group) tell(link, me_);
-    group->clear();  // its files are needed for those who come yet
-  }
-  if (me_ == 0) turn_away_latecomers(error);
-}
-
-/// Rank 0: those who have not come yet shall say the same as the others.
-void Meeting::turn_away_latecomers(const Error& error) {
-  const Deadline until = deadline_in(kTellSeconds);
-  while (missing_ > 0 && !past(until)) {
-    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
-    entrance_.watch(watched);
-    if (poll(watched.data(), watched.size(), 50) < 0 && errno != EINTR) return;
-    // Too few files are one of the reasons to be here: those who are sent away make room.
-    if (!entrance_.open(local_, false) || !entrance_.open(network_, true))
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    for (Entrance::Arrival& arrival : entrance_.arrived()) {
-      arrival.handshake.refuse(error);
-      --missing_;
-    }
-  }
 }
 
 }  // namespace ibcoll

@@ -1,7 +1,9 @@
 #pragma once
 /// How the processes of a job find each other at its start; joined_job.h says in what order.
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,12 @@
 #include "engine/bootstrap/root_place.h"
 
 namespace ibcoll {
+
+/// For a rank whose leader, not rank 0, is gone: what rank 0 says that counts, or `failure`, which
+/// is what this rank has to tell, where it says nothing. `fresh`: the leader was there a moment
+/// ago.
+Failure word_of_root(const RootPlace& place, Rank me, int silence_ms, const Failure& failure,
+                     bool fresh);
 
 class Meeting {
  public:
@@ -57,7 +65,8 @@ class Meeting {
   Status take_go(const Frame& frame);
   /// Joining has failed: nobody shall wait for the rest.
   void dismiss(const Error& error);
-  void turn_away_latecomers(const Error& error);
+  std::set<Rank> hear_answers(Deadline until);
+  void turn_away_latecomers(const Error& error, std::set<Rank> left_behind, Deadline until);
 
   const JoinOptions& options_;
   const Rank me_;
@@ -71,7 +80,8 @@ class Meeting {
   ControlListener local_, network_;
   Entrance entrance_;
   ControlLinks links_;
-  ControlLink up_;  ///< of a member: to its leader
+  ControlLink up_;                       ///< of a member: to its leader
+  std::map<Rank, ControlLink> orphans_;  ///< rank 0: members whose leader has died
 };
 
 }  // namespace ibcoll
