@@ -82,6 +82,7 @@ struct alignas(4096) ControlBlock::Header {
   /// Changes whenever a waiter should look again; what waiters sleep on.
   std::atomic<uint32_t> changes;
   std::atomic<int32_t> departed;  ///< 1 + the rank that ended first
+  std::atomic<bool> shared;       ///< see ControlBlock::shared()
   alignas(64) FailureRecord failure;
   FailureRecord proposal;  ///< where reports are relayed
 };
@@ -338,6 +339,10 @@ Presence ControlBlock::presence(Rank job_rank) const {
   if (job_rank < 0 || job_rank >= job_size_) return Presence::kHere;
   return presence_[job_rank].load(std::memory_order_acquire);
 }
+
+void ControlBlock::set_shared() { header_->shared.store(true, std::memory_order_release); }
+
+bool ControlBlock::shared() const { return header_->shared.load(std::memory_order_acquire); }
 
 void ControlBlock::departed(Rank rank, const Failure& unfinished_report) {
   finish_report(rank, unfinished_report);

@@ -95,6 +95,9 @@ class ControlBlock {
   /// of a rank of this one has changed.
   int failure_fd() const { return failure_fd_.get(); }
   int memory_fd() const { return memory_.get(); }
+  /// Whether all ranks have been given the memory, or are about to find it in their mail.
+  void set_shared();
+  bool shared() const;
   /// Called now and then, at least once a second, while this process waits for others.
   void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
   const std::vector<Rank>& job_ranks() const { return job_ranks_; }

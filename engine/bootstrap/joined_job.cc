@@ -176,8 +176,9 @@ class JoinedBootstrap final : public Bootstrap {
           {(*frame)->rank, static_cast<ErrorCode>((*frame)->code), (*frame)->text()}, here_);
     const Rank leader = block_->job_ranks()[static_cast<size_t>(leader_)];
     Failure failure = death_of(leader);
-    // Other machines learn no more than that; all shall say the same.
-    if (block_->ranks() == size_) {
+    // Other machines learn no more than that, nor do ranks that wait for this memory in vain; all
+    // shall say the same.
+    if (block_->ranks() == size_ && block_->shared()) {
       const auto status = status_of_ended(leader_pid_, leader_process_.get());
       if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
         return block_->departed(leader_, {});

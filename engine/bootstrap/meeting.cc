@@ -273,6 +273,7 @@ Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
     const Status sent = link.send_descriptors(descriptors, until);
     if (!sent && link.quiet()) return tl::unexpected<Error>(sent.error());
   }
+  block->set_shared();
   return block;
 }
 
