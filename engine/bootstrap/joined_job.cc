@@ -60,10 +60,7 @@ class JoinedBootstrap final : public Bootstrap {
     Meeting meeting(manager, options);
     IBCOLL_TRY(meeting.hold(manager));
     auto self = begin(manager, options, meeting);
-    if (!self) {
-      meeting.give_up(self.error());
-      return tl::unexpected<Error>(self.error());
-    }
+    if (!self) return tl::unexpected<Error>(meeting.give_up(self.error()));
     JoinedJobs::add(self->get());
     return std::unique_ptr<Bootstrap>(std::move(*self));
   }

@@ -34,7 +34,7 @@ Status Meeting::hold(ProcessManager& manager) {
   // ranks.
   make_room_for_files(kOwnFiles + static_cast<size_t>(size_));
   const Status met = me_ == 0 ? gather_everybody() : gather_machine();
-  if (!met) dismiss(met.error());
+  if (!met) return tl::unexpected<Error>(dismiss(met.error()));
   if (met) {
     here_.push_back(me_);
     for (const auto& [rank, link] : links_.members) here_.push_back(rank);

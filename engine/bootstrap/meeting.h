@@ -35,7 +35,8 @@ class Meeting {
   Status hold(ProcessManager& manager);
 
   /// What has come of it can't be used after all: nobody shall wait for this process.
-  void give_up(const Error& error);
+  /// Gives what all say.
+  Error give_up(const Error& error);
 
   /// The memory the ranks of this machine meet in.
   Result<std::unique_ptr<ControlBlock>> share_block();
@@ -64,7 +65,8 @@ class Meeting {
   Status enter(Rank rank, Rank leader);
   Status take_go(const Frame& frame);
   /// Joining has failed: nobody shall wait for the rest.
-  void dismiss(const Error& error);
+  Error dismiss(Error error);
+  Error answer_of_root(const Error& error, Deadline until);
   std::set<Rank> hear_answers(Deadline until);
   void turn_away_latecomers(const Error& error, std::set<Rank> left_behind, Deadline until);
 

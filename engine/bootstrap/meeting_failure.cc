@@ -53,22 +53,36 @@ tl::unexpected<Error> Meeting::leader_gone() const {
   return tl::unexpected<Error>(Error{failure.code, failure.what});
 }
 
-void Meeting::give_up(const Error& error) {
+Error Meeting::give_up(const Error& error) {
   if (leader_) return dismiss(error);
   tell(up_, me_, error, deadline_in(kTellSeconds));
+  return error;
 }
 
-void Meeting::dismiss(const Error& error) {
+Error Meeting::dismiss(Error error) {
   const Deadline until = deadline_in(kTellSeconds);
+  if (links_.root.open()) error = answer_of_root(error, until);
   for (auto* group : {&links_.members, &links_.machines}) {
     for (auto& [rank, link] : *group) tell(link, me_, error, until);
   }
-  if (links_.root.open()) tell(links_.root, me_, error, until);  // this machine has heard of it
   const std::set<Rank> left_behind = me_ == 0 ? hear_answers(until) : std::set<Rank>();
   // Their files are needed for those who come yet.
   links_.members.clear();
   links_.machines.clear();
   if (me_ == 0) turn_away_latecomers(error, left_behind, until);
+  return error;
+}
+
+/// Another machine's leader: tells rank 0 that it has failed, or has heard so, and gives what
+/// counts. Rank 0 hangs up where that is this very error.
+Error Meeting::answer_of_root(const Error& error, Deadline until) {
+  tell(links_.root, me_, error, until);
+  while (true) {
+    const Result<Frame> frame = links_.root.receive(until);
+    if (!frame) return error;
+    if (frame->kind == FrameKind::kFailure)
+      return {static_cast<ErrorCode>(frame->code), frame->text()};
+  }
 }
 
 /// Rank 0: until all leaders have answered or died. Gives the members of the latter, who come and
