@@ -7,7 +7,8 @@ add_library(ibcoll_warnings INTERFACE)
 target_compile_options(ibcoll_warnings INTERFACE ${warning_flags})
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # Wrong about std::string's operator+ and insert (GCC bug 105651), and about what is moved out of a
-  # Result or std::optional (GCC bug 105562).
+  # Result or std::optional (GCC bug 105562): without a sanitizer only inside the standard library's headers,
+  # where engine/task_graph/graph_formats.cc compares strings it has read.
   target_compile_options(ibcoll_warnings INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 endif()
 if(IBCOLL_SANITIZE)
