@@ -15,7 +15,6 @@
 namespace ibcoll {
 namespace {
 
-
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 

@@ -39,7 +39,7 @@ Ran build_with(const std::string& apt_get) {
   pretend("sleep", "");
   pretend("cmake", "");
   return run_shell("PATH=" + (folder() / "bin").string() +
-                     ":$PATH " IBCOLL_SOURCE_DIR "/run build");
+                   ":$PATH " IBCOLL_SOURCE_DIR "/run build");
 }
 
 /// Machines that update themselves when they start hold it for minutes.

@@ -219,9 +219,9 @@ TEST(Tools, RangesThatAreNoneAreExplained) {
 
 TEST(Tools, WarningsStayOutOfResultsAndObeyTheLogLevel) {
   const auto run = [](const std::string& settings) {
-    return run_command("IBCOLL_NO_SUCH_THING=1 " + settings +
-                       " " IBCOLL_BIN_DIR
-                       "/ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --json -");
+    return run_shell("IBCOLL_NO_SUCH_THING=1 " + settings +
+                     " " IBCOLL_BIN_DIR
+                     "/ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --json -");
   };
   const Ran warned = run("");
   EXPECT_EQ(warned.status, 0);
