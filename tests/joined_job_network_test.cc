@@ -40,12 +40,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSilenceMs = 30'000;
 
 /// A connection to rank 0, as a stranger makes it.
-ControlLink connect_to(const RootPlace& place) {
+ControlConnection connect_to(const RootPlace& place) {
   Result<UniqueFd> socket = connect_network("127.0.0.1", place.port, kSilenceMs);
   if (!socket) return {};
   pollfd ready{socket->get(), POLLOUT, 0};
   poll(&ready, 1, 5000);
-  return ControlLink(std::move(*socket));
+  return ControlConnection(std::move(*socket));
 }
 
 template <class T>
@@ -63,7 +63,7 @@ struct Answer {
 };
 
 /// Says hello as that rank; the challenge's nonce.
-Nonce challenged(ControlLink& link, Rank rank, const Hello& hello) {
+Nonce challenged(ControlConnection& link, Rank rank, const Hello& hello) {
   link.send(FrameKind::kHello, rank, bytes_of(hello));
   const Result<Frame> challenge = link.receive(deadline_in(5));
   Nonce nonce{};
@@ -73,7 +73,7 @@ Nonce challenged(ControlLink& link, Rank rank, const Hello& hello) {
 }
 
 /// What comes back; nothing where the other side hangs up.
-std::optional<Frame> answer(ControlLink& link, Rank rank, const Proof& proof) {
+std::optional<Frame> answer(ControlConnection& link, Rank rank, const Proof& proof) {
   link.send(FrameKind::kProof, rank, bytes_of(Answer{proof, 0}));
   Result<Frame> frame = link.receive(deadline_in(5));
   if (!frame) return std::nullopt;
@@ -99,7 +99,7 @@ void expect_unharmed(const std::function<void(const RootPlace&)>& stranger) {
 
 TEST(Strangers, WithoutTheTokenAreRefused) {
   expect_unharmed([](const RootPlace& place) {
-    ControlLink link = connect_to(place);
+    ControlConnection link = connect_to(place);
     const Hello hello;
     const Nonce nonce = challenged(link, 1, hello);
     JobToken guess{};
@@ -109,7 +109,7 @@ TEST(Strangers, WithoutTheTokenAreRefused) {
 
 TEST(Strangers, ThatRepeatAnAnswerAreRefused) {
   expect_unharmed([](const RootPlace& place) {
-    ControlLink first = connect_to(place), second = connect_to(place);
+    ControlConnection first = connect_to(place), second = connect_to(place);
     const Hello hello;
     const Nonce nonce = challenged(first, 1, hello);
     const Nonce other = challenged(second, 1, hello);
@@ -117,7 +117,7 @@ TEST(Strangers, ThatRepeatAnAnswerAreRefused) {
     const Proof heard = prove(place.token, Side::kCaller, {1, false}, hello.nonce, nonce);
     EXPECT_FALSE(answer(second, 1, heard));
     // Nor does what rank 0 itself proves with.
-    ControlLink third = connect_to(place);
+    ControlConnection third = connect_to(place);
     const Nonce again = challenged(third, 1, hello);
     EXPECT_FALSE(
         answer(third, 1, prove(place.token, Side::kCalled, {1, false}, hello.nonce, again)));
@@ -127,7 +127,7 @@ TEST(Strangers, ThatRepeatAnAnswerAreRefused) {
 TEST(Strangers, ThatClaimMuchMemoryOrSayNonsenseAreRefused) {
   expect_unharmed([](const RootPlace& place) {
     for (const size_t bytes : {1, 39, 40, 100'000}) {
-      const ControlLink link = connect_to(place);
+      const ControlConnection link = connect_to(place);
       const std::vector<unsigned char> nonsense(bytes, 0xff);
       EXPECT_GE(send(link.fd(), nonsense.data(), bytes, MSG_NOSIGNAL), 0);
     }
@@ -135,7 +135,7 @@ TEST(Strangers, ThatClaimMuchMemoryOrSayNonsenseAreRefused) {
 }
 
 TEST(Strangers, ThatSayNothingHoldNobodyUp) {
-  std::vector<ControlLink> silent;
+  std::vector<ControlConnection> silent;
   const auto start = Clock::now();
   expect_unharmed([&](const RootPlace& place) {
     for (int i = 0; i < 3; ++i) silent.push_back(connect_to(place));
@@ -152,9 +152,9 @@ TEST(Strangers, ASecondClaimOfARankIsRefused) {
     ASSERT_TRUE(place);
     // Rank 1 may come before or after: once all have met, nobody answers any more.
     int welcome = 0, refused = 0;
-    std::vector<ControlLink> links;
+    std::vector<ControlConnection> links;
     for (int i = 0; i < 3; ++i) {
-      ControlLink link = connect_to(*place);
+      ControlConnection link = connect_to(*place);
       const Hello hello;
       const Nonce nonce = challenged(link, 2, hello);
       const auto said =
@@ -183,7 +183,7 @@ TEST(Strangers, ASecondClaimOfARankIsRefused) {
 
 TEST(Strangers, AClaimOfARankThatIsThereDoesNoHarm) {
   expect_unharmed([](const RootPlace& place) {
-    ControlLink link = connect_to(place);
+    ControlConnection link = connect_to(place);
     const Hello hello;
     const Nonce nonce = challenged(link, 0, hello);
     const auto said =

@@ -27,20 +27,21 @@ TEST(ProcessorProgram, UsesSlotsAgainAndKeepsTheSolution) {
     EXPECT_NEAR(slots[program.slot_of_kept(i)], expected[i], 1e-12);
 }
 
-class RealRuns : public ::testing::TestWithParam<std::tuple<LinkKind, bool>> {};
+class RealRuns : public ::testing::TestWithParam<std::tuple<ChannelKind, bool>> {};
 INSTANTIATE_TEST_SUITE_P(, RealRuns,
-                         ::testing::Combine(::testing::Values(LinkKind::kShm, LinkKind::kLoopback),
+                         ::testing::Combine(::testing::Values(ChannelKind::kShm,
+                                                              ChannelKind::kLoopback),
                                             ::testing::Bool()));
 
 /// Solves a small system with a schedule for cheap messages: there are some whatever they cost
 /// here.
-void expect_solved(MatrixProblem::Method method, const char* scheduler, LinkKind link, bool threads,
-                   int processors) {
+void expect_solved(MatrixProblem::Method method, const char* scheduler, ChannelKind channel,
+                   bool threads, int processors) {
   const auto result = run_matrix_problem({.method = method,
                                           .size = 20,
                                           .processors = processors,
                                           .scheduler = find_scheduler(scheduler).value(),
-                                          .link = link,
+                                          .channel = channel,
                                           .threads = threads,
                                           .repeat = 2,
                                           .logp = LogP{5, 5, 10}});
@@ -50,18 +51,18 @@ void expect_solved(MatrixProblem::Method method, const char* scheduler, LinkKind
 }
 
 TEST_P(RealRuns, SolveTheSystemAsAPlainSolverDoes) {
-  const auto [link, threads] = GetParam();
-  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", link, threads, 3);
-  expect_solved(MatrixProblem::Method::kGaussJordanB, "sppc", link, threads, 2);
-  expect_solved(MatrixProblem::Method::kLu, "heft", link, threads, 2);
+  const auto [channel, threads] = GetParam();
+  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", channel, threads, 3);
+  expect_solved(MatrixProblem::Method::kGaussJordanB, "sppc", channel, threads, 2);
+  expect_solved(MatrixProblem::Method::kLu, "heft", channel, threads, 2);
 }
 
 TEST(VerbsTaskGraph, SolvesTheSystemOverQueuePairs) {
   if (!usable_network_port("verbs"))
     GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
-  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", LinkKind::kVerbs, false, 3);
-  expect_solved(MatrixProblem::Method::kLu, "sppc", LinkKind::kVerbs, true, 2);
-  const auto logp = run_logp({.link = LinkKind::kVerbs, .results = 16, .rounds = 50});
+  expect_solved(MatrixProblem::Method::kGaussJordan, "dsh", ChannelKind::kVerbs, false, 3);
+  expect_solved(MatrixProblem::Method::kLu, "sppc", ChannelKind::kVerbs, true, 2);
+  const auto logp = run_logp({.channel = ChannelKind::kVerbs, .results = 16, .rounds = 50});
   ASSERT_TRUE(logp.has_value()) << logp.error().message;
   EXPECT_GT(logp->send_overhead_ns, 0);
   EXPECT_GT(logp->round_trip_ns, 0);

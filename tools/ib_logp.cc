@@ -22,7 +22,7 @@ struct Options {
 
 Status measure(const Options& o) {
   constexpr int64_t kMaxBytes = 1 << 20;
-  IBCOLL_ASSIGN(const LinkKind link, parse_link_kind(o.transport));
+  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(o.transport));
   IBCOLL_ASSIGN(const auto sizes, parse_sizes(o.sizes));
   if (o.rounds < 10 || o.rounds > 100'000)
     return fail(ErrorCode::kInvalidArgument, "--rounds {}: must be 10 to 100000", o.rounds);
@@ -39,7 +39,7 @@ Status measure(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
   Table table({"bytes", "os ns", "or ns", "L ns", "round trip ns"});
   for (const int64_t size : sizes) {
-    IBCOLL_ASSIGN(const MeasuredLogP m, run_logp({.link = link,
+    IBCOLL_ASSIGN(const MeasuredLogP m, run_logp({.channel = channel,
                                                   .threads = o.threads,
                                                   .results = static_cast<int>(size / 8),
                                                   .rounds = o.rounds}));

@@ -225,7 +225,7 @@ Status run_run(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
   IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, cores()));
   IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
-  IBCOLL_ASSIGN(const LinkKind link, parse_link_kind(o.transport));
+  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(o.transport));
   IBCOLL_ASSIGN(const MatrixProblem::Method method, parse_method(o.method));
   if (o.size < 2 || o.size > 256)
     return fail(ErrorCode::kInvalidArgument, "--size {}: must be 2 to 256", o.size);
@@ -243,7 +243,7 @@ Status run_run(const Options& o) {
                                .size = o.size,
                                .processors = p,
                                .scheduler = scheduler,
-                               .link = link,
+                               .channel = channel,
                                .threads = o.threads,
                                .repeat = o.repeat,
                                .logp = logp,

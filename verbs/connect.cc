@@ -37,7 +37,7 @@ void Connector::start(Rank me, uint64_t job, std::vector<RankAddress> addresses,
   job_ = job;
   addresses_ = std::move(addresses);
   queues_ = queues;
-  links_.resize(addresses_.size());
+  connections_.resize(addresses_.size());
 }
 
 Rank Connector::peer_of(uint32_t queue_pair) const {
@@ -45,16 +45,16 @@ Rank Connector::peer_of(uint32_t queue_pair) const {
   return found == by_number_.end() ? -1 : found->second;
 }
 
-Result<Link*> Connector::open(Rank peer) {
-  std::unique_ptr<Link>& link = links_[static_cast<size_t>(peer)];
-  if (link) return link.get();
-  auto fresh = std::make_unique<Link>();
+Result<Connection*> Connector::open(Rank peer) {
+  std::unique_ptr<Connection>& connection = connections_[static_cast<size_t>(peer)];
+  if (connection) return connection.get();
+  auto fresh = std::make_unique<Connection>();
   IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(device_, queues_.sends, queues_.receives,
                                                      queues_.shared_receives));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
-  link = std::move(fresh);
-  return link.get();
+  connection = std::move(fresh);
+  return connection.get();
 }
 
 std::string Connector::both_ends(Rank peer) const {
@@ -64,9 +64,10 @@ std::string Connector::both_ends(Rank peer) const {
                      describe(there.port));
 }
 
-Status Connector::bear(Rank peer, Link& link, const Error& error, int64_t now_ns) const {
-  if (link.unreachable_since_ns == 0) link.unreachable_since_ns = now_ns;
-  const int64_t since_ns = now_ns - link.unreachable_since_ns;
+Status Connector::bear(Rank peer, Connection& connection, const Error& error,
+                       int64_t now_ns) const {
+  if (connection.unreachable_since_ns == 0) connection.unreachable_since_ns = now_ns;
+  const int64_t since_ns = now_ns - connection.unreachable_since_ns;
   if (error.code == ErrorCode::kPeerFailed && since_ns < retry_.unreachable_ns) return {};
   if (error.code != ErrorCode::kPeerFailed)
     return fail(error.code, "no connection from {}: {}", both_ends(peer), error.message);
@@ -74,47 +75,48 @@ Status Connector::bear(Rank peer, Link& link, const Error& error, int64_t now_ns
               static_cast<double>(since_ns) / 1e9, error.message);
 }
 
-Result<ibv_ah*> Connector::way(Rank peer, Link& link, int64_t now_ns) {
-  if (link.way && now_ns - link.way_since_ns >= kWayNs) link.way.reset();
-  if (!link.way) {
-    link.way_since_ns = now_ns;
-    IBCOLL_ASSIGN(link.way, find_way(device_, peer_address(peer).port));
+Result<ibv_ah*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
+  if (connection.way && now_ns - connection.way_since_ns >= kWayNs) connection.way.reset();
+  if (!connection.way) {
+    connection.way_since_ns = now_ns;
+    IBCOLL_ASSIGN(connection.way, find_way(device_, peer_address(peer).port));
   }
-  return link.way.get();
+  return connection.way.get();
 }
 
 Result<bool> Connector::question(Rank peer, int64_t now_ns) {
-  IBCOLL_ASSIGN(Link * link, open(peer));
-  const Result<ibv_ah*> found = way(peer, *link, now_ns);
+  IBCOLL_ASSIGN(Connection * connection, open(peer));
+  const Result<ibv_ah*> found = way(peer, *connection, now_ns);
   if (!found) return true;  // as if the network had lost it
   return responder_.ask(peer, *found, peer_address(peer).responder_number);
 }
 
-Status Connector::look_after(Rank peer, Link& link, int64_t now_ns) {
+Status Connector::look_after(Rank peer, Connection& connection, int64_t now_ns) {
   const int64_t interval = std::max(retry_.unreachable_ns / kQuestions, kLeastQuestionNs);
-  if (link.question_at_ns == 0) link.question_at_ns = now_ns + interval;
-  if (now_ns < link.question_at_ns) return {};
-  if (const uint32_t heard = responder_.heard(peer); heard != link.heard) {
-    link.heard = heard;
-    link.questions = 0;
-    link.answers = std::min(link.answers + 1, kMostDoublings);
-  } else if (link.questions > 0) {
-    link.answers = 0;
+  if (connection.question_at_ns == 0) connection.question_at_ns = now_ns + interval;
+  if (now_ns < connection.question_at_ns) return {};
+  if (const uint32_t heard = responder_.heard(peer); heard != connection.heard) {
+    connection.heard = heard;
+    connection.questions = 0;
+    connection.answers = std::min(connection.answers + 1, kMostDoublings);
+  } else if (connection.questions > 0) {
+    connection.answers = 0;
   }
-  if (link.questions == kQuestions)
+  if (connection.questions == kQuestions)
     return fail(ErrorCode::kPeerFailed,
                 "no answer from {} for {:.1f} s (IBCOLL_PORT_DOWN): are both on one network, in "
                 "one partition?",
                 both_ends(peer), static_cast<double>(kQuestions * interval) / 1e9);
   IBCOLL_ASSIGN(const bool asked, question(peer, now_ns));
-  if (asked) ++link.questions;
-  link.question_at_ns = now_ns + (interval << link.answers);
+  if (asked) ++connection.questions;
+  connection.question_at_ns = now_ns + (interval << connection.answers);
   return {};
 }
 
-void Connector::put_off(Link& link, int64_t now_ns) const {
-  link.repeat_after_ns = std::min(2 * link.repeat_after_ns, kLastRepeatNs) + me_ % 16 * 100'000;
-  link.repeat_at_ns = now_ns + link.repeat_after_ns;
+void Connector::put_off(Connection& connection, int64_t now_ns) const {
+  connection.repeat_after_ns =
+      std::min(2 * connection.repeat_after_ns, kLastRepeatNs) + me_ % 16 * 100'000;
+  connection.repeat_at_ns = now_ns + connection.repeat_after_ns;
 }
 
 }  // namespace ibcoll::verbs

@@ -25,7 +25,7 @@ struct RankAddress {
 };
 
 /// One peer's connection.
-struct Link {
+struct Connection {
   ReliableQueuePair qp;
   uint32_t own_psn = 0;
   bool own_ready = false;   ///< this side accepts packets
@@ -78,8 +78,8 @@ class Connector {
   /// jobs: what comes from others is ignored.
   void start(Rank me, uint64_t job, std::vector<RankAddress> addresses, const Queues& queues);
 
-  /// The link to a peer; null where there is none yet.
-  Link* link(Rank peer) const { return links_[static_cast<size_t>(peer)].get(); }
+  /// The connection to a peer; null where there is none yet.
+  Connection* connection(Rank peer) const { return connections_[static_cast<size_t>(peer)].get(); }
   /// The peer behind a queue pair number; -1: not one of ours.
   Rank peer_of(uint32_t queue_pair) const;
 
@@ -98,15 +98,15 @@ class Connector {
  protected:
   Connector(const Device& device, Responder& responder, const RetryOptions& retry)
       : device_(device), responder_(responder), retry_(retry) {}
-  /// The link to a peer, with a queue pair; made where there is none.
-  Result<Link*> open(Rank peer);
+  /// The connection to a peer, with a queue pair; made where there is none.
+  Result<Connection*> open(Rank peer);
   /// The way for datagrams to a peer. ErrorCode::kPeerFailed: there is none now.
-  Result<ibv_ah*> way(Rank peer, Link& link, int64_t now_ns);
+  Result<ibv_ah*> way(Rank peer, Connection& connection, int64_t now_ns);
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
-  Status bear(Rank peer, Link& link, const Error& error, int64_t now_ns) const;
+  Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) const;
   /// To be called while a peer has not agreed to a connection: an error where there is nobody.
-  Status look_after(Rank peer, Link& link, int64_t now_ns);
+  Status look_after(Rank peer, Connection& connection, int64_t now_ns);
   /// "rxe1:1 (::ffff:10.0.0.1) to rank 3 on rxe2:1 (::ffff:10.0.0.2)".
   std::string both_ends(Rank peer) const;
   const RankAddress& peer_address(Rank peer) const { return addresses_[static_cast<size_t>(peer)]; }
@@ -115,7 +115,7 @@ class Connector {
   }
   /// When the next attempt is due, later each time; ranks that began together don't repeat
   /// together.
-  void put_off(Link& link, int64_t now_ns) const;
+  void put_off(Connection& connection, int64_t now_ns) const;
   static constexpr int64_t kFirstRepeatNs = 10'000'000;
 
   const Device& device_;
@@ -127,7 +127,7 @@ class Connector {
  private:
   std::vector<RankAddress> addresses_;
   Queues queues_;
-  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Rank> by_number_;
 };
 

@@ -27,21 +27,26 @@ Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& devic
 }
 
 Status DatagramConnector::want(Rank peer, int64_t now_ns) {
-  IBCOLL_ASSIGN(Link * link, open(peer));
-  if (link->wanted || link->usable()) return {};
-  link->wanted = true;
-  link->repeat_after_ns = kFirstRepeatNs;
-  link->repeat_at_ns = now_ns + kFirstRepeatNs;
+  IBCOLL_ASSIGN(Connection * connection, open(peer));
+  if (connection->wanted || connection->usable()) return {};
+  connection->wanted = true;
+  connection->repeat_after_ns = kFirstRepeatNs;
+  connection->repeat_at_ns = now_ns + kFirstRepeatNs;
   unanswered_.push_back(peer);
-  return say_hello(peer, *link, now_ns);
+  return say_hello(peer, *connection, now_ns);
 }
 
-Status DatagramConnector::say_hello(Rank peer, Link& link, int64_t now_ns) {
-  const Result<ibv_ah*> found = way(peer, link, now_ns);
-  if (!found) return bear(peer, link, found.error(), now_ns);
-  if (link.way_since_ns == now_ns) link.unreachable_since_ns = 0;  // found just now
-  const Hello hello{
-      job_, me_, peer, link.qp.number(), link.own_psn, link.own_ready, !link.peer_ready};
+Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
+  const Result<ibv_ah*> found = way(peer, connection, now_ns);
+  if (!found) return bear(peer, connection, found.error(), now_ns);
+  if (connection.way_since_ns == now_ns) connection.unreachable_since_ns = 0;  // found just now
+  const Hello hello{job_,
+                    me_,
+                    peer,
+                    connection.qp.number(),
+                    connection.own_psn,
+                    connection.own_ready,
+                    !connection.peer_ready};
   // Without room it is as if the network had lost it.
   IBCOLL_TRY(datagrams_->send(*found, peer_address(peer).datagram_number,
                               std::as_bytes(std::span(&hello, 1))));
@@ -53,16 +58,17 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
     log().debug("a datagram of another job was ignored");
     return {};
   }
-  IBCOLL_ASSIGN(Link * link, open(hello.from));
-  link->peer_ready |= hello.ready != 0;
-  if (!link->own_ready) {
-    const Status connected = link->qp.connect(device_, peer_address(hello.from).port,
-                                              hello.queue_pair, hello.psn, link->own_psn, retry_);
-    if (!connected) return bear(hello.from, *link, connected.error(), now_ns);
-    link->own_ready = true;
-    link->repeat_at_ns = now_ns + kFirstRepeatNs;
+  IBCOLL_ASSIGN(Connection * connection, open(hello.from));
+  connection->peer_ready |= hello.ready != 0;
+  if (!connection->own_ready) {
+    const Status connected =
+        connection->qp.connect(device_, peer_address(hello.from).port, hello.queue_pair, hello.psn,
+                               connection->own_psn, retry_);
+    if (!connected) return bear(hello.from, *connection, connected.error(), now_ns);
+    connection->own_ready = true;
+    connection->repeat_at_ns = now_ns + kFirstRepeatNs;
   }
-  if (hello.need_reply) return say_hello(hello.from, *link, now_ns);
+  if (hello.need_reply) return say_hello(hello.from, *connection, now_ns);
   return {};
 }
 
@@ -78,17 +84,17 @@ Status DatagramConnector::poll(int64_t now_ns) {
 Status DatagramConnector::repeat(int64_t now_ns) {
   for (size_t i = 0; i < unanswered_.size();) {
     const Rank peer = unanswered_[i];
-    Link& link = *this->link(peer);
-    if (link.usable()) {
+    Connection& connection = *this->connection(peer);
+    if (connection.usable()) {
       unanswered_[i] = unanswered_.back();
       unanswered_.pop_back();
       continue;
     }
-    if (now_ns >= link.repeat_at_ns) {
-      put_off(link, now_ns);
-      IBCOLL_TRY(say_hello(peer, link, now_ns));
+    if (now_ns >= connection.repeat_at_ns) {
+      put_off(connection, now_ns);
+      IBCOLL_TRY(say_hello(peer, connection, now_ns));
     }
-    IBCOLL_TRY(look_after(peer, link, now_ns));
+    IBCOLL_TRY(look_after(peer, connection, now_ns));
     ++i;
   }
   return {};

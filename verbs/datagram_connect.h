@@ -27,7 +27,7 @@ class DatagramConnector final : public Connector {
   struct Hello;
   using Connector::Connector;
   Status handle(const Hello& hello, int64_t now_ns);
-  Status say_hello(Rank peer, Link& link, int64_t now_ns);
+  Status say_hello(Rank peer, Connection& connection, int64_t now_ns);
 
   std::unique_ptr<Datagrams> datagrams_;
   std::vector<Rank> unanswered_;

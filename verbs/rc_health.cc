@@ -60,7 +60,7 @@ void RcTransport::probe_silent(int64_t now) {
       continue;
     }
     if (now - peer->silent_since_ns < options_.probe_after_ns || !sends_->room(peer->send, 1, 0) ||
-        !connector_->link(peer->send.peer)->usable())
+        !connector_->connection(peer->send.peer)->usable())
       continue;
     peer->silent_since_ns = now;
     ++probes_;

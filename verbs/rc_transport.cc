@@ -36,23 +36,23 @@ RcTransport::Peer* RcTransport::usable(Rank rank) {
   if (ended()) [[unlikely]]
     return nullptr;
   Peer* peer = peers_[static_cast<size_t>(rank)].get();
-  const Link* link = connector_->link(rank);
-  if (peer && link->usable()) [[likely]]
+  const Connection* connection = connector_->connection(rank);
+  if (peer && connection->usable()) [[likely]]
     return peer;
-  if (!link || !link->wanted) {
+  if (!connection || !connection->wanted) {
     latch(connector_->want(rank, now_ns()));
-    link = connector_->link(rank);
+    connection = connector_->connection(rank);
   }
-  return link && link->usable() ? &enter(rank) : nullptr;
+  return connection && connection->usable() ? &enter(rank) : nullptr;
 }
 
 RcTransport::Peer& RcTransport::enter(Rank rank) {
   std::unique_ptr<Peer>& peer = peers_[static_cast<size_t>(rank)];
   if (!peer) {
-    const Link& link = *connector_->link(rank);
+    const Connection& connection = *connector_->connection(rank);
     peer = std::make_unique<Peer>();
     peer->send.peer = rank;
-    peer->send.use(link.qp);
+    peer->send.use(connection.qp);
     connected_.push_back(peer.get());
     counters_.queue_pairs = connected_.size();
   }
@@ -141,7 +141,7 @@ bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_
 
 /// Tells a peer which of its mails were taken, where no mail does.
 void RcTransport::send_credit(Peer& peer) {
-  if (!connector_->link(peer.send.peer)->usable() || !sends_->room(peer.send, 1, 0))
+  if (!connector_->connection(peer.send.peer)->usable() || !sends_->room(peer.send, 1, 0))
     return;  // tried again after the next mail, or when the tick comes round
   ibv_send_wr& work = sends_->append(peer.send, {});
   work.opcode = IBV_WR_SEND_WITH_IMM;
@@ -216,7 +216,7 @@ bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
     latch(receives_.give_back(done.wr_id));
     return false;
   }
-  connector_->link(from)->peer_ready = true;
+  connector_->connection(from)->peer_ready = true;
   Peer& peer = enter(from);
   peer.heard = true;
   const uint32_t immediate = ntohl(done.imm_data);

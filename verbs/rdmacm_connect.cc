@@ -102,12 +102,12 @@ class CmConnector final : public Connector {
   int events() const override { return events_.get(); }
 
   Status want(Rank peer, int64_t now_ns) override {
-    IBCOLL_ASSIGN(Link * link, open(peer));
-    if (link->wanted || link->own_ready) return {};
-    link->wanted = true;
-    link->repeat_after_ns = kFirstRepeatNs;
+    IBCOLL_ASSIGN(Connection * connection, open(peer));
+    if (connection->wanted || connection->own_ready) return {};
+    connection->wanted = true;
+    connection->repeat_after_ns = kFirstRepeatNs;
     asked_.push_back(peer);
-    return ask(peer, *link, now_ns);
+    return ask(peer, *connection, now_ns);
   }
 
   Status poll(int64_t now_ns) override {
@@ -121,19 +121,19 @@ class CmConnector final : public Connector {
   Status repeat(int64_t now_ns) override {
     for (size_t i = 0; i < asked_.size();) {
       const Rank peer = asked_[i];
-      Link& link = *this->link(peer);
-      if (link.usable()) {
+      Connection& connection = *this->connection(peer);
+      if (connection.usable()) {
         asked_[i] = asked_.back();
         asked_.pop_back();
         continue;
       }
-      if (attempt(peer) && !link.own_ready && now_ns - link.asked_at_ns >= kPatienceNs)
+      if (attempt(peer) && !connection.own_ready && now_ns - connection.asked_at_ns >= kPatienceNs)
         attempt(peer).reset();
-      if (!attempt(peer) && now_ns >= link.repeat_at_ns) {
-        put_off(link, now_ns);
-        IBCOLL_TRY(ask(peer, link, now_ns));
+      if (!attempt(peer) && now_ns >= connection.repeat_at_ns) {
+        put_off(connection, now_ns);
+        IBCOLL_TRY(ask(peer, connection, now_ns));
       }
-      IBCOLL_TRY(look_after(peer, link, now_ns));
+      IBCOLL_TRY(look_after(peer, connection, now_ns));
       ++i;
     }
     return {};
@@ -161,8 +161,8 @@ class CmConnector final : public Connector {
   }
 
   /// Looks for the way to a peer, the first step of a request.
-  Status ask(Rank peer, Link& link, int64_t now_ns) {
-    link.asked_at_ns = now_ns;
+  Status ask(Rank peer, Connection& connection, int64_t now_ns) {
+    connection.asked_at_ns = now_ns;
     IBCOLL_ASSIGN(attempt(peer), new_id(peer));
     rdma_cm_id* id = attempt(peer).get();
     auto service = static_cast<uint8_t>(device_.port().traffic_class);
@@ -170,38 +170,38 @@ class CmConnector final : public Connector {
     const RankAddress& there = peer_address(peer);
     sockaddr_storage from = own_ip(), to = ip_of(there.port.gid, there.service_port);
     if (rdma_resolve_addr(id, generic(from), generic(to), kResolveMs) == 0) return {};
-    return failed(peer, link, errno, now_ns);
+    return failed(peer, connection, errno, now_ns);
   }
 
   /// A request came to nothing, of either side.
-  Status failed(Rank peer, Link& link, int error, int64_t now_ns) {
-    IBCOLL_TRY(drop(peer, link));
+  Status failed(Rank peer, Connection& connection, int error, int64_t now_ns) {
+    IBCOLL_TRY(drop(peer, connection));
     return bear(
-        peer, link,
+        peer, connection,
         {is_unreachable(error) ? ErrorCode::kPeerFailed : ErrorCode::kSystem, std::strerror(error)},
         now_ns);
   }
 
   /// As if there had been no request. The peer may have given up one that this rank agreed to.
-  Status drop(Rank peer, Link& link) {
+  Status drop(Rank peer, Connection& connection) {
     attempt(peer).reset();
-    if (!link.own_ready) return {};
-    link.own_ready = false;
-    return link.qp.restart(device_);
+    if (!connection.own_ready) return {};
+    connection.own_ready = false;
+    return connection.qp.restart(device_);
   }
 
-  rdma_conn_param parameters(const Link& link) const {
+  rdma_conn_param parameters(const Connection& connection) const {
     rdma_conn_param result{};
     result.responder_resources = result.initiator_depth = 1;
     result.retry_count = static_cast<uint8_t>(retry_.retries);
     result.rnr_retry_count = 7;
     result.srq = 1;
-    result.qp_num = link.qp.number();
+    result.qp_num = connection.qp.number();
     return result;
   }
 
-  /// Brings the link's queue pair to states RTR and RTS, as was agreed.
-  Status make_ready(rdma_cm_id* id, Link& link) {
+  /// Brings the connection's queue pair to states RTR and RTS, as was agreed.
+  Status make_ready(rdma_cm_id* id, Connection& connection) {
     for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
       ibv_qp_attr attributes{};
       attributes.qp_state = state;
@@ -212,10 +212,10 @@ class CmConnector final : public Connector {
         attributes.max_dest_rd_atomic = 1;
         mask |= IBV_QP_MIN_RNR_TIMER;
       }
-      IBCOLL_TRY(link.qp.advance(device_, attributes, mask, retry_));
+      IBCOLL_TRY(connection.qp.advance(device_, attributes, mask, retry_));
     }
-    link.own_ready = true;
-    link.unreachable_since_ns = 0;
+    connection.own_ready = true;
+    connection.unreachable_since_ns = 0;
     return {};
   }
 
@@ -236,44 +236,44 @@ class CmConnector final : public Connector {
     if (id == listener_.get())
       return fail(ErrorCode::kSystem, "{}: {}", device_.port().name(), rdma_event_str(type));
     const auto peer = static_cast<Rank>(reinterpret_cast<intptr_t>(id->context));
-    Link& link = *this->link(peer);
+    Connection& connection = *this->connection(peer);
     switch (type) {
       case RDMA_CM_EVENT_ADDR_RESOLVED:
         return rdma_resolve_route(id, kResolveMs) == 0 ? Status()
-                                                       : failed(peer, link, errno, now_ns);
+                                                       : failed(peer, connection, errno, now_ns);
       case RDMA_CM_EVENT_ROUTE_RESOLVED: {
-        rdma_conn_param wanted = parameters(link);
+        rdma_conn_param wanted = parameters(connection);
         request = {job_, me_, peer};
         wanted.private_data = &request;
         wanted.private_data_len = sizeof request;
-        return rdma_connect(id, &wanted) == 0 ? Status() : failed(peer, link, errno, now_ns);
+        return rdma_connect(id, &wanted) == 0 ? Status() : failed(peer, connection, errno, now_ns);
       }
       case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        IBCOLL_TRY(make_ready(id, link));
-        if (rdma_establish(id) != 0) return failed(peer, link, errno, now_ns);
-        link.peer_ready = true;
+        IBCOLL_TRY(make_ready(id, connection));
+        if (rdma_establish(id) != 0) return failed(peer, connection, errno, now_ns);
+        connection.peer_ready = true;
         return {};
       case RDMA_CM_EVENT_ESTABLISHED:
-        link.peer_ready = true;
+        connection.peer_ready = true;
         return {};
       case RDMA_CM_EVENT_ADDR_ERROR:
       case RDMA_CM_EVENT_ROUTE_ERROR:
       case RDMA_CM_EVENT_CONNECT_ERROR:
       case RDMA_CM_EVENT_UNREACHABLE:
       case RDMA_CM_EVENT_REJECTED:
-        if (link.peer_ready) return {};  // its data has come: it is content
+        if (connection.peer_ready) return {};  // its data has come: it is content
         // A peer whose port is there and that has not answered for a minute may come late, one that
         // turned this down since its own request counts will be heard of. Whether it is dead others
         // find out.
-        if (type == RDMA_CM_EVENT_UNREACHABLE || mine_counts) return drop(peer, link);
-        return failed(peer, link,
+        if (type == RDMA_CM_EVENT_UNREACHABLE || mine_counts) return drop(peer, connection);
+        return failed(peer, connection,
                       type == RDMA_CM_EVENT_REJECTED ? EHOSTUNREACH  // nobody is there any more
                       : status < 0                   ? -status
                                                      : ETIMEDOUT,
                       now_ns);
       case RDMA_CM_EVENT_DISCONNECTED:
         // Before any data: the peer has given the request up that this rank agreed to.
-        if (!link.peer_ready) return drop(peer, link);
+        if (!connection.peer_ready) return drop(peer, connection);
         [[fallthrough]];
       default:  // the peer left: its queue pair says so to whoever still needs it
         log().debug("connection to rank {}: {}", peer, rdma_event_str(type));
@@ -289,26 +289,26 @@ class CmConnector final : public Connector {
       return {};
     }
     const Rank peer = request.from;
-    IBCOLL_ASSIGN(Link * link, open(peer));
-    if (link->own_ready || (attempt(peer) && me_ < peer)) {
+    IBCOLL_ASSIGN(Connection * connection, open(peer));
+    if (connection->own_ready || (attempt(peer) && me_ < peer)) {
       rdma_reject(id.get(), &kMineCounts, sizeof kMineCounts);
       return {};
     }
     id->context = reinterpret_cast<void*>(intptr_t{peer});
     attempt(peer) = std::move(id);
-    const Status ready = make_ready(attempt(peer).get(), *link);
-    rdma_conn_param agreed = parameters(*link);
+    const Status ready = make_ready(attempt(peer).get(), *connection);
+    rdma_conn_param agreed = parameters(*connection);
     if (ready && rdma_accept(attempt(peer).get(), &agreed) == 0) return {};
     // The peer may have given its request up meanwhile: then it asks again, or is dead.
     const std::string reason = ready ? std::strerror(errno) : ready.error().message;
-    IBCOLL_TRY(drop(peer, *link));
-    return bear(peer, *link, {ErrorCode::kPeerFailed, reason}, now_ns);
+    IBCOLL_TRY(drop(peer, *connection));
+    return bear(peer, *connection, {ErrorCode::kPeerFailed, reason}, now_ns);
   }
 
   ChannelPtr channel_;
   UniqueFd events_;
   IdPtr listener_;
-  std::vector<IdPtr> attempts_;  ///< by rank; of links that are up, what keeps them
+  std::vector<IdPtr> attempts_;  ///< by rank; of connections that are up, what keeps them
   std::vector<Rank> asked_;
 };
 

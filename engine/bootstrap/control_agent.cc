@@ -28,23 +28,24 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 }  // namespace
 
-ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlLinks links, AgentOptions options)
+ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections connections,
+                           AgentOptions options)
     : me_(me),
       block_(block),
-      links_(std::move(links)),
+      connections_(std::move(connections)),
       options_(std::move(options)),
-      entrance_(links_.token, me, kMostCallers) {
-  for (const auto& [rank, link] : links_.members) {
-    const pid_t pid = process_at(link.fd());
+      entrance_(connections_.token, me, kMostCallers) {
+  for (const auto& [rank, connection] : connections_.members) {
+    const pid_t pid = process_at(connection.fd());
     members_[rank] = {pid, open_process(pid)};
   }
 }
 
 Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock& block,
-                                                          ControlLinks links,
+                                                          ControlConnections connections,
                                                           AgentOptions options) {
   std::unique_ptr<ControlAgent> agent(
-      new ControlAgent(me, block, std::move(links), std::move(options)));
+      new ControlAgent(me, block, std::move(connections), std::move(options)));
   agent->process_ = getpid();
   // Signals are for the program's own threads.
   sigset_t all, before;
@@ -58,7 +59,7 @@ Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock&
 ControlAgent::~ControlAgent() {
   if (!thread_.joinable()) return;
   if (getpid() !=
-      process_) {  // a forked child has no such thread, and these are its parent's links
+      process_) {  // a forked child has no such thread, and these are its parent's connections
     thread_.detach();
     return;
   }
@@ -117,27 +118,29 @@ void ControlAgent::run() {
   say_goodbye();
 }
 
-/// What to wait for: first what this process tells, then the launcher, then the links in the order
-/// of watched_links_, then those who come or are called. Gives how long to wait at most.
+/// What to wait for: first what this process tells, then the launcher, then the connections in the
+/// order of watched_connections_, then those who come or are called. Gives how long to wait at
+/// most.
 int ControlAgent::watch(std::vector<pollfd>& watched) {
   watched.assign({{options_.wake.get(), POLLIN, 0},
                   {block_.failure_fd(), POLLIN, 0},
                   {launcher_ended_ ? -1 : options_.launcher.get(), POLLIN, 0}});
-  watched_links_.clear();
-  const auto add = [&](ControlLink& link, Rank peer) {
-    if (!link.open()) return;
+  watched_connections_.clear();
+  const auto add = [&](ControlConnection& connection, Rank peer) {
+    if (!connection.open()) return;
     watched.push_back(
-        {link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
-    watched_links_.emplace_back(&link, peer);
+        {connection.fd(), static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    watched_connections_.emplace_back(&connection, peer);
   };
-  add(links_.root, 0);
-  for (auto& [rank, link] : links_.machines) add(link, rank);
-  for (auto& [rank, link] : links_.members) add(link, rank);
-  for (auto& [rank, link] : orphans_) add(link, rank);
+  add(connections_.root, 0);
+  for (auto& [rank, connection] : connections_.machines) add(connection, rank);
+  for (auto& [rank, connection] : connections_.members) add(connection, rank);
+  for (auto& [rank, connection] : orphans_) add(connection, rank);
   entrance_.watch(watched);
   if (attempt_) watched.push_back(attempt_->watch());
   const bool resting = Clock::now() < listen_again_;
-  if (links_.listener.open() && !resting) watched.push_back({links_.listener.fd(), POLLIN, 0});
+  if (connections_.listener.open() && !resting)
+    watched.push_back({connections_.listener.fd(), POLLIN, 0});
   if (leaving_) return 20;
   if (attempt_ || !outages_.empty()) return 100;
   if (tell_at_) return 50;
@@ -154,34 +157,35 @@ void ControlAgent::look(const std::vector<pollfd>& watched) {
     launcher_ended_ = true;
     propose({-1, ErrorCode::kPeerFailed, "the launcher has ended, and the job ends with it"});
   }
-  for (size_t i = 0; i < watched_links_.size(); ++i) {
-    if (watched[i + 3].revents != 0) serve(*watched_links_[i].first, watched_links_[i].second);
+  for (size_t i = 0; i < watched_connections_.size(); ++i) {
+    if (watched[i + 3].revents != 0)
+      serve(*watched_connections_[i].first, watched_connections_[i].second);
   }
 }
 
-void ControlAgent::serve(ControlLink& link, Rank peer) {
-  link.flush();
-  while (link.open()) {
-    Result<std::optional<Frame>> frame = link.take();
-    if (!frame) return ended(link, peer);
+void ControlAgent::serve(ControlConnection& connection, Rank peer) {
+  connection.flush();
+  while (connection.open()) {
+    Result<std::optional<Frame>> frame = connection.take();
+    if (!frame) return ended(connection, peer);
     if (!*frame) return;
     if ((*frame)->kind != FrameKind::kBye) {
       handle(std::move(**frame), peer);
       continue;
     }
-    link.close();
+    connection.close();
     if (members_.count(peer) == 0 && orphans_.count(peer) == 0) left(peer);
   }
 }
 
-void ControlAgent::ended(ControlLink& link, Rank peer) {
-  const LinkEnd end = link.end();
-  link.close();
+void ControlAgent::ended(ControlConnection& connection, Rank peer) {
+  const ConnectionEnd end = connection.end();
+  connection.close();
   answers_until_ = Clock::now() + kAnswering;
   if (members_.count(peer) > 0) return member_ended(peer);
   if (orphans_.count(peer) > 0) return;  // it had a failure to tell, and nobody watches it
-  if (end == LinkEnd::kEnded) return lost(peer);
-  outages_[peer] = {Clock::now(), end == LinkEnd::kReset};
+  if (end == ConnectionEnd::kEnded) return lost(peer);
+  outages_[peer] = {Clock::now(), end == ConnectionEnd::kReset};
   next_attempt_ = Clock::now();
 }
 
@@ -263,18 +267,18 @@ void ControlAgent::take_outgoing() {
   if (me_ == 0)
     gather(0, std::move(*mine));
   else
-    links_.root.send(FrameKind::kGather, mine->rank, mine->payload);
+    connections_.root.send(FrameKind::kGather, mine->rank, mine->payload);
 }
 
 /// Rank 0: one machine's part of an allgather; with the last one, everybody gets all of it.
 void ControlAgent::gather(Rank leader, Frame frame) {
   gathered_[leader] = std::move(frame);
-  if (gathered_.size() <= links_.machines.size()) return;
+  if (gathered_.size() <= connections_.machines.size()) return;
   const int32_t bytes = gathered_[0].rank;
   std::map<Rank, size_t> next;  // of each machine's part
-  std::vector<std::byte> all(links_.leader_of.size() * static_cast<size_t>(bytes));
-  for (size_t rank = 0; rank < links_.leader_of.size(); ++rank) {
-    const Rank from = links_.leader_of[rank];
+  std::vector<std::byte> all(connections_.leader_of.size() * static_cast<size_t>(bytes));
+  for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank) {
+    const Rank from = connections_.leader_of[rank];
     const Frame& part = gathered_[from];
     const size_t offset = next[from]++ * static_cast<size_t>(bytes);
     if (part.rank != bytes || offset + static_cast<size_t>(bytes) > part.payload.size()) {
@@ -289,7 +293,8 @@ void ControlAgent::gather(Rank leader, Frame frame) {
   }
   gathered_.clear();
   const auto shared = std::make_shared<const std::vector<std::byte>>(std::move(all));
-  for (auto& [rank, link] : links_.machines) link.send(FrameKind::kAll, -1, shared);
+  for (auto& [rank, connection] : connections_.machines)
+    connection.send(FrameKind::kAll, -1, shared);
   give(*shared);
 }
 
@@ -301,9 +306,9 @@ void ControlAgent::give(std::vector<std::byte> all) {
   changed_.notify_all();
 }
 
-void ControlAgent::tell_failure(ControlLink& link, const Failure& failure) {
-  link.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-            static_cast<int32_t>(failure.code));
+void ControlAgent::tell_failure(ControlConnection& connection, const Failure& failure) {
+  connection.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
+                  static_cast<int32_t>(failure.code));
 }
 
 /// Rank 0's agent says which failure counts; the others ask it.
@@ -311,18 +316,18 @@ void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
   if (me_ == 0 || root_gone_) return decide(failure);
   if (std::exchange(proposed_, true)) return;
-  tell_failure(links_.root, failure);
+  tell_failure(connections_.root, failure);
 }
 
 void ControlAgent::decide(const Failure& failure) {
   if (std::exchange(decided_, true)) return;
   decision_ = failure;
   answers_until_ = Clock::now() + kAnswering;
-  const auto tell = [&](ControlLink& link) { tell_failure(link, failure); };
-  for (auto& [rank, link] : links_.machines) tell(link);
-  for (auto& [rank, link] : orphans_) tell(link);
+  const auto tell = [&](ControlConnection& connection) { tell_failure(connection, failure); };
+  for (auto& [rank, connection] : connections_.machines) tell(connection);
+  for (auto& [rank, connection] : orphans_) tell(connection);
   block_.decide(failure, block_.ranks());
-  if (me_ != 0) links_.root.send(FrameKind::kHeard, me_);
+  if (me_ != 0) connections_.root.send(FrameKind::kHeard, me_);
   const std::lock_guard lock(mutex_);
   failed_ = true;
   changed_.notify_all();
@@ -330,14 +335,14 @@ void ControlAgent::decide(const Failure& failure) {
 
 void ControlAgent::say_goodbye() {
   const Deadline until = deadline_in(kGoodbyeSeconds);
-  const auto say = [&](ControlLink& link) {
-    if (!link.open()) return;
-    link.send(FrameKind::kBye, me_);
-    (void)link.flush_by(until);
+  const auto say = [&](ControlConnection& connection) {
+    if (!connection.open()) return;
+    connection.send(FrameKind::kBye, me_);
+    (void)connection.flush_by(until);
   };
-  say(links_.root);
-  for (auto* group : {&links_.machines, &links_.members}) {
-    for (auto& [rank, link] : *group) say(link);
+  say(connections_.root);
+  for (auto* group : {&connections_.machines, &connections_.members}) {
+    for (auto& [rank, connection] : *group) say(connection);
   }
 }
 

@@ -15,19 +15,19 @@
 #include <vector>
 
 #include "engine/bootstrap/control.h"
-#include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/control_connection.h"
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/entrance.h"
 
 namespace ibcoll {
 
 /// A leader's connections, and what it takes to make one again.
-struct ControlLinks {
-  std::vector<Rank> leader_of;           ///< rank 0: of each rank of the job
-  std::map<Rank, ControlLink> members;   ///< the other ranks of this machine
-  std::map<Rank, ControlLink> machines;  ///< rank 0: the leaders of the other machines
-  ControlLink root;                      ///< the others: to rank 0
-  ControlListener listener;              ///< rank 0: where they come back to
+struct ControlConnections {
+  std::vector<Rank> leader_of;                 ///< rank 0: of each rank of the job
+  std::map<Rank, ControlConnection> members;   ///< the other ranks of this machine
+  std::map<Rank, ControlConnection> machines;  ///< rank 0: the leaders of the other machines
+  ControlConnection root;                      ///< the others: to rank 0
+  ControlListener listener;                    ///< rank 0: where they come back to
   JobToken token{};
   std::string root_address;
   int root_port = 0;
@@ -45,7 +45,8 @@ class ControlAgent {
  public:
   /// `block` must outlive it.
   static Result<std::unique_ptr<ControlAgent>> start(Rank me, ControlBlock& block,
-                                                     ControlLinks links, AgentOptions options);
+                                                     ControlConnections connections,
+                                                     AgentOptions options);
   /// Says goodbye to everybody.
   ~ControlAgent();
   ControlAgent(const ControlAgent&) = delete;
@@ -68,18 +69,18 @@ class ControlAgent {
     bool told = false;   ///< its ranks count as unreachable
   };
 
-  ControlAgent(Rank me, ControlBlock& block, ControlLinks links, AgentOptions options);
+  ControlAgent(Rank me, ControlBlock& block, ControlConnections connections, AgentOptions options);
   void run();
   int watch(std::vector<pollfd>& watched);
   void look(const std::vector<pollfd>& watched);
-  void serve(ControlLink& link, Rank peer);
-  void ended(ControlLink& link, Rank peer);
+  void serve(ControlConnection& connection, Rank peer);
+  void ended(ControlConnection& connection, Rank peer);
   void handle(Frame frame, Rank peer);
   void lost(Rank peer);
   void member_ended(Rank member);
   void left(Rank peer);
   void gather(Rank leader, Frame frame);
-  static void tell_failure(ControlLink& link, const Failure& failure);
+  static void tell_failure(ControlConnection& connection, const Failure& failure);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
   void take_outgoing();
@@ -104,7 +105,7 @@ class ControlAgent {
 
   const Rank me_;
   ControlBlock& block_;
-  ControlLinks links_;
+  ControlConnections connections_;
   const AgentOptions options_;
   pid_t process_ = 0;
   std::thread thread_;
@@ -112,15 +113,15 @@ class ControlAgent {
   // Of the agent's thread.
   std::map<Rank, Member> members_;
   std::map<Rank, Frame> gathered_;
-  std::vector<std::pair<ControlLink*, Rank>> watched_links_;
+  std::vector<std::pair<ControlConnection*, Rank>> watched_connections_;
   bool decided_ = false, proposed_ = false, launcher_ended_ = false, root_gone_ = false;
   Failure decision_;
   std::optional<Rank> left_;  ///< a leader that is gone in order
   std::map<Rank, Outage> outages_;
-  std::map<Rank, ControlLink> orphans_;  ///< rank 0: members of machines whose leader is gone
-  std::set<Rank> heard_;                 ///< rank 0: leaders whose machines know the decision
-  Clock::time_point answers_until_{};    ///< rank 0: how long those who have not heard may ask
-  bool leaving_ = false;                 ///< it only answers them
+  std::map<Rank, ControlConnection> orphans_;  ///< rank 0: members of machines whose leader is gone
+  std::set<Rank> heard_;                       ///< rank 0: leaders whose machines know the decision
+  Clock::time_point answers_until_{};  ///< rank 0: how long those who have not heard may ask
+  bool leaving_ = false;               ///< it only answers them
   Entrance entrance_;
   std::optional<Attempt> attempt_;  ///< to come back to rank 0
   Clock::time_point next_attempt_{};

@@ -19,8 +19,8 @@ constexpr auto kListenerRest = std::chrono::seconds(1);
 }  // namespace
 
 void ControlAgent::take_callers() {
-  if (!links_.listener.open()) return;
-  if (Clock::now() >= listen_again_ && !entrance_.open(links_.listener, true))
+  if (!connections_.listener.open()) return;
+  if (Clock::now() >= listen_again_ && !entrance_.open(connections_.listener, true))
     listen_again_ = Clock::now() + kListenerRest;
   for (Entrance::Arrival& arrival : entrance_.arrived()) take_caller(arrival.handshake);
 }
@@ -33,21 +33,21 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
     handshake.refuse({ErrorCode::kSystem, fmt::format("rank {} {}", caller.rank, why)});
   };
   if (caller.rank <= 0 || caller.rank >= block_.job_size()) return refuse("is none of this job");
-  const Rank leader = links_.leader_of[static_cast<size_t>(caller.rank)];
-  const auto machine = links_.machines.find(leader);
-  if (machine == links_.machines.end()) return refuse("has joined this job already");
+  const Rank leader = connections_.leader_of[static_cast<size_t>(caller.rank)];
+  const auto machine = connections_.machines.find(leader);
+  if (machine == connections_.machines.end()) return refuse("has joined this job already");
   if (leader != caller.rank) {
     if (caller.resumes) return refuse("has joined this job already");
-    ControlLink& orphan = orphans_[caller.rank] = handshake.welcome(0);
+    ControlConnection& orphan = orphans_[caller.rank] = handshake.welcome(0);
     if (decided_) tell_failure(orphan, decision_);
     return;
   }
   if (!caller.resumes || block_.presence(leader) == Presence::kGone)
     return refuse("has joined this job already");
   // The old connection may look whole here; only the leader itself can have made a new one.
-  ControlLink& link = machine->second;
+  ControlConnection& connection = machine->second;
   const uint64_t peer_received = handshake.peer_received();
-  link.resume(handshake.welcome(link.received()), peer_received);
+  connection.resume(handshake.welcome(connection.received()), peer_received);
   restored(leader);
 }
 
@@ -55,10 +55,10 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
 /// has passed on what counts has nobody but rank 0 to learn it from: its members come and ask.
 bool ControlAgent::all_have_heard() const {
   if (me_ != 0 || !decided_ || Clock::now() > answers_until_) return true;
-  for (size_t rank = 0; rank < links_.leader_of.size(); ++rank) {
-    const Rank leader = links_.leader_of[rank];
-    const auto machine = links_.machines.find(leader);
-    if (machine == links_.machines.end() || heard_.count(leader) > 0 ||
+  for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank) {
+    const Rank leader = connections_.leader_of[rank];
+    const auto machine = connections_.machines.find(leader);
+    if (machine == connections_.machines.end() || heard_.count(leader) > 0 ||
         block_.presence(leader) == Presence::kGone)
       continue;
     const auto member = static_cast<Rank>(rank);
@@ -73,9 +73,9 @@ void ControlAgent::call_root() {
   if (outages_.count(0) == 0 || me_ == 0) return;
   if (!attempt_ && Clock::now() >= next_attempt_) {
     next_attempt_ = Clock::now() + kBetweenAttempts;
-    Result<Attempt> attempt =
-        Attempt::begin(links_.root_address, links_.root_port, options_.silence_ms / 2, links_.token,
-                       {me_, true}, links_.root.received(), deadline_in(kAnswerSeconds));
+    Result<Attempt> attempt = Attempt::begin(
+        connections_.root_address, connections_.root_port, options_.silence_ms / 2,
+        connections_.token, {me_, true}, connections_.root.received(), deadline_in(kAnswerSeconds));
     if (attempt) attempt_.emplace(std::move(*attempt));
   }
   if (!attempt_) return;
@@ -83,7 +83,7 @@ void ControlAgent::call_root() {
   if (state == HandshakeState::kWaiting) return;
   CallerHandshake& handshake = attempt_->handshake();
   if (state == HandshakeState::kDone) {
-    links_.root.resume(std::move(handshake.link()), handshake.peer_received());
+    connections_.root.resume(std::move(handshake.connection()), handshake.peer_received());
     restored(0);
   } else if (handshake.refusal() || attempt_->error() == ECONNREFUSED) {
     lost(0);  // its host answers, and nobody listens there
@@ -133,8 +133,8 @@ void ControlAgent::set_reachable(Rank peer, bool reachable) {
     if (me_ == 0) to_tell_[rank] = after;
   };
   if (me_ == 0) {
-    for (size_t rank = 0; rank < links_.leader_of.size(); ++rank)
-      if (links_.leader_of[rank] == peer) change(static_cast<Rank>(rank));
+    for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank)
+      if (connections_.leader_of[rank] == peer) change(static_cast<Rank>(rank));
     tell_at_ = Clock::now();
     return;
   }

@@ -47,8 +47,9 @@ void ControlAgent::tell_presence() {
   }
   to_tell_.clear();
   if (me_ != 0 && !root_gone_)
-    links_.root.send(FrameKind::kPresence, me_, ControlLink::Payload(payload));
-  for (auto& [rank, link] : links_.machines) link.send(FrameKind::kPresence, me_, payload);
+    connections_.root.send(FrameKind::kPresence, me_, ControlConnection::Payload(payload));
+  for (auto& [rank, connection] : connections_.machines)
+    connection.send(FrameKind::kPresence, me_, payload);
 }
 
 /// Rank 0 passes it on; its own word about machines goes to all alike, also to those it concerns.
@@ -61,7 +62,7 @@ void ControlAgent::hear_presence(const Frame& frame, Rank peer) {
                        change.presence >= 0 &&
                        change.presence <= static_cast<int32_t>(Presence::kUnreachable);
     if (!known || std::binary_search(here.begin(), here.end(), change.rank)) continue;
-    if (me_ == 0 && links_.leader_of[static_cast<size_t>(change.rank)] != peer) continue;
+    if (me_ == 0 && connections_.leader_of[static_cast<size_t>(change.rank)] != peer) continue;
     const auto presence = static_cast<Presence>(change.presence);
     block_.set_presence(change.rank, presence);
     if (me_ != 0) continue;

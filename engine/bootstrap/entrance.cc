@@ -42,9 +42,9 @@ Result<Attempt> Attempt::begin(const std::string& address, int port, int silence
 
 HandshakeState Attempt::advance() {
   if (connected_) return handshake_.advance();
-  pollfd ready{handshake_.link().fd(), POLLOUT, 0};
+  pollfd ready{handshake_.connection().fd(), POLLOUT, 0};
   if (::poll(&ready, 1, 0) == 0) return handshake_.late();
-  error_ = connect_error(handshake_.link().fd());
+  error_ = connect_error(handshake_.connection().fd());
   if (error_ != 0) return HandshakeState::kRefused;
   connected_ = true;
   handshake_.begin();

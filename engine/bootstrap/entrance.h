@@ -44,7 +44,7 @@ class Attempt {
                                Deadline deadline);
   HandshakeState advance();
   pollfd watch() {
-    return {handshake_.link().fd(), static_cast<short>(connected_ ? POLLIN : POLLOUT), 0};
+    return {handshake_.connection().fd(), static_cast<short>(connected_ ? POLLIN : POLLOUT), 0};
   }
   CallerHandshake& handshake() { return handshake_; }
   const std::string& address() const { return address_; }

@@ -100,11 +100,15 @@ Proof prove(const JobToken& token, Side side, const Caller& caller, const Nonce&
 }
 
 CalledHandshake::CalledHandshake(UniqueFd socket, const JobToken& token, Rank me, Deadline deadline)
-    : link_(std::move(socket)), token_(&token), me_(me), deadline_(deadline), own_(fresh_nonce()) {}
+    : connection_(std::move(socket)),
+      token_(&token),
+      me_(me),
+      deadline_(deadline),
+      own_(fresh_nonce()) {}
 
 HandshakeState CalledHandshake::advance() {
   while (true) {
-    const Result<std::optional<Frame>> frame = link_.take(kMostPayload);
+    const Result<std::optional<Frame>> frame = connection_.take(kMostPayload);
     if (!frame) return HandshakeState::kRefused;
     if (!*frame) return past(deadline_) ? HandshakeState::kRefused : HandshakeState::kWaiting;
     if (const HandshakeState state = step(**frame); state != HandshakeState::kWaiting) return state;
@@ -118,7 +122,7 @@ HandshakeState CalledHandshake::step(const Frame& frame) {
     callers_ = hello.nonce;
     caller_ = {frame.rank, hello.resumes != 0};
     const Challenge challenge{own_, prove(*token_, Side::kCalled, caller_, callers_, own_)};
-    link_.send(FrameKind::kChallenge, me_, bytes_of(challenge));
+    connection_.send(FrameKind::kChallenge, me_, bytes_of(challenge));
     return HandshakeState::kWaiting;
   }
   Answer answer{};
@@ -130,20 +134,20 @@ HandshakeState CalledHandshake::step(const Frame& frame) {
   return HandshakeState::kDone;
 }
 
-ControlLink CalledHandshake::welcome(uint64_t received) {
-  link_.send(FrameKind::kWelcome, me_, bytes_of(received));
-  return std::move(link_);
+ControlConnection CalledHandshake::welcome(uint64_t received) {
+  connection_.send(FrameKind::kWelcome, me_, bytes_of(received));
+  return std::move(connection_);
 }
 
 void CalledHandshake::refuse(const Error& error) {
   const std::string_view text = std::string_view(error.message).substr(0, kMostPayload);
-  link_.send(FrameKind::kFailure, me_, std::as_bytes(std::span(text)),
-             static_cast<int32_t>(error.code));
+  connection_.send(FrameKind::kFailure, me_, std::as_bytes(std::span(text)),
+                   static_cast<int32_t>(error.code));
 }
 
 CallerHandshake::CallerHandshake(UniqueFd socket, const JobToken& token, const Caller& me,
                                  uint64_t received, Deadline deadline)
-    : link_(std::move(socket)),
+    : connection_(std::move(socket)),
       token_(&token),
       me_(me),
       received_(received),
@@ -155,12 +159,12 @@ HandshakeState CallerHandshake::late() const {
 }
 
 void CallerHandshake::begin() {
-  link_.send(FrameKind::kHello, me_.rank, bytes_of(Hello{own_, me_.resumes ? 1U : 0U}));
+  connection_.send(FrameKind::kHello, me_.rank, bytes_of(Hello{own_, me_.resumes ? 1U : 0U}));
 }
 
 HandshakeState CallerHandshake::advance() {
   while (true) {
-    const Result<std::optional<Frame>> frame = link_.take(kMostPayload);
+    const Result<std::optional<Frame>> frame = connection_.take(kMostPayload);
     if (!frame) return HandshakeState::kRefused;
     if (!*frame) return late();
     Challenge challenge{};
@@ -171,7 +175,7 @@ HandshakeState CallerHandshake::advance() {
       proved_ = true;
       peer_ = (*frame)->rank;
       const Answer answer{prove(*token_, Side::kCaller, me_, own_, challenge.nonce), received_};
-      link_.send(FrameKind::kProof, me_.rank, bytes_of(answer));
+      connection_.send(FrameKind::kProof, me_.rank, bytes_of(answer));
       continue;
     }
     if (proved_ && (*frame)->kind == FrameKind::kFailure)

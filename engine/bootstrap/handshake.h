@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/control_connection.h"
 
 namespace ibcoll {
 
@@ -43,18 +43,18 @@ class CalledHandshake {
   /// kRefused for strangers, and for those who do not prove themselves in time.
   HandshakeState advance();
   const Caller& caller() const { return caller_; }
-  /// Done: of the other side's link, if it resumes.
+  /// Done: of the other side's connection, if it resumes.
   uint64_t peer_received() const { return peer_received_; }
-  /// Done: lets the caller in; `received`: of the link that is resumed.
-  ControlLink welcome(uint64_t received);
+  /// Done: lets the caller in; `received`: of the connection that is resumed.
+  ControlConnection welcome(uint64_t received);
   /// Or sends it away.
   void refuse(const Error& error);
-  int fd() const { return link_.fd(); }
+  int fd() const { return connection_.fd(); }
 
  private:
   HandshakeState step(const Frame& frame);
 
-  ControlLink link_;
+  ControlConnection connection_;
   const JobToken* token_;
   Rank me_;
   Deadline deadline_;
@@ -64,7 +64,7 @@ class CalledHandshake {
   bool asked_ = false;
 };
 
-/// The side that connects. `received`: of the link that is to be resumed.
+/// The side that connects. `received`: of the connection that is to be resumed.
 class CallerHandshake {
  public:
   CallerHandshake(UniqueFd socket, const JobToken& token, const Caller& me, uint64_t received,
@@ -77,13 +77,13 @@ class CallerHandshake {
   HandshakeState late() const;
   /// Refused by the right side: why.
   const std::optional<Error>& refusal() const { return refusal_; }
-  ControlLink& link() { return link_; }
+  ControlConnection& connection() { return connection_; }
   uint64_t peer_received() const { return peer_received_; }
   /// The rank at the other side, once it has proved itself.
   Rank peer() const { return peer_; }
 
  private:
-  ControlLink link_;
+  ControlConnection connection_;
   std::optional<Error> refusal_;
   Rank peer_ = -1;
   const JobToken* token_;

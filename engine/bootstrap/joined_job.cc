@@ -84,7 +84,7 @@ class JoinedBootstrap final : public Bootstrap {
     if (meeting.leader()) {
       IBCOLL_ASSIGN(
           self->agent_,
-          ControlAgent::start(self->rank_, *self->block_, meeting.take_links(),
+          ControlAgent::start(self->rank_, *self->block_, meeting.take_connections(),
                               {std::move(wake), options.silence_ms, open_process(getppid())}));
     } else {
       self->up_ = meeting.take_up();
@@ -201,7 +201,7 @@ class JoinedBootstrap final : public Bootstrap {
   std::unique_ptr<ControlBlock> block_;
   std::unique_ptr<LocalBootstrap> local_;
   std::unique_ptr<ControlAgent> agent_;  ///< of the leader
-  mutable ControlLink up_;               ///< of the others: to it
+  mutable ControlConnection up_;         ///< of the others: to it
   mutable std::mutex watching_;
   mutable std::atomic<int64_t> looked_ns_ = 0;
   pid_t leader_pid_ = 0;

@@ -36,7 +36,7 @@ Status Meeting::hold(ProcessManager& manager) {
   if (!met) return tl::unexpected<Error>(dismiss(met.error()));
   if (met) {
     here_.push_back(me_);
-    for (const auto& [rank, link] : links_.members) here_.push_back(rank);
+    for (const auto& [rank, connection] : connections_.members) here_.push_back(rank);
     std::sort(here_.begin(), here_.end());
   }
   return met;
@@ -96,18 +96,18 @@ Result<bool> Meeting::join_leader() {
     if (state == HandshakeState::kDone) break;
     if (handshake.refusal()) return tl::unexpected<Error>(*handshake.refusal());
     if (state == HandshakeState::kRefused) return false;
-    pollfd more{handshake.link().fd(), POLLIN, 0};
+    pollfd more{handshake.connection().fd(), POLLIN, 0};
     ::poll(&more, 1, 100);
   }
-  up_ = std::move(handshake.link());
+  up_ = std::move(handshake.connection());
   leader_rank_ = handshake.peer();
   return true;
 }
 
 Status Meeting::connect_to_root() {
-  IBCOLL_ASSIGN(links_.root, call_root(place_, me_, options_.silence_ms / 2,
-                                       deadline_in(kConnectSeconds), root_address_));
-  links_.root.make_resumable();
+  IBCOLL_ASSIGN(connections_.root, call_root(place_, me_, options_.silence_ms / 2,
+                                             deadline_in(kConnectSeconds), root_address_));
+  connections_.root.make_resumable();
   return {};
 }
 
@@ -120,43 +120,44 @@ Status Meeting::welcome(Entrance::Arrival& arrival) {
   };
   if (caller.resumes || caller.rank < 0 || caller.rank >= size_)
     return refuse(fmt::format("rank {} is none of this job", caller.rank));
-  const bool known = caller.rank == me_ || links_.members.count(caller.rank) > 0 ||
-                     (me_ == 0 && links_.leader_of[caller.rank] >= 0);
-  if (known && arrival.network && links_.machines.count(caller.rank) == 0 &&
-      links_.machines.count(links_.leader_of[caller.rank]) > 0) {  // it knows before rank 0 does
+  const bool known = caller.rank == me_ || connections_.members.count(caller.rank) > 0 ||
+                     (me_ == 0 && connections_.leader_of[caller.rank] >= 0);
+  if (known && arrival.network && connections_.machines.count(caller.rank) == 0 &&
+      connections_.machines.count(connections_.leader_of[caller.rank]) >
+          0) {  // it knows before rank 0 does
     orphans_[caller.rank] = arrival.handshake.welcome(0);
-    return fail(ErrorCode::kPeerFailed, "rank {} has died", links_.leader_of[caller.rank]);
+    return fail(ErrorCode::kPeerFailed, "rank {} has died", connections_.leader_of[caller.rank]);
   }
   if (known) return refuse(fmt::format("rank {} has joined this job already", caller.rank));
-  auto& group = arrival.network ? links_.machines : links_.members;
-  ControlLink& link = group[caller.rank] = arrival.handshake.welcome(0);
-  if (arrival.network) link.make_resumable();
+  auto& group = arrival.network ? connections_.machines : connections_.members;
+  ControlConnection& connection = group[caller.rank] = arrival.handshake.welcome(0);
+  if (arrival.network) connection.make_resumable();
   if (me_ == 0) return enter(caller.rank, arrival.network ? caller.rank : 0);
-  links_.root.send(FrameKind::kJoin, caller.rank);
+  connections_.root.send(FrameKind::kJoin, caller.rank);
   return {};
 }
 
 Status Meeting::enter(Rank rank, Rank leader) {
-  if (links_.leader_of[rank] >= 0)
+  if (connections_.leader_of[rank] >= 0)
     return fail(ErrorCode::kSystem,
                 "two processes say that they are rank {}: the launcher numbers them wrongly", rank);
-  links_.leader_of[rank] = leader;
+  connections_.leader_of[rank] = leader;
   --missing_;
   return {};
 }
 
 /// Rank 0: until all ranks have said where they are.
 Status Meeting::gather_everybody() {
-  links_.leader_of.assign(static_cast<size_t>(size_), -1);
-  links_.leader_of[0] = 0;
+  connections_.leader_of.assign(static_cast<size_t>(size_), -1);
+  connections_.leader_of[0] = 0;
   missing_ = size_ - 1;
   const Deadline until = deadline_in(options_.limit_s);
   while (missing_ > 0) {
     std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
-    for (auto* group : {&links_.machines, &links_.members}) {
-      for (auto& [rank, link] : *group)
-        watched.push_back(
-            {link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    for (auto* group : {&connections_.machines, &connections_.members}) {
+      for (auto& [rank, connection] : *group)
+        watched.push_back({connection.fd(),
+                           static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
     }
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
@@ -166,29 +167,30 @@ Status Meeting::gather_everybody() {
     if (watched[1].revents != 0) IBCOLL_TRY(entrance_.open(network_, true));
     for (Entrance::Arrival& arrival : entrance_.arrived()) IBCOLL_TRY(welcome(arrival));
     if (missing_ > 0 && past(until)) {
-      const auto first = std::find(links_.leader_of.begin(), links_.leader_of.end(), -1);
+      const auto first =
+          std::find(connections_.leader_of.begin(), connections_.leader_of.end(), -1);
       const int missing = std::exchange(missing_, 0);  // they are not waited for to be told, either
       return fail(ErrorCode::kPeerFailed, "{} of {} ranks did not come within {} s, rank {} first",
-                  missing, size_, options_.limit_s, first - links_.leader_of.begin());
+                  missing, size_, options_.limit_s, first - connections_.leader_of.begin());
     }
   }
-  for (auto& [rank, link] : links_.machines) link.send(FrameKind::kGo, me_);
+  for (auto& [rank, connection] : connections_.machines) connection.send(FrameKind::kGo, me_);
   return {};
 }
 
 /// What leaders and members say to rank 0 before all are there. `watched`: from `first` on their
-/// links, those of the leaders in front.
+/// connections, those of the leaders in front.
 Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
-  for (auto* group : {&links_.machines, &links_.members}) {
-    for (auto& [rank, link] : *group) {
+  for (auto* group : {&connections_.machines, &connections_.members}) {
+    for (auto& [rank, connection] : *group) {
       if (watched[first++].revents == 0) continue;
-      link.flush();
+      connection.flush();
       while (true) {
-        const Result<std::optional<Frame>> frame = link.take();
+        const Result<std::optional<Frame>> frame = connection.take();
         if (!frame) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
         if (!*frame) break;
         if ((*frame)->kind == FrameKind::kFailure) {
-          link.close();  // its machine knows
+          connection.close();  // its machine knows
           return tl::unexpected<Error>(error_of(**frame));
         }
         if ((*frame)->kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
@@ -202,25 +204,26 @@ Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
 /// Another machine's leader: until rank 0 says that everybody is there.
 Status Meeting::gather_machine() {
   const Deadline until = deadline_in(options_.limit_s + kBehindSeconds);
-  const auto watch = [](const ControlLink& link) {
-    return pollfd{link.fd(), static_cast<short>(link.unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+  const auto watch = [](const ControlConnection& connection) {
+    return pollfd{connection.fd(),
+                  static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0};
   };
   while (!past(until)) {
-    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, watch(links_.root)};
-    for (auto& [rank, link] : links_.members) watched.push_back(watch(link));
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, watch(connections_.root)};
+    for (auto& [rank, connection] : connections_.members) watched.push_back(watch(connection));
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
       return fail_errno("cannot wait for the other ranks");
     size_t at = 2;
-    for (auto& [rank, link] : links_.members) {
+    for (auto& [rank, connection] : connections_.members) {
       if (watched[at++].revents == 0) continue;
-      link.flush();
-      if (!link.take()) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
+      connection.flush();
+      if (!connection.take()) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
     }
     if (watched[0].revents != 0) IBCOLL_TRY(entrance_.open(local_, false));
     for (Entrance::Arrival& arrival : entrance_.arrived()) IBCOLL_TRY(welcome(arrival));
-    links_.root.flush();
-    const Result<std::optional<Frame>> frame = links_.root.take();
+    connections_.root.flush();
+    const Result<std::optional<Frame>> frame = connections_.root.take();
     if (!frame) return fail(ErrorCode::kPeerFailed, "rank 0 has died");
     if (*frame) return take_go(**frame);
   }
@@ -265,23 +268,23 @@ Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
     return ControlBlock::attach(here_, size_, std::move(descriptors[0]), std::move(descriptors[1]));
   }
   IBCOLL_ASSIGN(auto block, ControlBlock::create_passable(here_, size_));
-  for (auto& [rank, link] : links_.members) {
-    link.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)));
+  for (auto& [rank, connection] : connections_.members) {
+    connection.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)));
     const int descriptors[] = {block->memory_fd(), block->failure_fd()};
     // One that has ended meanwhile is found out by the agent.
-    const Status sent = link.send_descriptors(descriptors, until);
-    if (!sent && link.quiet()) return tl::unexpected<Error>(sent.error());
+    const Status sent = connection.send_descriptors(descriptors, until);
+    if (!sent && connection.quiet()) return tl::unexpected<Error>(sent.error());
   }
   block->set_shared();
   return block;
 }
 
-ControlLinks Meeting::take_links() {
-  links_.token = place_.token;
-  links_.root_address = root_address_;
-  links_.root_port = place_.port;
-  links_.listener = std::move(network_);
-  return std::move(links_);
+ControlConnections Meeting::take_connections() {
+  connections_.token = place_.token;
+  connections_.root_address = root_address_;
+  connections_.root_port = place_.port;
+  connections_.listener = std::move(network_);
+  return std::move(connections_);
 }
 
 }  // namespace ibcoll

@@ -43,8 +43,8 @@ class Meeting {
 
   bool leader() const { return leader_; }
   Rank leader_rank() const { return leader_rank_; }
-  ControlLinks take_links();
-  ControlLink take_up() { return std::move(up_); }
+  ControlConnections take_connections();
+  ControlConnection take_up() { return std::move(up_); }
   const RootPlace& place() const { return place_; }
 
  private:
@@ -81,9 +81,9 @@ class Meeting {
   std::vector<Rank> here_;  ///< ranks on this machine, ascending
   ControlListener local_, network_;
   Entrance entrance_;
-  ControlLinks links_;
-  ControlLink up_;                       ///< of a member: to its leader
-  std::map<Rank, ControlLink> orphans_;  ///< rank 0: members whose leader has died
+  ControlConnections connections_;
+  ControlConnection up_;                       ///< of a member: to its leader
+  std::map<Rank, ControlConnection> orphans_;  ///< rank 0: members whose leader has died
 };
 
 }  // namespace ibcoll

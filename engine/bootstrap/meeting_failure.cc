@@ -19,10 +19,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-void tell(ControlLink& link, Rank culprit, const Error& error, Deadline until) {
-  link.send(FrameKind::kFailure, culprit, bytes_of(error.message),
-            static_cast<int32_t>(error.code));
-  (void)link.flush_by(until);
+void tell(ControlConnection& connection, Rank culprit, const Error& error, Deadline until) {
+  connection.send(FrameKind::kFailure, culprit, bytes_of(error.message),
+                  static_cast<int32_t>(error.code));
+  (void)connection.flush_by(until);
 }
 
 }  // namespace
@@ -31,11 +31,11 @@ Failure word_of_root(const RootPlace& place, Rank me, int silence_ms, const Fail
                      bool fresh) {
   const Deadline until = deadline_in(kWordSeconds);
   std::string address;
-  Result<ControlLink> link = call_root(place, me, silence_ms, until, address);
-  if (link) {
-    link->send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-               static_cast<int32_t>(failure.code));
-    const Result<Frame> word = link->receive(until);
+  Result<ControlConnection> connection = call_root(place, me, silence_ms, until, address);
+  if (connection) {
+    connection->send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
+                     static_cast<int32_t>(failure.code));
+    const Result<Frame> word = connection->receive(until);
     if (word && word->kind == FrameKind::kFailure)
       return {word->rank, static_cast<ErrorCode>(word->code), word->text()};
   }
@@ -45,7 +45,7 @@ Failure word_of_root(const RootPlace& place, Rank me, int silence_ms, const Fail
 }
 
 tl::unexpected<Error> Meeting::leader_gone() const {
-  if (up_.end() == LinkEnd::kNone)
+  if (up_.end() == ConnectionEnd::kNone)
     return fail(ErrorCode::kPeerFailed, "rank {} does not answer", leader_rank_);
   Failure failure = death_of(leader_rank_);
   if (leader_rank_ != 0)
@@ -61,14 +61,14 @@ Error Meeting::give_up(const Error& error) {
 
 Error Meeting::dismiss(Error error) {
   const Deadline until = deadline_in(kTellSeconds);
-  if (links_.root.open()) error = answer_of_root(error, until);
-  for (auto* group : {&links_.members, &links_.machines}) {
-    for (auto& [rank, link] : *group) tell(link, me_, error, until);
+  if (connections_.root.open()) error = answer_of_root(error, until);
+  for (auto* group : {&connections_.members, &connections_.machines}) {
+    for (auto& [rank, connection] : *group) tell(connection, me_, error, until);
   }
   const std::set<Rank> left_behind = me_ == 0 ? hear_answers(until) : std::set<Rank>();
   // Their files are needed for those who come yet.
-  links_.members.clear();
-  links_.machines.clear();
+  connections_.members.clear();
+  connections_.machines.clear();
   if (me_ == 0) turn_away_latecomers(error, left_behind, until);
   return error;
 }
@@ -76,9 +76,9 @@ Error Meeting::dismiss(Error error) {
 /// Another machine's leader: tells rank 0 that it has failed, or has heard so, and gives what
 /// counts. Rank 0 hangs up where that is this very error.
 Error Meeting::answer_of_root(const Error& error, Deadline until) {
-  tell(links_.root, me_, error, until);
+  tell(connections_.root, me_, error, until);
   while (true) {
-    const Result<Frame> frame = links_.root.receive(until);
+    const Result<Frame> frame = connections_.root.receive(until);
     if (!frame) return error;
     if (frame->kind == FrameKind::kFailure)
       return {static_cast<ErrorCode>(frame->code), frame->text()};
@@ -89,23 +89,23 @@ Error Meeting::answer_of_root(const Error& error, Deadline until) {
 /// ask.
 std::set<Rank> Meeting::hear_answers(Deadline until) {
   std::set<Rank> left_behind;
-  std::map<Rank, ControlLink*> silent;
-  for (auto& [rank, link] : links_.machines) {
-    if (link.open()) silent[rank] = &link;
+  std::map<Rank, ControlConnection*> silent;
+  for (auto& [rank, connection] : connections_.machines) {
+    if (connection.open()) silent[rank] = &connection;
   }
   while (!silent.empty() && !past(until)) {
     std::vector<pollfd> watched;
-    for (const auto& [rank, link] : silent) watched.push_back({link->fd(), POLLIN, 0});
+    for (const auto& [rank, connection] : silent) watched.push_back({connection->fd(), POLLIN, 0});
     if (poll(watched.data(), watched.size(), 50) < 0 && errno != EINTR) break;
     for (auto at = silent.begin(); at != silent.end();) {
-      const auto& [leader, link] = *at;
-      const Result<std::optional<Frame>> frame = link->take();
+      const auto& [leader, connection] = *at;
+      const Result<std::optional<Frame>> frame = connection->take();
       const bool joins = frame && *frame && (*frame)->kind == FrameKind::kJoin;
       if (joins && (*frame)->rank >= 0 && (*frame)->rank < size_)
         (void)enter((*frame)->rank, leader);
       if (!frame) {
         for (Rank rank = 0; rank < size_; ++rank)
-          if (links_.leader_of[rank] == leader && rank != leader) left_behind.insert(rank);
+          if (connections_.leader_of[rank] == leader && rank != leader) left_behind.insert(rank);
       }
       if (frame && (!*frame || joins)) {
         ++at;
@@ -120,8 +120,8 @@ std::set<Rank> Meeting::hear_answers(Deadline until) {
 /// Rank 0: those who have not come yet, and those whose leader has died, shall say the same as the
 /// others.
 void Meeting::turn_away_latecomers(const Error& error, std::set<Rank> left_behind, Deadline until) {
-  for (auto& [rank, link] : orphans_) {
-    tell(link, 0, error, until);
+  for (auto& [rank, connection] : orphans_) {
+    tell(connection, 0, error, until);
     left_behind.erase(rank);
   }
   while ((missing_ > 0 || !left_behind.empty()) && !past(until)) {

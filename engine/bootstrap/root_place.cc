@@ -37,8 +37,8 @@ Result<RootPlace> RootPlace::parse(const std::string& text) {
   return place;
 }
 
-Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                              std::string& address) {
+Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
+                                    std::string& address) {
   std::list<Attempt> attempts;
   std::string tried;
   const auto note = [&](const std::string& where, std::string_view why) {
@@ -63,7 +63,7 @@ Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, D
       const HandshakeState state = at->advance();
       if (state == HandshakeState::kDone) {
         address = at->address();
-        return std::move(at->handshake().link());
+        return std::move(at->handshake().connection());
       }
       if (state == HandshakeState::kRefused) {
         if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());

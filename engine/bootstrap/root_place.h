@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/control_connection.h"
 #include "engine/bootstrap/handshake.h"
 
 namespace ibcoll {
@@ -21,7 +21,7 @@ struct RootPlace {
 
 /// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
 /// the like may mean another host here, or nobody. `address` becomes the one that has answered.
-Result<ControlLink> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                              std::string& address);
+Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
+                                    std::string& address);
 
 }  // namespace ibcoll

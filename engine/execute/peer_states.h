@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -72,7 +73,7 @@ class PeerStates {
     if (entries_.empty()) [[unlikely]]
       return nullptr;
     const size_t mask = entries_.size() - 1;
-    for (size_t i = (static_cast<uint32_t>(rank) * 0x9e3779b1u >> 8) & mask;; i = (i + 1) & mask) {
+    for (size_t i = bucket_of(static_cast<uint32_t>(rank), 32) & mask;; i = (i + 1) & mask) {
       const PeerState& entry = entries_[i];
       if (entry.rank == rank || entry.call != call_) return &entry;
     }

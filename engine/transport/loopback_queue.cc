@@ -4,6 +4,8 @@
 #include <bit>
 #include <chrono>
 
+#include "engine/base/hash.h"
+
 namespace ibcoll::loopback {
 namespace {
 
@@ -27,7 +29,7 @@ SendQueue::SendQueue(Wire& wire, Placer* placer, FailureLatch& failure, uint64_t
       placer_(placer),
       failure_(failure),
       seed_(seed),
-      random_(seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(wire.me())),
+      random_(seed * kGolden + static_cast<uint64_t>(wire.me())),
       lanes_(static_cast<size_t>(wire.ranks())) {
   active_.reserve(lanes_.size());
   thread_ = std::thread([this] { run(); });

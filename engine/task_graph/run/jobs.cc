@@ -21,14 +21,14 @@ namespace ibcoll::task_graph {
 
 namespace {
 
-const char* name_of(LinkKind kind) {
-  return kind == LinkKind::kShm ? "shm" : kind == LinkKind::kLoopback ? "loopback" : "verbs";
+const char* name_of(ChannelKind kind) {
+  return kind == ChannelKind::kShm ? "shm" : kind == ChannelKind::kLoopback ? "loopback" : "verbs";
 }
 
 }  // namespace
 
-Result<LinkKind> parse_link_kind(std::string_view name) {
-  for (const LinkKind kind : {LinkKind::kShm, LinkKind::kLoopback, LinkKind::kVerbs})
+Result<ChannelKind> parse_channel_kind(std::string_view name) {
+  for (const ChannelKind kind : {ChannelKind::kShm, ChannelKind::kLoopback, ChannelKind::kVerbs})
     if (name == name_of(kind)) return kind;
   return fail(ErrorCode::kInvalidArgument, "transport '{}': must be shm, loopback or verbs", name);
 }
@@ -43,16 +43,16 @@ Result<MatrixProblem::Method> parse_method(std::string_view name) {
 
 namespace {
 
-/// A rank's transport of the kind asked for; makes links over it.
+/// A rank's transport of the kind asked for; makes channels over it.
 class Carrier {
  public:
-  static Result<std::unique_ptr<Carrier>> open(Bootstrap& bootstrap, LinkKind kind) {
+  static Result<std::unique_ptr<Carrier>> open(Bootstrap& bootstrap, ChannelKind kind) {
     auto carrier = std::make_unique<Carrier>(bootstrap);
     const auto ranks = static_cast<size_t>(bootstrap.size());
     IBCOLL_ASSIGN(carrier->region_,
                   SharedRegion::create(bootstrap, 0, sizeof(Bell) * ranks, "bells"));
     const std::span bells(reinterpret_cast<Bell*>(carrier->region_.data()), ranks);
-    if (kind == LinkKind::kShm) {
+    if (kind == ChannelKind::kShm) {
       IBCOLL_ASSIGN(carrier->local_,
                     shm::Transport::create(bootstrap, carrier->one_server_, bells, {}));
     } else {
@@ -70,9 +70,9 @@ class Carrier {
   explicit Carrier(Bootstrap& bootstrap)
       : bootstrap_(bootstrap), one_server_(Shape::single_server(bootstrap.size())) {}
 
-  Result<std::unique_ptr<PackageLink>> link(const Schedule& schedule) {
-    if (local_) return create_local_link(bootstrap_, *local_, schedule);
-    return create_network_link(bootstrap_, *network_.transport, schedule);
+  Result<std::unique_ptr<PackageChannel>> channel(const Schedule& schedule) {
+    if (local_) return create_local_channel(bootstrap_, *local_, schedule);
+    return create_network_channel(bootstrap_, *network_.transport, schedule);
   }
   Status close() { return network_.transport ? network_.transport->close() : bootstrap_.barrier(); }
 
@@ -86,8 +86,8 @@ class Carrier {
 
 Result<MeasuredLogP> logp_of(Bootstrap& bootstrap, Carrier& carrier, int rounds, int results) {
   const Schedule schedule = logp_schedule(rounds, results);
-  IBCOLL_ASSIGN(const auto link, carrier.link(schedule));
-  return measure_logp(bootstrap, schedule, *link);
+  IBCOLL_ASSIGN(const auto channel, carrier.channel(schedule));
+  return measure_logp(bootstrap, schedule, *channel);
 }
 
 /// The middle run's time on rank 0 of all tasks in order, the others waiting.
@@ -162,7 +162,7 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
                            const MatrixProblem& problem) {
   const TaskGraph& graph = problem.graph();
   RunResult result;
-  IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.link));
+  IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.channel));
   IBCOLL_ASSIGN(result.serial_ns, serial_time(bootstrap, problem, request.repeat));
   result.task_ns = result.serial_ns / graph.size();
   // A first schedule says how large messages are and in which order tasks run; the second one is
@@ -197,11 +197,11 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
   result.messages = statistics.messages;
   result.results_a_message = size;
 
-  IBCOLL_ASSIGN(const auto link, carrier->link(schedule));
+  IBCOLL_ASSIGN(const auto channel, carrier->channel(schedule));
   std::vector<double> times;
   std::vector<int64_t> all(static_cast<size_t>(bootstrap.size()));
   for (int i = 0; i <= request.repeat; ++i) {
-    IBCOLL_ASSIGN(const RunTimes run, run_processor(bootstrap, *program, *link, slots));
+    IBCOLL_ASSIGN(const RunTimes run, run_processor(bootstrap, *program, *channel, slots));
     IBCOLL_TRY(bootstrap.allgather(&run.elapsed_ns, sizeof run.elapsed_ns, all.data()));
     if (i > 0) times.push_back(static_cast<double>(*std::max_element(all.begin(), all.end())));
   }
@@ -269,7 +269,7 @@ Result<RunResult> run_matrix_problem(const RunRequest& request) {
 Result<MeasuredLogP> run_logp(const LogPRequest& request) {
   return launch<MeasuredLogP>(
       2, request.threads, [&](Bootstrap& bootstrap) -> Result<MeasuredLogP> {
-        IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.link));
+        IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.channel));
         IBCOLL_ASSIGN(const MeasuredLogP measured,
                       logp_of(bootstrap, *carrier, request.rounds, request.results));
         IBCOLL_TRY(carrier->close());

@@ -12,9 +12,9 @@
 namespace ibcoll::task_graph {
 
 /// What carries the messages.
-enum class LinkKind { kShm, kLoopback, kVerbs };
+enum class ChannelKind { kShm, kLoopback, kVerbs };
 /// "shm", "loopback" or "verbs".
-Result<LinkKind> parse_link_kind(std::string_view name);
+Result<ChannelKind> parse_channel_kind(std::string_view name);
 /// "gauss-jordan", "gauss-jordan-b" or "lu".
 Result<MatrixProblem::Method> parse_method(std::string_view name);
 
@@ -23,7 +23,7 @@ struct RunRequest {
   int size = 64;
   int processors = 2;
   const Scheduler* scheduler = nullptr;
-  LinkKind link = LinkKind::kShm;
+  ChannelKind channel = ChannelKind::kShm;
   bool threads = false;  ///< ranks are threads, not processes
   int repeat = 11;
   std::optional<LogP> logp = {};  ///< schedule with these costs, in tasks, instead of measuring
@@ -49,7 +49,7 @@ struct RunResult {
 Result<RunResult> run_matrix_problem(const RunRequest& request);
 
 struct LogPRequest {
-  LinkKind link = LinkKind::kShm;
+  ChannelKind channel = ChannelKind::kShm;
   bool threads = false;
   int results = 1;    ///< 8-byte results in a message
   int rounds = 2000;  ///< messages each way

@@ -15,16 +15,16 @@ namespace {
 using Kind = Instruction::Kind;
 
 /// Waits: spins a little where every rank has a core, then gives the core to others, looking after
-/// the link's health.
+/// the channel's health.
 class Patience {
  public:
-  Patience(const PackageLink& link, int ranks)
-      : link_(link),
+  Patience(const PackageChannel& channel, int ranks)
+      : channel_(channel),
         spins_(ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {}
   Status wait() {
     constexpr int kHealthEvery = 4096;
     if (++tries_ > spins_) sched_yield();
-    if (tries_ % kHealthEvery == 0) return link_.health();
+    if (tries_ % kHealthEvery == 0) return channel_.health();
     return {};
   }
   /// For the next message.
@@ -32,22 +32,22 @@ class Patience {
 
  private:
   static constexpr int kSpins = 2000;
-  const PackageLink& link_;
+  const PackageChannel& channel_;
   const int64_t spins_;
   int64_t tries_ = 0;
 };
 
-Status send_message(PackageLink& link, MessageId message, Patience& patience) {
+Status send_message(PackageChannel& channel, MessageId message, Patience& patience) {
   patience.start_over();
-  while (!link.send(message)) IBCOLL_TRY(patience.wait());
+  while (!channel.send(message)) IBCOLL_TRY(patience.wait());
   return {};
 }
 
-Result<std::span<const double>> receive_message(PackageLink& link, MessageId message,
+Result<std::span<const double>> receive_message(PackageChannel& channel, MessageId message,
                                                 Patience& patience) {
   patience.start_over();
   for (;;) {
-    const std::span<const double> results = link.receive(message);
+    const std::span<const double> results = channel.receive(message);
     if (!results.empty()) return results;
     IBCOLL_TRY(patience.wait());
   }
@@ -56,11 +56,11 @@ Result<std::span<const double>> receive_message(PackageLink& link, MessageId mes
 }  // namespace
 
 Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& program,
-                               PackageLink& link, std::vector<double>& slots) {
+                               PackageChannel& channel, std::vector<double>& slots) {
   program.fill_slots(slots);
   IBCOLL_TRY(bootstrap.barrier());
   RunTimes times;
-  Patience patience(link, bootstrap.size());
+  Patience patience(channel, bootstrap.size());
   const int64_t begin = now_ns();
   for (const ProcessorProgram::Step& step : program.steps()) {
     if (step.kind == Kind::kRun) {
@@ -69,18 +69,18 @@ Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& pro
     }
     const std::span<const int32_t> places = program.slots_of(step);
     if (step.kind == Kind::kSend) {
-      const std::span<double> packed = link.outgoing(step.message);
+      const std::span<double> packed = channel.outgoing(step.message);
       for (size_t i = 0; i < places.size(); ++i) packed[i] = slots[places[i]];
-      IBCOLL_TRY(send_message(link, step.message, patience));
+      IBCOLL_TRY(send_message(channel, step.message, patience));
     } else {
       const int64_t waiting = now_ns();
-      IBCOLL_ASSIGN(const auto packed, receive_message(link, step.message, patience));
+      IBCOLL_ASSIGN(const auto packed, receive_message(channel, step.message, patience));
       times.waited_ns += now_ns() - waiting;
       for (size_t i = 0; i < places.size(); ++i) slots[places[i]] = packed[i];
     }
   }
   times.elapsed_ns = now_ns() - begin;
-  IBCOLL_TRY(link.reset());
+  IBCOLL_TRY(channel.reset());
   return times;
 }
 
@@ -125,20 +125,20 @@ Schedule logp_schedule(int rounds, int results) {
 }
 
 Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule,
-                                  PackageLink& link) {
+                                  PackageChannel& channel) {
   const Rank me = bootstrap.rank();
   const auto messages = static_cast<MessageId>(schedule.messages.size());
   const MessageId half = messages / 2;
   std::vector<double> values(schedule.tasks(schedule.messages[0]).size(), 1.0);
   MeasuredLogP measured;
-  Patience patience(link, bootstrap.size());
+  Patience patience(channel, bootstrap.size());
   const auto pack_and_send = [&](MessageId id) -> Status {
-    const std::span<double> packed = link.outgoing(id);
+    const std::span<double> packed = channel.outgoing(id);
     std::copy(values.begin(), values.end(), packed.begin());
-    return send_message(link, id, patience);
+    return send_message(channel, id, patience);
   };
   const auto receive_and_unpack = [&](MessageId id) -> Status {
-    IBCOLL_ASSIGN(const auto packed, receive_message(link, id, patience));
+    IBCOLL_ASSIGN(const auto packed, receive_message(channel, id, patience));
     std::copy(packed.begin(), packed.end(), values.begin());
     return {};
   };
@@ -182,7 +182,7 @@ Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule
   measured.receive_overhead_ns = all[1].receive;
   measured.round_trip_ns = all[0].trip;
   measured.latency_ns = std::max(0.0, all[0].trip / 2 - all[0].send - all[1].receive);
-  IBCOLL_TRY(link.reset());
+  IBCOLL_TRY(channel.reset());
   return measured;
 }
 

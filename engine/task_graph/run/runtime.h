@@ -1,9 +1,10 @@
 #pragma once
-/// Runs a schedule for real: task bodies in each processor's order, packaged messages over a link.
+/// Runs a schedule for real: task bodies in each processor's order, packaged messages over a
+/// channel.
 
 #include <vector>
 
-#include "engine/task_graph/run/package_link.h"
+#include "engine/task_graph/run/package_channel.h"
 #include "engine/task_graph/run/processor_program.h"
 
 namespace ibcoll::task_graph {
@@ -17,7 +18,7 @@ struct RunTimes {
 /// Runs this rank's processor of a schedule once. Collective: all ranks start together. Fails when
 /// a peer does.
 Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& program,
-                               PackageLink& link, std::vector<double>& slots);
+                               PackageChannel& channel, std::vector<double>& slots);
 
 /// Time of one task in nanoseconds as the runtime runs it: the programs' tasks alone, without their
 /// messages, on all ranks at once, divided by their number; the median of `repeat` runs. The
@@ -25,7 +26,7 @@ Result<RunTimes> run_processor(Bootstrap& bootstrap, const ProcessorProgram& pro
 Result<double> measure_task_time(Bootstrap& bootstrap, const ProcessorProgram& program, int repeat,
                                  std::vector<double>& slots);
 
-/// The LogP parameters of a link as the runtime sees them, in nanoseconds: packing and unpacking
+/// The LogP parameters of a channel as the runtime sees them, in nanoseconds: packing and unpacking
 /// `results` results is part of the overheads.
 struct MeasuredLogP {
   double send_overhead_ns = 0;
@@ -35,13 +36,13 @@ struct MeasuredLogP {
 };
 
 /// A schedule of no tasks whose messages go to and fro between processors 0 and 1: what
-/// measure_logp() needs of a link. `rounds` messages each way.
+/// measure_logp() needs of a channel. `rounds` messages each way.
 Schedule logp_schedule(int rounds, int results);
 
 /// Measures on ranks 0 and 1 (others take part and do nothing): overheads by bursts, latency from
-/// round trips. `schedule` is logp_schedule(rounds, results), `link` was made for it. The result
+/// round trips. `schedule` is logp_schedule(rounds, results), `channel` was made for it. The result
 /// is the same on all ranks.
 Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule,
-                                  PackageLink& link);
+                                  PackageChannel& channel);
 
 }  // namespace ibcoll::task_graph

@@ -1,4 +1,4 @@
-#include "engine/task_graph/run/package_link.h"
+#include "engine/task_graph/run/package_channel.h"
 
 #include <sched.h>
 
@@ -50,16 +50,16 @@ class Boxes {
   std::vector<double> memory_;
 };
 
-class NetworkLink final : public PackageLink {
+class NetworkChannel final : public PackageChannel {
  public:
-  NetworkLink(Bootstrap& bootstrap, NetworkTransport& network, const Schedule& schedule)
+  NetworkChannel(Bootstrap& bootstrap, NetworkTransport& network, const Schedule& schedule)
       : bootstrap_(bootstrap),
         network_(network),
         schedule_(schedule),
         boxes_(schedule, bootstrap.rank()),
         arrived_(schedule.messages.size(), false) {}
 
-  ~NetworkLink() override {
+  ~NetworkChannel() override {
     for (size_t rank = 0; rank < peers_.size(); ++rank) {
       if (static_cast<Rank>(rank) != bootstrap_.rank())
         network_.release_key(static_cast<Rank>(rank), peers_[rank].key);
@@ -171,9 +171,9 @@ class NetworkLink final : public PackageLink {
   size_t greetings_ = 0;
 };
 
-class LocalLink final : public PackageLink {
+class LocalChannel final : public PackageChannel {
  public:
-  LocalLink(Bootstrap& bootstrap, LocalTransport& transport, const Schedule& schedule)
+  LocalChannel(Bootstrap& bootstrap, LocalTransport& transport, const Schedule& schedule)
       : bootstrap_(bootstrap),
         transport_(transport),
         schedule_(schedule),
@@ -261,19 +261,19 @@ class LocalLink final : public PackageLink {
 
 }  // namespace
 
-Result<std::unique_ptr<PackageLink>> create_network_link(Bootstrap& bootstrap,
-                                                         NetworkTransport& network,
-                                                         const Schedule& schedule) {
-  auto link = std::make_unique<NetworkLink>(bootstrap, network, schedule);
-  IBCOLL_TRY(link->open());
-  return link;
+Result<std::unique_ptr<PackageChannel>> create_network_channel(Bootstrap& bootstrap,
+                                                               NetworkTransport& network,
+                                                               const Schedule& schedule) {
+  auto channel = std::make_unique<NetworkChannel>(bootstrap, network, schedule);
+  IBCOLL_TRY(channel->open());
+  return channel;
 }
 
-Result<std::unique_ptr<PackageLink>> create_local_link(Bootstrap& bootstrap,
-                                                       LocalTransport& transport,
-                                                       const Schedule& schedule) {
+Result<std::unique_ptr<PackageChannel>> create_local_channel(Bootstrap& bootstrap,
+                                                             LocalTransport& transport,
+                                                             const Schedule& schedule) {
   IBCOLL_TRY(bootstrap.barrier());
-  return std::make_unique<LocalLink>(bootstrap, transport, schedule);
+  return std::make_unique<LocalChannel>(bootstrap, transport, schedule);
 }
 
 }  // namespace ibcoll::task_graph

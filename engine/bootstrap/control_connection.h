@@ -53,7 +53,7 @@ struct Frame {
 };
 
 /// Why a connection can't be used.
-enum class LinkEnd {
+enum class ConnectionEnd {
   kNone,
   kEnded,   ///< the other process closed it, or ended
   kReset,   ///< so do processes that end before they have read all, and some networks
@@ -62,15 +62,15 @@ enum class LinkEnd {
 
 /// One end of a connection; waits only where it says so. What was sent while it was broken, or was
 /// under way when it broke, is not lost where it can be resumed.
-class ControlLink {
+class ControlConnection {
  public:
   using Payload = std::shared_ptr<const std::vector<std::byte>>;
   /// More than ten million ranks with a kilobyte each would need; a frame that claims more is not
   /// ours.
   static constexpr uint64_t kMostPayload = uint64_t{1} << 34;
 
-  ControlLink() = default;
-  explicit ControlLink(UniqueFd socket) : socket_(std::move(socket)) {}
+  ControlConnection() = default;
+  explicit ControlConnection(UniqueFd socket) : socket_(std::move(socket)) {}
 
   bool open() const { return socket_.valid(); }
   int fd() const { return socket_.get(); }
@@ -78,7 +78,7 @@ class ControlLink {
   /// From now on frames are numbered and kept until the other side has them.
   void make_resumable() { resumable_ = true; }
   /// Takes over another connection to the same peer, which has taken `received` numbered frames.
-  void resume(ControlLink fresh, uint64_t received);
+  void resume(ControlConnection fresh, uint64_t received);
   uint64_t received() const { return received_; }
 
   /// Sends as much as goes at once, the rest by flush(). Where that fails, take() does, too.
@@ -96,7 +96,7 @@ class ControlLink {
   Result<std::optional<Frame>> take(uint64_t most = kMostPayload);
   /// Waits for one.
   Result<Frame> receive(Deadline deadline, uint64_t most = kMostPayload);
-  LinkEnd end() const { return end_; }
+  ConnectionEnd end() const { return end_; }
 
   /// Over sockets of one machine; waits.
   Status send_descriptors(std::span<const int> descriptors, Deadline deadline);
@@ -127,7 +127,7 @@ class ControlLink {
 
   ProcessFd socket_;
   bool resumable_ = false;
-  LinkEnd end_ = LinkEnd::kNone;
+  ConnectionEnd end_ = ConnectionEnd::kNone;
   int send_error_ = 0;                ///< errno's number; receiving finds out what it means
   uint64_t sent_ = 0, received_ = 0;  ///< numbers
 

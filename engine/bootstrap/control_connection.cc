@@ -1,4 +1,4 @@
-#include "engine/bootstrap/control_link.h"
+#include "engine/bootstrap/control_connection.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -45,9 +45,9 @@ tl::unexpected<Error> silent() {
 
 }  // namespace
 
-void ControlLink::resume(ControlLink fresh, uint64_t received) {
+void ControlConnection::resume(ControlConnection fresh, uint64_t received) {
   socket_ = std::move(fresh.socket_);
-  end_ = LinkEnd::kNone;
+  end_ = ConnectionEnd::kNone;
   send_error_ = 0;
   header_have_ = payload_have_ = done_ = next_ = 0;
   payload_.clear();
@@ -55,7 +55,7 @@ void ControlLink::resume(ControlLink fresh, uint64_t received) {
   flush();
 }
 
-void ControlLink::forget(uint64_t received) {
+void ControlConnection::forget(uint64_t received) {
   const auto has_come = [&](const Outgoing& out) {
     return out.header.number != 0 && out.header.number <= received;
   };
@@ -65,26 +65,26 @@ void ControlLink::forget(uint64_t received) {
   }
 }
 
-void ControlLink::enqueue(Header header, Payload payload) {
+void ControlConnection::enqueue(Header header, Payload payload) {
   if (resumable_) header.number = ++sent_;
   header.bytes = payload ? payload->size() : 0;
   queue_.push_back({header, std::move(payload)});
   flush();
 }
 
-void ControlLink::send(FrameKind kind, int32_t rank, std::span<const std::byte> payload,
-                       int32_t code) {
+void ControlConnection::send(FrameKind kind, int32_t rank, std::span<const std::byte> payload,
+                             int32_t code) {
   Payload copy;
   if (!payload.empty())
     copy = std::make_shared<const std::vector<std::byte>>(payload.begin(), payload.end());
   enqueue({static_cast<uint32_t>(kind), rank, code, 0, 0, 0, 0}, std::move(copy));
 }
 
-void ControlLink::send(FrameKind kind, int32_t rank, Payload payload) {
+void ControlConnection::send(FrameKind kind, int32_t rank, Payload payload) {
   enqueue({static_cast<uint32_t>(kind), rank, 0, 0, 0, 0, 0}, std::move(payload));
 }
 
-void ControlLink::flush() {
+void ControlConnection::flush() {
   while (unsent()) {
     Outgoing& out = queue_[next_];
     if (done_ == 0) out.header.received = received_;
@@ -117,7 +117,7 @@ void ControlLink::flush() {
   }
 }
 
-Status ControlLink::flush_by(Deadline deadline) {
+Status ControlConnection::flush_by(Deadline deadline) {
   while (unsent()) {
     flush();
     if (send_error_ != 0) {
@@ -129,7 +129,7 @@ Status ControlLink::flush_by(Deadline deadline) {
   return {};
 }
 
-Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
+Result<bool> ControlConnection::fill(std::byte* target, size_t bytes, size_t& have) {
   while (have < bytes) {
     const ssize_t got = recv(fd(), target + have, bytes - have, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
@@ -137,9 +137,9 @@ Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
     if (got <= 0) {
       // Sending takes the error of a connection that breaks; it then reads as if it had ended.
       const int error = got < 0 ? errno : send_error_ != EPIPE ? send_error_ : 0;
-      end_ = error == 0            ? LinkEnd::kEnded
-             : error == ECONNRESET ? LinkEnd::kReset
-                                   : LinkEnd::kSilent;
+      end_ = error == 0            ? ConnectionEnd::kEnded
+             : error == ECONNRESET ? ConnectionEnd::kReset
+                                   : ConnectionEnd::kSilent;
       if (error == 0) return ended();
       errno = error;
       return fail_errno("control connection");
@@ -149,13 +149,13 @@ Result<bool> ControlLink::fill(std::byte* target, size_t bytes, size_t& have) {
   return true;
 }
 
-Result<std::optional<Frame>> ControlLink::take(uint64_t most) {
-  if (end_ != LinkEnd::kNone || !open()) return ended();
+Result<std::optional<Frame>> ControlConnection::take(uint64_t most) {
+  if (end_ != ConnectionEnd::kNone || !open()) return ended();
   IBCOLL_ASSIGN(const bool header_came,
                 fill(reinterpret_cast<std::byte*>(&header_), sizeof header_, header_have_));
   if (!header_came) return std::nullopt;
   if (header_.bytes > most) {
-    end_ = LinkEnd::kEnded;
+    end_ = ConnectionEnd::kEnded;
     return fail(ErrorCode::kSystem, "a control message of {} bytes: not from this job",
                 header_.bytes);
   }
@@ -175,7 +175,7 @@ Result<std::optional<Frame>> ControlLink::take(uint64_t most) {
   return frame;
 }
 
-Result<Frame> ControlLink::receive(Deadline deadline, uint64_t most) {
+Result<Frame> ControlConnection::receive(Deadline deadline, uint64_t most) {
   while (true) {
     IBCOLL_ASSIGN(std::optional<Frame> frame, take(most));
     if (frame) return std::move(*frame);
@@ -183,7 +183,7 @@ Result<Frame> ControlLink::receive(Deadline deadline, uint64_t most) {
   }
 }
 
-Status ControlLink::send_descriptors(std::span<const int> descriptors, Deadline deadline) {
+Status ControlConnection::send_descriptors(std::span<const int> descriptors, Deadline deadline) {
   IBCOLL_TRY(flush_by(deadline));
   char byte = 0;
   iovec data{&byte, 1};
@@ -208,7 +208,7 @@ Status ControlLink::send_descriptors(std::span<const int> descriptors, Deadline 
   return {};
 }
 
-Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors, Deadline deadline) {
+Status ControlConnection::receive_descriptors(std::span<UniqueFd> descriptors, Deadline deadline) {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
@@ -224,7 +224,7 @@ Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors, Deadlin
     if (!wait_for(fd(), POLLIN, deadline)) return silent();
   }
   const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (got == 0) end_ = LinkEnd::kEnded;
+  if (got == 0) end_ = ConnectionEnd::kEnded;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(descriptors.size() * sizeof(int)))
     return got != 1 ? ended() : no_room_for_descriptors();
@@ -236,7 +236,7 @@ Status ControlLink::receive_descriptors(std::span<UniqueFd> descriptors, Deadlin
   return {};
 }
 
-bool ControlLink::quiet() const {
+bool ControlConnection::quiet() const {
   pollfd end{fd(), POLLIN, 0};
   return ::poll(&end, 1, 0) == 0;
 }

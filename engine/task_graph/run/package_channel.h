@@ -17,9 +17,9 @@
 namespace ibcoll::task_graph {
 
 /// One rank's end. Rank p runs processor p. Non-blocking; one thread at a time.
-class PackageLink {
+class PackageChannel {
  public:
-  virtual ~PackageLink() = default;
+  virtual ~PackageChannel() = default;
 
   /// Where the results of an outgoing message are to be packed.
   virtual std::span<double> outgoing(MessageId message) = 0;
@@ -27,21 +27,21 @@ class PackageLink {
   virtual bool send(MessageId message) = 0;
   /// The results of an incoming message; empty: not there yet. Makes progress.
   virtual std::span<const double> receive(MessageId message) = 0;
-  /// The link can be used once more: nothing of the last run is on its way. Collective.
+  /// The channel can be used once more: nothing of the last run is on its way. Collective.
   virtual Status reset() = 0;
-  /// Why the link is broken, if it is.
+  /// Why the channel is broken, if it is.
   virtual Status health() const = 0;
 };
 
 /// Over a one-sided network: verbs or the software loopback. Collective; the transport and the
-/// schedule must outlive the link.
-Result<std::unique_ptr<PackageLink>> create_network_link(Bootstrap& bootstrap,
-                                                         NetworkTransport& network,
-                                                         const Schedule& schedule);
+/// schedule must outlive the channel.
+Result<std::unique_ptr<PackageChannel>> create_network_channel(Bootstrap& bootstrap,
+                                                               NetworkTransport& network,
+                                                               const Schedule& schedule);
 
 /// Over the shared memory of one server. Collective.
-Result<std::unique_ptr<PackageLink>> create_local_link(Bootstrap& bootstrap,
-                                                       LocalTransport& transport,
-                                                       const Schedule& schedule);
+Result<std::unique_ptr<PackageChannel>> create_local_channel(Bootstrap& bootstrap,
+                                                             LocalTransport& transport,
+                                                             const Schedule& schedule);
 
 }  // namespace ibcoll::task_graph
