@@ -1,6 +1,6 @@
 #pragma once
 /// The copy kernels there are. Which one is fastest depends on how many bytes *all* ranks of the
-/// machine move in one call, not on the length of one copy: docs/benchmarking.md has the figures.
+/// machine move in one call, not on the length of one copy: perf/copy_bench.cc measures it.
 
 #include <cstddef>
 #include <cstdint>
