@@ -9,7 +9,7 @@ Runs the commands of these pages (default: README.md and docs/**/*.md, then the 
 says how long each took.
 
 - Fenced blocks whose info string is \`sh\` must end well, those with \`sh fails\` must not; \`sh elsewhere\` marks what
-  needs a cluster, an installation or hours.
+  needs a cluster, an installation or much time.
 - Commands inside sentences and examples must end well or still run after $LIMIT seconds: what they are asked has
   then been understood. tests/doc_commands.elsewhere names those that can't run here, and why.
 
