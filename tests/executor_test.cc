@@ -79,11 +79,10 @@ class StreamTest : public ::testing::Test {
     header.from = 2;
     header.kind = MailKind::kExposure;
     header.block_bytes = kBlockBytes;
-    Exposure exposure{};
-    exposure.rank = 2;
-    network_.mail_to_deliver.resize(sizeof(header) + sizeof(exposure));
+    exposure_.rank = 2;
+    network_.mail_to_deliver.resize(sizeof(header) + sizeof(exposure_));
     std::memcpy(network_.mail_to_deliver.data(), &header, sizeof(header));
-    std::memcpy(network_.mail_to_deliver.data() + sizeof(header), &exposure, sizeof(exposure));
+    std::memcpy(network_.mail_to_deliver.data() + sizeof(header), &exposure_, sizeof(exposure_));
     ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
     progress();
   }
@@ -99,6 +98,7 @@ class StreamTest : public ::testing::Test {
   CountedLocal local_;
   ToldNetwork network_;
   std::byte send_[kBlockBytes] = {std::byte{1}}, recv_[3 * kBlockBytes] = {};
+  Exposure exposure_{};  ///< of rank 2
   Completion completion_;
 
  private:
@@ -127,6 +127,36 @@ TEST_F(StreamTest, ARelayPassesOnAPieceBeforeTheNextArrives) {
   network_.done = 2;
   progress();
   EXPECT_TRUE(completion_.done);
+}
+
+TEST_F(StreamTest, APutWaitsForTheKeyThatComesWithAnotherCallsExposure) {
+  // Gateways pass exposures of several calls on in any order: this one names a region that the
+  // exposure of a call not made yet tells about.
+  const RegionName region{3, 1};
+  exposure_.recv = {region, 24};
+  builder_.put(2, slot_of(Buffer::kSend, 0), slot_of(Buffer::kRecv, 1));
+  post(builder_);
+  EXPECT_THAT(network_.put_to, IsEmpty());
+  MailHeader header{};
+  header.sequence = 7;
+  header.from = 2;
+  header.kind = MailKind::kExposure;
+  Exposure other{};
+  other.rank = 2;
+  other.keys = 1;
+  const RegionKey key{region, 4096, sizeof(uint64_t)};
+  const uint64_t packed = 0;
+  auto& mail = network_.mail_to_deliver;
+  const auto append = [&mail](const auto& part) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&part);
+    mail.insert(mail.end(), bytes, bytes + sizeof(part));
+  };
+  append(header);
+  append(other);
+  append(key);
+  append(packed);
+  progress();
+  EXPECT_THAT(network_.put_to, ElementsAre(4096 + 24 + kBlockBytes));
 }
 
 TEST_F(StreamTest, SourcesAreOverwrittenOnlyWhenAllTheirPiecesAreRead) {

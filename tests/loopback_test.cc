@@ -220,5 +220,24 @@ TEST_P(Loopback, TheAdversaryUsesItsFreedom) {
             kGood);
 }
 
+TEST(LoopbackOptions, ThatOneRankCannotReadAreAnErrorOnAll) {
+  LaunchOptions launch;
+  launch.ranks = 3;
+  const auto status = launch_processes(launch, [](Bootstrap& bootstrap) -> int {
+    auto region = SharedRegion::create(bootstrap, 0, sizeof(Bell) * 3, "bells");
+    const auto places = exchange_places(bootstrap);
+    CHECK_RANK(region.has_value() && places.has_value());
+    Result<LoopbackOptions> options;
+    if (bootstrap.rank() == 1) options = fail(ErrorCode::kInvalidArgument, "no such placing");
+    const std::span bells(reinterpret_cast<Bell*>(region->data()), 3);
+    const auto net = create_loopback(bootstrap, bells, *places, options);
+    CHECK_RANK(!net.has_value());
+    const char* expected = bootstrap.rank() == 1 ? "no such placing" : "rank 1 can't read";
+    CHECK_RANK(net.error().message.find(expected) != std::string::npos);
+    return kGood;
+  });
+  EXPECT_EQ(status.value(), kGood);
+}
+
 }  // namespace
 }  // namespace ibcoll

@@ -42,17 +42,17 @@ class ThreadsTransport final : public NetworkTransport {
   Result<MemoryKey> register_memory(void* base, size_t bytes) override {
     Node& own = node(me_);
     const std::lock_guard lock(own.mutex);
-    MemoryKey key;
-    key.local = key.remote = ++own.registrations;
-    own.regions[key.remote] = {reinterpret_cast<uint64_t>(base), bytes};
+    const auto begin = reinterpret_cast<uint64_t>(base);
+    for (const auto& [number, region] : own.regions)
+      if (begin >= region.address && begin + bytes <= region.address + region.bytes)
+        return MemoryKey{number, number, number};
+    const uint64_t number = own.regions.size() + 1;
+    own.regions[number] = {begin, bytes};
     ++counters_.registrations;
-    return key;
+    return MemoryKey{number, number, number};
   }
-  void deregister_memory(const MemoryKey& key) override {
-    Node& own = node(me_);
-    const std::lock_guard lock(own.mutex);
-    own.regions.erase(key.remote);
-  }
+  /// What was registered once stays: it serves all that lies in it.
+  void deregister_memory(const MemoryKey&) override {}
 
   /// Longer than eight bytes, as on networks that have more to tell.
   size_t pack_key(const MemoryKey& key, std::span<std::byte> packed) const override {
@@ -132,7 +132,6 @@ class ThreadsTransport final : public NetworkTransport {
     std::deque<Message> inbox;
     std::map<Rank, int> mails_of;  ///< not taken yet, by sender
     std::map<uint64_t, Region> regions;
-    uint64_t registrations = 0;
   };
 
   ThreadsTransport(Bootstrap& bootstrap, std::span<Bell> bells,

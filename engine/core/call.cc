@@ -87,7 +87,7 @@ void Call::tell_meaning(uint64_t block_bytes) {
   meaning_.collective = static_cast<uint8_t>(arguments_.collective);
   meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing);
   meaning_.ordered = plan_.options.ordered;
-  const uint64_t sizes = mix(meaning_.block_bytes, plan_.pieces);
+  const uint64_t sizes = mix(mix(0, meaning_.block_bytes), plan_.pieces);
   binding_.meaning = static_cast<uint32_t>(mix(sizes, reduction_)) ^ group.history;
   binding_.told = &meaning_;
 }

@@ -11,8 +11,8 @@ namespace ibcoll {
 
 struct PostedCall;
 
-/// Hands out cells: a call that leaves the server takes one and gives it back when the last of its
-/// exposures is used up. What a rank needs so grows with its calls under way, not with the ranks of
+/// Hands out cells: a call that leaves the server takes one and gives it back when it
+/// ends. What a rank needs so grows with its calls under way, not with the ranks of
 /// their groups. Cells are lent out again and again, each time with another epoch, so that a signal
 /// of an earlier use is told apart.
 class Cells {

@@ -166,6 +166,7 @@ Status Executor::start(PostedCall& call) {
   if (call.outward) {
     if (Status opened = mailroom_.open(call); !opened) {
       under_way_.started.pop_back();
+      mailroom_.close(call);
       return opened;
     }
   }
@@ -197,6 +198,8 @@ void Executor::finish(PostedCall& call) {
   if (call.outward) mailroom_.close(call);
   if (call.record != nullptr) [[unlikely]] {
     call.record->rank.end_ns = now_ns();
+    for (auto& arrival : call.record->rank.arrivals)
+      arrival.from = call.group->rank_of(arrival.from);
     call.record = nullptr;
   }
   std::vector<PostedCall*>& started = under_way_.started;

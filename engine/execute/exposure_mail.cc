@@ -6,7 +6,7 @@ namespace ibcoll {
 
 bool ExposureMail::knows(RegionName region) const {
   if (regions_.told(region, to_)) return true;
-  return std::any_of(told_.begin(), told_.begin() + keys_, [region](const RegionName& told) {
+  return std::any_of(told_.begin(), told_.begin() + keys_, [region](const Told& told) {
     return told.slot == region.slot && told.use == region.use;
   });
 }
@@ -19,8 +19,9 @@ bool ExposureMail::add_key(const RegisteredMemory& memory) {
   const RegionKey key{memory.region, regions_.base(memory.region), static_cast<uint32_t>(bytes)};
   std::memcpy(memory_.data() + front_, &key, sizeof(key));
   std::memcpy(memory_.data() + front_ + sizeof(key), packed.data(), bytes);
+  std::memset(memory_.data() + front_ + sizeof(key) + bytes, 0, filled - bytes);
   front_ += sizeof(key) + filled;
-  told_[keys_++] = memory.region;
+  told_[keys_++] = {memory.region.slot, memory.region.use};
   return true;
 }
 
@@ -63,7 +64,7 @@ std::span<const std::byte> ExposureMail::finish(const MailHeader& header, Exposu
 }
 
 void ExposureMail::note_sent() {
-  for (uint16_t i = 0; i < keys_; ++i) regions_.note_told(told_[i], to_);
+  for (uint16_t i = 0; i < keys_; ++i) regions_.note_told({told_[i].slot, told_[i].use}, to_);
 }
 
 }  // namespace ibcoll

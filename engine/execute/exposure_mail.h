@@ -42,7 +42,11 @@ class ExposureMail {
   // Keys grow from the front, landings from the back until the mail is finished.
   size_t front_ = kHeadBytes, back_;
   uint16_t keys_ = 0, landings_ = 0;
-  std::array<RegionName, kMostKeys> told_;  ///< the first keys_ of them
+  /// Left as it is found: it is written as far as keys_ goes.
+  struct Told {
+    uint32_t slot, use;
+  };
+  std::array<Told, kMostKeys> told_;
 };
 
 /// Calls visit(key, packed) for the keys of an exposure's mail; gives where its landings begin.

@@ -99,28 +99,28 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   if (state.exposures <= op.exposure) return Outcome::kBlocked;
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
-  RemoteAddress target = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
+  RegionPlace place = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
   if (binding.unequal) {
     if (state.landings.empty()) {
-      services_.disagreements.mismatch(call_, job_rank(op.peer),
-                                       "expects fewer blocks than are sent to it");
+      services_.disagreements.mismatch(call_, peer, "expects fewer blocks than are sent to it");
       return Outcome::kBlocked;
     }
     const NextLanding& landing = call_.landings[state.landings.first];
     if (landing.bytes != length) {
-      services_.disagreements.mismatch(call_, job_rank(op.peer),
-                                       fmt::format("expects {} bytes where rank {} sends {}",
-                                                   landing.bytes, call_.group->me, length));
+      services_.disagreements.mismatch(
+          call_, peer,
+          fmt::format("expects {} bytes where rank {} sends {}", landing.bytes,
+                      job_rank(call_.group->me), length));
       return Outcome::kBlocked;
     }
-    target = landing.place;
+    place = landing.place;
+  } else {
+    place.offset += op.dst_first * binding.block_bytes;
   }
-  if (target.address == PeerRegions::kUnknown) [[unlikely]] {
-    services_.end.give_up({ErrorCode::kInternal,
-                           fmt::format("rank {} exposed memory that it has not told of", peer)});
+  RemoteAddress target = services_.mailroom.find(peer, place);
+  // The region's key comes with another call's exposure, which this one has overtaken.
+  if (target.address == PeerRegions::kUnknown) [[unlikely]]
     return Outcome::kBlocked;
-  }
-  if (!binding.unequal) target.address += op.dst_first * binding.block_bytes;
   target.address += part_begin(part, length);
   if (!services_.network->put(
           peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),

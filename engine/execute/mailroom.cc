@@ -18,6 +18,7 @@ MailHeader header_of(std::span<const std::byte> mail) {
   return header;
 }
 
+/// `rank`: of the job, until the call ends.
 void record_arrival(PostedCall& call, Rank rank, bool token) {
   if (call.record != nullptr) [[unlikely]]
     call.record->rank.arrivals.push_back({rank, token, now_ns()});
@@ -89,8 +90,7 @@ void Mailroom::count_signal(const Arrival& arrival) {
   const bool token = (arrival.immediate & Cell::kToken) != 0;
   PeerState& peer = call->peers[arrival.from];
   ++(token ? peer.tokens : peer.arrivals);
-  if (call->record != nullptr) [[unlikely]]
-    record_arrival(*call, call->group->rank_of(arrival.from), token);
+  record_arrival(*call, arrival.from, token);
 }
 
 bool Mailroom::take_local_mails() {
@@ -115,7 +115,8 @@ void Mailroom::deliver(std::span<const std::byte> mail) {
   }
 }
 
-/// At once, for the sender does not tell them again: another call's exposure may be used first.
+/// At once, for the sender does not tell them again: the exposure of another call, which this rank
+/// has made already, may need them.
 void Mailroom::learn_keys(std::span<const std::byte> mail) {
   Exposure exposure;
   std::memcpy(&exposure, mail.data() + sizeof(MailHeader), sizeof(exposure));
@@ -131,7 +132,7 @@ void Mailroom::accept(PostedCall& call, std::span<const std::byte> mail) {
   if (header.program != call.key.program) return disagreements_.dispute(call, peer);
   if (header.kind == MailKind::kToken) {
     ++call.peers[peer].tokens;
-    return record_arrival(call, header.from, true);
+    return record_arrival(call, peer, true);
   }
   if (!header.by_landing && header.block_bytes != call.binding.block_bytes) {
     return disagreements_.mismatch(
@@ -148,12 +149,12 @@ void Mailroom::accept(PostedCall& call, std::span<const std::byte> mail) {
 
 void Mailroom::accept_data(PostedCall& call, std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
+  const Rank from = call.group->to_job[header.from];
   const auto data = mail.subspan(sizeof(header));
   call.mailed.push_back({call.mailed_data.size(), data.size()});
-  call.peers[call.group->to_job[header.from]].mailed.push(
-      call.mailed, static_cast<uint32_t>(call.mailed.size() - 1));
+  call.peers[from].mailed.push(call.mailed, static_cast<uint32_t>(call.mailed.size() - 1));
   call.mailed_data.insert(call.mailed_data.end(), data.begin(), data.end());
-  record_arrival(call, header.from, false);
+  record_arrival(call, from, false);
 }
 
 void Mailroom::accept_exposure(PostedCall& call, std::span<const std::byte> mail) {
@@ -162,14 +163,14 @@ void Mailroom::accept_exposure(PostedCall& call, std::span<const std::byte> mail
   std::memcpy(&exposure, mail.data() + sizeof(header), sizeof(exposure));
   PeerState& peer = call.peers[exposure.rank];
   peer.cell = exposure.cell;
-  peer.recv = peer_regions_.find(exposure.rank, exposure.recv);
-  peer.scratch = peer_regions_.find(exposure.rank, exposure.scratch);
+  peer.recv = exposure.recv;
+  peer.scratch = exposure.scratch;
   const size_t landings = for_each_key(mail, [](const auto&, auto) {});
   for (uint16_t i = 0; i < exposure.landings; ++i) {
     Landing landing;
     std::memcpy(&landing, mail.data() + landings + i * sizeof(landing), sizeof(landing));
     if (landing.sender != call.group->me) continue;
-    call.landings.push_back({peer_regions_.find(exposure.rank, landing.place), landing.bytes});
+    call.landings.push_back({landing.place, landing.bytes});
     peer.landings.push(call.landings, static_cast<uint32_t>(call.landings.size() - 1));
   }
   if (!header.more) ++peer.exposures;

@@ -61,6 +61,11 @@ class Mailroom {
   /// Passes exposures addressed to this server on to its other ranks; true if something moved.
   bool pass_on(PostedCall& call);
 
+  /// Where a put to a place that a rank of the job has exposed goes; see PeerRegions.
+  RemoteAddress find(Rank peer, const RegionPlace& place) const {
+    return peer_regions_.find(peer, place);
+  }
+
   /// Of a mail about that call.
   static MailHeader header_for(const PostedCall& call, MailKind kind);
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/hash.h"
-#include "engine/transport/transport.h"
+#include "engine/execute/mail.h"
 
 namespace ibcoll {
 
@@ -31,15 +31,15 @@ struct Chain {
 };
 
 struct PeerState {
-  Rank rank = -1;          ///< in the job
-  uint32_t call = 0;       ///< which use of the table the entry belongs to
-  uint32_t arrivals = 0;   ///< puts that have come and wait for their operations
-  uint32_t tokens = 0;     ///< tokens that have come and wait for their operations
-  uint32_t exposures = 0;  ///< how often it has exposed to this rank, or to its server
-  uint32_t cell = 0;       ///< the immediate of puts there
-  RemoteAddress recv, scratch;
-  Chain landings;  ///< in PostedCall::landings: where this rank's next puts go
-  Chain mailed;    ///< in PostedCall::mailed: messages that came with their data
+  Rank rank = -1;             ///< in the job
+  uint32_t call = 0;          ///< which use of the table the entry belongs to
+  uint32_t arrivals = 0;      ///< puts that have come and wait for their operations
+  uint32_t tokens = 0;        ///< tokens that have come and wait for their operations
+  uint32_t exposures = 0;     ///< how often it has exposed to this rank, or to its server
+  uint32_t cell = 0;          ///< the immediate of puts there
+  RegionPlace recv, scratch;  ///< looked up by puts: the key may come after the exposure
+  Chain landings;             ///< in PostedCall::landings: where this rank's next puts go
+  Chain mailed;               ///< in PostedCall::mailed: messages that came with their data
 };
 
 /// The peers that a call has to do with, by rank of the job. A hash table, so that a call costs

@@ -138,7 +138,7 @@ struct LaneState {
 
 /// Where a put of this rank lands.
 struct NextLanding {
-  RemoteAddress place;
+  RegionPlace place;
   uint64_t bytes = 0;
   uint32_t next = kNone;
 };

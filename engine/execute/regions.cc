@@ -32,7 +32,7 @@ RegionName OwnRegions::enter(const MemoryKey& key, const std::byte* base) {
 /// A slot that stands for nothing; known by `registration` from now on unless that is 0.
 uint32_t OwnRegions::take_slot(uint64_t registration) {
   uint32_t slot = kNone;
-  if (resting_ >= kRemembered) {
+  if (resting_ >= kRemembered && (registration != 0 || free_.empty())) {
     slot = oldest_;
     unchain(slot);
     auto entry = slot_of_.extract(slots_[slot].key.registration);
@@ -107,8 +107,9 @@ Status PeerRegions::learn(NetworkTransport& network, Rank peer, const RegionKey&
   const auto [place, added] = regions_.try_emplace(name(peer, told.region.slot));
   Region& region = place->second;
   // Told by another group, or late: an exposure that this rank has no use for may come when the
-  // call it belongs to has ended.
-  if (!added && static_cast<int32_t>(told.region.use - region.use) <= 0) return {};
+  // call it belongs to has ended, but not much later.
+  constexpr uint32_t kLate = 1u << 24;
+  if (!added && region.use - told.region.use < kLate) return {};
   if (!added) network.release_key(peer, region.key);
   region = {told.region.use, told.base, 0};
   IBCOLL_ASSIGN(region.key, network.unpack_key(peer, packed));

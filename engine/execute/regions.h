@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -30,7 +31,8 @@ class OwnRegions {
   bool told(RegionName name, const Receivers& to) const;
   void note_told(RegionName name, const Receivers& to);
 
-  /// Registrations that are remembered at most while no call uses them.
+  /// Registrations that are remembered while no call uses them: so many, or as many as were in use
+  /// at once.
   static constexpr size_t kRemembered = 64;
 
  private:
@@ -61,7 +63,8 @@ class OwnRegions {
   size_t resting_ = 0;
 };
 
-/// The regions of other ranks.
+/// The regions of other ranks. It grows with the slots of their tables: those of the registrations
+/// that a peer has used at once, and OwnRegions::kRemembered.
 class PeerRegions {
  public:
   /// The address of a place is not known.

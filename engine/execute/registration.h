@@ -10,7 +10,7 @@ namespace ibcoll {
 /// Blocks may lie anywhere, with memory between them that is not the caller's: they are registered
 /// as one where that is little, else run by run of blocks that lie side by side.
 Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
-/// Gives back what register_buffers() took, also where it failed.
+/// Gives back what register_buffers() took, also where it failed half-way.
 void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
 
 }  // namespace ibcoll

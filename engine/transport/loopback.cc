@@ -289,33 +289,46 @@ class Loopback final : public NetworkTransport {
 
 }  // namespace
 
-Result<LoopbackOptions::Placing> loopback_placing_from_environment() {
+Result<LoopbackOptions> loopback_options_from_environment(uint64_t seed) {
   using Placing = LoopbackOptions::Placing;
   IBCOLL_ASSIGN(const std::string placing, config_choice("IBCOLL_LOOPBACK_PLACING"));
-  return placing == "direct"   ? Placing::kDirect
-         : placing == "bounce" ? Placing::kBounce
-                               : Placing::kAuto;
+  return LoopbackOptions{placing == "direct"   ? Placing::kDirect
+                         : placing == "bounce" ? Placing::kBounce
+                                               : Placing::kAuto,
+                         seed};
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
                                                           const std::vector<ProcessPlace>& places,
-                                                          const LoopbackOptions& options) {
+                                                          const Result<LoopbackOptions>& wanted) {
+  using Placing = LoopbackOptions::Placing;
   if (bells.size() != static_cast<size_t>(bootstrap.size())) {
     return fail(ErrorCode::kInvalidArgument, "{} bells for {} ranks", bells.size(),
                 bootstrap.size());
   }
   IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap, places));
+  struct Told {
+    bool unreadable, works, direct, bounce;
+  };
+  const LoopbackOptions options = wanted.value_or(LoopbackOptions{});
+  const Told mine{!wanted, placer.works(), options.placing == Placing::kDirect,
+                  options.placing == Placing::kBounce ||
+                      (options.placing == Placing::kAuto && !placer.works())};
+  std::vector<Told> all(bells.size());
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  if (!wanted) return tl::unexpected<Error>(wanted.error());
   // All ranks place data in the same way: as the most restricted one can.
-  const bool wants_bounce = options.placing == LoopbackOptions::Placing::kBounce ||
-                            (options.placing == LoopbackOptions::Placing::kAuto && !placer.works());
-  const std::array<uint8_t, 2> mine{wants_bounce, placer.works()};
-  std::vector<std::array<uint8_t, 2>> all(bells.size());
-  IBCOLL_TRY(bootstrap.allgather(mine.data(), sizeof mine, all.data()));
-  bool bounce = false;
+  bool bounce = false, direct = false;
+  for (const Told& told : all) {
+    bounce |= told.bounce;
+    direct |= told.direct;
+  }
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    bounce |= all[rank][0] != 0;
-    if (options.placing == LoopbackOptions::Placing::kDirect && all[rank][1] == 0) {
+    if (all[rank].unreadable)
+      return fail(ErrorCode::kInvalidArgument, "rank {} can't read its IBCOLL_LOOPBACK_PLACING",
+                  rank);
+    if (direct && !all[rank].works) {
       return fail(ErrorCode::kUnsupported, "rank {} may not write into its peers' memory{}{}", rank,
                   placer.works() ? "" : ": ", placer.why_not());
     }

@@ -28,16 +28,16 @@ struct LoopbackOptions {
   uint64_t seed = 0;
 };
 
-/// As IBCOLL_LOOPBACK_PLACING says.
-Result<LoopbackOptions::Placing> loopback_placing_from_environment();
+/// As IBCOLL_LOOPBACK_PLACING says, with that seed.
+Result<LoopbackOptions> loopback_options_from_environment(uint64_t seed);
 
 /// Collective over all ranks of the job, which must be on one machine; `places` are theirs.
 /// `bells`: one a rank of the job, in memory all ranks share; a receiver's is rung when something
 /// arrives for it, a sender's when there is room again. `bootstrap` and `bells` must outlive the
-/// transport.
+/// transport. Fails on all ranks alike, be it only that one could not read its options.
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
                                                           const std::vector<ProcessPlace>& places,
-                                                          const LoopbackOptions& options);
+                                                          const Result<LoopbackOptions>& wanted);
 
 }  // namespace ibcoll

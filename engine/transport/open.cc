@@ -21,10 +21,8 @@ Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setu
     return fail(ErrorCode::kUnsupported,
                 "the loopback joins emulated servers of one machine; these ranks run on several");
   }
-  LoopbackOptions options;
-  IBCOLL_ASSIGN(options.placing, loopback_placing_from_environment());
-  options.seed = setup.loopback_seed;
-  return create_loopback(setup.bootstrap, setup.bells, setup.places, options);
+  return create_loopback(setup.bootstrap, setup.bells, setup.places,
+                         loopback_options_from_environment(setup.loopback_seed));
 }
 
 std::vector<NetworkKind>& kinds() {

@@ -21,7 +21,7 @@ struct OpenedNetwork {
 /// on one.
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted);
 
-/// Adds a transport, which takes the place of one that has its name. To be called before any is
+/// Adds a transport, which is found before one that has its name. To be called before any is
 /// opened.
 void register_network(const NetworkKind& kind);
 

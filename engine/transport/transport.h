@@ -80,9 +80,10 @@ class NetworkTransport {
   /// Writes what peers need in order to put into registered memory, the same for all of them and at
   /// most kMaxKeyBytes; gives its length. It travels once a pair of ranks and registration.
   virtual size_t pack_key(const MemoryKey& key, std::span<std::byte> packed) const;
-  /// The key for puts to `peer` from what pack_key() wrote there; to be released.
+  /// The key for puts to `peer` from what pack_key() wrote there. May allocate.
   virtual Result<uint64_t> unpack_key(Rank peer, std::span<const std::byte> packed);
-  /// No put with it is under way.
+  /// All puts with that key have arrived, though their completions may not have been taken. Keys
+  /// that are not released when the transport closes are its own to free.
   virtual void release_key(Rank, uint64_t) {}
 
   /// Writes `bytes` bytes from `source` to the peer, then (unless kNoSignal) delivers the 32-bit
@@ -116,12 +117,6 @@ class NetworkTransport {
   /// Collective: waits until everything posted is done, then takes the connections down.
   virtual Status close() = 0;
 };
-
-/// Collective: where the memory that every rank gives lies, and the keys to it, by rank. To be
-/// released when no put to it is under way.
-Result<std::vector<RemoteAddress>> exchange_addresses(Bootstrap& bootstrap,
-                                                      NetworkTransport& network, const void* base,
-                                                      const MemoryKey& key);
 
 /// Which call a message belongs to; both sides must mean the same.
 struct MessageKey {

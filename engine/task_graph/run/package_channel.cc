@@ -5,6 +5,8 @@
 #include <array>
 #include <set>
 
+#include "engine/transport/exchange_addresses.h"
+
 namespace ibcoll::task_graph {
 
 namespace {
