@@ -84,7 +84,8 @@ Result<ProcessManager*> session_with_launcher(Protocol protocol) {
       return fail(
           ErrorCode::kUnsupported,
           "MPI has started in this process and owns its connection to the launcher (PMI), "
-          "which has one only: start the program with Open MPI's mpirun or srun --mpi=pmix");
+          "which has one only: join with ibcoll_init_with, or start the program with Open MPI's "
+          "mpirun or srun --mpi=pmix");
     IBCOLL_ASSIGN(session.manager, protocol == Protocol::kPmix ? connect_pmix() : connect_pmi());
     session.process = getpid();
     session.protocol = protocol;
@@ -98,6 +99,14 @@ Result<ProcessManager*> session_with_launcher(Protocol protocol) {
   return session.manager.get();
 }
 
+Result<JoinOptions> join_options() {
+  IBCOLL_ASSIGN(const int64_t silence_ns, config_duration("IBCOLL_CONTROL_TIMEOUT"));
+  JoinOptions options;
+  constexpr int64_t kLeastMs = 1000, kMostMs = 24 * 3'600'000;
+  options.silence_ms = static_cast<int>(std::clamp(silence_ns / 1'000'000, kLeastMs, kMostMs));
+  return options;
+}
+
 }  // namespace
 
 bool started_by_launcher() {
@@ -108,12 +117,13 @@ bool started_by_launcher() {
 Result<std::unique_ptr<Bootstrap>> join_job() {
   IBCOLL_ASSIGN(const Protocol protocol, choose_protocol());
   if (protocol == Protocol::kNone) return self_bootstrap();
-  IBCOLL_ASSIGN(const int64_t silence_ns, config_duration("IBCOLL_CONTROL_TIMEOUT"));
-  JoinOptions options;
-  constexpr int64_t kLeastMs = 1000, kMostMs = 24 * 3'600'000;
-  options.silence_ms = static_cast<int>(std::clamp(silence_ns / 1'000'000, kLeastMs, kMostMs));
+  IBCOLL_ASSIGN(const JoinOptions options, join_options());
   IBCOLL_ASSIGN(ProcessManager * manager, session_with_launcher(protocol));
   return join_through(*manager, options);
+}
+
+Result<std::unique_ptr<Bootstrap>> join_job_of(JobHost& host) {
+  return join_hosted(host, join_options());
 }
 
 }  // namespace ibcoll

@@ -1,9 +1,10 @@
 #pragma once
-/// Joining the job this process was started in.
+/// Joining the job this process was started in, or that of its host.
 
 #include <memory>
 
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/bootstrap/hosted_job.h"
 
 namespace ibcoll {
 
@@ -16,5 +17,8 @@ bool started_by_launcher();
 /// what to do, where a launcher started several processes that can't find each other: one that
 /// takes itself for rank 0 of 1 would compute nonsense.
 Result<std::unique_ptr<Bootstrap>> join_job();
+
+/// The job of the host's processes. Collective over them.
+Result<std::unique_ptr<Bootstrap>> join_job_of(JobHost& host);
 
 }  // namespace ibcoll

@@ -31,7 +31,7 @@ constexpr int64_t kBetweenLooksNs = 20'000'000;
 
 class JoinedBootstrap;
 
-/// The jobs of this process, for its end.
+/// The jobs of this process, for its end, but for those it was lent to.
 class JoinedJobs {
  public:
   static void add(JoinedBootstrap* job);
@@ -61,7 +61,7 @@ class JoinedBootstrap final : public Bootstrap {
     IBCOLL_TRY(meeting.hold(manager));
     auto self = begin(manager, options, meeting);
     if (!self) return tl::unexpected<Error>(meeting.give_up(self.error()));
-    JoinedJobs::add(self->get());
+    if (!options.hosted) JoinedJobs::add(self->get());
     return std::unique_ptr<Bootstrap>(std::move(*self));
   }
 
@@ -78,14 +78,15 @@ class JoinedBootstrap final : public Bootstrap {
     };
     self->rank_ = manager.rank();
     self->size_ = manager.size();
+    self->hosted_ = options.hosted;
     self->leader_ = place_of(meeting.leader_rank());
     self->here_ = place_of(self->rank_);
     self->local_ = self->block_->bootstrap(self->here_);
     if (meeting.leader()) {
-      IBCOLL_ASSIGN(
-          self->agent_,
-          ControlAgent::start(self->rank_, *self->block_, meeting.take_connections(),
-                              {std::move(wake), options.silence_ms, open_process(getppid())}));
+      IBCOLL_ASSIGN(self->agent_,
+                    ControlAgent::start(self->rank_, *self->block_, meeting.take_connections(),
+                                        {std::move(wake), options.silence_ms,
+                                         options.hosted ? UniqueFd() : open_process(getppid())}));
     } else {
       self->up_ = meeting.take_up();
       self->root_ = meeting.place();
@@ -99,7 +100,7 @@ class JoinedBootstrap final : public Bootstrap {
 
   ~JoinedBootstrap() override {
     if (getpid() == process_) {  // a forked child has nothing to tell
-      JoinedJobs::remove(this);
+      if (!hosted_) JoinedJobs::remove(this);
       leave();
     }
     agent_.reset();
@@ -208,6 +209,7 @@ class JoinedBootstrap final : public Bootstrap {
   UniqueFd leader_process_;
   RootPlace root_;  ///< for when the leader has left
   int silence_ms_ = 0;
+  bool hosted_ = false;
 };
 
 void JoinedJobs::add(JoinedBootstrap* job) {
@@ -239,7 +241,7 @@ Result<std::unique_ptr<Bootstrap>> join_through(ProcessManager& manager,
                                                 const JoinOptions& options) {
   // Where Yama restricts ptrace, this lets the launcher's descendants on this machine, our peers,
   // copy from our memory. Fails harmlessly where there is no Yama.
-  prctl(PR_SET_PTRACER, getppid());
+  if (!options.hosted) prctl(PR_SET_PTRACER, getppid());
   set_log_rank(manager.rank());
   return JoinedBootstrap::create(manager, options);
 }

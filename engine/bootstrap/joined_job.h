@@ -1,12 +1,12 @@
 #pragma once
-/// The job of processes that a launcher started, on one machine or many.
+/// The job of processes that a launcher started or a host has, on one machine or many.
 ///
-/// Rank 0 tells everybody, through the launcher, a token and where it listens. The first process of
-/// a machine that takes the machine's socket name becomes its leader; the others of the machine
-/// connect to it, it connects to rank 0. Inside a machine the ranks meet in shared memory, passed
-/// by descriptor, and what concerns other machines goes through the leaders. The end of a process
-/// is the end of its connection, so it is noticed at once, whether somebody waits for it or not;
-/// between machines a connection that breaks is made again.
+/// Rank 0 tells everybody, through the launcher or host, a token and where it listens. The first
+/// process of a machine that takes the machine's socket name becomes its leader; the others of the
+/// machine connect to it, it connects to rank 0. Inside a machine the ranks meet in shared memory,
+/// passed by descriptor, and what concerns other machines goes through the leaders. The end of a
+/// process is the end of its connection, so it is noticed at once, whether somebody waits for it or
+/// not; between machines a connection that breaks is made again.
 
 #include <memory>
 #include <string>
@@ -24,6 +24,10 @@ struct JoinOptions {
   int limit_s = 60;
   /// How long another machine may be silent before its ranks count as unreachable.
   int silence_ms = 30'000;
+  /// The process belongs to a host, which alone says when it ends and who may read its memory: the
+  /// job does not end with the process's parent, the process's exit is no goodbye, and its tracer
+  /// stays what it is.
+  bool hosted = false;
 };
 
 /// Collective over the processes of the job. The manager serves one call at a time.

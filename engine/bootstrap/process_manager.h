@@ -1,5 +1,5 @@
 #pragma once
-/// What a launcher (mpirun, mpiexec, srun) offers to the processes it starts. Only as much of it as
+/// What a launcher (mpirun, mpiexec, srun) or host offers to its processes. Only as much of it as
 /// it takes to find rank 0: all the rest goes over sockets and shared memory of our own.
 
 #include <memory>

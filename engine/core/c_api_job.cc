@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <mutex>
+#include <thread>
 
 #include "engine/base/log.h"
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/core/c_api.h"
+#include "engine/core/sized_struct.h"
 #include "engine/schedule/layout.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
@@ -127,6 +131,75 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
   return result;
 }
 
+/// The second half of joining: a context over the job.
+ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, ibcoll_context** context) {
+  if (!bootstrap) return report(bootstrap.error());
+  const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
+  if (!options) return report(options.error());
+  ibcoll_context& made = Contexts::take();
+  made.bootstrap = std::move(*bootstrap);
+  const ibcoll_status status = make_context(*made.bootstrap, *options, made);
+  if (status == IBCOLL_OK) {
+    *context = &made;
+  } else {
+    made.bootstrap.reset();
+    Contexts::give_back(made);
+  }
+  return status;
+}
+
+/// The program that calls ibcoll_init_with, as its process's host.
+class CallerAsHost final : public JobHost {
+ public:
+  explicit CallerAsHost(const ibcoll_bootstrap& given) : given_(given) {}
+  Rank rank() const override { return given_.rank; }
+  int size() const override { return given_.size; }
+  Status allgather(const void* mine, size_t bytes, void* all) override {
+    if (given_.allgather != nullptr)
+      return to_status("allgather", given_.allgather(given_.host, mine, bytes, all));
+    void* request = nullptr;
+    IBCOLL_TRY(to_status("allgather_post",
+                         given_.allgather_post(given_.host, mine, bytes, all, &request)));
+    for (int tests = 0;; ++tests) {
+      int done = 0;
+      IBCOLL_TRY(to_status("allgather_test", given_.allgather_test(given_.host, request, &done)));
+      if (done != 0) return {};
+      // The host may move on in its tests only: they are soon again, but leave the core to others.
+      constexpr int kYields = 1000;
+      if (tests < kYields)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  static Status to_status(const char* function, int error) {
+    if (error == 0) return {};
+    return fail(ErrorCode::kSystem, "the host's {} has failed with error {}", function, error);
+  }
+  const ibcoll_bootstrap given_;
+};
+
+/// What the program gives, if it can be right.
+Result<ibcoll_bootstrap> checked(const ibcoll_bootstrap& given) {
+  IBCOLL_ASSIGN(const ibcoll_bootstrap host,
+                sized_copy(given, offsetof(ibcoll_bootstrap, allgather_post), "ibcoll_bootstrap"));
+  if (host.size < 1)
+    return fail(ErrorCode::kInvalidArgument, "a job of {} ranks: it needs at least one", host.size);
+  if (host.rank < 0 || host.rank >= host.size) {
+    return fail(ErrorCode::kInvalidArgument, "rank {} of a job of {}: its ranks are 0 to {}",
+                host.rank, host.size, host.size - 1);
+  }
+  if (host.allgather == nullptr &&
+      (host.allgather_post == nullptr || host.allgather_test == nullptr)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the host gives no allgather: allgather is null, and so is {}",
+                host.allgather_post == nullptr ? "allgather_post" : "allgather_test");
+  }
+  return host;
+}
+
 Result<ContextOptions> options_of(const ibcoll_launch_options& options) {
   IBCOLL_ASSIGN(ContextOptions result, ContextOptions::from_environment(options.ranks));
   if (options.layout == nullptr) return result;
@@ -160,21 +233,17 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
 
 ibcoll_status ibcoll_init(ibcoll_context** context) {
   if (context == nullptr) return refuse("the place for the context is null");
+  return guarded([&] { return enter(join_job(), context); });
+}
+
+ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap, ibcoll_context** context) {
+  if (bootstrap == nullptr || context == nullptr)
+    return refuse("the bootstrap or the place for the context is null");
   return guarded([&]() -> ibcoll_status {
-    Result<std::unique_ptr<Bootstrap>> bootstrap = join_job();
-    if (!bootstrap) return report(bootstrap.error());
-    const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
-    if (!options) return report(options.error());
-    ibcoll_context& made = Contexts::take();
-    made.bootstrap = std::move(*bootstrap);
-    const ibcoll_status status = make_context(*made.bootstrap, *options, made);
-    if (status == IBCOLL_OK) {
-      *context = &made;
-    } else {
-      made.bootstrap.reset();
-      Contexts::give_back(made);
-    }
-    return status;
+    const Result<ibcoll_bootstrap> given = checked(*bootstrap);
+    if (!given) return report(given.error());
+    CallerAsHost host(*given);
+    return enter(join_job_of(host), context);
   });
 }
 

@@ -82,6 +82,30 @@ IBCOLL_API ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
 /* Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none.
  * Collective over the job. */
 IBCOLL_API ibcoll_status ibcoll_init(ibcoll_context** context);
+
+/* What a host (an MPI library, UCC, a runtime of its own) gives so that its processes become a job.
+ * The functions are called inside ibcoll_init_with and ibcoll_finalize only, by the thread that
+ * calls those. */
+typedef struct ibcoll_bootstrap {
+  size_t struct_size; /* sizeof(ibcoll_bootstrap) */
+  int rank, size;     /* as the allgather numbers and counts the processes */
+  void* host;         /* passed to the functions */
+  /* Blocking: every rank gives `bytes` bytes, `all` receives size * bytes in the order of ranks.
+   * 0: done; anything else is the host's error. */
+  int (*allgather)(void* host, const void* mine, size_t bytes, void* all);
+  /* Or, where that is NULL, post and test: *done becomes 1, and *request is the host's again.
+   * `mine` and `all` stay as they are until then. */
+  int (*allgather_post)(void* host, const void* mine, size_t bytes, void* all, void** request);
+  int (*allgather_test)(void* host, void* request, int* done);
+} ibcoll_bootstrap;
+
+/* Joins the job of the host's processes; collective over them. No launcher is asked, and the
+ * process stays the host's: the engine ends none, whatever becomes of the job or of the process's
+ * parent. A process may be in several jobs at a time. `bootstrap` is copied. Errors:
+ * IBCOLL_ERR_SYSTEM with the number that the host's function gave; IBCOLL_ERR_MISMATCH where ranks
+ * disagree on rank or size. docs/hosts.md says what a host must do. */
+IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
+                                          ibcoll_context** context);
 /* Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
  * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed:
  * the job is left all the same, and they are refused from then on. */

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/group.hpp"
@@ -14,7 +15,7 @@
 
 namespace ibcoll {
 
-/// One rank's membership in a job, as ibcoll_launch or ibcoll_init gave it. A handle.
+/// One rank's membership in a job, as launch() or a job gives it. A handle.
 class context {
  public:
   explicit context(ibcoll_context* handle) : handle_(handle) {}
@@ -36,6 +37,31 @@ class context {
 
  private:
   ibcoll_context* handle_;
+};
+
+/// Membership in a job from construction to finalize() or the object's end; both are collective.
+/// Groups, buffers and requests must go before.
+class job {
+ public:
+  /// The job this process was started in (ibcoll_init).
+  job() { detail::check(ibcoll_init(&handle_)); }
+  /// The job of a host's processes (ibcoll_init_with).
+  explicit job(const ibcoll_bootstrap& host) { detail::check(ibcoll_init_with(&host, &handle_)); }
+  job(job&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  job& operator=(job&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~job() {
+    if (handle_ != nullptr) ibcoll_finalize(handle_);
+  }
+
+  /// Leaves the job now; throws what went wrong, which the object's end can't.
+  void finalize() { detail::check(ibcoll_finalize(std::exchange(handle_, nullptr))); }
+  ibcoll::context context() const { return ibcoll::context(handle_); }
+
+ private:
+  ibcoll_context* handle_ = nullptr;
 };
 
 /// Starts `ranks` processes on this machine, each of which runs `main`; gives 0 if all returned 0,

@@ -1,0 +1,399 @@
+// Jobs of processes that belong to a host: ibcoll_init_with over an allgather of the host's.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <ibcoll/ibcoll.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/job.h"
+#include "tests/shared_host.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::AllOf;
+using testing::Complaints;
+using ::testing::HasSubstr;
+using testing::SharedHost;
+using Main = std::function<std::string(int rank)>;
+
+/// Runs `main` in one process a rank; gives their complaints. None may end by a signal, except
+/// `victim`.
+std::string run_ranks(int ranks, const Main& main, int victim = -1) {
+  Complaints complaints(ranks);
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t process = fork();
+    if (process == 0) {
+      alarm(60);
+      complaints.add(rank, main(rank));
+      _exit(0);
+    }
+    processes.push_back(process);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    int status = 0;
+    waitpid(processes[rank], &status, 0);
+    if (WIFSIGNALED(status) && rank != victim)
+      complaints.add(rank, fmt::format("ended by signal {}", WTERMSIG(status)));
+  }
+  return complaints.all();
+}
+
+/// An alltoall of numbers that tell sender, receiver and call, and its check.
+std::string exchange(ibcoll_group* group, int call, size_t numbers = 100) {
+  const int me = ibcoll_group_rank(group), ranks = ibcoll_group_size(group);
+  const auto number = [&](int from, int to, size_t i) {
+    return ((call * 64 + from) * 64 + to) * 1000 + static_cast<int>(i % 1000);
+  };
+  std::vector<int> send, recv(numbers * static_cast<size_t>(ranks), -1);
+  for (int to = 0; to < ranks; ++to)
+    for (size_t i = 0; i < numbers; ++i) send.push_back(number(me, to, i));
+  if (ibcoll_alltoall(group, send.data(), recv.data(), numbers * sizeof(int), nullptr) != IBCOLL_OK)
+    return ibcoll_last_error();
+  for (int from = 0; from < ranks; ++from) {
+    for (size_t i = 0; i < numbers; ++i) {
+      if (recv[static_cast<size_t>(from) * numbers + i] != number(from, me, i))
+        return fmt::format("number {} from rank {} is wrong", i, from);
+    }
+  }
+  return "";
+}
+
+std::string exchange(ibcoll_context* context, int call) {
+  return exchange(ibcoll_world(context), call);
+}
+
+#define DO(call) \
+  if ((call) != IBCOLL_OK) return std::string(#call " gives ") + ibcoll_last_error()
+#define CHECKED(expression) \
+  if (const std::string complaint = (expression); !complaint.empty()) return complaint
+
+class OnLayouts : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (*GetParam() != 0) setenv("IBCOLL_LAYOUT", GetParam(), 1);
+  }
+  void TearDown() override { unsetenv("IBCOLL_LAYOUT"); }
+};
+
+TEST_P(OnLayouts, ABlockingAllgatherMakesAJob) {
+  SharedHost& host = SharedHost::create();
+  EXPECT_EQ(run_ranks(4,
+                      [&](int rank) -> std::string {
+                        SharedHost::Member member(host, rank, 4);
+                        const ibcoll_bootstrap given = member.blocking();
+                        ibcoll_context* context = nullptr;
+                        DO(ibcoll_init_with(&given, &context));
+                        if (ibcoll_rank(context) != rank || ibcoll_size(context) != 4)
+                          return "another rank or size";
+                        const int asked = member.calls();
+                        for (int call = 0; call < 5; ++call) CHECKED(exchange(context, call));
+                        if (member.calls() != asked) return "the host is asked for calls";
+                        DO(ibcoll_finalize(context));
+                        return "";
+                      }),
+            "");
+}
+
+TEST_P(OnLayouts, PostAndTestMakeAJob) {
+  SharedHost& host = SharedHost::create();
+  EXPECT_EQ(run_ranks(4,
+                      [&](int rank) -> std::string {
+                        SharedHost::Member member(host, rank, 4);
+                        const ibcoll_bootstrap given = member.posting();
+                        if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                        ibcoll_context* context = nullptr;
+                        DO(ibcoll_init_with(&given, &context));
+                        CHECKED(exchange(context, 0));
+                        DO(ibcoll_finalize(context));
+                        return "";
+                      }),
+            "");
+}
+
+TEST_P(OnLayouts, TwoJobsOfTheSameProcessesDoNotMeet) {
+  SharedHost &host = SharedHost::create(), &other = SharedHost::create();
+  EXPECT_EQ(run_ranks(4,
+                      [&](int rank) -> std::string {
+                        SharedHost::Member member(host, rank, 4), turned(other, 3 - rank, 4);
+                        const ibcoll_bootstrap given = member.blocking(), second = turned.posting();
+                        ibcoll_context *a = nullptr, *b = nullptr;
+                        DO(ibcoll_init_with(&given, &a));
+                        DO(ibcoll_init_with(&second, &b));
+                        if (ibcoll_rank(a) != rank || ibcoll_rank(b) != 3 - rank)
+                          return "another rank";
+                        for (int call = 0; call < 10; ++call) {
+                          CHECKED(exchange(a, call));
+                          CHECKED(exchange(b, 100 + call));
+                        }
+                        // A call of each is under way at the same time.
+                        const std::vector<int> send(4, rank);
+                        std::vector<int> from_a(4), from_b(4);
+                        ibcoll_request *of_a = nullptr, *of_b = nullptr;
+                        DO(ibcoll_ialltoall(ibcoll_world(a), send.data(), from_a.data(),
+                                            sizeof(int), nullptr, &of_a));
+                        DO(ibcoll_ialltoall(ibcoll_world(b), send.data(), from_b.data(),
+                                            sizeof(int), nullptr, &of_b));
+                        DO(ibcoll_wait(&of_a));
+                        DO(ibcoll_wait(&of_b));
+                        if (from_a != std::vector{0, 1, 2, 3} || from_b != std::vector{3, 2, 1, 0})
+                          return "one job has the other's data";
+                        // One is left, the other goes on.
+                        DO(ibcoll_finalize(a));
+                        CHECKED(exchange(b, 200));
+                        DO(ibcoll_finalize(b));
+                        return "";
+                      }),
+            "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, OnLayouts, ::testing::Values("", "2,2"), [](const auto& info) {
+  return *info.param == 0 ? std::string("OneServer") : std::string("TwoServers");
+});
+
+size_t open_files() {
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++files;
+  return files;
+}
+
+TEST(Hosted, AHundredJobsAfterEachOtherLeaveNothing) {
+  SharedHost& host = SharedHost::create();
+  EXPECT_EQ(run_ranks(2,
+                      [&](int rank) -> std::string {
+                        SharedHost::Member member(host, rank, 2);
+                        const ibcoll_bootstrap given = member.blocking();
+                        size_t files = 0, bytes = 0;
+                        for (int round = 0; round < 100; ++round) {
+                          ibcoll_context* context = nullptr;
+                          DO(ibcoll_init_with(&given, &context));
+                          CHECKED(exchange(context, round));
+                          DO(ibcoll_finalize(context));
+                          // The first contexts' handles rest before they are used again.
+                          if (round == 79) bytes = mallinfo2().uordblks;
+                          if (round == 79) files = open_files();
+                        }
+                        if (open_files() != files)
+                          return fmt::format("{} files are open, then {}", files, open_files());
+                        const size_t now = mallinfo2().uordblks;
+                        if (now > bytes + 4096)
+                          return fmt::format("20 jobs keep {} bytes", now - bytes);
+                        return "";
+                      }),
+            "");
+}
+
+TEST(Hosted, AJobOfOneRankIsOne) {
+  SharedHost::Member member(SharedHost::create(), 0, 1);
+  const job alone(member.blocking());
+  EXPECT_EQ(alone.context().size(), 1);
+  EXPECT_EQ(exchange(alone.context().world().handle(), 0), "");
+}
+
+TEST(Hosted, TheJobOutlivesTheParentOfItsProcesses) {
+  // The parent of the ranks ends once they have joined; they go on, and say so.
+  SharedHost& host = SharedHost::create();
+  Complaints complaints(2);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    int joined[2] = {-1, -1};
+    if (pipe(joined) != 0) _exit(1);
+    for (int rank = 0; rank < 2; ++rank) {
+      if (fork() != 0) continue;
+      alarm(60);
+      const pid_t starter = getppid();
+      complaints.add(rank, [&]() -> std::string {
+        SharedHost::Member member(host, rank, 2);
+        const ibcoll_bootstrap given = member.blocking();
+        ibcoll_context* context = nullptr;
+        DO(ibcoll_init_with(&given, &context));
+        if (write(joined[1], "", 1) != 1) return "no pipe";
+        while (getppid() == starter) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        for (int call = 0; call < 20; ++call) {
+          CHECKED(exchange(context, call));
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        DO(ibcoll_finalize(context));
+        return "went on";
+      }());
+      _exit(0);
+    }
+    char byte = 0;
+    for (int rank = 0; rank < 2; ++rank)
+      if (read(joined[0], &byte, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  while (wait(nullptr) > 0) {
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  EXPECT_EQ(complaints.all(), "rank 0: went on\nrank 1: went on\n");
+}
+
+TEST(Hosted, AKilledRankIsTheOthersErrorAndEndsNoProcess) {
+  for (const char* layout : {"", "2,2"}) {
+    if (*layout != 0) setenv("IBCOLL_LAYOUT", layout, 1);
+    SharedHost& host = SharedHost::create();
+    const std::string all = run_ranks(
+        4,
+        [&](int rank) -> std::string {
+          SharedHost::Member member(host, rank, 4);
+          const ibcoll_bootstrap given = member.blocking();
+          ibcoll_context* context = nullptr;
+          DO(ibcoll_init_with(&given, &context));
+          CHECKED(exchange(context, 0));
+          if (rank == 2) raise(SIGKILL);
+          std::string first;
+          for (int call = 1; call < 4; ++call) {
+            const ibcoll_status status = ibcoll_barrier(ibcoll_world(context), nullptr);
+            if (status != IBCOLL_ERR_PEER_FAILED) return fmt::format("status {}", status);
+            if (call > 1 && first != ibcoll_last_error()) return "another error every time";
+            first = ibcoll_last_error();
+          }
+          if (first.find("rank 2 (pid ") == std::string::npos) return first;
+          if (ibcoll_finalize(context) != IBCOLL_ERR_PEER_FAILED) return "it is left well";
+          return "";
+        },
+        2);
+    EXPECT_EQ(all, "") << layout;
+    unsetenv("IBCOLL_LAYOUT");
+  }
+}
+
+TEST(Hosted, AnExitWithoutFinalizeIsNoGoodbyeToOthers) {
+  SharedHost& host = SharedHost::create();
+  EXPECT_THAT(run_ranks(2,
+                        [&](int rank) -> std::string {
+                          SharedHost::Member member(host, rank, 2);
+                          const ibcoll_bootstrap given = member.blocking();
+                          ibcoll_context* context = nullptr;
+                          DO(ibcoll_init_with(&given, &context));
+                          if (rank == 0) exit(7);
+                          DO(ibcoll_barrier(ibcoll_world(context), nullptr));
+                          return "";
+                        }),
+              HasSubstr("ended with status 7"));
+}
+
+/// What ibcoll_init_with says of a bootstrap of a job of one that is changed by `change`.
+std::string refusal(const std::function<void(ibcoll_bootstrap&)>& change,
+                    ibcoll_status expected = IBCOLL_ERR_INVALID) {
+  SharedHost::Member member(SharedHost::create(), 0, 1);
+  ibcoll_bootstrap given = member.blocking();
+  change(given);
+  ibcoll_context* context = nullptr;
+  const ibcoll_status status = ibcoll_init_with(&given, &context);
+  EXPECT_EQ(status, expected);
+  return status == IBCOLL_OK ? "" : ibcoll_last_error();
+}
+
+TEST(Hosted, WhatCanNotBeRightIsRefusedByValue) {
+  ibcoll_context* context = nullptr;
+  EXPECT_EQ(ibcoll_init_with(nullptr, &context), IBCOLL_ERR_INVALID);
+  const ibcoll_bootstrap given{};
+  EXPECT_EQ(ibcoll_init_with(&given, nullptr), IBCOLL_ERR_INVALID);
+  const auto with_size = [](size_t size) {
+    return refusal([&](ibcoll_bootstrap& b) { b.struct_size = size; });
+  };
+  EXPECT_THAT(with_size(0), HasSubstr("struct_size of ibcoll_bootstrap is 0"));
+  EXPECT_THAT(with_size(24), HasSubstr("is 24"));
+  EXPECT_THAT(with_size(1 << 20), HasSubstr("is 1048576"));
+  EXPECT_THAT(refusal([](ibcoll_bootstrap& b) { b.size = 0; }), HasSubstr("a job of 0 ranks"));
+  EXPECT_THAT(refusal([](ibcoll_bootstrap& b) { b.size = -3; }), HasSubstr("a job of -3 ranks"));
+  EXPECT_THAT(refusal([](ibcoll_bootstrap& b) { b.rank = 1; }), HasSubstr("rank 1 of a job of 1"));
+  EXPECT_THAT(refusal([](ibcoll_bootstrap& b) { b.rank = -1; }), HasSubstr("rank -1"));
+  EXPECT_THAT(refusal([](ibcoll_bootstrap& b) { b.allgather = nullptr; }),
+              HasSubstr("allgather_post"));
+  SharedHost::Member member(SharedHost::create(), 0, 1);
+  EXPECT_THAT(refusal([&](ibcoll_bootstrap& b) {
+                b = member.posting();
+                b.allgather_test = nullptr;
+              }),
+              HasSubstr("allgather_test"));
+}
+
+TEST(Hosted, OlderAndNewerStructsAreTaken) {
+  // The first version ended with allgather: what lies behind it is not looked at.
+  SharedHost::Member member(SharedHost::create(), 0, 1);
+  ibcoll_bootstrap old = member.blocking();
+  old.struct_size = offsetof(ibcoll_bootstrap, allgather_post);
+  old.allgather_post = reinterpret_cast<decltype(old.allgather_post)>(1);
+  ibcoll_context* context = nullptr;
+  ASSERT_EQ(ibcoll_init_with(&old, &context), IBCOLL_OK) << ibcoll_last_error();
+  EXPECT_EQ(ibcoll_finalize(context), IBCOLL_OK);
+
+  struct Newer {
+    ibcoll_bootstrap known;
+    uint64_t more;
+  } newer{member.blocking(), 0};
+  newer.known.struct_size = sizeof newer;
+  ASSERT_EQ(ibcoll_init_with(&newer.known, &context), IBCOLL_OK) << ibcoll_last_error();
+  EXPECT_EQ(ibcoll_finalize(context), IBCOLL_OK);
+  newer.more = 1;
+  EXPECT_EQ(ibcoll_init_with(&newer.known, &context), IBCOLL_ERR_UNSUPPORTED);
+  EXPECT_THAT(ibcoll_last_error(), HasSubstr("older than the program"));
+}
+
+TEST(Hosted, TheHostsErrorComesOutWithItsNumber) {
+  EXPECT_THAT(refusal(
+                  [](ibcoll_bootstrap& b) {
+                    b.allgather = [](void*, const void*, size_t, void*) { return 4711; };
+                  },
+                  IBCOLL_ERR_SYSTEM),
+              HasSubstr("allgather has failed with error 4711"));
+  const auto fails_in_test = [](ibcoll_bootstrap& b) {
+    b.allgather = nullptr;
+    b.allgather_post = [](void*, const void*, size_t, void*, void**) { return 0; };
+    b.allgather_test = [](void*, void*, int*) { return -5; };
+  };
+  EXPECT_THAT(refusal(fails_in_test, IBCOLL_ERR_SYSTEM),
+              HasSubstr("allgather_test has failed with error -5"));
+}
+
+TEST(Hosted, RanksThatDisagreeOnTheSizeAreNamed) {
+  for (const int told : {2, 5}) {
+    SharedHost& host = SharedHost::create();
+    const std::string all = run_ranks(3, [&](int rank) -> std::string {
+      SharedHost::Member member(host, rank, 3);
+      ibcoll_bootstrap given = member.blocking();
+      if (rank == 1) given.size = told;
+      ibcoll_context* context = nullptr;
+      return ibcoll_init_with(&given, &context) == IBCOLL_ERR_MISMATCH ? ibcoll_last_error()
+                                                                       : "no mismatch";
+    });
+    const std::string line = fmt::format("it has 3 ranks says rank 0, {} says rank 1", told);
+    for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
+      EXPECT_THAT(all, AllOf(HasSubstr(rank), HasSubstr(line)));
+    EXPECT_THAT(all, ::testing::Not(HasSubstr("no mismatch")));
+  }
+}
+
+TEST(Hosted, ARankThatCanNotJoinIsEverybodysError) {
+  SharedHost& host = SharedHost::create();
+  const std::string all = run_ranks(3, [&](int rank) -> std::string {
+    if (rank == 1) setenv("IBCOLL_CONTROL_TIMEOUT", "soon", 1);
+    SharedHost::Member member(host, rank, 3);
+    const ibcoll_bootstrap given = member.blocking();
+    ibcoll_context* context = nullptr;
+    return ibcoll_init_with(&given, &context) == IBCOLL_OK ? "joined" : ibcoll_last_error();
+  });
+  for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
+    EXPECT_THAT(all, HasSubstr(std::string(rank) + "ibcoll: invalid argument: "));
+  EXPECT_THAT(all, HasSubstr("IBCOLL_CONTROL_TIMEOUT"));
+}
+
+}  // namespace
+}  // namespace ibcoll

@@ -1,0 +1,99 @@
+#pragma once
+/// A host of processes that this test has forked: an allgather through memory they share.
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+#include "ibcoll/ibcoll.h"
+
+namespace ibcoll::testing {
+
+/// What all processes of the host share. One allgather after the other.
+class SharedHost {
+ public:
+  /// As long as the test's process lives.
+  static SharedHost& create() {
+    void* const memory = mmap(nullptr, sizeof(SharedHost), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return *new (memory) SharedHost;
+  }
+
+  /// One process's end of it, which must stay where it is.
+  class Member {
+   public:
+    Member(SharedHost& host, int rank, int size) : host_(&host), rank_(rank), size_(size) {}
+
+    ibcoll_bootstrap blocking() {
+      ibcoll_bootstrap given = named();
+      given.allgather = [](void* self, const void* mine, size_t bytes, void* all) {
+        auto& member = *static_cast<Member*>(self);
+        if (const int error = member.post(mine, bytes, all); error != 0) return error;
+        while (!member.test()) sched_yield();
+        return 0;
+      };
+      return given;
+    }
+    ibcoll_bootstrap posting() {
+      ibcoll_bootstrap given = named();
+      given.allgather_post = [](void* self, const void* mine, size_t bytes, void* all,
+                                void** request) {
+        *request = self;
+        return static_cast<Member*>(self)->post(mine, bytes, all);
+      };
+      given.allgather_test = [](void* self, void* request, int* done) {
+        if (request != self) return 99;
+        *done = static_cast<Member*>(self)->test() ? 1 : 0;
+        return 0;
+      };
+      return given;
+    }
+    /// So many times the host was asked.
+    int calls() const { return calls_; }
+
+   private:
+    ibcoll_bootstrap named() {
+      ibcoll_bootstrap given{};
+      given.struct_size = sizeof given;
+      given.rank = rank_;
+      given.size = size_;
+      given.host = this;
+      return given;
+    }
+    int post(const void* mine, size_t bytes, void* all) {
+      if (bytes > kBytes || size_ > kRanks) return 98;
+      std::memcpy(host_->slots_[calls_ % 2][rank_], mine, bytes);
+      all_ = static_cast<char*>(all);
+      bytes_ = bytes;
+      ++calls_;
+      ++host_->posted_;
+      return 0;
+    }
+    bool test() {
+      if (host_->posted_ < calls_ * size_) return false;
+      for (int rank = 0; rank < size_; ++rank) {
+        std::memcpy(all_ + static_cast<size_t>(rank) * bytes_,
+                    host_->slots_[(calls_ - 1) % 2][rank], bytes_);
+      }
+      return true;
+    }
+
+    SharedHost* host_;
+    int rank_, size_, calls_ = 0;
+    char* all_ = nullptr;
+    size_t bytes_ = 0;
+  };
+
+ private:
+  static constexpr int kRanks = 8;
+  static constexpr size_t kBytes = 4096;
+  std::atomic<int> posted_{0};
+  /// By turns: who posts to one of them again has everybody's of the one before.
+  char slots_[2][kRanks][kBytes] = {};
+};
+
+}  // namespace ibcoll::testing
