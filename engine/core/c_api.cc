@@ -1,5 +1,5 @@
-// The C interface: memory, groups, requests, counters. Start and end are in c_api_job.cc, calls in
-// c_api_calls.cc.
+// The C interface: memory, requests, counters. Start and end are in c_api_job.cc, groups in
+// c_api_groups.cc, calls in c_api_calls.cc.
 
 #include "engine/core/c_api.h"
 
@@ -94,48 +94,6 @@ ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (address == nullptr) return IBCOLL_OK;
   return inside(*context, [&] { return give(context->context->free(address)); });
-}
-
-ibcoll_group* ibcoll_world(ibcoll_context* context) {
-  return is_live(context) ? &context->world : nullptr;
-}
-
-ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
-                                  ibcoll_group** group) {
-  if (!is_live(context)) return refuse_handle("context", context);
-  if (ranks == nullptr || group == nullptr || count < 0) {
-    return refuse("the ranks or the place for the group are null, or their number is negative");
-  }
-  return inside_job(*context, [&]() -> ibcoll_status {
-    auto made = context->context->create_group({ranks, ranks + count});
-    if (!made) return report(made.error());
-    ibcoll_group& handle = context->groups.take();
-    handle.context = context;
-    handle.group = std::move(*made);
-    *group = &handle;
-    return IBCOLL_OK;
-  });
-}
-
-ibcoll_status ibcoll_group_free(ibcoll_group* group) {
-  if (group == nullptr) return IBCOLL_OK;
-  if (!is_live(group)) return refuse_handle("group", group);
-  if (group == &group->context->world)
-    return refuse("the world group belongs to the context and can't be freed");
-  return inside(*group->context, [&] {
-    group->blocking.reset();
-    group->group.reset();  // its requests keep what they need of it
-    group->context->groups.give_back(*group);
-    return IBCOLL_OK;
-  });
-}
-
-int ibcoll_group_rank(const ibcoll_group* group) {
-  return is_live(group) ? group->group->rank() : -1;
-}
-
-int ibcoll_group_size(const ibcoll_group* group) {
-  return is_live(group) ? group->group->size() : -1;
 }
 
 ibcoll_status ibcoll_start(ibcoll_request* request) {

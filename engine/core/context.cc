@@ -165,7 +165,7 @@ Context::~Context() {
   executor_.reset();
 }
 
-Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) {
+Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
   if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
   std::vector<bool> seen(static_cast<size_t>(size()), false);
   for (const Rank rank : members) {
@@ -180,6 +180,13 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   if (!seen[this->rank()])
     return fail(ErrorCode::kInvalidArgument, "rank {} creates a group that it is not in",
                 this->rank());
+  if (id != 0 && group_records_.has_live(members, id)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "there is a group of these {} ranks with the identifier {}: it, or a request of it, "
+        "has not been freed",
+        members.size(), id);
+  }
 
   // Servers of the group: numbered by their first member's place in the job's order of servers.
   std::vector<int> number(static_cast<size_t>(shape().servers()), -1), server_of(members.size());
@@ -190,7 +197,7 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members) 
   }
   for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape().server_of(members[i])];
   IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
-  const GroupIdentity identity = group_records_.add(members);
+  const GroupIdentity identity = group_records_.add(members, id);
   return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
 }
 

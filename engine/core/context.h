@@ -85,8 +85,8 @@ class Context {
   ScratchPool& scratch() { return *scratch_; }
 
   /// A new group of these ranks of the job, of which this one is a member. Local. Must be gone
-  /// before the context is.
-  Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members);
+  /// before the context is. `id`: see GroupRecords::add; refused if such a group is there already.
+  Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members, uint64_t id = 0);
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 

@@ -6,9 +6,25 @@
 
 namespace ibcoll {
 
-GroupIdentity GroupRecords::add(std::span<const Rank> members) {
+namespace {
+
+uint64_t list_of(std::span<const Rank> members, uint64_t id) {
   uint64_t list = mix(0, members.size());
   for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
+  // Ranks are less than 2^32: no longer list without an identifier comes to the same.
+  constexpr uint64_t kIdentified = uint64_t{1} << 32;
+  return id == 0 ? list : mix(mix(list, kIdentified), id);
+}
+
+}  // namespace
+
+bool GroupRecords::has_live(std::span<const Rank> members, uint64_t id) const {
+  const auto found = records_.find(list_of(members, id));
+  return found != records_.end() && !found->second.groups.empty();
+}
+
+GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
+  const uint64_t list = list_of(members, id);
   Record& record = records_[list];
   GroupIdentity identity;
   identity.list = list;

@@ -16,18 +16,22 @@ namespace ibcoll {
 /// What tells a group from others; the same on all members if they made theirs alike.
 struct GroupIdentity {
   uint64_t key = 0;      ///< of the list of ranks and the group's number
-  uint64_t list = 0;     ///< of the list of ranks
+  uint64_t list = 0;     ///< of the list of ranks, and of the caller's identifier if it gives one
   uint32_t number = 0;   ///< how many groups of the same list were made before
   uint32_t calls = 0;    ///< how many calls had been made on those by then
   uint32_t history = 0;  ///< of `calls` of all groups of the list up to this one
 };
 
-/// Ranks count the groups of each list of ranks they make. A list none of whose groups is left is
-/// forgotten after kRemembered others: a group made of it afterwards is taken for the first one,
-/// so all its members must have forgotten it.
+/// Ranks count the groups of each list of ranks they make, those of each identifier of the caller's
+/// apart, so that it does not matter in which order groups of different ones are made. A list none
+/// of whose groups is left is forgotten after kRemembered others: a group made of it afterwards is
+/// taken for the first one, so all its members must have forgotten it.
 class GroupRecords final : public MadeGroups {
  public:
-  GroupIdentity add(std::span<const Rank> members);
+  /// `id`: the caller's, which tells groups of the same ranks apart; 0: none.
+  GroupIdentity add(std::span<const Rank> members, uint64_t id = 0);
+  /// Whether a group of these ranks with that identifier, or a request of it, is there.
+  bool has_live(std::span<const Rank> members, uint64_t id) const;
   /// From now on the calls of `group` count for those made after it.
   void entered(const GroupIdentity& identity, const GroupState& group);
   void left(const GroupIdentity& identity, const GroupState& group);

@@ -308,19 +308,32 @@ class group {
   ibcoll_group* handle_;
 };
 
-/// A group made of some ranks; freed with the object.
+/// A group made of some ranks; freed with the object. `id`: tells groups of the same ranks apart,
+/// in whatever order their members make them; 0: none.
 class subgroup : public group {
  public:
-  subgroup(ibcoll_context* context, std::span<const int> ranks) : group(create(context, ranks)) {}
+  subgroup(ibcoll_context* context, std::span<const int> ranks, uint64_t id = 0)
+      : group(create(context, ranks, id)) {}
+  /// Of the ranks whose bits are set: rank r is bit r % 64 of word r / 64.
+  static subgroup from_bitmap(ibcoll_context* context, std::span<const uint64_t> words,
+                              uint64_t id = 0) {
+    const ibcoll_group_options options{sizeof options, id};
+    ibcoll_group* made = nullptr;
+    detail::check(
+        ibcoll_group_create_from_bitmap(context, words.data(), words.size(), &options, &made));
+    return subgroup(made);
+  }
   subgroup(const subgroup&) = delete;
   subgroup& operator=(const subgroup&) = delete;
   ~subgroup() { ibcoll_group_free(handle()); }
 
  private:
-  static ibcoll_group* create(ibcoll_context* context, std::span<const int> ranks) {
+  explicit subgroup(ibcoll_group* made) : group(made) {}
+  static ibcoll_group* create(ibcoll_context* context, std::span<const int> ranks, uint64_t id) {
+    const ibcoll_group_options options{sizeof options, id};
     ibcoll_group* made = nullptr;
-    detail::check(
-        ibcoll_group_create(context, ranks.data(), static_cast<int>(ranks.size()), &made));
+    detail::check(ibcoll_group_create_with(context, ranks.data(), static_cast<int>(ranks.size()),
+                                           &options, &made));
     return made;
   }
 };

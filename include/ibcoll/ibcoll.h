@@ -145,6 +145,25 @@ IBCOLL_API ibcoll_group* ibcoll_world(ibcoll_context* context);
  * rank, and are used for calls of the same kind and size, are not told apart. */
 IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
                                              ibcoll_group** group);
+
+typedef struct ibcoll_group_options {
+  size_t struct_size; /* sizeof(ibcoll_group_options) */
+  /* Tells groups of the same ranks apart, in whatever order their members make them; the same on
+   * all members. 0: none. It may be given again once the group and its requests have been freed. */
+  uint64_t id;
+} ibcoll_group_options;
+/* The same, with options (NULL: the defaults). With an identifier the rule on the order holds only
+ * among groups of the same ranks and the same identifier; IBCOLL_ERR_INVALID if there is one on
+ * this rank that has not been freed. */
+IBCOLL_API ibcoll_status ibcoll_group_create_with(ibcoll_context* context, const int* ranks,
+                                                  int count, const ibcoll_group_options* options,
+                                                  ibcoll_group** group);
+/* The same from a bitmap: bit r % 64 of word r / 64 says that rank r of the job is a member;
+ * members in ascending order. */
+IBCOLL_API ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context,
+                                                         const uint64_t* words, size_t word_count,
+                                                         const ibcoll_group_options* options,
+                                                         ibcoll_group** group);
 /* Local. Requests of the group, also those under way, stay as they are and keep what they need of
  * it. */
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);

@@ -1,0 +1,107 @@
+// The C interface: groups.
+
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/core/c_api.h"
+#include "engine/core/sized_struct.h"
+
+using namespace ibcoll;  // this file is nothing but the C face of that namespace
+using namespace ibcoll::c_api;
+
+namespace {
+
+/// `options`: null for the defaults.
+ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
+                         const ibcoll_group_options* options, ibcoll_group** group) {
+  uint64_t id = 0;
+  if (options != nullptr) {
+    const Result<ibcoll_group_options> given =
+        sized_copy(*options, sizeof(size_t), "ibcoll_group_options");
+    if (!given) return report(given.error());
+    id = given->id;
+  }
+  auto made = context.context->create_group(std::move(members), id);
+  if (!made) return report(made.error());
+  ibcoll_group& handle = context.groups.take();
+  handle.context = &context;
+  handle.group = std::move(*made);
+  *group = &handle;
+  return IBCOLL_OK;
+}
+
+/// Ascending. `size`: of the job.
+Result<std::vector<Rank>> ranks_in(std::span<const uint64_t> bitmap, int size) {
+  constexpr size_t kBits = 64;
+  std::vector<Rank> ranks;
+  for (size_t word = 0; word < bitmap.size(); ++word) {
+    for (uint64_t rest = bitmap[word]; rest != 0; rest &= rest - 1) {
+      const size_t rank = word * kBits + static_cast<size_t>(std::countr_zero(rest));
+      if (rank >= static_cast<size_t>(size)) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "rank {} can't be in a group: the job's ranks are 0 to {}", rank, size - 1);
+      }
+      ranks.push_back(static_cast<Rank>(rank));
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+ibcoll_group* ibcoll_world(ibcoll_context* context) {
+  return is_live(context) ? &context->world : nullptr;
+}
+
+ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
+                                  ibcoll_group** group) {
+  return ibcoll_group_create_with(context, ranks, count, nullptr, group);
+}
+
+ibcoll_status ibcoll_group_create_with(ibcoll_context* context, const int* ranks, int count,
+                                       const ibcoll_group_options* options, ibcoll_group** group) {
+  if (!is_live(context)) return refuse_handle("context", context);
+  if (ranks == nullptr || group == nullptr || count < 0) {
+    return refuse("the ranks or the place for the group are null, or their number is negative");
+  }
+  return inside_job(*context, [&] {
+    return make_group(*context, std::vector<Rank>(ranks, ranks + count), options, group);
+  });
+}
+
+ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context, const uint64_t* words,
+                                              size_t word_count,
+                                              const ibcoll_group_options* options,
+                                              ibcoll_group** group) {
+  if (!is_live(context)) return refuse_handle("context", context);
+  if (words == nullptr || group == nullptr)
+    return refuse("the bitmap or the place for the group is null");
+  return inside_job(*context, [&]() -> ibcoll_status {
+    Result<std::vector<Rank>> members = ranks_in({words, word_count}, context->context->size());
+    if (!members) return report(members.error());
+    return make_group(*context, std::move(*members), options, group);
+  });
+}
+
+ibcoll_status ibcoll_group_free(ibcoll_group* group) {
+  if (group == nullptr) return IBCOLL_OK;
+  if (!is_live(group)) return refuse_handle("group", group);
+  if (group == &group->context->world)
+    return refuse("the world group belongs to the context and can't be freed");
+  return inside(*group->context, [&] {
+    group->blocking.reset();
+    group->group.reset();  // its requests keep what they need of it
+    group->context->groups.give_back(*group);
+    return IBCOLL_OK;
+  });
+}
+
+int ibcoll_group_rank(const ibcoll_group* group) {
+  return is_live(group) ? group->group->rank() : -1;
+}
+
+int ibcoll_group_size(const ibcoll_group* group) {
+  return is_live(group) ? group->group->size() : -1;
+}
