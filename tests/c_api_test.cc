@@ -32,7 +32,7 @@ std::string launched(const char* layout, int ranks,
     const std::function<void(ibcoll_context*, Complaints&)>& body;
     Complaints& complaints;
   } argument{body, complaints};
-  ibcoll_launch_options options{};
+  ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
   options.ranks = ranks;
   options.layout = layout;
   int status = 0;
@@ -50,6 +50,21 @@ std::string launched(const char* layout, int ranks,
 TEST(Version, OfTheLibraryIsThatOfItsHeader) {
   EXPECT_EQ(ibcoll_version(), fmt::format("{}.{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR,
                                           IBCOLL_VERSION_PATCH));
+}
+
+/// A request for the call, started unless it is persistent.
+ibcoll_status begin(ibcoll_group* group, ibcoll_call call, ibcoll_request** request,
+                    unsigned flags = 0) {
+  call.flags = flags;
+  const ibcoll_status made = ibcoll_call_init(group, &call, request);
+  return made != IBCOLL_OK || flags != 0 ? made : ibcoll_start(*request);
+}
+
+/// Waits for the call and frees its request.
+ibcoll_status end(ibcoll_request* request) {
+  const ibcoll_status waited = ibcoll_wait(request);
+  const ibcoll_status freed = ibcoll_call_free(request);
+  return waited != IBCOLL_OK ? waited : freed;
 }
 
 /// A job of this process alone.
@@ -91,35 +106,36 @@ TEST_F(Alone, NullHandlesAreRefused) {
   expect_invalid(ibcoll_group_create(context_, &rank, -1, &group), "negative");
   expect_invalid(ibcoll_barrier(nullptr, nullptr), "the group is null");
   ibcoll_request* request = nullptr;
-  expect_invalid(ibcoll_ibarrier(nullptr, nullptr, &request), "the group is null");
-  expect_invalid(ibcoll_ibarrier(ibcoll_world(context_), nullptr, nullptr), "null");
+  const ibcoll_call call = ibcoll_call_barrier(nullptr);
+  expect_invalid(ibcoll_call_init(nullptr, &call, &request), "the group is null");
+  expect_invalid(ibcoll_call_init(ibcoll_world(context_), &call, nullptr), "null");
+  expect_invalid(ibcoll_call_init(ibcoll_world(context_), nullptr, &request), "null");
   int64_t count = 0;
   expect_invalid(ibcoll_exchange_counts(nullptr, &count, &count), "the group is null");
   expect_invalid(ibcoll_exchange_root_counts(nullptr, &count, &count, 0), "the group is null");
   expect_invalid(ibcoll_start(nullptr), "the request is null");
   int done = 0;
-  expect_invalid(ibcoll_test(nullptr, &done), "null");
-  expect_invalid(ibcoll_wait(nullptr), "null");
+  expect_invalid(ibcoll_test(nullptr, &done), "the request is null");
+  EXPECT_EQ(done, 1) << "a loop that tests must end";
+  expect_invalid(ibcoll_wait(nullptr), "the request is null");
   expect_invalid(ibcoll_wait_all(1, nullptr), "null");
-  EXPECT_EQ(ibcoll_wait(&request), IBCOLL_OK) << "a request that is done";
-  EXPECT_EQ(ibcoll_request_free(nullptr), IBCOLL_OK);
+  EXPECT_EQ(ibcoll_wait_all(1, &request), IBCOLL_OK) << "entries that are null are passed over";
+  EXPECT_EQ(ibcoll_call_free(nullptr), IBCOLL_OK);
   EXPECT_EQ(ibcoll_group_free(nullptr), IBCOLL_OK);
-  ibcoll_counters counters;
+  ibcoll_counters counters = IBCOLL_COUNTERS_INIT;
   expect_invalid(ibcoll_get_counters(nullptr, &counters), "the context is null");
 }
 
 TEST_F(Alone, HandlesThatWereFreedAreRefused) {
   ibcoll_request* request = nullptr;
-  ASSERT_EQ(ibcoll_ibarrier(ibcoll_world(context_), nullptr, &request), IBCOLL_OK);
-  ibcoll_request *copy = request, *another = request;
-  ASSERT_EQ(ibcoll_wait(&request), IBCOLL_OK);
-  EXPECT_EQ(request, nullptr);
+  ASSERT_EQ(begin(ibcoll_world(context_), ibcoll_call_barrier(nullptr), &request), IBCOLL_OK);
+  ASSERT_EQ(end(request), IBCOLL_OK);
   int done = 0;
-  expect_invalid(ibcoll_wait(&copy), "this request is none any more");
-  expect_invalid(ibcoll_test(&another, &done), "this request is none any more");
+  expect_invalid(ibcoll_wait(request), "this request is none any more");
+  expect_invalid(ibcoll_test(request, &done), "this request is none any more");
   EXPECT_EQ(done, 1) << "a loop that tests must end";
-  expect_invalid(ibcoll_request_free(copy), "this request is none any more");
-  expect_invalid(ibcoll_start(copy), "this request is none any more");
+  expect_invalid(ibcoll_call_free(request), "this request is none any more");
+  expect_invalid(ibcoll_start(request), "this request is none any more");
 
   ibcoll_group* group = nullptr;
   const int rank = 0;
@@ -136,13 +152,15 @@ TEST_F(Alone, WhatIsLeftAtTheEndIsNamedAndRefusedAfterwards) {
   const int rank = 0;
   ASSERT_EQ(ibcoll_group_create(context_, &rank, 1, &group), IBCOLL_OK);
   std::array<ibcoll_request*, 3> requests{};
-  ASSERT_EQ(ibcoll_barrier_init(group, nullptr, &requests[0]), IBCOLL_OK);
-  ASSERT_EQ(ibcoll_barrier_init(world, nullptr, &requests[1]), IBCOLL_OK);
+  const ibcoll_call barrier = ibcoll_call_barrier(nullptr);
+  ASSERT_EQ(begin(group, barrier, &requests[0], IBCOLL_PERSISTENT), IBCOLL_OK);
+  ASSERT_EQ(begin(world, barrier, &requests[1], IBCOLL_PERSISTENT), IBCOLL_OK);
   double number = 1;
-  ASSERT_EQ(ibcoll_ibcast(group, &number, sizeof number, 0, nullptr, &requests[2]), IBCOLL_OK);
+  ASSERT_EQ(begin(group, ibcoll_call_bcast(&number, sizeof number, 0, nullptr), &requests[2]),
+            IBCOLL_OK);
   expect_invalid(ibcoll_finalize(context_), "1 group and 3 requests: 1 bcast, 2 barrier");
   for (ibcoll_request* request : requests) {
-    expect_invalid(ibcoll_wait(&request), "this request is none any more");
+    expect_invalid(ibcoll_wait(request), "this request is none any more");
   }
   expect_invalid(ibcoll_barrier(group, nullptr), "this group is none any more");
   expect_invalid(ibcoll_barrier(world, nullptr), "this group is none any more");
@@ -157,7 +175,7 @@ TEST_F(Alone, TheTwoCountsOfARanksOwnBlockMustAgree) {
   ibcoll_group* world = ibcoll_world(context_);
   std::vector<char> send(3000), recv(3000);
   const int64_t many = 3000, few = 10, start = 0;
-  ibcoll_options options{};
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
   options.send_bytes = 3000;
   options.recv_bytes = 10;
   expect_invalid(
@@ -178,7 +196,7 @@ TEST_F(Alone, AChildOfAForkIsRefused) {
     const bool refused =
         ibcoll_abort(context_, "no") == IBCOLL_ERR_INVALID &&
         ibcoll_finalize(context_) == IBCOLL_ERR_INVALID &&
-        ibcoll_ibarrier(ibcoll_world(context_), nullptr, &request) == IBCOLL_ERR_INVALID;
+        begin(ibcoll_world(context_), ibcoll_call_barrier(nullptr), &request) == IBCOLL_ERR_INVALID;
     _exit(refused ? 0 : 1);
   }
   int status = 0;
@@ -190,36 +208,36 @@ TEST_F(Alone, AChildOfAForkIsRefused) {
 TEST(Groups, MayBeFreedBeforeTheirCallsHaveEnded) {
   for (const char* layout : {"3", "2,1", "1,1,1"}) {
     EXPECT_EQ(
-        launched(layout, 3,
-                 [](ibcoll_context* context, Complaints& complaints) {
-                   const int me = ibcoll_rank(context);
-                   const std::vector<int> ranks = {2, 0, 1};
-                   for (int round = 0; round < 3; ++round) {
-                     ibcoll_group* group = nullptr;
-                     ibcoll_group_create(context, ranks.data(), 3, &group);
-                     const int place = ibcoll_group_rank(group);
-                     std::vector<int> send(30000), recv(30000), again(30000);
-                     for (int i = 0; i < 30000; ++i)
-                       send[static_cast<size_t>(i)] = place * 3 + i / 10000;
-                     ibcoll_request *once = nullptr, *often = nullptr;
-                     ibcoll_ialltoall(group, send.data(), recv.data(), 40000, nullptr, &once);
-                     ibcoll_alltoall_init(group, send.data(), again.data(), 40000, nullptr, &often);
-                     if (me == round) usleep(20000);
-                     if (ibcoll_group_free(group) != IBCOLL_OK ||
-                         ibcoll_start(often) != IBCOLL_OK || ibcoll_wait(&often) != IBCOLL_OK ||
-                         ibcoll_wait(&once) != IBCOLL_OK ||
-                         ibcoll_request_free(often) != IBCOLL_OK) {
-                       return complaints.add(me, ibcoll_last_error());
-                     }
-                     for (int i = 0; i < 30000; ++i) {
-                       const int right = i / 10000 * 3 + place;
-                       if (recv[static_cast<size_t>(i)] != right ||
-                           again[static_cast<size_t>(i)] != right) {
-                         return complaints.add(me, "wrong data");
-                       }
-                     }
-                   }
-                 }),
+        launched(
+            layout, 3,
+            [](ibcoll_context* context, Complaints& complaints) {
+              const int me = ibcoll_rank(context);
+              const std::vector<int> ranks = {2, 0, 1};
+              for (int round = 0; round < 3; ++round) {
+                ibcoll_group* group = nullptr;
+                ibcoll_group_create(context, ranks.data(), 3, &group);
+                const int place = ibcoll_group_rank(group);
+                std::vector<int> send(30000), recv(30000), again(30000);
+                for (int i = 0; i < 30000; ++i)
+                  send[static_cast<size_t>(i)] = place * 3 + i / 10000;
+                ibcoll_request *once = nullptr, *often = nullptr;
+                begin(group, ibcoll_call_alltoall(send.data(), recv.data(), 40000, nullptr), &once);
+                begin(group, ibcoll_call_alltoall(send.data(), again.data(), 40000, nullptr),
+                      &often, IBCOLL_PERSISTENT);
+                if (me == round) usleep(20000);
+                if (ibcoll_group_free(group) != IBCOLL_OK || ibcoll_start(often) != IBCOLL_OK ||
+                    end(often) != IBCOLL_OK || end(once) != IBCOLL_OK) {
+                  return complaints.add(me, ibcoll_last_error());
+                }
+                for (int i = 0; i < 30000; ++i) {
+                  const int right = i / 10000 * 3 + place;
+                  if (recv[static_cast<size_t>(i)] != right ||
+                      again[static_cast<size_t>(i)] != right) {
+                    return complaints.add(me, "wrong data");
+                  }
+                }
+              }
+            }),
         "")
         << layout;
   }
@@ -232,12 +250,13 @@ TEST(Failure, EveryLaterCallGivesTheSameError) {
                   const int me = ibcoll_rank(context);
                   ibcoll_group* world = ibcoll_world(context);
                   ibcoll_request *often = nullptr, *other = nullptr;
-                  ibcoll_barrier_init(world, nullptr, &often);
+                  const ibcoll_call barrier = ibcoll_call_barrier(nullptr);
+                  begin(world, barrier, &often, IBCOLL_PERSISTENT);
                   if (me == 1) {
                     ibcoll_abort(context, "enough of it");
                   } else {
                     ibcoll_start(often);
-                    ibcoll_wait(&often);
+                    ibcoll_wait(often);
                   }
                   const int rank = me;
                   ibcoll_group* group = nullptr;
@@ -246,8 +265,8 @@ TEST(Failure, EveryLaterCallGivesTheSameError) {
                       [&] { return ibcoll_barrier(world, nullptr); },
                       [&] { return ibcoll_start(often); },
                       [&] { return ibcoll_start(often); },
-                      [&] { return ibcoll_ibarrier(world, nullptr, &other); },
-                      [&] { return ibcoll_barrier_init(world, nullptr, &other); },
+                      [&] { return begin(world, barrier, &other); },
+                      [&] { return begin(world, barrier, &other, IBCOLL_PERSISTENT); },
                       [&] { return ibcoll_group_create(context, &rank, 1, &group); },
                       // It would have been refused for its arguments.
                       [&] { return ibcoll_bcast(world, memory, 8, 7, nullptr); },
@@ -295,15 +314,14 @@ void expect_flat_memory(const char* layout, int groups, int rounds) {
                                recv(4 * block);
                            ibcoll_group* group = nullptr;
                            ibcoll_request* request = nullptr;
-                           ibcoll_options options{};
+                           ibcoll_options options = IBCOLL_OPTIONS_INIT;
                            options.algorithm = i % 3 == 0 ? "bruck" : nullptr;
                            if (ibcoll_group_create(context, ranks.data(), 4, &group) != IBCOLL_OK ||
                                ibcoll_alltoall(group, send.data(), recv.data(), block, &options) !=
                                    IBCOLL_OK ||
-                               ibcoll_ibcast(group, recv.data(), block, i % 4, nullptr, &request) !=
-                                   IBCOLL_OK ||
-                               ibcoll_group_free(group) != IBCOLL_OK ||
-                               ibcoll_wait(&request) != IBCOLL_OK) {
+                               begin(group, ibcoll_call_bcast(recv.data(), block, i % 4, nullptr),
+                                     &request) != IBCOLL_OK ||
+                               ibcoll_group_free(group) != IBCOLL_OK || end(request) != IBCOLL_OK) {
                              return complaints.add(me, ibcoll_last_error());
                            }
                          }

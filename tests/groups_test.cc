@@ -174,7 +174,7 @@ TEST(GroupOptions, OfOtherVersionsAreTakenOrRefusedByValue) {
   const auto make = [&](const ibcoll_group_options& options, ibcoll_group** made) {
     return ibcoll_group_create_with(context, &rank, 1, &options, made);
   };
-  EXPECT_THAT(refusal(make({0, 1}, &group)), HasSubstr("struct_size of ibcoll_group_options is 0"));
+  EXPECT_THAT(refusal(make({0, 1}, &group)), HasSubstr("struct_size 0 of an ibcoll_group_options"));
   EXPECT_THAT(refusal(make({99'999, 1}, &group)), HasSubstr("is 99999"));
   // A struct without an identifier: two of them may live.
   EXPECT_EQ(make({sizeof(size_t), 1}, &group), IBCOLL_OK);

@@ -142,7 +142,7 @@ TEST(Leaving, TogetherIsNoErrorAndMayBeRepeated) {
 
 /// Through the C interface: a rank that returns while others wait has not ended well.
 TEST(Leaving, TheLaunchersStatusTellsOfIt) {
-  ibcoll_launch_options options{};
+  ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
   options.ranks = 3;
   int status = 0;
   const auto main = [](ibcoll_context* context, void*) -> int {

@@ -49,7 +49,7 @@ static int transpose(ibcoll_context* context, void* argument) {
 }
 
 int main(int argc, char** argv) {
-  ibcoll_launch_options options = {0};
+  ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
   options.ranks = argc > 1 ? atoi(argv[1]) : 4;
   options.layout = argc > 2 ? argv[2] : NULL; /* "2,2": two emulated servers of two ranks */
   options.bind = 1;

@@ -1,13 +1,16 @@
-// The C interface: memory, requests, counters. Start and end are in c_api_job.cc, groups in
-// c_api_groups.cc, calls in c_api_calls.cc.
+// The C interface: memory, counters. Start and end are in c_api_job.cc, groups in c_api_groups.cc,
+// calls and requests in c_api_calls.cc.
 
 #include "engine/core/c_api.h"
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "engine/core/c_api_structs.h"
 #include "engine/core/counters.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
@@ -16,6 +19,8 @@ using namespace ibcoll::c_api;
 static thread_local std::string t_error;
 
 namespace ibcoll::c_api {
+
+std::string& last_error() noexcept { return t_error; }
 
 ibcoll_status report(const Error& error) noexcept {
   try {
@@ -28,8 +33,8 @@ ibcoll_status report(const Error& error) noexcept {
   return static_cast<ibcoll_status>(error.code);
 }
 
-ibcoll_status refuse(std::string message) noexcept {
-  return report({ErrorCode::kInvalidArgument, std::move(message)});
+ibcoll_status refuse(std::string_view message) noexcept {
+  return guarded([&] { return report({ErrorCode::kInvalidArgument, std::string(message)}); });
 }
 
 ibcoll_status refuse_handle(const char* what, const void* handle) noexcept {
@@ -42,6 +47,7 @@ ibcoll_status refuse_handle(const char* what, const void* handle) noexcept {
 
 void drop(ibcoll_request& request) {
   request.call.reset();
+  request.counts = {};
   request.context->requests.give_back(request);
 }
 
@@ -50,7 +56,12 @@ void drop(ibcoll_request& request) {
 const char* ibcoll_last_error(void) { return t_error.c_str(); }
 
 const char* ibcoll_status_text(ibcoll_status status) {
-  return status == IBCOLL_OK ? "success" : to_string(static_cast<ErrorCode>(status));
+  const int number = number_of(status);
+  if (number == IBCOLL_OK) return "success";
+  if (number > 0 && number <= IBCOLL_ERR_INTERNAL) return to_string(static_cast<ErrorCode>(number));
+  static thread_local std::array<char, 32> t_text;
+  std::snprintf(t_text.data(), t_text.size(), "unknown status %d", number);
+  return t_text.data();
 }
 
 #define IBCOLL_TEXT_OF(x) #x
@@ -96,80 +107,23 @@ ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
   return inside(*context, [&] { return give(context->context->free(address)); });
 }
 
-ibcoll_status ibcoll_start(ibcoll_request* request) {
-  if (!is_live(request)) return refuse_handle("request", request);
-  if (!request->persistent)
-    return refuse("only persistent requests are started; this one was when it was made");
-  return inside_job(*request->context, [&] { return give(request->call->start()); });
-}
-
-ibcoll_status ibcoll_test(ibcoll_request** request, int* done) {
-  if (request == nullptr || done == nullptr)
-    return refuse("the request or the place for the answer is null");
-  *done = 1;
-  if (*request == nullptr) return IBCOLL_OK;
-  if (!is_live(*request)) return refuse_handle("request", *request);
-  return inside(*(*request)->context, [&] {
-    const Result<bool> finished = (*request)->call->test();
-    if (finished) *done = *finished ? 1 : 0;
-    if (*done != 0 && !(*request)->persistent) {
-      drop(**request);
-      *request = nullptr;
-    }
-    return give(finished);
-  });
-}
-
-ibcoll_status ibcoll_wait(ibcoll_request** request) {
-  if (request == nullptr) return refuse("the place of the request is null");
-  if (*request == nullptr) return IBCOLL_OK;
-  if (!is_live(*request)) return refuse_handle("request", *request);
-  return inside(*(*request)->context, [&] {
-    const Status waited = (*request)->call->wait();
-    if (!(*request)->persistent) {
-      drop(**request);
-      *request = nullptr;
-    }
-    return give(waited);
-  });
-}
-
-ibcoll_status ibcoll_wait_all(int count, ibcoll_request** requests) {
-  if (count < 0 || (count > 0 && requests == nullptr))
-    return refuse("the requests are null or their number is negative");
-  ibcoll_status first = IBCOLL_OK;
-  std::string line;
-  for (int i = 0; i < count; ++i) {
-    const ibcoll_status status = ibcoll_wait(&requests[i]);
-    if (first != IBCOLL_OK || status == IBCOLL_OK) continue;
-    first = status;
-    line = t_error;
-  }
-  if (first != IBCOLL_OK) t_error = std::move(line);
-  return first;
-}
-
-ibcoll_status ibcoll_request_free(ibcoll_request* request) {
-  if (request == nullptr) return IBCOLL_OK;
-  if (!is_live(request)) return refuse_handle("request", request);
-  return inside(*request->context, [&]() -> ibcoll_status {
-    // Nothing of a job that has ended is under way.
-    if (request->call->under_way() && !request->context->context->executor().failed())
-      return refuse("the request is under way: wait for it before it is freed");
-    drop(*request);
-    return IBCOLL_OK;
-  });
-}
-
 ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters* counters) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (counters == nullptr) return refuse("the place for the counters is null");
-  *counters = {};
-  if (const NetworkTransport* network = context->context->network()) {
-    const TransportCounters& all = network->counters();
-    *counters = {all.data_messages, all.tokens, all.data_bytes};
-  }
-  return IBCOLL_OK;
+  return guarded([&]() -> ibcoll_status {
+    const size_t size = counters->struct_size;
+    if (const Status known = check_struct_size<ibcoll_counters>("ibcoll_counters", size); !known)
+      return report(known.error());
+    ibcoll_counters result{size, 0, 0, 0};
+    if (const NetworkTransport* network = context->context->network()) {
+      const TransportCounters& all = network->counters();
+      result = {size, all.data_messages, all.tokens, all.data_bytes};
+    }
+    // What a newer version counts besides is nothing here.
+    std::memset(static_cast<void*>(counters), 0, size);
+    std::memcpy(static_cast<void*>(counters), &result, std::min(size, sizeof result));
+    return IBCOLL_OK;
+  });
 }
 
 ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index, const char** name,

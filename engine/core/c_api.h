@@ -6,10 +6,26 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
 #include "ibcoll/ibcoll.h"
+
+namespace ibcoll::c_api {
+
+/// Counts and displacements of a persistent call, which the program need not keep.
+class CountCopies {
+ public:
+  /// Copies those that the call reads, and has `arguments` name the copies.
+  void copy(CallArguments& arguments, const Group& group);
+
+ private:
+  std::vector<int64_t> send_counts_, send_displacements_, recv_counts_, recv_displacements_;
+};
+
+}  // namespace ibcoll::c_api
 
 struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
   ibcoll_context* context = nullptr;
@@ -20,7 +36,9 @@ struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
 struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   ibcoll_context* context = nullptr;
   std::optional<ibcoll::Call> call;
+  ibcoll::c_api::CountCopies counts;
   bool persistent = false;
+  bool started = false;  ///< once or more
 };
 
 struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
@@ -33,9 +51,12 @@ struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
 
 namespace ibcoll::c_api {
 
+/// The line of ibcoll_last_error of this thread.
+std::string& last_error() noexcept;
+
 /// Keeps the error's line for ibcoll_last_error of this thread; gives its status.
 ibcoll_status report(const Error& error) noexcept;
-ibcoll_status refuse(std::string message) noexcept;
+ibcoll_status refuse(std::string_view message) noexcept;
 
 /// Why a handle can't be used: it is null, or no longer one. `what`: "context", "group", "request".
 ibcoll_status refuse_handle(const char* what, const void* handle) noexcept;

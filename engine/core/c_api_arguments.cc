@@ -1,11 +1,15 @@
 #include "engine/core/c_api_arguments.h"
 
+#include "engine/core/c_api_structs.h"
+
 namespace ibcoll::c_api {
 namespace {
 
-Result<CallOptions> call_options(const ibcoll_options* options) {
-  CallOptions result;
-  if (options == nullptr) return result;
+Status take_options(const ibcoll_options* given, CallArguments& arguments) {
+  if (given == nullptr) return {};
+  ibcoll_options copy;
+  IBCOLL_ASSIGN(const ibcoll_options* options, of_this_version("ibcoll_options", given, copy));
+  CallOptions& result = arguments.options;
   if (options->algorithm != nullptr) result.algorithm = options->algorithm;
   if (options->pacing != nullptr && std::string_view(options->pacing) != "auto") {
     IBCOLL_ASSIGN(result.pacing, parse_pacing(options->pacing));
@@ -15,90 +19,80 @@ Result<CallOptions> call_options(const ibcoll_options* options) {
   }
   result.pieces = static_cast<uint32_t>(options->pieces);
   result.ordered = options->ordered != 0;
-  return result;
-}
-
-Status apply(const ibcoll_options* options, CallArguments& arguments) {
-  if (options == nullptr) return {};
-  IBCOLL_ASSIGN(arguments.options, call_options(options));
   arguments.send_limit = options->send_bytes;
   arguments.recv_limit = options->recv_bytes;
   return {};
 }
 
+Status take_reduction(const ibcoll_call& call, CallArguments& arguments) {
+  static_assert(IBCOLL_DOUBLE + 1 == kElementTypes && IBCOLL_BXOR + 1 == kOperators);
+  const int type = number_of(call.type), op = number_of(call.op);
+  if (type < 0 || type >= kElementTypes) {
+    return fail(ErrorCode::kInvalidArgument, "there is no element type {}: they are 0 to {}", type,
+                kElementTypes - 1);
+  }
+  if (op < 0 || op >= kOperators) {
+    return fail(ErrorCode::kInvalidArgument, "there is no operator {}: they are 0 to {}", op,
+                kOperators - 1);
+  }
+  IBCOLL_ASSIGN(arguments.reduction,
+                find_reduction(static_cast<ElementType>(type), static_cast<Operator>(op)));
+  if (call.elements > (size_t{1} << 58)) {
+    return fail(ErrorCode::kInvalidArgument, "{} elements are more than 2^58", call.elements);
+  }
+  arguments.block_bytes = call.elements * arguments.reduction.element_bytes;
+  return {};
+}
+
+/// The buffers, and what stands in the place of one.
+Status take_buffers(const ibcoll_call& call, CallArguments& arguments) {
+  const Collective collective = arguments.collective;
+  if (collective == Collective::kBarrier) return {};
+  const void* send = collective == Collective::kBcast ? call.recv : call.send;
+  arguments.in_place = send == IBCOLL_IN_PLACE || call.recv == IBCOLL_IN_PLACE;
+  arguments.send = send == IBCOLL_IN_PLACE ? nullptr : send;
+  arguments.recv = call.recv == IBCOLL_IN_PLACE ? nullptr : call.recv;
+  if (!arguments.in_place) return {};
+  const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
+  if (scatters == (call.recv == IBCOLL_IN_PLACE)) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
+              to_string(collective), scatters ? "receive" : "send");
+}
+
+Status take(const ibcoll_call& call, CallArguments& arguments) {
+  static_assert(static_cast<int>(Collective::kAllgatherv) == IBCOLL_ALLGATHERV &&
+                static_cast<int>(Collective::kScatterv) == IBCOLL_SCATTERV &&
+                static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER);
+  const int collective = number_of(call.collective);
+  if (collective < 0 || collective > IBCOLL_BARRIER) {
+    return fail(ErrorCode::kInvalidArgument, "there is no collective {}: they are 0 to {}",
+                collective, static_cast<int>(IBCOLL_BARRIER));
+  }
+  arguments.collective = static_cast<Collective>(collective);
+  arguments.root = call.root;
+  arguments.send_counts = call.send_counts;
+  arguments.send_displacements = call.send_displacements;
+  arguments.recv_counts = call.recv_counts;
+  arguments.recv_displacements = call.recv_displacements;
+  arguments.own_count = call.own_count;
+  if (arguments.collective == Collective::kReduce) {
+    IBCOLL_TRY(take_reduction(call, arguments));
+  } else if (arguments.collective != Collective::kBarrier && !is_unequal(arguments.collective)) {
+    arguments.block_bytes = call.bytes;
+  }
+  IBCOLL_TRY(take_buffers(call, arguments));
+  return take_options(call.options, arguments);
+}
+
 }  // namespace
 
-Result<CallArguments> arguments_of(Collective collective, const void* send, void* recv,
-                                   size_t block_bytes, const ibcoll_options* options, int root) {
+Result<CallArguments> arguments_of(const ibcoll_call& call) {
   // Filled in where the caller gets it: a copy takes a tenth of a small call.
   Result<CallArguments> result;
-  CallArguments& arguments = *result;
-  arguments.collective = collective;
-  arguments.root = root;
-  arguments.in_place = send == IBCOLL_IN_PLACE || recv == IBCOLL_IN_PLACE;
-  arguments.send = send == IBCOLL_IN_PLACE ? nullptr : send;
-  arguments.recv = recv == IBCOLL_IN_PLACE ? nullptr : recv;
-  arguments.block_bytes = block_bytes;
-  const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
-  if (arguments.in_place && scatters != (recv == IBCOLL_IN_PLACE)) {
-    result = fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
-                  to_string(collective), scatters ? "receive" : "send");
-  } else if (const Status applied = apply(options, arguments); !applied) {
-    result = tl::unexpected<Error>(applied.error());
+  if (const Status taken = take(call, *result); !taken) {
+    result = tl::unexpected<Error>(taken.error());
   }
   return result;
-}
-
-Result<CallArguments> arguments_v(const void* send, const int64_t* send_counts,
-                                  const int64_t* send_displacements, void* recv,
-                                  const int64_t* recv_counts, const int64_t* recv_displacements,
-                                  const ibcoll_options* options) {
-  IBCOLL_ASSIGN(CallArguments arguments,
-                arguments_of(Collective::kAlltoallv, send, recv, 0, options, 0));
-  arguments.send_counts = send_counts;
-  arguments.send_displacements = send_displacements;
-  arguments.recv_counts = recv_counts;
-  arguments.recv_displacements = recv_displacements;
-  return arguments;
-}
-
-Result<CallArguments> arguments_gatherv(Collective collective, const void* send, int64_t send_count,
-                                        void* recv, const int64_t* recv_counts,
-                                        const int64_t* recv_displacements, int root,
-                                        const ibcoll_options* options) {
-  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(collective, send, recv, 0, options, root));
-  arguments.own_count = send_count;
-  arguments.recv_counts = recv_counts;
-  arguments.recv_displacements = recv_displacements;
-  return arguments;
-}
-
-Result<CallArguments> arguments_scatterv(const void* send, const int64_t* send_counts,
-                                         const int64_t* send_displacements, void* recv,
-                                         int64_t recv_count, int root,
-                                         const ibcoll_options* options) {
-  IBCOLL_ASSIGN(CallArguments arguments,
-                arguments_of(Collective::kScatterv, send, recv, 0, options, root));
-  arguments.own_count = recv_count;
-  arguments.send_counts = send_counts;
-  arguments.send_displacements = send_displacements;
-  return arguments;
-}
-
-Result<CallArguments> arguments_reduce(const void* send, void* recv, size_t elements,
-                                       ibcoll_type type, ibcoll_operator op, int root,
-                                       const ibcoll_options* options) {
-  static_assert(IBCOLL_DOUBLE + 1 == kElementTypes && IBCOLL_BXOR + 1 == kOperators);
-  IBCOLL_ASSIGN(const Reduction reduction,
-                find_reduction(static_cast<ElementType>(type), static_cast<Operator>(op)));
-  if (elements > (size_t{1} << 58)) {
-    return fail(ErrorCode::kInvalidArgument, "{} elements are more than 2^58", elements);
-  }
-  IBCOLL_ASSIGN(CallArguments arguments,
-                arguments_of(Collective::kReduce, send, recv, elements * reduction.element_bytes,
-                             options, root));
-  arguments.reduction = reduction;
-  return arguments;
 }
 
 }  // namespace ibcoll::c_api

@@ -1,9 +1,10 @@
-// The C interface: collective calls, from arguments to Calls.
+// The C interface: collective calls and requests. All are an ibcoll_call first.
 
 #include <memory>
 
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_arguments.h"
+#include "engine/core/c_api_structs.h"
 #include "engine/core/exchange_counts.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
@@ -11,361 +12,126 @@ using namespace ibcoll::c_api;
 
 namespace {
 
-enum class Mode { kBlocking, kNonblocking, kPersistent };
-
-ibcoll_status run_blocking(ibcoll_group& handle, const CallArguments& arguments) {
-  if (!handle.blocking) handle.blocking = std::make_unique<Call>(*handle.group);
-  Call& call = *handle.blocking;
-  Status done = call.prepare(arguments);
-  if (done) done = call.start();
-  if (done) done = call.wait();
-  call.release();  // its memory serves other groups, too
-  return give(done);
-}
-
-ibcoll_status make_request(ibcoll_group& handle, const CallArguments& arguments, Mode mode,
-                           ibcoll_request** request) {
-  ibcoll_request& made = handle.context->requests.take();
-  made.context = handle.context;
-  made.persistent = mode == Mode::kPersistent;
-  made.call.emplace(*handle.group);
-  Status done = made.call->prepare(arguments);
-  if (done && mode == Mode::kNonblocking) done = made.call->start();
-  if (done) {
-    *request = &made;
-  } else {
-    drop(made);
-  }
-  return give(done);
-}
-
-/// `arguments_of_call` gives the Result<CallArguments>.
-template <class ArgumentsOfCall>
-ibcoll_status run_call(ibcoll_group* handle, ArgumentsOfCall&& arguments_of_call, Mode mode,
-                       ibcoll_request** request) {
+ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("group", handle);
   return inside_job(*handle->context, [&]() -> ibcoll_status {
-    const Result<CallArguments> arguments = arguments_of_call();
+    const Result<CallArguments> arguments = arguments_of(call);
     if (!arguments) return report(arguments.error());
-    if (mode == Mode::kBlocking) return run_blocking(*handle, *arguments);
-    if (request == nullptr) return refuse("there is no place for the request: it is null");
-    return make_request(*handle, *arguments, mode, request);
+    if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
+    Call& blocking = *handle->blocking;
+    Status done = blocking.prepare(*arguments);
+    if (done) done = blocking.start();
+    if (done) done = blocking.wait();
+    blocking.release();  // its memory serves other groups, too
+    return give(done);
   });
+}
+
+/// Checks `flags` and takes what a request is given. Counts and places that are looked at more than
+/// once are copied.
+Status prepare(ibcoll_request& request, const ibcoll_group& group, const ibcoll_call& call) {
+  if ((call.flags & ~IBCOLL_PERSISTENT) != 0) {
+    return fail(ErrorCode::kInvalidArgument, "there are no flags {:#x}",
+                call.flags & ~IBCOLL_PERSISTENT);
+  }
+  request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
+  request.call.emplace(*group.group);
+  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call));
+  if (request.persistent) {
+    // Only what is known to be right may be read.
+    IBCOLL_TRY(check_arguments(group.group->shape(), group.group->rank(), arguments));
+    request.counts.copy(arguments, *group.group);
+  }
+  return request.call->prepare(arguments);
+}
+
+/// A call that was started once, and has ended, needs its memory no longer.
+void end_if_done(ibcoll_request& request, bool done) {
+  if (done && !request.persistent && request.started) request.call->release();
 }
 
 }  // namespace
 
+void ibcoll::c_api::CountCopies::copy(CallArguments& arguments, const Group& group) {
+  const auto ranks = static_cast<size_t>(group.size());
+  const bool holds_all = !has_root(arguments.collective) || arguments.root == group.rank();
+  const bool unequal = is_unequal(arguments.collective);
+  const bool scatters = arguments.collective == Collective::kScatterv;
+  const bool sends = arguments.collective == Collective::kAlltoallv && !arguments.in_place;
+  const auto keep = [&](std::vector<int64_t>& place, const int64_t*& array, bool read) {
+    place.clear();
+    if (read) place.assign(array, array + ranks);
+    array = read ? place.data() : nullptr;
+  };
+  keep(send_counts_, arguments.send_counts, unequal && holds_all && (scatters || sends));
+  keep(send_displacements_, arguments.send_displacements,
+       unequal && holds_all && (scatters || sends));
+  keep(recv_counts_, arguments.recv_counts, unequal && holds_all && !scatters);
+  keep(recv_displacements_, arguments.recv_displacements, unequal && holds_all && !scatters);
+}
+
 ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
                               const ibcoll_options* options) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAlltoall, send, recv, block_bytes, options); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
-                               size_t block_bytes, const ibcoll_options* options,
-                               ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAlltoall, send, recv, block_bytes, options); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
-                                   size_t block_bytes, const ibcoll_options* options,
-                                   ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAlltoall, send, recv, block_bytes, options); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_alltoall(send, recv, block_bytes, options));
 }
 
 ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
                                const int64_t* send_displacements, void* recv,
                                const int64_t* recv_counts, const int64_t* recv_displacements,
                                const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                           recv_displacements, options);
-      },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send, const int64_t* send_counts,
-                                const int64_t* send_displacements, void* recv,
-                                const int64_t* recv_counts, const int64_t* recv_displacements,
-                                const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                           recv_displacements, options);
-      },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_alltoallv_init(ibcoll_group* group, const void* send,
-                                    const int64_t* send_counts, const int64_t* send_displacements,
-                                    void* recv, const int64_t* recv_counts,
-                                    const int64_t* recv_displacements,
-                                    const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_v(send, send_counts, send_displacements, recv, recv_counts,
-                           recv_displacements, options);
-      },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_alltoallv(send, send_counts, send_displacements, recv, recv_counts,
+                                          recv_displacements, options));
 }
 
 ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
                                size_t block_bytes, const ibcoll_options* options) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAllgather, send, recv, block_bytes, options); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
-                                size_t block_bytes, const ibcoll_options* options,
-                                ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAllgather, send, recv, block_bytes, options); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
-                                    size_t block_bytes, const ibcoll_options* options,
-                                    ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kAllgather, send, recv, block_bytes, options); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_allgather(send, recv, block_bytes, options));
 }
 
 ibcoll_status ibcoll_allgatherv(ibcoll_group* group, const void* send, int64_t send_count,
                                 void* recv, const int64_t* recv_counts,
                                 const int64_t* recv_displacements, const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, 0, options);
-      },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_iallgatherv(ibcoll_group* group, const void* send, int64_t send_count,
-                                 void* recv, const int64_t* recv_counts,
-                                 const int64_t* recv_displacements, const ibcoll_options* options,
-                                 ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, 0, options);
-      },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_allgatherv_init(ibcoll_group* group, const void* send, int64_t send_count,
-                                     void* recv, const int64_t* recv_counts,
-                                     const int64_t* recv_displacements,
-                                     const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kAllgatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, 0, options);
-      },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_allgatherv(send, send_count, recv, recv_counts, recv_displacements,
+                                           options));
 }
 
 ibcoll_status ibcoll_gather(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
                             int root, const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kGather, send, recv, block_bytes, options, root); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_igather(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
-                             int root, const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kGather, send, recv, block_bytes, options, root); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_gather_init(ibcoll_group* group, const void* send, void* recv,
-                                 size_t block_bytes, int root, const ibcoll_options* options,
-                                 ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kGather, send, recv, block_bytes, options, root); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_gather(send, recv, block_bytes, root, options));
 }
 
 ibcoll_status ibcoll_gatherv(ibcoll_group* group, const void* send, int64_t send_count, void* recv,
                              const int64_t* recv_counts, const int64_t* recv_displacements,
                              int root, const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, root, options);
-      },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_igatherv(ibcoll_group* group, const void* send, int64_t send_count, void* recv,
-                              const int64_t* recv_counts, const int64_t* recv_displacements,
-                              int root, const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, root, options);
-      },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_gatherv_init(ibcoll_group* group, const void* send, int64_t send_count,
-                                  void* recv, const int64_t* recv_counts,
-                                  const int64_t* recv_displacements, int root,
-                                  const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_gatherv(Collective::kGatherv, send, send_count, recv, recv_counts,
-                                 recv_displacements, root, options);
-      },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_gatherv(send, send_count, recv, recv_counts, recv_displacements,
+                                        root, options));
 }
 
 ibcoll_status ibcoll_scatter(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
                              int root, const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kScatter, send, recv, block_bytes, options, root); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_iscatter(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
-                              int root, const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kScatter, send, recv, block_bytes, options, root); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_scatter_init(ibcoll_group* group, const void* send, void* recv,
-                                  size_t block_bytes, int root, const ibcoll_options* options,
-                                  ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] { return arguments_of(Collective::kScatter, send, recv, block_bytes, options, root); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_scatter(send, recv, block_bytes, root, options));
 }
 
 ibcoll_status ibcoll_scatterv(ibcoll_group* group, const void* send, const int64_t* send_counts,
                               const int64_t* send_displacements, void* recv, int64_t recv_count,
                               int root, const ibcoll_options* options) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root,
-                                  options);
-      },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_iscatterv(ibcoll_group* group, const void* send, const int64_t* send_counts,
-                               const int64_t* send_displacements, void* recv, int64_t recv_count,
-                               int root, const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root,
-                                  options);
-      },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_scatterv_init(ibcoll_group* group, const void* send,
-                                   const int64_t* send_counts, const int64_t* send_displacements,
-                                   void* recv, int64_t recv_count, int root,
-                                   const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group,
-      [&] {
-        return arguments_scatterv(send, send_counts, send_displacements, recv, recv_count, root,
-                                  options);
-      },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_scatterv(send, send_counts, send_displacements, recv, recv_count,
+                                         root, options));
 }
 
 ibcoll_status ibcoll_bcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
                            const ibcoll_options* options) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ibcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
-                            const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_bcast_init(ibcoll_group* group, void* buffer, size_t bytes, int root,
-                                const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBcast, buffer, buffer, bytes, options, root); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_bcast(buffer, bytes, root, options));
 }
 
 ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv, size_t elements,
                             ibcoll_type type, ibcoll_operator op, int root,
                             const ibcoll_options* options) {
-  return run_call(
-      group, [&] { return arguments_reduce(send, recv, elements, type, op, root, options); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ireduce(ibcoll_group* group, const void* send, void* recv, size_t elements,
-                             ibcoll_type type, ibcoll_operator op, int root,
-                             const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_reduce(send, recv, elements, type, op, root, options); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_reduce_init(ibcoll_group* group, const void* send, void* recv, size_t elements,
-                                 ibcoll_type type, ibcoll_operator op, int root,
-                                 const ibcoll_options* options, ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_reduce(send, recv, elements, type, op, root, options); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_reduce(send, recv, elements, type, op, root, options));
 }
 
 ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options); },
-      Mode::kBlocking, nullptr);
-}
-
-ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
-                              ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options); },
-      Mode::kNonblocking, request);
-}
-
-ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
-                                  ibcoll_request** request) {
-  return run_call(
-      group, [&] { return arguments_of(Collective::kBarrier, nullptr, nullptr, 0, options); },
-      Mode::kPersistent, request);
+  return run(group, ibcoll_call_barrier(options));
 }
 
 ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
@@ -382,5 +148,86 @@ ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_coun
   if (!is_live(group)) return refuse_handle("group", group);
   return inside_job(*group->context, [&] {
     return give(exchange_root_counts(*group->group, own_count, counts, root));
+  });
+}
+
+ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
+                               ibcoll_request** request) {
+  if (!is_live(group)) return refuse_handle("group", group);
+  if (call == nullptr || request == nullptr)
+    return refuse("the call or the place for the request is null");
+  return inside_job(*group->context, [&]() -> ibcoll_status {
+    ibcoll_call copy;
+    const auto whole = of_this_version("ibcoll_call", call, copy);
+    if (!whole) return report(whole.error());
+    ibcoll_request& made = group->context->requests.take();
+    made.context = group->context;
+    made.started = false;
+    const Status prepared = prepare(made, *group, **whole);
+    if (prepared) {
+      *request = &made;
+    } else {
+      drop(made);
+    }
+    return give(prepared);
+  });
+}
+
+ibcoll_status ibcoll_start(ibcoll_request* request) {
+  if (!is_live(request)) return refuse_handle("request", request);
+  return inside_job(*request->context, [&]() -> ibcoll_status {
+    if (request->started && !request->persistent)
+      return refuse("the call was started before: only those with IBCOLL_PERSISTENT are again");
+    request->started = true;
+    return give(request->call->start());
+  });
+}
+
+ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
+  if (done == nullptr) return refuse("the place for the answer is null");
+  *done = 1;
+  if (!is_live(request)) return refuse_handle("request", request);
+  return inside(*request->context, [&] {
+    const Result<bool> finished = request->call->test();
+    if (finished) *done = *finished ? 1 : 0;
+    end_if_done(*request, *done != 0);
+    return give(finished);
+  });
+}
+
+ibcoll_status ibcoll_wait(ibcoll_request* request) {
+  if (!is_live(request)) return refuse_handle("request", request);
+  return inside(*request->context, [&] {
+    const Status waited = request->call->wait();
+    end_if_done(*request, true);
+    return give(waited);
+  });
+}
+
+ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests) {
+  if (count < 0 || (count > 0 && requests == nullptr))
+    return refuse("the requests are null or their number is negative");
+  ibcoll_status first = IBCOLL_OK;
+  std::string line;
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] == nullptr) continue;
+    const ibcoll_status status = ibcoll_wait(requests[i]);
+    if (first != IBCOLL_OK || status == IBCOLL_OK) continue;
+    first = status;
+    line = std::move(last_error());
+  }
+  if (first != IBCOLL_OK) last_error() = std::move(line);
+  return first;
+}
+
+ibcoll_status ibcoll_call_free(ibcoll_request* request) {
+  if (request == nullptr) return IBCOLL_OK;
+  if (!is_live(request)) return refuse_handle("request", request);
+  return inside(*request->context, [&]() -> ibcoll_status {
+    // Nothing of a job that has ended is under way.
+    if (request->call->under_way() && !request->context->context->executor().failed())
+      return refuse("the call is under way: wait for it before it is freed");
+    drop(*request);
+    return IBCOLL_OK;
   });
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/core/c_api.h"
-#include "engine/core/sized_struct.h"
+#include "engine/core/c_api_structs.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -18,10 +18,10 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
                          const ibcoll_group_options* options, ibcoll_group** group) {
   uint64_t id = 0;
   if (options != nullptr) {
-    const Result<ibcoll_group_options> given =
-        sized_copy(*options, sizeof(size_t), "ibcoll_group_options");
-    if (!given) return report(given.error());
-    id = given->id;
+    ibcoll_group_options copy;
+    const auto whole = of_this_version("ibcoll_group_options", options, copy);
+    if (!whole) return report(whole.error());
+    id = (*whole)->id;
   }
   auto made = context.context->create_group(std::move(members), id);
   if (!made) return report(made.error());

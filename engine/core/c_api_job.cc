@@ -12,7 +12,7 @@
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/core/c_api.h"
-#include "engine/core/sized_struct.h"
+#include "engine/core/c_api_structs.h"
 #include "engine/schedule/layout.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
@@ -183,8 +183,11 @@ class CallerAsHost final : public JobHost {
 
 /// What the program gives, if it can be right.
 Result<ibcoll_bootstrap> checked(const ibcoll_bootstrap& given) {
-  IBCOLL_ASSIGN(const ibcoll_bootstrap host,
-                sized_copy(given, offsetof(ibcoll_bootstrap, allgather_post), "ibcoll_bootstrap"));
+  ibcoll_bootstrap copy;
+  IBCOLL_ASSIGN(const ibcoll_bootstrap* const whole,
+                of_this_version("ibcoll_bootstrap", &given, copy,
+                                offsetof(ibcoll_bootstrap, allgather_post)));
+  const ibcoll_bootstrap& host = *whole;
   if (host.size < 1)
     return fail(ErrorCode::kInvalidArgument, "a job of {} ranks: it needs at least one", host.size);
   if (host.rank < 0 || host.rank >= host.size) {
@@ -217,11 +220,14 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
   if (options == nullptr || main == nullptr)
     return refuse("the launch options or the function to run are null");
   return guarded([&]() -> ibcoll_status {
-    const Result<ContextOptions> context_options = options_of(*options);
+    ibcoll_launch_options copy;
+    const auto whole = of_this_version("ibcoll_launch_options", options, copy);
+    if (!whole) return report(whole.error());
+    const Result<ContextOptions> context_options = options_of(**whole);
     if (!context_options) return report(context_options.error());
     LaunchOptions launch;
-    launch.ranks = options->ranks;
-    launch.bind = options->bind != 0;
+    launch.ranks = (*whole)->ranks;
+    launch.bind = (*whole)->bind != 0;
     const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
       return run_rank(bootstrap, *context_options, main, argument);
     });

@@ -94,21 +94,39 @@ class request {
   }
   ~request() {
     if (handle_ == nullptr) return;
-    ibcoll_wait(&handle_);
-    if (persistent_) ibcoll_request_free(handle_);
+    ibcoll_wait(handle_);
+    ibcoll_call_free(handle_);
   }
 
   /// Starts a persistent call.
   void start() { detail::check(ibcoll_start(handle_)); }
   /// True once the call has finished on this rank.
   bool test() {
+    if (handle_ == nullptr) return true;
     int done = 0;
-    detail::check(ibcoll_test(&handle_, &done));
+    const ibcoll_status status = ibcoll_test(handle_, &done);
+    if (status != IBCOLL_OK) fail(status);
+    if (done != 0) finish();
     return done != 0;
   }
-  void wait() { detail::check(ibcoll_wait(&handle_)); }
+  void wait() {
+    if (handle_ == nullptr) return;
+    const ibcoll_status status = ibcoll_wait(handle_);
+    if (status != IBCOLL_OK) fail(status);
+    finish();
+  }
 
  private:
+  /// A nonblocking call that has ended, well or not, is no request any more.
+  void finish() {
+    if (!persistent_ && ibcoll_call_free(handle_) == IBCOLL_OK) handle_ = nullptr;
+  }
+  [[noreturn]] void fail(ibcoll_status status) {
+    const error thrown(status);  // with the line of the call, not that of freeing it
+    finish();
+    throw thrown;
+  }
+
   ibcoll_request* handle_ = nullptr;
   bool persistent_ = false;
 };

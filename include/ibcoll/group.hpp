@@ -22,8 +22,9 @@ class group {
   ibcoll_group* handle() const { return handle_; }
 
   // Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
-  // which prepares it for request::start(). Their buffers and the arrays of their layouts must stay
-  // as they are until the request is done.
+  // which prepares it for request::start(). Their buffers must stay as they are until the request
+  // is done, those of a nonblocking call with the arrays of its layouts; a persistent one has
+  // copied them.
 
   /// send and recv hold size() blocks of the same number of elements; the number of blocks must
   /// divide them.
@@ -34,13 +35,14 @@ class group {
   }
   template <class T>
   request ialltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(false, ibcoll_ialltoall, handle_, send.data(), recv.data(), block_bytes(recv),
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_alltoall(send.data(), recv.data(), block_bytes(recv),
+                                     c_options(o, send, recv).get()));
   }
   template <class T>
   request alltoall_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(true, ibcoll_alltoall_init, handle_, send.data(), recv.data(), block_bytes(recv),
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_alltoall(send.data(), recv.data(), block_bytes(recv),
+                                     c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// The data to send lies in recv.
@@ -65,18 +67,21 @@ class group {
                      const layout& recv_layout, const options& o = {}) const {
     check_layout(send_layout);
     check_layout(recv_layout);
-    return make(false, ibcoll_ialltoallv, handle_, send.data(), send_layout.counts.data(),
-                send_layout.displacements.data(), recv.data(), recv_layout.counts.data(),
-                recv_layout.displacements.data(), c_options(o, send, recv).get());
+    return make(ibcoll_call_alltoallv(send.data(), send_layout.counts.data(),
+                                      send_layout.displacements.data(), recv.data(),
+                                      recv_layout.counts.data(), recv_layout.displacements.data(),
+                                      c_options(o, send, recv).get()));
   }
   template <class T>
   request alltoallv_init(std::span<const T> send, const layout& send_layout, std::span<T> recv,
                          const layout& recv_layout, const options& o = {}) const {
     check_layout(send_layout);
     check_layout(recv_layout);
-    return make(true, ibcoll_alltoallv_init, handle_, send.data(), send_layout.counts.data(),
-                send_layout.displacements.data(), recv.data(), recv_layout.counts.data(),
-                recv_layout.displacements.data(), c_options(o, send, recv).get());
+    return make(ibcoll_call_alltoallv(send.data(), send_layout.counts.data(),
+                                      send_layout.displacements.data(), recv.data(),
+                                      recv_layout.counts.data(), recv_layout.displacements.data(),
+                                      c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// Completes counts that only one side knows (IBCOLL_UNKNOWN).
@@ -93,13 +98,14 @@ class group {
   }
   template <class T>
   request iallgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(false, ibcoll_iallgather, handle_, send.data(), recv.data(), send.size_bytes(),
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_allgather(send.data(), recv.data(), send.size_bytes(),
+                                      c_options(o, send, recv).get()));
   }
   template <class T>
   request allgather_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(true, ibcoll_allgather_init, handle_, send.data(), recv.data(), send.size_bytes(),
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_allgather(send.data(), recv.data(), send.size_bytes(),
+                                      c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// `send` is this rank's block; `l` says where all blocks go in recv.
@@ -114,15 +120,16 @@ class group {
   request iallgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
                       const options& o = {}) const {
     check_layout(l);
-    return make(false, ibcoll_iallgatherv, handle_, send.data(), bytes(send), recv.data(),
-                l.counts.data(), l.displacements.data(), c_options(o, send, recv).get());
+    return make(ibcoll_call_allgatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+                                       l.displacements.data(), c_options(o, send, recv).get()));
   }
   template <class T>
   request allgatherv_init(std::span<const T> send, std::span<T> recv, const layout& l,
                           const options& o = {}) const {
     check_layout(l);
-    return make(true, ibcoll_allgatherv_init, handle_, send.data(), bytes(send), recv.data(),
-                l.counts.data(), l.displacements.data(), c_options(o, send, recv).get());
+    return make(ibcoll_call_allgatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+                                       l.displacements.data(), c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
@@ -134,14 +141,15 @@ class group {
   template <class T>
   request igather(std::span<const T> send, std::span<T> recv, int root,
                   const options& o = {}) const {
-    return make(false, ibcoll_igather, handle_, send.data(), recv.data(), send.size_bytes(), root,
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_gather(send.data(), recv.data(), send.size_bytes(), root,
+                                   c_options(o, send, recv).get()));
   }
   template <class T>
   request gather_init(std::span<const T> send, std::span<T> recv, int root,
                       const options& o = {}) const {
-    return make(true, ibcoll_gather_init, handle_, send.data(), recv.data(), send.size_bytes(),
-                root, c_options(o, send, recv).get());
+    return make(ibcoll_call_gather(send.data(), recv.data(), send.size_bytes(), root,
+                                   c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// `l` says, at the root, where all blocks go in recv; elsewhere both may be empty.
@@ -156,15 +164,16 @@ class group {
   request igatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                    const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(false, ibcoll_igatherv, handle_, send.data(), bytes(send), recv.data(),
-                l.counts.data(), l.displacements.data(), root, c_options(o, send, recv).get());
+    return make(ibcoll_call_gatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+                                    l.displacements.data(), root, c_options(o, send, recv).get()));
   }
   template <class T>
   request gatherv_init(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                        const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(true, ibcoll_gatherv_init, handle_, send.data(), bytes(send), recv.data(),
-                l.counts.data(), l.displacements.data(), root, c_options(o, send, recv).get());
+    return make(ibcoll_call_gatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+                                    l.displacements.data(), root, c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
@@ -176,14 +185,15 @@ class group {
   template <class T>
   request iscatter(std::span<const T> send, std::span<T> recv, int root,
                    const options& o = {}) const {
-    return make(false, ibcoll_iscatter, handle_, send.data(), recv.data(), recv.size_bytes(), root,
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_scatter(send.data(), recv.data(), recv.size_bytes(), root,
+                                    c_options(o, send, recv).get()));
   }
   template <class T>
   request scatter_init(std::span<const T> send, std::span<T> recv, int root,
                        const options& o = {}) const {
-    return make(true, ibcoll_scatter_init, handle_, send.data(), recv.data(), recv.size_bytes(),
-                root, c_options(o, send, recv).get());
+    return make(ibcoll_call_scatter(send.data(), recv.data(), recv.size_bytes(), root,
+                                    c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// `l` says, at the root, where the blocks lie in send; elsewhere both may be empty.
@@ -198,17 +208,18 @@ class group {
   request iscatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                     const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(false, ibcoll_iscatterv, handle_, send.data(), l.counts.data(),
-                l.displacements.data(), recv.data(), bytes(recv), root,
-                c_options(o, send, recv).get());
+    return make(ibcoll_call_scatterv(send.data(), l.counts.data(), l.displacements.data(),
+                                     recv.data(), bytes(recv), root,
+                                     c_options(o, send, recv).get()));
   }
   template <class T>
   request scatterv_init(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                         const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(true, ibcoll_scatterv_init, handle_, send.data(), l.counts.data(),
-                l.displacements.data(), recv.data(), bytes(recv), root,
-                c_options(o, send, recv).get());
+    return make(
+        ibcoll_call_scatterv(send.data(), l.counts.data(), l.displacements.data(), recv.data(),
+                             bytes(recv), root, c_options(o, send, recv).get()),
+        IBCOLL_PERSISTENT);
   }
 
   /// Completes counts of a gatherv or scatterv that only one side knows (IBCOLL_UNKNOWN): this
@@ -225,13 +236,14 @@ class group {
   }
   template <class T>
   request ibcast(std::span<T> data, int root, const options& o = {}) const {
-    return make(false, ibcoll_ibcast, handle_, data.data(), data.size_bytes(), root,
-                c_options(o, std::span<const T>(data), data).get());
+    return make(ibcoll_call_bcast(data.data(), data.size_bytes(), root,
+                                  c_options(o, std::span<const T>(data), data).get()));
   }
   template <class T>
   request bcast_init(std::span<T> data, int root, const options& o = {}) const {
-    return make(true, ibcoll_bcast_init, handle_, data.data(), data.size_bytes(), root,
-                c_options(o, std::span<const T>(data), data).get());
+    return make(ibcoll_call_bcast(data.data(), data.size_bytes(), root,
+                                  c_options(o, std::span<const T>(data), data).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// recv, at the root, is as long as send; elsewhere it may be empty.
@@ -244,19 +256,20 @@ class group {
   template <class T>
   request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
                   const options& o = {}) const {
-    return make(false, ibcoll_ireduce, handle_, send.data(), recv.data(), send.size(), type_of<T>(),
-                op, root, c_options(o, send, recv).get());
+    return make(ibcoll_call_reduce(send.data(), recv.data(), send.size(), type_of<T>(), op, root,
+                                   c_options(o, send, recv).get()));
   }
   template <class T>
   request reduce_init(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
                       const options& o = {}) const {
-    return make(true, ibcoll_reduce_init, handle_, send.data(), recv.data(), send.size(),
-                type_of<T>(), op, root, c_options(o, send, recv).get());
+    return make(ibcoll_call_reduce(send.data(), recv.data(), send.size(), type_of<T>(), op, root,
+                                   c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
-  request ibarrier() const { return make(false, ibcoll_ibarrier, handle_, nullptr); }
-  request barrier_init() const { return make(true, ibcoll_barrier_init, handle_, nullptr); }
+  request ibarrier() const { return make(ibcoll_call_barrier(nullptr)); }
+  request barrier_init() const { return make(ibcoll_call_barrier(nullptr), IBCOLL_PERSISTENT); }
 
  private:
   template <class T>
@@ -264,13 +277,13 @@ class group {
     return static_cast<int64_t>(data.size_bytes());
   }
   template <class T>
-  size_t block_bytes(std::span<T> recv) const {
-    if (recv.size() % static_cast<size_t>(size()) != 0) {
-      throw std::invalid_argument("ibcoll: a buffer of " + std::to_string(recv.size()) +
+  size_t block_bytes(std::span<T> blocks) const {
+    if (blocks.size() % static_cast<size_t>(size()) != 0) {
+      throw std::invalid_argument("ibcoll: a buffer of " + std::to_string(blocks.size()) +
                                   " elements does not divide into " + std::to_string(size()) +
                                   " blocks");
     }
-    return recv.size_bytes() / static_cast<size_t>(size());
+    return blocks.size_bytes() / static_cast<size_t>(size());
   }
   void check_layout(const layout& l) const {
     if (l.counts.size() != static_cast<size_t>(size()) ||
@@ -283,7 +296,8 @@ class group {
   class c_options {
    public:
     template <class T>
-    c_options(const options& o, std::span<const T> send, std::span<T> recv) : options_{} {
+    c_options(const options& o, std::span<const T> send, std::span<T> recv)
+        : options_(IBCOLL_OPTIONS_INIT) {
       options_.algorithm = o.algorithm.empty() ? nullptr : o.algorithm.c_str();
       options_.pacing = o.pacing.empty() ? nullptr : o.pacing.c_str();
       options_.pieces = o.pieces;
@@ -297,12 +311,14 @@ class group {
     ibcoll_options options_;
   };
 
-  /// Makes the request that a function of the C interface makes of these arguments.
-  template <class Function, class... Arguments>
-  static request make(bool persistent, Function function, Arguments... arguments) {
+  /// The request of a call; one that is not persistent is started.
+  request make(ibcoll_call call, unsigned flags = 0) const {
     ibcoll_request* made = nullptr;
-    detail::check(function(arguments..., &made));
-    return request(made, persistent);
+    call.flags = flags;
+    detail::check(ibcoll_call_init(handle_, &call, &made));
+    request result(made, flags == IBCOLL_PERSISTENT);
+    if (flags != IBCOLL_PERSISTENT) result.start();
+    return result;
   }
 
   ibcoll_group* handle_;

@@ -10,6 +10,11 @@
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
  *
+ * Structs begin with `struct_size`, their size where the program was compiled. A shorter one, of an
+ * older version, is taken as if the members that it lacks were zero; a longer one is refused
+ * (IBCOLL_ERR_INVALID, naming the size) if what is not known of it is not zero. Values that an enum
+ * does not have are refused by their number.
+ *
  * Threads: calls on one context must be serialised (ibcoll_thread_level); a call that finds another
  * one inside is refused. Fork: a child process must not use its parent's context; calls there are
  * refused.
@@ -53,11 +58,12 @@ typedef enum ibcoll_thread_level {
 
 typedef struct ibcoll_context ibcoll_context; /* one rank's membership in a job */
 typedef struct ibcoll_group ibcoll_group;     /* a set of ranks that makes collective calls */
-typedef struct ibcoll_request ibcoll_request; /* a nonblocking or persistent call */
+typedef struct ibcoll_request ibcoll_request; /* a call of ibcoll_call_init */
 
 /* The line that explains the last error of the calling thread; "" if there was none. */
 IBCOLL_API const char* ibcoll_last_error(void);
-/* A status as a few words. */
+/* A status as a few words; for a number that is none, that number (valid until the thread asks for
+ * the next one). */
 IBCOLL_API const char* ibcoll_status_text(ibcoll_status status);
 /* Version of the library that is loaded, e.g. "0.9.0". */
 IBCOLL_API const char* ibcoll_version(void);
@@ -66,11 +72,15 @@ IBCOLL_API const char* ibcoll_version(void);
  * ---------------------------------------------------------------------------------------------- */
 
 typedef struct ibcoll_launch_options {
+  size_t struct_size; /* sizeof(ibcoll_launch_options) */
   int ranks;          /* processes to start */
   const char* layout; /* emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
   const char* placement; /* "block" (NULL) or "cyclic" */
   int bind;              /* bind ranks to cores */
 } ibcoll_launch_options;
+/* To begin with: the number of ranks is to be set. */
+#define IBCOLL_LAUNCH_OPTIONS_INIT \
+  { sizeof(ibcoll_launch_options), 0, NULL, NULL, 0 }
 
 /* Starts `options->ranks` processes on this machine by fork; each runs main(context, argument), and
  * its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0, else
@@ -179,6 +189,7 @@ IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
 /* How a call is to be made; all ranks of the group must pass the same. NULL anywhere means the
  * defaults. */
 typedef struct ibcoll_options {
+  size_t struct_size; /* sizeof(ibcoll_options) */
   const char*
       algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
   const char* pacing; /* "free", "gate", "token", "gate_token"; NULL or "auto" */
@@ -189,6 +200,9 @@ typedef struct ibcoll_options {
   int ordered; /* reduce: combine in the order of ranks, in a way that depends on their number only,
                   so that the result has the same bits whatever the layout and the root */
 } ibcoll_options;
+/* The defaults. */
+#define IBCOLL_OPTIONS_INIT \
+  { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0 }
 
 /* Elements of a reduction. */
 typedef enum ibcoll_type {
@@ -283,107 +297,65 @@ IBCOLL_API ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* se
 IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count,
                                                      int64_t* counts, int root);
 
-/* Nonblocking: the buffers (and count arrays) must stay as they are until the request is done. */
-IBCOLL_API ibcoll_status ibcoll_ialltoall(ibcoll_group* group, const void* send, void* recv,
-                                          size_t block_bytes, const ibcoll_options* options,
+/* ---- Calls that go on while the program does
+ * ---------------------------------------------------------------------------------------------- */
+
+typedef enum ibcoll_collective {
+  IBCOLL_ALLTOALL = 0,
+  IBCOLL_ALLTOALLV = 1,
+  IBCOLL_ALLGATHER = 2,
+  IBCOLL_ALLGATHERV = 3,
+  IBCOLL_GATHER = 4,
+  IBCOLL_GATHERV = 5,
+  IBCOLL_SCATTER = 6,
+  IBCOLL_SCATTERV = 7,
+  IBCOLL_BCAST = 8,
+  IBCOLL_REDUCE = 9,
+  IBCOLL_BARRIER = 10
+} ibcoll_collective;
+
+/* Flags of a call: it may be started as often as wanted; without it, once. */
+#define IBCOLL_PERSISTENT 1u
+
+/* What is to be called, in the terms of the blocking function of the collective; members that it
+ * has no argument for are not looked at. calls.h has a function for each collective that fills one
+ * in, so that the compiler checks the arguments. */
+typedef struct ibcoll_call {
+  size_t struct_size; /* sizeof(ibcoll_call) */
+  ibcoll_collective collective;
+  unsigned flags; /* 0 or IBCOLL_PERSISTENT */
+  const void* send;
+  void* recv;        /* bcast: the buffer */
+  size_t bytes;      /* equal blocks: of one; bcast: of the buffer */
+  size_t elements;   /* reduce */
+  int64_t own_count; /* allgatherv, gatherv: send_count; scatterv: recv_count */
+  const int64_t* send_counts;
+  const int64_t* send_displacements;
+  const int64_t* recv_counts;
+  const int64_t* recv_displacements;
+  const ibcoll_options* options;
+  int root;
+  ibcoll_type type; /* reduce */
+  ibcoll_operator op;
+} ibcoll_call;
+
+/* Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
+ * afterwards. The counts and displacements of a persistent call are copied; those of any other, and
+ * the buffers of both, must stay until the call has finished. The request is the program's until
+ * ibcoll_call_free, whatever becomes of the call. */
+IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
                                           ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_ialltoallv(ibcoll_group* group, const void* send,
-                                           const int64_t* send_counts,
-                                           const int64_t* send_displacements, void* recv,
-                                           const int64_t* recv_counts,
-                                           const int64_t* recv_displacements,
-                                           const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_iallgather(ibcoll_group* group, const void* send, void* recv,
-                                           size_t block_bytes, const ibcoll_options* options,
-                                           ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_iallgatherv(ibcoll_group* group, const void* send,
-                                            int64_t send_count, void* recv,
-                                            const int64_t* recv_counts,
-                                            const int64_t* recv_displacements,
-                                            const ibcoll_options* options,
-                                            ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_igather(ibcoll_group* group, const void* send, void* recv,
-                                        size_t block_bytes, int root, const ibcoll_options* options,
-                                        ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_igatherv(ibcoll_group* group, const void* send, int64_t send_count,
-                                         void* recv, const int64_t* recv_counts,
-                                         const int64_t* recv_displacements, int root,
-                                         const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_iscatter(ibcoll_group* group, const void* send, void* recv,
-                                         size_t block_bytes, int root,
-                                         const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_iscatterv(ibcoll_group* group, const void* send,
-                                          const int64_t* send_counts,
-                                          const int64_t* send_displacements, void* recv,
-                                          int64_t recv_count, int root,
-                                          const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_ibcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
-                                       const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_ireduce(ibcoll_group* group, const void* send, void* recv,
-                                        size_t elements, ibcoll_type type, ibcoll_operator op,
-                                        int root, const ibcoll_options* options,
-                                        ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_ibarrier(ibcoll_group* group, const ibcoll_options* options,
-                                         ibcoll_request** request);
-
-/* Persistent: prepared once, then started with ibcoll_start as often as wanted; freed with
- * ibcoll_request_free. */
-IBCOLL_API ibcoll_status ibcoll_alltoall_init(ibcoll_group* group, const void* send, void* recv,
-                                              size_t block_bytes, const ibcoll_options* options,
-                                              ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_alltoallv_init(
-    ibcoll_group* group, const void* send, const int64_t* send_counts,
-    const int64_t* send_displacements, void* recv, const int64_t* recv_counts,
-    const int64_t* recv_displacements, const ibcoll_options* options, ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_allgather_init(ibcoll_group* group, const void* send, void* recv,
-                                               size_t block_bytes, const ibcoll_options* options,
-                                               ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_allgatherv_init(ibcoll_group* group, const void* send,
-                                                int64_t send_count, void* recv,
-                                                const int64_t* recv_counts,
-                                                const int64_t* recv_displacements,
-                                                const ibcoll_options* options,
-                                                ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_gather_init(ibcoll_group* group, const void* send, void* recv,
-                                            size_t block_bytes, int root,
-                                            const ibcoll_options* options,
-                                            ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_gatherv_init(ibcoll_group* group, const void* send,
-                                             int64_t send_count, void* recv,
-                                             const int64_t* recv_counts,
-                                             const int64_t* recv_displacements, int root,
-                                             const ibcoll_options* options,
-                                             ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_scatter_init(ibcoll_group* group, const void* send, void* recv,
-                                             size_t block_bytes, int root,
-                                             const ibcoll_options* options,
-                                             ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_scatterv_init(ibcoll_group* group, const void* send,
-                                              const int64_t* send_counts,
-                                              const int64_t* send_displacements, void* recv,
-                                              int64_t recv_count, int root,
-                                              const ibcoll_options* options,
-                                              ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_bcast_init(ibcoll_group* group, void* buffer, size_t bytes,
-                                           int root, const ibcoll_options* options,
-                                           ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_reduce_init(ibcoll_group* group, const void* send, void* recv,
-                                            size_t elements, ibcoll_type type, ibcoll_operator op,
-                                            int root, const ibcoll_options* options,
-                                            ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_barrier_init(ibcoll_group* group, const ibcoll_options* options,
-                                             ibcoll_request** request);
+/* Starts the call; all ranks of the group start their calls in the same order. A persistent one may
+ * be started again once it has finished. */
 IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
-
-/* *done: 1 when the call has finished on this rank. A nonblocking request is freed then, and
- * *request set to NULL. */
-IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request** request, int* done);
-/* Waits until it has finished; while it waits, all calls of the context move on. Frees like
- * ibcoll_test. */
-IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request** request);
-IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request** requests);
-/* Frees a persistent request that is not under way. */
-IBCOLL_API ibcoll_status ibcoll_request_free(ibcoll_request* request);
+/* *done: 1 when the call has finished on this rank, or was not started, or with an error. */
+IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
+/* Waits until it has finished; while it waits, all calls of the context move on. */
+IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);
+/* Waits for all of them, passing over those that are NULL; gives the first error. */
+IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests);
+/* Frees a request whose call is not under way. */
+IBCOLL_API ibcoll_status ibcoll_call_free(ibcoll_request* request);
 
 /* ---- What happened
  * ---------------------------------------------------------------------------------------------- */
@@ -391,10 +363,13 @@ IBCOLL_API ibcoll_status ibcoll_request_free(ibcoll_request* request);
 /* Since the context was made, on this rank. Between servers: data that stays inside a server is not
  * counted. */
 typedef struct ibcoll_counters {
+  size_t struct_size;     /* sizeof(ibcoll_counters), set by the program */
   uint64_t data_messages; /* puts of at least one byte */
   uint64_t tokens;        /* exposures, tokens and other messages without data */
   uint64_t data_bytes;
 } ibcoll_counters;
+#define IBCOLL_COUNTERS_INIT \
+  { sizeof(ibcoll_counters), 0, 0, 0 }
 IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context,
                                              ibcoll_counters* counters);
 /* Counter number `index` (from 0) of all that the transport between servers keeps on this rank: the
@@ -409,5 +384,7 @@ IBCOLL_API const char* ibcoll_transport(const ibcoll_context* context);
 #ifdef __cplusplus
 }
 #endif
+
+#include "ibcoll/calls.h"
 
 #endif

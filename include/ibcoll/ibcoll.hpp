@@ -29,7 +29,7 @@ class context {
     return buffer<T>(handle_, elements);
   }
   ibcoll_counters counters() const {
-    ibcoll_counters result{};
+    ibcoll_counters result = IBCOLL_COUNTERS_INIT;
     detail::check(ibcoll_get_counters(handle_, &result));
     return result;
   }
@@ -69,7 +69,7 @@ class job {
 /// text and status 1.
 inline int launch(int ranks, const std::function<int(context&)>& main,
                   const std::string& server_layout = {}) {
-  ibcoll_launch_options o{};
+  ibcoll_launch_options o = IBCOLL_LAUNCH_OPTIONS_INIT;
   o.ranks = ranks;
   o.layout = server_layout.empty() ? nullptr : server_layout.c_str();
   o.bind = 1;

@@ -95,7 +95,7 @@ Status serve_memcpy(Bootstrap& bootstrap, contest& shared, int seat) {
 
 int run_ibcoll(contest& shared, int seat, bool user_memory) {
   IbcollJob job{&shared, seat, user_memory};
-  ibcoll_launch_options options{};
+  ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
   options.ranks = shared.ranks;
   options.bind = 0;  // contest_bind does, as for all contenders
   int status = 0;

@@ -1,0 +1,142 @@
+/* ibcoll: descriptions of calls, one function a collective with the arguments of the blocking one.
+ * Included by ibcoll.h.
+ *
+ *   ibcoll_call call = ibcoll_call_alltoall(send, recv, block_bytes, NULL);
+ *   call.flags = IBCOLL_PERSISTENT;
+ *   status = ibcoll_call_init(group, &call, &request);
+ */
+#ifndef IBCOLL_CALLS_H
+#define IBCOLL_CALLS_H
+
+#include "ibcoll/ibcoll.h"
+
+/* A call of this collective without arguments. */
+static inline ibcoll_call ibcoll_call_of(ibcoll_collective collective,
+                                         const ibcoll_options* options) {
+  const ibcoll_call call = {
+      sizeof(ibcoll_call), collective, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, options, 0,
+      IBCOLL_INT8,         IBCOLL_SUM};
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_alltoall(const void* send, void* recv, size_t block_bytes,
+                                               const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_ALLTOALL, options);
+  call.send = send;
+  call.recv = recv;
+  call.bytes = block_bytes;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_alltoallv(const void* send, const int64_t* send_counts,
+                                                const int64_t* send_displacements, void* recv,
+                                                const int64_t* recv_counts,
+                                                const int64_t* recv_displacements,
+                                                const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_ALLTOALLV, options);
+  call.send = send;
+  call.send_counts = send_counts;
+  call.send_displacements = send_displacements;
+  call.recv = recv;
+  call.recv_counts = recv_counts;
+  call.recv_displacements = recv_displacements;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_allgather(const void* send, void* recv, size_t block_bytes,
+                                                const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_ALLGATHER, options);
+  call.send = send;
+  call.recv = recv;
+  call.bytes = block_bytes;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_allgatherv(const void* send, int64_t send_count, void* recv,
+                                                 const int64_t* recv_counts,
+                                                 const int64_t* recv_displacements,
+                                                 const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_ALLGATHERV, options);
+  call.send = send;
+  call.own_count = send_count;
+  call.recv = recv;
+  call.recv_counts = recv_counts;
+  call.recv_displacements = recv_displacements;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_gather(const void* send, void* recv, size_t block_bytes,
+                                             int root, const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_GATHER, options);
+  call.send = send;
+  call.recv = recv;
+  call.bytes = block_bytes;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_gatherv(const void* send, int64_t send_count, void* recv,
+                                              const int64_t* recv_counts,
+                                              const int64_t* recv_displacements, int root,
+                                              const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_GATHERV, options);
+  call.send = send;
+  call.own_count = send_count;
+  call.recv = recv;
+  call.recv_counts = recv_counts;
+  call.recv_displacements = recv_displacements;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_scatter(const void* send, void* recv, size_t block_bytes,
+                                              int root, const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_SCATTER, options);
+  call.send = send;
+  call.recv = recv;
+  call.bytes = block_bytes;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_scatterv(const void* send, const int64_t* send_counts,
+                                               const int64_t* send_displacements, void* recv,
+                                               int64_t recv_count, int root,
+                                               const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_SCATTERV, options);
+  call.send = send;
+  call.send_counts = send_counts;
+  call.send_displacements = send_displacements;
+  call.recv = recv;
+  call.own_count = recv_count;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_bcast(void* buffer, size_t bytes, int root,
+                                            const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_BCAST, options);
+  call.recv = buffer;
+  call.bytes = bytes;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_reduce(const void* send, void* recv, size_t elements,
+                                             ibcoll_type type, ibcoll_operator op, int root,
+                                             const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_REDUCE, options);
+  call.send = send;
+  call.recv = recv;
+  call.elements = elements;
+  call.type = type;
+  call.op = op;
+  call.root = root;
+  return call;
+}
+
+static inline ibcoll_call ibcoll_call_barrier(const ibcoll_options* options) {
+  return ibcoll_call_of(IBCOLL_BARRIER, options);
+}
+
+#endif
