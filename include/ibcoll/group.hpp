@@ -138,6 +138,12 @@ class group {
     detail::check(ibcoll_gather(handle_, send.data(), recv.data(), send.size_bytes(), root,
                                 c_options(o, send, recv).get()));
   }
+  /// At the root, where others call gather(): its own block is in its place in recv already.
+  template <class T>
+  void gather_in_place(std::span<T> recv, const options& o = {}) const {
+    detail::check(ibcoll_gather(handle_, IBCOLL_IN_PLACE, recv.data(), block_bytes(recv), rank(),
+                                c_options(o, std::span<const T>(), recv).get()));
+  }
   template <class T>
   request igather(std::span<const T> send, std::span<T> recv, int root,
                   const options& o = {}) const {
@@ -181,6 +187,13 @@ class group {
   void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
     detail::check(ibcoll_scatter(handle_, send.data(), recv.data(), recv.size_bytes(), root,
                                  c_options(o, send, recv).get()));
+  }
+  /// At the root, where others call scatter(): its own block stays where it is in send.
+  template <class T>
+  void scatter_in_place(std::span<const T> send, const options& o = {}) const {
+    detail::check(ibcoll_scatter(handle_, send.data(), const_cast<void*>(IBCOLL_IN_PLACE),
+                                 block_bytes(send), rank(),
+                                 c_options(o, send, std::span<T>()).get()));
   }
   template <class T>
   request iscatter(std::span<const T> send, std::span<T> recv, int root,
@@ -252,6 +265,12 @@ class group {
               const options& o = {}) const {
     detail::check(ibcoll_reduce(handle_, send.data(), recv.data(), send.size(), type_of<T>(), op,
                                 root, c_options(o, send, recv).get()));
+  }
+  /// At the root, where others call reduce(): its own elements lie in recv.
+  template <class T>
+  void reduce_in_place(std::span<T> recv, ibcoll_operator op, const options& o = {}) const {
+    detail::check(ibcoll_reduce(handle_, IBCOLL_IN_PLACE, recv.data(), recv.size(), type_of<T>(),
+                                op, rank(), c_options(o, std::span<const T>(), recv).get()));
   }
   template <class T>
   request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
