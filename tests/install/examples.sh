@@ -45,7 +45,9 @@ use_it() {
     name=$(basename "$tool")
     [ "$("$tool" --version)" = "$name (ibcoll) $version" ] || fail "$name --version: $("$tool" --version 2>&1)"
     page=$prefix/share/man/man1/$name.1
-    MANWIDTH=250 man --warnings --no-justification --no-hyphenation -l "$page" >"$dir/page" 2>"$dir/log" || fail "no manual page $page"
+    # In a locale that is there whatever this machine has: man complains of another on stderr.
+    LC_ALL=C.UTF-8 MANWIDTH=250 man --warnings --no-justification --no-hyphenation -l "$page" \
+      >"$dir/page" 2>"$dir/log" || fail "no manual page $page"
     [ ! -s "$dir/log" ] || fail "manual page of $name: $(head -n 3 "$dir/log")"
     "$tool" --help | sed -n '/^Examples:/,$s/^  \(.*[^ ]\) *$/\1/p' >"$dir/commands"
     for line in " +$name - [a-z].*[^.]" SYNOPSIS ' +-h, --help' ' +--version' EXAMPLES 'EXIT STATUS'; do
