@@ -39,13 +39,14 @@ for package in "${names[@]}"; do
   says "$package" Description '^Collective communication'
 done
 
-# Only the list of what is installed is this machine's, and its loader's cache stays as it is.
+# Only the list of what is installed is this machine's, and its loader's cache stays as it is. So does the
+# configuration of its dpkg, which in small images leaves out manual pages and documentation.
 state=$dir/root/var/lib/dpkg
 mkdir -p "$state"/{info,updates,triggers} "$dir/instead"
 cp /var/lib/dpkg/status "$state/"
 ln -s "$(type -P true)" "$dir/instead/ldconfig"
 PATH=$dir/instead:$PATH:/usr/sbin:/sbin dpkg --force-not-root --force-script-chrootless --root="$dir/root" \
-  --log="$dir/dpkg.log" -i ./*.deb >"$dir/log" 2>&1 || fail "dpkg: $(grep -v 'files list file' "$dir/log" | tail -n 5)"
+  --path-include='/usr/share/man/*' --path-include='/usr/share/doc/*' --log="$dir/dpkg.log" -i ./*.deb >"$dir/log" 2>&1 || fail "dpkg: $(grep -v 'files list file' "$dir/log" | tail -n 5)"
 use_it "$dir/root/usr"
 [ -n "$(find "$dir/root" -name 'libibcoll_record_*.so')" ] || fail "no recorder"
 for package in "${names[@]}"; do
