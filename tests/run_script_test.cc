@@ -38,18 +38,20 @@ Ran build_with(const std::string& apt_get) {
   pretend("sudo", "exec \"$@\"");
   pretend("sleep", "");
   pretend("cmake", "");
-  return run_shell("PATH=" + (folder() / "bin").string() +
-                   ":$PATH " IBCOLL_SOURCE_DIR "/run build");
+  std::filesystem::create_directories(folder() / "tmp");
+  return run_shell("LC_ALL=de_DE.UTF-8 TMPDIR=" + (folder() / "tmp").string() + " PATH=" +
+                   (folder() / "bin").string() + ":$PATH " IBCOLL_SOURCE_DIR "/run build");
 }
 
 /// Machines that update themselves when they start hold it for minutes.
 TEST(RunScript, WaitsForTheLockOfAnotherPackageManager) {
   const std::string count = folder() / "refused";
-  const Ran ran = build_with(
-      "n=$(cat " + count + " 2>/dev/null || echo 0)\n" + "[ $n -ge 2 ] && exit 0\n" +
-      "echo $((n + 1)) >" + count + "\n" +
-      "echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4711' >&2\n" +
-      "exit 100");
+  const Ran ran =
+      build_with("n=$(cat " + count + " 2>/dev/null || echo 0)\n" + "[ $n -ge 2 ] && exit 0\n" +
+                 "echo $((n + 1)) >" + count + "\n" +
+                 "[ \"$LC_ALL\" = C ] && message='Could not get lock' || message=Sperre\n" +
+                 "echo \"E: $message /var/lib/apt/lists/lock. It is held by process 4711\" >&2\n" +
+                 "exit 100");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("waits for other package managers"));
   const std::vector<std::string> apt = calls("apt-get");
@@ -71,6 +73,7 @@ TEST(RunScript, DoesNotWaitForWhatWillNotCome) {
   EXPECT_TRUE(calls("cmake").empty());
   EXPECT_THAT(ran.err, ::testing::AllOf(HasSubstr("Unable to locate package"),
                                         HasSubstr("run: can't install ")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder() / "tmp")) << "files are left behind";
 }
 
 }  // namespace
