@@ -36,7 +36,7 @@ missing=$(comm -23 "$dir/declared" "$dir/defined")
 
 use_it "$dir/moved"
 
-# As a part of another project it brings neither tests nor errors for warnings.
+# As a part of another project it brings neither tests nor tools, nor errors for warnings.
 cmake -S "$root/tests/install/subproject" -B "$dir/subproject" -G Ninja -DIBCOLL="$root" \
   >"$dir/log" 2>&1 || fail "as a part of a project: $(tail -n 20 "$dir/log")"
 echo "install test: $ran examples built and run from an installed tree"
