@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "engine/base/hash.h"
-
 #include "engine/schedule/op_kinds.h"
 
 namespace ibcoll {
