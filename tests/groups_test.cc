@@ -114,10 +114,11 @@ TEST(GroupIdentifiers, AreRefusedAsLongAsAGroupHasThem) {
               detail::check(ibcoll_group_free(other));
               // A request of it that goes on keeps it.
               ibcoll_request* request = nullptr;
-              detail::check(ibcoll_barrier_init(first, nullptr, &request));
+              const ibcoll_call call = ibcoll_call_barrier(nullptr);
+              detail::check(ibcoll_call_init(first, &call, &request));
               detail::check(ibcoll_group_free(first));
               expect(!refusal(make(kAll, &second)).empty(), "made while a request has it");
-              detail::check(ibcoll_request_free(request));
+              detail::check(ibcoll_call_free(request));
               detail::check(make(kAll, &second));
               detail::check(ibcoll_barrier(second, nullptr));
               detail::check(ibcoll_group_free(second));

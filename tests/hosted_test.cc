@@ -142,12 +142,18 @@ TEST_P(OnLayouts, TwoJobsOfTheSameProcessesDoNotMeet) {
                         const std::vector<int> send(4, rank);
                         std::vector<int> from_a(4), from_b(4);
                         ibcoll_request *of_a = nullptr, *of_b = nullptr;
-                        DO(ibcoll_ialltoall(ibcoll_world(a), send.data(), from_a.data(),
-                                            sizeof(int), nullptr, &of_a));
-                        DO(ibcoll_ialltoall(ibcoll_world(b), send.data(), from_b.data(),
-                                            sizeof(int), nullptr, &of_b));
-                        DO(ibcoll_wait(&of_a));
-                        DO(ibcoll_wait(&of_b));
+                        const ibcoll_call to_a =
+                            ibcoll_call_alltoall(send.data(), from_a.data(), sizeof(int), nullptr);
+                        const ibcoll_call to_b =
+                            ibcoll_call_alltoall(send.data(), from_b.data(), sizeof(int), nullptr);
+                        DO(ibcoll_call_init(ibcoll_world(a), &to_a, &of_a));
+                        DO(ibcoll_call_init(ibcoll_world(b), &to_b, &of_b));
+                        DO(ibcoll_start(of_a));
+                        DO(ibcoll_start(of_b));
+                        DO(ibcoll_wait(of_a));
+                        DO(ibcoll_wait(of_b));
+                        DO(ibcoll_call_free(of_a));
+                        DO(ibcoll_call_free(of_b));
                         if (from_a != std::vector{0, 1, 2, 3} || from_b != std::vector{3, 2, 1, 0})
                           return "one job has the other's data";
                         // One is left, the other goes on.
