@@ -7,16 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/job.h"
 #include "tests/shared_host.h"
 
 namespace ibcoll {
@@ -24,52 +26,10 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Complaints;
+using testing::exchange;
 using ::testing::HasSubstr;
+using testing::run_ranks;
 using testing::SharedHost;
-using Main = std::function<std::string(int rank)>;
-
-/// Runs `main` in one process a rank; gives their complaints. None may end by a signal, except
-/// `victim`.
-std::string run_ranks(int ranks, const Main& main, int victim = -1) {
-  Complaints complaints(ranks);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t process = fork();
-    if (process == 0) {
-      alarm(60);
-      complaints.add(rank, main(rank));
-      _exit(0);
-    }
-    processes.push_back(process);
-  }
-  for (int rank = 0; rank < ranks; ++rank) {
-    int status = 0;
-    waitpid(processes[rank], &status, 0);
-    if (WIFSIGNALED(status) && rank != victim)
-      complaints.add(rank, fmt::format("ended by signal {}", WTERMSIG(status)));
-  }
-  return complaints.all();
-}
-
-/// An alltoall of numbers that tell sender, receiver and call, and its check.
-std::string exchange(ibcoll_group* group, int call, size_t numbers = 100) {
-  const int me = ibcoll_group_rank(group), ranks = ibcoll_group_size(group);
-  const auto number = [&](int from, int to, size_t i) {
-    return ((call * 64 + from) * 64 + to) * 1000 + static_cast<int>(i % 1000);
-  };
-  std::vector<int> send, recv(numbers * static_cast<size_t>(ranks), -1);
-  for (int to = 0; to < ranks; ++to)
-    for (size_t i = 0; i < numbers; ++i) send.push_back(number(me, to, i));
-  if (ibcoll_alltoall(group, send.data(), recv.data(), numbers * sizeof(int), nullptr) != IBCOLL_OK)
-    return ibcoll_last_error();
-  for (int from = 0; from < ranks; ++from) {
-    for (size_t i = 0; i < numbers; ++i) {
-      if (recv[static_cast<size_t>(from) * numbers + i] != number(from, me, i))
-        return fmt::format("number {} from rank {} is wrong", i, from);
-    }
-  }
-  return "";
-}
 
 std::string exchange(ibcoll_context* context, int call) {
   return exchange(ibcoll_world(context), call);
@@ -165,35 +125,36 @@ TEST_P(OnLayouts, TwoJobsOfTheSameProcessesDoNotMeet) {
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, OnLayouts, ::testing::Values("", "2,2"), [](const auto& info) {
-  return *info.param == 0 ? std::string("OneServer") : std::string("TwoServers");
-});
-
-size_t open_files() {
-  size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++files;
-  return files;
+/// How many entries a file or folder of /proc/self has: open files, mappings.
+size_t entries(const std::string& of) {
+  const std::string path = "/proc/self/" + of;
+  if (std::filesystem::is_directory(path))
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+  std::ifstream file(path);
+  return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
 }
 
-TEST(Hosted, AHundredJobsAfterEachOtherLeaveNothing) {
+TEST_P(OnLayouts, AHundredJobsAfterEachOtherLeaveNothing) {
   SharedHost& host = SharedHost::create();
-  EXPECT_EQ(run_ranks(2,
+  EXPECT_EQ(run_ranks(4,
                       [&](int rank) -> std::string {
-                        SharedHost::Member member(host, rank, 2);
+                        SharedHost::Member member(host, rank, 4);
                         const ibcoll_bootstrap given = member.blocking();
-                        size_t files = 0, bytes = 0;
+                        size_t files = 0, mappings = 0, bytes = 0;
                         for (int round = 0; round < 100; ++round) {
                           ibcoll_context* context = nullptr;
                           DO(ibcoll_init_with(&given, &context));
                           CHECKED(exchange(context, round));
                           DO(ibcoll_finalize(context));
                           // The first contexts' handles rest before they are used again.
-                          if (round == 79) bytes = mallinfo2().uordblks;
-                          if (round == 79) files = open_files();
+                          if (round != 79) continue;
+                          bytes = mallinfo2().uordblks;
+                          files = entries("fd");
+                          mappings = entries("maps");
                         }
-                        if (open_files() != files)
-                          return fmt::format("{} files are open, then {}", files, open_files());
+                        if (entries("fd") != files) return "files stay open";
+                        if (entries("task") != 1) return "threads go on";
+                        if (entries("maps") > mappings + 2) return "memory stays mapped";
                         const size_t now = mallinfo2().uordblks;
                         if (now > bytes + 4096)
                           return fmt::format("20 jobs keep {} bytes", now - bytes);
@@ -201,6 +162,36 @@ TEST(Hosted, AHundredJobsAfterEachOtherLeaveNothing) {
                       }),
             "");
 }
+
+TEST_P(OnLayouts, SignalsAreForTheProgramsOwnThreads) {
+  setenv("IBCOLL_LOOPBACK_SEED", "1", 1);  // the loopback has a thread, too, then
+  SharedHost& host = SharedHost::create();
+  EXPECT_EQ(
+      run_ranks(4,
+                [&](int rank) -> std::string {
+                  SharedHost::Member member(host, rank, 4);
+                  const job here(member.blocking());
+                  CHECKED(exchange(here.context().handle(), 0));
+                  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+                    if (task.path().filename() == std::to_string(getpid())) continue;
+                    std::ifstream status(task.path() / "status");
+                    for (std::string word; status >> word && word != "SigBlk:";) {
+                    }
+                    uint64_t blocked = 0;
+                    status >> std::hex >> blocked;
+                    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD})
+                      if ((blocked >> (number - 1) & 1) == 0)
+                        return fmt::format("a thread takes signal {}", number);
+                  }
+                  return "";
+                }),
+      "");
+  unsetenv("IBCOLL_LOOPBACK_SEED");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, OnLayouts, ::testing::Values("", "2,2"), [](const auto& info) {
+  return *info.param == 0 ? std::string("OneServer") : std::string("TwoServers");
+});
 
 TEST(Hosted, AJobOfOneRankIsOne) {
   SharedHost::Member member(SharedHost::create(), 0, 1);

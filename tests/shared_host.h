@@ -1,15 +1,21 @@
 #pragma once
-/// A host of processes that this test has forked: an allgather through memory they share.
+/// Processes that a test has forked, and their host: an allgather through memory they share.
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "tests/job.h"
 
 namespace ibcoll::testing {
 
@@ -95,5 +101,49 @@ class SharedHost {
   /// By turns: who posts to one of them again has everybody's of the one before.
   char slots_[2][kRanks][kBytes] = {};
 };
+
+/// Runs `main` in one process a rank; gives their complaints. None may end by a signal, except
+/// `victim`.
+inline std::string run_ranks(int ranks, const std::function<std::string(int rank)>& main,
+                             int victim = -1) {
+  Complaints complaints(ranks);
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t process = fork();
+    if (process == 0) {
+      alarm(60);
+      complaints.add(rank, main(rank));
+      _exit(0);
+    }
+    processes.push_back(process);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    int status = 0;
+    waitpid(processes[rank], &status, 0);
+    if (WIFSIGNALED(status) && rank != victim)
+      complaints.add(rank, fmt::format("ended by signal {}", WTERMSIG(status)));
+  }
+  return complaints.all();
+}
+
+/// An alltoall of numbers that tell sender, receiver and call, and its check.
+inline std::string exchange(ibcoll_group* group, int call, size_t numbers = 100) {
+  const int me = ibcoll_group_rank(group), ranks = ibcoll_group_size(group);
+  const auto number = [&](int from, int to, size_t i) {
+    return ((call * 64 + from) * 64 + to) * 1000 + static_cast<int>(i % 1000);
+  };
+  std::vector<int> send, recv(numbers * static_cast<size_t>(ranks), -1);
+  for (int to = 0; to < ranks; ++to)
+    for (size_t i = 0; i < numbers; ++i) send.push_back(number(me, to, i));
+  if (ibcoll_alltoall(group, send.data(), recv.data(), numbers * sizeof(int), nullptr) != IBCOLL_OK)
+    return ibcoll_last_error();
+  for (int from = 0; from < ranks; ++from) {
+    for (size_t i = 0; i < numbers; ++i) {
+      if (recv[static_cast<size_t>(from) * numbers + i] != number(from, me, i))
+        return fmt::format("number {} from rank {} is wrong", i, from);
+    }
+  }
+  return "";
+}
 
 }  // namespace ibcoll::testing

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <system_error>
+
+#include "engine/base/quiet_thread.h"
 
 namespace ibcoll::verbs {
 
@@ -26,17 +27,11 @@ Status ArrivalWatch::arm(Bell& bell) {
     if (!stop_.valid() ||
         fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) < 0)
       return fail_errno("no way to sleep until something arrives");
-    // Signals are the application's; its handlers run in its own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread_ = std::thread([this] { run(); });
+      thread_ = quiet_thread([this] { run(); });
     } catch (const std::system_error& error) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
       return fail(ErrorCode::kSystem, "no thread to wait for arrivals: {}", error.what());
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   bell_.store(&bell, std::memory_order_release);
   for (ibv_cq* queue : queues_) {

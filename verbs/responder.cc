@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <system_error>
 #include <vector>
 
 #include "engine/base/log.h"
+#include "engine/base/quiet_thread.h"
 
 namespace ibcoll::verbs {
 
@@ -44,18 +44,12 @@ Responder::~Responder() {
 Status Responder::start_thread() {
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   if (!stop_.valid()) return fail_errno("no eventfd to end a thread with");
-  // Signals are the application's; its handlers run in its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status started;
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = quiet_thread([this] { run(); });
   } catch (const std::system_error& error) {
-    started = fail(ErrorCode::kSystem, "no thread to answer peers: {}", error.what());
+    return fail(ErrorCode::kSystem, "no thread to answer peers: {}", error.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  return {};
 }
 
 void Responder::start(Rank me, uint64_t job, int ranks) {

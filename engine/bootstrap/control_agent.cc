@@ -1,7 +1,6 @@
 #include "engine/bootstrap/control_agent.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/quiet_thread.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/process_end.h"
 
@@ -47,12 +47,7 @@ Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock&
   std::unique_ptr<ControlAgent> agent(
       new ControlAgent(me, block, std::move(connections), std::move(options)));
   agent->process_ = getpid();
-  // Signals are for the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  agent->thread_ = std::thread([raw = agent.get()] { raw->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  agent->thread_ = quiet_thread([raw = agent.get()] { raw->run(); });
   return agent;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/base/hash.h"
+#include "engine/base/quiet_thread.h"
 
 namespace ibcoll::loopback {
 namespace {
@@ -32,7 +33,7 @@ SendQueue::SendQueue(Wire& wire, Placer* placer, FailureLatch& failure, uint64_t
       random_(seed * kGolden + static_cast<uint64_t>(wire.me())),
       lanes_(static_cast<size_t>(wire.ranks())) {
   active_.reserve(lanes_.size());
-  thread_ = std::thread([this] { run(); });
+  thread_ = quiet_thread([this] { run(); });
 }
 
 SendQueue::~SendQueue() {
