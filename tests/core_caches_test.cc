@@ -1,8 +1,12 @@
 // What a context keeps from call to call stays within limits.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
 #include <numeric>
+#include <span>
 
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
@@ -87,6 +91,65 @@ TEST(PlanStore, KeepsThoseUsedLast) {
   ask(none, 6, 64);
   EXPECT_EQ(none.size(), 4u);
   EXPECT_NE(ask(none, 2, 64), kept[0]);
+}
+
+/// A store of plans in a directory that vanishes.
+class KeptPlans : public ::testing::Test {
+ protected:
+  using PlanStore = contention_free::PlanStore;
+  KeptPlans() { std::filesystem::create_directory(directory_); }
+  ~KeptPlans() override { std::filesystem::remove_all(directory_); }
+
+  static Shape shape(int servers) { return parse_layout(fmt::format("{}x2", servers)).value(); }
+  std::span<const int> hosts(int servers) const { return std::span(hosts_).first(servers); }
+  void ask(PlanStore& plans, int servers, int64_t bytes) const {
+    ASSERT_TRUE(plans.find(Collective::kAlltoall, shape(servers), hosts(servers), 0, bytes));
+  }
+  int files() const {
+    const auto all = std::filesystem::directory_iterator(directory_);
+    return static_cast<int>(std::distance(begin(all), end(all)));
+  }
+
+  const topology::Fabric fabric_ = topology::parse_fabric_spec("single-switch:6").value();
+  const std::vector<int> hosts_ = {0, 1, 2, 3, 4, 5};
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / fmt::format("ibcoll-kept-plans-{}", getpid());
+};
+
+TEST_F(KeptPlans, ThoseOfFilesCountAndAreDroppedToo) {
+  PlanStore first(fabric_, {.directory = directory_});
+  for (int64_t bytes = 64; bytes < 1 << 20; bytes *= 2) ask(first, 4, bytes);
+  ASSERT_TRUE(first.save());
+
+  PlanStore all(fabric_, {.directory = directory_});
+  ask(all, 4, 64);
+  EXPECT_EQ(all.size(), first.size());
+  EXPECT_GT(all.bytes(), first.bytes() / 4);
+  PlanStore few(fabric_, {.directory = directory_, .most_bytes = 0});
+  ask(few, 4, 64);
+  EXPECT_EQ(few.size(), 4u);
+}
+
+TEST_F(KeptPlans, ThoseThatAreOnlyCheckedCountAndAreDroppedToo) {
+  PlanStore plans(fabric_, {.most_bytes = 0});
+  for (int64_t bytes = 64; bytes < 1 << 20; bytes *= 2) {
+    ASSERT_TRUE(plans.check(Collective::kAlltoall, shape(4), hosts(4), 0, bytes));
+    EXPECT_GT(plans.bytes(), 0u);
+  }
+  EXPECT_EQ(plans.size(), 4u);
+}
+
+TEST_F(KeptPlans, AShapeIsWrittenBeforeItIsDropped) {
+  PlanStore reader(fabric_, {.directory = directory_, .most_bytes = 0});
+  for (int servers = 2; servers <= 6; ++servers) ask(reader, servers, 64);
+  EXPECT_EQ(files(), 0) << "another store writes";
+  PlanStore writer(fabric_, {.directory = directory_, .saves_dropped = true, .most_bytes = 0});
+  ask(writer, 2, 1024);
+  for (int servers = 2; servers <= 6; ++servers) ask(writer, servers, 64);
+  EXPECT_EQ(files(), 1);
+  PlanStore next(fabric_, {.directory = directory_});
+  ask(next, 2, 64);
+  EXPECT_EQ(next.size(), 2u) << "its file has all plans of the shape";
 }
 
 TEST(ScratchPool, KeepsLittleBesideThePieceUsedLast) {

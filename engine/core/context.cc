@@ -24,6 +24,9 @@ Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wante
   return wanted;
 }
 
+/// One rank of a server is enough.
+bool saves_plans(const Shape& shape, Rank rank) { return shape.local_of(rank) == 0; }
+
 }  // namespace
 
 Result<ContextOptions> ContextOptions::from_environment(int ranks) {
@@ -72,9 +75,10 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(topology::Fabric believed,
                   topology::believe(*self->placement_->fabric_order.network, options.fabric.error));
     self->placement_->fabric_order.network.reset();
-    self->plans_.emplace(
-        std::move(believed),
-        contention_free::PlanStoreOptions{.tokens_ahead = true, .directory = options.plan_cache});
+    self->plans_.emplace(std::move(believed), contention_free::PlanStoreOptions{
+                                                  .tokens_ahead = true,
+                                                  .directory = options.plan_cache,
+                                                  .saves_dropped = saves_plans(shape, me)});
   }
 
   const auto ranks = static_cast<size_t>(bootstrap.size());
@@ -135,7 +139,7 @@ Status Context::close() {
   if (closed_) return {};
   closed_ = true;
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
-  if (plans_ && shape().local_of(rank()) == 0) {
+  if (plans_ && saves_plans(shape(), rank())) {
     if (const Status saved = plans_->save(); !saved) {
       log().warn("plans are not kept: {}", saved.error().message);
     }

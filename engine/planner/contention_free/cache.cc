@@ -100,6 +100,12 @@ Result<std::shared_ptr<const Plan>> PlanCache::get(Kind kind, int root,
   return find_or_make();
 }
 
+std::vector<std::shared_ptr<const Plan>> PlanCache::plans() const {
+  std::vector<std::shared_ptr<const Plan>> all;
+  for (const auto& [key, plan] : plans_) all.push_back(plan);
+  return all;
+}
+
 void PlanCache::forget(const Plan* plan) {
   std::erase_if(plans_, [plan](const auto& known) { return known.second.get() == plan; });
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/planner/contention_free/plan.h"
 
@@ -24,6 +25,8 @@ class PlanCache {
   Result<std::shared_ptr<const Plan>> get(Kind kind, int root,
                                           const std::vector<uint64_t>& message_bytes);
 
+  /// All that there are, in no order.
+  std::vector<std::shared_ptr<const Plan>> plans() const;
   /// Drops a plan; who holds a share of it keeps it.
   void forget(const Plan* plan);
 

@@ -90,19 +90,25 @@ PlanStore::Shaped& PlanStore::shaped(const Shape& shape, std::span<const int> ho
   if (const Status loaded = added.plans.load(path_of(added)); !loaded) {
     log().warn("plans are made anew: {}", loaded.error().message);
   }
+  for (std::shared_ptr<const Plan>& plan : added.plans.plans()) enter(added, std::move(plan));
   return added;
 }
 
 Status PlanStore::save() {
   if (options_.directory.empty()) return {};
   for (const std::unique_ptr<Shaped>& one : shapes_) {
-    if (!one->changed) continue;
-    // Others may read the file, or write it too.
-    const std::string path = path_of(*one), draft = fmt::format("{}.{}", path, getpid());
-    IBCOLL_TRY(one->plans.save(draft));
-    if (std::rename(draft.c_str(), path.c_str()) != 0) return fail_errno(path);
-    one->changed = false;
+    if (one->changed) IBCOLL_TRY(save(*one));
   }
+  return {};
+}
+
+Status PlanStore::save(Shaped& of) {
+  // Others may read the file, or write it too.
+  const std::string path = path_of(of),
+                    draft = fmt::format("{}.{}.{}", path, getpid(), fmt::ptr(this));
+  IBCOLL_TRY(of.plans.save(draft));
+  if (std::rename(draft.c_str(), path.c_str()) != 0) return fail_errno(path);
+  of.changed = false;
   return {};
 }
 
@@ -112,29 +118,46 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
                                                             int64_t block_bytes) {
   if (collective == Collective::kBarrier || shape.servers() == 1) return nullptr;
   Shaped& here = shaped(shape, hosts);
-  IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
-                make(here, collective, shape, root, block_bytes));
-  return order(here, made, block_bytes < 0 ? 0 : PlanCache::size_class(bytes_of(block_bytes)));
+  IBCOLL_ASSIGN(Entry* const made, make(here, collective, shape, root, block_bytes));
+  return order(*made, block_bytes < 0 ? 0 : PlanCache::size_class(bytes_of(block_bytes)));
 }
 
-Result<std::shared_ptr<const Plan>> PlanStore::make(Shaped& of, Collective collective,
-                                                    const Shape& shape, Rank root,
-                                                    int64_t block_bytes) {
-  const size_t before = of.plans.size();
-  auto made = of.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0,
-                           bytes_of(block_bytes));
-  of.changed = of.changed || of.plans.size() != before;
-  return made;
+Result<PlanStore::Entry*> PlanStore::make(Shaped& of, Collective collective, const Shape& shape,
+                                          Rank root, int64_t block_bytes) {
+  return use(of, of.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0,
+                              bytes_of(block_bytes)));
+}
+
+Result<PlanStore::Entry*> PlanStore::use(Shaped& of, Result<std::shared_ptr<const Plan>> plan) {
+  if (!plan) {
+    if (of.entries.empty()) erase(&of);
+    return tl::unexpected<Error>(std::move(plan).error());
+  }
+  if (const auto known = of.entries.find(plan->get()); known != of.entries.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, known->second);
+    return &by_use_.front();
+  }
+  of.changed = true;
+  return &enter(of, *std::move(plan));
+}
+
+PlanStore::Entry& PlanStore::enter(Shaped& of, std::shared_ptr<const Plan> plan) {
+  const size_t bytes =
+      sizeof(Plan) + bytes_in(plan->transfers) + bytes_in(plan->tokens) + bytes_in(of.hosts);
+  by_use_.push_front({&of, std::move(plan), {}, bytes});
+  of.entries.emplace(by_use_.front().plan.get(), by_use_.begin());
+  bytes_ += bytes;
+  return by_use_.front();
 }
 
 Result<PlanStore::Proof> PlanStore::check(Collective collective, const Shape& shape,
                                           std::span<const int> hosts, Rank root,
                                           int64_t block_bytes) {
   Shaped& here = shaped(shape, hosts);
-  IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
-                make(here, collective, shape, root, block_bytes));
+  IBCOLL_ASSIGN(Entry* const made, make(here, collective, shape, root, block_bytes));
+  drop_what_is_too_much();
   IBCOLL_TRY(here.plans.check_last());
-  return Proof{made->time_ns, made->jitter_ns};
+  return Proof{made->plan->time_ns, made->plan->jitter_ns};
 }
 
 Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collective,
@@ -150,44 +173,47 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
   for (uint64_t& bytes : here.message_bytes) {
     bytes = PlanCache::size_class(std::max<uint64_t>(bytes, 1));  // programs send empty blocks too
   }
-  const size_t before = here.plans.size();
-  IBCOLL_ASSIGN(const std::shared_ptr<const Plan> made,
-                here.plans.get(kind_of(collective), 0, here.message_bytes));
-  here.changed = here.changed || here.plans.size() != before;
-  return order(here, made, 0);
+  IBCOLL_ASSIGN(Entry* const made,
+                use(here, here.plans.get(kind_of(collective), 0, here.message_bytes)));
+  return order(*made, 0);
 }
 
-std::shared_ptr<const TransferPlan> PlanStore::order(Shaped& of,
-                                                     const std::shared_ptr<const Plan>& plan,
-                                                     uint64_t block_bytes) {
-  const bool equal = block_bytes > 0;
-  auto& orders = of.orders[equal ? 1 : 0];
-  if (const auto known = orders.find(plan.get()); known != orders.end()) {
-    by_use_.splice(by_use_.begin(), by_use_, known->second);
-    return known->second->order;
-  }
-  const auto made = std::make_shared<const TransferPlan>(
-      transfer_plan(*plan, fabric_, of.hosts, most_pieces(*plan, block_bytes)));
-  const size_t bytes = sizeof(Plan) + sizeof(TransferPlan) + bytes_in(plan->transfers) +
-                       bytes_in(plan->tokens) + bytes_in(made->transfers) + bytes_in(made->tokens) +
-                       bytes_in(of.hosts);
-  by_use_.push_front({&of, equal, plan, made, bytes});
-  orders.emplace(plan.get(), by_use_.begin());
+std::shared_ptr<const TransferPlan> PlanStore::order(Entry& entry, uint64_t block_bytes) {
+  std::shared_ptr<const TransferPlan>& known = entry.orders[block_bytes > 0 ? 1 : 0];
+  if (known) return known;
+  const Plan& plan = *entry.plan;
+  known = std::make_shared<const TransferPlan>(
+      transfer_plan(plan, fabric_, entry.of->hosts, most_pieces(plan, block_bytes)));
+  const size_t bytes = sizeof(TransferPlan) + bytes_in(known->transfers) + bytes_in(known->tokens);
+  entry.bytes += bytes;
   bytes_ += bytes;
+  drop_what_is_too_much();
+  return known;
+}
+
+void PlanStore::drop_what_is_too_much() {
   while (bytes_ > options_.most_bytes && by_use_.size() > kLeastPlans) drop_the_oldest();
-  return made;
 }
 
 void PlanStore::drop_the_oldest() {
-  const Entry& oldest = by_use_.back();
-  Shaped* const of = oldest.of;
-  const Plan* const plan = oldest.plan.get();
-  of->orders[oldest.equal ? 1 : 0].erase(plan);
-  if (of->orders[oldest.equal ? 0 : 1].count(plan) == 0) of->plans.forget(plan);
-  bytes_ -= oldest.bytes;
+  const Entry oldest = std::move(by_use_.back());
   by_use_.pop_back();
-  if (of->orders[0].empty() && of->orders[1].empty())
-    std::erase_if(shapes_, [of](const auto& one) { return one.get() == of; });
+  bytes_ -= oldest.bytes;
+  Shaped& of = *oldest.of;
+  // While all plans of the shape are there; not again and again of the shape that is in use.
+  const bool saves = options_.saves_dropped && !options_.directory.empty();
+  if (saves && of.changed && &of != by_use_.front().of) {
+    if (const Status saved = save(of); !saved) {
+      log().warn("plans are not kept: {}", saved.error().message);
+    }
+  }
+  of.entries.erase(oldest.plan.get());
+  of.plans.forget(oldest.plan.get());
+  if (of.entries.empty()) erase(&of);
+}
+
+void PlanStore::erase(const Shaped* of) {
+  std::erase_if(shapes_, [of](const auto& one) { return one.get() == of; });
 }
 
 }  // namespace ibcoll::contention_free

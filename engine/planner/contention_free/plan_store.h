@@ -16,10 +16,12 @@ namespace ibcoll::contention_free {
 
 struct PlanStoreOptions {
   /// Tokens go out by the known latency before the transfer is all there; else when it is, which
-  /// takes longer but can be proved without a clock (planner/link_sharing.h).
+  /// takes longer but can be proved without a clock (engine/verification/link_sharing.h).
   bool tokens_ahead = true;
   /// Where plans are kept from job to job, a file for each shape (PlanCache); empty: nowhere.
   std::string directory = {};
+  /// Whether this store writes there what it drops, too (save()).
+  bool saves_dropped = false;
   /// What plans take at most, as far as is known without asking the allocator; the four used last
   /// are kept however large.
   size_t most_bytes = size_t{64} << 20;
@@ -55,22 +57,22 @@ class PlanStore {
   Result<Proof> check(Collective collective, const Shape& shape, std::span<const int> hosts,
                       Rank root, int64_t block_bytes);
 
-  /// Of the plans that find() has given and that are kept.
+  /// Of the plans that are kept: what find() and check() asked for, and what files had.
   size_t bytes() const { return bytes_; }
   size_t size() const { return by_use_.size(); }
 
   /// Writes the files of the shapes that plans have been made for since they were read, with the
-  /// plans that are kept. One process
-  /// that shares the directory is enough; of several the last one's stay.
+  /// plans that are kept. One process that shares the directory is enough; of several the last
+  /// one's stay.
   Status save();
 
  private:
   struct Shaped;
   struct Entry {
     Shaped* of;
-    bool equal;  ///< blocks
     std::shared_ptr<const Plan> plan;
-    std::shared_ptr<const TransferPlan> order;
+    /// Of blocks that differ, and of equal ones, which may be cut into pieces; null: not asked for.
+    std::array<std::shared_ptr<const TransferPlan>, 2> orders;
     size_t bytes;
   };
   using Entries = std::list<Entry>;
@@ -81,19 +83,22 @@ class PlanStore {
     uint64_t shape;
     std::vector<int> hosts;
     PlanCache plans;
-    /// By plan; of equal blocks, which may be cut into pieces, and of others.
-    std::array<std::unordered_map<const Plan*, Entries::iterator>, 2> orders;
-    std::vector<uint64_t> message_bytes;  ///< of the lookup in hand
-    bool changed = false;                 ///< since its file was read or written
+    std::unordered_map<const Plan*, Entries::iterator> entries;  ///< all plans of `plans`
+    std::vector<uint64_t> message_bytes;                         ///< of the lookup in hand
+    bool changed = false;  ///< since its file was read or written
   };
   Shaped& shaped(const Shape& shape, std::span<const int> hosts);
-  static Result<std::shared_ptr<const Plan>> make(Shaped& of, Collective collective,
-                                                  const Shape& shape, Rank root,
-                                                  int64_t block_bytes);
+  Result<Entry*> make(Shaped& of, Collective collective, const Shape& shape, Rank root,
+                      int64_t block_bytes);
+  /// Puts what a lookup gave in front of the others. One that failed leaves no empty shape behind.
+  Result<Entry*> use(Shaped& of, Result<std::shared_ptr<const Plan>> plan);
+  Entry& enter(Shaped& of, std::shared_ptr<const Plan> plan);
   /// `block_bytes`: of the size class; 0: blocks differ.
-  std::shared_ptr<const TransferPlan> order(Shaped& of, const std::shared_ptr<const Plan>& plan,
-                                            uint64_t block_bytes);
+  std::shared_ptr<const TransferPlan> order(Entry& entry, uint64_t block_bytes);
+  void drop_what_is_too_much();
   void drop_the_oldest();
+  void erase(const Shaped* of);
+  Status save(Shaped& of);
   std::string path_of(const Shaped& shaped) const;
 
   topology::Fabric fabric_;
