@@ -15,6 +15,7 @@
 #include "engine/schedule/recording.h"
 #include "engine/verification/verification.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
 #include "topology/spec.h"
 
 namespace {
@@ -174,7 +175,10 @@ Status show(const Request& request, JsonLines& json) {
 
 Status verify_all(const Request& request, JsonLines& json) {
   IBCOLL_TRY(check_together(request));
-  return verify_and_report(request, json);
+  tools::ProgressLine line;
+  return verify_and_report(request, json, [&](const std::string& text) {
+    text.empty() ? line.clear() : line.show(text);
+  });
 }
 
 Status draw_to(const Request& request, const std::string& output) {

@@ -1,7 +1,5 @@
 #include "engine/verification/verification.h"
 
-#include <unistd.h>
-
 #include <numeric>
 #include <string>
 
@@ -77,9 +75,11 @@ nlohmann::ordered_json to_json(const VerificationRequest& request, const RankPro
 /// Verifies schedules and says what was found.
 class Verification {
  public:
-  Verification(const VerificationRequest& request, JsonLines& json)
+  Verification(const VerificationRequest& request, JsonLines& json,
+               const std::function<void(const std::string&)>& progress)
       : request_(request),
         json_(json),
+        progress_(progress),
         table_({"algorithm", "steps", "messages", "blocks", "tokens", "local messages",
                 "local blocks", "copied", "scratch", "pace", request.fabric ? "links" : ""}) {}
 
@@ -125,13 +125,12 @@ class Verification {
 
   Status verify_one(const Algorithm& algorithm,
                     std::optional<contention_free::PlanStore::Proof> timing) {
-    const bool progress = isatty(STDERR_FILENO) != 0;
-    if (progress) fmt::print(stderr, "\r\033[Kverifying {} ...", algorithm.name);
+    if (progress_) progress_(fmt::format("verifying {} ...", algorithm.name));
     const Programs programs = build_all(algorithm, request_.shape, request_.options);
     puts_.clear();
     const bool links = request_.fabric && !timing;
     const auto report = verify(request_.shape, programs, request_.pieces, links ? &puts_ : nullptr);
-    if (progress) fmt::print(stderr, "\r\033[K");
+    if (progress_) progress_({});
     if (!report) {
       return fail(report.error().code, "{}: {}", algorithm.name, report.error().message);
     }
@@ -197,6 +196,7 @@ class Verification {
 
   VerificationRequest request_;
   JsonLines& json_;
+  const std::function<void(const std::string&)>& progress_;
   Table table_;
   std::vector<OrderedPut> puts_;  ///< of the schedule in hand
   std::string witnesses_, timed_, small_, shared_;
@@ -210,8 +210,9 @@ std::vector<int> VerificationRequest::hosts() const {
   return all;
 }
 
-Status verify_and_report(const VerificationRequest& request, JsonLines& json) {
-  return Verification(request, json).run();
+Status verify_and_report(const VerificationRequest& request, JsonLines& json,
+                         const std::function<void(const std::string&)>& progress) {
+  return Verification(request, json, progress).run();
 }
 
 }  // namespace ibcoll

@@ -2,7 +2,9 @@
 /// Verifies schedules and says what they cost, also what they do to a network's links: `ib_sched
 /// verify`.
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/algorithms/registry.h"
@@ -30,7 +32,9 @@ struct VerificationRequest {
 
 /// Prints a table, with the witnesses of what does not hold, unless JSON goes to standard output.
 /// Fails with kInvalidProgram where a schedule does not hold or puts share a link beyond its
-/// bandwidth.
-Status verify_and_report(const VerificationRequest& request, JsonLines& json);
+/// bandwidth. `progress`, where there is one, is told what is in hand: a line, or nothing where
+/// that has ended.
+Status verify_and_report(const VerificationRequest& request, JsonLines& json,
+                         const std::function<void(const std::string&)>& progress = {});
 
 }  // namespace ibcoll
