@@ -91,7 +91,9 @@ Result<int> guarded(const std::function<Result<int>()>& body) {
 
 void add_json_option(CLI::App& app, std::string& path, const std::string& what) {
   app.add_option("--json", path,
-                 fmt::format("Write {} to this file (- or nothing: standard output)", what))
+                 fmt::format("Write {} to this file (- or, at the end or before another option, "
+                             "nothing: standard output)",
+                             what))
       ->type_name("FILE")
       ->expected(0, 1)
       ->default_str("-");
