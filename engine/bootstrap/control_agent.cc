@@ -22,10 +22,6 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 /// How long rank 0 stays for those who have not heard what counts.
 constexpr auto kAnswering = std::chrono::seconds(2);
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 }  // namespace
 
 ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections connections,
@@ -123,8 +119,7 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   watched_connections_.clear();
   const auto add = [&](ControlConnection& connection, Rank peer) {
     if (!connection.open()) return;
-    watched.push_back(
-        {connection.fd(), static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    watched.push_back(connection.watch());
     watched_connections_.emplace_back(&connection, peer);
   };
   add(connections_.root, 0);
@@ -202,14 +197,12 @@ void ControlAgent::handle(Frame frame, Rank peer) {
     case FrameKind::kAll:
       give(std::move(frame.payload));
       break;
-    case FrameKind::kFailure: {
-      const Failure failure{frame.rank, static_cast<ErrorCode>(frame.code), frame.text()};
+    case FrameKind::kFailure:
       if (me_ == 0 || members_.count(peer) > 0)
-        propose(failure);
+        propose(frame.failure());
       else
-        decide(failure);
+        decide(frame.failure());
       break;
-    }
     case FrameKind::kPresence:
       hear_presence(frame, peer);
       break;
@@ -301,26 +294,21 @@ void ControlAgent::give(std::vector<std::byte> all) {
   changed_.notify_all();
 }
 
-void ControlAgent::tell_failure(ControlConnection& connection, const Failure& failure) {
-  connection.send(FrameKind::kFailure, failure.culprit, bytes_of(failure.what),
-                  static_cast<int32_t>(failure.code));
-}
-
 /// Rank 0's agent says which failure counts; the others ask it.
 void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
   if (me_ == 0 || root_gone_) return decide(failure);
   if (std::exchange(proposed_, true)) return;
-  tell_failure(connections_.root, failure);
+  connections_.root.send_failure(failure);
 }
 
 void ControlAgent::decide(const Failure& failure) {
   if (std::exchange(decided_, true)) return;
   decision_ = failure;
   answers_until_ = Clock::now() + kAnswering;
-  const auto tell = [&](ControlConnection& connection) { tell_failure(connection, failure); };
-  for (auto& [rank, connection] : connections_.machines) tell(connection);
-  for (auto& [rank, connection] : orphans_) tell(connection);
+  for (auto* group : {&connections_.machines, &orphans_}) {
+    for (auto& [rank, connection] : *group) connection.send_failure(failure);
+  }
   block_.decide(failure, block_.ranks());
   if (me_ != 0) connections_.root.send(FrameKind::kHeard, me_);
   const std::lock_guard lock(mutex_);

@@ -80,7 +80,6 @@ class ControlAgent {
   void member_ended(Rank member);
   void left(Rank peer);
   void gather(Rank leader, Frame frame);
-  static void tell_failure(ControlConnection& connection, const Failure& failure);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
   void take_outgoing();

@@ -39,7 +39,7 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
   if (leader != caller.rank) {
     if (caller.resumes) return refuse("has joined this job already");
     ControlConnection& orphan = orphans_[caller.rank] = handshake.welcome(0);
-    if (decided_) tell_failure(orphan, decision_);
+    if (decided_) orphan.send_failure(decision_);
     return;
   }
   if (!caller.resumes || block_.presence(leader) == Presence::kGone)

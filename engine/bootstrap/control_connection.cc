@@ -84,6 +84,12 @@ void ControlConnection::send(FrameKind kind, int32_t rank, Payload payload) {
   enqueue({static_cast<uint32_t>(kind), rank, 0, 0, 0, 0, 0}, std::move(payload));
 }
 
+void ControlConnection::send_failure(const Failure& failure) {
+  const std::span text(failure.what.data(), failure.what.size());
+  send(FrameKind::kFailure, failure.culprit, std::as_bytes(text),
+       static_cast<int32_t>(failure.code));
+}
+
 void ControlConnection::flush() {
   while (unsent()) {
     Outgoing& out = queue_[next_];

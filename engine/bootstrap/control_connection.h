@@ -2,6 +2,8 @@
 /// Framed messages over stream sockets, between the control agents of a job and between an agent
 /// and the ranks of its machine. The end of a process is the end of its stream.
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/process_fd.h"
 #include "engine/schedule/shape.h"
 
@@ -50,6 +53,8 @@ struct Frame {
   std::string text() const {
     return {reinterpret_cast<const char*>(payload.data()), payload.size()};
   }
+  /// What a kFailure tells.
+  Failure failure() const { return {rank, static_cast<ErrorCode>(code), text()}; }
 };
 
 /// Why a connection can't be used.
@@ -86,6 +91,7 @@ class ControlConnection {
             int32_t code = 0);
   /// The same of a payload that is sent to many.
   void send(FrameKind kind, int32_t rank, Payload payload);
+  void send_failure(const Failure& failure);
   bool unsent() const { return open() && send_error_ == 0 && next_ < queue_.size(); }
   void flush();
   /// Waits until all is sent.
@@ -101,6 +107,11 @@ class ControlConnection {
   /// Over sockets of one machine; waits.
   Status send_descriptors(std::span<const int> descriptors, Deadline deadline);
   Status receive_descriptors(std::span<UniqueFd> descriptors, Deadline deadline);
+
+  /// What to poll for: something has come, or more of what is to be sent goes.
+  pollfd watch() const {
+    return {fd(), static_cast<short>(unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+  }
 
   /// Nothing to read and the other end still there.
   bool quiet() const;

@@ -170,8 +170,7 @@ class JoinedBootstrap final : public Bootstrap {
     up_.close();
     if (frame && (*frame)->kind == FrameKind::kBye) return;
     if (frame && (*frame)->kind == FrameKind::kFailure)
-      return block_->decide(
-          {(*frame)->rank, static_cast<ErrorCode>((*frame)->code), (*frame)->text()}, here_);
+      return block_->decide((*frame)->failure(), here_);
     const Rank leader = block_->job_ranks()[static_cast<size_t>(leader_)];
     Failure failure = death_of(leader);
     // Other machines learn no more than that, nor do ranks that wait for this memory in vain; all

@@ -155,9 +155,7 @@ Status Meeting::gather_everybody() {
   while (missing_ > 0) {
     std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
     for (auto* group : {&connections_.machines, &connections_.members}) {
-      for (auto& [rank, connection] : *group)
-        watched.push_back({connection.fd(),
-                           static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+      for (auto& [rank, connection] : *group) watched.push_back(connection.watch());
     }
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
@@ -204,13 +202,9 @@ Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
 /// Another machine's leader: until rank 0 says that everybody is there.
 Status Meeting::gather_machine() {
   const Deadline until = deadline_in(options_.limit_s + kBehindSeconds);
-  const auto watch = [](const ControlConnection& connection) {
-    return pollfd{connection.fd(),
-                  static_cast<short>(connection.unsent() ? POLLIN | POLLOUT : POLLIN), 0};
-  };
   while (!past(until)) {
-    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, watch(connections_.root)};
-    for (auto& [rank, connection] : connections_.members) watched.push_back(watch(connection));
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, connections_.root.watch()};
+    for (auto& [rank, connection] : connections_.members) watched.push_back(connection.watch());
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
       return fail_errno("cannot wait for the other ranks");
