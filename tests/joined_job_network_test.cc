@@ -21,64 +21,27 @@
 
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/handshake.h"
-#include "engine/bootstrap/meeting.h"
+#include "engine/bootstrap/root_place.h"
+#include "tests/handmade_caller.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::AllOf;
+using testing::answer;
 using testing::Blackboard;
+using testing::challenged;
+using testing::connect_to;
 using ::testing::ContainsRegex;
 using testing::gather_all_sizes;
 using ::testing::HasSubstr;
+using testing::Hello;
 using testing::JoinedRun;
+using testing::kSilenceMs;
 using ::testing::Not;
 using testing::run_joined;
 using Clock = std::chrono::steady_clock;
-
-constexpr int kSilenceMs = 30'000;
-
-/// A connection to rank 0, as a stranger makes it.
-ControlConnection connect_to(const RootPlace& place) {
-  Result<UniqueFd> socket = connect_network("127.0.0.1", place.port, kSilenceMs);
-  if (!socket) return {};
-  pollfd ready{socket->get(), POLLOUT, 0};
-  poll(&ready, 1, 5000);
-  return ControlConnection(std::move(*socket));
-}
-
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return {reinterpret_cast<const std::byte*>(&value), sizeof value};
-}
-
-struct Hello {
-  Nonce nonce{};
-  uint32_t resumes = 0;
-};
-struct Answer {
-  Proof proof{};
-  uint64_t received = 0;
-};
-
-/// Says hello as that rank; the challenge's nonce.
-Nonce challenged(ControlConnection& link, Rank rank, const Hello& hello) {
-  link.send(FrameKind::kHello, rank, bytes_of(hello));
-  const Result<Frame> challenge = link.receive(deadline_in(5));
-  Nonce nonce{};
-  if (challenge && challenge->kind == FrameKind::kChallenge)
-    std::memcpy(nonce.data(), challenge->payload.data(), nonce.size());
-  return nonce;
-}
-
-/// What comes back; nothing where the other side hangs up.
-std::optional<Frame> answer(ControlConnection& link, Rank rank, const Proof& proof) {
-  link.send(FrameKind::kProof, rank, bytes_of(Answer{proof, 0}));
-  Result<Frame> frame = link.receive(deadline_in(5));
-  if (!frame) return std::nullopt;
-  return std::move(*frame);
-}
 
 /// Two ranks join after `stranger` has tried what it does, and their job is right.
 void expect_unharmed(const std::function<void(const RootPlace&)>& stranger) {

@@ -1,0 +1,166 @@
+// Joined jobs whose leaders die or give up, with a failure to pass on or without: all that are left
+// say the same.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <csignal>
+
+#include "tests/joined_job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Blackboard;
+using testing::JoinedRun;
+using testing::run_joined;
+
+/// How the leader of a machine, which stands still while the job fails elsewhere and then dies,
+/// leaves a member of its machine behind.
+enum class LeftBehind {
+  kWaiting,         ///< the member looks for a failure now and then
+  kReporting,       ///< it waits for its own report to be passed on
+  kStillConnected,  ///< rank 0 has not seen the leader's connection end when the member comes
+  kRootIsLeaving    ///< rank 0 knows the failure and would go
+};
+
+/// What the ranks and the test's own process, which stops and kills some of them, know of each
+/// other.
+struct DeathStage {
+  std::atomic<pid_t> pids[3], child;
+  std::atomic<bool> standing, known, over;
+};
+
+class SharedDeathStage {
+ public:
+  SharedDeathStage()
+      : stage_(new (mmap(nullptr, sizeof(DeathStage), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) DeathStage{}) {}
+  ~SharedDeathStage() { munmap(stage_, sizeof(DeathStage)); }
+  SharedDeathStage(const SharedDeathStage&) = delete;
+  SharedDeathStage& operator=(const SharedDeathStage&) = delete;
+  DeathStage* operator->() const { return stage_; }
+  DeathStage& operator*() const { return *stage_; }
+
+ private:
+  DeathStage* stage_;
+};
+
+template <class Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// Has a rank stand still: none of its threads does anything any more.
+void stop(const std::atomic<pid_t>& pid) {
+  wait_until([&] { return pid != 0; });
+  kill(pid, SIGSTOP);
+  siginfo_t stopped{};
+  waitid(P_PID, static_cast<id_t>(pid.load()), &stopped, WSTOPPED | WNOWAIT);
+}
+
+std::string be_left_behind(LeftBehind how, DeathStage& stage, Bootstrap& job) {
+  if (const Status met = job.barrier(); !met) return met.error().message;
+  if (job.rank() == 2) {
+    if (how == LeftBehind::kStillConnected) {  // the child keeps copies of its connections by TCP
+      for (int fd = 3; fd < 256; ++fd) {
+        sockaddr_storage address{};
+        socklen_t bytes = sizeof address;
+        if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+            address.ss_family != AF_UNIX)
+          (void)dup(fd);
+      }
+      const pid_t child = fork();
+      if (child == 0) {
+        while (true) pause();
+      }
+      stage.child = child;
+    }
+    stage.pids[2] = getpid();
+    while (true) pause();
+  }
+  wait_until([&] { return stage.standing.load(); });
+  if (job.rank() == 1) job.abort({1, ErrorCode::kDeadline, "rank 1 gives up"});
+  if (job.rank() == 3 && how == LeftBehind::kReporting) {
+    wait_until([&] { return stage.known.load(); });
+    job.abort({3, ErrorCode::kDeadline, "rank 3 gives up"});
+  }
+  wait_until([&] { return job.failure().has_value(); });
+  if (job.rank() == 0) {
+    stage.known = true;
+    if (how != LeftBehind::kRootIsLeaving) wait_until([&] { return stage.over.load(); });
+  }
+  if (job.rank() == 3) stage.over = true;
+  return job.failure()->what;
+}
+
+TEST(Leaders, WhoseLeaderDiesLearnsFromRankZeroWhatCounts) {
+  for (const LeftBehind how : {LeftBehind::kWaiting, LeftBehind::kReporting,
+                               LeftBehind::kStillConnected, LeftBehind::kRootIsLeaving}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    const SharedDeathStage stage;
+    JoinedRun run;
+    run.machines = {0, 0, 1, 1};
+    run.to_die = {2};
+    run.meanwhile = [&](Blackboard&) {
+      stop(stage->pids[2]);
+      stage->standing = true;
+      wait_until([&] { return stage->known.load(); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 0 goes, if it does
+      kill(stage->pids[2], SIGKILL);
+    };
+    EXPECT_EQ(run_joined(run, [&](Bootstrap& job) { return be_left_behind(how, *stage, job); }),
+              "rank 0: rank 1 gives up\nrank 1: rank 1 gives up\nrank 3: rank 1 gives up\n");
+    if (stage->child != 0) kill(stage->child, SIGKILL);
+  }
+}
+
+/// The same before all ranks have met: rank 4 never comes.
+TEST(Leaders, WhoseLeaderDiesBeforeAllHaveMetLearnsItFromRankZeroToo) {
+  const auto pause_ms = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  const SharedDeathStage stage;
+  JoinedRun run;
+  run.machines = {0, 0, 1, 1, -1};
+  run.to_die = {1, 2};
+  run.before = [&](Rank rank) {
+    if (rank == 3) pause_ms(300);  // rank 2 shall lead
+    if (rank == 1 || rank == 2) stage->pids[rank] = getpid();
+  };
+  run.meanwhile = [&](Blackboard&) {
+    wait_until([&] { return stage->pids[1] != 0 && stage->pids[2] != 0; });
+    pause_ms(900);  // until they have come
+    stop(stage->pids[2]);
+    kill(stage->pids[1], SIGKILL);
+    pause_ms(300);  // rank 0 goes, if it does
+    kill(stage->pids[2], SIGKILL);
+  };
+  EXPECT_EQ(run_joined(run, [](Bootstrap&) -> std::string { return "has joined"; }),
+            "rank 0: not joined: rank 1 has died\nrank 3: not joined: rank 1 has died\n");
+}
+
+/// Rank 0 and the leader of another machine die at once: that machine's members say what all say.
+TEST(Leaders, RankZeroIsNamedWhereItDiesWithALeader) {
+  const SharedDeathStage stage;
+  JoinedRun run;
+  run.machines = {0, 0, 1, 1, 2, 2};
+  run.to_die = {0, 2};
+  run.meanwhile = [&](Blackboard&) {
+    for (const Rank rank : {0, 2}) stop(stage->pids[rank]);
+    for (const Rank rank : {0, 2}) kill(stage->pids[rank], SIGKILL);
+  };
+  const std::string all = run_joined(run, [&](Bootstrap& job) -> std::string {
+    if (const Status met = job.barrier(); !met) return met.error().message;
+    if (job.rank() == 0 || job.rank() == 2) {
+      stage->pids[job.rank()] = getpid();
+      while (true) pause();
+    }
+    wait_until([&] { return job.failure().has_value(); });
+    return job.failure()->what;
+  });
+  for (const Rank rank : {1, 3, 4, 5})
+    EXPECT_THAT(all, ::testing::HasSubstr(fmt::format("rank {}: rank 0 has died\n", rank)));
+}
+
+}  // namespace
+}  // namespace ibcoll
