@@ -247,6 +247,35 @@ TEST(OpenFiles, AHardLimitIsOneErrorOnAllRanks) {
   }
 }
 
+size_t open_files() {
+  size_t open = 0;
+  for (int fd = 0; fd < 1024; ++fd) open += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return open;
+}
+
+TEST(OpenFiles, NoneIsLeftOverWhereNotAllThatArePassedOnFit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) _exit(2);
+    ControlConnection sender{UniqueFd(pair[0])}, receiver{UniqueFd(pair[1])};
+    const int passed[] = {pair[0], pair[1]};
+    if (!sender.send_descriptors(passed, deadline_in(5))) _exit(3);
+    const int next = dup(pair[0]);  // the lowest number that is free
+    close(next);
+    limit_files(static_cast<rlim_t>(next) + 1, 1024);
+    const size_t before = open_files();
+    UniqueFd taken[2];
+    const Status came = receiver.receive_descriptors(taken, deadline_in(5));
+    if (came || came.error().message.find("as many open files as it may have") == std::string::npos)
+      _exit(4);
+    _exit(open_files() == before ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 /// Passes on what comes to its port to rank 0, until the connections are cut.
 class Proxy {
  public:

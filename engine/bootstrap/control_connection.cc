@@ -231,14 +231,16 @@ Status ControlConnection::receive_descriptors(std::span<UniqueFd> descriptors, D
   }
   const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (got == 0) end_ = ConnectionEnd::kEnded;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
-      header->cmsg_len != CMSG_LEN(descriptors.size() * sizeof(int)))
-    return got != 1 ? ended() : no_room_for_descriptors();
-  for (size_t i = 0; i < descriptors.size(); ++i) {
+  const bool carries = header != nullptr && header->cmsg_type == SCM_RIGHTS;
+  const size_t came = carries ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+  std::array<UniqueFd, kMostDescriptors> taken;  // those that fit, which may not be all
+  for (size_t i = 0; i < came; ++i) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);
-    descriptors[i].reset(number);
+    taken[i].reset(number);
   }
+  if (came != descriptors.size()) return got != 1 ? ended() : no_room_for_descriptors();
+  std::move(taken.begin(), taken.begin() + static_cast<std::ptrdiff_t>(came), descriptors.begin());
   return {};
 }
 

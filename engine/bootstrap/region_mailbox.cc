@@ -13,6 +13,8 @@
 #include <string>
 #include <thread>
 
+#include "engine/bootstrap/descriptors.h"
+
 namespace ibcoll {
 namespace {
 
@@ -122,7 +124,10 @@ Result<UniqueFd> RegionMailbox::receive(Bootstrap& bootstrap) const {
     }
     if (!same_user || received != sizeof outcome) continue;  // not from one of us
     IBCOLL_TRY(to_status(outcome));
-    if (!fd.valid()) return fail_errno("a peer's shared memory did not arrive");
+    if (!fd.valid()) {
+      errno = EMFILE;  // what else keeps it from coming
+      return fail_opening("a peer's shared memory did not arrive");
+    }
     return fd;
   }
 }
