@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 
 #include <csignal>
+#include <latch>
 
+#include "engine/bootstrap/control.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
@@ -137,6 +139,25 @@ TEST(Leaders, WhoseLeaderDiesBeforeAllHaveMetLearnsItFromRankZeroToo) {
   };
   EXPECT_EQ(run_joined(run, [](Bootstrap&) -> std::string { return "has joined"; }),
             "rank 0: not joined: rank 1 has died\nrank 3: not joined: rank 1 has died\n");
+}
+
+TEST(FailureRecord, ThatADeadWriterLeftIsFinishedByOne) {
+  for (int round = 0; round < 300; ++round) {
+    FailureRecord record{};
+    record.state = FailureRecord::kFirstWriter + 3;
+    std::latch start(3);
+    std::atomic<int> finished = 0;
+    std::vector<std::thread> threads;
+    for (Rank rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        start.arrive_and_wait();
+        finished += record.finish_for_dead({rank, ErrorCode::kSystem, ""}, 3) ? 1 : 0;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(finished, 1);
+    ASSERT_TRUE(record.present());
+  }
 }
 
 /// Rank 0 and the leader of another machine die at once: that machine's members say what all say.

@@ -50,7 +50,8 @@ bool FailureRecord::write(const Failure& failure, uint32_t writer) {
 }
 
 bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer) {
-  if (state.load(std::memory_order_acquire) != kFirstWriter + writer) return false;
+  uint32_t expected = kFirstWriter + writer;
+  if (!state.compare_exchange_strong(expected, kFinisher, std::memory_order_acq_rel)) return false;
   fill(failure);
   return true;
 }

@@ -16,7 +16,7 @@ namespace ibcoll {
 /// The first failure of a job. Written once; whoever dies while it writes is found out by its
 /// writer number. All zero bytes are a valid, empty record.
 struct FailureRecord {
-  static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2;
+  static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2, kFinisher = UINT32_MAX;
   std::atomic<uint32_t> state;  ///< kFirstWriter + n while writer n fills the record
   int32_t culprit;
   int32_t code;
@@ -25,7 +25,8 @@ struct FailureRecord {
   bool present() const { return state.load(std::memory_order_acquire) == kWritten; }
   /// True if this call wrote the record; false if there was one.
   bool write(const Failure& failure, uint32_t writer);
-  /// Writes the record in place of a writer that died in the midst of it.
+  /// Writes the record in place of a writer that died in the midst of it; true for one of those who
+  /// try.
   bool finish_for_dead(const Failure& failure, uint32_t writer);
   Failure read() const;
 
