@@ -192,7 +192,7 @@ class JoinedBootstrap final : public Bootstrap {
   Failure ask_root(const Failure& failure, int64_t looked_ns) const {
     if (block_->job_ranks()[static_cast<size_t>(leader_)] == 0) return failure;
     const bool fresh = now_ns() - looked_ns < kFreshNs && block_->presence(0) != Presence::kGone;
-    return word_of_root(root_, rank_, silence_ms_, failure, fresh);
+    return word_of_root(root_, rank_, silence_ms_ / 2, failure, fresh);
   }
 
   const pid_t process_ = getpid();
