@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <csignal>
@@ -139,6 +140,32 @@ TEST(Leaders, WhoseLeaderDiesBeforeAllHaveMetLearnsItFromRankZeroToo) {
   };
   EXPECT_EQ(run_joined(run, [](Bootstrap&) -> std::string { return "has joined"; }),
             "rank 0: not joined: rank 1 has died\nrank 3: not joined: rank 1 has died\n");
+}
+
+TEST(Leaders, ALeaderThatGetsNoThreadTellsEverybody) {
+  for (const Rank victim : {0, 2}) {
+    SCOPED_TRACE(victim);
+    JoinedRun run;
+    run.machines = {0, 0, 1, 1};
+    run.before = [&](Rank rank) {
+      if (rank % 2 == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // others lead
+      if (rank != victim) return;
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      pthread_attr_setstacksize(&attributes, size_t{1} << 47);  // more than can be addressed
+      pthread_setattr_default_np(&attributes);
+    };
+    const std::string all = run_joined(run, [&](Bootstrap& job) -> std::string {
+      const Status met = job.barrier();
+      if (met) return "succeeds";
+      const int culprit = job.failure().value_or(Failure{}).culprit;
+      return culprit == victim ? met.error().message : fmt::format("culprit {}", culprit);
+    });
+    for (Rank rank = 0; rank < 4; ++rank)
+      EXPECT_THAT(all, ::testing::ContainsRegex(
+                           fmt::format("rank {}: (not joined: )?no thread to talk", rank)));
+  }
 }
 
 TEST(FailureRecord, ThatADeadWriterLeftIsFinishedByOne) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "engine/base/quiet_thread.h"
 #include "engine/bootstrap/peer_watch.h"
@@ -38,12 +39,17 @@ ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections conn
 }
 
 Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock& block,
-                                                          ControlConnections connections,
+                                                          ControlConnections& connections,
                                                           AgentOptions options) {
   std::unique_ptr<ControlAgent> agent(
       new ControlAgent(me, block, std::move(connections), std::move(options)));
   agent->process_ = getpid();
-  agent->thread_ = quiet_thread([raw = agent.get()] { raw->run(); });
+  try {
+    agent->thread_ = quiet_thread([raw = agent.get()] { raw->run(); });
+  } catch (const std::system_error& error) {
+    connections = std::move(agent->connections_);
+    return fail(ErrorCode::kSystem, "no thread to talk to the other machines: {}", error.what());
+  }
   return agent;
 }
 

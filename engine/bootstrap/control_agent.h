@@ -43,9 +43,9 @@ struct AgentOptions {
 
 class ControlAgent {
  public:
-  /// `block` must outlive it.
+  /// `block` must outlive it. Takes the connections over, unless it fails.
   static Result<std::unique_ptr<ControlAgent>> start(Rank me, ControlBlock& block,
-                                                     ControlConnections connections,
+                                                     ControlConnections& connections,
                                                      AgentOptions options);
   /// Says goodbye to everybody.
   ~ControlAgent();

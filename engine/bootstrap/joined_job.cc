@@ -84,7 +84,7 @@ class JoinedBootstrap final : public Bootstrap {
     self->local_ = self->block_->bootstrap(self->here_);
     if (meeting.leader()) {
       IBCOLL_ASSIGN(self->agent_,
-                    ControlAgent::start(self->rank_, *self->block_, meeting.take_connections(),
+                    ControlAgent::start(self->rank_, *self->block_, meeting.connections(),
                                         {std::move(wake), options.silence_ms,
                                          options.hosted ? UniqueFd() : open_process(getppid())}));
     } else {

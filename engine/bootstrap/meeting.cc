@@ -54,8 +54,8 @@ Status Meeting::open_job(ProcessManager& manager) {
   bool taken = false;
   IBCOLL_ASSIGN(local_, ControlListener::local(socket_name(place_.token, machine()), taken));
   if (size_ > 1) {
-    IBCOLL_ASSIGN(network_, ControlListener::network(options_.silence_ms / 2));
-    place_.port = network_.port();
+    IBCOLL_ASSIGN(connections_.listener, ControlListener::network(options_.silence_ms / 2));
+    place_.port = connections_.listener.port();
     place_.addresses = own_addresses();
   }
   IBCOLL_TRY(manager.broadcast(place_.text()));
@@ -105,8 +105,8 @@ Result<bool> Meeting::join_leader() {
 }
 
 Status Meeting::connect_to_root() {
-  IBCOLL_ASSIGN(connections_.root, call_root(place_, me_, options_.silence_ms / 2,
-                                             deadline_in(kConnectSeconds), root_address_));
+  IBCOLL_ASSIGN(connections_.root, call_root(place_, me_, options_.silence_ms / 2, deadline_in(kConnectSeconds),
+                                             connections_.root_address));
   connections_.root.make_resumable();
   return {};
 }
@@ -153,7 +153,7 @@ Status Meeting::gather_everybody() {
   missing_ = size_ - 1;
   const Deadline until = deadline_in(options_.limit_s);
   while (missing_ > 0) {
-    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {connections_.listener.fd(), POLLIN, 0}};
     for (auto* group : {&connections_.machines, &connections_.members}) {
       for (auto& [rank, connection] : *group) watched.push_back(connection.watch());
     }
@@ -162,7 +162,7 @@ Status Meeting::gather_everybody() {
       return fail_errno("cannot wait for the other ranks");
     IBCOLL_TRY(hear_leaders(watched, 2));
     if (watched[0].revents != 0) IBCOLL_TRY(entrance_.open(local_, false));
-    if (watched[1].revents != 0) IBCOLL_TRY(entrance_.open(network_, true));
+    if (watched[1].revents != 0) IBCOLL_TRY(entrance_.open(connections_.listener, true));
     for (Entrance::Arrival& arrival : entrance_.arrived()) IBCOLL_TRY(welcome(arrival));
     if (missing_ > 0 && past(until)) {
       const auto first =
@@ -273,12 +273,10 @@ Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
   return block;
 }
 
-ControlConnections Meeting::take_connections() {
+ControlConnections& Meeting::connections() {
   connections_.token = place_.token;
-  connections_.root_address = root_address_;
   connections_.root_port = place_.port;
-  connections_.listener = std::move(network_);
-  return std::move(connections_);
+  return connections_;
 }
 
 }  // namespace ibcoll

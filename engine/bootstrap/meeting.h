@@ -43,7 +43,8 @@ class Meeting {
 
   bool leader() const { return leader_; }
   Rank leader_rank() const { return leader_rank_; }
-  ControlConnections take_connections();
+  /// A leader's, for its agent; left as they are where that can't be started.
+  ControlConnections& connections();
   ControlConnection take_up() { return std::move(up_); }
   const RootPlace& place() const { return place_; }
 
@@ -74,12 +75,11 @@ class Meeting {
   const Rank me_;
   const int size_;
   RootPlace place_;
-  std::string root_address_;
   Rank leader_rank_ = -1;
   bool leader_ = false;
   int missing_ = 0;         ///< rank 0: ranks that have not come
   std::vector<Rank> here_;  ///< ranks on this machine, ascending
-  ControlListener local_, network_;
+  ControlListener local_;
   Entrance entrance_;
   ControlConnections connections_;
   ControlConnection up_;                       ///< of a member: to its leader

@@ -125,11 +125,11 @@ void Meeting::turn_away_latecomers(const Error& error, std::set<Rank> left_behin
     left_behind.erase(rank);
   }
   while ((missing_ > 0 || !left_behind.empty()) && !past(until)) {
-    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {network_.fd(), POLLIN, 0}};
+    std::vector<pollfd> watched{{local_.fd(), POLLIN, 0}, {connections_.listener.fd(), POLLIN, 0}};
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 50) < 0 && errno != EINTR) return;
     // Too few files are one of the reasons to be here: those who are sent away make room.
-    if (!entrance_.open(local_, false) || !entrance_.open(network_, true))
+    if (!entrance_.open(local_, false) || !entrance_.open(connections_.listener, true))
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     for (Entrance::Arrival& arrival : entrance_.arrived()) {
       const Rank caller = arrival.handshake.caller().rank;
