@@ -10,14 +10,23 @@
 #include <latch>
 
 #include "engine/bootstrap/control.h"
+#include "engine/bootstrap/meeting.h"
+#include "tests/handmade_caller.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
 namespace {
 
+using testing::answer;
 using testing::Blackboard;
+using testing::challenged;
+using testing::connect_to;
+using testing::gather_all_sizes;
+using testing::Hello;
 using testing::JoinedRun;
+using testing::kSilenceMs;
 using testing::run_joined;
+using Clock = std::chrono::steady_clock;
 
 /// How the leader of a machine, which stands still while the job fails elsewhere and then dies,
 /// leaves a member of its machine behind.
@@ -208,6 +217,65 @@ TEST(Leaders, RankZeroIsNamedWhereItDiesWithALeader) {
   });
   for (const Rank rank : {1, 3, 4, 5})
     EXPECT_THAT(all, ::testing::HasSubstr(fmt::format("rank {}: rank 0 has died\n", rank)));
+}
+
+/// Another machine's leader that the test itself plays; rank 0 has let it in.
+ControlConnection play_leader(const RootPlace& place, Rank rank) {
+  ControlConnection link = connect_to(place);
+  const Hello hello;
+  const Nonce nonce = challenged(link, rank, hello);
+  const auto said =
+      answer(link, rank, prove(place.token, Side::kCaller, {rank, false}, hello.nonce, nonce));
+  EXPECT_TRUE(said && said->kind == FrameKind::kWelcome);
+  return link;
+}
+
+Failure died(Rank rank) {
+  return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
+}
+
+/// The leader of rank 3, rank 2, tells rank 0 that it gives up and dies before it tells rank 3,
+/// which asks rank 0. Rank 4, another machine's leader, stands still, and rank 5 comes late.
+TEST(Orphans, LearnWhatTheirLeaderToldRankZeroAlone) {
+  for (const bool named : {true, false}) {  // rank 0 knows who rank 3's leader was
+    SCOPED_TRACE(named);
+    JoinedRun run;
+    run.machines = {0, 0, -1, -1, -1, -1};
+    run.meanwhile = [&](Blackboard& board) {
+      const auto place = RootPlace::parse(board.wait_for_text());
+      ASSERT_TRUE(place);
+      const ControlConnection silent = play_leader(*place, 4);
+      ControlConnection leader = play_leader(*place, 2);
+      if (named) leader.send(FrameKind::kJoin, 3);
+      leader.send_failure({2, ErrorCode::kDeadline, "rank 2 gives up"});
+      const Result<Frame> heard = leader.receive(deadline_in(5));
+      EXPECT_TRUE(heard && heard->text() == "rank 2 gives up");
+      leader.close();
+      const auto start = Clock::now();
+      const Failure word = word_of_root(*place, 3, kSilenceMs, died(2), true);
+      EXPECT_EQ(word.what, "rank 2 gives up");
+      EXPECT_EQ(word.code, ErrorCode::kDeadline);
+      EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+      EXPECT_EQ(word_of_root(*place, 5, kSilenceMs, died(2), true).what, "rank 2 gives up");
+    };
+    EXPECT_EQ(run_joined(run, gather_all_sizes),
+              "rank 0: not joined: rank 2 gives up\nrank 1: not joined: rank 2 gives up\n");
+  }
+}
+
+/// Rank 0 does not know that ranks 3 and 4 had a leader, nor has seen it die: their word counts.
+TEST(Orphans, ThatRankZeroHasNotHeardOfAreBelieved) {
+  JoinedRun run;
+  run.machines = {0, 0, -1, -1, -1};
+  run.meanwhile = [](Blackboard& board) {
+    const auto place = RootPlace::parse(board.wait_for_text());
+    ASSERT_TRUE(place);
+    const ControlConnection leader = play_leader(*place, 2);
+    for (const Rank rank : {3, 4})
+      EXPECT_EQ(word_of_root(*place, rank, kSilenceMs, died(2), true).what, "rank 2 has died");
+  };
+  EXPECT_EQ(run_joined(run, gather_all_sizes),
+            "rank 0: not joined: rank 2 has died\nrank 1: not joined: rank 2 has died\n");
 }
 
 }  // namespace

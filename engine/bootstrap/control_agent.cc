@@ -330,7 +330,7 @@ void ControlAgent::say_goodbye() {
     (void)connection.flush_by(until);
   };
   say(connections_.root);
-  for (auto* group : {&connections_.machines, &connections_.members}) {
+  for (auto* group : {&connections_.machines, &connections_.members, &orphans_}) {
     for (auto& [rank, connection] : *group) say(connection);
   }
 }

@@ -105,8 +105,10 @@ Result<bool> Meeting::join_leader() {
 }
 
 Status Meeting::connect_to_root() {
-  IBCOLL_ASSIGN(connections_.root, call_root(place_, me_, options_.silence_ms / 2, deadline_in(kConnectSeconds),
-                                             connections_.root_address));
+  RootAnswer answer;
+  IBCOLL_ASSIGN(connections_.root, call_root(place_, me_, options_.silence_ms / 2,
+                                             deadline_in(kConnectSeconds), answer));
+  connections_.root_address = std::move(answer.address);
   connections_.root.make_resumable();
   return {};
 }
@@ -187,10 +189,7 @@ Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
         const Result<std::optional<Frame>> frame = connection.take();
         if (!frame) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
         if (!*frame) break;
-        if ((*frame)->kind == FrameKind::kFailure) {
-          connection.close();  // its machine knows
-          return tl::unexpected<Error>(error_of(**frame));
-        }
+        if ((*frame)->kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(**frame));
         if ((*frame)->kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
           IBCOLL_TRY(enter((*frame)->rank, rank));
       }
@@ -236,7 +235,10 @@ Status Meeting::take_go(const Frame& frame) {
     return fail(ErrorCode::kSystem,
                 "a control message that can't be: the ranks run different versions of ibcoll");
   };
-  if (frame.kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(frame));
+  if (frame.kind == FrameKind::kFailure) {
+    word_ = frame.failure();
+    return tl::unexpected<Error>(error_of(frame));
+  }
   if (frame.kind != FrameKind::kGo) return wrong();
   if (leader_) return {};
   here_.resize(frame.payload.size() / sizeof(Rank));

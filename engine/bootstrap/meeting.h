@@ -3,7 +3,7 @@
 
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +17,8 @@
 namespace ibcoll {
 
 /// For a rank whose leader, not rank 0, is gone: what rank 0 says that counts, or `failure`, which
-/// is what this rank has to tell, where it says nothing. `fresh`: the leader was there a moment
-/// ago.
+/// is what this rank has to tell, where rank 0 has left; that rank 0 has died where it has.
+/// `fresh`: the leader was there a moment ago.
 Failure word_of_root(const RootPlace& place, Rank me, int silence_ms, const Failure& failure,
                      bool fresh);
 
@@ -34,8 +34,8 @@ class Meeting {
 
   Status hold(ProcessManager& manager);
 
-  /// What has come of it can't be used after all: nobody shall wait for this process.
-  /// Gives what all say.
+  /// What has come of it can't be used after all: nobody shall wait for this process, which is the
+  /// culprit. Of a leader: gives what all say; of a member, which waits for no answer: `error`.
   Error give_up(const Error& error);
 
   /// The memory the ranks of this machine meet in.
@@ -66,15 +66,17 @@ class Meeting {
   Status enter(Rank rank, Rank leader);
   Status take_go(const Frame& frame);
   /// Joining has failed: nobody shall wait for the rest.
-  Error dismiss(Error error);
-  Error answer_of_root(const Error& error, Deadline until);
-  std::set<Rank> hear_answers(Deadline until);
-  void turn_away_latecomers(const Error& error, std::set<Rank> left_behind, Deadline until);
+  Error dismiss(const Error& error);
+  void see_that_all_hear(const Failure& failure);
+  bool all_have_heard() const;
+  void hear_answers();
+  void turn_away(Entrance::Arrival& arrival, const Failure& failure);
 
   const JoinOptions& options_;
   const Rank me_;
   const int size_;
   RootPlace place_;
+  std::optional<Failure> word_;  ///< what rank 0 has said that counts
   Rank leader_rank_ = -1;
   bool leader_ = false;
   int missing_ = 0;         ///< rank 0: ranks that have not come

@@ -38,7 +38,7 @@ Result<RootPlace> RootPlace::parse(const std::string& text) {
 }
 
 Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                                    std::string& address) {
+                                    RootAnswer& answer) {
   std::list<Attempt> attempts;
   std::string tried;
   const auto note = [&](const std::string& where, std::string_view why) {
@@ -62,11 +62,12 @@ Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence
       const auto after = std::next(at);
       const HandshakeState state = at->advance();
       if (state == HandshakeState::kDone) {
-        address = at->address();
+        answer.address = at->address();
         return std::move(at->handshake().connection());
       }
       if (state == HandshakeState::kRefused) {
-        if (at->handshake().refusal()) return tl::unexpected<Error>(*at->handshake().refusal());
+        answer.refused = at->handshake().refusal().has_value();
+        if (answer.refused) return tl::unexpected<Error>(*at->handshake().refusal());
         note(at->address(), at->connected() ? " is not rank 0" : " does not answer");
         attempts.erase(at);
       } else {

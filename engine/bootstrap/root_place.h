@@ -19,9 +19,14 @@ struct RootPlace {
   static Result<RootPlace> parse(const std::string& text);
 };
 
+struct RootAnswer {
+  std::string address;   ///< of rank 0's, the one that has answered
+  bool refused = false;  ///< rank 0 itself has said no, and the error is its own
+};
+
 /// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
-/// the like may mean another host here, or nobody. `address` becomes the one that has answered.
+/// the like may mean another host here, or nobody.
 Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
-                                    std::string& address);
+                                    RootAnswer& answer);
 
 }  // namespace ibcoll
