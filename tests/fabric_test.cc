@@ -7,6 +7,7 @@
 #include <set>
 
 #include "topology/analysis.h"
+#include "topology/draw_fabric.h"
 #include "topology/fabric_builder.h"
 #include "topology/mapping/fabric_network.h"
 #include "topology/mapping/grid.h"
@@ -283,6 +284,21 @@ struct Pair {
     return fabric ? "no error" : fabric.error().message;
   }
 };
+
+TEST(Fabric, NamesStayReadableOverCablesInPictures) {
+  for (const char* spec : {"dragonfly:4,2,2", "torus:3x3", "fat-tree:4,2"}) {
+    const auto fabric = parse_fabric_spec(spec);
+    ASSERT_TRUE(fabric) << spec;
+    const std::string picture = draw_fabric(*fabric);
+    const size_t first_name = picture.find("halo\"");
+    ASSERT_NE(first_name, std::string::npos) << spec;
+    // Drawn after all cables, and with an edge that sets them off.
+    EXPECT_LT(picture.find("<line"), first_name) << spec;
+    EXPECT_EQ(picture.find("<line", first_name), std::string::npos) << spec;
+    EXPECT_EQ(picture.find("<path", first_name), std::string::npos) << spec;
+    EXPECT_NE(picture.find("paint-order:stroke"), std::string::npos) << spec;
+  }
+}
 
 TEST(FabricBuilder, NamesRoutesThatFail) {
   EXPECT_EQ(Pair().error(), "no error");

@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <limits>
+#include <regex>
+#include <utility>
 
 #include "engine/base/plot_axis.h"
 #include "engine/base/svg.h"
@@ -81,6 +83,38 @@ TEST(Plot, DrawsEachPointOnceAndBreaksLinesAtGaps) {
   const std::string picture = plot.svg();
   EXPECT_EQ(count(picture, "<circle"), 4U);
   EXPECT_EQ(count(picture, "<polyline"), 2U);
+}
+
+/// Where the texts of a picture begin and end, as wide as their letters are at most.
+std::vector<std::pair<double, double>> extents_of_texts(const std::string& picture) {
+  static const std::regex kText(R"re(<text x="([-0-9.]+)"[^>]*>([^<]*)<)re");
+  std::vector<std::pair<double, double>> extents;
+  for (std::sregex_iterator found(picture.begin(), picture.end(), kText), end; found != end;
+       ++found) {
+    const std::string& element = found->str();
+    if (element.find("rotate") != std::string::npos) continue;
+    const double x = std::stod((*found)[1]);
+    const double width = 7.0 * static_cast<double>((*found)[2].length());
+    const bool middle = element.find("\"middle\"") != std::string::npos;
+    const bool right = element.find("\"end\"") != std::string::npos;
+    const double begin = middle ? x - width / 2 : right ? x - width : x;
+    extents.emplace_back(begin, begin + width);
+  }
+  return extents;
+}
+
+TEST(Plot, NoLabelOfAnAxisIsCutOff) {
+  for (const double last : {9.0, 12'345.0, 123'456'789.0}) {
+    const Plot plot{.x = {.label = "bytes", .high = last},
+                    .y = {.label = "us"},
+                    .series = {{.name = "", .x = {0, last}, .y = {0, last}}}};
+    const auto extents = extents_of_texts(plot.svg());
+    EXPECT_GT(extents.size(), 5U);
+    for (const auto& [begin, end] : extents) {
+      EXPECT_GE(begin, 0) << last;
+      EXPECT_LE(end, plot.width) << last;
+    }
+  }
 }
 
 TEST(Plot, LinesOnEachOtherAllShow) {
