@@ -213,6 +213,21 @@ TEST_F(CApiCalls, SizesThatNoVersionHasAreRefused) {
   }
 }
 
+TEST_F(CApiCalls, WhatIsReservedMustBeZero) {
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
+  ibcoll_call call = ibcoll_call_barrier(nullptr);
+  options.reserved = call.reserved = 3;
+  expect_invalid(ibcoll_barrier(world_, &options), "reserved in an ibcoll_options is 3");
+  expect_refused(&call, "reserved in an ibcoll_call is 3");
+}
+
+TEST_F(CApiCalls, AnEmptySpanIsNoBuffer) {
+  const group world = context(context_).world();
+  std::vector<int> send{1}, recv;
+  recv.reserve(1);  // there is an address, but nothing of the caller's lies there
+  EXPECT_THROW(world.allgather<int>(send, std::span(recv)), error);
+}
+
 TEST_F(CApiCalls, CountersAreGivenAsFarAsThereIsRoom) {
   ibcoll_counters counters = IBCOLL_COUNTERS_INIT;
   counters.data_bytes = 77;

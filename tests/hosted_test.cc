@@ -361,17 +361,18 @@ TEST(Hosted, TheHostsErrorComesOutWithItsNumber) {
 }
 
 TEST(Hosted, RanksThatDisagreeOnTheSizeAreNamed) {
-  for (const int told : {2, 5}) {
+  // The last two are sizes of which the rank told can't be one.
+  for (const auto& [who, told] : {std::pair(1, 2), {1, 5}, {2, 2}, {1, 0}}) {
     SharedHost& host = SharedHost::create();
-    const std::string all = run_ranks(3, [&](int rank) -> std::string {
+    const std::string all = run_ranks(3, [&, who = who, told = told](int rank) -> std::string {
       SharedHost::Member member(host, rank, 3);
       ibcoll_bootstrap given = member.blocking();
-      if (rank == 1) given.size = told;
+      if (rank == who) given.size = told;
       ibcoll_context* context = nullptr;
       return ibcoll_init_with(&given, &context) == IBCOLL_ERR_MISMATCH ? ibcoll_last_error()
                                                                        : "no mismatch";
     });
-    const std::string line = fmt::format("it has 3 ranks says rank 0, {} says rank 1", told);
+    const std::string line = fmt::format("it has 3 ranks says rank 0, {} says rank {}", told, who);
     for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
       EXPECT_THAT(all, AllOf(HasSubstr(rank), HasSubstr(line)));
     EXPECT_THAT(all, ::testing::Not(HasSubstr("no mismatch")));
@@ -390,6 +391,20 @@ TEST(Hosted, ARankThatCanNotJoinIsEverybodysError) {
   for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
     EXPECT_THAT(all, HasSubstr(std::string(rank) + "ibcoll: invalid argument: "));
   EXPECT_THAT(all, HasSubstr("IBCOLL_CONTROL_TIMEOUT"));
+}
+
+TEST(Hosted, ARankThatCanNotReadItsSettingsIsEverybodysError) {
+  SharedHost& host = SharedHost::create();
+  const std::string all = run_ranks(3, [&](int rank) -> std::string {
+    if (rank == 1) setenv("IBCOLL_LATE", "soon", 1);
+    SharedHost::Member member(host, rank, 3);
+    const ibcoll_bootstrap given = member.blocking();
+    ibcoll_context* context = nullptr;
+    return ibcoll_init_with(&given, &context) == IBCOLL_OK ? "joined" : ibcoll_last_error();
+  });
+  EXPECT_EQ(std::string::npos, all.find("joined")) << all;
+  EXPECT_EQ(std::string::npos, all.find("has left")) << all;
+  EXPECT_THAT(all, HasSubstr("IBCOLL_LATE"));
 }
 
 }  // namespace

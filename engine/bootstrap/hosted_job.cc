@@ -39,6 +39,10 @@ Status check(const std::vector<Notice>& notices, int size) {
                 "{}",
                 notices[0].size, notices[0].rank, other->size, other->rank);
   }
+  for (auto notice = notices.begin(); notice != all; ++notice) {
+    if (notice->code != 0)
+      return tl::unexpected<Error>(Error{static_cast<ErrorCode>(notice->code), notice->text});
+  }
   if (given != static_cast<size_t>(size)) {
     return fail(ErrorCode::kMismatch,
                 "the host's allgather is one of {} ranks, but the job shall have {}", given, size);
@@ -50,9 +54,18 @@ Status check(const std::vector<Notice>& notices, int size) {
                   notices[i].rank, i);
     }
   }
-  for (const Notice& notice : notices) {
-    if (marked(notice) && notice.code != 0)
-      return tl::unexpected<Error>(Error{static_cast<ErrorCode>(notice.code), notice.text});
+  return {};
+}
+
+/// What can't be right whatever the others were told.
+Status check_numbers(const JobHost& host) {
+  if (host.size() < 1) {
+    return fail(ErrorCode::kInvalidArgument, "a job of {} ranks: it needs at least one",
+                host.size());
+  }
+  if (host.rank() < 0 || host.rank() >= host.size()) {
+    return fail(ErrorCode::kInvalidArgument, "rank {} of a job of {}: its ranks are 0 to {}",
+                host.rank(), host.size(), host.size() - 1);
   }
   return {};
 }
@@ -80,7 +93,7 @@ class HostedManager final : public ProcessManager {
     mine.size = size();
     mine.code = code;
     text.copy(mine.text, kMaxText);
-    std::vector<Notice> notices(std::max(kRoom, static_cast<size_t>(size())));
+    std::vector<Notice> notices(std::max(kRoom, static_cast<size_t>(std::max(size(), 0))));
     for (Notice& notice : notices) notice.mark = 0;
     IBCOLL_TRY(host_.allgather(&mine, sizeof mine, notices.data()));
     IBCOLL_TRY(check(notices, size()));
@@ -95,6 +108,8 @@ class HostedManager final : public ProcessManager {
 
 Result<std::unique_ptr<Bootstrap>> join_hosted(JobHost& host, Result<JoinOptions> options) {
   HostedManager manager(host);
+  if (const Status numbered = check_numbers(host); !numbered)
+    return tl::unexpected<Error>(manager.call_off(numbered.error()));
   if (!options) return tl::unexpected<Error>(manager.call_off(options.error()));
   if (host.size() == 1) {
     IBCOLL_TRY(manager.broadcast(""));  // others may have been told of more ranks

@@ -75,6 +75,8 @@ ibcoll_status guarded(Body&& body) noexcept {
     return report({ErrorCode::kNoMemory, "out of memory"});
   } catch (const std::exception& e) {
     return report({ErrorCode::kInternal, e.what()});
+  } catch (...) {  // a host's function may throw anything
+    return report({ErrorCode::kInternal, "what was thrown is no std::exception"});
   }
 }
 

@@ -163,7 +163,13 @@ ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
     ibcoll_request& made = group->context->requests.take();
     made.context = group->context;
     made.started = false;
-    const Status prepared = prepare(made, *group, **whole);
+    Status prepared;
+    try {
+      prepared = prepare(made, *group, **whole);
+    } catch (...) {
+      drop(made);
+      throw;
+    }
     if (prepared) {
       *request = &made;
     } else {
@@ -185,11 +191,11 @@ ibcoll_status ibcoll_start(ibcoll_request* request) {
 
 ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
   if (done == nullptr) return refuse("the place for the answer is null");
-  *done = 1;
-  if (!is_live(request)) return refuse_handle("request", request);
+  *done = is_live(request) ? 0 : 1;
+  if (*done != 0) return refuse_handle("request", request);
   return inside(*request->context, [&] {
     const Result<bool> finished = request->call->test();
-    if (finished) *done = *finished ? 1 : 0;
+    *done = !finished || *finished ? 1 : 0;
     end_if_done(*request, *done != 0);
     return give(finished);
   });

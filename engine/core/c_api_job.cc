@@ -43,9 +43,21 @@ class Contexts {
   HandlePool<ibcoll_context> pool_;
 };
 
+/// What is thrown on this rank alone is an error of all: they would wait for it.
+Result<std::unique_ptr<Context>> create_context(Bootstrap& bootstrap,
+                                                const ContextOptions& options) {
+  try {
+    return Context::create(bootstrap, options);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kNoMemory, "out of memory");
+  } catch (const std::exception& thrown) {
+    return fail(ErrorCode::kInternal, "{}", thrown.what());
+  }
+}
+
 ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
                            ibcoll_context& result) {
-  Result<std::unique_ptr<Context>> context = Context::create(bootstrap, options);
+  Result<std::unique_ptr<Context>> context = create_context(bootstrap, options);
   if (!context) {
     bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
     return report(context.error());
@@ -135,7 +147,10 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
 ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, ibcoll_context** context) {
   if (!bootstrap) return report(bootstrap.error());
   const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
-  if (!options) return report(options.error());
+  if (!options) {
+    (*bootstrap)->abort({(*bootstrap)->rank(), options.error().code, options.error().message});
+    return report(options.error());
+  }
   ibcoll_context& made = Contexts::take();
   made.bootstrap = std::move(*bootstrap);
   const ibcoll_status status = make_context(*made.bootstrap, *options, made);
@@ -181,19 +196,13 @@ class CallerAsHost final : public JobHost {
   const ibcoll_bootstrap given_;
 };
 
-/// What the program gives, if it can be right.
+/// What the program gives, if its allgather can be called: all else is told to the others first.
 Result<ibcoll_bootstrap> checked(const ibcoll_bootstrap& given) {
   ibcoll_bootstrap copy;
   IBCOLL_ASSIGN(const ibcoll_bootstrap* const whole,
                 of_this_version("ibcoll_bootstrap", &given, copy,
                                 offsetof(ibcoll_bootstrap, allgather_post)));
   const ibcoll_bootstrap& host = *whole;
-  if (host.size < 1)
-    return fail(ErrorCode::kInvalidArgument, "a job of {} ranks: it needs at least one", host.size);
-  if (host.rank < 0 || host.rank >= host.size) {
-    return fail(ErrorCode::kInvalidArgument, "rank {} of a job of {}: its ranks are 0 to {}",
-                host.rank, host.size, host.size - 1);
-  }
   if (host.allgather == nullptr &&
       (host.allgather_post == nullptr || host.allgather_test == nullptr)) {
     return fail(ErrorCode::kInvalidArgument,

@@ -29,8 +29,16 @@ template <class Struct>
 Result<const Struct*> of_this_version(const char* name, const Struct* given, Struct& copy,
                                       size_t least = sizeof(size_t)) {
   const size_t size = given->struct_size;
-  if (size == sizeof(Struct)) [[likely]]
+  if (size == sizeof(Struct)) [[likely]] {
+    // What fills the struct's last bytes is kept for what comes.
+    if constexpr (requires { given->reserved; }) {
+      if (given->reserved != 0) [[unlikely]] {
+        return fail(ErrorCode::kInvalidArgument, "reserved in an {} is {}: it must be 0", name,
+                    given->reserved);
+      }
+    }
     return given;
+  }
   IBCOLL_TRY(check_struct_size<Struct>(name, size, least));
   const auto* bytes = reinterpret_cast<const std::byte*>(given);
   for (size_t i = sizeof(Struct); i < size; ++i) {

@@ -15,7 +15,7 @@ static inline ibcoll_call ibcoll_call_of(ibcoll_collective collective,
                                          const ibcoll_options* options) {
   const ibcoll_call call = {
       sizeof(ibcoll_call), collective, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, options, 0,
-      IBCOLL_INT8,         IBCOLL_SUM};
+      IBCOLL_INT8,         IBCOLL_SUM, 0};
   return call;
 }
 

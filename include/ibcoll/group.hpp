@@ -30,25 +30,25 @@ class group {
   /// divide them.
   template <class T>
   void alltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_alltoall(handle_, send.data(), recv.data(), block_bytes(recv),
+    detail::check(ibcoll_alltoall(handle_, at(send), at(recv), block_bytes(recv),
                                   c_options(o, send, recv).get()));
   }
   template <class T>
   request ialltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(ibcoll_call_alltoall(send.data(), recv.data(), block_bytes(recv),
+    return make(ibcoll_call_alltoall(at(send), at(recv), block_bytes(recv),
                                      c_options(o, send, recv).get()));
   }
   template <class T>
   request alltoall_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(ibcoll_call_alltoall(send.data(), recv.data(), block_bytes(recv),
-                                     c_options(o, send, recv).get()),
-                IBCOLL_PERSISTENT);
+    return make(
+        ibcoll_call_alltoall(at(send), at(recv), block_bytes(recv), c_options(o, send, recv).get()),
+        IBCOLL_PERSISTENT);
   }
 
   /// The data to send lies in recv.
   template <class T>
   void alltoall_in_place(std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_alltoall(handle_, IBCOLL_IN_PLACE, recv.data(), block_bytes(recv),
+    detail::check(ibcoll_alltoall(handle_, IBCOLL_IN_PLACE, at(recv), block_bytes(recv),
                                   c_options(o, std::span<const T>(), recv).get()));
   }
 
@@ -57,8 +57,8 @@ class group {
                  const layout& recv_layout, const options& o = {}) const {
     check_layout(send_layout);
     check_layout(recv_layout);
-    detail::check(ibcoll_alltoallv(handle_, send.data(), send_layout.counts.data(),
-                                   send_layout.displacements.data(), recv.data(),
+    detail::check(ibcoll_alltoallv(handle_, at(send), send_layout.counts.data(),
+                                   send_layout.displacements.data(), at(recv),
                                    recv_layout.counts.data(), recv_layout.displacements.data(),
                                    c_options(o, send, recv).get()));
   }
@@ -67,8 +67,8 @@ class group {
                      const layout& recv_layout, const options& o = {}) const {
     check_layout(send_layout);
     check_layout(recv_layout);
-    return make(ibcoll_call_alltoallv(send.data(), send_layout.counts.data(),
-                                      send_layout.displacements.data(), recv.data(),
+    return make(ibcoll_call_alltoallv(at(send), send_layout.counts.data(),
+                                      send_layout.displacements.data(), at(recv),
                                       recv_layout.counts.data(), recv_layout.displacements.data(),
                                       c_options(o, send, recv).get()));
   }
@@ -77,11 +77,11 @@ class group {
                          const layout& recv_layout, const options& o = {}) const {
     check_layout(send_layout);
     check_layout(recv_layout);
-    return make(ibcoll_call_alltoallv(send.data(), send_layout.counts.data(),
-                                      send_layout.displacements.data(), recv.data(),
-                                      recv_layout.counts.data(), recv_layout.displacements.data(),
-                                      c_options(o, send, recv).get()),
-                IBCOLL_PERSISTENT);
+    return make(
+        ibcoll_call_alltoallv(at(send), send_layout.counts.data(), send_layout.displacements.data(),
+                              at(recv), recv_layout.counts.data(), recv_layout.displacements.data(),
+                              c_options(o, send, recv).get()),
+        IBCOLL_PERSISTENT);
   }
 
   /// Completes counts that only one side knows (IBCOLL_UNKNOWN).
@@ -93,17 +93,17 @@ class group {
   /// recv holds size() times what send holds.
   template <class T>
   void allgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_allgather(handle_, send.data(), recv.data(), send.size_bytes(),
+    detail::check(ibcoll_allgather(handle_, at(send), at(recv), send.size_bytes(),
                                    c_options(o, send, recv).get()));
   }
   template <class T>
   request iallgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(ibcoll_call_allgather(send.data(), recv.data(), send.size_bytes(),
+    return make(ibcoll_call_allgather(at(send), at(recv), send.size_bytes(),
                                       c_options(o, send, recv).get()));
   }
   template <class T>
   request allgather_init(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
-    return make(ibcoll_call_allgather(send.data(), recv.data(), send.size_bytes(),
+    return make(ibcoll_call_allgather(at(send), at(recv), send.size_bytes(),
                                       c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -113,21 +113,21 @@ class group {
   void allgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
                   const options& o = {}) const {
     check_layout(l);
-    detail::check(ibcoll_allgatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+    detail::check(ibcoll_allgatherv(handle_, at(send), bytes(send), at(recv), l.counts.data(),
                                     l.displacements.data(), c_options(o, send, recv).get()));
   }
   template <class T>
   request iallgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
                       const options& o = {}) const {
     check_layout(l);
-    return make(ibcoll_call_allgatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+    return make(ibcoll_call_allgatherv(at(send), bytes(send), at(recv), l.counts.data(),
                                        l.displacements.data(), c_options(o, send, recv).get()));
   }
   template <class T>
   request allgatherv_init(std::span<const T> send, std::span<T> recv, const layout& l,
                           const options& o = {}) const {
     check_layout(l);
-    return make(ibcoll_call_allgatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+    return make(ibcoll_call_allgatherv(at(send), bytes(send), at(recv), l.counts.data(),
                                        l.displacements.data(), c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -135,25 +135,25 @@ class group {
   /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
   template <class T>
   void gather(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
-    detail::check(ibcoll_gather(handle_, send.data(), recv.data(), send.size_bytes(), root,
+    detail::check(ibcoll_gather(handle_, at(send), at(recv), send.size_bytes(), root,
                                 c_options(o, send, recv).get()));
   }
   /// At the root, where others call gather(): its own block is in its place in recv already.
   template <class T>
   void gather_in_place(std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_gather(handle_, IBCOLL_IN_PLACE, recv.data(), block_bytes(recv), rank(),
+    detail::check(ibcoll_gather(handle_, IBCOLL_IN_PLACE, at(recv), block_bytes(recv), rank(),
                                 c_options(o, std::span<const T>(), recv).get()));
   }
   template <class T>
   request igather(std::span<const T> send, std::span<T> recv, int root,
                   const options& o = {}) const {
-    return make(ibcoll_call_gather(send.data(), recv.data(), send.size_bytes(), root,
+    return make(ibcoll_call_gather(at(send), at(recv), send.size_bytes(), root,
                                    c_options(o, send, recv).get()));
   }
   template <class T>
   request gather_init(std::span<const T> send, std::span<T> recv, int root,
                       const options& o = {}) const {
-    return make(ibcoll_call_gather(send.data(), recv.data(), send.size_bytes(), root,
+    return make(ibcoll_call_gather(at(send), at(recv), send.size_bytes(), root,
                                    c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -163,21 +163,21 @@ class group {
   void gatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    detail::check(ibcoll_gatherv(handle_, send.data(), bytes(send), recv.data(), l.counts.data(),
+    detail::check(ibcoll_gatherv(handle_, at(send), bytes(send), at(recv), l.counts.data(),
                                  l.displacements.data(), root, c_options(o, send, recv).get()));
   }
   template <class T>
   request igatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                    const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(ibcoll_call_gatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+    return make(ibcoll_call_gatherv(at(send), bytes(send), at(recv), l.counts.data(),
                                     l.displacements.data(), root, c_options(o, send, recv).get()));
   }
   template <class T>
   request gatherv_init(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                        const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(ibcoll_call_gatherv(send.data(), bytes(send), recv.data(), l.counts.data(),
+    return make(ibcoll_call_gatherv(at(send), bytes(send), at(recv), l.counts.data(),
                                     l.displacements.data(), root, c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -185,26 +185,26 @@ class group {
   /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
   template <class T>
   void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
-    detail::check(ibcoll_scatter(handle_, send.data(), recv.data(), recv.size_bytes(), root,
+    detail::check(ibcoll_scatter(handle_, at(send), at(recv), recv.size_bytes(), root,
                                  c_options(o, send, recv).get()));
   }
   /// At the root, where others call scatter(): its own block stays where it is in send.
   template <class T>
   void scatter_in_place(std::span<const T> send, const options& o = {}) const {
-    detail::check(ibcoll_scatter(handle_, send.data(), const_cast<void*>(IBCOLL_IN_PLACE),
+    detail::check(ibcoll_scatter(handle_, at(send), const_cast<void*>(IBCOLL_IN_PLACE),
                                  block_bytes(send), rank(),
                                  c_options(o, send, std::span<T>()).get()));
   }
   template <class T>
   request iscatter(std::span<const T> send, std::span<T> recv, int root,
                    const options& o = {}) const {
-    return make(ibcoll_call_scatter(send.data(), recv.data(), recv.size_bytes(), root,
+    return make(ibcoll_call_scatter(at(send), at(recv), recv.size_bytes(), root,
                                     c_options(o, send, recv).get()));
   }
   template <class T>
   request scatter_init(std::span<const T> send, std::span<T> recv, int root,
                        const options& o = {}) const {
-    return make(ibcoll_call_scatter(send.data(), recv.data(), recv.size_bytes(), root,
+    return make(ibcoll_call_scatter(at(send), at(recv), recv.size_bytes(), root,
                                     c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -214,25 +214,23 @@ class group {
   void scatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                 const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    detail::check(ibcoll_scatterv(handle_, send.data(), l.counts.data(), l.displacements.data(),
-                                  recv.data(), bytes(recv), root, c_options(o, send, recv).get()));
+    detail::check(ibcoll_scatterv(handle_, at(send), l.counts.data(), l.displacements.data(),
+                                  at(recv), bytes(recv), root, c_options(o, send, recv).get()));
   }
   template <class T>
   request iscatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                     const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(ibcoll_call_scatterv(send.data(), l.counts.data(), l.displacements.data(),
-                                     recv.data(), bytes(recv), root,
-                                     c_options(o, send, recv).get()));
+    return make(ibcoll_call_scatterv(at(send), l.counts.data(), l.displacements.data(), at(recv),
+                                     bytes(recv), root, c_options(o, send, recv).get()));
   }
   template <class T>
   request scatterv_init(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                         const options& o = {}) const {
     if (rank() == root) check_layout(l);
-    return make(
-        ibcoll_call_scatterv(send.data(), l.counts.data(), l.displacements.data(), recv.data(),
-                             bytes(recv), root, c_options(o, send, recv).get()),
-        IBCOLL_PERSISTENT);
+    return make(ibcoll_call_scatterv(at(send), l.counts.data(), l.displacements.data(), at(recv),
+                                     bytes(recv), root, c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
 
   /// Completes counts of a gatherv or scatterv that only one side knows (IBCOLL_UNKNOWN): this
@@ -244,17 +242,17 @@ class group {
 
   template <class T>
   void bcast(std::span<T> data, int root, const options& o = {}) const {
-    detail::check(ibcoll_bcast(handle_, data.data(), data.size_bytes(), root,
+    detail::check(ibcoll_bcast(handle_, at(data), data.size_bytes(), root,
                                c_options(o, std::span<const T>(data), data).get()));
   }
   template <class T>
   request ibcast(std::span<T> data, int root, const options& o = {}) const {
-    return make(ibcoll_call_bcast(data.data(), data.size_bytes(), root,
+    return make(ibcoll_call_bcast(at(data), data.size_bytes(), root,
                                   c_options(o, std::span<const T>(data), data).get()));
   }
   template <class T>
   request bcast_init(std::span<T> data, int root, const options& o = {}) const {
-    return make(ibcoll_call_bcast(data.data(), data.size_bytes(), root,
+    return make(ibcoll_call_bcast(at(data), data.size_bytes(), root,
                                   c_options(o, std::span<const T>(data), data).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -263,25 +261,25 @@ class group {
   template <class T>
   void reduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
               const options& o = {}) const {
-    detail::check(ibcoll_reduce(handle_, send.data(), recv.data(), send.size(), type_of<T>(), op,
-                                root, c_options(o, send, recv).get()));
+    detail::check(ibcoll_reduce(handle_, at(send), at(recv), send.size(), type_of<T>(), op, root,
+                                c_options(o, send, recv).get()));
   }
   /// At the root, where others call reduce(): its own elements lie in recv.
   template <class T>
   void reduce_in_place(std::span<T> recv, ibcoll_operator op, const options& o = {}) const {
-    detail::check(ibcoll_reduce(handle_, IBCOLL_IN_PLACE, recv.data(), recv.size(), type_of<T>(),
-                                op, rank(), c_options(o, std::span<const T>(), recv).get()));
+    detail::check(ibcoll_reduce(handle_, IBCOLL_IN_PLACE, at(recv), recv.size(), type_of<T>(), op,
+                                rank(), c_options(o, std::span<const T>(), recv).get()));
   }
   template <class T>
   request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
                   const options& o = {}) const {
-    return make(ibcoll_call_reduce(send.data(), recv.data(), send.size(), type_of<T>(), op, root,
+    return make(ibcoll_call_reduce(at(send), at(recv), send.size(), type_of<T>(), op, root,
                                    c_options(o, send, recv).get()));
   }
   template <class T>
   request reduce_init(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
                       const options& o = {}) const {
-    return make(ibcoll_call_reduce(send.data(), recv.data(), send.size(), type_of<T>(), op, root,
+    return make(ibcoll_call_reduce(at(send), at(recv), send.size(), type_of<T>(), op, root,
                                    c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
@@ -310,6 +308,11 @@ class group {
       throw std::invalid_argument("ibcoll: one count and one displacement a rank are needed, " +
                                   std::to_string(size()) + " in all");
     }
+  }
+  /// Null where there is nothing: where it is used all the same, that is refused.
+  template <class T>
+  static T* at(std::span<T> memory) {
+    return memory.empty() ? nullptr : memory.data();
   }
   /// The options of the C interface, for one expression.
   class c_options {

@@ -4,8 +4,9 @@
  * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered
  * from 0.
  *
- * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE) the job
- * is over: every later call on every rank gives the same error, naming the same culprit.
+ * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE, and
+ * _NO_MEMORY of a call, also when it is prepared) the job is over: every later call on every rank
+ * gives the same error, naming the same culprit.
  *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
@@ -77,10 +78,11 @@ typedef struct ibcoll_launch_options {
   const char* layout; /* emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
   const char* placement; /* "block" (NULL) or "cyclic" */
   int bind;              /* bind ranks to cores */
+  int reserved;          /* 0 */
 } ibcoll_launch_options;
 /* To begin with: the number of ranks is to be set. */
 #define IBCOLL_LAUNCH_OPTIONS_INIT \
-  { sizeof(ibcoll_launch_options), 0, NULL, NULL, 0 }
+  { sizeof(ibcoll_launch_options), 0, NULL, NULL, 0, 0 }
 
 /* Starts `options->ranks` processes on this machine by fork; each runs main(context, argument), and
  * its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0, else
@@ -199,10 +201,11 @@ typedef struct ibcoll_options {
   size_t recv_bytes;
   int ordered; /* reduce: combine in the order of ranks, in a way that depends on their number only,
                   so that the result has the same bits whatever the layout and the root */
+  int reserved; /* 0 */
 } ibcoll_options;
 /* The defaults. */
 #define IBCOLL_OPTIONS_INIT \
-  { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0 }
+  { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0, 0 }
 
 /* Elements of a reduction. */
 typedef enum ibcoll_type {
@@ -337,6 +340,7 @@ typedef struct ibcoll_call {
   int root;
   ibcoll_type type; /* reduce */
   ibcoll_operator op;
+  int reserved; /* 0 */
 } ibcoll_call;
 
 /* Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
@@ -346,9 +350,11 @@ typedef struct ibcoll_call {
 IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
                                           ibcoll_request** request);
 /* Starts the call; all ranks of the group start their calls in the same order. A persistent one may
- * be started again once it has finished. */
+ * be started again once it has finished; it is one on all ranks, made and freed by all of them
+ * between the same starts. */
 IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
-/* *done: 1 when the call has finished on this rank, or was not started, or with an error. */
+/* *done: 1 when the call has finished on this rank, or was not started, or with an error of the
+ * call; 0 if the test itself was refused. */
 IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
 /* Waits until it has finished; while it waits, all calls of the context move on. */
 IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);

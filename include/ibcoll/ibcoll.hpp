@@ -57,7 +57,11 @@ class job {
   }
 
   /// Leaves the job now; throws what went wrong, which the object's end can't.
-  void finalize() { detail::check(ibcoll_finalize(std::exchange(handle_, nullptr))); }
+  void finalize() {
+    const ibcoll_status status = ibcoll_finalize(handle_);
+    if (ibcoll_rank(handle_) < 0) handle_ = nullptr;  // else another thread was inside
+    detail::check(status);
+  }
   ibcoll::context context() const { return ibcoll::context(handle_); }
 
  private:
