@@ -187,7 +187,10 @@ TEST(FailureRecord, ThatADeadWriterLeftIsFinishedByOne) {
     for (Rank rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
         start.arrive_and_wait();
-        finished += record.finish_for_dead({rank, ErrorCode::kSystem, ""}, 3) ? 1 : 0;
+        finished += record.finish_for_dead({rank, ErrorCode::kSystem, ""}, 3,
+                                           4 + static_cast<uint32_t>(rank))
+                        ? 1
+                        : 0;
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -49,9 +49,10 @@ bool FailureRecord::write(const Failure& failure, uint32_t writer) {
   return true;
 }
 
-bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer) {
+bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer, uint32_t by) {
   uint32_t expected = kFirstWriter + writer;
-  if (!state.compare_exchange_strong(expected, kFinisher, std::memory_order_acq_rel)) return false;
+  if (!state.compare_exchange_strong(expected, kFirstWriter + by, std::memory_order_acq_rel))
+    return false;
   fill(failure);
   return true;
 }
@@ -323,9 +324,11 @@ void ControlBlock::decide(const Failure& failure, int writer) {
   if (header_->failure.write(failure, static_cast<uint32_t>(writer))) wake_all();
 }
 
-void ControlBlock::finish_report(int writer, const Failure& unfinished_report) {
+void ControlBlock::finish_report(int writer, const Failure& unfinished_report, int by) {
   for (FailureRecord* record : {&header_->failure, &header_->proposal}) {
-    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(writer))) continue;
+    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(writer),
+                                 static_cast<uint32_t>(by)))
+      continue;
     wake_all();
     eventfd_write(failure_fd(), 1);
   }
@@ -345,8 +348,8 @@ void ControlBlock::set_shared() { header_->shared.store(true, std::memory_order_
 
 bool ControlBlock::shared() const { return header_->shared.load(std::memory_order_acquire); }
 
-void ControlBlock::departed(Rank rank, const Failure& unfinished_report) {
-  finish_report(rank, unfinished_report);
+void ControlBlock::departed(Rank rank, const Failure& unfinished_report, int by) {
+  finish_report(rank, unfinished_report, by);
   set_presence(job_rank(rank), Presence::kGone);
   int32_t none = 0;
   header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);

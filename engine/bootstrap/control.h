@@ -16,7 +16,7 @@ namespace ibcoll {
 /// The first failure of a job. Written once; whoever dies while it writes is found out by its
 /// writer number. All zero bytes are a valid, empty record.
 struct FailureRecord {
-  static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2, kFinisher = UINT32_MAX;
+  static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2;
   std::atomic<uint32_t> state;  ///< kFirstWriter + n while writer n fills the record
   int32_t culprit;
   int32_t code;
@@ -27,7 +27,7 @@ struct FailureRecord {
   bool write(const Failure& failure, uint32_t writer);
   /// Writes the record in place of a writer that died in the midst of it; true for one of those who
   /// try.
-  bool finish_for_dead(const Failure& failure, uint32_t writer);
+  bool finish_for_dead(const Failure& failure, uint32_t writer, uint32_t by);
   Failure read() const;
 
  private:
@@ -85,9 +85,10 @@ class ControlBlock {
   /// thread or process is gone or waits for nobody any more, and after what is known about its end
   /// has been reported or decided, for waiters know no more than that it has gone.
   /// `unfinished_report`: see finish_report().
-  void departed(Rank rank, const Failure& unfinished_report);
+  void departed(Rank rank, const Failure& unfinished_report, int by);
   /// What counts if the writer, whose thread or process is gone, was just reporting something.
-  void finish_report(int writer, const Failure& unfinished_report);
+  /// `by`: the number of who says so, and may be gone itself before it is through.
+  void finish_report(int writer, const Failure& unfinished_report, int by);
   std::optional<Failure> failure() const;
   /// By rank in the job. Whose ranks are elsewhere is told by whoever relays.
   void set_presence(Rank job_rank, Presence presence);

@@ -179,7 +179,7 @@ class Supervisor {
       if (result_ == 0) result_ = code;
       control_.report(failure, options_.ranks);
     }
-    control_.departed(rank, failure);
+    control_.departed(rank, failure, control_.ranks());
   }
 
   void notice_failure() {

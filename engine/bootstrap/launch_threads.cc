@@ -28,7 +28,7 @@ Result<int> launch_threads(int ranks, const RankMain& main) {
         result.compare_exchange_strong(none, status);
         control->report(ended, rank);
       }
-      control->departed(rank, ended);
+      control->departed(rank, ended, rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
