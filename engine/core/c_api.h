@@ -90,10 +90,22 @@ ibcoll_status inside(ibcoll_context& context, Body&& body) noexcept {
   });
 }
 
-/// The same for what has to do with other ranks, which ends with the job.
+/// The same for what other ranks wait for: memory that runs out here ends the job.
+template <class Body>
+ibcoll_status inside_call(ibcoll_context& context, Body&& body) noexcept {
+  return inside(context, [&]() -> ibcoll_status {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return report(context.context->executor().give_up({ErrorCode::kNoMemory, "out of memory"}));
+    }
+  });
+}
+
+/// The same for what ends with the job.
 template <class Body>
 ibcoll_status inside_job(ibcoll_context& context, Body&& body) noexcept {
-  return inside(context, [&]() -> ibcoll_status {
+  return inside_call(context, [&]() -> ibcoll_status {
     const std::optional<Error>& failed = context.context->executor().failed();
     return failed ? report(*failed) : body();
   });

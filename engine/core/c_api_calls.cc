@@ -193,7 +193,7 @@ ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
   if (done == nullptr) return refuse("the place for the answer is null");
   *done = is_live(request) ? 0 : 1;
   if (*done != 0) return refuse_handle("request", request);
-  return inside(*request->context, [&] {
+  return inside_call(*request->context, [&] {
     const Result<bool> finished = request->call->test();
     *done = !finished || *finished ? 1 : 0;
     end_if_done(*request, *done != 0);
@@ -203,7 +203,7 @@ ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
 
 ibcoll_status ibcoll_wait(ibcoll_request* request) {
   if (!is_live(request)) return refuse_handle("request", request);
-  return inside(*request->context, [&] {
+  return inside_call(*request->context, [&] {
     const Status waited = request->call->wait();
     end_if_done(*request, true);
     return give(waited);
