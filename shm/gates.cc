@@ -90,15 +90,19 @@ std::atomic<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) 
 
 Result<uint32_t> Gates::open(uint64_t group, uint32_t members) {
   const Lock lock(control_->mutex);
-  for (uint32_t i = control_->buckets[bucket_of(group, kBucketBits)]; i != 0;
-       i = control_->slots[i - 1].next) {
-    Control::Slot& slot = control_->slots[i - 1];
-    if (slot.group != group) continue;
-    ++slot.users;
-    --slot.to_come;
-    return i - 1;
-  }
-  return take_slot(group, members);
+  const uint32_t found = find(group);
+  if (found == 0) return take_slot(group, members);
+  Control::Slot& slot = control_->slots[found - 1];
+  ++slot.users;
+  --slot.to_come;
+  return found - 1;
+}
+
+/// The link to a group's slot; 0: it has none.
+uint32_t Gates::find(uint64_t group) const {
+  uint32_t i = control_->buckets[bucket_of(group, kBucketBits)];
+  while (i != 0 && control_->slots[i - 1].group != group) i = control_->slots[i - 1].next;
+  return i;
 }
 
 /// A slot for a group that has none.
@@ -128,8 +132,21 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
 
 void Gates::close(uint32_t index) {
   const Lock lock(control_->mutex);
+  --control_->slots[index].users;
+  free_if_unused(index);
+}
+
+void Gates::skip(uint64_t group) {
+  const Lock lock(control_->mutex);
+  const uint32_t found = find(group);
+  if (found == 0) return;
+  --control_->slots[found - 1].to_come;
+  free_if_unused(found - 1);
+}
+
+void Gates::free_if_unused(uint32_t index) {
   Control::Slot& slot = control_->slots[index];
-  if (--slot.users != 0 || slot.to_come != 0) return;
+  if (slot.users != 0 || slot.to_come != 0) return;
   uint32_t* link = &control_->buckets[bucket_of(slot.group, kBucketBits)];
   while (*link != index + 1) link = &control_->slots[*link - 1].next;
   *link = slot.next;

@@ -29,6 +29,9 @@ class Gates {
   /// none left or a million groups are open.
   Result<uint32_t> open(uint64_t group, uint32_t members);
   void close(uint32_t slot);
+  /// Instead of both, by a member of a group that is over: a slot that others have opened does not
+  /// wait for it.
+  void skip(uint64_t group);
 
   /// Tells that this rank has passed `gates` gates of call `sequence`.
   void signal(uint32_t slot, uint32_t sequence, uint32_t gates) const;
@@ -41,6 +44,8 @@ class Gates {
   std::atomic<uint64_t>& word(int local, uint32_t slot, uint32_t sequence) const;
   Status reserve(const void* begin, size_t bytes);
   Result<uint32_t> take_slot(uint64_t group, uint32_t members);
+  uint32_t find(uint64_t group) const;
+  void free_if_unused(uint32_t index);
 
   SharedRegion* region_ = nullptr;
   Control* control_ = nullptr;

@@ -24,6 +24,8 @@ class Receipts {
   }
   /// True once when it has come in; the receipt is free then.
   bool came_in(uint32_t receipt);
+  /// The message is taken back, unless its receipt has come in; it is not asked for any more.
+  void retract(uint32_t receipt);
 
  private:
   static constexpr uint32_t kInBlock = 1024;
@@ -35,6 +37,7 @@ class Receipts {
   const std::byte* region_;
   std::vector<std::atomic<uint32_t>*> blocks_;
   std::vector<uint32_t> free_;
+  std::vector<uint32_t> retracted_;  ///< peers have not dropped their messages yet
 };
 
 }  // namespace ibcoll::shm

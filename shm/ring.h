@@ -43,9 +43,13 @@ struct SlotHeader {
 static_assert(sizeof(SlotHeader) == 24 && std::atomic<uint32_t>::is_always_lock_free);
 inline constexpr size_t kInlineBytes = 64 - sizeof(SlotHeader);
 
-/// What the consumer tells the producer: how many messages it has taken off the ring, and which
-/// kDirect ones it has read. The latter may end in another order than they came: calls of different
-/// groups overtake each other.
+/// What the consumer tells the producer, but for kRetracted: how many messages it has taken off the
+/// ring, and which kDirect ones it has read. The latter may end in another order than they came:
+/// calls of different groups overtake each other. A word for a ticket has this bit while the
+/// message is taken back: whoever has read it, but for that, knows by it that what he read may be
+/// anything.
+inline constexpr uint32_t kRetracted = 0x8000'0000;
+
 struct alignas(64) RingControl {
   static constexpr uint32_t kTickets = 8;  ///< more kDirect messages get receipts elsewhere
   std::atomic<uint64_t> consumed;

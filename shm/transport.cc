@@ -104,6 +104,54 @@ bool Transport::completed(Rank rank, uint32_t ticket) {
   return ring_receipt_came_in(peer, ticket);
 }
 
+bool Transport::retract(Rank rank, uint32_t ticket) {
+  Peer& peer = peers_[local(rank)];
+  if (completed(rank, ticket)) return true;
+  if ((ticket & kChunked) != 0) {
+    peer.unsent.bytes = 0;
+    --unsent_;
+    return true;
+  }
+  // Loads can't be made to fail: memory that is gone would end the process.
+  if (shares_address_space_) return false;
+  if ((ticket & kElsewhere) != 0) {
+    receipts_->retract(ticket & kTicketMask);
+    return true;
+  }
+  // The word is this ticket's until the peer has read or dropped the message.
+  std::atomic<uint32_t>& word = peer.outgoing.done(ticket);
+  uint32_t before = word.load(std::memory_order_relaxed);
+  if (!ring_receipt_came_in(peer, ticket))
+    word.compare_exchange_strong(before, before | kRetracted);
+  return true;
+}
+
+/// Ends a message without reading it.
+void Transport::drop(const SlotHeader& header) {
+  if (static_cast<MessageKind>(header.kind) != MessageKind::kDirect) return;
+  DirectSource source{};
+  std::memcpy(&source, header.payload(), sizeof(source));
+  receipt(source.receipt).store(source.ticket, std::memory_order_release);
+}
+
+void Transport::drop(uint64_t group) {
+  for (Peer& peer : peers_) {
+    peer.stash.forget(group, [this](std::span<const std::byte> message) {
+      drop(*reinterpret_cast<const SlotHeader*>(message.data()));
+    });
+    if (!peer.incoming_made && !find_incoming(peer)) continue;
+    while (peer.incoming.has_message()) {
+      if (peer.incoming.front().group == group) {
+        drop(peer.incoming.front());
+      } else {
+        stash_front(peer);
+      }
+      peer.incoming.release();
+      touched(peer);
+    }
+  }
+}
+
 /// Sends as much of the unsent message as the ring has room for.
 bool Transport::send_chunks(Peer& peer) {
   bool moved = false;
@@ -158,6 +206,9 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
   if (total != bytes) [[unlikely]] {
     return refuse(peer, fmt::format("sends {} bytes where {} are expected", total, bytes));
   }
+  const bool direct = kind == MessageKind::kDirect;
+  if (direct && progress == 0 && is_retracted(source)) [[unlikely]]
+    return Pull::kNotYet;
   size_t piece = std::min(kPieceBytes, bytes - progress);
   if (kind == MessageKind::kChunk) {
     piece = header.length - sizeof(uint64_t);
@@ -176,6 +227,10 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
     const iovec to{target + progress, piece};
     const iovec from{reinterpret_cast<void*>(source.address + progress), piece};
     const ssize_t copied = process_vm_readv(peer.pid, &to, 1, &from, 1, 0);
+    if (copied <= 0 && is_retracted(source)) [[unlikely]] {
+      progress = 0;
+      return Pull::kNotYet;
+    }
     if (copied <= 0) [[unlikely]] {
       trouble_ = fmt::format("can't read {} bytes of rank {} (pid {}): {}", piece, peer.rank,
                              peer.pid, copied < 0 ? std::strerror(errno) : "nothing was copied");
@@ -186,8 +241,13 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key
   progress += piece;
   if (progress < bytes) return Pull::kPartial;
   progress = 0;
+  // What was read after its sender took it back may be anything; the end of the group is on its
+  // way.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (direct && is_retracted(source)) [[unlikely]]
+    return Pull::kNotYet;
   finished = true;
-  if (kind == MessageKind::kDirect) {
+  if (direct) {
     receipt(source.receipt).store(source.ticket, std::memory_order_release);
     touched(peer);
   }

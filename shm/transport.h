@@ -54,6 +54,8 @@ class Transport final : public LocalTransport {
   bool completed(Rank peer, uint32_t ticket) override;
   Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
             size_t& progress) override;
+  bool retract(Rank peer, uint32_t ticket) override;
+  void drop(uint64_t group) override;
   const std::string& trouble() const override { return trouble_; }
   std::vector<Stray> untaken() override;
   bool offer_mail(Rank peer, std::span<const std::byte> mail) override;
@@ -61,6 +63,7 @@ class Transport final : public LocalTransport {
   bool poll() override;
   Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) override;
   void close_gates(uint32_t slot) override { gates_.close(slot); }
+  void skip_gates(uint64_t group) override { gates_.skip(group); }
   void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) override;
   bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const override {
     return gates_.passed(local(peer), slot, sequence, gates);
@@ -98,6 +101,7 @@ class Transport final : public LocalTransport {
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
   bool send_chunks(Peer& peer);
   Offer no_memory(const Error& error);
+  void drop(const SlotHeader& header);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
   Pull take(Peer& peer, const SlotHeader& header, const MessageKey& key, std::byte* target,
             size_t bytes, bool streaming, size_t& progress, bool& finished);
@@ -112,6 +116,9 @@ class Transport final : public LocalTransport {
   std::atomic<uint8_t>& ring_made(int receiver, int sender);
   std::atomic<uint32_t>& receipt(uint64_t offset) const {
     return *reinterpret_cast<std::atomic<uint32_t>*>(region_.data() + offset);
+  }
+  bool is_retracted(const DirectSource& source) const {
+    return (receipt(source.receipt).load(std::memory_order_relaxed) & kRetracted) != 0;
   }
 
   const Shape* shape_ = nullptr;

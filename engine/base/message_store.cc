@@ -49,7 +49,8 @@ void MessageStore::pop(const Key& key) {
   Bucket& bucket = buckets_[bucket_of(key)];
   (place.before == kEnd ? bucket.first : messages_[place.before].next) = kept.next;
   if (bucket.last == place.index) bucket.last = place.before;
-  if (kept.bytes.capacity() > kKeptCapacity) kept.bytes = {};
+  kept.bytes.clear();
+  if (kept.bytes.capacity() > kKeptCapacity) kept.bytes.shrink_to_fit();
   kept.next = free_;
   free_ = place.index;
   --kept_;

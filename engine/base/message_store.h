@@ -28,6 +28,18 @@ class MessageStore {
   std::span<const std::byte> front(const Key& key) const;
   /// Forgets the first message of a key, which has one.
   void pop(const Key& key);
+  /// Forgets the messages of a group; calls visit(message) for each of them first. Looks at all.
+  template <class Visitor>
+  void forget(uint64_t group, Visitor&& visit) {
+    for (size_t i = 0; i < messages_.size() && kept_ != 0; ++i) {
+      const Key key = messages_[i].key;
+      if (messages_[i].bytes.empty() || key.group != group) continue;
+      for (auto message = front(key); !message.empty(); message = front(key)) {
+        visit(message);
+        pop(key);
+      }
+    }
+  }
   /// Calls visit(message) for all of them.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
@@ -42,7 +54,7 @@ class MessageStore {
   static constexpr size_t kBuckets = 64;
   struct Kept {
     Key key;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> bytes;  ///< none: the entry is free
     uint32_t next = kEnd;
   };
   struct Bucket {

@@ -25,6 +25,8 @@ const char* to_string(ErrorCode code) {
       return "invalid program";
     case ErrorCode::kInternal:
       return "internal error";
+    case ErrorCode::kCancelled:
+      return "cancelled";
     case ErrorCode::kInput:
       return "bad input";
   }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -21,7 +22,15 @@ enum class ErrorCode {
   kSystem = 7,      ///< a system call or device failed
   kInvalidProgram = 8,
   kInternal = 9,
-  kInput = 10,  ///< a file can't be read, or what stands in it can't be right
+  kCancelled = 10,  ///< somebody ended the group
+  kInput = 11,      ///< a file can't be read, or what stands in it can't be right
+};
+
+/// What is over with an error.
+enum class Scope : uint8_t {
+  kCall = 1,   ///< nothing but what was asked for
+  kGroup = 2,  ///< all calls of the group, on all its ranks
+  kJob = 3,    ///< everything
 };
 
 /// The name of a code as messages print it, e.g. "invalid argument".
@@ -31,6 +40,7 @@ const char* to_string(ErrorCode code);
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
+  Scope scope = Scope::kCall;
 };
 
 template <class T>

@@ -17,12 +17,16 @@ using namespace ibcoll;  // this file is nothing but the C face of that namespac
 using namespace ibcoll::c_api;
 
 static thread_local std::string t_error;
+static thread_local ibcoll_scope t_scope = IBCOLL_SCOPE_NONE;
 
 namespace ibcoll::c_api {
 
-std::string& last_error() noexcept { return t_error; }
+LastError last_error() noexcept { return {t_error, t_scope}; }
 
 ibcoll_status report(const Error& error) noexcept {
+  static_assert(static_cast<int>(Scope::kJob) == IBCOLL_SCOPE_JOB);
+  static_assert(static_cast<int>(ErrorCode::kCancelled) == IBCOLL_ERR_CANCELLED);
+  t_scope = static_cast<ibcoll_scope>(error.scope);
   try {
     t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), error.message);
   } catch (const std::exception&) {
@@ -55,10 +59,13 @@ void drop(ibcoll_request& request) {
 
 const char* ibcoll_last_error(void) { return t_error.c_str(); }
 
+ibcoll_scope ibcoll_last_error_scope(void) { return t_scope; }
+
 const char* ibcoll_status_text(ibcoll_status status) {
   const int number = number_of(status);
   if (number == IBCOLL_OK) return "success";
-  if (number > 0 && number <= IBCOLL_ERR_INTERNAL) return to_string(static_cast<ErrorCode>(number));
+  if (number > 0 && number <= IBCOLL_ERR_CANCELLED)
+    return to_string(static_cast<ErrorCode>(number));
   static thread_local std::array<char, 32> t_text;
   std::snprintf(t_text.data(), t_text.size(), "unknown status %d", number);
   return t_text.data();

@@ -51,8 +51,12 @@ struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
 
 namespace ibcoll::c_api {
 
-/// The line of ibcoll_last_error of this thread.
-std::string& last_error() noexcept;
+/// What ibcoll_last_error and ibcoll_last_error_scope give in this thread.
+struct LastError {
+  std::string& line;
+  ibcoll_scope& scope;
+};
+LastError last_error() noexcept;
 
 /// Keeps the error's line for ibcoll_last_error of this thread; gives its status.
 ibcoll_status report(const Error& error) noexcept;
@@ -110,6 +114,9 @@ ibcoll_status inside_job(ibcoll_context& context, Body&& body) noexcept {
     return failed ? report(*failed) : body();
   });
 }
+
+/// Ends a group because the program wants it; `what`: what it has cancelled.
+void cancel(Group& group, std::string_view what);
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);

@@ -19,6 +19,12 @@ Status take_options(const ibcoll_options* given, CallArguments& arguments) {
   }
   result.pieces = static_cast<uint32_t>(options->pieces);
   result.ordered = options->ordered != 0;
+  constexpr int64_t kLongestUs = int64_t{1} << 53;  // nanoseconds stay in 63 bits
+  if (options->deadline_us < 0 || options->deadline_us > kLongestUs) {
+    return fail(ErrorCode::kInvalidArgument, "deadline_us must be 0 to 2^53, not {}",
+                options->deadline_us);
+  }
+  arguments.time_limit_ns = options->deadline_us * 1000;
   arguments.send_limit = options->send_bytes;
   arguments.recv_limit = options->recv_bytes;
   return {};

@@ -215,15 +215,29 @@ ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests) {
     return refuse("the requests are null or their number is negative");
   ibcoll_status first = IBCOLL_OK;
   std::string line;
+  ibcoll_scope scope = IBCOLL_SCOPE_NONE;
   for (int i = 0; i < count; ++i) {
     if (requests[i] == nullptr) continue;
     const ibcoll_status status = ibcoll_wait(requests[i]);
     if (first != IBCOLL_OK || status == IBCOLL_OK) continue;
     first = status;
-    line = std::move(last_error());
+    line = std::move(last_error().line);
+    scope = last_error().scope;
   }
-  if (first != IBCOLL_OK) last_error() = std::move(line);
+  if (first != IBCOLL_OK) {
+    last_error().line = std::move(line);
+    last_error().scope = scope;
+  }
   return first;
+}
+
+ibcoll_status ibcoll_cancel(ibcoll_request* request) {
+  if (!is_live(request)) return refuse_handle("request", request);
+  return inside_job(*request->context, [&] {
+    if (request->call->under_way())
+      cancel(request->call->group(), to_string(request->call->collective()));
+    return IBCOLL_OK;
+  });
 }
 
 ibcoll_status ibcoll_call_free(ibcoll_request* request) {

@@ -51,6 +51,13 @@ Result<std::vector<Rank>> ranks_in(std::span<const uint64_t> bitmap, int size) {
 
 }  // namespace
 
+void ibcoll::c_api::cancel(Group& group, std::string_view what) {
+  const Rank me = group.context().rank();
+  group.context().executor().end_group(
+      group.state(),
+      {me, ErrorCode::kCancelled, fmt::format("rank {} has cancelled {}", me, what)});
+}
+
 ibcoll_group* ibcoll_world(ibcoll_context* context) {
   return is_live(context) ? &context->world : nullptr;
 }
@@ -95,6 +102,22 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
     group->group.reset();  // its requests keep what they need of it
     group->context->groups.give_back(*group);
     return IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_group_cancel(ibcoll_group* group) {
+  if (!is_live(group)) return refuse_handle("group", group);
+  return inside_job(*group->context, [&] {
+    cancel(*group->group, "its group");
+    return IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_group_status(ibcoll_group* group) {
+  if (!is_live(group)) return refuse_handle("group", group);
+  return inside_job(*group->context, [&]() -> ibcoll_status {
+    const std::optional<Error>& over = group->group->state().over;
+    return over ? report(*over) : IBCOLL_OK;
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/clock.h"
 #include "engine/base/hash.h"
 
 namespace ibcoll {
@@ -19,6 +20,8 @@ bool moves_aside(Collective collective) {
 }  // namespace
 
 Status Call::prepare(const CallArguments& arguments) {
+  if (group_->state().over) [[unlikely]]
+    return tl::unexpected<Error>(*group_->state().over);
   IBCOLL_TRY(check_arguments(group_->shape(), group_->rank(), arguments));
   release();
   arguments_ = arguments;
@@ -192,6 +195,8 @@ Status Call::start() {
   Executor& executor = group_->context().executor();
   if (executor.failed()) [[unlikely]]
     return tl::unexpected<Error>(*executor.failed());
+  if (group_->state().over) [[unlikely]]
+    return tl::unexpected<Error>(*group_->state().over);
   if (!prepared_) return fail(ErrorCode::kInvalidArgument, "the call has no arguments yet");
   if (under_way())
     return fail(ErrorCode::kInvalidArgument, "the call is under way already: wait for it first");
@@ -208,6 +213,8 @@ Status Call::start() {
     }
   }
   failure_ = {};
+  binding_.time_limit_ns = arguments_.time_limit_ns;
+  binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;
   started_ = true;
   completion_.then = nullptr;
   if (lengths_ == nullptr) return start_data();
@@ -222,6 +229,8 @@ Status Call::start() {
   lengths.pieces = 1;
   lengths.meaning = binding_.meaning ^ 0x6c656e67u;  // never to be taken for the data
   lengths.told = &meaning_;
+  lengths.time_limit_ns = binding_.time_limit_ns;
+  lengths.deadline_ns = binding_.deadline_ns;
   lengths.eager = static_cast<int64_t>(lengths.block_bytes) <= plan_.eager_block_bytes;
   lengths[Buffer::kSend].base = lengths_;
   lengths[Buffer::kRecv].base = lengths_ + sends;

@@ -31,6 +31,7 @@ struct CallArguments {
   int64_t own_count = 0;
   Reduction reduction;                    ///< of reduce
   size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
+  int64_t time_limit_ns = 0;              ///< of the call on this rank, from its start; 0: none
   CallOptions options;
 };
 

@@ -144,6 +144,7 @@ Status Context::close() {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
+  IBCOLL_TRY(executor_->settle_ends());
   // Whoever still waits for this rank in a collective learns that it will not come.
   bootstrap_->set_leaving(true);
   IBCOLL_TRY(bootstrap_->barrier());
@@ -190,6 +191,13 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, 
         "there is a group of these {} ranks with the identifier {}: it, or a request of it, "
         "has not been freed",
         members.size(), id);
+  }
+
+  if (group_records_.has_ended(members, id)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "an earlier group of these {} ranks{} was ended before its time: give the new one "
+                "another identifier",
+                members.size(), id == 0 ? "" : fmt::format(" with the identifier {}", id));
   }
 
   // Servers of the group: numbered by their first member's place in the job's order of servers.

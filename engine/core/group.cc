@@ -22,11 +22,16 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
     hosts_.push_back(all[context.shape().server_of(first)]);
   }
   context.group_records().entered(identity_, state_);
+  context.executor().enter(state_);
 }
 
 Group::~Group() {
+  context_->executor().leave(state_);
   context_->group_records().left(identity_, state_);
-  if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot);
+  if (state_.gate_slot)
+    context_->local().close_gates(*state_.gate_slot);
+  else if (state_.over)
+    context_->local().skip_gates(state_.key);
 }
 
 Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_bytes, Rank root,

@@ -23,6 +23,14 @@ bool GroupRecords::has_live(std::span<const Rank> members, uint64_t id) const {
   return found != records_.end() && !found->second.groups.empty();
 }
 
+bool GroupRecords::has_ended(std::span<const Rank> members, uint64_t id) const {
+  const auto found = records_.find(list_of(members, id));
+  if (found == records_.end()) return false;
+  const std::vector<const GroupState*>& groups = found->second.groups;
+  return found->second.ended ||
+         std::any_of(groups.begin(), groups.end(), [](auto* group) { return group->over; });
+}
+
 GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
   const uint64_t list = list_of(members, id);
   Record& record = records_[list];
@@ -50,6 +58,7 @@ void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) 
   Record& record = records_[identity.list];
   std::erase(record.groups, &group);
   record.ended_calls += group.calls.taken();
+  record.ended |= group.over.has_value();
   if (!record.groups.empty()) return;
   record.groups.shrink_to_fit();
   record.died = ++deaths_;

@@ -38,6 +38,9 @@ class GroupRecords final : public MadeGroups {
   size_t size() const { return records_.size(); }
   bool has_made(uint64_t list, uint32_t number, const CallKey& call) const override;
   bool made_several(uint64_t group) const override;
+  /// Whether a group of these ranks with that identifier was ended before its time, as far as this
+  /// rank knows. There can be no other one, since members may differ in how many calls they made.
+  bool has_ended(std::span<const Rank> members, uint64_t id) const;
 
   static constexpr size_t kRemembered = size_t{1} << 18;
 
@@ -46,7 +49,8 @@ class GroupRecords final : public MadeGroups {
     uint32_t made = 0;
     uint32_t ended_calls = 0;  ///< of groups that are gone
     uint32_t history = 0;
-    uint64_t died = 0;  ///< when its last group went, by deaths_; 0: there is one
+    bool ended = false;  ///< one of those that are gone was
+    uint64_t died = 0;   ///< when its last group went, by deaths_; 0: there is one
     std::vector<const GroupState*> groups;
   };
   void forget_oldest();

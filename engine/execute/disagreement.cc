@@ -36,6 +36,8 @@ std::string call_and_group(uint32_t sequence, const Inquiry& inquiry) {
 
 }  // namespace
 
+Rank inquirer(std::span<const std::byte> mail) { return inquiry_of(mail).rank; }
+
 void Disagreements::note(const PostedCall& call) {
   static constexpr CallMeaning kNothingTold;
   board_.write(call.key.group, call.key.sequence, call.key.program,
@@ -208,7 +210,7 @@ void Disagreements::compare(std::span<const LocalTransport::Stray> strays) {
     if (end_.has_come()) return;
     const CallKey id{stray.key.group, stray.key.sequence};
     const auto mine = find_note(id);
-    if (!mine || mine->program == stray.key.program) continue;
+    if (!mine || mine->program == stray.key.program || ends_.is_over(id.group)) continue;
     const auto theirs = board_.find(stray.peer, id);
     disagree(id, mine->meaning, stray.peer, theirs ? theirs->meaning : CallMeaning{});
   }

@@ -9,11 +9,15 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/call_meaning.h"
 #include "engine/execute/calls_under_way.h"
+#include "engine/execute/group_ends.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/job_end.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
+
+/// Who sent a mail of kind kInquiry: a rank of the job.
+Rank inquirer(std::span<const std::byte> mail);
 
 /// Compares what this rank means by its calls with what others do: by notes on the server's board,
 /// by inquiries between servers. Who finds a difference ends the job with an error that names both.
@@ -22,12 +26,13 @@ class Disagreements {
   /// `network` may be null on a single server; `groups`: this rank's, null if there are none to
   /// compare. All must outlive it.
   Disagreements(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
-                const CallsUnderWay& calls, JobEnd& end, const CallBoard::Place& board,
-                const MadeGroups* groups)
+                const CallsUnderWay& calls, const GroupEnds& ends, JobEnd& end,
+                const CallBoard::Place& board, const MadeGroups* groups)
       : bootstrap_(bootstrap),
         local_(local),
         network_(network),
         calls_(calls),
+        ends_(ends),
         end_(end),
         board_(board),
         groups_(groups) {}
@@ -71,6 +76,7 @@ class Disagreements {
   LocalTransport& local_;
   NetworkTransport* network_;
   const CallsUnderWay& calls_;
+  const GroupEnds& ends_;
   JobEnd& end_;
   CallBoard board_;
   const MadeGroups* groups_;

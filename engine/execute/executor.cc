@@ -40,9 +40,11 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       oversubscribed_(options.oversubscribed),
       streaming_bytes_(options.streaming_bytes),
       end_(bootstrap, local, under_way_),
-      disagreements_(bootstrap, local, network, under_way_, end_, options.board, options.groups),
-      mailroom_(local, network, under_way_, disagreements_, end_, options.cells),
-      health_(bootstrap, local, under_way_, disagreements_, end_,
+      ends_(bootstrap, local, network, end_),
+      disagreements_(bootstrap, local, network, under_way_, ends_, end_, options.board,
+                     options.groups),
+      mailroom_(local, network, under_way_, disagreements_, ends_, end_, options.cells),
+      health_(bootstrap, local, under_way_, disagreements_, ends_, end_,
               {options.late_ns, options.deadline_ns, std::move(find_dead)}),
       services_{local, network, mailroom_, disagreements_, end_} {}
 
@@ -76,6 +78,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
                       Completion& completion, uint32_t sequence) {
   if (end_.has_come()) [[unlikely]]
     return status();
+  if (group.over) [[unlikely]]
+    return tl::unexpected<Error>(*group.over);
   PostedCall* call = take_call();
   call->program = &program;
   call->completion = &completion;
@@ -87,6 +91,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   call->tested.read_ns = 0;
   completion.call = call;
   completion.done = false;
+  if (binding.deadline_ns != 0) [[unlikely]]
+    timed_.push_back(call);
   disagreements_.note(*call);
   if (end_.has_come()) [[unlikely]]
     return status();
@@ -205,6 +211,8 @@ void Executor::finish(PostedCall& call) {
   std::vector<PostedCall*>& started = under_way_.started;
   started.erase(std::find(started.begin(), started.end(), &call));
   idle_.push_back(&call);
+  if (call.binding.deadline_ns != 0) [[unlikely]]
+    std::erase(timed_, &call);
   GroupState& group = *call.group;
   if (group.calls.end(call.key.sequence)) start_waiting(group);
   if (!without_cells_.empty() && call.outward) [[unlikely]] {
@@ -225,6 +233,10 @@ bool Executor::progress() {
   if (end_.has_come()) [[unlikely]]
     return false;
   bool moved = network_ != nullptr && mailroom_.poll();
+  if (!timed_.empty()) [[unlikely]]
+    check_deadlines();
+  if (ends_.busy()) [[unlikely]]
+    moved |= advance_ends();
   // From the newest down: a call that finishes leaves the list.
   const std::vector<PostedCall*>& started = under_way_.started;
   for (size_t i = started.size(); i-- > 0;) {
@@ -251,6 +263,8 @@ Result<bool> Executor::test(Completion& completion) {
   }
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());
+  if (completion.error != nullptr) [[unlikely]]
+    return tl::unexpected<Error>(*completion.error);
   return completion.done;
 }
 
@@ -300,6 +314,8 @@ Status Executor::wait(Completion& completion) {
     end_sleep(bell_);
   }
   under_way_.waiting = nullptr;
+  if (completion.error != nullptr) [[unlikely]]
+    return tl::unexpected<Error>(*completion.error);
   return status();
 }
 

@@ -13,6 +13,7 @@
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/cells.h"
 #include "engine/execute/disagreement.h"
+#include "engine/execute/group_ends.h"
 #include "engine/execute/health.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/job_end.h"
@@ -43,6 +44,17 @@ class Executor {
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+
+  /// A group is there until leave(): peers may end it, and may have done so already.
+  void enter(GroupState& group);
+  /// Its calls have finished.
+  void leave(const GroupState& group) { ends_.leave(group); }
+  /// Ends a group on all its ranks; the job goes on. Local. What its calls under way were given is
+  /// given back, and they are done, with the error, when no peer can touch it any more: `why` says
+  /// who ended the group, and for what reason. Without effect on one that is over.
+  void end_group(GroupState& group, const Failure& why);
+  /// Waits until the members of all groups that this rank knows to be over know it, too, or leave.
+  Status settle_ends();
 
   /// Starts a call. Every member of the group must start the same calls in the same order. Program,
   /// group and the memory the binding names must stay until the completion is done.
@@ -82,6 +94,10 @@ class Executor {
   PostedCall* take_call();
   void queue(PostedCall& call);
   Status start(PostedCall& call);
+  bool advance_ends();
+  void stop(GroupState& group);
+  void end_unfinished(PostedCall& call);
+  void check_deadlines();
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
   void finish(PostedCall& call);
@@ -102,11 +118,13 @@ class Executor {
   std::vector<PostedCall*> idle_;
   CallsUnderWay under_way_;
   JobEnd end_;
+  GroupEnds ends_;
   Disagreements disagreements_;
   Mailroom mailroom_;
   Health health_;
   const LaneServices services_;
   std::deque<PostedCall*> without_cells_;  ///< might start but for those
+  std::vector<PostedCall*> timed_;         ///< posted, with a deadline
   CallRecord* record_ = nullptr;
   uint32_t moves_ = 0;  ///< how often anything moved on; wraps around
 };

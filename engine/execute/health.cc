@@ -61,17 +61,29 @@ void Health::check_tested(PostedCall& call, uint32_t all_moves) {
   check(&call, now - tested.idle_since_ns, tested.next_report_ns);
 }
 
-std::string Health::describe_wait(const PostedCall* started) const {
-  if (started == nullptr) return "between two phases of a call";
-  const auto absence = absent_peer(*started);
-  const std::string text = describe(*started, local_);
+/// The rank of the job that a call, or its end, waits for; -1: no one in particular.
+Rank Health::awaited(const PostedCall* call) const {
+  if (call == nullptr) return -1;
+  return call->group->over ? ends_.awaited(call->key.group) : wait_of(*call, local_).peer;
+}
+
+std::string Health::describe_wait(const PostedCall* call) const {
+  if (call == nullptr) return "between two phases of a call";
+  if (call->group->over) {
+    return fmt::format("rank {} was waiting for rank {} to confirm that a group is over: {}",
+                       bootstrap_.rank(), awaited(call), call->group->over->message);
+  }
+  const auto absence = absent_peer(*call);
+  const std::string text = describe(*call, local_);
   return absence ? fmt::format("{} ({})", text, absence->what) : text;
 }
 
 void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns) {
   disagreements_.settle();
   if (end_.has_come()) return;
-  PostedCall* const started = call != nullptr && !call->queued ? call : nullptr;
+  // What a group that is over still waits for is GroupEnds' to look after.
+  PostedCall* const started =
+      call != nullptr && !call->queued && !call->group->over ? call : nullptr;
   if (started != nullptr && waited_ns >= kAskNs) {
     if (!started->asked) disagreements_.ask(*started);
     if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
@@ -85,15 +97,15 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
       dead && !bootstrap_.absence(*dead)) {
     return end_.abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
   }
+  const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {
-    const Rank culprit = started != nullptr ? wait_of(*started, local_).peer : -1;
-    return end_.abort({culprit, ErrorCode::kDeadline,
+    return end_.abort({awaited(late), ErrorCode::kDeadline,
                        fmt::format("nothing has moved for {:.1f} s, the deadline "
                                    "(IBCOLL_DEADLINE): {}",
-                                   static_cast<double>(waited_ns) / 1e9, describe_wait(started))});
+                                   static_cast<double>(waited_ns) / 1e9, describe_wait(late))});
   }
   if (options_.late_ns > 0 && waited_ns >= next_report_ns && next_report_ns > 0) {
-    log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, describe_wait(started));
+    log().warn("for {:.0f} s {}", static_cast<double>(waited_ns) / 1e9, describe_wait(late));
     next_report_ns *= 2;
   }
 }

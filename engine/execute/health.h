@@ -7,6 +7,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/disagreement.h"
+#include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
 
 namespace ibcoll {
@@ -20,11 +21,12 @@ class Health {
     std::function<std::optional<Rank>()> find_dead;
   };
   Health(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
-         Disagreements& disagreements, JobEnd& end, Options options)
+         Disagreements& disagreements, const GroupEnds& ends, JobEnd& end, Options options)
       : bootstrap_(bootstrap),
         local_(local),
         calls_(calls),
         disagreements_(disagreements),
+        ends_(ends),
         end_(end),
         options_(std::move(options)) {}
 
@@ -40,12 +42,14 @@ class Health {
  private:
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
-  std::string describe_wait(const PostedCall* started) const;
+  Rank awaited(const PostedCall* call) const;
+  std::string describe_wait(const PostedCall* call) const;
 
   Bootstrap& bootstrap_;
   const LocalTransport& local_;
   const CallsUnderWay& calls_;
   Disagreements& disagreements_;
+  const GroupEnds& ends_;
   JobEnd& end_;
   Options options_;
   int64_t checked_ns_ = 0;  ///< last by a test

@@ -16,7 +16,8 @@ void JobEnd::end_with(const Failure& failure) {
   if (error_) return;  // the calls that were under way may be gone
   const std::string place = calls_.started.empty() ? "" : describe(*calls_.started.front(), local_);
   const bool said = failure.what.find(place) != std::string::npos;
-  error_ = {failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place)};
+  error_ = {failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place),
+            Scope::kJob};
 }
 
 Error JobEnd::give_up(const Error& error) {

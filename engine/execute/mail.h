@@ -18,6 +18,7 @@ enum class MailKind : uint8_t {
   kData,
   kInquiry,  ///< who waits for long asks whether both mean the same call
   kStuck,    ///< an answer: the call asked about can't be made before one that this rank waits in
+  kEnd,      ///< the group is over
 };
 
 /// Of one call: which group, which call on it.
@@ -73,6 +74,16 @@ struct RegionKey {
   uint64_t base;
   uint32_t bytes;  ///< of the key, which is filled up to a multiple of eight
   uint32_t unused = 0;
+};
+
+/// Follows the head of a mail of kind kEnd; the text that says why follows at once.
+struct EndNotice {
+  Rank sender;   ///< of the job
+  Rank culprit;  ///< of the job: who ended the group, or was waited for in vain
+  uint32_t text_bytes;
+  uint8_t code;  ///< an ErrorCode
+  bool asks;     ///< the sender waits to hear that the receiver has stopped, too
+  bool answers;  ///< it is what somebody waits to hear; nobody answers it
 };
 
 /// Data that one mail can carry.

@@ -68,7 +68,7 @@ bool Mailroom::poll() {
   const size_t count = network_->poll(arrivals);
   for (size_t i = 0; i < count; ++i) {
     if (arrivals[i].kind == Arrival::Kind::kMail) {
-      deliver(arrivals[i].mail);
+      deliver(arrivals[i].mail, false);
     } else {
       count_signal(arrivals[i]);
     }
@@ -96,15 +96,21 @@ void Mailroom::count_signal(const Arrival& arrival) {
 bool Mailroom::take_local_mails() {
   bool any = false;
   for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
-    deliver(mail);
+    deliver(mail, true);
     any = true;
   }
   return any;
 }
 
 /// Hands a mail to its call, or keeps it until this rank makes that call.
-void Mailroom::deliver(std::span<const std::byte> mail) {
+void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
   const MailHeader header = header_of(mail);
+  if (header.kind == MailKind::kEnd) [[unlikely]]
+    return ends_.take(mail, local);
+  if (ends_.is_over(header.group)) [[unlikely]] {
+    if (header.kind == MailKind::kInquiry) ends_.tell(header.group, inquirer(mail), local);
+    return;
+  }
   if (header.kind == MailKind::kInquiry || header.kind == MailKind::kStuck)
     return disagreements_.take(mail);
   if (header.kind == MailKind::kExposure) learn_keys(mail);

@@ -8,6 +8,7 @@
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/cells.h"
 #include "engine/execute/disagreement.h"
+#include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/regions.h"
 #include "engine/transport/transport.h"
@@ -22,11 +23,12 @@ class Mailroom {
  public:
   /// `network` may be null on a single server. All must outlive it.
   Mailroom(LocalTransport& local, NetworkTransport* network, const CallsUnderWay& calls,
-           Disagreements& disagreements, JobEnd& end, Cells::Share cells)
+           Disagreements& disagreements, GroupEnds& ends, JobEnd& end, Cells::Share cells)
       : local_(local),
         network_(network),
         calls_(calls),
         disagreements_(disagreements),
+        ends_(ends),
         end_(end),
         cells_(cells) {}
 
@@ -45,6 +47,11 @@ class Mailroom {
   }
   /// Gives back what admit() and open() took.
   void close(PostedCall& call);
+
+  /// Drops what has come for calls of a group that is over.
+  void forget(uint64_t group) {
+    early_mails_.forget(group, [](auto) {});
+  }
 
   /// Takes what has arrived; true if there was anything. Not on a single server.
   bool poll();
@@ -73,7 +80,7 @@ class Mailroom {
   static void index_expects(PostedCall& call);
   static bool add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail);
   void count_signal(const Arrival& arrival);
-  void deliver(std::span<const std::byte> mail);
+  void deliver(std::span<const std::byte> mail, bool local);
   void learn_keys(std::span<const std::byte> mail);
   void accept(PostedCall& call, std::span<const std::byte> mail);
   void accept_data(PostedCall& call, std::span<const std::byte> mail);
@@ -85,6 +92,7 @@ class Mailroom {
   NetworkTransport* network_;
   const CallsUnderWay& calls_;
   Disagreements& disagreements_;
+  GroupEnds& ends_;
   JobEnd& end_;
   Cells cells_;
   OwnRegions own_regions_;

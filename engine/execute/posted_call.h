@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/result.h"
 #include "engine/execute/call_meaning.h"
 #include "engine/execute/call_window.h"
 #include "engine/execute/cells.h"
@@ -35,6 +36,7 @@ struct GroupState {
   std::deque<PostedCall*>
       waiting;  ///< posted calls that may not start yet, in the order of their numbers
   std::optional<uint32_t> gate_slot;  ///< opened by the first program that uses gates
+  std::optional<Error> over;          ///< what ended the group, if anything has; see GroupEnds
 
   explicit GroupState(Shape group_shape) : shape(std::move(group_shape)) {}
 
@@ -63,6 +65,9 @@ struct Binding {
                          ///< program's hash
   const CallMeaning* told = nullptr;  ///< for messages to people; stays as long as the completion
   bool unequal = false;               ///< slots differ in size
+  /// How long the call may take on this rank, and when (now_ns()) that has passed; 0: as long as it
+  /// likes.
+  int64_t time_limit_ns = 0, deadline_ns = 0;
   /// Messages between servers carry their data and wait for no exposure: all of them must fit
   /// kMaxMailData. The same on all ranks.
   bool eager = false;
@@ -197,6 +202,7 @@ struct Forwardings {
 struct Completion {
   PostedCall* call = nullptr;  ///< under way; null before and after
   bool done = false;
+  const Error* error = nullptr;  ///< of a group that ended before the call did
   /// If set, called instead of setting `done`: the next phase of something larger may be posted
   /// from here.
   void (*then)(void* owner) = nullptr;

@@ -159,6 +159,12 @@ class LocalTransport {
   /// should bypass the caches.
   virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
                     size_t& progress) = 0;
+  /// Takes back what was offered with that ticket: true once the peer will not read the source any
+  /// more, whether it has read it or not. False: it may; to be asked again. Only of a group that is
+  /// over: the peer drops the message when it learns that. The ticket has ended when this is true.
+  virtual bool retract(Rank peer, uint32_t ticket) = 0;
+  /// Drops all messages of a group, which is over, that have come in from local peers.
+  virtual void drop(uint64_t group) = 0;
   /// What went wrong last.
   virtual const std::string& trouble() const = 0;
 
@@ -186,6 +192,8 @@ class LocalTransport {
   /// call `sequence`.
   virtual Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) = 0;
   virtual void close_gates(uint32_t slot) = 0;
+  /// This rank will not open the gates of a group, which is over; others may have.
+  virtual void skip_gates(uint64_t group) = 0;
   virtual void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) = 0;
   /// True when that local rank has passed at least `gates` gates of call `sequence`, or is past the
   /// call.

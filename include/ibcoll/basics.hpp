@@ -1,6 +1,7 @@
 #pragma once
 /// Of the C++ interface: what calls take and give. Included by ibcoll.hpp.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,11 +17,17 @@ namespace ibcoll {
 /// What a call that did not succeed throws.
 class error : public std::runtime_error {
  public:
-  explicit error(ibcoll_status status) : std::runtime_error(ibcoll_last_error()), status_(status) {}
+  explicit error(ibcoll_status status)
+      : std::runtime_error(ibcoll_last_error()),
+        status_(status),
+        scope_(ibcoll_last_error_scope()) {}
   ibcoll_status status() const { return status_; }
+  /// What is over: the call, its group, the job.
+  ibcoll_scope scope() const { return scope_; }
 
  private:
   ibcoll_status status_;
+  ibcoll_scope scope_;
 };
 
 namespace detail {
@@ -36,6 +43,8 @@ struct options {
   std::string pacing = {};
   int pieces = 0;
   bool ordered = false;  ///< reduce: in the order of ranks, the same bits whatever the layout
+  /// This rank's alone: a call that takes longer ends its group; see ibcoll_options. Zero: none.
+  std::chrono::microseconds deadline{0};
 };
 
 /// Memory that all ranks of the server and the network reach directly; freed with the object, which
@@ -108,6 +117,11 @@ class request {
     if (status != IBCOLL_OK) fail(status);
     if (done != 0) finish();
     return done != 0;
+  }
+  /// Ends the call, and its group with it; see ibcoll_cancel. To be tested or waited for all the
+  /// same.
+  void cancel() {
+    if (handle_ != nullptr) detail::check(ibcoll_cancel(handle_));
   }
   void wait() {
     if (handle_ == nullptr) return;

@@ -20,6 +20,10 @@ class group {
   int rank() const { return ibcoll_group_rank(handle_); }
   int size() const { return ibcoll_group_size(handle_); }
   ibcoll_group* handle() const { return handle_; }
+  /// Ends the group on all its ranks; see ibcoll_cancel.
+  void cancel() const { detail::check(ibcoll_group_cancel(handle_)); }
+  /// Throws what ended the group, if anything has, as far as this rank knows.
+  void check() const { detail::check(ibcoll_group_status(handle_)); }
 
   // Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
   // which prepares it for request::start(). Their buffers must stay as they are until the request
@@ -326,6 +330,7 @@ class group {
       options_.send_bytes = send.size_bytes();
       options_.recv_bytes = recv.size_bytes();
       options_.ordered = o.ordered ? 1 : 0;
+      options_.deadline_us = o.deadline.count();
     }
     const ibcoll_options* get() const { return &options_; }
 

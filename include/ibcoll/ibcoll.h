@@ -4,9 +4,12 @@
  * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered
  * from 0.
  *
- * After an error that concerns other ranks (IBCOLL_ERR_PEER_FAILED, _MISMATCH, _DEADLINE, and
- * _NO_MEMORY of a call, also when it is prepared) the job is over: every later call on every rank
- * gives the same error, naming the same culprit.
+ * ibcoll_last_error_scope() says what is over with an error. A call: nothing else is. A group: all
+ * its ranks get that error, in calls under way and in later ones, until they free it; other groups
+ * go on. The job: every later call on every rank gives the same error, naming the same culprit.
+ * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group;
+ * IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of a call, also
+ * when it is prepared, end the job.
  *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
@@ -50,8 +53,17 @@ typedef enum ibcoll_status {
   IBCOLL_ERR_DEADLINE = 6,    /* a wait reached the deadline that was set (IBCOLL_DEADLINE) */
   IBCOLL_ERR_SYSTEM = 7,      /* a system call or device failed */
   IBCOLL_ERR_PROGRAM = 8,     /* a schedule is not valid */
-  IBCOLL_ERR_INTERNAL = 9
+  IBCOLL_ERR_INTERNAL = 9,
+  IBCOLL_ERR_CANCELLED = 10 /* a rank has ended the group (ibcoll_cancel, ibcoll_group_cancel) */
 } ibcoll_status;
+
+/* How far an error reaches. */
+typedef enum ibcoll_scope {
+  IBCOLL_SCOPE_NONE = 0,
+  IBCOLL_SCOPE_CALL = 1,  /* nothing but what was asked for */
+  IBCOLL_SCOPE_GROUP = 2, /* all calls of the group, on all its ranks; other groups go on */
+  IBCOLL_SCOPE_JOB = 3    /* everything */
+} ibcoll_scope;
 
 typedef enum ibcoll_thread_level {
   IBCOLL_THREAD_SERIALIZED = 1 /* any thread may call, one at a time */
@@ -63,6 +75,8 @@ typedef struct ibcoll_request ibcoll_request; /* a call of ibcoll_call_init */
 
 /* The line that explains the last error of the calling thread; "" if there was none. */
 IBCOLL_API const char* ibcoll_last_error(void);
+/* What is over with that error; IBCOLL_SCOPE_NONE if there was none. */
+IBCOLL_API ibcoll_scope ibcoll_last_error_scope(void);
 /* A status as a few words; for a number that is none, that number (valid until the thread asks for
  * the next one). */
 IBCOLL_API const char* ibcoll_status_text(ibcoll_status status);
@@ -179,6 +193,11 @@ IBCOLL_API ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context
 /* Local. Requests of the group, also those under way, stay as they are and keep what they need of
  * it. */
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);
+/* Ends the group on all its ranks, as ibcoll_cancel does. Local. */
+IBCOLL_API ibcoll_status ibcoll_group_cancel(ibcoll_group* group);
+/* IBCOLL_OK as long as calls can be made on the group, as far as this rank knows; else the error
+ * that they give. */
+IBCOLL_API ibcoll_status ibcoll_group_status(ibcoll_group* group);
 IBCOLL_API int ibcoll_group_rank(const ibcoll_group* group);
 IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
 
@@ -202,10 +221,15 @@ typedef struct ibcoll_options {
   int ordered; /* reduce: combine in the order of ranks, in a way that depends on their number only,
                   so that the result has the same bits whatever the layout and the root */
   int reserved; /* 0 */
+  /* This rank's alone, the others may pass another one: if the call has not finished here so many
+   * microseconds after its start, its group is over (IBCOLL_ERR_DEADLINE on all its ranks, see
+   * ibcoll_cancel). 0: it may take as long as it likes. Peers that do not confirm that within as
+   * much time again, and at least 2 s, end the job. */
+  int64_t deadline_us;
 } ibcoll_options;
 /* The defaults. */
 #define IBCOLL_OPTIONS_INIT \
-  { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0, 0 }
+  { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Elements of a reduction. */
 typedef enum ibcoll_type {
@@ -360,6 +384,16 @@ IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
 IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);
 /* Waits for all of them, passing over those that are NULL; gives the first error. */
 IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests);
+/* Ends a call that is under way, and its group with it, on all ranks of that; the job goes on.
+ * Local, and returns at once: the call, and all others of the group that are under way on this rank,
+ * have finished (ibcoll_test, ibcoll_wait) with IBCOLL_ERR_CANCELLED as soon as no peer can read or
+ * write their buffers any more. Inside a server that takes nobody else; ranks of other servers that
+ * might still write have to confirm that they do not, in some call of theirs or by their progress
+ * thread. The other ranks get the error, which names this rank, in their calls of the group; those
+ * that have finished there stay as they are. What the buffers of a call that was ended hold is not
+ * defined. Later groups of the same ranks need another identifier than that one (and one, if it had
+ * none). Without effect on a call that is not under way. */
+IBCOLL_API ibcoll_status ibcoll_cancel(ibcoll_request* request);
 /* Frees a request whose call is not under way. */
 IBCOLL_API ibcoll_status ibcoll_call_free(ibcoll_request* request);
 

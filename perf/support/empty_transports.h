@@ -33,12 +33,15 @@ class EmptyLocal : public LocalTransport {
   }
   bool completed(Rank, uint32_t) override { return true; }
   Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override { return Pull::kDone; }
+  bool retract(Rank, uint32_t) override { return true; }
+  void drop(uint64_t) override {}
   const std::string& trouble() const override { return nothing_; }
   bool offer_mail(Rank, std::span<const std::byte>) override { return true; }
   std::span<const std::byte> take_mail() override { return {}; }
   bool poll() override { return false; }
   Result<uint32_t> open_gates(uint64_t, std::span<const Rank>) override { return 0; }
   void close_gates(uint32_t) override {}
+  void skip_gates(uint64_t) override {}
   void gate_signal(uint32_t, uint32_t, uint32_t) override {}
   bool gate_passed(Rank, uint32_t, uint32_t, uint32_t) const override { return true; }
 

@@ -1,0 +1,103 @@
+// How the executor ends calls before they have finished.
+
+#include <algorithm>
+
+#include "engine/base/clock.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/waits.h"
+
+namespace ibcoll {
+namespace {
+
+/// A peer that has not confirmed the end of a group for so long after a deadline, or for as long as
+/// the deadline itself, is not waited for any longer.
+constexpr int64_t kPatienceNs = 2'000'000'000;
+
+}  // namespace
+
+void Executor::enter(GroupState& group) {
+  ends_.enter(group);
+  // Before any call of it starts: this rank has confirmed that it stopped.
+  while (GroupState* const over = ends_.due()) stop(*over);
+}
+
+void Executor::end_group(GroupState& group, const Failure& why) {
+  if (end_.has_come()) return;
+  ends_.request(group, why);
+  progress();
+}
+
+/// Ends the groups of calls whose deadlines have passed.
+void Executor::check_deadlines() {
+  const int64_t now = now_ns();
+  for (PostedCall* const call : timed_) {
+    if (now < call->binding.deadline_ns) continue;
+    const bool started = !call->queued;
+    const Rank me = call->group->to_job[call->group->me];
+    const Rank awaited = started ? wait_of(*call, local_).peer : -1;
+    ends_.request(*call->group,
+                  {awaited < 0 ? me : awaited, ErrorCode::kDeadline,
+                   fmt::format("the deadline of {:.3g} s has passed: {}",
+                               static_cast<double>(call->binding.time_limit_ns) / 1e9,
+                               started ? describe(*call, local_)
+                                       : fmt::format("rank {} has not begun call {} of the group, "
+                                                     "which waits for earlier ones",
+                                                     me, call->key.sequence))},
+                  std::max(kPatienceNs, call->binding.time_limit_ns));
+  }
+}
+
+/// Carries out what was asked, and goes on with what is under way.
+bool Executor::advance_ends() {
+  bool moved = false;
+  while (GroupState* const group = ends_.due()) {
+    stop(*group);
+    moved = true;
+  }
+  moved |= ends_.advance([this](PostedCall& call) {
+    if (call.outward) mailroom_.close(call);
+    end_unfinished(call);
+  });
+  return moved;
+}
+
+/// Stops the calls of a group that is to end.
+void Executor::stop(GroupState& group) {
+  std::vector<PostedCall*>& started = under_way_.started;
+  const auto of_group = [&group](const PostedCall* call) { return call->group == &group; };
+  const auto first = std::find_if(started.begin(), started.end(), of_group);
+  ends_.begin(first != started.end() ? *first : nullptr);
+  for (PostedCall* const call : started) {
+    if (!of_group(call)) continue;
+    call->record = nullptr;
+    ends_.hold(*call);
+  }
+  std::erase_if(started, of_group);
+  std::erase_if(timed_, of_group);
+  for (PostedCall* const call : group.waiting) end_unfinished(*call);
+  group.waiting.clear();
+  for (PostedCall* const call : without_cells_) {
+    if (of_group(call)) end_unfinished(*call);
+  }
+  std::erase_if(without_cells_, of_group);
+  mailroom_.forget(group.key);
+}
+
+/// Nobody touches what the call was given any more.
+void Executor::end_unfinished(PostedCall& call) {
+  Completion& completion = *call.completion;
+  completion.call = nullptr;
+  completion.error = &*call.group->over;
+  completion.done = true;
+  idle_.push_back(&call);
+}
+
+Status Executor::settle_ends() {
+  Completion settled;
+  ends_.when_settled(&settled);
+  const Status waited = wait(settled);
+  ends_.when_settled(nullptr);
+  return waited;
+}
+
+}  // namespace ibcoll

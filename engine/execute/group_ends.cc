@@ -1,0 +1,288 @@
+#include "engine/execute/group_ends.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "engine/base/clock.h"
+#include "engine/execute/mail.h"
+#include "engine/execute/waits.h"
+
+namespace ibcoll {
+namespace {
+
+/// Notices that are tried in one go; peers that are slow to take theirs hold up no other.
+constexpr size_t kNoticesAtOnce = 16;
+/// Up to so many members on other servers are told by whoever ends a group; of more, one a server.
+constexpr size_t kToldDirectly = 256;
+
+/// Adds the ranks of other servers, by their numbers in the job, that may put into memory of the
+/// call or signal to it.
+void add_writers(const PostedCall& call, std::vector<Rank>& writers) {
+  if (!call.outward || call.binding.eager) return;
+  const GroupState& group = *call.group;
+  for (const LaneState& lane : call.lanes) {
+    for (uint32_t i = 0; i < lane.size; ++i) {
+      const Op& op = lane.ops[i];
+      const bool comes = op.kind == OpKind::kExpect || op.kind == OpKind::kWait;
+      if (comes && !group.shape.same_server(op.peer, group.me))
+        writers.push_back(group.to_job[op.peer]);
+    }
+  }
+}
+
+template <class T>
+void sort_unique(std::vector<T>& items) {
+  std::sort(items.begin(), items.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+}
+
+}  // namespace
+
+void GroupEnds::enter(GroupState& group) {
+  groups_[group.key] = &group;
+  // Others ended it before this rank made it.
+  const auto over = over_.find(group.key);
+  if (over != over_.end()) {
+    due_.push_back({&group, over->second, 0, false, true, {}});
+    busy_ = true;
+  }
+}
+
+void GroupEnds::leave(const GroupState& group) {
+  groups_.erase(group.key);
+  std::erase_if(due_, [&](const Due& due) {
+    if (due.group != &group) return false;
+    remember(group.key, due.why);
+    return true;
+  });
+}
+
+void GroupEnds::request(GroupState& group, const Failure& why, int64_t patience_ns) {
+  if (group.over) return;
+  const auto same = [&](const Due& due) { return due.group == &group; };
+  if (std::any_of(due_.begin(), due_.end(), same)) return;
+  due_.push_back({&group, why, patience_ns, true, false, {}});
+  busy_ = true;
+}
+
+void GroupEnds::remember(uint64_t key, const Failure& why) {
+  if (!over_.emplace(key, why).second) return;
+  over_in_order_.push_back(key);
+  if (over_in_order_.size() <= kRemembered) return;
+  over_.erase(over_in_order_.front());
+  over_in_order_.pop_front();
+}
+
+void GroupEnds::take(std::span<const std::byte> mail, bool local) {
+  MailHeader header;
+  EndNotice notice;
+  std::memcpy(&header, mail.data(), sizeof header);
+  std::memcpy(&notice, mail.data() + sizeof header, sizeof notice);
+  const auto* const text =
+      reinterpret_cast<const char*>(mail.data() + sizeof header + sizeof notice);
+  const Failure why{notice.culprit, static_cast<ErrorCode>(notice.code),
+                    std::string(text, notice.text_bytes)};
+  const auto found = groups_.find(header.group);
+  const bool is_there = found != groups_.end();
+  if (is_there && !found->second->over) {
+    request(*found->second, why);
+    due_.back().origin = false;
+  } else if (!is_there) {
+    remember(header.group, why);
+  }
+  hear(header.group, notice.sender, local, notice.answers);
+  // Members that are there tell all others of their server of their own accord.
+  if (!notice.answers && (notice.asks || (local && !is_there))) {
+    replies_.push_back({header.group, {notice.sender, local, false, true}});
+    busy_ = true;
+  }
+}
+
+/// A rank of the job has stopped what it had under way in the group.
+void GroupEnds::hear(uint64_t key, Rank sender, bool local, bool answers) {
+  for (Due& due : due_) {
+    if (local && due.group->key == key) due.heard.push_back(sender);
+  }
+  for (const auto& ending : endings_) {
+    if (ending->key != key) continue;
+    if (local) std::erase(ending->unheard, sender);
+    if (answers) std::erase(ending->unconfirmed, sender);
+  }
+}
+
+void GroupEnds::tell(uint64_t group, Rank rank, bool local) {
+  const auto same = [&](const Reply& reply) {
+    return reply.key == group && reply.notice.to == rank;
+  };
+  if (std::any_of(replies_.begin(), replies_.end(), same)) return;
+  replies_.push_back({group, {rank, local, false, true}});
+  busy_ = true;
+}
+
+void GroupEnds::begin(const PostedCall* call) {
+  Due due = std::move(due_.front());
+  due_.pop_front();
+  GroupState& group = *due.group;
+  const std::string place = call != nullptr ? describe(*call, local_) : "";
+  const bool said = place.empty() || due.why.what.find(place) != std::string::npos;
+  group.over = Error{due.why.code, said ? due.why.what : fmt::format("{}; {}", due.why.what, place),
+                     Scope::kGroup};
+  remember(group.key, due.why);
+
+  auto ending = std::make_unique<Ending>();
+  ending->key = group.key;
+  ending->why = due.why;
+  ending->patience_ns = due.patience_ns;
+  ending->since_ns = now_ns();
+  const Shape& shape = group.shape;
+  const int server = shape.server_of(group.me);
+  for (const Rank rank : shape.members(server)) {
+    if (rank == group.me) continue;
+    // Who has told this rank before does not do so again unasked.
+    ending->notices.push_back({group.to_job[rank], true, due.late});
+    ending->unheard.push_back(group.to_job[rank]);
+  }
+  std::erase_if(ending->unheard, [&](Rank rank) {
+    return std::find(due.heard.begin(), due.heard.end(), rank) != due.heard.end();
+  });
+  const auto others = static_cast<size_t>(shape.ranks() - shape.server_size(server));
+  for (int there = 0; due.origin && there < shape.servers(); ++there) {
+    if (there == server) continue;
+    if (others > kToldDirectly) {
+      ending->notices.push_back({group.to_job[gateway(shape, group.me, there)]});
+    } else {
+      for (const Rank rank : shape.members(there)) ending->notices.push_back({group.to_job[rank]});
+    }
+  }
+  endings_.push_back(std::move(ending));
+}
+
+void GroupEnds::hold(PostedCall& call) {
+  Ending& ending = *endings_.back();
+  ending.held.push_back(&call);
+  for (LaneState& lane : call.lanes) {
+    for (; !lane.pending.empty(); lane.pending.pop()) {
+      const PendingPut& put = lane.pending.front();
+      ending.sources.push_back({put.peer, put.local, put.ticket});
+    }
+  }
+  std::vector<Rank> writers;
+  add_writers(call, writers);
+  sort_unique(writers);
+  for (const Rank rank : writers) {
+    if (std::find(ending.unconfirmed.begin(), ending.unconfirmed.end(), rank) !=
+        ending.unconfirmed.end())
+      continue;
+    ending.unconfirmed.push_back(rank);
+    // Instead of the notice that only tells.
+    std::erase_if(ending.notices, [rank](const Notice& notice) { return notice.to == rank; });
+    ending.notices.push_back({rank, false, true});
+  }
+}
+
+bool GroupEnds::send(uint64_t key, const Failure& why, const Notice& notice) {
+  std::array<std::byte, sizeof(MailHeader) + sizeof(EndNotice) + Failure::kMaxText> mail{};
+  MailHeader header{};
+  header.group = key;
+  header.kind = MailKind::kEnd;
+  EndNotice body{};
+  body.sender = bootstrap_.rank();
+  body.culprit = why.culprit;
+  body.text_bytes = static_cast<uint32_t>(std::min(why.what.size(), Failure::kMaxText));
+  body.code = static_cast<uint8_t>(why.code);
+  body.asks = notice.asks;
+  body.answers = notice.answers;
+  std::memcpy(mail.data(), &header, sizeof header);
+  std::memcpy(mail.data() + sizeof header, &body, sizeof body);
+  std::memcpy(mail.data() + sizeof header + sizeof body, why.what.data(), body.text_bytes);
+  const auto whole = std::span(mail).first(sizeof header + sizeof body + body.text_bytes);
+  return notice.local ? local_.offer_mail(notice.to, whole)
+                      : network_->mail(notice.to, whole, NetworkTransport::kUncounted);
+}
+
+bool GroupEnds::advance_all() {
+  bool moved = false;
+  std::erase_if(replies_, [&](const Reply& reply) {
+    const auto over = over_.find(reply.key);
+    // Who asked knows why, and of those that did not only a few are remembered.
+    static const Failure kForgotten{-1, ErrorCode::kCancelled, "the group is over"};
+    const bool done =
+        is_absent(reply.notice.to) ||
+        send(reply.key, over == over_.end() ? kForgotten : over->second, reply.notice);
+    moved |= done;
+    return done;
+  });
+  for (const auto& ending : endings_) moved |= advance(*ending);
+  std::erase_if(endings_, [](const auto& ending) {
+    return ending->held.empty() && ending->notices.empty() && ending->unheard.empty();
+  });
+  if (network_ != nullptr) network_->flush();
+  busy_ = !due_.empty() || !replies_.empty() || !endings_.empty();
+  if (settled_ != nullptr && !busy_) settled_->done = true;
+  return moved;
+}
+
+bool GroupEnds::advance(Ending& ending) {
+  bool moved = send_notices(ending);
+  const auto absent = [this](Rank rank) { return is_absent(rank); };
+  std::erase_if(ending.unheard, absent);
+  // Once more after the last one has said that it has stopped.
+  local_.drop(ending.key);
+  if (ending.held.empty()) return moved;
+  std::erase_if(ending.unconfirmed, absent);
+  if (is_quiet(ending)) {
+    quiet_.insert(quiet_.end(), ending.held.begin(), ending.held.end());
+    ending.held.clear();
+    return true;
+  }
+  give_up_if_late(ending);
+  return moved;
+}
+
+bool GroupEnds::send_notices(Ending& ending) {
+  bool moved = false;
+  std::vector<Notice>& notices = ending.notices;
+  for (size_t tried = 0; tried < kNoticesAtOnce && !notices.empty(); ++tried) {
+    const size_t i = ending.next_notice++ % notices.size();
+    if (!is_absent(notices[i].to) && !send(ending.key, ending.why, notices[i])) continue;
+    notices[i] = notices.back();
+    notices.pop_back();
+    moved = true;
+  }
+  return moved;
+}
+
+/// Whether no peer reads or writes memory of the calls that are held any more.
+bool GroupEnds::is_quiet(Ending& ending) {
+  std::erase_if(ending.sources, [this](const Source& source) {
+    return source.local ? local_.retract(source.peer, static_cast<uint32_t>(source.ticket))
+                        : network_->completed(source.peer) >= source.ticket;
+  });
+  return ending.sources.empty() && ending.unconfirmed.empty();
+}
+
+Rank GroupEnds::awaited(const Ending& ending) {
+  if (!ending.unconfirmed.empty()) return ending.unconfirmed.front();
+  return ending.sources.empty() ? -1 : ending.sources.front().peer;
+}
+
+Rank GroupEnds::awaited(uint64_t group) const {
+  for (const auto& ending : endings_) {
+    if (ending->key == group) return awaited(*ending);
+  }
+  return -1;
+}
+
+void GroupEnds::give_up_if_late(const Ending& ending) {
+  if (ending.patience_ns == 0 || now_ns() - ending.since_ns < ending.patience_ns) return;
+  const Rank culprit = awaited(ending);
+  end_.abort(
+      {culprit, ErrorCode::kDeadline,
+       fmt::format("rank {} has not confirmed the end of a group for {:.1f} s, and may still "
+                   "write to memory of rank {}; the group ended because {}",
+                   culprit, static_cast<double>(ending.patience_ns) / 1e9, bootstrap_.rank(),
+                   ending.why.what)});
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,178 @@
+#pragma once
+/// Calls of any collective that know what must be in their buffers when they have ended.
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/job.h"
+
+namespace ibcoll::testing {
+
+constexpr Rank kCombined = -4;  ///< target of what is reduced, for the pattern
+
+/// A call as all its ranks know it.
+struct Item {
+  size_t group = 0;
+  Collective collective = Collective::kBarrier;
+  Rank root = 0;
+  size_t bytes = 0;  ///< of a block; where blocks differ, about so many
+  uint32_t number = 0;
+  bool in_place = false;
+  bool persistent = false;
+  std::string_view algorithm = {};  ///< empty: the engine's choice
+  int64_t time_limit_ns = 0;        ///< this rank's; 0: none
+};
+
+/// One side's blocks, with gaps between those that differ in length.
+struct Blocks {
+  std::vector<int64_t> counts, places;
+  size_t bytes = 0;
+
+  void add(size_t count, bool gap) {
+    counts.push_back(static_cast<int64_t>(count));
+    places.push_back(static_cast<int64_t>(bytes));
+    bytes += count + (gap ? 5 : 0);
+  }
+};
+
+/// A call of this rank, and what must be in its buffers when it has ended.
+class Posted {
+ public:
+  Posted(Group& group, const Item& item)
+      : item_(item), me_(group.rank()), ranks_(group.size()), call_(group) {
+    lay_out();
+    fill(item.number);
+  }
+
+  Status prepare() {
+    CallArguments a;
+    a.collective = item_.collective;
+    a.root = has_root(item_.collective) ? item_.root : 0;
+    a.in_place = item_.in_place;
+    a.block_bytes = block_bytes();
+    a.options.algorithm = item_.algorithm;
+    a.time_limit_ns = item_.time_limit_ns;
+    a.send = item_.in_place ? nullptr : send_.data();
+    a.recv = recv_.data();
+    if (item_.collective == Collective::kBcast) a.send = recv_.data();
+    a.send_counts = out_.counts.data();
+    a.send_displacements = out_.places.data();
+    a.recv_counts = in_.counts.data();
+    a.recv_displacements = in_.places.data();
+    if (is_unequal(item_.collective) && item_.collective != Collective::kAlltoallv) {
+      a.own_count = item_.collective == Collective::kScatterv ? in_.counts[0] : out_.counts[0];
+    }
+    if (item_.collective == Collective::kReduce) {
+      IBCOLL_ASSIGN(a.reduction, xors() ? find_reduction(ElementType::kUint64, Operator::kBitXor)
+                                        : find_reduction(ElementType::kUint8, Operator::kSum));
+    }
+    return call_.prepare(a);
+  }
+  /// `number` goes into the data: another each time a persistent call is started.
+  void fill(uint32_t number) {
+    std::fill(send_.begin(), send_.end(), kPoison);
+    std::fill(recv_.begin(), recv_.end(), kPoison);
+    expected_ = recv_;
+    const Collective c = item_.collective;
+    for (size_t i = 0; i < out_.counts.size(); ++i) {
+      const Rank target = c == Collective::kReduce                                ? kCombined
+                          : c == Collective::kGather || c == Collective::kGatherv ? item_.root
+                          : sends_one()                                           ? Block::kEveryone
+                                        : static_cast<Rank>(i);
+      // What is sent in place lies where it would be received.
+      const size_t place = item_.in_place && sends_one() ? static_cast<size_t>(me_) : i;
+      std::byte* to = item_.in_place            ? recv_.data() + in_.places[place]
+                      : c == Collective::kBcast ? recv_.data()
+                                                : send_.data() + out_.places[i];
+      write(to, static_cast<size_t>(out_.counts[i]), me_, target, number);
+    }
+    if (c == Collective::kBcast) expected_ = recv_;
+    for (size_t i = 0; i < in_.counts.size(); ++i) {
+      std::byte* to = expected_.data() + in_.places[i];
+      const auto bytes = static_cast<size_t>(in_.counts[i]);
+      if (c == Collective::kReduce) {
+        combine(to, bytes, number);
+      } else if (c == Collective::kBcast) {
+        write(to, bytes, item_.root, Block::kEveryone, number);
+      } else {
+        const bool scatters = c == Collective::kScatter || c == Collective::kScatterv;
+        const bool gathers_all = c == Collective::kAllgather || c == Collective::kAllgatherv;
+        write(to, bytes, scatters ? item_.root : static_cast<Rank>(i),
+              gathers_all ? Block::kEveryone : me_, number);
+      }
+    }
+  }
+  bool right() const { return recv_ == expected_; }
+  Call& call() { return call_; }
+  /// The call has ended: its memory, which is the program's again.
+  std::pair<std::vector<std::byte>&, std::vector<std::byte>&> memory() { return {send_, recv_}; }
+  const Item& item() const { return item_; }
+  std::string describe() const {
+    return fmt::format("call {} ({} of {} bytes, root {}, group {} of {} ranks{})", item_.number,
+                       to_string(item_.collective), item_.bytes, item_.root, item_.group, ranks_,
+                       item_.persistent ? ", persistent" : "");
+  }
+
+ private:
+  bool sends_one() const {
+    return item_.collective != Collective::kAlltoall &&
+           item_.collective != Collective::kAlltoallv && item_.collective != Collective::kScatter &&
+           item_.collective != Collective::kScatterv;
+  }
+  bool xors() const { return item_.number % 2 == 0; }
+  size_t block_bytes() const {
+    return item_.collective == Collective::kReduce ? item_.bytes / 8 * 8 : item_.bytes;
+  }
+  /// Of the block that one rank has for another.
+  size_t length(Rank origin, Rank target) const {
+    if (!is_unequal(item_.collective)) return block_bytes();
+    const auto mixed = static_cast<uint32_t>(origin * 5 + target * 3) + item_.number;
+    return item_.bytes * (mixed % 4) / 2;
+  }
+  void lay_out() {
+    const Collective c = item_.collective;
+    const bool unequal = is_unequal(c);
+    const Shape shape = Shape::single_server(ranks_);  // of the slots, which know no servers
+    const Rank root = has_root(c) ? item_.root : 0;
+    for (uint32_t i = 0; i < send_slots(c, shape, me_, root); ++i) {
+      const Block block = send_block(c, me_, root, i);
+      out_.add(length(block.origin, std::max(block.target, 0)), unequal);
+    }
+    for (uint32_t i = 0; i < recv_slots(c, shape, me_, root); ++i) {
+      const Block block = recv_block(c, me_, root, i);
+      const bool known = block.target >= 0 && block.origin >= 0;
+      in_.add(length(std::max(block.origin, 0), known ? block.target : 0), unequal);
+    }
+    // Past the end nothing may be written either.
+    send_.resize(out_.bytes + 8);
+    recv_.resize(std::max(in_.bytes, c == Collective::kBcast ? out_.bytes : 0) + 8);
+  }
+  static void write(std::byte* to, size_t bytes, Rank origin, Rank target, uint32_t number) {
+    for (size_t i = 0; i < bytes; ++i) to[i] = pattern(origin, target, i, number);
+  }
+  void combine(std::byte* to, size_t bytes, uint32_t number) const {
+    for (size_t i = 0; i < bytes; ++i) {
+      std::byte sum{};
+      for (Rank rank = 0; rank < ranks_; ++rank) {
+        const std::byte term = pattern(rank, kCombined, i, number);
+        sum = xors()
+                  ? sum ^ term
+                  : static_cast<std::byte>(static_cast<uint8_t>(sum) + static_cast<uint8_t>(term));
+      }
+      to[i] = sum;
+    }
+  }
+
+  Item item_;
+  Rank me_;
+  int ranks_;
+  Call call_;
+  Blocks out_, in_;
+  std::vector<std::byte> send_, recv_, expected_;
+};
+
+}  // namespace ibcoll::testing
