@@ -161,6 +161,7 @@ void GroupEnds::begin(const PostedCall* call) {
 void GroupEnds::hold(PostedCall& call) {
   Ending& ending = *endings_.back();
   ending.held.push_back(&call);
+  call.forwarding.clear();  // calls that stay on their server look whether it is empty
   for (LaneState& lane : call.lanes) {
     for (; !lane.pending.empty(); lane.pending.pop()) {
       const PendingPut& put = lane.pending.front();
