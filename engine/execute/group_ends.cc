@@ -107,7 +107,10 @@ void GroupEnds::hear(uint64_t key, Rank sender, bool local, bool answers) {
   for (const auto& ending : endings_) {
     if (ending->key != key) continue;
     if (local) std::erase(ending->unheard, sender);
-    if (answers) std::erase(ending->unconfirmed, sender);
+    if (answers) {
+      std::erase_if(ending->unconfirmed,
+                    [sender](const Writer& writer) { return writer.rank == sender; });
+    }
   }
 }
 
@@ -172,10 +175,9 @@ void GroupEnds::hold(PostedCall& call) {
   add_writers(call, writers);
   sort_unique(writers);
   for (const Rank rank : writers) {
-    if (std::find(ending.unconfirmed.begin(), ending.unconfirmed.end(), rank) !=
-        ending.unconfirmed.end())
-      continue;
-    ending.unconfirmed.push_back(rank);
+    const auto same = [rank](const Writer& writer) { return writer.rank == rank; };
+    if (std::any_of(ending.unconfirmed.begin(), ending.unconfirmed.end(), same)) continue;
+    ending.unconfirmed.push_back({rank});
     // Instead of the notice that only tells.
     std::erase_if(ending.notices, [rank](const Notice& notice) { return notice.to == rank; });
     ending.notices.push_back({rank, false, true});
@@ -226,12 +228,11 @@ bool GroupEnds::advance_all() {
 
 bool GroupEnds::advance(Ending& ending) {
   bool moved = send_notices(ending);
-  const auto absent = [this](Rank rank) { return is_absent(rank); };
-  std::erase_if(ending.unheard, absent);
+  std::erase_if(ending.unheard, [this](Rank rank) { return is_absent(rank); });
   // Once more after the last one has said that it has stopped.
   local_.drop(ending.key);
   if (ending.held.empty()) return moved;
-  std::erase_if(ending.unconfirmed, absent);
+  std::erase_if(ending.unconfirmed, [this](Writer& writer) { return has_stopped(writer); });
   if (is_quiet(ending)) {
     quiet_.insert(quiet_.end(), ending.held.begin(), ending.held.end());
     ending.held.clear();
@@ -254,6 +255,17 @@ bool GroupEnds::send_notices(Ending& ending) {
   return moved;
 }
 
+/// One that has left the job does not confirm anything, and what it put before may be on its way.
+bool GroupEnds::has_stopped(Writer& writer) const {
+  if (!is_absent(writer.rank)) {
+    writer.absent_since_ns = 0;
+    return false;
+  }
+  const int64_t now = now_ns();
+  if (writer.absent_since_ns == 0) writer.absent_since_ns = now;
+  return now - writer.absent_since_ns >= kLastDataNs;
+}
+
 /// Whether no peer reads or writes memory of the calls that are held any more.
 bool GroupEnds::is_quiet(Ending& ending) {
   std::erase_if(ending.sources, [this](const Source& source) {
@@ -264,7 +276,7 @@ bool GroupEnds::is_quiet(Ending& ending) {
 }
 
 Rank GroupEnds::awaited(const Ending& ending) {
-  if (!ending.unconfirmed.empty()) return ending.unconfirmed.front();
+  if (!ending.unconfirmed.empty()) return ending.unconfirmed.front().rank;
   return ending.sources.empty() ? -1 : ending.sources.front().peer;
 }
 

@@ -102,16 +102,21 @@ class GroupEnds {
     bool local;
     uint64_t ticket;
   };
+  /// A rank that may still put into memory of the calls.
+  struct Writer {
+    Rank rank;                    ///< in the job
+    int64_t absent_since_ns = 0;  ///< 0: it is there
+  };
   /// A group whose end is under way on this rank. It may outlive the group.
   struct Ending {
     uint64_t key = 0;
     Failure why;
     std::vector<PostedCall*> held;
-    std::vector<Source> sources;    ///< of the calls that are held
-    std::vector<Rank> unconfirmed;  ///< they may still put into memory of the calls
-    std::vector<Rank> unheard;      ///< local members that may still send messages of the group
-    std::vector<Notice> notices;    ///< not sent yet
-    size_t next_notice = 0;         ///< to be tried
+    std::vector<Source> sources;  ///< of the calls that are held
+    std::vector<Writer> unconfirmed;
+    std::vector<Rank> unheard;    ///< local members that may still send messages of the group
+    std::vector<Notice> notices;  ///< not sent yet
+    size_t next_notice = 0;       ///< to be tried
     int64_t patience_ns = 0, since_ns = 0;
   };
 
@@ -121,6 +126,7 @@ class GroupEnds {
   bool advance_all();
   bool advance(Ending& ending);
   bool send_notices(Ending& ending);
+  bool has_stopped(Writer& writer) const;
   bool is_quiet(Ending& ending);
   static Rank awaited(const Ending& ending);
   void give_up_if_late(const Ending& ending);

@@ -11,8 +11,6 @@ namespace {
 
 /// A wait that takes longer is asked about.
 constexpr int64_t kAskNs = 300'000'000;
-/// How long data of a rank that has left may be under way.
-constexpr int64_t kAbsentNs = 700'000'000;
 
 }  // namespace
 
@@ -32,7 +30,7 @@ void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   const auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
   if (!absence || call.absence_ns == 0 || waited_ns < call.absence_ns) {
     call.absence_ns = absence ? waited_ns : 0;
-  } else if (waited_ns - call.absence_ns >= kAbsentNs) {
+  } else if (waited_ns - call.absence_ns >= kLastDataNs) {
     end_.abort(*absence);
   }
 }

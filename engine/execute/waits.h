@@ -9,6 +9,9 @@
 
 namespace ibcoll {
 
+/// How long data of a rank that has left the job may be under way.
+inline constexpr int64_t kLastDataNs = 700'000'000;
+
 struct Wait {
   Rank peer = -1;  ///< in the job; -1: no one in particular
   uint32_t step = 0;
