@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
+
 #include "engine/base/futex.h"
 
 namespace ibcoll {
@@ -18,12 +20,12 @@ void prepare_bells() {
 
 void ring_slow(Bell& bell) {
   bell.rings.fetch_add(1, std::memory_order_release);
-  futex_wake(bell.rings, 1);
+  futex_wake(bell.rings, INT_MAX);
 }
 
 uint32_t announce_sleep(Bell& own) {
   const uint32_t rings = own.rings.load(std::memory_order_acquire);
-  own.sleeping.store(1, std::memory_order_relaxed);
+  own.sleeping.fetch_add(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   // For those that ring without a fence of their own; where the kernel has none, they fence.
   syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
@@ -34,6 +36,6 @@ void sleep_on(Bell& own, uint32_t announced, int64_t nanoseconds) {
   futex_wait(own.rings, announced, nanoseconds);
 }
 
-void end_sleep(Bell& own) { own.sleeping.store(0, std::memory_order_relaxed); }
+void end_sleep(Bell& own) { own.sleeping.fetch_sub(1, std::memory_order_relaxed); }
 
 }  // namespace ibcoll

@@ -10,7 +10,7 @@ namespace ibcoll {
 /// bytes are a valid bell.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
-  std::atomic<uint32_t> sleeping{0};
+  std::atomic<uint32_t> sleeping{0};  ///< threads of the owner that do, or are about to
 };
 
 /// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers
@@ -32,7 +32,8 @@ inline void bell_fence() {
   }
 }
 
-/// Wakes the owner if it sleeps. Call bell_fence() between storing what it shall see and this.
+/// Wakes all sleeping threads of the owner. Call bell_fence() between storing what it shall see and
+/// this.
 void ring_slow(Bell& bell);
 inline void ring_if_sleeping(Bell& bell) {
   if (bell.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -44,7 +45,8 @@ inline void ring(Bell& bell) {
 }
 
 /// Sleeps until rung or for at most `nanoseconds`. Use: announce_sleep(); look once more whether
-/// there is something to do; if not sleep_on(); in either case end_sleep().
+/// there is something to do; if not sleep_on(); in either case end_sleep(). Several threads of the
+/// owner may do so at a time, and one may end the sleep that another has announced.
 uint32_t announce_sleep(Bell& own);
 void sleep_on(Bell& own, uint32_t announced, int64_t nanoseconds);
 void end_sleep(Bell& own);
