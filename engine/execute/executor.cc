@@ -1,36 +1,14 @@
 #include "engine/execute/executor.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
 #include "engine/base/clock.h"
+#include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/lane_runner.h"
+#include "engine/execute/poll_for.h"
+#include "engine/execute/shared_waits.h"
 
 namespace ibcoll {
-namespace {
-
-/// How a wait spends its time: spin while an answer may come within microseconds, then let others
-/// run, then sleep.
-constexpr int kSpins = 2000;
-constexpr int kYieldsBetweenClocks = 32;
-constexpr int64_t kYieldNs = 2'000'000;
-constexpr int64_t kSleepNs = 50'000'000;
-/// Where the network can't wake a sleeper.
-constexpr int64_t kNapNs = 200'000;
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#else
-  sched_yield();
-#endif
-}
-
-}  // namespace
-
 Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
                    Bell& bell, std::function<std::optional<Rank>()> find_dead,
                    const ExecutorOptions& options)
@@ -268,55 +246,79 @@ Result<bool> Executor::test(Completion& completion) {
   return completion.done;
 }
 
-Status Executor::wait(Completion& completion) {
-  int idle_rounds = 0;
-  int64_t idle_since = 0, next_report = 0;
-  const int spins = oversubscribed_ ? 0 : kSpins;
-  const int64_t deadline = health_.deadline_ns();
-  while (!completion.done) {
-    if (progress()) {
-      idle_rounds = 0;
-      continue;
-    }
-    if (end_.has_come()) [[unlikely]]
-      return status();
-    if (completion.done) break;
-    if (++idle_rounds <= spins) {
-      relax();
-      continue;
-    }
-    if (idle_rounds == spins + 1) {
-      idle_since = 0;
-      next_report = health_.late_ns();
-    }
-    if ((idle_rounds - spins) % kYieldsBetweenClocks != 0) {
-      sched_yield();
-      continue;
-    }
-    const int64_t now = now_ns();
-    if (idle_since == 0) idle_since = now;
-    const int64_t waited = now - idle_since;
-    if (waited < kYieldNs) {
-      sched_yield();
-      continue;
-    }
-    under_way_.waiting = &completion;
-    if (network_ == nullptr) mailroom_.take_local_mails();
-    health_.check(completion.call, waited, next_report);
-    if (end_.has_come()) continue;
-    idle_rounds -= 1;  // look at the clock again after this sleep
-    const uint32_t announced = announce_sleep(bell_);
-    const bool woken = network_ == nullptr || network_->wake_on_arrival(bell_);
-    if (!progress() && !completion.done) {
-      const int64_t left = deadline > 0 ? std::max<int64_t>(deadline - waited, 1) : kSleepNs;
-      sleep_on(bell_, announced, std::min(woken ? kSleepNs : kNapNs, left));
-    }
-    end_sleep(bell_);
+/// The wait of a program's only thread.
+class Executor::LoneWait {
+ public:
+  LoneWait(Executor& executor, const Completion& completion)
+      : executor_(executor), completion_(completion) {}
+
+  bool over() const { return completion_.done; }
+  void after_round(bool) {}
+  void yield() { sched_yield(); }
+  void look_after(int64_t waited_ns) {
+    executor_.under_way_.waiting = &completion_;
+    if (waited_ns < waited_ns_) next_report_ns_ = executor_.health_.late_ns();  // something moved
+    waited_ns_ = waited_ns;
+    executor_.health_.check(completion_.call, waited_ns, next_report_ns_);
   }
-  under_way_.waiting = nullptr;
+  /// True: the announcement that a thread of this rank sleeps still stands.
+  bool sleep(uint32_t announced, int64_t limit_ns) {
+    sleep_on(executor_.bell_, announced, limit_ns);
+    return true;
+  }
+
+ private:
+  Executor& executor_;
+  const Completion& completion_;
+  int64_t waited_ns_ = INT64_MAX, next_report_ns_ = 0;
+};
+
+Status Executor::wait(Completion& completion) {
+  if (shared_ != nullptr) [[unlikely]] {
+    IBCOLL_TRY(shared_->wait(completion));
+  } else {
+    LoneWait waiter(*this, completion);
+    Idling idling(manner());
+    poll_for(waiter, idling);
+    under_way_.waiting = nullptr;
+  }
   if (completion.error != nullptr) [[unlikely]]
     return tl::unexpected<Error>(*completion.error);
   return status();
+}
+
+void Executor::look_after(std::span<PostedCall* const> calls) {
+  if (network_ == nullptr) mailroom_.take_local_mails();
+  health_.check_all(calls, moves_);
+}
+
+Result<bool> Executor::progress_of_all() {
+  constexpr int32_t kMostRounds = 1024;
+  constexpr int64_t kSeldomNs = 1'000'000;
+  const bool moved = progress();
+  if (!moved && --rounds_left_ <= 0) {
+    const int64_t now = now_ns();
+    const bool often = now - rounds_read_ns_ < kSeldomNs;
+    rounds_left_ = rounds_between_ = often ? std::min(2 * rounds_between_, kMostRounds) : 1;
+    rounds_read_ns_ = now;
+    look_after(under_way_.started);
+  }
+  if (end_.has_come()) [[unlikely]]
+    return tl::unexpected<Error>(*end_.error());
+  return moved;
+}
+
+Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
+  bool wakes = true;
+  const bool armed = descriptor.arm([&](int64_t& limit_ns) {
+    if (network_ != nullptr) wakes = network_->wake_on_arrival(bell_);
+    const bool moved = progress();
+    if (has_calls()) limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
+    return moved || end_.has_come();
+  });
+  if (end_.has_come()) [[unlikely]]
+    return tl::unexpected<Error>(*end_.error());
+  return armed;
 }
 
 Status Executor::check_nothing_is_left() {

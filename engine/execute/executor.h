@@ -1,10 +1,12 @@
 #pragma once
-/// Carries programs out over the transports. One executor a rank; used by one thread at a time.
+/// Carries programs out over the transports. One executor a rank; used by one thread at a time:
+/// where several threads call, SharedWaits sees to that.
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/base/bell.h"
@@ -15,6 +17,7 @@
 #include "engine/execute/disagreement.h"
 #include "engine/execute/group_ends.h"
 #include "engine/execute/health.h"
+#include "engine/execute/idling.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/lane_runner.h"
@@ -34,6 +37,9 @@ struct ExecutorOptions {
   const MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
   Cells::Share cells = {};             ///< this rank's part of its server's
 };
+
+class ArrivalDescriptor;
+class SharedWaits;
 
 class Executor {
  public:
@@ -74,6 +80,17 @@ class Executor {
   Result<bool> test(Completion& completion);
   /// Progresses all calls until this one is done.
   Status wait(Completion& completion);
+  /// One round of progress for a program that asks for no call in particular: true if something
+  /// moved. Now and then looks for reasons why calls may never end, as tests do.
+  Result<bool> progress_of_all();
+  /// Has the descriptor become readable when something may have moved; false: something did now.
+  Result<bool> arm(ArrivalDescriptor& descriptor);
+  /// Whether anything on this rank needs progress.
+  bool has_calls() const { return !under_way_.started.empty() || ends_.busy(); }
+
+  /// From now on waits are those of several threads, which take turns; null: of one thread. With
+  /// no other thread inside.
+  void share(SharedWaits* waits) { shared_ = waits; }
 
   /// From now on notes in `record` what this rank does in the call that starts last, which costs
   /// some time each operation; null: nothing any more. `record` must stay until then.
@@ -103,6 +120,15 @@ class Executor {
   void finish(PostedCall& call);
   bool advance(PostedCall& call);
   void begin_record(PostedCall& call);
+  class LoneWait;
+  friend class SharedWaits;
+  template <class Waiter>
+  void poll_for(Waiter& waiter, Idling& idling);
+  Idling::Manner manner() const {
+    return oversubscribed_ ? Idling::Manner::kYield : Idling::Manner::kSpin;
+  }
+  /// Looks for reasons why these calls may never end.
+  void look_after(std::span<PostedCall* const> calls);
   Status status() const {
     if (end_.has_come()) [[unlikely]]
       return tl::unexpected<Error>(*end_.error());
@@ -126,7 +152,11 @@ class Executor {
   std::deque<PostedCall*> without_cells_;  ///< might start but for those
   std::vector<PostedCall*> timed_;         ///< posted, with a deadline
   CallRecord* record_ = nullptr;
-  uint32_t moves_ = 0;  ///< how often anything moved on; wraps around
+  uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
+  SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
+  /// Rounds of progress_of_all() until the clock is read.
+  int32_t rounds_left_ = 0, rounds_between_ = 1;
+  int64_t rounds_read_ns_ = 0;
 };
 
 }  // namespace ibcoll

@@ -11,6 +11,8 @@ namespace {
 
 /// A wait that takes longer is asked about.
 constexpr int64_t kAskNs = 300'000'000;
+/// Asking who died costs a system call: programs that test have it asked so often at most.
+constexpr int64_t kSeldomNs = 1'000'000;
 
 }  // namespace
 
@@ -35,16 +37,9 @@ void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   }
 }
 
-void Health::check_tested(PostedCall& call, uint32_t all_moves) {
-  constexpr int64_t kSeldomNs = 1'000'000;
-  constexpr int32_t kMostTests = 1024;
+/// Notes since when nothing of the call has moved.
+void Health::observe(PostedCall& call, uint32_t all_moves, int64_t now) {
   Tested& tested = call.tested;
-  const int64_t now = now_ns();
-  if (tested.read_ns != 0) {
-    tested.interval =
-        now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
-  }
-  tested.left = tested.interval;
   // One that waits for its turn gets on with those before it.
   const uint32_t moves = call.queued ? all_moves : call.moves;
   if (tested.read_ns == 0 || tested.moves != moves) {
@@ -53,10 +48,34 @@ void Health::check_tested(PostedCall& call, uint32_t all_moves) {
     tested.next_report_ns = options_.late_ns;
   }
   tested.read_ns = now;
-  // Asking who died costs a system call.
+}
+
+void Health::check_tested(PostedCall& call, uint32_t all_moves) {
+  constexpr int32_t kMostTests = 1024;
+  Tested& tested = call.tested;
+  const int64_t now = now_ns();
+  if (tested.read_ns != 0) {
+    tested.interval =
+        now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
+  }
+  tested.left = tested.interval;
+  observe(call, all_moves, now);
   if (now - checked_ns_ < kSeldomNs) return;
   checked_ns_ = now;
   check(&call, now - tested.idle_since_ns, tested.next_report_ns);
+}
+
+void Health::check_all(std::span<PostedCall* const> calls, uint32_t all_moves) {
+  const int64_t now = now_ns();
+  for (PostedCall* call : calls) observe(*call, all_moves, now);
+  if (now - checked_ns_ < kSeldomNs) return;
+  checked_ns_ = now;
+  int64_t never = 0;
+  if (calls.empty()) check(nullptr, 0, never);
+  for (PostedCall* call : calls) {
+    if (end_.has_come()) return;
+    check(call, now - call->tested.idle_since_ns, call->tested.next_report_ns);
+  }
 }
 
 /// The rank of the job that a call, or its end, waits for; -1: no one in particular.

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/calls_under_way.h"
@@ -36,10 +37,14 @@ class Health {
   /// The same for a call that a program tests, as often as that costs little beside the tests
   /// themselves. `moves`: how often anything of this rank has moved.
   void check_tested(PostedCall& call, uint32_t moves);
+  /// The same for several calls at once, however often it is called: of threads that wait, or of a
+  /// program that makes progress of all. Without any, for the job.
+  void check_all(std::span<PostedCall* const> calls, uint32_t moves);
   int64_t late_ns() const { return options_.late_ns; }
   int64_t deadline_ns() const { return options_.deadline_ns; }
 
  private:
+  void observe(PostedCall& call, uint32_t moves, int64_t now);
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
   Rank awaited(const PostedCall* call) const;
@@ -52,7 +57,7 @@ class Health {
   const GroupEnds& ends_;
   JobEnd& end_;
   Options options_;
-  int64_t checked_ns_ = 0;  ///< last by a test
+  int64_t checked_ns_ = 0;  ///< last, but for waits
 };
 
 }  // namespace ibcoll

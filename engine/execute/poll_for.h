@@ -1,0 +1,60 @@
+#pragma once
+/// The loop of every wait. Included by those that wait only.
+
+#include <algorithm>
+
+#include "engine/base/bell.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/idling.h"
+
+namespace ibcoll {
+
+/// Rounds of progress until the waiter is over or the job has ended. A waiter says
+///   over()            whether it has what it waits for;
+///   after_round(bool) what follows from a round, which moved something or not;
+///   yield()           how other threads are let run;
+///   look_after(ns)    what may keep it waiting for ever, when nothing has moved for so long;
+///   sleep(announced, ns)  how it sleeps on the bell; false: another thread has ended the sleep
+///                         that was announced.
+template <class Waiter>
+void Executor::poll_for(Waiter& waiter, Idling& idling) {
+  while (!waiter.over()) {
+    const bool moved = progress();
+    waiter.after_round(moved);
+    if (moved) {
+      idling.moved();
+      continue;
+    }
+    if (end_.has_come()) [[unlikely]]
+      return;
+    if (waiter.over()) return;
+    switch (idling.next()) {
+      case Idling::Next::kSpin:
+        Idling::spin();
+        continue;
+      case Idling::Next::kYield:
+        waiter.yield();
+        continue;
+      case Idling::Next::kSleep:
+        break;
+    }
+    if (network_ == nullptr) mailroom_.take_local_mails();
+    waiter.look_after(idling.waited_ns());
+    if (end_.has_come()) return;
+    idling.slept();
+    const uint32_t announced = announce_sleep(bell_);
+    const bool woken = network_ == nullptr || network_->wake_on_arrival(bell_);
+    bool stands = true;
+    if (progress()) {
+      idling.moved();
+    } else if (!waiter.over()) {
+      const int64_t deadline = health_.deadline_ns();
+      const int64_t left =
+          deadline > 0 ? std::max<int64_t>(deadline - idling.waited_ns(), 1) : Idling::kSleepNs;
+      stands = waiter.sleep(announced, std::min(woken ? Idling::kSleepNs : Idling::kNapNs, left));
+    }
+    if (stands) end_sleep(bell_);
+  }
+}
+
+}  // namespace ibcoll

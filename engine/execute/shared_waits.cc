@@ -1,0 +1,215 @@
+#include "engine/execute/shared_waits.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "engine/base/log.h"
+#include "engine/base/quiet_thread.h"
+#include "engine/execute/poll_for.h"
+
+namespace ibcoll {
+
+/// What a keeper does between its rounds.
+class SharedWaits::Keeping {
+ public:
+  Keeping(SharedWaits& shared, Waiting& own) : shared_(shared), own_(own) {}
+
+  bool over() const {
+    if (own_.completion == nullptr && !shared_.helper_runs_) return true;
+    return shared_.keeper_ != &own_ || shared_.over(own_);
+  }
+  void after_round(bool moved) {
+    if (moved || shared_.executor_.end_.has_come()) shared_.wake_finished();
+    if (shared_.turns_.wanted()) shared_.turns_.let_others_in();
+  }
+  void yield() {
+    shared_.turns_.give();
+    sched_yield();
+    shared_.turns_.take();
+  }
+  void look_after(int64_t) {
+    std::vector<PostedCall*>& calls = shared_.looked_after_;
+    calls.clear();
+    if (own_.completion == nullptr) {
+      calls = shared_.executor_.under_way_.started;
+    } else {
+      for (const Waiting* waiting : shared_.waiting_) {
+        if (PostedCall* call = waiting->completion->call) calls.push_back(call);
+      }
+    }
+    shared_.executor_.look_after(calls);
+  }
+  bool sleep(uint32_t announced, int64_t limit_ns) {
+    shared_.wake_finished();
+    shared_.moves_ = shared_.executor_.moves_;
+    shared_.calls_ = shared_.executor_.under_way_.started.size();
+    own_.where = Waiting::Where::kOnBell;
+    shared_.turns_.give();
+    sleep_on(shared_.executor_.bell_, announced, limit_ns);
+    shared_.turns_.take();
+    own_.where = Waiting::Where::kAwake;
+    return shared_.keeper_ == &own_;
+  }
+
+ private:
+  SharedWaits& shared_;
+  Waiting& own_;
+};
+
+SharedWaits::SharedWaits(Executor& executor) : executor_(executor) {
+  constexpr size_t kThreads = 64;  // more of them take memory when they wait
+  waiting_.reserve(kThreads);
+}
+
+SharedWaits::~SharedWaits() { stop_progress_thread(); }
+
+bool SharedWaits::over(const Waiting& waiting) const {
+  if (executor_.end_.has_come()) return true;
+  return waiting.completion != nullptr ? waiting.completion->done : !executor_.has_calls();
+}
+
+bool SharedWaits::somebody_waits() const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [this](const Waiting* waiting) { return !over(*waiting); });
+}
+
+void SharedWaits::rest(Waiting& waiting) {
+  wake_finished();
+  waiting.where = Waiting::Where::kAtRest;
+  turns_.rest(waiting.place);
+}
+
+void SharedWaits::wake(Waiting& waiting) {
+  if (waiting.where == Waiting::Where::kAtRest) {
+    waiting.where = Waiting::Where::kAwake;
+    turns_.recall(waiting.place);
+  } else if (waiting.where == Waiting::Where::kOnBell) {
+    waiting.where = Waiting::Where::kRung;
+    ring_slow(executor_.bell_);
+  }
+}
+
+void SharedWaits::wake_finished() {
+  for (Waiting* waiting : waiting_) {
+    if (over(*waiting)) wake(*waiting);
+  }
+}
+
+/// What a sleeping keeper has not seen may be for it to go on with: a copy in pieces, say, which
+/// nobody will ring for.
+void SharedWaits::kick_keeper() {
+  if (keeper_ == nullptr || keeper_->where != Waiting::Where::kOnBell) return;
+  if (executor_.moves_ != moves_ || executor_.under_way_.started.size() > calls_) wake(*keeper_);
+}
+
+/// Where nobody is the keeper, has one look for it that should be: unless the first of them comes
+/// too late.
+void SharedWaits::see_to_keeper() {
+  if (keeper_ != nullptr) return;
+  for (Waiting* waiting : waiting_) {
+    if (!over(*waiting)) return wake(*waiting);
+  }
+  if (helper_runs_ && !over(helper_)) wake(helper_);
+}
+
+void SharedWaits::leave() {
+  wake_finished();
+  kick_keeper();
+  see_to_keeper();
+  turns_.give();
+}
+
+/// Makes a thread of the program that waits the keeper if there is none, or one that sleeps, or the
+/// progress thread.
+bool SharedWaits::take_over(Waiting& waiting) {
+  if (keeper_ != nullptr && keeper_ != &waiting) {
+    const bool awake = keeper_->where == Waiting::Where::kAwake;
+    if (awake && keeper_ != &helper_) return false;
+    if (!awake) end_sleep(executor_.bell_);  // what that one has announced
+  }
+  keeper_ = &waiting;
+  return true;
+}
+
+/// Is the keeper until the wait is over, or another one has taken over.
+void SharedWaits::keep(Waiting& waiting, Idling& idling) {
+  Keeping keeping(*this, waiting);
+  executor_.poll_for(keeping, idling);
+}
+
+void SharedWaits::stop_waiting(Waiting& waiting) {
+  std::erase(waiting_, &waiting);
+  if (keeper_ == &waiting) keeper_ = nullptr;
+}
+
+Status SharedWaits::wait(const Completion& completion) {
+  class Registered {
+   public:
+    Registered(SharedWaits& shared, Waiting& own) : shared_(shared), own_(own) {
+      shared_.waiting_.push_back(&own_);
+    }
+    ~Registered() { shared_.stop_waiting(own_); }  // leave() sees to the next keeper
+    Registered(const Registered&) = delete;
+    Registered& operator=(const Registered&) = delete;
+
+   private:
+    SharedWaits& shared_;
+    Waiting& own_;
+  };
+  if (completion.done) return executor_.status();
+  Waiting own;
+  own.completion = &completion;
+  const Registered registered(*this, own);
+  Idling idling(executor_.manner());
+  while (!over(own)) {
+    if (take_over(own)) {
+      keep(own, idling);
+    } else {
+      rest(own);
+    }
+  }
+  return executor_.status();
+}
+
+Status SharedWaits::start_progress_thread() {
+  if (thread_.joinable()) return {};
+  helper_runs_ = true;
+  try {
+    thread_ = quiet_thread([this] { run_progress_thread(); });
+  } catch (const std::system_error& error) {
+    helper_runs_ = false;
+    return fail(ErrorCode::kSystem, "no thread to make progress: {}", error.what());
+  }
+  return {};
+}
+
+void SharedWaits::stop_progress_thread() {
+  if (!thread_.joinable()) return;
+  turns_.take();
+  helper_runs_ = false;
+  wake(helper_);
+  turns_.give();
+  thread_.join();
+}
+
+void SharedWaits::run_progress_thread() {
+  turns_.take();
+  while (helper_runs_) {
+    if (keeper_ != nullptr || over(helper_) || somebody_waits()) {
+      rest(helper_);
+      continue;
+    }
+    keeper_ = &helper_;
+    try {
+      Idling idling(Idling::Manner::kSleep);
+      keep(helper_, idling);
+    } catch (const std::bad_alloc&) {
+      executor_.give_up({ErrorCode::kNoMemory, "out of memory"});
+    }
+    if (keeper_ == &helper_) keeper_ = nullptr;
+  }
+  leave();
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,81 @@
+#pragma once
+/// Waits of several threads of one rank, and the thread that makes progress by itself.
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/turns.h"
+
+namespace ibcoll {
+
+/// Several threads use an executor by turns. Of those that wait one is the *keeper*: it makes
+/// progress of all calls, spins, yields and sleeps on the bell as a single thread would, and lets
+/// the others in between two rounds. The others sleep until their calls are done, the job has
+/// ended, or the keeper leaves and it is their turn to be it. A thread that begins to wait while
+/// the keeper sleeps is the keeper from then on, so that peers need not ring for one that polls.
+///
+/// The progress thread, if there is one, is the keeper while no other thread waits and calls are
+/// under way. It never spins.
+class SharedWaits {
+ public:
+  explicit SharedWaits(Executor& executor);
+  ~SharedWaits();
+  SharedWaits(const SharedWaits&) = delete;
+  SharedWaits& operator=(const SharedWaits&) = delete;
+
+  // A call of the program, by whichever thread, is between these two.
+  void enter() { turns_.take(); }
+  void leave();
+
+  /// Until the completion is done; inside a call.
+  Status wait(const Completion& completion);
+
+  // With no thread inside.
+  Status start_progress_thread();
+  void stop_progress_thread();
+  bool has_progress_thread() const { return thread_.joinable(); }
+
+ private:
+  /// A thread that waits; the progress thread waits for no completion.
+  struct Waiting {
+    enum class Where : uint8_t {
+      kAwake,  ///< or in line for the turn
+      kAtRest,
+      kOnBell,
+      kRung,  ///< on the bell still
+    };
+    const Completion* completion = nullptr;
+    Where where = Where::kAwake;
+    Turns::Place place;
+  };
+  class Keeping;
+
+  bool over(const Waiting& waiting) const;
+  bool somebody_waits() const;
+  void rest(Waiting& waiting);
+  void wake(Waiting& waiting);
+  void wake_finished();
+  void kick_keeper();
+  void see_to_keeper();
+  bool take_over(Waiting& waiting);
+  void keep(Waiting& waiting, Idling& idling);
+  void stop_waiting(Waiting& waiting);
+  void run_progress_thread();
+
+  Executor& executor_;
+  Turns turns_;
+  // Of whoever has the turn.
+  std::vector<Waiting*> waiting_;  ///< the threads of the program that do, in the order they began
+  Waiting* keeper_ = nullptr;
+  uint32_t moves_ = 0;  ///< when the keeper went to sleep: how often anything had moved
+  size_t calls_ = 0;    ///< and how many calls were under way
+  std::vector<PostedCall*> looked_after_;
+  Waiting helper_;  ///< the progress thread
+  bool helper_runs_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ibcoll
