@@ -108,6 +108,18 @@ inline constexpr Variable kVariables[] = {
      .default_value = "0",
      .help =
          "How long a collective may wait without any progress before it fails; 0 for no limit."},
+    {.name = "IBCOLL_THREADS",
+     .type = VariableType::kChoice,
+     .default_value = "serialized",
+     .help = "Whether threads of a program may call one at a time, or several at once, where it "
+             "does not say so itself (`ibcoll_set_thread_level`).",
+     .choices = "serialized,multiple"},
+    {.name = "IBCOLL_PROGRESS_THREAD",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether each rank has a thread that makes progress of nonblocking calls while the "
+             "program computes, where it does not say so itself "
+             "(`ibcoll_set_progress_thread`)."},
     {.name = "IBCOLL_BIND",
      .type = VariableType::kChoice,
      .default_value = "core",

@@ -94,10 +94,6 @@ int ibcoll_server_of(const ibcoll_context* context, int rank) {
   return rank < 0 || rank >= ibcoll_size(context) ? -1 : context->context->shape().server_of(rank);
 }
 
-ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context*) {
-  return IBCOLL_THREAD_SERIALIZED;
-}
-
 ibcoll_status ibcoll_alloc(ibcoll_context* context, size_t bytes, void** address) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (address == nullptr) return refuse("the place for the address is null");
@@ -117,7 +113,7 @@ ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
 ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters* counters) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (counters == nullptr) return refuse("the place for the counters is null");
-  return guarded([&]() -> ibcoll_status {
+  return inside(*context, [&]() -> ibcoll_status {
     const size_t size = counters->struct_size;
     if (const Status known = check_struct_size<ibcoll_counters>("ibcoll_counters", size); !known)
       return report(known.error());
@@ -137,7 +133,7 @@ ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
                                        uint64_t* value) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (name == nullptr || value == nullptr) return refuse("the place for the counter is null");
-  return guarded([&]() -> ibcoll_status {
+  return inside(*context, [&]() -> ibcoll_status {
     const std::vector<NamedCounter> all = all_counters(context->context->network());
     if (index < 0 || static_cast<size_t>(index) >= all.size())
       return refuse(fmt::format("there is no counter {}: there are {}", index, all.size()));

@@ -31,6 +31,7 @@ struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
   ibcoll_context* context = nullptr;
   std::shared_ptr<ibcoll::Group> group;
   std::unique_ptr<ibcoll::Call> blocking;
+  bool busy = false;  ///< a thread is in a blocking call
 };
 
 struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
@@ -39,6 +40,7 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   ibcoll::c_api::CountCopies counts;
   bool persistent = false;
   bool started = false;  ///< once or more
+  bool busy = false;     ///< a thread waits for it
 };
 
 struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
@@ -86,7 +88,7 @@ ibcoll_status guarded(Body&& body) noexcept {
 
 /// Runs `body` inside a context that is live, if it may be entered.
 template <class Body>
-ibcoll_status inside(ibcoll_context& context, Body&& body) noexcept {
+ibcoll_status inside(const ibcoll_context& context, Body&& body) noexcept {
   return guarded([&]() -> ibcoll_status {
     const EntryGuard::Entry entry(context.context->guard());
     if (entry.refused() != nullptr) return refuse(entry.refused());
@@ -117,6 +119,22 @@ ibcoll_status inside_job(ibcoll_context& context, Body&& body) noexcept {
 
 /// Ends a group because the program wants it; `what`: what it has cancelled.
 void cancel(Group& group, std::string_view what);
+
+/// Refuses what ends or changes the context while a thread is inside.
+ibcoll_status check_alone(ibcoll_context& context);
+
+/// For the length of a call that may wait: meanwhile other threads leave the handle alone.
+template <class Object>
+class Busy {
+ public:
+  explicit Busy(Object& handle) : handle_(handle) { handle_.busy = true; }
+  ~Busy() { handle_.busy = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Object& handle_;
+};
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);

@@ -12,9 +12,23 @@ using namespace ibcoll::c_api;
 
 namespace {
 
+/// Runs a body that may wait, inside the group's job.
+template <class Body>
+ibcoll_status in_turn(ibcoll_group& group, Body&& body) {
+  return inside_job(*group.context, [&]() -> ibcoll_status {
+    if (group.busy) [[unlikely]]
+      return refuse("another thread is in a blocking call on this group");
+    const Busy busy(group);
+    return body();
+  });
+}
+
+/// Why a call on the request has to be refused, while another thread waits for it.
+ibcoll_status refuse_busy() { return refuse("another thread waits for this request"); }
+
 ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("group", handle);
-  return inside_job(*handle->context, [&]() -> ibcoll_status {
+  return in_turn(*handle, [&]() -> ibcoll_status {
     const Result<CallArguments> arguments = arguments_of(call);
     if (!arguments) return report(arguments.error());
     if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
@@ -138,17 +152,16 @@ ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
                                      int64_t* recv_counts) {
   if (send_counts == nullptr || recv_counts == nullptr) return refuse("the counts are null");
   if (!is_live(group)) return refuse_handle("group", group);
-  return inside_job(*group->context,
-                    [&] { return give(exchange_counts(*group->group, send_counts, recv_counts)); });
+  return in_turn(*group,
+                 [&] { return give(exchange_counts(*group->group, send_counts, recv_counts)); });
 }
 
 ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count, int64_t* counts,
                                           int root) {
   if (own_count == nullptr) return refuse("the place for the rank's own count is null");
   if (!is_live(group)) return refuse_handle("group", group);
-  return inside_job(*group->context, [&] {
-    return give(exchange_root_counts(*group->group, own_count, counts, root));
-  });
+  return in_turn(
+      *group, [&] { return give(exchange_root_counts(*group->group, own_count, counts, root)); });
 }
 
 ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
@@ -184,8 +197,12 @@ ibcoll_status ibcoll_start(ibcoll_request* request) {
   return inside_job(*request->context, [&]() -> ibcoll_status {
     if (request->started && !request->persistent)
       return refuse("the call was started before: only those with IBCOLL_PERSISTENT are again");
+    if (request->busy) [[unlikely]]
+      return refuse_busy();
     request->started = true;
-    return give(request->call->start());
+    const ibcoll_status started = give(request->call->start());
+    request->context->context->note_started();
+    return started;
   });
 }
 
@@ -194,6 +211,8 @@ ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
   *done = is_live(request) ? 0 : 1;
   if (*done != 0) return refuse_handle("request", request);
   return inside_call(*request->context, [&] {
+    if (request->busy) [[unlikely]]
+      return refuse_busy();
     const Result<bool> finished = request->call->test();
     *done = !finished || *finished ? 1 : 0;
     end_if_done(*request, *done != 0);
@@ -204,6 +223,9 @@ ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
 ibcoll_status ibcoll_wait(ibcoll_request* request) {
   if (!is_live(request)) return refuse_handle("request", request);
   return inside_call(*request->context, [&] {
+    if (request->busy) [[unlikely]]
+      return refuse_busy();
+    const Busy busy(*request);
     const Status waited = request->call->wait();
     end_if_done(*request, true);
     return give(waited);
@@ -244,6 +266,8 @@ ibcoll_status ibcoll_call_free(ibcoll_request* request) {
   if (request == nullptr) return IBCOLL_OK;
   if (!is_live(request)) return refuse_handle("request", request);
   return inside(*request->context, [&]() -> ibcoll_status {
+    if (request->busy) [[unlikely]]
+      return refuse_busy();
     // Nothing of a job that has ended is under way.
     if (request->call->under_way() && !request->context->context->executor().failed())
       return refuse("the call is under way: wait for it before it is freed");

@@ -97,7 +97,8 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
   if (!is_live(group)) return refuse_handle("group", group);
   if (group == &group->context->world)
     return refuse("the world group belongs to the context and can't be freed");
-  return inside(*group->context, [&] {
+  return inside(*group->context, [&]() -> ibcoll_status {
+    if (group->busy) return refuse("another thread is in a blocking call on this group");
     group->blocking.reset();
     group->group.reset();  // its requests keep what they need of it
     group->context->groups.give_back(*group);

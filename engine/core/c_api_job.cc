@@ -62,6 +62,12 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
     bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
     return report(context.error());
   }
+  if (const Status threads =
+          (*context)->use_threads(options.several_threads, options.progress_thread);
+      !threads) {
+    bootstrap.abort({bootstrap.rank(), threads.error().code, threads.error().message});
+    return report(threads.error());
+  }
   result.context = std::move(*context);
   result.world.context = &result;
   result.world.group = result.context->world().shared_from_this();
@@ -122,6 +128,26 @@ Status leave(ibcoll_context& context) {
   return closed;
 }
 
+/// The rank's function has returned. Threads that take turns and are still inside would be there
+/// for ever, or use what is gone: the job ends for them, and they leave.
+void await_threads(ibcoll_context& context) {
+  Context& engine = *context.context;
+  for (bool told = false; engine.guard().lets_several_in(); told = true) {
+    {
+      const EntryGuard::Entry entry(engine.guard());
+      if (!entry.has_company()) break;
+      if (!told) {
+        engine.executor().abort(
+            {engine.rank(), ErrorCode::kInvalidArgument,
+             fmt::format("rank {}'s function has returned while another thread was in a call",
+                         engine.rank())});
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  engine.stop_threads();
+}
+
 /// One rank of ibcoll_launch.
 int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
              int (*main)(ibcoll_context*, void*), void* argument) {
@@ -129,6 +155,7 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
   int result = 1;
   if (make_context(bootstrap, options, context) == IBCOLL_OK) {
     result = main(&context, argument);
+    await_threads(context);
     if (const std::string left = leftovers(context); !left.empty())
       log().warn("the rank's function has returned and left {}", left);
     // Others may have waited for this rank in vain: it has not ended well then.
@@ -266,10 +293,8 @@ ibcoll_status ibcoll_finalize(ibcoll_context* context) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (!context->bootstrap) return refuse("this context belongs to ibcoll_launch, which ends it");
   return guarded([&]() -> ibcoll_status {
-    {
-      const EntryGuard::Entry entry(context->context->guard());
-      if (entry.refused() != nullptr) return refuse(entry.refused());
-    }
+    if (const ibcoll_status alone = check_alone(*context); alone != IBCOLL_OK) return alone;
+    context->context->stop_threads();
     const std::string left = leftovers(*context);
     const Status closed = leave(*context);
     Contexts::give_back(*context);

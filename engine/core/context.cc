@@ -54,6 +54,9 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   options.heap_bytes = static_cast<size_t>(heap);
   IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
   options.eager_bytes = std::min<int64_t>(eager, kMaxMailData);
+  IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
+  options.several_threads = threads == "multiple";
+  IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));
   IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
   options.loopback_seed = static_cast<uint64_t>(seed);
   return options;
@@ -85,7 +88,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(self->bells_, SharedRegion::create(bootstrap, machines[me], ranks * sizeof(Bell),
                                                    "ibcoll-bells"));
   IBCOLL_TRY(self->bells_.reserve(0, self->bells_.size()));
-  const std::span<Bell> bells(reinterpret_cast<Bell*>(self->bells_.data()), ranks);
+  const std::span<Bell> bells = self->bells();
 
   if (!bootstrap.shares_address_space()) {
     IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
@@ -135,9 +138,42 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   return self;
 }
 
+std::span<Bell> Context::bells() {
+  return {reinterpret_cast<Bell*>(bells_.data()), static_cast<size_t>(size())};
+}
+
+Status Context::use_threads(bool several, bool progress_thread) {
+  if (several || progress_thread) {
+    if (!waits_) waits_ = std::make_unique<SharedWaits>(*executor_);
+    if (progress_thread) IBCOLL_TRY(waits_->start_progress_thread());
+    if (!progress_thread) waits_->stop_progress_thread();
+    guard_.share(waits_.get(), several);
+    executor_->share(waits_.get());
+  } else if (waits_) {
+    waits_->stop_progress_thread();
+    guard_.share(nullptr, false);
+    executor_->share(nullptr);
+    waits_.reset();
+  }
+  return {};
+}
+
+Result<ArrivalDescriptor*> Context::descriptor() {
+  if (!descriptor_) {
+    IBCOLL_ASSIGN(descriptor_, ArrivalDescriptor::create(bells()[static_cast<size_t>(rank())]));
+  }
+  return descriptor_.get();
+}
+
+void Context::stop_threads() {
+  (void)use_threads(false, false);  // stopping can't fail
+  descriptor_.reset();
+}
+
 Status Context::close() {
   if (closed_) return {};
   closed_ = true;
+  stop_threads();
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
   if (plans_ && saves_plans(shape(), rank())) {
     if (const Status saved = plans_->save(); !saved) {
@@ -166,6 +202,7 @@ Status Context::close() {
 }
 
 Context::~Context() {
+  stop_threads();
   world_.reset();
   executor_.reset();
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@
 #include "engine/core/program_cache.h"
 #include "engine/core/scratch_pool.h"
 #include "engine/core/server_placement.h"
+#include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/executor.h"
+#include "engine/execute/shared_waits.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
 #include "engine/transport/open.h"
@@ -41,7 +44,9 @@ struct ContextOptions {
   /// Messages between servers up to this size carry their data without asking; the same on all
   /// ranks, at most kMaxMailData.
   int64_t eager_bytes = kMaxMailData;
-  uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
+  bool several_threads = false;  ///< may call at a time (C interface)
+  bool progress_thread = false;  ///< there is one (C interface)
+  uint64_t loopback_seed = 0;    ///< not 0: the loopback reorders and delays what it may
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
   /// ranks.
@@ -93,8 +98,24 @@ class Context {
   /// An EntryGuard::Entry is held for the length of an API call.
   EntryGuard& guard() { return guard_; }
 
+  /// Whether several threads may call at a time, and whether a thread of the engine's own makes
+  /// progress. With either, every use of the context stands inside an Entry. With nobody inside.
+  Status use_threads(bool several, bool progress_thread);
+  bool has_progress_thread() const { return waits_ && waits_->has_progress_thread(); }
+  /// Readable when something may have moved; made when it is first asked for.
+  Result<ArrivalDescriptor*> descriptor();
+  /// A call has been started that may not have finished.
+  void note_started() {
+    if (descriptor_ != nullptr) [[unlikely]]
+      descriptor_->started();
+  }
+  /// Ends the engine's own threads, before the context is closed: the calls under way go on when
+  /// they are waited for.
+  void stop_threads();
+
  private:
   Context() = default;
+  std::span<Bell> bells();  ///< by rank
 
   /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
   static constexpr size_t kProgramBytes = size_t{64} << 20;
@@ -116,6 +137,8 @@ class Context {
   std::shared_ptr<Group> world_;
   std::optional<contention_free::PlanStore> plans_;
   EntryGuard guard_;
+  std::unique_ptr<SharedWaits> waits_;  ///< null: one thread, and no other
+  std::unique_ptr<ArrivalDescriptor> descriptor_;
 };
 
 }  // namespace ibcoll

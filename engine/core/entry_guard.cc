@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "engine/execute/shared_waits.h"
+
 namespace ibcoll {
 namespace {
 
@@ -21,21 +23,40 @@ uint32_t watch_forks() {
 EntryGuard::EntryGuard() : forks_(watch_forks()) {}
 
 EntryGuard::Entry::Entry(EntryGuard& guard) : guard_(guard) {
+  constexpr const char* kForked =
+      "this process is a fork of the one the context belongs to: start processes before, or exec "
+      "in the child";
+  if (guard.several_) [[unlikely]] {
+    if (guard.forks_ != g_forks.load(std::memory_order_relaxed)) {
+      refused_ = kForked;
+      return;
+    }
+    guard.inside_.fetch_add(1, std::memory_order_relaxed);
+    guard.waits_->enter();
+    return;
+  }
   // A look and a store, not an exchange: it costs nothing, and catches the misuse it is there for
   // all but always.
-  if (guard.inside_.load(std::memory_order_relaxed)) {
+  if (guard.inside_.load(std::memory_order_relaxed) != 0) {
     refused_ = "two threads are in the library at once: calls on a context must be serialised";
   } else if (guard.forks_ != g_forks.load(std::memory_order_relaxed)) {
-    refused_ =
-        "this process is a fork of the one the context belongs to: start processes before, or exec "
-        "in the child";
+    refused_ = kForked;
   } else {
-    guard.inside_.store(true, std::memory_order_relaxed);
+    guard.inside_.store(1, std::memory_order_relaxed);
+    if (guard.waits_ != nullptr) [[unlikely]]
+      guard.waits_->enter();
   }
 }
 
 EntryGuard::Entry::~Entry() {
-  if (refused_ == nullptr) guard_.inside_.store(false, std::memory_order_relaxed);
+  if (refused_ != nullptr) return;
+  if (guard_.waits_ != nullptr) [[unlikely]]
+    guard_.waits_->leave();
+  if (guard_.several_) [[unlikely]] {
+    guard_.inside_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    guard_.inside_.store(0, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace ibcoll

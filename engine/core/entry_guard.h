@@ -1,14 +1,25 @@
 #pragma once
-/// Refuses use of a context by two threads at once and use in a forked child.
+/// Lets threads into a context: one at a time, or several that take turns. Refuses use in a forked
+/// child.
 
 #include <atomic>
 #include <cstdint>
 
 namespace ibcoll {
 
+class SharedWaits;
+
 class EntryGuard {
  public:
   EntryGuard();
+
+  /// From now on those inside take turns, as `waits` gives them (null: they need not), and one
+  /// thread is let in at a time, or `several`. With nobody inside.
+  void share(SharedWaits* waits, bool several) {
+    waits_ = waits;
+    several_ = several;
+  }
+  bool lets_several_in() const { return several_; }
 
   /// Held for the length of an API call.
   class Entry {
@@ -19,6 +30,8 @@ class EntryGuard {
     Entry& operator=(const Entry&) = delete;
     /// Null if the call may go on.
     const char* refused() const { return refused_; }
+    /// Whether other threads are inside, too, or wait to be.
+    bool has_company() const { return guard_.inside_.load(std::memory_order_relaxed) > 1; }
 
    private:
     EntryGuard& guard_;
@@ -26,8 +39,10 @@ class EntryGuard {
   };
 
  private:
-  std::atomic<bool> inside_{false};
+  std::atomic<uint32_t> inside_{0};
   uint32_t forks_;  ///< of this process when the guard was made
+  SharedWaits* waits_ = nullptr;
+  bool several_ = false;
 };
 
 }  // namespace ibcoll

@@ -19,9 +19,13 @@
  * (IBCOLL_ERR_INVALID, naming the size) if what is not known of it is not zero. Values that an enum
  * does not have are refused by their number.
  *
- * Threads: calls on one context must be serialised (ibcoll_thread_level); a call that finds another
- * one inside is refused. Fork: a child process must not use its parent's context; calls there are
- * refused.
+ * Threads: calls on one context must be serialised, and one that finds another one inside is
+ * refused, unless the level is IBCOLL_THREAD_MULTIPLE (ibcoll_set_thread_level). Then threads may
+ * call at any time, and none holds the others up while it waits; but a group makes its calls in the
+ * same order on all ranks, so threads that share one must agree on who calls when, and a second
+ * blocking call on it at the same time is refused, as is a second thread for a request that one
+ * waits for. Different contexts have nothing to do with each other. Fork: a child process must not
+ * use its parent's context; calls there are refused.
  */
 #ifndef IBCOLL_IBCOLL_H
 #define IBCOLL_IBCOLL_H
@@ -66,7 +70,8 @@ typedef enum ibcoll_scope {
 } ibcoll_scope;
 
 typedef enum ibcoll_thread_level {
-  IBCOLL_THREAD_SERIALIZED = 1 /* any thread may call, one at a time */
+  IBCOLL_THREAD_SERIALIZED = 1, /* any thread may call, one at a time */
+  IBCOLL_THREAD_MULTIPLE = 2    /* any thread may call at any time */
 } ibcoll_thread_level;
 
 typedef struct ibcoll_context ibcoll_context; /* one rank's membership in a job */
@@ -134,7 +139,8 @@ IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
 /* Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
  * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed:
- * the job is left all the same, and they are refused from then on. */
+ * the job is left all the same, and they are refused from then on. IBCOLL_ERR_INVALID, and the job
+ * is not left, while another thread is in a call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 IBCOLL_API int ibcoll_rank(const ibcoll_context* context);
@@ -143,9 +149,40 @@ IBCOLL_API int ibcoll_size(const ibcoll_context* context);
  * there is not. */
 IBCOLL_API int ibcoll_servers(const ibcoll_context* context);
 IBCOLL_API int ibcoll_server_of(const ibcoll_context* context, int rank);
-IBCOLL_API ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context);
 /* Ends the job on all ranks with this message. */
 IBCOLL_API ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message);
+
+/* ---- Threads and progress
+ * ------------------------------------------------------------------------------------- */
+
+/* Which threads may call. IBCOLL_THREAD_SERIALIZED unless IBCOLL_THREADS or the program says
+ * otherwise. Local: ranks may differ. */
+IBCOLL_API ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context);
+/* Sets it; with the higher level each call costs some 50 ns more. IBCOLL_ERR_INVALID while another
+ * thread is in a call, which nothing else may begin meanwhile. */
+IBCOLL_API ibcoll_status ibcoll_set_thread_level(ibcoll_context* context,
+                                                 ibcoll_thread_level level);
+/* 1: a thread of the library's own, in which all signals are blocked, makes progress of the calls
+ * under way whenever no call of the program waits, so that they advance while the program computes;
+ * 0: none does (the default, unless IBCOLL_PROGRESS_THREAD says otherwise). It sleeps while nothing
+ * arrives. The thread level stays what it is. Local. IBCOLL_ERR_INVALID while another thread of the
+ * program is in a call, which nothing else may begin meanwhile. */
+IBCOLL_API ibcoll_status ibcoll_set_progress_thread(ibcoll_context* context, int on);
+
+/* One round of progress of all calls of the context; now and then it looks for peers that have died
+ * and for deadlines, as ibcoll_test does. *moved (may be NULL): 1 if something moved. The error
+ * that ended the job, if it is over. */
+IBCOLL_API ibcoll_status ibcoll_progress(ibcoll_context* context, int* moved);
+/* A descriptor for poll() or epoll, which ibcoll_arm arms. The context's: it is the same one each
+ * time, nothing but poll and epoll may use it, and ibcoll_finalize closes it. */
+IBCOLL_API ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd);
+/* To be called before each sleep on the descriptor. *armed = 1: the descriptor is not readable now
+ * and becomes so (POLLIN) when something may have moved, at the latest after some 50 ms while calls
+ * are under way, so that a program which then makes progress or tests notices peers that die or are
+ * late. *armed = 0: something moved in this call; test what you wait for before you arm again. It
+ * may become readable for nothing. Once readable it stays so until it is armed again. The error
+ * that ended the job, if it is over. */
+IBCOLL_API ibcoll_status ibcoll_arm(ibcoll_context* context, int* armed);
 
 /* ---- Memory
  * -----------------------------------------------------------------------------------------------------

@@ -33,6 +33,31 @@ class context {
     detail::check(ibcoll_get_counters(handle_, &result));
     return result;
   }
+  ibcoll_thread_level thread_level() const { return ibcoll_get_thread_level(handle_); }
+  void set_thread_level(ibcoll_thread_level level) const {
+    detail::check(ibcoll_set_thread_level(handle_, level));
+  }
+  void set_progress_thread(bool on) const {
+    detail::check(ibcoll_set_progress_thread(handle_, on ? 1 : 0));
+  }
+  /// One round; true if something moved.
+  bool progress() const {
+    int moved = 0;
+    detail::check(ibcoll_progress(handle_, &moved));
+    return moved != 0;
+  }
+  /// The context's, for poll() and epoll.
+  int descriptor() const {
+    int fd = -1;
+    detail::check(ibcoll_get_descriptor(handle_, &fd));
+    return fd;
+  }
+  /// True: sleep on the descriptor now; false: something moved, look first.
+  bool arm() const {
+    int armed = 0;
+    detail::check(ibcoll_arm(handle_, &armed));
+    return armed != 0;
+  }
   ibcoll_context* handle() const { return handle_; }
 
  private:
