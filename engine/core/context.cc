@@ -145,6 +145,7 @@ std::span<Bell> Context::bells() {
 Status Context::use_threads(bool several, bool progress_thread) {
   if (several || progress_thread) {
     if (!waits_) waits_ = std::make_unique<SharedWaits>(*executor_);
+    waits_->set_one_calls(!several);
     if (progress_thread) IBCOLL_TRY(waits_->start_progress_thread());
     if (!progress_thread) waits_->stop_progress_thread();
     guard_.share(waits_.get(), several);

@@ -261,6 +261,10 @@ class Executor::LoneWait {
     waited_ns_ = waited_ns;
     executor_.health_.check(completion_.call, waited_ns, next_report_ns_);
   }
+  int64_t longest_sleep_ns() const {
+    const int64_t deadline = executor_.health_.deadline_ns();
+    return deadline > 0 ? std::max<int64_t>(deadline - waited_ns_, 1) : Idling::kSleepNs;
+  }
   /// True: the announcement that a thread of this rank sleeps still stands.
   bool sleep(uint32_t announced, int64_t limit_ns) {
     sleep_on(executor_.bell_, announced, limit_ns);
@@ -313,6 +317,8 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
   const bool armed = descriptor.arm([&](int64_t& limit_ns) {
     if (network_ != nullptr) wakes = network_->wake_on_arrival(bell_);
     const bool moved = progress();
+    // It is armed rarely enough to look each time.
+    if (!moved && !end_.has_come()) look_after(under_way_.started);
     if (has_calls()) limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
     return moved || end_.has_come();
   });

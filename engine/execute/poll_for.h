@@ -14,6 +14,7 @@ namespace ibcoll {
 ///   after_round(bool) what follows from a round, which moved something or not;
 ///   yield()           how other threads are let run;
 ///   look_after(ns)    what may keep it waiting for ever, when nothing has moved for so long;
+///   longest_sleep_ns()    how long it may sleep then;
 ///   sleep(announced, ns)  how it sleeps on the bell; false: another thread has ended the sleep
 ///                         that was announced.
 template <class Waiter>
@@ -48,10 +49,8 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
     if (progress()) {
       idling.moved();
     } else if (!waiter.over()) {
-      const int64_t deadline = health_.deadline_ns();
-      const int64_t left =
-          deadline > 0 ? std::max<int64_t>(deadline - idling.waited_ns(), 1) : Idling::kSleepNs;
-      stands = waiter.sleep(announced, std::min(woken ? Idling::kSleepNs : Idling::kNapNs, left));
+      const int64_t longest = woken ? Idling::kSleepNs : Idling::kNapNs;
+      stands = waiter.sleep(announced, std::min(longest, waiter.longest_sleep_ns()));
     }
     if (stands) end_sleep(bell_);
   }

@@ -29,6 +29,7 @@ class SharedWaits::Keeping {
     shared_.turns_.take();
   }
   void look_after(int64_t) {
+    if (shared_.one_calls_) shared_.executor_.under_way_.waiting = own_.completion;
     std::vector<PostedCall*>& calls = shared_.looked_after_;
     calls.clear();
     if (own_.completion == nullptr) {
@@ -40,6 +41,8 @@ class SharedWaits::Keeping {
     }
     shared_.executor_.look_after(calls);
   }
+  /// What others have moved is not known here: a deadline may pass while it sleeps.
+  int64_t longest_sleep_ns() const { return Idling::kSleepNs; }
   bool sleep(uint32_t announced, int64_t limit_ns) {
     shared_.wake_finished();
     shared_.moves_ = shared_.executor_.moves_;
@@ -140,6 +143,7 @@ void SharedWaits::keep(Waiting& waiting, Idling& idling) {
 
 void SharedWaits::stop_waiting(Waiting& waiting) {
   std::erase(waiting_, &waiting);
+  executor_.under_way_.waiting = nullptr;
   if (keeper_ == &waiting) keeper_ = nullptr;
 }
 

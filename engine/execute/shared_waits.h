@@ -34,6 +34,9 @@ class SharedWaits {
   Status wait(const Completion& completion);
 
   // With no thread inside.
+  /// Whether the program calls by one thread at a time. While that one waits this rank makes no
+  /// other call, as peers that wait for one are told; with several threads that is not known.
+  void set_one_calls(bool one) { one_calls_ = one; }
   Status start_progress_thread();
   void stop_progress_thread();
   bool has_progress_thread() const { return thread_.joinable(); }
@@ -75,6 +78,7 @@ class SharedWaits {
   std::vector<PostedCall*> looked_after_;
   Waiting helper_;  ///< the progress thread
   bool helper_runs_ = false;
+  bool one_calls_ = false;
   std::thread thread_;
 };
 
