@@ -176,6 +176,12 @@ Status SharedWaits::wait(const Completion& completion) {
   return executor_.status();
 }
 
+void SharedWaits::set_one_calls(bool one) {
+  turns_.take();  // the progress thread may run
+  one_calls_ = one;
+  turns_.give();
+}
+
 Status SharedWaits::start_progress_thread() {
   if (thread_.joinable()) return {};
   helper_runs_ = true;

@@ -36,7 +36,7 @@ class SharedWaits {
   // With no thread inside.
   /// Whether the program calls by one thread at a time. While that one waits this rank makes no
   /// other call, as peers that wait for one are told; with several threads that is not known.
-  void set_one_calls(bool one) { one_calls_ = one; }
+  void set_one_calls(bool one);
   Status start_progress_thread();
   void stop_progress_thread();
   bool has_progress_thread() const { return thread_.joinable(); }
