@@ -158,7 +158,7 @@ IBCOLL_API ibcoll_status ibcoll_abort(ibcoll_context* context, const char* messa
 /* Which threads may call. IBCOLL_THREAD_SERIALIZED unless IBCOLL_THREADS or the program says
  * otherwise. Local: ranks may differ. */
 IBCOLL_API ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context);
-/* Sets it; with the higher level each call costs some 50 ns more. IBCOLL_ERR_INVALID while another
+/* Sets it; with the higher level a call costs some 30 ns more. IBCOLL_ERR_INVALID while another
  * thread is in a call, which nothing else may begin meanwhile. */
 IBCOLL_API ibcoll_status ibcoll_set_thread_level(ibcoll_context* context,
                                                  ibcoll_thread_level level);
