@@ -92,6 +92,9 @@ class Executor {
   /// no other thread inside.
   void share(SharedWaits* waits) { shared_ = waits; }
 
+  /// What the program has registered for its calls.
+  UserRegistrations& user_registrations() { return mailroom_.user_registrations(); }
+
   /// From now on notes in `record` what this rank does in the call that starts last, which costs
   /// some time each operation; null: nothing any more. `record` must stay until then.
   void record_into(CallRecord* record);

@@ -45,8 +45,8 @@ Status Mailroom::open(PostedCall& call) {
   call.forwarding.clear();
   call.forwarded = 0;
   if (call.binding.unequal) index_expects(call);
-  if (network_ != nullptr) IBCOLL_TRY(register_buffers(call, *network_, own_regions_));
-  return {};
+  if (network_ == nullptr) return {};
+  return register_buffers(call, *network_, own_regions_, user_registrations_);
 }
 
 void Mailroom::accept_early_mails(PostedCall& call) {

@@ -11,6 +11,7 @@
 #include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/regions.h"
+#include "engine/execute/user_registrations.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -73,6 +74,9 @@ class Mailroom {
     return peer_regions_.find(peer, place);
   }
 
+  /// What the program has registered for its calls.
+  UserRegistrations& user_registrations() { return user_registrations_; }
+
   /// Of a mail about that call.
   static MailHeader header_for(const PostedCall& call, MailKind kind);
 
@@ -96,6 +100,7 @@ class Mailroom {
   JobEnd& end_;
   Cells cells_;
   OwnRegions own_regions_;
+  UserRegistrations user_registrations_{network_, own_regions_};
   PeerRegions peer_regions_;
   MessageStore early_mails_;  ///< of calls this rank has not started
   std::array<std::byte, NetworkTransport::kMaxMailBytes> mail_;  ///< being written

@@ -17,6 +17,7 @@
 #include "engine/execute/mail.h"
 #include "engine/execute/peer_states.h"
 #include "engine/execute/regions.h"
+#include "engine/execute/user_registrations.h"
 #include "engine/schedule/program.h"
 #include "engine/schedule/recording.h"
 #include "engine/transport/transport.h"
@@ -154,10 +155,11 @@ struct MailedPut {
   uint32_t next = kNone;
 };
 
-/// Memory that is registered for a call.
+/// Memory that is registered for a call, or that the program has registered.
 struct RegisteredMemory {
   MemoryKey key;
   RegionName region;
+  UserRegistration* user = nullptr;  ///< whose both are; null: the call's
 };
 
 /// What one buffer's memory is registered as: a whole, or run by run of slots.

@@ -20,12 +20,13 @@ struct Extent {
 class BufferRegistration {
  public:
   BufferRegistration(PostedCall& call, Buffer buffer, NetworkTransport& network,
-                     OwnRegions& regions)
+                     OwnRegions& regions, const UserRegistrations& user)
       : buffer_(buffer),
         binding_(call.binding[buffer]),
         result_(call.regions[static_cast<int>(buffer)]),
         network_(network),
-        regions_(regions) {}
+        regions_(regions),
+        user_(user) {}
 
   Status equal(uint64_t bytes) { return bytes == 0 ? Status{} : enter({0, bytes}); }
 
@@ -38,19 +39,31 @@ class BufferRegistration {
       all.end = std::max(all.end, binding_.offsets[i] + binding_.bytes[i]);
       used += binding_.bytes[i];
     }
-    if (used == 0) return {};
+    if (used == 0 || take_from_user(all)) return {};
     // Where that fails there may be a hole after all.
     if (all.end - all.begin <= std::max(kSparse * used, kSmallestPage) && enter(all)) return {};
     return by_runs(slots);
   }
 
  private:
+  /// False: the program has registered no memory that covers it.
+  bool take_from_user(const Extent& extent) {
+    UserRegistration* const found =
+        user_.find(binding_.base + extent.begin, extent.end - extent.begin);
+    if (found == nullptr) return false;
+    result_.registered.push_back({*found->key, found->region, found});
+    ++found->users;
+    return true;
+  }
+
   Status enter(const Extent& extent) {
+    if (take_from_user(extent)) return {};
     std::byte* const base = binding_.base + extent.begin;
     IBCOLL_ASSIGN(const MemoryKey key, network_.register_memory(base, extent.end - extent.begin));
     // Nobody writes to what is only sent.
     const bool exposed = buffer_ != Buffer::kSend;
-    result_.registered.push_back({key, exposed ? regions_.enter(key, base) : RegionName{}});
+    result_.registered.push_back(
+        {key, exposed ? regions_.enter(key, base) : RegionName{}, nullptr});
     return {};
   }
 
@@ -82,16 +95,18 @@ class BufferRegistration {
   BufferRegions& result_;
   NetworkTransport& network_;
   OwnRegions& regions_;
+  const UserRegistrations& user_;
 };
 
 }  // namespace
 
-Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {
+Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions,
+                        const UserRegistrations& user) {
   if (call.binding.eager) return {};
   const RankProgram& program = *call.program;
   const Shape& shape = call.group->shape;
   const auto enter = [&](Buffer buffer, size_t slots) -> Status {
-    BufferRegistration registration(call, buffer, network, regions);
+    BufferRegistration registration(call, buffer, network, regions, user);
     const Status registered = call.binding.unequal
                                   ? registration.unequal(static_cast<uint32_t>(slots))
                                   : registration.equal(slots * call.binding.block_bytes);
@@ -109,6 +124,10 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
 void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {
   for (BufferRegions& buffer : call.regions) {
     for (const RegisteredMemory& memory : buffer.registered) {
+      if (memory.user != nullptr) {
+        --memory.user->users;
+        continue;
+      }
       if (memory.region.slot != RegionName::kNowhere) regions.leave(memory.region);
       network.deregister_memory(memory.key);
     }

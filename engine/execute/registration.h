@@ -8,8 +8,10 @@ namespace ibcoll {
 
 /// Registers what the call uses of its buffers, and names as regions what peers will write to.
 /// Blocks may lie anywhere, with memory between them that is not the caller's: they are registered
-/// as one where that is little, else run by run of blocks that lie side by side.
-Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
+/// as one where that is little, else run by run of blocks that lie side by side. What the program
+/// has registered itself is used as it is.
+Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions,
+                        const UserRegistrations& user);
 /// Gives back what register_buffers() took, also where it failed half-way.
 void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions);
 
