@@ -62,6 +62,12 @@ Result<void*> Heap::allocate(size_t bytes) {
   return region_->data() + offset;
 }
 
+size_t Heap::bytes_at(const void* address) const {
+  const auto found =
+      taken_.find(static_cast<size_t>(static_cast<const std::byte*>(address) - region_->data()));
+  return found == taken_.end() ? 0 : found->second;
+}
+
 Status Heap::free(void* address) {
   const size_t offset = static_cast<std::byte*>(address) - region_->data();
   const auto found = taken_.find(offset);

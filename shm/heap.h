@@ -28,6 +28,8 @@ class Heap {
   Result<void*> allocate(size_t bytes);
   /// Gives back what allocate returned; the error names an address that it did not.
   Status free(void* address);
+  /// The length of what allocate returned and was not freed yet; 0 for any other address.
+  size_t bytes_at(const void* address) const;
   /// Bytes handed out now.
   size_t used() const { return used_; }
 

@@ -1,5 +1,5 @@
-// The C interface: memory, counters. Start and end are in c_api_job.cc, groups in c_api_groups.cc,
-// calls and requests in c_api_calls.cc.
+// The C interface: errors, counters. Start and end are in c_api_job.cc, memory in c_api_memory.cc,
+// groups in c_api_groups.cc, calls and requests in c_api_calls.cc.
 
 #include "engine/core/c_api.h"
 
@@ -92,22 +92,6 @@ int ibcoll_servers(const ibcoll_context* context) {
 
 int ibcoll_server_of(const ibcoll_context* context, int rank) {
   return rank < 0 || rank >= ibcoll_size(context) ? -1 : context->context->shape().server_of(rank);
-}
-
-ibcoll_status ibcoll_alloc(ibcoll_context* context, size_t bytes, void** address) {
-  if (!is_live(context)) return refuse_handle("context", context);
-  if (address == nullptr) return refuse("the place for the address is null");
-  return inside(*context, [&] {
-    const Result<void*> memory = context->context->allocate(bytes);
-    if (memory) *address = *memory;
-    return give(memory);
-  });
-}
-
-ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
-  if (!is_live(context)) return refuse_handle("context", context);
-  if (address == nullptr) return IBCOLL_OK;
-  return inside(*context, [&] { return give(context->context->free(address)); });
 }
 
 ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters* counters) {

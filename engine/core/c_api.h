@@ -11,6 +11,7 @@
 
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
+#include "engine/execute/user_registrations.h"
 #include "ibcoll/ibcoll.h"
 
 namespace ibcoll::c_api {
@@ -43,12 +44,18 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   bool busy = false;     ///< a thread waits for it
 };
 
+struct ibcoll_memory : ibcoll::c_api::Handle<ibcoll_memory> {
+  ibcoll_context* context = nullptr;
+  ibcoll::UserRegistration registration;
+};
+
 struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
   std::unique_ptr<ibcoll::Bootstrap> bootstrap;  ///< null where a launcher of ours owns it
   std::unique_ptr<ibcoll::Context> context;
   ibcoll_group world;
   ibcoll::c_api::HandlePool<ibcoll_group> groups;
   ibcoll::c_api::HandlePool<ibcoll_request> requests;
+  ibcoll::c_api::HandlePool<ibcoll_memory> memories;
 };
 
 namespace ibcoll::c_api {
@@ -64,7 +71,8 @@ LastError last_error() noexcept;
 ibcoll_status report(const Error& error) noexcept;
 ibcoll_status refuse(std::string_view message) noexcept;
 
-/// Why a handle can't be used: it is null, or no longer one. `what`: "context", "group", "request".
+/// Why a handle can't be used: it is null, or no longer one. `what`: "context", "group", "request",
+/// "registered memory".
 ibcoll_status refuse_handle(const char* what, const void* handle) noexcept;
 
 template <class T>
@@ -138,5 +146,7 @@ class Busy {
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);
+/// Ends the registration, if there is one.
+void drop(ibcoll_memory& memory);
 
 }  // namespace ibcoll::c_api

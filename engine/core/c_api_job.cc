@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cstddef>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "engine/base/log.h"
 #include "engine/bootstrap/join.h"
@@ -75,15 +78,16 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
   return IBCOLL_OK;
 }
 
-/// What the user has left: "2 groups and 3 requests (1 alltoall under way, 2 bcast)"; empty:
-/// nothing.
+/// What the user has left: "2 groups, 1 registered buffer and 3 requests: 1 alltoall (1 under way),
+/// 2 bcast"; empty: nothing.
 std::string leftovers(ibcoll_context& context) {
-  int groups = 0, requests = 0;
+  int groups = 0, buffers = 0, requests = 0;
   struct Count {
     int all = 0, under_way = 0;
   };
   std::array<Count, kCollectives.size()> counts;
   context.groups.for_each_live([&](ibcoll_group&) { ++groups; });
+  context.memories.for_each_live([&](ibcoll_memory&) { ++buffers; });
   context.requests.for_each_live([&](ibcoll_request& request) {
     ++requests;
     Count& count = counts[static_cast<size_t>(request.call->collective())];
@@ -97,14 +101,18 @@ std::string leftovers(ibcoll_context& context) {
                          to_string(kCollectives[i]));
     if (counts[i].under_way != 0) kinds += fmt::format(" ({} under way)", counts[i].under_way);
   }
-  const auto plural = [](int count) { return count == 1 ? "" : "s"; };
-  std::string text;
-  if (groups != 0) text = fmt::format("{} group{}", groups, plural(groups));
-  if (requests != 0) {
-    text += fmt::format("{}{} request{}: {}", groups != 0 ? " and " : "", requests,
-                        plural(requests), kinds);
-  }
-  return text;
+  std::vector<std::string> parts;
+  const auto add = [&parts](int count, const char* what) {
+    if (count != 0) parts.push_back(fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"));
+  };
+  add(groups, "group");
+  add(buffers, "registered buffer");
+  add(requests, "request");
+  if (requests != 0) parts.back() += ": " + kinds;
+  if (parts.size() < 2) return parts.empty() ? "" : parts[0];
+  const std::string last = std::move(parts.back());
+  parts.pop_back();
+  return fmt::format("{} and {}", fmt::join(parts, ", "), last);
 }
 
 /// Ends the calls that are under way, lets go of everything and leaves the job.
@@ -114,6 +122,7 @@ Status leave(ibcoll_context& context) {
     if (request.call->under_way()) (void)request.call->wait();
   });
   context.requests.for_each_live([](ibcoll_request& request) { drop(request); });
+  context.memories.for_each_live([](ibcoll_memory& memory) { drop(memory); });
   context.groups.for_each_live([&context](ibcoll_group& group) {
     group.blocking.reset();
     group.group.reset();

@@ -88,6 +88,36 @@ class buffer {
   size_t size_ = 0;
 };
 
+/// Memory of the program's that the network knows from construction on until deregister() or the
+/// object's end; it must stay mapped until then, and calls under way must not use it at the end.
+class registered_memory {
+ public:
+  registered_memory() = default;
+  template <class T>
+  registered_memory(ibcoll_context* context, std::span<T> memory) {
+    // Nobody writes to it unless a call receives there.
+    detail::check(ibcoll_memory_register(context,
+                                         const_cast<std::remove_const_t<T>*>(memory.data()),
+                                         memory.size_bytes(), &handle_));
+  }
+  registered_memory(registered_memory&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)) {}
+  registered_memory& operator=(registered_memory&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~registered_memory() { ibcoll_memory_deregister(handle_); }
+
+  /// Throws where a call under way uses it, which the object's end can't.
+  void deregister() {
+    detail::check(ibcoll_memory_deregister(handle_));
+    handle_ = nullptr;
+  }
+
+ private:
+  ibcoll_memory* handle_ = nullptr;
+};
+
 /// A nonblocking or persistent call. The object waits for it before it goes.
 class request {
  public:

@@ -77,6 +77,7 @@ typedef enum ibcoll_thread_level {
 typedef struct ibcoll_context ibcoll_context; /* one rank's membership in a job */
 typedef struct ibcoll_group ibcoll_group;     /* a set of ranks that makes collective calls */
 typedef struct ibcoll_request ibcoll_request; /* a call of ibcoll_call_init */
+typedef struct ibcoll_memory ibcoll_memory;   /* registered memory */
 
 /* The line that explains the last error of the calling thread; "" if there was none. */
 IBCOLL_API const char* ibcoll_last_error(void);
@@ -138,8 +139,8 @@ typedef struct ibcoll_bootstrap {
 IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
 /* Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
- * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed:
- * the job is left all the same, and they are refused from then on. IBCOLL_ERR_INVALID, and the job
+ * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed,
+ * or memory not deregistered: the job is left all the same, and they are refused from then on. IBCOLL_ERR_INVALID, and the job
  * is not left, while another thread is in a call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
@@ -183,15 +184,6 @@ IBCOLL_API ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd)
  * may become readable for nothing. Once readable it stays so until it is armed again. The error
  * that ended the job, if it is over. */
 IBCOLL_API ibcoll_status ibcoll_arm(ibcoll_context* context, int* armed);
-
-/* ---- Memory
- * -----------------------------------------------------------------------------------------------------
- */
-
-/* At least `bytes` bytes (page aligned) that all ranks of the server and the network can reach
- * directly. Any other memory may be used for calls too; this one is faster. */
-IBCOLL_API ibcoll_status ibcoll_alloc(ibcoll_context* context, size_t bytes, void** address);
-IBCOLL_API ibcoll_status ibcoll_free(ibcoll_context* context, void* address);
 
 /* ---- Groups
  * -----------------------------------------------------------------------------------------------------
@@ -463,5 +455,6 @@ IBCOLL_API const char* ibcoll_transport(const ibcoll_context* context);
 #endif
 
 #include "ibcoll/calls.h"
+#include "ibcoll/memory.h"
 
 #endif

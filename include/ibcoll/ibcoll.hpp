@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,18 @@ class context {
   template <class T>
   buffer<T> allocate(size_t elements) const {
     return buffer<T>(handle_, elements);
+  }
+  /// Makes memory known to the network for all calls that use some of it.
+  template <class T>
+  registered_memory register_memory(std::span<T> memory) const {
+    return registered_memory(handle_, memory);
+  }
+  /// True for memory that all ranks of the server read in its place: that of allocate().
+  template <class T>
+  bool is_shared(std::span<T> memory) const {
+    int shared = 0;
+    detail::check(ibcoll_memory_is_shared(handle_, memory.data(), memory.size_bytes(), &shared));
+    return shared != 0;
   }
   ibcoll_counters counters() const {
     ibcoll_counters result = IBCOLL_COUNTERS_INIT;
@@ -65,7 +78,7 @@ class context {
 };
 
 /// Membership in a job from construction to finalize() or the object's end; both are collective.
-/// Groups, buffers and requests must go before.
+/// Groups, buffers, registered memory and requests must go before.
 class job {
  public:
   /// The job this process was started in (ibcoll_init).

@@ -28,8 +28,8 @@ foreign=$(nm -D --defined-only "$library" | awk '{print $3}' |
   grep -vE "^(ibcoll_.*@@IBCOLL_${version%.*}|IBCOLL_${version%.*}(@.*)?)\$" || true)
 [ -z "$foreign" ] || fail "libibcoll.so exports $(head -n 3 <<<"$foreign" | paste -sd' ')"
 readelf -d "$library" | grep -qF "soname: [libibcoll.so.${version%.*}]" || fail "the soname is not of version $version"
-# Every function that the header declares is there.
-grep -ohE '\bibcoll_[a-z_]+\(' "$dir/moved/include/ibcoll/ibcoll.h" | tr -d '(' | sort -u >"$dir/declared"
+# Every function that the headers declare is there.
+grep -ohE '\bibcoll_[a-z_]+\(' "$dir"/moved/include/ibcoll/{ibcoll,memory}.h | tr -d '(' | sort -u >"$dir/declared"
 nm -D --defined-only "$library" | sed -n 's/.* \(ibcoll_[a-z_]*\)@@.*/\1/p' | sort -u >"$dir/defined"
 missing=$(comm -23 "$dir/declared" "$dir/defined")
 [ -z "$missing" ] || fail "declared, but not in libibcoll.so: $(paste -sd' ' <<<"$missing")"
