@@ -282,34 +282,6 @@ TEST(Calls, PersistentOnesCopyTheirCounts) {
     EXPECT_EQ(launch(4, counts_may_go, layout), 0) << layout;
 }
 
-TEST(Calls, CppHasThemInPlaceAtTheRoot) {
-  const auto in_place = [](context& c) {
-    const group world = c.world();
-    const int me = c.rank(), root = 2;
-    std::vector<int> mine(1, me), all(4, me), sum(2, me + 1);
-    if (me == root) {
-      world.gather_in_place<int>(all);
-    } else {
-      world.gather<int>(mine, {}, root);
-    }
-    if (me == root && all != std::vector<int>{0, 1, 2, 3}) return 1;
-    mine[0] = -1;
-    if (me == root) {
-      world.scatter_in_place<int>(all);
-    } else {
-      world.scatter<int>({}, mine, root);
-    }
-    if (mine[0] != (me == root ? -1 : me)) return 2;
-    if (me == root) {
-      world.reduce_in_place<int>(sum, IBCOLL_SUM);
-    } else {
-      world.reduce<int>(sum, {}, IBCOLL_SUM, root);
-    }
-    return me == root && sum != std::vector<int>{10, 10} ? 3 : 0;
-  };
-  for (const char* layout : {"4", "2,2"}) EXPECT_EQ(launch(4, in_place, layout), 0) << layout;
-}
-
 TEST_F(CApiCalls, ACppRequestFreesItselfWhenItIsDone) {
   const group world(world_);
   std::vector<int> from(1, 4), to(1);

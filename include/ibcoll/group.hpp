@@ -4,31 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
-#include <string>
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/ibcoll.h"
+#include "ibcoll/in_place.hpp"
 
 namespace ibcoll {
 
 /// A set of ranks that makes collective calls. A handle: copies mean the same group.
-class group {
+///
+/// Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
+/// which prepares it for request::start(). Their buffers must stay as they are until the request is
+/// done, those of a nonblocking call with the arrays of its layouts; a persistent one has copied
+/// them.
+class group : public detail::in_place_calls {
  public:
-  explicit group(ibcoll_group* handle) : handle_(handle) {}
+  explicit group(ibcoll_group* handle) : in_place_calls(handle) {}
 
-  int rank() const { return ibcoll_group_rank(handle_); }
-  int size() const { return ibcoll_group_size(handle_); }
-  ibcoll_group* handle() const { return handle_; }
   /// Ends the group on all its ranks; see ibcoll_cancel.
   void cancel() const { detail::check(ibcoll_group_cancel(handle_)); }
   /// Throws what ended the group, if anything has, as far as this rank knows.
   void check() const { detail::check(ibcoll_group_status(handle_)); }
-
-  // Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
-  // which prepares it for request::start(). Their buffers must stay as they are until the request
-  // is done, those of a nonblocking call with the arrays of its layouts; a persistent one has
-  // copied them.
 
   /// send and recv hold size() blocks of the same number of elements; the number of blocks must
   /// divide them.
@@ -47,13 +43,6 @@ class group {
     return make(
         ibcoll_call_alltoall(at(send), at(recv), block_bytes(recv), c_options(o, send, recv).get()),
         IBCOLL_PERSISTENT);
-  }
-
-  /// The data to send lies in recv.
-  template <class T>
-  void alltoall_in_place(std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_alltoall(handle_, IBCOLL_IN_PLACE, at(recv), block_bytes(recv),
-                                  c_options(o, std::span<const T>(), recv).get()));
   }
 
   template <class T>
@@ -142,12 +131,6 @@ class group {
     detail::check(ibcoll_gather(handle_, at(send), at(recv), send.size_bytes(), root,
                                 c_options(o, send, recv).get()));
   }
-  /// At the root, where others call gather(): its own block is in its place in recv already.
-  template <class T>
-  void gather_in_place(std::span<T> recv, const options& o = {}) const {
-    detail::check(ibcoll_gather(handle_, IBCOLL_IN_PLACE, at(recv), block_bytes(recv), rank(),
-                                c_options(o, std::span<const T>(), recv).get()));
-  }
   template <class T>
   request igather(std::span<const T> send, std::span<T> recv, int root,
                   const options& o = {}) const {
@@ -191,13 +174,6 @@ class group {
   void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
     detail::check(ibcoll_scatter(handle_, at(send), at(recv), recv.size_bytes(), root,
                                  c_options(o, send, recv).get()));
-  }
-  /// At the root, where others call scatter(): its own block stays where it is in send.
-  template <class T>
-  void scatter_in_place(std::span<const T> send, const options& o = {}) const {
-    detail::check(ibcoll_scatter(handle_, at(send), const_cast<void*>(IBCOLL_IN_PLACE),
-                                 block_bytes(send), rank(),
-                                 c_options(o, send, std::span<T>()).get()));
   }
   template <class T>
   request iscatter(std::span<const T> send, std::span<T> recv, int root,
@@ -268,12 +244,6 @@ class group {
     detail::check(ibcoll_reduce(handle_, at(send), at(recv), send.size(), type_of<T>(), op, root,
                                 c_options(o, send, recv).get()));
   }
-  /// At the root, where others call reduce(): its own elements lie in recv.
-  template <class T>
-  void reduce_in_place(std::span<T> recv, ibcoll_operator op, const options& o = {}) const {
-    detail::check(ibcoll_reduce(handle_, IBCOLL_IN_PLACE, at(recv), recv.size(), type_of<T>(), op,
-                                rank(), c_options(o, std::span<const T>(), recv).get()));
-  }
   template <class T>
   request ireduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
                   const options& o = {}) const {
@@ -291,64 +261,6 @@ class group {
   void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
   request ibarrier() const { return make(ibcoll_call_barrier(nullptr)); }
   request barrier_init() const { return make(ibcoll_call_barrier(nullptr), IBCOLL_PERSISTENT); }
-
- private:
-  template <class T>
-  static int64_t bytes(std::span<T> data) {
-    return static_cast<int64_t>(data.size_bytes());
-  }
-  template <class T>
-  size_t block_bytes(std::span<T> blocks) const {
-    if (blocks.size() % static_cast<size_t>(size()) != 0) {
-      throw std::invalid_argument("ibcoll: a buffer of " + std::to_string(blocks.size()) +
-                                  " elements does not divide into " + std::to_string(size()) +
-                                  " blocks");
-    }
-    return blocks.size_bytes() / static_cast<size_t>(size());
-  }
-  void check_layout(const layout& l) const {
-    if (l.counts.size() != static_cast<size_t>(size()) ||
-        l.displacements.size() != static_cast<size_t>(size())) {
-      throw std::invalid_argument("ibcoll: one count and one displacement a rank are needed, " +
-                                  std::to_string(size()) + " in all");
-    }
-  }
-  /// Null where there is nothing: where it is used all the same, that is refused.
-  template <class T>
-  static T* at(std::span<T> memory) {
-    return memory.empty() ? nullptr : memory.data();
-  }
-  /// The options of the C interface, for one expression.
-  class c_options {
-   public:
-    template <class T>
-    c_options(const options& o, std::span<const T> send, std::span<T> recv)
-        : options_(IBCOLL_OPTIONS_INIT) {
-      options_.algorithm = o.algorithm.empty() ? nullptr : o.algorithm.c_str();
-      options_.pacing = o.pacing.empty() ? nullptr : o.pacing.c_str();
-      options_.pieces = o.pieces;
-      options_.send_bytes = send.size_bytes();
-      options_.recv_bytes = recv.size_bytes();
-      options_.ordered = o.ordered ? 1 : 0;
-      options_.deadline_us = o.deadline.count();
-    }
-    const ibcoll_options* get() const { return &options_; }
-
-   private:
-    ibcoll_options options_;
-  };
-
-  /// The request of a call; one that is not persistent is started.
-  request make(ibcoll_call call, unsigned flags = 0) const {
-    ibcoll_request* made = nullptr;
-    call.flags = flags;
-    detail::check(ibcoll_call_init(handle_, &call, &made));
-    request result(made, flags == IBCOLL_PERSISTENT);
-    if (flags != IBCOLL_PERSISTENT) result.start();
-    return result;
-  }
-
-  ibcoll_group* handle_;
 };
 
 /// A group made of some ranks; freed with the object. `id`: tells groups of the same ranks apart,
