@@ -1,4 +1,5 @@
 #pragma once
+/// @file
 /// Of the C++ interface: what calls take and give. Included by ibcoll.hpp.
 
 #include <chrono>
@@ -15,12 +16,15 @@
 namespace ibcoll {
 
 /// What a call that did not succeed throws.
+/// @ingroup cpp
 class error : public std::runtime_error {
  public:
+  /// With the line of ibcoll_last_error().
   explicit error(ibcoll_status status)
       : std::runtime_error(ibcoll_last_error()),
         status_(status),
         scope_(ibcoll_last_error_scope()) {}
+  /// What the C interface returned.
   ibcoll_status status() const { return status_; }
   /// What is over: the call, its group, the job.
   ibcoll_scope scope() const { return scope_; }
@@ -30,7 +34,9 @@ class error : public std::runtime_error {
   ibcoll_scope scope_;
 };
 
+/// What programs need not name.
 namespace detail {
+/// Throws unless that went well.
 inline void check(ibcoll_status status) {
   if (status != IBCOLL_OK) throw error(status);
 }
@@ -38,32 +44,37 @@ inline void check(ibcoll_status status) {
 
 /// How a call is to be made; all ranks of the group must pass the same. Defaults: the engine
 /// chooses.
+/// @ingroup cpp
 struct options {
-  std::string algorithm = {};
-  std::string pacing = {};
-  int pieces = 0;
-  bool ordered = false;  ///< reduce: in the order of ranks, the same bits whatever the layout
+  std::string algorithm = {};  ///< "linear", "ring", "two_level_ring", ...
+  std::string pacing = {};     ///< "free", "gate", "token", "gate_token"
+  int pieces = 0;              ///< of relayed data
+  bool ordered = false;        ///< reduce: in the order of ranks, the same bits whatever the layout
   /// This rank's alone: a call that takes longer ends its group; see ibcoll_options. Zero: none.
   std::chrono::microseconds deadline{0};
 };
 
 /// Memory that all ranks of the server and the network reach directly; freed with the object, which
 /// must not outlive the context.
+/// @ingroup cpp
 template <class T>
 class buffer {
   static_assert(std::is_trivially_copyable_v<T>, "other ranks read and write these bytes");
 
  public:
   buffer() = default;
+  /// Room for so many elements, which are not constructed.
   buffer(ibcoll_context* context, size_t elements) : context_(context), size_(elements) {
     void* memory = nullptr;
     detail::check(ibcoll_alloc(context, elements * sizeof(T), &memory));
     data_ = static_cast<T*>(memory);
   }
+  /// The other has none afterwards.
   buffer(buffer&& other) noexcept
       : context_(other.context_),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
+  /// The two change places.
   buffer& operator=(buffer&& other) noexcept {
     std::swap(context_, other.context_);
     std::swap(data_, other.data_);
@@ -74,13 +85,22 @@ class buffer {
     if (data_ != nullptr) ibcoll_free(context_, data_);
   }
 
+  /// The first element; null: there are none.
   T* data() const { return data_; }
+  /// How many elements there are.
   size_t size() const { return size_; }
+  /// One of them, from 0.
   T& operator[](size_t i) const { return data_[i]; }
+  /// @{
+  /// For loops over all.
   T* begin() const { return data_; }
   T* end() const { return data_ + size_; }
+  /// @}
+  /// @{
+  /// As calls take it.
   operator std::span<T>() const { return {data_, size_}; }
   operator std::span<const T>() const { return {data_, size_}; }
+  /// @}
 
  private:
   ibcoll_context* context_ = nullptr;
@@ -90,9 +110,11 @@ class buffer {
 
 /// Memory of the program's that the network knows from construction on until deregister() or the
 /// object's end; it must stay mapped until then, and calls under way must not use it at the end.
+/// @ingroup cpp
 class registered_memory {
  public:
   registered_memory() = default;
+  /// Registers it (ibcoll_memory_register()).
   template <class T>
   registered_memory(ibcoll_context* context, std::span<T> memory) {
     // Nobody writes to it unless a call receives there.
@@ -100,8 +122,10 @@ class registered_memory {
                                          const_cast<std::remove_const_t<T>*>(memory.data()),
                                          memory.size_bytes(), &handle_));
   }
+  /// The other has none afterwards.
   registered_memory(registered_memory&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)) {}
+  /// The two change places.
   registered_memory& operator=(registered_memory&& other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
@@ -119,13 +143,17 @@ class registered_memory {
 };
 
 /// A nonblocking or persistent call. The object waits for it before it goes.
+/// @ingroup cpp
 class request {
  public:
   request() = default;
+  /// Takes a request of the C interface, to be freed here.
   explicit request(ibcoll_request* handle, bool persistent)
       : handle_(handle), persistent_(persistent) {}
+  /// The other has none afterwards.
   request(request&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)), persistent_(other.persistent_) {}
+  /// The two change places.
   request& operator=(request&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(persistent_, other.persistent_);
@@ -153,6 +181,7 @@ class request {
   void cancel() {
     if (handle_ != nullptr) detail::check(ibcoll_cancel(handle_));
   }
+  /// Waits until it has; throws the call's error.
   void wait() {
     if (handle_ == nullptr) return;
     const ibcoll_status status = ibcoll_wait(handle_);
@@ -176,12 +205,14 @@ class request {
 };
 
 /// Lengths and places of one side of an alltoallv or its like, in bytes, one entry a rank.
+/// @ingroup cpp
 struct layout {
-  std::span<const int64_t> counts;
-  std::span<const int64_t> displacements;
+  std::span<const int64_t> counts;         ///< lengths
+  std::span<const int64_t> displacements;  ///< places, from the beginning of the buffer
 };
 
 /// The ibcoll_type of a C++ type that reductions take.
+/// @ingroup cpp
 template <class T>
 constexpr ibcoll_type type_of() {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,

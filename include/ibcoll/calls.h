@@ -1,4 +1,5 @@
-/* ibcoll: descriptions of calls, one function a collective with the arguments of the blocking one.
+/** @file
+ * ibcoll: descriptions of calls, one function a collective with the arguments of the blocking one.
  * Included by ibcoll.h.
  *
  *   ibcoll_call call = ibcoll_call_alltoall(send, recv, block_bytes, NULL);
@@ -10,7 +11,10 @@
 
 #include "ibcoll/ibcoll.h"
 
-/* A call of this collective without arguments. */
+/** @addtogroup requests
+ * @{ */
+
+/** A call of this collective without arguments. */
 static inline ibcoll_call ibcoll_call_of(ibcoll_collective collective,
                                          const ibcoll_options* options) {
   const ibcoll_call call = {
@@ -19,6 +23,7 @@ static inline ibcoll_call ibcoll_call_of(ibcoll_collective collective,
   return call;
 }
 
+/** The call that ibcoll_alltoall() makes. */
 static inline ibcoll_call ibcoll_call_alltoall(const void* send, void* recv, size_t block_bytes,
                                                const ibcoll_options* options) {
   ibcoll_call call = ibcoll_call_of(IBCOLL_ALLTOALL, options);
@@ -28,6 +33,7 @@ static inline ibcoll_call ibcoll_call_alltoall(const void* send, void* recv, siz
   return call;
 }
 
+/** The call that ibcoll_alltoallv() makes. */
 static inline ibcoll_call ibcoll_call_alltoallv(const void* send, const int64_t* send_counts,
                                                 const int64_t* send_displacements, void* recv,
                                                 const int64_t* recv_counts,
@@ -43,6 +49,7 @@ static inline ibcoll_call ibcoll_call_alltoallv(const void* send, const int64_t*
   return call;
 }
 
+/** The call that ibcoll_allgather() makes. */
 static inline ibcoll_call ibcoll_call_allgather(const void* send, void* recv, size_t block_bytes,
                                                 const ibcoll_options* options) {
   ibcoll_call call = ibcoll_call_of(IBCOLL_ALLGATHER, options);
@@ -52,6 +59,7 @@ static inline ibcoll_call ibcoll_call_allgather(const void* send, void* recv, si
   return call;
 }
 
+/** The call that ibcoll_allgatherv() makes. */
 static inline ibcoll_call ibcoll_call_allgatherv(const void* send, int64_t send_count, void* recv,
                                                  const int64_t* recv_counts,
                                                  const int64_t* recv_displacements,
@@ -65,6 +73,7 @@ static inline ibcoll_call ibcoll_call_allgatherv(const void* send, int64_t send_
   return call;
 }
 
+/** The call that ibcoll_gather() makes. */
 static inline ibcoll_call ibcoll_call_gather(const void* send, void* recv, size_t block_bytes,
                                              int root, const ibcoll_options* options) {
   ibcoll_call call = ibcoll_call_of(IBCOLL_GATHER, options);
@@ -75,6 +84,7 @@ static inline ibcoll_call ibcoll_call_gather(const void* send, void* recv, size_
   return call;
 }
 
+/** The call that ibcoll_gatherv() makes. */
 static inline ibcoll_call ibcoll_call_gatherv(const void* send, int64_t send_count, void* recv,
                                               const int64_t* recv_counts,
                                               const int64_t* recv_displacements, int root,
@@ -89,6 +99,7 @@ static inline ibcoll_call ibcoll_call_gatherv(const void* send, int64_t send_cou
   return call;
 }
 
+/** The call that ibcoll_scatter() makes. */
 static inline ibcoll_call ibcoll_call_scatter(const void* send, void* recv, size_t block_bytes,
                                               int root, const ibcoll_options* options) {
   ibcoll_call call = ibcoll_call_of(IBCOLL_SCATTER, options);
@@ -99,6 +110,7 @@ static inline ibcoll_call ibcoll_call_scatter(const void* send, void* recv, size
   return call;
 }
 
+/** The call that ibcoll_scatterv() makes. */
 static inline ibcoll_call ibcoll_call_scatterv(const void* send, const int64_t* send_counts,
                                                const int64_t* send_displacements, void* recv,
                                                int64_t recv_count, int root,
@@ -113,6 +125,7 @@ static inline ibcoll_call ibcoll_call_scatterv(const void* send, const int64_t* 
   return call;
 }
 
+/** The call that ibcoll_bcast() makes. */
 static inline ibcoll_call ibcoll_call_bcast(void* buffer, size_t bytes, int root,
                                             const ibcoll_options* options) {
   ibcoll_call call = ibcoll_call_of(IBCOLL_BCAST, options);
@@ -122,6 +135,7 @@ static inline ibcoll_call ibcoll_call_bcast(void* buffer, size_t bytes, int root
   return call;
 }
 
+/** The call that ibcoll_reduce() makes. */
 static inline ibcoll_call ibcoll_call_reduce(const void* send, void* recv, size_t elements,
                                              ibcoll_type type, ibcoll_operator op, int root,
                                              const ibcoll_options* options) {
@@ -135,8 +149,11 @@ static inline ibcoll_call ibcoll_call_reduce(const void* send, void* recv, size_
   return call;
 }
 
+/** The call that ibcoll_barrier() makes. */
 static inline ibcoll_call ibcoll_call_barrier(const ibcoll_options* options) {
   return ibcoll_call_of(IBCOLL_BARRIER, options);
 }
+
+/** @} */
 
 #endif

@@ -1,4 +1,5 @@
 #pragma once
+/// @file
 /// Of the C++ interface: groups and their calls. Included by ibcoll.hpp.
 
 #include <cstddef>
@@ -17,8 +18,10 @@ namespace ibcoll {
 /// which prepares it for request::start(). Their buffers must stay as they are until the request is
 /// done, those of a nonblocking call with the arrays of its layouts; a persistent one has copied
 /// them.
+/// @ingroup cpp
 class group : public detail::in_place_calls {
  public:
+  /// Of the C interface's.
   explicit group(ibcoll_group* handle) : in_place_calls(handle) {}
 
   /// Ends the group on all its ranks; see ibcoll_cancel.
@@ -26,6 +29,7 @@ class group : public detail::in_place_calls {
   /// Throws what ended the group, if anything has, as far as this rank knows.
   void check() const { detail::check(ibcoll_group_status(handle_)); }
 
+  /// @{
   /// send and recv hold size() blocks of the same number of elements; the number of blocks must
   /// divide them.
   template <class T>
@@ -44,7 +48,10 @@ class group : public detail::in_place_calls {
         ibcoll_call_alltoall(at(send), at(recv), block_bytes(recv), c_options(o, send, recv).get()),
         IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
+  /// The same with a length and a place for each block; counts and displacements are in bytes.
   template <class T>
   void alltoallv(std::span<const T> send, const layout& send_layout, std::span<T> recv,
                  const layout& recv_layout, const options& o = {}) const {
@@ -76,6 +83,7 @@ class group : public detail::in_place_calls {
                               c_options(o, send, recv).get()),
         IBCOLL_PERSISTENT);
   }
+  /// @}
 
   /// Completes counts that only one side knows (IBCOLL_UNKNOWN).
   void exchange_counts(std::span<int64_t> send_counts, std::span<int64_t> recv_counts) const {
@@ -83,6 +91,7 @@ class group : public detail::in_place_calls {
     detail::check(ibcoll_exchange_counts(handle_, send_counts.data(), recv_counts.data()));
   }
 
+  /// @{
   /// recv holds size() times what send holds.
   template <class T>
   void allgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
@@ -100,7 +109,9 @@ class group : public detail::in_place_calls {
                                       c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// `send` is this rank's block; `l` says where all blocks go in recv.
   template <class T>
   void allgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
@@ -124,7 +135,9 @@ class group : public detail::in_place_calls {
                                        l.displacements.data(), c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
   template <class T>
   void gather(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
@@ -144,7 +157,9 @@ class group : public detail::in_place_calls {
                                    c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// `l` says, at the root, where all blocks go in recv; elsewhere both may be empty.
   template <class T>
   void gatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
@@ -168,7 +183,9 @@ class group : public detail::in_place_calls {
                                     l.displacements.data(), root, c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
   template <class T>
   void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
@@ -188,7 +205,9 @@ class group : public detail::in_place_calls {
                                     c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// `l` says, at the root, where the blocks lie in send; elsewhere both may be empty.
   template <class T>
   void scatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
@@ -212,6 +231,7 @@ class group : public detail::in_place_calls {
                                      bytes(recv), root, c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
   /// Completes counts of a gatherv or scatterv that only one side knows (IBCOLL_UNKNOWN): this
   /// rank's own and, at the root, those of all.
@@ -220,6 +240,8 @@ class group : public detail::in_place_calls {
     detail::check(ibcoll_exchange_root_counts(handle_, &own_count, counts.data(), root));
   }
 
+  /// @{
+  /// What the root has in data, all have there afterwards.
   template <class T>
   void bcast(std::span<T> data, int root, const options& o = {}) const {
     detail::check(ibcoll_bcast(handle_, at(data), data.size_bytes(), root,
@@ -236,7 +258,9 @@ class group : public detail::in_place_calls {
                                   c_options(o, std::span<const T>(data), data).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// recv, at the root, is as long as send; elsewhere it may be empty.
   template <class T>
   void reduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
@@ -257,16 +281,22 @@ class group : public detail::in_place_calls {
                                    c_options(o, send, recv).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
+  /// Nobody leaves before everybody has entered.
   void barrier() const { detail::check(ibcoll_barrier(handle_, nullptr)); }
   request ibarrier() const { return make(ibcoll_call_barrier(nullptr)); }
   request barrier_init() const { return make(ibcoll_call_barrier(nullptr), IBCOLL_PERSISTENT); }
+  /// @}
 };
 
 /// A group made of some ranks; freed with the object. `id`: tells groups of the same ranks apart,
 /// in whatever order their members make them; 0: none.
+/// @ingroup cpp
 class subgroup : public group {
  public:
+  /// Of these ranks of the job, in this order.
   subgroup(ibcoll_context* context, std::span<const int> ranks, uint64_t id = 0)
       : group(create(context, ranks, id)) {}
   /// Of the ranks whose bits are set: rank r is bit r % 64 of word r / 64.

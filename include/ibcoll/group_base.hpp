@@ -1,4 +1,5 @@
 #pragma once
+/// @file
 /// Of the C++ interface: what all calls of a group have in common. Included by ibcoll.hpp.
 
 #include <cstddef>
@@ -15,13 +16,18 @@ namespace ibcoll::detail {
 /// A group's handle, and what turns spans and options into what the C interface takes.
 class group_base {
  public:
+  /// Of the C interface's group.
   explicit group_base(ibcoll_group* handle) : handle_(handle) {}
 
+  /// This process's rank in the group.
   int rank() const { return ibcoll_group_rank(handle_); }
+  /// How many ranks it has.
   int size() const { return ibcoll_group_size(handle_); }
+  /// What the C interface takes.
   ibcoll_group* handle() const { return handle_; }
 
  protected:
+  /// @cond
   template <class T>
   static int64_t bytes(std::span<T> data) {
     return static_cast<int64_t>(data.size_bytes());
@@ -78,6 +84,7 @@ class group_base {
   }
 
   ibcoll_group* handle_;
+  /// @endcond
 };
 
 }  // namespace ibcoll::detail

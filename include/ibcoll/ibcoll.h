@@ -1,4 +1,5 @@
-/* ibcoll: collective communication written straight on InfiniBand verbs and shared memory.
+/** @file
+ * ibcoll: collective communication written straight on InfiniBand verbs and shared memory.
  *
  * C interface. Every function returns a status; ibcoll_last_error() has the line that explains the
  * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered
@@ -8,8 +9,8 @@
  * its ranks get that error, in calls under way and in later ones, until they free it; other groups
  * go on. The job: every later call on every rank gives the same error, naming the same culprit.
  * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group;
- * IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of a call, also
- * when it is prepared, end the job.
+ * IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of a call,
+ * also when it is prepared, end the job.
  *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
@@ -37,147 +38,170 @@
 extern "C" {
 #endif
 
+/** @defgroup basics Handles, errors, versions, threads
+ * What all of the interface has in common.
+ * @{ */
+
+/** @def IBCOLL_API
+ * Stands before each function that the library exports. */
 #if defined(_WIN32) || !defined(__GNUC__)
 #define IBCOLL_API
 #else
 #define IBCOLL_API __attribute__((visibility("default")))
 #endif
 
+/** Of the headers that the program is compiled with; before 1.0 a minor version may change the
+ * interface. */
 #define IBCOLL_VERSION_MAJOR 0
+/** See IBCOLL_VERSION_MAJOR. */
 #define IBCOLL_VERSION_MINOR 9
+/** See IBCOLL_VERSION_MAJOR. */
 #define IBCOLL_VERSION_PATCH 0
 
+/** What became of what was asked for. */
 typedef enum ibcoll_status {
-  IBCOLL_OK = 0,
-  IBCOLL_ERR_INVALID = 1,  /* an argument can't be right */
-  IBCOLL_ERR_MISMATCH = 2, /* ranks disagree on the call, its algorithm or a count */
-  IBCOLL_ERR_NO_MEMORY = 3,
-  IBCOLL_ERR_UNSUPPORTED = 4,
-  IBCOLL_ERR_PEER_FAILED = 5, /* a rank died or gave up */
-  IBCOLL_ERR_DEADLINE = 6,    /* a wait reached the deadline that was set (IBCOLL_DEADLINE) */
-  IBCOLL_ERR_SYSTEM = 7,      /* a system call or device failed */
-  IBCOLL_ERR_PROGRAM = 8,     /* a schedule is not valid */
-  IBCOLL_ERR_INTERNAL = 9,
-  IBCOLL_ERR_CANCELLED = 10 /* a rank has ended the group (ibcoll_cancel, ibcoll_group_cancel) */
+  IBCOLL_OK = 0,              /**< all went well */
+  IBCOLL_ERR_INVALID = 1,     /**< an argument can't be right */
+  IBCOLL_ERR_MISMATCH = 2,    /**< ranks disagree on the call, its algorithm or a count */
+  IBCOLL_ERR_NO_MEMORY = 3,   /**< memory, or a limit on it, has run out */
+  IBCOLL_ERR_UNSUPPORTED = 4, /**< this machine, device or build can't do it */
+  IBCOLL_ERR_PEER_FAILED = 5, /**< a rank died or gave up */
+  IBCOLL_ERR_DEADLINE = 6,    /**< a wait reached the deadline that was set (IBCOLL_DEADLINE) */
+  IBCOLL_ERR_SYSTEM = 7,      /**< a system call or device failed */
+  IBCOLL_ERR_PROGRAM = 8,     /**< a schedule is not valid */
+  IBCOLL_ERR_INTERNAL = 9,    /**< an error of the library's own */
+  IBCOLL_ERR_CANCELLED = 10 /**< a rank has ended the group (ibcoll_cancel, ibcoll_group_cancel) */
 } ibcoll_status;
 
-/* How far an error reaches. */
+/** How far an error reaches. */
 typedef enum ibcoll_scope {
-  IBCOLL_SCOPE_NONE = 0,
-  IBCOLL_SCOPE_CALL = 1,  /* nothing but what was asked for */
-  IBCOLL_SCOPE_GROUP = 2, /* all calls of the group, on all its ranks; other groups go on */
-  IBCOLL_SCOPE_JOB = 3    /* everything */
+  IBCOLL_SCOPE_NONE = 0,  /**< there was no error */
+  IBCOLL_SCOPE_CALL = 1,  /**< nothing but what was asked for */
+  IBCOLL_SCOPE_GROUP = 2, /**< all calls of the group, on all its ranks; other groups go on */
+  IBCOLL_SCOPE_JOB = 3    /**< everything */
 } ibcoll_scope;
 
+/** What threads of a process may do with one context. */
 typedef enum ibcoll_thread_level {
-  IBCOLL_THREAD_SERIALIZED = 1, /* any thread may call, one at a time */
-  IBCOLL_THREAD_MULTIPLE = 2    /* any thread may call at any time */
+  IBCOLL_THREAD_SERIALIZED = 1, /**< any thread may call, one at a time */
+  IBCOLL_THREAD_MULTIPLE = 2    /**< any thread may call at any time */
 } ibcoll_thread_level;
 
-typedef struct ibcoll_context ibcoll_context; /* one rank's membership in a job */
-typedef struct ibcoll_group ibcoll_group;     /* a set of ranks that makes collective calls */
-typedef struct ibcoll_request ibcoll_request; /* a call of ibcoll_call_init */
-typedef struct ibcoll_memory ibcoll_memory;   /* registered memory */
+typedef struct ibcoll_context ibcoll_context; /**< one rank's membership in a job */
+typedef struct ibcoll_group ibcoll_group;     /**< a set of ranks that makes collective calls */
+typedef struct ibcoll_request ibcoll_request; /**< a call of ibcoll_call_init */
+typedef struct ibcoll_memory ibcoll_memory;   /**< registered memory */
 
-/* The line that explains the last error of the calling thread; "" if there was none. */
+/** The line that explains the last error of the calling thread; "" if there was none. */
 IBCOLL_API const char* ibcoll_last_error(void);
-/* What is over with that error; IBCOLL_SCOPE_NONE if there was none. */
+/** What is over with that error; IBCOLL_SCOPE_NONE if there was none. */
 IBCOLL_API ibcoll_scope ibcoll_last_error_scope(void);
-/* A status as a few words; for a number that is none, that number (valid until the thread asks for
+/** A status as a few words; for a number that is none, that number (valid until the thread asks for
  * the next one). */
 IBCOLL_API const char* ibcoll_status_text(ibcoll_status status);
-/* Version of the library that is loaded, e.g. "0.9.0". */
+/** Version of the library that is loaded, e.g. "0.9.0". */
 IBCOLL_API const char* ibcoll_version(void);
 
-/* ---- Start and end
- * ---------------------------------------------------------------------------------------------- */
+/** @} */
 
+/** @defgroup job Start and end
+ * How a process becomes a rank of a job, and leaves it.
+ * @{ */
+
+/** What ibcoll_launch starts. */
 typedef struct ibcoll_launch_options {
-  size_t struct_size; /* sizeof(ibcoll_launch_options) */
-  int ranks;          /* processes to start */
-  const char* layout; /* emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
-  const char* placement; /* "block" (NULL) or "cyclic" */
-  int bind;              /* bind ranks to cores */
-  int reserved;          /* 0 */
+  size_t struct_size; /**< sizeof(ibcoll_launch_options) */
+  int ranks;          /**< processes to start */
+  const char* layout; /**< emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
+  const char* placement; /**< "block" (NULL) or "cyclic" */
+  int bind;              /**< bind ranks to cores */
+  int reserved;          /**< 0 */
 } ibcoll_launch_options;
-/* To begin with: the number of ranks is to be set. */
+/** To begin with: the number of ranks is to be set. */
 #define IBCOLL_LAUNCH_OPTIONS_INIT \
   { sizeof(ibcoll_launch_options), 0, NULL, NULL, 0, 0 }
 
-/* Starts `options->ranks` processes on this machine by fork; each runs main(context, argument), and
- * its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0, else
- * the first that did not. No process outlives the caller. */
+/** Starts `options->ranks` processes on this machine by fork; each runs main(context, argument),
+ * and its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0,
+ * else the first that did not. No process outlives the caller. */
 IBCOLL_API ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
                                        int (*main)(ibcoll_context* context, void* argument),
                                        void* argument, int* exit_status);
 
-/* Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none.
+/** Joins the job this process was started in (mpirun, srun, mpiexec); alone where there is none.
  * Collective over the job. */
 IBCOLL_API ibcoll_status ibcoll_init(ibcoll_context** context);
 
-/* What a host (an MPI library, UCC, a runtime of its own) gives so that its processes become a job.
- * The functions are called inside ibcoll_init_with and ibcoll_finalize only, by the thread that
- * calls those. */
+/** What a host (an MPI library, UCC, a runtime of its own) gives so that its processes become a
+ * job. The functions are called inside ibcoll_init_with and ibcoll_finalize only, by the thread
+ * that calls those. */
 typedef struct ibcoll_bootstrap {
-  size_t struct_size; /* sizeof(ibcoll_bootstrap) */
-  int rank, size;     /* as the allgather numbers and counts the processes */
-  void* host;         /* passed to the functions */
-  /* Blocking: every rank gives `bytes` bytes, `all` receives size * bytes in the order of ranks.
+  size_t struct_size; /**< sizeof(ibcoll_bootstrap) */
+  int rank;           /**< as the allgather numbers the processes, from 0 */
+  int size;           /**< as it counts them */
+  void* host;         /**< passed to the functions */
+  /** Blocking: every rank gives `bytes` bytes, `all` receives size * bytes in the order of ranks.
    * 0: done; anything else is the host's error. */
   int (*allgather)(void* host, const void* mine, size_t bytes, void* all);
-  /* Or, where that is NULL, post and test: *done becomes 1, and *request is the host's again.
+  /** Or, where that is NULL, post and test: *done becomes 1, and *request is the host's again.
    * `mine` and `all` stay as they are until then. */
   int (*allgather_post)(void* host, const void* mine, size_t bytes, void* all, void** request);
+  /** Tests what allgather_post gave; null where that is. */
   int (*allgather_test)(void* host, void* request, int* done);
 } ibcoll_bootstrap;
 
-/* Joins the job of the host's processes; collective over them. No launcher is asked, and the
+/** Joins the job of the host's processes; collective over them. No launcher is asked, and the
  * process stays the host's: the engine ends none, whatever becomes of the job or of the process's
  * parent. A process may be in several jobs at a time. `bootstrap` is copied. Errors:
  * IBCOLL_ERR_SYSTEM with the number that the host's function gave; IBCOLL_ERR_MISMATCH where ranks
  * disagree on rank or size. docs/hosts.md says what a host must do. */
 IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
-/* Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
+/** Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
  * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed,
- * or memory not deregistered: the job is left all the same, and they are refused from then on. IBCOLL_ERR_INVALID, and the job
- * is not left, while another thread is in a call. */
+ * or memory not deregistered: the job is left all the same, and they are refused from then on.
+ * IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
+/** This process's rank in the job. */
 IBCOLL_API int ibcoll_rank(const ibcoll_context* context);
+/** How many ranks the job has. */
 IBCOLL_API int ibcoll_size(const ibcoll_context* context);
-/* How many servers (sets of ranks that share memory), and which one a rank is on; -1 for a rank
- * there is not. */
+/** How many servers (sets of ranks that share memory) it has. */
 IBCOLL_API int ibcoll_servers(const ibcoll_context* context);
+/** The server that a rank of the job is on; -1 for a rank there is not. */
 IBCOLL_API int ibcoll_server_of(const ibcoll_context* context, int rank);
-/* Ends the job on all ranks with this message. */
+/** Ends the job on all ranks with this message. */
 IBCOLL_API ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message);
 
-/* ---- Threads and progress
- * ------------------------------------------------------------------------------------- */
+/** @} */
 
-/* Which threads may call. IBCOLL_THREAD_SERIALIZED unless IBCOLL_THREADS or the program says
+/** @defgroup threads Threads and progress
+ * Which threads may call, and who makes calls go on.
+ * @{ */
+
+/** Which threads may call. IBCOLL_THREAD_SERIALIZED unless IBCOLL_THREADS or the program says
  * otherwise. Local: ranks may differ. */
 IBCOLL_API ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context);
-/* Sets it; with the higher level a call costs some 30 ns more. IBCOLL_ERR_INVALID while another
+/** Sets it; with the higher level a call costs some 30 ns more. IBCOLL_ERR_INVALID while another
  * thread is in a call, which nothing else may begin meanwhile. */
 IBCOLL_API ibcoll_status ibcoll_set_thread_level(ibcoll_context* context,
                                                  ibcoll_thread_level level);
-/* 1: a thread of the library's own, in which all signals are blocked, makes progress of the calls
+/** 1: a thread of the library's own, in which all signals are blocked, makes progress of the calls
  * under way whenever no call of the program waits, so that they advance while the program computes;
  * 0: none does (the default, unless IBCOLL_PROGRESS_THREAD says otherwise). It sleeps while nothing
  * arrives. The thread level stays what it is. Local. IBCOLL_ERR_INVALID while another thread of the
  * program is in a call, which nothing else may begin meanwhile. */
 IBCOLL_API ibcoll_status ibcoll_set_progress_thread(ibcoll_context* context, int on);
 
-/* One round of progress of all calls of the context; now and then it looks for peers that have died
- * and for deadlines, as ibcoll_test does. *moved (may be NULL): 1 if something moved. The error
- * that ended the job, if it is over. */
+/** One round of progress of all calls of the context; now and then it looks for peers that have
+ * died and for deadlines, as ibcoll_test does. *moved (may be NULL): 1 if something moved. The
+ * error that ended the job, if it is over. */
 IBCOLL_API ibcoll_status ibcoll_progress(ibcoll_context* context, int* moved);
-/* A descriptor for poll() or epoll, which ibcoll_arm arms. The context's: it is the same one each
+/** A descriptor for poll() or epoll, which ibcoll_arm arms. The context's: it is the same one each
  * time, nothing but poll and epoll may use it, and ibcoll_finalize closes it. */
 IBCOLL_API ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd);
-/* To be called before each sleep on the descriptor. *armed = 1: the descriptor is not readable now
+/** To be called before each sleep on the descriptor. *armed = 1: the descriptor is not readable now
  * and becomes so (POLLIN) when something may have moved, at the latest after some 50 ms while calls
  * are under way, so that a program which then makes progress or tests notices peers that die or are
  * late. *armed = 0: something moved in this call; test what you wait for before you arm again. It
@@ -185,13 +209,15 @@ IBCOLL_API ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd)
  * that ended the job, if it is over. */
 IBCOLL_API ibcoll_status ibcoll_arm(ibcoll_context* context, int* armed);
 
-/* ---- Groups
- * -----------------------------------------------------------------------------------------------------
- */
+/** @} */
 
-/* All ranks of the job. Belongs to the context. */
+/** @defgroup groups Groups
+ * Sets of ranks that make calls together.
+ * @{ */
+
+/** All ranks of the job. Belongs to the context. */
 IBCOLL_API ibcoll_group* ibcoll_world(ibcoll_context* context);
-/* A group of the given ranks of the job, in this order; each of them calls it with the same list,
+/** A group of the given ranks of the job, in this order; each of them calls it with the same list,
  * nobody else does. Local: no communication. Where groups of the same list of ranks are created
  * more than once, all these ranks must do so in the same order, and after the same number of calls
  * on the earlier ones: nothing else tells such groups apart. What shows that they did not is
@@ -201,95 +227,101 @@ IBCOLL_API ibcoll_group* ibcoll_world(ibcoll_context* context);
 IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int* ranks, int count,
                                              ibcoll_group** group);
 
+/** What ibcoll_group_create_with may be told. */
 typedef struct ibcoll_group_options {
-  size_t struct_size; /* sizeof(ibcoll_group_options) */
-  /* Tells groups of the same ranks apart, in whatever order their members make them; the same on
+  size_t struct_size; /**< sizeof(ibcoll_group_options) */
+  /** Tells groups of the same ranks apart, in whatever order their members make them; the same on
    * all members. 0: none. It may be given again once the group and its requests have been freed. */
   uint64_t id;
 } ibcoll_group_options;
-/* The same, with options (NULL: the defaults). With an identifier the rule on the order holds only
+/** The same, with options (NULL: the defaults). With an identifier the rule on the order holds only
  * among groups of the same ranks and the same identifier; IBCOLL_ERR_INVALID if there is one on
  * this rank that has not been freed. */
 IBCOLL_API ibcoll_status ibcoll_group_create_with(ibcoll_context* context, const int* ranks,
                                                   int count, const ibcoll_group_options* options,
                                                   ibcoll_group** group);
-/* The same from a bitmap: bit r % 64 of word r / 64 says that rank r of the job is a member;
+/** The same from a bitmap: bit r % 64 of word r / 64 says that rank r of the job is a member;
  * members in ascending order. */
 IBCOLL_API ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context,
                                                          const uint64_t* words, size_t word_count,
                                                          const ibcoll_group_options* options,
                                                          ibcoll_group** group);
-/* Local. Requests of the group, also those under way, stay as they are and keep what they need of
+/** Local. Requests of the group, also those under way, stay as they are and keep what they need of
  * it. */
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);
-/* Ends the group on all its ranks, as ibcoll_cancel does. Local. */
+/** Ends the group on all its ranks, as ibcoll_cancel does. Local. */
 IBCOLL_API ibcoll_status ibcoll_group_cancel(ibcoll_group* group);
-/* IBCOLL_OK as long as calls can be made on the group, as far as this rank knows; else the error
+/** IBCOLL_OK as long as calls can be made on the group, as far as this rank knows; else the error
  * that they give. */
 IBCOLL_API ibcoll_status ibcoll_group_status(ibcoll_group* group);
+/** This process's rank in the group. */
 IBCOLL_API int ibcoll_group_rank(const ibcoll_group* group);
+/** How many ranks the group has. */
 IBCOLL_API int ibcoll_group_size(const ibcoll_group* group);
 
-/* ---- Collective calls
- * ------------------------------------------------------------------------------------------- */
+/** @} */
 
-/* In the place of a send buffer: the data to send lies in the receive buffer. */
+/** @defgroup calls Collective calls
+ * Each waits until this rank's part is done: its buffers may be used again.
+ * @{ */
+
+/** In the place of a send buffer: the data to send lies in the receive buffer. */
 #define IBCOLL_IN_PLACE ((const void*)(intptr_t)-1)
 
-/* How a call is to be made; all ranks of the group must pass the same. NULL anywhere means the
+/** How a call is to be made; all ranks of the group must pass the same. NULL anywhere means the
  * defaults. */
 typedef struct ibcoll_options {
-  size_t struct_size; /* sizeof(ibcoll_options) */
+  size_t struct_size; /**< sizeof(ibcoll_options) */
   const char*
-      algorithm; /* "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
-  const char* pacing; /* "free", "gate", "token", "gate_token"; NULL or "auto" */
-  int pieces;         /* of relayed data (chains, ring allgather); 0: the engine chooses */
-  size_t send_bytes; /* size of the send and receive buffer, if not 0: a call that reaches past them
-                        is refused */
-  size_t recv_bytes;
-  int ordered; /* reduce: combine in the order of ranks, in a way that depends on their number only,
-                  so that the result has the same bits whatever the layout and the root */
-  int reserved; /* 0 */
-  /* This rank's alone, the others may pass another one: if the call has not finished here so many
+      algorithm; /**< "linear", "ring", "two_level_ring", ...; NULL or "auto": the engine chooses */
+  const char* pacing; /**< "free", "gate", "token", "gate_token"; NULL or "auto" */
+  int pieces;         /**< of relayed data (chains, ring allgather); 0: the engine chooses */
+  size_t
+      send_bytes; /**< size of the send buffer, if not 0: a call that reaches past it is refused */
+  size_t recv_bytes; /**< the same of the receive buffer */
+  int ordered;  /**< reduce: combine in the order of ranks, in a way that depends on their number
+                   only,  so that the result has the same bits whatever the layout and the root */
+  int reserved; /**< 0 */
+  /** This rank's alone, the others may pass another one: if the call has not finished here so many
    * microseconds after its start, its group is over (IBCOLL_ERR_DEADLINE on all its ranks, see
    * ibcoll_cancel). 0: it may take as long as it likes. Peers that do not confirm that within as
    * much time again, and at least 2 s, end the job. */
   int64_t deadline_us;
 } ibcoll_options;
-/* The defaults. */
+/** The defaults. */
 #define IBCOLL_OPTIONS_INIT \
   { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
-/* Elements of a reduction. */
+/** Elements of a reduction. */
 typedef enum ibcoll_type {
-  IBCOLL_INT8 = 0,
-  IBCOLL_UINT8 = 1,
-  IBCOLL_INT16 = 2,
-  IBCOLL_UINT16 = 3,
-  IBCOLL_INT32 = 4,
-  IBCOLL_UINT32 = 5,
-  IBCOLL_INT64 = 6,
-  IBCOLL_UINT64 = 7,
-  IBCOLL_FLOAT = 8,
-  IBCOLL_DOUBLE = 9
+  IBCOLL_INT8 = 0,   /**< 8 bits, signed */
+  IBCOLL_UINT8 = 1,  /**< 8 bits, unsigned */
+  IBCOLL_INT16 = 2,  /**< 16 bits, signed */
+  IBCOLL_UINT16 = 3, /**< 16 bits, unsigned */
+  IBCOLL_INT32 = 4,  /**< 32 bits, signed */
+  IBCOLL_UINT32 = 5, /**< 32 bits, unsigned */
+  IBCOLL_INT64 = 6,  /**< 64 bits, signed */
+  IBCOLL_UINT64 = 7, /**< 64 bits, unsigned */
+  IBCOLL_FLOAT = 8,  /**< float */
+  IBCOLL_DOUBLE = 9  /**< double */
 } ibcoll_type;
 
-/* How they are combined; integers wrap around, the bit operators are for integers only. */
+/** How they are combined; integers wrap around, the bit operators are for integers only. */
 typedef enum ibcoll_operator {
-  IBCOLL_SUM = 0,
-  IBCOLL_PRODUCT = 1,
-  IBCOLL_MIN = 2,
-  IBCOLL_MAX = 3,
-  IBCOLL_BAND = 4,
-  IBCOLL_BOR = 5,
-  IBCOLL_BXOR = 6
+  IBCOLL_SUM = 0,     /**< a + b */
+  IBCOLL_PRODUCT = 1, /**< a * b */
+  IBCOLL_MIN = 2,     /**< the smaller one */
+  IBCOLL_MAX = 3,     /**< the larger one */
+  IBCOLL_BAND = 4,    /**< a & b */
+  IBCOLL_BOR = 5,     /**< a | b */
+  IBCOLL_BXOR = 6     /**< a ^ b */
 } ibcoll_operator;
 
-/* Block i of `send` goes to rank i; block i of `recv` comes from rank i. */
+/** Block i of `send` goes to rank i; block i of `recv` comes from rank i. */
 IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv,
                                          size_t block_bytes, const ibcoll_options* options);
-/* The same with a length and a place for each block. What rank i receives from j must be as long as
- * what j sends to i; here and below, the two lengths of a rank's own block are compared before
+/** The same with a length and a place for each block. What rank i receives from j must be as long
+ * as what j sends to i; here and below, the two lengths of a rank's own block are compared before
  * anything is sent. */
 IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
                                           const int64_t* send_counts,
@@ -297,164 +329,71 @@ IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
                                           const int64_t* recv_counts,
                                           const int64_t* recv_displacements,
                                           const ibcoll_options* options);
-/* Everybody receives everybody's block: block i of `recv` is the one rank i sent. */
+/** Everybody receives everybody's block: block i of `recv` is the one rank i sent. */
 IBCOLL_API ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
                                           size_t block_bytes, const ibcoll_options* options);
-/* The same with a length and a place for each block: every rank passes all of them, the one it
+/** The same with a length and a place for each block: every rank passes all of them, the one it
  * sends itself as `send_count` too. */
 IBCOLL_API ibcoll_status ibcoll_allgatherv(ibcoll_group* group, const void* send,
                                            int64_t send_count, void* recv,
                                            const int64_t* recv_counts,
                                            const int64_t* recv_displacements,
                                            const ibcoll_options* options);
-/* Block i of the root's `recv` is the one rank i sent. Others may pass NULL for `recv`. At the root
- * `send` may be IBCOLL_IN_PLACE: its own block is in its place already. */
+/** Block i of the root's `recv` is the one rank i sent. Others may pass NULL for `recv`. At the
+ * root `send` may be IBCOLL_IN_PLACE: its own block is in its place already. */
 IBCOLL_API ibcoll_status ibcoll_gather(ibcoll_group* group, const void* send, void* recv,
                                        size_t block_bytes, int root, const ibcoll_options* options);
-/* The same with a length and a place for each block. What rank i sends must be as long as the root
+/** The same with a length and a place for each block. What rank i sends must be as long as the root
  * says; counts and displacements mean something at the root only. */
 IBCOLL_API ibcoll_status ibcoll_gatherv(ibcoll_group* group, const void* send, int64_t send_count,
                                         void* recv, const int64_t* recv_counts,
                                         const int64_t* recv_displacements, int root,
                                         const ibcoll_options* options);
-/* Block i of the root's `send` goes to rank i. Others may pass NULL for `send`. At the root `recv`
+/** Block i of the root's `send` goes to rank i. Others may pass NULL for `send`. At the root `recv`
  * may be (void*)IBCOLL_IN_PLACE: its own block stays where it is. */
 IBCOLL_API ibcoll_status ibcoll_scatter(ibcoll_group* group, const void* send, void* recv,
                                         size_t block_bytes, int root,
                                         const ibcoll_options* options);
-/* The same with a length and a place for each block; counts and displacements mean something at the
- * root only. */
+/** The same with a length and a place for each block; counts and displacements mean something at
+ * the root only. */
 IBCOLL_API ibcoll_status ibcoll_scatterv(ibcoll_group* group, const void* send,
                                          const int64_t* send_counts,
                                          const int64_t* send_displacements, void* recv,
                                          int64_t recv_count, int root,
                                          const ibcoll_options* options);
-/* What the root has in `buffer`, all have there afterwards. */
+/** What the root has in `buffer`, all have there afterwards. */
 IBCOLL_API ibcoll_status ibcoll_bcast(ibcoll_group* group, void* buffer, size_t bytes, int root,
                                       const ibcoll_options* options);
-/* The root's `recv` is the combination, element by element, of what all ranks send. Others may pass
- * NULL for `recv`. At the root `send` may be IBCOLL_IN_PLACE: its own elements lie in `recv`. */
+/** The root's `recv` is the combination, element by element, of what all ranks send. Others may
+ * pass NULL for `recv`. At the root `send` may be IBCOLL_IN_PLACE: its own elements lie in `recv`.
+ */
 IBCOLL_API ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv,
                                        size_t elements, ibcoll_type type, ibcoll_operator op,
                                        int root, const ibcoll_options* options);
-/* Nobody leaves before everybody has entered. */
+/** Nobody leaves before everybody has entered. */
 IBCOLL_API ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options);
 
-/* A count that only the other side knows. */
+/** A count that only the other side knows. */
 #define IBCOLL_UNKNOWN ((int64_t)-1)
-/* Completes the counts of an alltoallv where one side does not know them: entries IBCOLL_UNKNOWN
+/** Completes the counts of an alltoallv where one side does not know them: entries IBCOLL_UNKNOWN
  * are replaced by what the peer passed. An error where neither side knows a count, or both do and
  * differ. */
 IBCOLL_API ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
                                                 int64_t* recv_counts);
 
-/* The same for a gatherv or scatterv: `own_count` is the length of this rank's block, `counts`, at
+/** The same for a gatherv or scatterv: `own_count` is the length of this rank's block, `counts`, at
  * the root only, those of all ranks. */
 IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count,
                                                      int64_t* counts, int root);
 
-/* ---- Calls that go on while the program does
- * ---------------------------------------------------------------------------------------------- */
-
-typedef enum ibcoll_collective {
-  IBCOLL_ALLTOALL = 0,
-  IBCOLL_ALLTOALLV = 1,
-  IBCOLL_ALLGATHER = 2,
-  IBCOLL_ALLGATHERV = 3,
-  IBCOLL_GATHER = 4,
-  IBCOLL_GATHERV = 5,
-  IBCOLL_SCATTER = 6,
-  IBCOLL_SCATTERV = 7,
-  IBCOLL_BCAST = 8,
-  IBCOLL_REDUCE = 9,
-  IBCOLL_BARRIER = 10
-} ibcoll_collective;
-
-/* Flags of a call: it may be started as often as wanted; without it, once. */
-#define IBCOLL_PERSISTENT 1u
-
-/* What is to be called, in the terms of the blocking function of the collective; members that it
- * has no argument for are not looked at. calls.h has a function for each collective that fills one
- * in, so that the compiler checks the arguments. */
-typedef struct ibcoll_call {
-  size_t struct_size; /* sizeof(ibcoll_call) */
-  ibcoll_collective collective;
-  unsigned flags; /* 0 or IBCOLL_PERSISTENT */
-  const void* send;
-  void* recv;        /* bcast: the buffer */
-  size_t bytes;      /* equal blocks: of one; bcast: of the buffer */
-  size_t elements;   /* reduce */
-  int64_t own_count; /* allgatherv, gatherv: send_count; scatterv: recv_count */
-  const int64_t* send_counts;
-  const int64_t* send_displacements;
-  const int64_t* recv_counts;
-  const int64_t* recv_displacements;
-  const ibcoll_options* options;
-  int root;
-  ibcoll_type type; /* reduce */
-  ibcoll_operator op;
-  int reserved; /* 0 */
-} ibcoll_call;
-
-/* Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
- * afterwards. The counts and displacements of a persistent call are copied; those of any other, and
- * the buffers of both, must stay until the call has finished. The request is the program's until
- * ibcoll_call_free, whatever becomes of the call. */
-IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
-                                          ibcoll_request** request);
-/* Starts the call; all ranks of the group start their calls in the same order. A persistent one may
- * be started again once it has finished; it is one on all ranks, made and freed by all of them
- * between the same starts. */
-IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
-/* *done: 1 when the call has finished on this rank, or was not started, or with an error of the
- * call; 0 if the test itself was refused. */
-IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
-/* Waits until it has finished; while it waits, all calls of the context move on. */
-IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);
-/* Waits for all of them, passing over those that are NULL; gives the first error. */
-IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests);
-/* Ends a call that is under way, and its group with it, on all ranks of that; the job goes on.
- * Local, and returns at once: the call, and all others of the group that are under way on this rank,
- * have finished (ibcoll_test, ibcoll_wait) with IBCOLL_ERR_CANCELLED as soon as no peer can read or
- * write their buffers any more. Inside a server that takes nobody else; ranks of other servers that
- * might still write have to confirm that they do not, in some call of theirs or by their progress
- * thread. The other ranks get the error, which names this rank, in their calls of the group; those
- * that have finished there stay as they are. What the buffers of a call that was ended hold is not
- * defined. Later groups of the same ranks need another identifier than that one (and one, if it had
- * none). Without effect on a call that is not under way. */
-IBCOLL_API ibcoll_status ibcoll_cancel(ibcoll_request* request);
-/* Frees a request whose call is not under way. */
-IBCOLL_API ibcoll_status ibcoll_call_free(ibcoll_request* request);
-
-/* ---- What happened
- * ---------------------------------------------------------------------------------------------- */
-
-/* Since the context was made, on this rank. Between servers: data that stays inside a server is not
- * counted. */
-typedef struct ibcoll_counters {
-  size_t struct_size;     /* sizeof(ibcoll_counters), set by the program */
-  uint64_t data_messages; /* puts of at least one byte */
-  uint64_t tokens;        /* exposures, tokens and other messages without data */
-  uint64_t data_bytes;
-} ibcoll_counters;
-#define IBCOLL_COUNTERS_INIT \
-  { sizeof(ibcoll_counters), 0, 0, 0 }
-IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context,
-                                             ibcoll_counters* counters);
-/* Counter number `index` (from 0) of all that the transport between servers keeps on this rank: the
- * above, queue_pairs, registrations, with verbs doorbells, completions and others. Names that begin
- * with port_ count all traffic of the port. IBCOLL_ERR_INVALID past the last one. Not for the data
- * path. */
-IBCOLL_API ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
-                                                  const char** name, uint64_t* value);
-/* The transport between servers: "loopback", "verbs"; "none" on a single server. */
-IBCOLL_API const char* ibcoll_transport(const ibcoll_context* context);
+/** @} */
 
 #ifdef __cplusplus
 }
 #endif
 
-#include "ibcoll/calls.h"
+#include "ibcoll/counters.h"
 #include "ibcoll/memory.h"
+#include "ibcoll/requests.h"
 
 #endif

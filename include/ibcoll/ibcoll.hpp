@@ -1,8 +1,13 @@
 #pragma once
+/// @file
 /// C++ interface of ibcoll: owners and spans over the C interface (ibcoll.h), header only. Errors
 /// are thrown as ibcoll::error.
 ///
 /// Sizes of spans are checked: a call that would reach past its buffers is refused.
+
+/// @defgroup cpp C++ interface
+/// Owners and spans over the C interface. ibcoll::launch() or ibcoll::job begins,
+/// ibcoll::context::world() is the group of all ranks, and calls are members of ibcoll::group.
 
 #include <cstddef>
 #include <functional>
@@ -17,14 +22,21 @@
 namespace ibcoll {
 
 /// One rank's membership in a job, as launch() or a job gives it. A handle.
+/// @ingroup cpp
 class context {
  public:
+  /// Of the C interface's.
   explicit context(ibcoll_context* handle) : handle_(handle) {}
 
+  /// This process's rank in the job.
   int rank() const { return ibcoll_rank(handle_); }
+  /// How many ranks the job has.
   int size() const { return ibcoll_size(handle_); }
+  /// How many servers it has.
   int servers() const { return ibcoll_servers(handle_); }
+  /// All ranks of the job.
   group world() const { return group(ibcoll_world(handle_)); }
+  /// Memory that all ranks of the server and the network reach directly.
   template <class T>
   buffer<T> allocate(size_t elements) const {
     return buffer<T>(handle_, elements);
@@ -41,15 +53,19 @@ class context {
     detail::check(ibcoll_memory_is_shared(handle_, memory.data(), memory.size_bytes(), &shared));
     return shared != 0;
   }
+  /// What went between servers since the job began, on this rank.
   ibcoll_counters counters() const {
     ibcoll_counters result = IBCOLL_COUNTERS_INIT;
     detail::check(ibcoll_get_counters(handle_, &result));
     return result;
   }
+  /// Which threads may call.
   ibcoll_thread_level thread_level() const { return ibcoll_get_thread_level(handle_); }
+  /// Sets it; see ibcoll_set_thread_level.
   void set_thread_level(ibcoll_thread_level level) const {
     detail::check(ibcoll_set_thread_level(handle_, level));
   }
+  /// Whether a thread of the library's own makes progress; see ibcoll_set_progress_thread.
   void set_progress_thread(bool on) const {
     detail::check(ibcoll_set_progress_thread(handle_, on ? 1 : 0));
   }
@@ -71,6 +87,7 @@ class context {
     detail::check(ibcoll_arm(handle_, &armed));
     return armed != 0;
   }
+  /// What the C interface takes.
   ibcoll_context* handle() const { return handle_; }
 
  private:
@@ -79,13 +96,16 @@ class context {
 
 /// Membership in a job from construction to finalize() or the object's end; both are collective.
 /// Groups, buffers, registered memory and requests must go before.
+/// @ingroup cpp
 class job {
  public:
   /// The job this process was started in (ibcoll_init).
   job() { detail::check(ibcoll_init(&handle_)); }
   /// The job of a host's processes (ibcoll_init_with).
   explicit job(const ibcoll_bootstrap& host) { detail::check(ibcoll_init_with(&host, &handle_)); }
+  /// The other is in none afterwards.
   job(job&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  /// The two change places.
   job& operator=(job&& other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
@@ -100,6 +120,7 @@ class job {
     if (ibcoll_rank(handle_) < 0) handle_ = nullptr;  // else another thread was inside
     detail::check(status);
   }
+  /// The membership, for calls.
   ibcoll::context context() const { return ibcoll::context(handle_); }
 
  private:
@@ -109,6 +130,7 @@ class job {
 /// Starts `ranks` processes on this machine, each of which runs `main`; gives 0 if all returned 0,
 /// else the first result that was not. An exception that leaves `main` ends its process with its
 /// text and status 1.
+/// @ingroup cpp
 inline int launch(int ranks, const std::function<int(context&)>& main,
                   const std::string& server_layout = {}) {
   ibcoll_launch_options o = IBCOLL_LAUNCH_OPTIONS_INIT;

@@ -1,4 +1,5 @@
 #pragma once
+/// @file
 /// Of the C++ interface: calls whose data to send lies where they receive, or stays where it is.
 /// Included by ibcoll.hpp.
 
@@ -13,8 +14,10 @@ namespace ibcoll::detail {
 /// The calls in place of a group, in the three forms that group has of all calls.
 class in_place_calls : public group_base {
  public:
-  using group_base::group_base;
+  /// Those of the C interface's group.
+  explicit in_place_calls(ibcoll_group* handle) : group_base(handle) {}
 
+  /// @{
   /// What is sent to a rank lies where what comes from it is to lie.
   template <class T>
   void alltoall_in_place(std::span<T> recv, const options& o = {}) const {
@@ -32,7 +35,9 @@ class in_place_calls : public group_base {
                                      received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// The same with a length and a place for each block; what is sent to a rank is as long as what
   /// comes from it.
   template <class T>
@@ -55,7 +60,9 @@ class in_place_calls : public group_base {
                                       l.displacements.data(), received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// This rank's block is in its place in recv already.
   template <class T>
   void allgather_in_place(std::span<T> recv, const options& o = {}) const {
@@ -73,7 +80,9 @@ class in_place_calls : public group_base {
                                       received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// The same with a length and a place for each block.
   template <class T>
   void allgatherv_in_place(std::span<T> recv, const layout& l, const options& o = {}) const {
@@ -95,7 +104,9 @@ class in_place_calls : public group_base {
                                        l.displacements.data(), received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// At the root, where others call gather(): its own block is in its place in recv already.
   template <class T>
   void gather_in_place(std::span<T> recv, const options& o = {}) const {
@@ -113,7 +124,9 @@ class in_place_calls : public group_base {
                                    received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// The same where others call gatherv().
   template <class T>
   void gatherv_in_place(std::span<T> recv, const layout& l, const options& o = {}) const {
@@ -134,7 +147,9 @@ class in_place_calls : public group_base {
                                     l.displacements.data(), rank(), received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// At the root, where others call scatter(): its own block stays where it is in send.
   template <class T>
   void scatter_in_place(std::span<const T> send, const options& o = {}) const {
@@ -152,7 +167,9 @@ class in_place_calls : public group_base {
         ibcoll_call_scatter(at(send), kept(), block_bytes(send), rank(), sent_from(send, o).get()),
         IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// The same where others call scatterv().
   template <class T>
   void scatterv_in_place(std::span<const T> send, const layout& l, const options& o = {}) const {
@@ -175,7 +192,9 @@ class in_place_calls : public group_base {
                                      rank(), sent_from(send, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
+  /// @{
   /// At the root, where others call reduce(): its own elements lie in recv.
   template <class T>
   void reduce_in_place(std::span<T> recv, ibcoll_operator op, const options& o = {}) const {
@@ -193,6 +212,7 @@ class in_place_calls : public group_base {
                                    received_in(recv, o).get()),
                 IBCOLL_PERSISTENT);
   }
+  /// @}
 
  private:
   template <class T>

@@ -29,7 +29,7 @@ foreign=$(nm -D --defined-only "$library" | awk '{print $3}' |
 [ -z "$foreign" ] || fail "libibcoll.so exports $(head -n 3 <<<"$foreign" | paste -sd' ')"
 readelf -d "$library" | grep -qF "soname: [libibcoll.so.${version%.*}]" || fail "the soname is not of version $version"
 # Every function that the headers declare is there.
-grep -ohE '\bibcoll_[a-z_]+\(' "$dir"/moved/include/ibcoll/{ibcoll,memory}.h | tr -d '(' | sort -u >"$dir/declared"
+grep -hE '^IBCOLL_API ' "$dir"/moved/include/ibcoll/*.h | grep -oE 'ibcoll_[a-z_]+\(' | tr -d '(' | sort -u >"$dir/declared"
 nm -D --defined-only "$library" | sed -n 's/.* \(ibcoll_[a-z_]*\)@@.*/\1/p' | sort -u >"$dir/defined"
 missing=$(comm -23 "$dir/declared" "$dir/defined")
 [ -z "$missing" ] || fail "declared, but not in libibcoll.so: $(paste -sd' ' <<<"$missing")"

@@ -1,0 +1,96 @@
+/** @file
+ * ibcoll: calls that go on while the program does. Included by ibcoll.h.
+ */
+#ifndef IBCOLL_REQUESTS_H
+#define IBCOLL_REQUESTS_H
+
+#include "ibcoll/ibcoll.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @defgroup requests Calls that go on while the program does
+ * Nonblocking and persistent calls: described, prepared, started, and waited for.
+ * @{ */
+
+/** Which collective an ibcoll_call is of. */
+typedef enum ibcoll_collective {
+  IBCOLL_ALLTOALL = 0,   /**< ibcoll_alltoall() */
+  IBCOLL_ALLTOALLV = 1,  /**< ibcoll_alltoallv() */
+  IBCOLL_ALLGATHER = 2,  /**< ibcoll_allgather() */
+  IBCOLL_ALLGATHERV = 3, /**< ibcoll_allgatherv() */
+  IBCOLL_GATHER = 4,     /**< ibcoll_gather() */
+  IBCOLL_GATHERV = 5,    /**< ibcoll_gatherv() */
+  IBCOLL_SCATTER = 6,    /**< ibcoll_scatter() */
+  IBCOLL_SCATTERV = 7,   /**< ibcoll_scatterv() */
+  IBCOLL_BCAST = 8,      /**< ibcoll_bcast() */
+  IBCOLL_REDUCE = 9,     /**< ibcoll_reduce() */
+  IBCOLL_BARRIER = 10    /**< ibcoll_barrier() */
+} ibcoll_collective;
+
+/** A flag of a call: it may be started as often as wanted; without it, once. */
+#define IBCOLL_PERSISTENT 1u
+
+/** What is to be called, in the terms of the blocking function of the collective; members that it
+ * has no argument for are not looked at. calls.h has a function for each collective that fills one
+ * in, so that the compiler checks the arguments. */
+typedef struct ibcoll_call {
+  size_t struct_size;                /**< sizeof(ibcoll_call) */
+  ibcoll_collective collective;      /**< which */
+  unsigned flags;                    /**< 0 or IBCOLL_PERSISTENT */
+  const void* send;                  /**< what this rank sends */
+  void* recv;                        /**< where it receives; bcast: the buffer */
+  size_t bytes;                      /**< equal blocks: of one; bcast: of the buffer */
+  size_t elements;                   /**< reduce */
+  int64_t own_count;                 /**< allgatherv, gatherv: send_count; scatterv: recv_count */
+  const int64_t* send_counts;        /**< alltoallv, scatterv */
+  const int64_t* send_displacements; /**< alltoallv, scatterv */
+  const int64_t* recv_counts;        /**< alltoallv, allgatherv, gatherv */
+  const int64_t* recv_displacements; /**< alltoallv, allgatherv, gatherv */
+  const ibcoll_options* options;     /**< NULL: the defaults */
+  int root;                          /**< gather, scatter and their like, bcast, reduce */
+  ibcoll_type type;                  /**< reduce */
+  ibcoll_operator op;                /**< reduce */
+  int reserved;                      /**< 0 */
+} ibcoll_call;
+
+/** Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
+ * afterwards. The counts and displacements of a persistent call are copied; those of any other, and
+ * the buffers of both, must stay until the call has finished. The request is the program's until
+ * ibcoll_call_free, whatever becomes of the call. */
+IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
+                                          ibcoll_request** request);
+/** Starts the call; all ranks of the group start their calls in the same order. A persistent one
+ * may be started again once it has finished; it is one on all ranks, made and freed by all of them
+ * between the same starts. */
+IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
+/** *done: 1 when the call has finished on this rank, or was not started, or with an error of the
+ * call; 0 if the test itself was refused. */
+IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
+/** Waits until it has finished; while it waits, all calls of the context move on. */
+IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);
+/** Waits for all of them, passing over those that are NULL; gives the first error. */
+IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests);
+/** Ends a call that is under way, and its group with it, on all ranks of that; the job goes on.
+ * Local, and returns at once: the call, and all others of the group that are under way on this
+ * rank, have finished (ibcoll_test, ibcoll_wait) with IBCOLL_ERR_CANCELLED as soon as no peer can
+ * read or write their buffers any more. Inside a server that takes nobody else; ranks of other
+ * servers that might still write have to confirm that they do not, in some call of theirs or by
+ * their progress thread. The other ranks get the error, which names this rank, in their calls of
+ * the group; those that have finished there stay as they are. What the buffers of a call that was
+ * ended hold is not defined. Later groups of the same ranks need another identifier than that one
+ * (and one, if it had none). Without effect on a call that is not under way. */
+IBCOLL_API ibcoll_status ibcoll_cancel(ibcoll_request* request);
+/** Frees a request whose call is not under way. */
+IBCOLL_API ibcoll_status ibcoll_call_free(ibcoll_request* request);
+
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "ibcoll/calls.h"
+
+#endif
