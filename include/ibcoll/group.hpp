@@ -30,8 +30,8 @@ class group : public detail::in_place_calls {
   void check() const { detail::check(ibcoll_group_status(handle_)); }
 
   /// @{
-  /// send and recv hold size() blocks of the same number of elements; the number of blocks must
-  /// divide them.
+  /// Block i of send goes to rank i, block i of recv comes from it. Both hold size() blocks of the
+  /// same number of elements; the number of blocks must divide them.
   template <class T>
   void alltoall(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
     detail::check(ibcoll_alltoall(handle_, at(send), at(recv), block_bytes(recv),
@@ -92,7 +92,7 @@ class group : public detail::in_place_calls {
   }
 
   /// @{
-  /// recv holds size() times what send holds.
+  /// Everybody receives everybody's block: recv holds size() times what send holds.
   template <class T>
   void allgather(std::span<const T> send, std::span<T> recv, const options& o = {}) const {
     detail::check(ibcoll_allgather(handle_, at(send), at(recv), send.size_bytes(),
@@ -112,7 +112,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// `send` is this rank's block; `l` says where all blocks go in recv.
+  /// The same with a length and a place for each block: send is this rank's, l says where all go
+  /// in recv.
   template <class T>
   void allgatherv(std::span<const T> send, std::span<T> recv, const layout& l,
                   const options& o = {}) const {
@@ -138,7 +139,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// recv, at the root, holds size() times what send holds; elsewhere it may be empty.
+  /// The root receives everybody's block: recv, there, holds size() times what send holds;
+  /// elsewhere it may be empty.
   template <class T>
   void gather(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
     detail::check(ibcoll_gather(handle_, at(send), at(recv), send.size_bytes(), root,
@@ -160,7 +162,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// `l` says, at the root, where all blocks go in recv; elsewhere both may be empty.
+  /// The same with a length and a place for each block: l says, at the root, where all go in recv;
+  /// elsewhere both may be empty.
   template <class T>
   void gatherv(std::span<const T> send, std::span<T> recv, const layout& l, int root,
                const options& o = {}) const {
@@ -186,7 +189,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// send, at the root, holds size() times what recv holds; elsewhere it may be empty.
+  /// Everybody receives a block of the root's: send, there, holds size() times what recv holds;
+  /// elsewhere it may be empty.
   template <class T>
   void scatter(std::span<const T> send, std::span<T> recv, int root, const options& o = {}) const {
     detail::check(ibcoll_scatter(handle_, at(send), at(recv), recv.size_bytes(), root,
@@ -208,7 +212,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// `l` says, at the root, where the blocks lie in send; elsewhere both may be empty.
+  /// The same with a length and a place for each block: l says, at the root, where they lie in
+  /// send; elsewhere both may be empty.
   template <class T>
   void scatterv(std::span<const T> send, const layout& l, std::span<T> recv, int root,
                 const options& o = {}) const {
@@ -261,7 +266,8 @@ class group : public detail::in_place_calls {
   /// @}
 
   /// @{
-  /// recv, at the root, is as long as send; elsewhere it may be empty.
+  /// The root's recv is the combination, element by element, of what all ranks send; elsewhere it
+  /// may be empty.
   template <class T>
   void reduce(std::span<const T> send, std::span<T> recv, ibcoll_operator op, int root,
               const options& o = {}) const {
