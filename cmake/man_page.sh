@@ -52,6 +52,11 @@ Input could not be read, output could not be written, or what was asked for fail
 Wrong usage.
 .PP
 One line on standard error says why.
+
+[SEE ALSO]
+The library's interface stands in ibcoll/ibcoll.h and ibcoll/ibcoll.hpp;
+.B ./run docs
+makes a reference of it in a clone of the source.
 END_OF_SECTIONS
 } >"$dir/sections"
 

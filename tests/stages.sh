@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# The stages of `./run test`; sourced by it (uses its say, die and build). Every stage runs, also
+# The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format quick softroce full docs install cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick softroce full docs install cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
-readonly DEFAULT_STAGES="format quick install softroce asan"
+readonly DEFAULT_STAGES="format reference quick install softroce asan"
 passed=0 failed=0 skipped=0
 tier=quick # full: the stages that have a longer form run it
 chosen=yes # no: nobody named the stages
@@ -106,6 +106,7 @@ stage() {
       check "formatting (clang-format -i repairs it)" format_is_clean
       check "shellcheck" scripts_are_clean
       ;;
+    reference) check "reference of the interface" reference ;;
     quick) build_and_test release quick ;;
     softroce)
       if builds release; then
@@ -116,6 +117,8 @@ stage() {
       ;;
     full) build_and_test release full ;;
     docs)
+      # ./run test full has made it before.
+      [ $tier = full ] || stage reference
       if builds release; then
         check "commands of the documentation" tests/doc_commands.sh build/bin
       else
