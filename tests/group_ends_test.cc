@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <new>
 #include <thread>
 
@@ -103,6 +104,13 @@ void expect_over_soon(const RankView& rank, Group& group, size_t bytes, ErrorCod
     if (!exchange.right()) return rank.complain("wrong data in a call that ended well");
   }
   rank.complain("the group is not over");
+}
+
+/// An alltoall that is expected to fail.
+Status make(Group& group) {
+  Exchange exchange(group, 100, 0);
+  IBCOLL_TRY(exchange.post());
+  return exchange.call().wait();
 }
 
 /// Other groups go on.
@@ -284,6 +292,63 @@ TEST_P(GroupEndsInAServer, NeedNobodyElse) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, GroupEndsInAServer,
                          ::testing::Values(std::vector<int>{2}, std::vector<int>{4}));
+
+/// Calls of a group whose ranks are all there.
+void expect_right(const RankView& rank, Group& group, uint32_t calls) {
+  for (uint32_t i = 0; i < calls; ++i) {
+    Exchange exchange(group, i % 3 * 30'000, i);
+    if (!rank.good(exchange.post(), "post") || !rank.good(exchange.call().wait(), "wait")) return;
+    if (!exchange.right()) return rank.complain("wrong data");
+  }
+}
+
+TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
+  for (const bool tests : {false, true}) {
+    int status = 0;
+    testing::Complaints closing(5);
+    const std::string complaints = run_job(
+        job_of({5}),
+        [&](const RankView& rank) {
+          const Rank me = rank.context.rank();
+          Context& context = rank.context;
+          Group& world = context.world();
+          expect_right(rank, world, 3);
+          std::shared_ptr<Group> three, four;
+          if (me < 3) three = *context.create_group({0, 1, 2}, 1);
+          if (me < 4) four = *context.create_group({0, 1, 2, 3}, 1);
+          if (me == 4) {
+            usleep(20'000);
+            raise(SIGKILL);
+          }
+          Exchange under_way(world, 30'000, 9);
+          if (!rank.good(under_way.post(), "post")) return;
+          Result<bool> done = false;
+          while (tests && done && !*done) done = under_way.call().test();
+          const Status waited = under_way.call().wait();
+          expect_over(rank, waited, ErrorCode::kPeerFailed, "rank 4 (pid");
+          expect_over(rank, under_way.post(), ErrorCode::kPeerFailed, "killed by signal 9");
+          expect_right(rank, *four, 20);
+          if (context.create_group({me, 4})) rank.complain("made a group of one that has died");
+          auto later = context.create_group({3, 2, 1, 0}, 7);
+          if (rank.good(later, "group")) expect_right(rank, **later, 20);
+          // Another one.
+          if (me == 3) raise(SIGKILL);
+          expect_over(rank, make(*four), ErrorCode::kPeerFailed, "rank 3");
+          expect_over(rank, make(**later), ErrorCode::kPeerFailed, "rank 3");
+          expect_right(rank, *three, 20);
+          later->reset();
+          three.reset();
+          four.reset();
+          if (const Status closed = context.close(); !closed)
+            closing.add(me, closed.error().message);
+        },
+        &status);
+    EXPECT_EQ(complaints, "");
+    EXPECT_EQ(status, 128 + SIGKILL);
+    for (Rank rank = 0; rank < 3; ++rank)
+      EXPECT_THAT(closing.of(rank), ::testing::HasSubstr("rank 4 (pid")) << rank;
+  }
+}
 
 TEST(GroupEndsOfSilentPeers, EndTheJobAfterADeadline) {
   Flags* const flags =

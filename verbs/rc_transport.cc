@@ -278,7 +278,7 @@ Status RcTransport::close() {
   std::array<Arrival, kBatch> arrivals;
   while (!failure_ && !all_complete()) {
     poll(arrivals);
-    if (const auto failure = bootstrap_->failure()) return fail(failure->code, "{}", failure->what);
+    if (const auto failure = bootstrap_->failure()) return tl::unexpected<Error>(failure->error());
     sched_yield();
   }
   if (failure_) return fail(failure_->code, "{}", failure_->what);

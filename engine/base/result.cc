@@ -16,6 +16,7 @@ const char* to_string(ErrorCode code) {
     case ErrorCode::kUnsupported:
       return "unsupported";
     case ErrorCode::kPeerFailed:
+    case ErrorCode::kRankDied:
       return "a rank failed";
     case ErrorCode::kDeadline:
       return "deadline passed";

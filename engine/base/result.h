@@ -23,7 +23,8 @@ enum class ErrorCode {
   kInvalidProgram = 8,
   kInternal = 9,
   kCancelled = 10,  ///< somebody ended the group
-  kInput = 11,      ///< a file can't be read, or what stands in it can't be right
+  kRankDied = 11,   ///< of a Failure only: a rank's process has ended; errors say kPeerFailed
+  kInput = 12,      ///< a file can't be read, or what stands in it can't be right
 };
 
 /// What is over with an error.

@@ -23,7 +23,16 @@ struct Failure {
   std::string what;  ///< e.g. "rank 3 (pid 4711) was killed by signal 9 (Killed)"; at most kMaxText
                      ///< bytes travel
   static constexpr size_t kMaxText = 240;
+
+  /// The code of the errors that ranks get.
+  ErrorCode error_code() const {
+    return code == ErrorCode::kRankDied ? ErrorCode::kPeerFailed : code;
+  }
+  Error error() const { return {error_code(), what}; }
 };
+
+/// The failure of a job in which somebody waits for a rank that has left it.
+Failure rank_has_left(Rank rank);
 
 /// One rank's view of its job. Calls are collective over all ranks of the job unless said
 /// otherwise, and are made by one thread at a time. Not for the data path.

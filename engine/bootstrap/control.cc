@@ -120,7 +120,7 @@ class ControlBootstrap final : public LocalBootstrap {
   void abort(const Failure& failure) override {
     if (forked()) return;
     const bool of_another = failure.culprit >= 0 && failure.culprit != block_.job_rank(rank_);
-    const bool died = failure.code == ErrorCode::kPeerFailed && of_another;
+    const bool died = failure.error_code() == ErrorCode::kPeerFailed && of_another;
     if (died) wait_for_word(failure.culprit);
     block_.report(died ? absence(failure.culprit).value_or(failure) : failure, rank_);
     // Somebody else may be writing the first failure just now. One who dies at that is found by
@@ -229,7 +229,7 @@ class ControlBootstrap final : public LocalBootstrap {
   Status check_failure() const {
     if (!block_.header_->failure.present()) return {};
     const Failure failure = block_.header_->failure.read();
-    return tl::unexpected<Error>(Error{failure.code, failure.what});
+    return tl::unexpected<Error>(failure.error());
   }
 
   ControlBlock& block_;

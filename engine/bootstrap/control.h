@@ -49,9 +49,6 @@ enum class Presence : uint8_t {
   kUnreachable,  ///< the control connection to its machine is down
 };
 
-/// The failure of a job in which somebody waits for a rank that has left it.
-Failure rank_has_left(Rank rank);
-
 /// Owns the shared memory and gives each rank its Bootstrap.
 class ControlBlock {
  public:

@@ -80,7 +80,7 @@ Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
   changed_.wait(lock, [this] { return result_ || failed_; });
   if (!result_) {
     const Failure failure = block_.failure().value_or(Failure{});
-    return tl::unexpected<Error>(Error{failure.code, failure.what});
+    return tl::unexpected<Error>(failure.error());
   }
   std::copy(result_->begin(), result_->end(), all.begin());
   result_.reset();

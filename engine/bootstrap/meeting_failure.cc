@@ -58,7 +58,7 @@ tl::unexpected<Error> Meeting::leader_gone() const {
   Failure failure = death_of(leader_rank_);
   if (leader_rank_ != 0)
     failure = word_of_root(place_, me_, options_.silence_ms / 2, failure, true);
-  return tl::unexpected<Error>(Error{failure.code, failure.what});
+  return tl::unexpected<Error>(failure.error());
 }
 
 Error Meeting::give_up(const Error& error) {
@@ -83,7 +83,7 @@ Error Meeting::dismiss(const Error& error) {
     connections_.root.send(FrameKind::kHeard, me_);
     (void)connections_.root.flush_by(until);
   }
-  return {failure.code, failure.what};
+  return failure.error();
 }
 
 /// Rank 0: stays until all machines know, at most for a while. Members whose leader has died before
@@ -153,7 +153,7 @@ void Meeting::turn_away(Entrance::Arrival& arrival, const Failure& failure) {
     orphan.send_failure(failure);
     return;
   }
-  arrival.handshake.refuse({failure.code, failure.what});
+  arrival.handshake.refuse(failure.error());
   if (!known && caller >= 0 && caller < size_) (void)enter(caller, caller);
 }
 

@@ -52,6 +52,11 @@ Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<Proc
   return watch;
 }
 
+void PeerWatch::forget(Rank rank) {
+  const UniqueFd& process = processes_[static_cast<size_t>(rank)];
+  if (process.valid()) epoll_ctl(ended_.get(), EPOLL_CTL_DEL, process.get(), nullptr);
+}
+
 std::optional<Rank> PeerWatch::find_dead() const {
   if (watched_ == 0) return std::nullopt;
   epoll_event event{};

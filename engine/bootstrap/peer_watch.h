@@ -27,6 +27,9 @@ class PeerWatch {
   /// True if that rank is watched and has ended.
   bool has_ended(Rank rank) const;
 
+  /// find_dead() does not give that rank any more.
+  void forget(Rank rank);
+
   /// How many ranks are watched.
   int watched() const { return watched_; }
 

@@ -52,11 +52,11 @@ std::optional<int> zombie_status(pid_t pid) {
 }  // namespace
 
 Failure death_of(Rank rank) {
-  return {rank, ErrorCode::kPeerFailed, fmt::format("rank {} has died", rank)};
+  return {rank, ErrorCode::kRankDied, fmt::format("rank {} has died", rank)};
 }
 
 Failure end_of_rank(Rank rank, pid_t pid, std::optional<int> status) {
-  Failure failure{rank, ErrorCode::kPeerFailed, {}};
+  Failure failure{rank, ErrorCode::kRankDied, {}};
   if (!status)
     failure.what = fmt::format("rank {} (pid {}) has died", rank, pid);
   else if (WIFSIGNALED(*status))

@@ -82,8 +82,7 @@ Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, RegionOu
     // Too many descriptors of this user are under way; peers are about to take them.
     if (errno != ETOOMANYREFS && errno != EINTR)
       return fail_errno("cannot pass shared memory to a peer");
-    if (const auto failure = bootstrap.failure())
-      return tl::unexpected<Error>(Error{failure->code, failure->what});
+    if (const auto failure = bootstrap.failure()) return tl::unexpected<Error>(failure->error());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return {};
@@ -93,8 +92,7 @@ Result<UniqueFd> RegionMailbox::receive(Bootstrap& bootstrap) const {
   while (true) {
     pollfd wanted{socket_.get(), POLLIN, 0};
     if (poll(&wanted, 1, 50) <= 0) {
-      if (const auto failure = bootstrap.failure())
-        return tl::unexpected<Error>(Error{failure->code, failure->what});
+      if (const auto failure = bootstrap.failure()) return tl::unexpected<Error>(failure->error());
       continue;
     }
     RegionOutcome outcome;

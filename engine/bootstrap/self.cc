@@ -19,7 +19,7 @@ class SelfBootstrap final : public Bootstrap {
   Status barrier() override {
     if (!failure_.present()) return {};
     const Failure failure = failure_.read();
-    return tl::unexpected<Error>(Error{failure.code, failure.what});
+    return tl::unexpected<Error>(failure.error());
   }
   void abort(const Failure& failure) override { failure_.write(failure, 0); }
   std::optional<Failure> failure() const override {

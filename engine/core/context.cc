@@ -124,6 +124,11 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_TRY(self->notes_.reserve(0, self->notes_.size()));
   executor.board = {self->notes_.data(), &shape, me};
   executor.groups = &self->group_records_;
+  executor.has_died = [context = self.get()](Rank rank) {
+    if (!context->watch_ || !context->watch_->has_ended(rank)) return false;
+    context->watch_->forget(rank);
+    return true;
+  };
   executor.cells = Cells::share_of(shape.local_of(me), shape.server_size(server));
   self->executor_ = std::make_unique<Executor>(
       bootstrap, *self->local_, self->network(), bells[me],
@@ -194,12 +199,12 @@ Status Context::close() {
       bootstrap_->abort(
           network()->failure().value_or(Failure{bootstrap_->rank(), error.code, error.message}));
       const auto first = bootstrap_->failure();
-      return first ? fail(first->code, "{}", first->what) : closed;
+      return first ? Status(tl::unexpected<Error>(first->error())) : closed;
     }
   }
   const Status all_left = bootstrap_->barrier();
   const auto first = bootstrap_->failure();
-  return first ? fail(first->code, "{}", first->what) : all_left;
+  return first ? Status(tl::unexpected<Error>(first->error())) : all_left;
 }
 
 Context::~Context() {
@@ -210,6 +215,7 @@ Context::~Context() {
 
 Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
   if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
+  executor_->look_at_failure();
   std::vector<bool> seen(static_cast<size_t>(size()), false);
   for (const Rank rank : members) {
     if (rank < 0 || rank >= size()) {
@@ -219,6 +225,8 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, 
     if (seen[rank])
       return fail(ErrorCode::kInvalidArgument, "rank {} stands in the group twice", rank);
     seen[rank] = true;
+    if (executor_->has_lost(rank)) [[unlikely]]
+      return fail(ErrorCode::kPeerFailed, "rank {} can't be in a group: it has died", rank);
   }
   if (!seen[this->rank()])
     return fail(ErrorCode::kInvalidArgument, "rank {} creates a group that it is not in",

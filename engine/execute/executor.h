@@ -34,6 +34,9 @@ struct ExecutorOptions {
   size_t streaming_bytes =
       0;  ///< calls that touch more memory than this on a server copy past the caches; 0: never
   CallBoard::Place board = {};  ///< where the ranks of the server note their calls, if they do
+  /// Whether a rank of the server has died; if so, `find_dead` gives it no more. Empty: the job
+  /// does not go on after a death.
+  std::function<bool(Rank)> has_died = {};
   const MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
   Cells::Share cells = {};             ///< this rank's part of its server's
 };
@@ -59,6 +62,13 @@ class Executor {
   /// given back, and they are done, with the error, when no peer can touch it any more: `why` says
   /// who ended the group, and for what reason. Without effect on one that is over.
   void end_group(GroupState& group, const Failure& why);
+  /// Whether a rank of the job has died, and the job has gone on.
+  bool has_lost(Rank rank) const { return ends_.has_lost(rank); }
+  /// Takes note of a failure that others have reported.
+  void look_at_failure() {
+    if (const auto failure = bootstrap_.failure()) [[unlikely]]
+      end_.end_with(*failure);
+  }
   /// Waits until the members of all groups that this rank knows to be over know it, too, or leave.
   Status settle_ends();
 
@@ -118,6 +128,7 @@ class Executor {
   void stop(GroupState& group);
   void end_unfinished(PostedCall& call);
   void check_deadlines();
+  bool survives(const Failure& failure);
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
   void finish(PostedCall& call);
@@ -138,11 +149,13 @@ class Executor {
     return {};
   }
 
+  Bootstrap& bootstrap_;
   LocalTransport& local_;
   NetworkTransport* network_;
   Bell& bell_;
   const bool oversubscribed_;
   const size_t streaming_bytes_;
+  const std::function<bool(Rank)> has_died_;
   std::vector<std::unique_ptr<PostedCall>> calls_;  ///< all there are
   std::vector<PostedCall*> idle_;
   CallsUnderWay under_way_;

@@ -27,6 +27,16 @@ void Executor::end_group(GroupState& group, const Failure& why) {
   progress();
 }
 
+/// A death inside a server ends the groups that the rank was in: rings and heaps of the others are
+/// as they were. Over a network what was under way to it may have broken what others need.
+bool Executor::survives(const Failure& failure) {
+  if (failure.culprit < 0 || failure.code != ErrorCode::kRankDied) return false;
+  if (ends_.has_lost(failure.culprit)) return true;
+  if (network_ != nullptr || !has_died_ || !has_died_(failure.culprit)) return false;
+  ends_.lose(failure.culprit, failure);
+  return true;
+}
+
 /// Ends the groups of calls whose deadlines have passed.
 void Executor::check_deadlines() {
   const int64_t now = now_ns();

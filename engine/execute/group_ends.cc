@@ -66,6 +66,15 @@ void GroupEnds::request(GroupState& group, const Failure& why, int64_t patience_
   busy_ = true;
 }
 
+void GroupEnds::lose(Rank rank, const Failure& why) {
+  lost_.push_back(rank);
+  for (const auto& [key, group] : groups_) {
+    if (group->rank_of(rank) == group->shape.ranks()) continue;
+    request(*group, why);
+    due_.back().origin = false;
+  }
+}
+
 void GroupEnds::remember(uint64_t key, const Failure& why) {
   if (!over_.emplace(key, why).second) return;
   over_in_order_.push_back(key);
@@ -129,8 +138,9 @@ void GroupEnds::begin(const PostedCall* call) {
   GroupState& group = *due.group;
   const std::string place = call != nullptr ? describe(*call, local_) : "";
   const bool said = place.empty() || due.why.what.find(place) != std::string::npos;
-  group.over = Error{due.why.code, said ? due.why.what : fmt::format("{}; {}", due.why.what, place),
-                     Scope::kGroup};
+  group.over =
+      Error{due.why.error_code(), said ? due.why.what : fmt::format("{}; {}", due.why.what, place),
+            Scope::kGroup};
   remember(group.key, due.why);
 
   auto ending = std::make_unique<Ending>();

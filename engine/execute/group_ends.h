@@ -1,6 +1,7 @@
 #pragma once
 /// Groups that end before their members have freed them, while the job goes on.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -40,6 +41,12 @@ class GroupEnds {
   /// The group is to be ended, which the next progress does; without effect if it is already.
   /// `patience_ns`: how long peers have to confirm it before the job is over; 0: any time.
   void request(GroupState& group, const Failure& why, int64_t patience_ns = 0);
+  /// A rank of the job has died, which ends its groups here; everybody finds that out.
+  void lose(Rank rank, const Failure& why);
+  bool has_lost(Rank rank) const {
+    return std::find(lost_.begin(), lost_.end(), rank) != lost_.end();
+  }
+  bool has_lost_any() const { return !lost_.empty(); }
   /// A mail of kind kEnd; `local`: of a rank of this server.
   void take(std::span<const std::byte> mail, bool local);
   /// Whether it is known that a group is over, also if it has been freed; as far as the latest
@@ -130,7 +137,7 @@ class GroupEnds {
   bool is_quiet(Ending& ending);
   static Rank awaited(const Ending& ending);
   void give_up_if_late(const Ending& ending);
-  bool is_absent(Rank rank) const { return bootstrap_.absence(rank).has_value(); }
+  bool is_absent(Rank rank) const { return has_lost(rank) || bootstrap_.absence(rank).has_value(); }
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;
@@ -147,6 +154,7 @@ class GroupEnds {
   };
   std::vector<Reply> replies_;
   std::vector<PostedCall*> quiet_;
+  std::vector<Rank> lost_;
   Completion* settled_ = nullptr;
   bool busy_ = false;
 };

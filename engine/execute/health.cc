@@ -106,13 +106,15 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
     if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
     if (end_.has_come()) return;
   }
-  if (const auto failure = bootstrap_.failure()) return end_.end_with(*failure);
+  if (const auto failure = bootstrap_.failure()) end_.end_with(*failure);
+  if (end_.has_come()) return;
   if (started != nullptr && waited_ns > 0) check_absence(*started, waited_ns);
   if (end_.has_come()) return;
-  // A process that has ended in order matters to those alone who wait for it.
+  // A process that has ended in order matters to those alone who wait for it. The job knows of one
+  // death: after that whoever is gone may have died, too.
   if (const auto dead = options_.find_dead ? options_.find_dead() : std::nullopt;
-      dead && !bootstrap_.absence(*dead)) {
-    return end_.abort({*dead, ErrorCode::kPeerFailed, fmt::format("rank {} has died", *dead)});
+      dead && (ends_.has_lost_any() || !bootstrap_.absence(*dead))) {
+    return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {

@@ -8,15 +8,18 @@ namespace ibcoll {
 
 void JobEnd::abort(const Failure& failure) {
   bootstrap_.abort(failure);
-  // Somebody else's failure may have been first: every survivor names that one.
-  end_with(bootstrap_.failure().value_or(failure));
+  // Somebody else's failure may have been first: every survivor names that one, unless the job goes
+  // on after it.
+  const std::optional<Failure> first = bootstrap_.failure();
+  end_with(first && !survives_(*first) ? *first : failure);
 }
 
 void JobEnd::end_with(const Failure& failure) {
   if (error_) return;  // the calls that were under way may be gone
+  if (survives_(failure)) return;
   const std::string place = calls_.started.empty() ? "" : describe(*calls_.started.front(), local_);
   const bool said = failure.what.find(place) != std::string::npos;
-  error_ = {failure.code, said ? failure.what : fmt::format("{}; {}", failure.what, place),
+  error_ = {failure.error_code(), said ? failure.what : fmt::format("{}; {}", failure.what, place),
             Scope::kJob};
 }
 

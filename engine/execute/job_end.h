@@ -1,6 +1,7 @@
 #pragma once
 /// How a job ends before its time, as one rank sees it.
 
+#include <functional>
 #include <optional>
 
 #include "engine/bootstrap/bootstrap.h"
@@ -12,8 +13,11 @@ namespace ibcoll {
 /// where it was itself then.
 class JobEnd {
  public:
-  JobEnd(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls)
-      : bootstrap_(bootstrap), local_(local), calls_(calls) {}
+  /// `survives`: takes note of a failure that does not end the job, and says whether it is one; may
+  /// be asked about the same one again.
+  JobEnd(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
+         std::function<bool(const Failure&)> survives)
+      : bootstrap_(bootstrap), local_(local), calls_(calls), survives_(std::move(survives)) {}
 
   /// The error that ended the job, if any.
   const std::optional<Error>& error() const { return error_; }
@@ -21,7 +25,7 @@ class JobEnd {
   /// Reports a failure to all ranks and ends the job with it, or with somebody else's that came
   /// first.
   void abort(const Failure& failure);
-  /// Ends the job on this rank, with the failure that ended it.
+  /// Ends the job on this rank, with the failure that ended it; not where the job survives that.
   void end_with(const Failure& failure);
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
   /// memory that ran out. The job's error, which may be somebody else's that came first.
@@ -31,6 +35,7 @@ class JobEnd {
   Bootstrap& bootstrap_;
   const LocalTransport& local_;
   const CallsUnderWay& calls_;
+  std::function<bool(const Failure&)> survives_;
   std::optional<Error> error_;
 };
 

@@ -185,7 +185,7 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
       services_.disagreements.mismatch(call_, job_rank(op.peer), services_.local.trouble());
       return Outcome::kBlocked;
     case Pull::kFailed:
-      services_.end.abort({job_rank(op.peer), ErrorCode::kPeerFailed, services_.local.trouble()});
+      services_.end.abort({job_rank(op.peer), ErrorCode::kRankDied, services_.local.trouble()});
       return Outcome::kBlocked;
   }
   return Outcome::kBlocked;

@@ -265,7 +265,7 @@ class Loopback final : public NetworkTransport {
     for (int round = 0; !condition(); ++round) {
       poll(unwanted);
       for (const auto& failure : {failure_.get(), bootstrap_.failure()})
-        if (failure) return tl::unexpected<Error>(Error{failure->code, failure->what});
+        if (failure) return tl::unexpected<Error>(failure->error());
       if (round < 1000)
         sched_yield();
       else
