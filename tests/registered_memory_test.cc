@@ -1,5 +1,5 @@
 // Memory that the program registers itself: what calls in it cost, that data is right wherever in
-// it buffers lie. What is refused stands in c_api_memory_test.cc.
+// it buffers lie. When it may be deregistered stands in memory_in_use_test.cc.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -246,67 +246,6 @@ TEST(RegisteredMemory, IsFoundWhereverItCovers) {
       }
     }
   }
-}
-
-/// One rank waits for the others in a call that receives in registered memory.
-TEST(RegisteredMemory, StaysWhileACallUsesIt) {
-  for (const Place& place : {Place{"1,1", 2, nullptr}, Place{"1,1", 2, "5"}}) {
-    EXPECT_EQ(
-        launched(
-            place,
-            [](ibcoll::context& context, Complaints& complaints) {
-              const ibcoll::group world = context.world();
-              std::vector<int> send(20000, world.rank()), recv(20000, -1);
-              ibcoll_memory* memory = nullptr;
-              if (ibcoll_memory_register(context.handle(), recv.data(), recv.size() * sizeof(int),
-                                         &memory) != IBCOLL_OK)
-                return complaints.add(world.rank(), ibcoll_last_error());
-              if (world.rank() == 0) {
-                ibcoll::request call = world.ialltoall<int>(send, recv);
-                if (ibcoll_memory_deregister(memory) != IBCOLL_ERR_INVALID ||
-                    std::string(ibcoll_last_error()).find("call that is under way uses them") ==
-                        std::string::npos)
-                  complaints.add(0, fmt::format("not refused: {}", ibcoll_last_error()));
-                world.bcast<int>(std::span(send).first(1), 0);  // lets the other one begin
-                call.wait();
-              } else {
-                std::vector<int> go(1);
-                // Calls of a group start in the same order everywhere.
-                ibcoll::request call = world.ialltoall<int>(send, recv);
-                world.bcast<int>(go, 0);
-                call.wait();
-              }
-              if (ibcoll_memory_deregister(memory) != IBCOLL_OK)
-                complaints.add(world.rank(), ibcoll_last_error());
-              if (recv.front() != 0 || recv.back() != 1) complaints.add(world.rank(), "wrong data");
-            }),
-        "");
-  }
-}
-
-/// When a job is over nothing of it is under way, and memory is the program's again.
-TEST(RegisteredMemory, OfAJobThatFailedMayBeDeregistered) {
-  const auto body = [](ibcoll::context& context, Complaints& complaints) {
-    const int me = context.rank();
-    std::vector<int> send(20000), recv(20000);
-    ibcoll_memory *memory = nullptr, *more = nullptr;
-    if (ibcoll_memory_register(context.handle(), recv.data(), recv.size() * sizeof(int), &memory) !=
-        IBCOLL_OK)
-      return complaints.add(me, ibcoll_last_error());
-    if (me == 1) {
-      ibcoll_abort(context.handle(), "enough of it");
-    } else {
-      try {
-        context.world().alltoall<int>(send, recv);
-      } catch (const ibcoll::error& failed) {
-        if (failed.status() != IBCOLL_ERR_PEER_FAILED) complaints.add(me, failed.what());
-      }
-    }
-    if (ibcoll_memory_deregister(memory) != IBCOLL_OK) complaints.add(me, ibcoll_last_error());
-    if (ibcoll_memory_register(context.handle(), recv.data(), 8, &more) != IBCOLL_ERR_PEER_FAILED)
-      complaints.add(me, "a job that is over takes memory");
-  };
-  EXPECT_EQ(launched({"1,1", 2, nullptr}, body), "a rank returned 1");
 }
 
 size_t resident_bytes() {
