@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/transport/open.h"
 #include "tests/api_job.h"
 
 namespace ibcoll {
@@ -40,10 +41,24 @@ void expect_in_use(const ApiRank& rank, const Buffer& buffer) {
     rank.complain("not refused: " + line);
 }
 
-class MemoryInUse : public ::testing::TestWithParam<const char*> {
+/// In place of a seed of the loopback.
+const std::string kVerbs = "verbs";
+
+class MemoryInUse : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { setenv("IBCOLL_LOOPBACK_SEED", GetParam(), 1); }
-  void TearDown() override { unsetenv("IBCOLL_LOOPBACK_SEED"); }
+  void SetUp() override {
+    if (GetParam() == kVerbs) {
+      if (!usable_network_port("verbs"))
+        GTEST_SKIP() << "no RDMA device here; ./run softroce brings some";
+      setenv("IBCOLL_TRANSPORT", "verbs", 1);
+    } else {
+      setenv("IBCOLL_LOOPBACK_SEED", GetParam().c_str(), 1);
+    }
+  }
+  void TearDown() override {
+    unsetenv("IBCOLL_LOOPBACK_SEED");
+    unsetenv("IBCOLL_TRANSPORT");
+  }
 };
 
 TEST_P(MemoryInUse, StaysRegistered) {
@@ -153,6 +168,7 @@ TEST_P(MemoryInUse, MayComeAndGoInSeveralThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MemoryInUse, ::testing::Values("0", "5"));
+INSTANTIATE_TEST_SUITE_P(Verbs, MemoryInUse, ::testing::Values("verbs"));
 
 }  // namespace
 }  // namespace ibcoll

@@ -23,7 +23,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
   exit 2
 fi
 bin=$1 tier=${2:-quick}
-programs="verbs_test verbs_errors_test verbs_counts_test verbs_memory_test verbs_faults_test verbs_random_faults_test verbs_devices_test verbs_hosted_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test mixed_calls_test random_ends_test"
+programs="verbs_test verbs_errors_test verbs_counts_test verbs_memory_test verbs_faults_test verbs_random_faults_test verbs_devices_test verbs_hosted_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test memory_in_use_test mixed_calls_test random_ends_test"
 failed=0
 
 # boot LIMIT FILTER PROGRAM...: runs tests in one boot; $options go to machine.sh.
