@@ -33,7 +33,7 @@ struct Options {
   std::string bytes = "1M";
   int rounds = 31;
   std::string compute = "cpu";
-  int test_every_us = 100;
+  int test_every_us = 20;
   std::string json;
 };
 
