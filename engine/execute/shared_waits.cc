@@ -22,6 +22,11 @@ class SharedWaits::Keeping {
   void after_round(bool moved) {
     if (moved || shared_.executor_.end_.has_come()) shared_.wake_finished();
     if (shared_.turns_.wanted()) shared_.turns_.let_others_in();
+    // What others do may move all the time: nobody would sleep, and look.
+    constexpr uint32_t kRounds = 1024;
+    if (++shared_.rounds_ < kRounds) return;
+    shared_.rounds_ = 0;
+    if (!over()) look_after(0);
   }
   void yield() {
     shared_.turns_.give();

@@ -73,8 +73,9 @@ class SharedWaits {
   // Of whoever has the turn.
   std::vector<Waiting*> waiting_;  ///< the threads of the program that do, in the order they began
   Waiting* keeper_ = nullptr;
-  uint32_t moves_ = 0;  ///< when the keeper went to sleep: how often anything had moved
-  size_t calls_ = 0;    ///< and how many calls were under way
+  uint32_t moves_ = 0;   ///< when the keeper went to sleep: how often anything had moved
+  size_t calls_ = 0;     ///< and how many calls were under way
+  uint32_t rounds_ = 0;  ///< since somebody has looked for reasons why a wait may never end
   std::vector<PostedCall*> looked_after_;
   Waiting helper_;  ///< the progress thread
   bool helper_runs_ = false;
