@@ -34,6 +34,7 @@ struct Options {
   int rounds = 31;
   std::string compute = "cpu";
   int test_every_us = 20;
+  bool unbound = false;
   std::string json;
 };
 
@@ -186,6 +187,7 @@ Status report(const Round* rounds, const Options& options, int64_t bytes) {
                 {"compute", options.compute},
                 {"meanwhile", kNames[way]},
                 {"test_every_us", options.test_every_us},
+                {"bound", !options.unbound},
                 {"rounds", options.rounds},
                 {"call_us", call},
                 {"compute_us", compute},
@@ -203,20 +205,31 @@ Status run(const Options& options) {
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return ibcoll::fail_errno("no memory for the figures");
   auto* const rounds = static_cast<Round*>(shared);
-  const auto ranks = static_cast<size_t>(options.ranks);
-  try {
-    const int status = ibcoll::launch(
-        options.ranks,
-        [&](ibcoll::context& context) {
-          Runner(options, static_cast<size_t>(bytes), context).run(rounds + context.rank(), ranks);
-          return 0;
-        },
-        options.layout);
-    if (status != 0)
-      return ibcoll::fail(ibcoll::ErrorCode::kPeerFailed, "the job ended with status {}", status);
-  } catch (const ibcoll::error& error) {
-    return ibcoll::fail(ibcoll::ErrorCode::kSystem, "{}", error.what());
-  }
+  struct Argument {
+    const Options& options;
+    size_t bytes;
+    Round* rounds;
+  } argument{options, static_cast<size_t>(bytes), rounds};
+  ibcoll_launch_options launch = IBCOLL_LAUNCH_OPTIONS_INIT;
+  launch.ranks = options.ranks;
+  launch.layout = options.layout.empty() ? nullptr : options.layout.c_str();
+  launch.bind = options.unbound ? 0 : 1;
+  int status = 0;
+  const auto rank_main = [](ibcoll_context* context, void* data) {
+    const auto& given = *static_cast<Argument*>(data);
+    try {
+      Runner(given.options, given.bytes, ibcoll::context(context))
+          .run(given.rounds + ibcoll_rank(context), static_cast<size_t>(given.options.ranks));
+    } catch (const std::exception& thrown) {
+      ibcoll_abort(context, thrown.what());
+      return 1;
+    }
+    return 0;
+  };
+  if (ibcoll_launch(&launch, rank_main, &argument, &status) != IBCOLL_OK)
+    return ibcoll::fail(ibcoll::ErrorCode::kInvalidArgument, "{}", ibcoll_last_error());
+  if (status != 0)
+    return ibcoll::fail(ibcoll::ErrorCode::kPeerFailed, "the job ended with status {}", status);
   return report(rounds, options, bytes);
 }
 
@@ -240,6 +253,8 @@ int main(int argc, char** argv) {
                  "microseconds between tests, where it tests")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_flag("--unbound", options.unbound,
+               "leave ranks where the system puts them, so that progress threads find idle cores");
   app.add_option("--json", options.json, "one object a row into this file, - for standard output");
   app.footer("Example: overlap_bench --ranks 2 --layout 1,1 --compute sleep");
   try {
