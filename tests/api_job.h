@@ -55,6 +55,16 @@ inline std::string launched(const char* layout, int ranks,
   return complaints.all();
 }
 
+/// A group of these ranks, with an identifier.
+inline ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id) {
+  const ibcoll_group_options options{sizeof options, id};
+  ibcoll_group* group = nullptr;
+  rank.good(ibcoll_group_create_with(rank.context, ranks.data(), static_cast<int>(ranks.size()),
+                                     &options, &group),
+            "group");
+  return group;
+}
+
 /// Threads of a rank, each of which gives its complaint.
 class ThreadsOf {
  public:

@@ -20,20 +20,12 @@ namespace {
 
 using testing::ApiRank;
 using testing::exchange;
+using testing::group_of;
 using testing::launched;
 using testing::SharedFlags;
 using testing::ThreadsOf;
 
 constexpr int kRanks = 3;
-
-ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id) {
-  const ibcoll_group_options options{sizeof options, id};
-  ibcoll_group* group = nullptr;
-  rank.good(ibcoll_group_create_with(rank.context, ranks.data(), static_cast<int>(ranks.size()),
-                                     &options, &group),
-            "group");
-  return group;
-}
 
 class OnLayouts : public ::testing::TestWithParam<const char*> {
  protected:

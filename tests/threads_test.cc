@@ -1,11 +1,8 @@
 // Several threads of each rank in one context: IBCOLL_THREAD_MULTIPLE.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -22,22 +19,13 @@ namespace {
 
 using testing::ApiRank;
 using testing::exchange;
-using ::testing::HasSubstr;
+using testing::group_of;
 using testing::launched;
 using testing::SharedFlags;
 using testing::ThreadsOf;
 
 constexpr int kThreads = 8;
 constexpr int kRanks = 4;
-
-ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id) {
-  const ibcoll_group_options options{sizeof options, id};
-  ibcoll_group* group = nullptr;
-  rank.good(ibcoll_group_create_with(rank.context, ranks.data(), static_cast<int>(ranks.size()),
-                                     &options, &group),
-            "group");
-  return group;
-}
 
 /// Eight groups: the even ones of all ranks, told apart by their numbers, the others of those but
 /// one, some in another order. Null where the rank is none of it.
@@ -253,132 +241,6 @@ INSTANTIATE_TEST_SUITE_P(Some, OnLayouts,
                                            Place{"TwoServers", "2,2", nullptr},
                                            Place{"AdversarialNetwork", "1,2,1", "7"}),
                          name_of);
-
-/// A job of this process alone, with several threads.
-class Alone : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_EQ(ibcoll_init(&context_), IBCOLL_OK) << ibcoll_last_error();
-    ASSERT_EQ(ibcoll_set_thread_level(context_, IBCOLL_THREAD_MULTIPLE), IBCOLL_OK);
-  }
-  void TearDown() override {
-    EXPECT_EQ(ibcoll_finalize(context_), IBCOLL_OK) << ibcoll_last_error();
-  }
-  ibcoll_context* context_ = nullptr;
-};
-
-TEST_F(Alone, TheLevelIsWhatWasSet) {
-  EXPECT_EQ(ibcoll_get_thread_level(context_), IBCOLL_THREAD_MULTIPLE);
-  EXPECT_EQ(ibcoll_set_thread_level(context_, IBCOLL_THREAD_SERIALIZED), IBCOLL_OK);
-  EXPECT_EQ(ibcoll_get_thread_level(context_), IBCOLL_THREAD_SERIALIZED);
-  EXPECT_EQ(exchange(ibcoll_world(context_), 0), "");
-  EXPECT_EQ(ibcoll_set_thread_level(context_, static_cast<ibcoll_thread_level>(17)),
-            IBCOLL_ERR_INVALID);
-  EXPECT_THAT(ibcoll_last_error(), HasSubstr("thread level 17"));
-  EXPECT_EQ(ibcoll_set_thread_level(nullptr, IBCOLL_THREAD_MULTIPLE), IBCOLL_ERR_INVALID);
-  EXPECT_EQ(ibcoll_get_thread_level(context_), IBCOLL_THREAD_SERIALIZED);
-}
-
-TEST_F(Alone, AForkedChildIsRefused) {
-  std::thread([&] { EXPECT_EQ(exchange(ibcoll_world(context_), 0), ""); }).join();
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool refused = ibcoll_barrier(ibcoll_world(context_), nullptr) == IBCOLL_ERR_INVALID &&
-                         ibcoll_progress(context_, nullptr) == IBCOLL_ERR_INVALID &&
-                         ibcoll_finalize(context_) == IBCOLL_ERR_INVALID;
-    _exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(exchange(ibcoll_world(context_), 1), "");
-}
-
-TEST(Variable, SetsTheLevel) {
-  setenv("IBCOLL_THREADS", "multiple", 1);
-  ibcoll_context* context = nullptr;
-  ASSERT_EQ(ibcoll_init(&context), IBCOLL_OK) << ibcoll_last_error();
-  unsetenv("IBCOLL_THREADS");
-  EXPECT_EQ(ibcoll_get_thread_level(context), IBCOLL_THREAD_MULTIPLE);
-  EXPECT_EQ(ibcoll_finalize(context), IBCOLL_OK);
-}
-
-/// Of what a second thread does while the first one waits for a late rank.
-std::string while_one_waits(
-    const std::function<void(const ApiRank&, ibcoll_group*, ibcoll_request*)>& second) {
-  SharedFlags& flags = SharedFlags::create();
-  return launched("2", 2, [&](const ApiRank& rank) {
-    rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
-    ibcoll_group* const group = group_of(rank, {0, 1}, 5);
-    int mine = 0, all[2];
-    const ibcoll_call call = ibcoll_call_allgather(&mine, all, sizeof mine, nullptr);
-    ibcoll_request* request = nullptr;
-    rank.good(ibcoll_call_init(ibcoll_world(rank.context), &call, &request), "request");
-    if (ibcoll_rank(rank.context) == 1) {
-      flags.await(0, 1);
-      rank.good(ibcoll_start(request), "start");
-      rank.good(ibcoll_wait(request), "wait");
-      rank.good(ibcoll_barrier(group, nullptr), "barrier");
-    } else {
-      std::atomic<int> inside{0};
-      ThreadsOf threads(rank);
-      threads.add([&]() -> std::string {
-        inside += 1;
-        return ibcoll_barrier(group, nullptr) == IBCOLL_OK ? "" : ibcoll_last_error();
-      });
-      threads.add([&]() -> std::string {
-        if (ibcoll_start(request) != IBCOLL_OK) return ibcoll_last_error();
-        inside += 1;
-        return ibcoll_wait(request) == IBCOLL_OK ? "" : ibcoll_last_error();
-      });
-      while (inside != 2) std::this_thread::yield();
-      second(rank, group, request);
-      flags.raise(0);
-      threads.join();
-    }
-    rank.good(ibcoll_call_free(request), "free");
-    rank.good(ibcoll_group_free(group), "free group");
-  });
-}
-
-/// Tries until it is refused with that text: the thread that waits may not be inside yet.
-void expect_refused(const ApiRank& rank, const std::function<ibcoll_status()>& call,
-                    const std::string& text) {
-  for (int tries = 0; tries < 10'000; ++tries) {
-    if (call() == IBCOLL_ERR_INVALID &&
-        std::string(ibcoll_last_error()).find(text) != std::string::npos)
-      return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  rank.complain("never refused: " + text);
-}
-
-TEST(Misuse, WhatOneThreadWaitsForAnotherLeavesAlone) {
-  EXPECT_EQ(while_one_waits([](const ApiRank& rank, ibcoll_group* group, ibcoll_request* request) {
-              int done = 0;
-              expect_refused(
-                  rank, [&] { return ibcoll_test(request, &done); }, "waits for this");
-              expect_refused(
-                  rank, [&] { return ibcoll_wait(request); }, "waits for this");
-              expect_refused(
-                  rank, [&] { return ibcoll_call_free(request); }, "waits for this");
-              // Not a call by itself, in case the first one is not inside yet.
-              ibcoll_options unknown = IBCOLL_OPTIONS_INIT;
-              unknown.algorithm = "none";
-              expect_refused(
-                  rank, [&] { return ibcoll_barrier(group, &unknown); }, "blocking call");
-              expect_refused(
-                  rank, [&] { return ibcoll_group_free(group); }, "blocking call");
-              expect_refused(
-                  rank,
-                  [&] { return ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_SERIALIZED); },
-                  "another thread is in a call");
-              expect_refused(
-                  rank, [&] { return ibcoll_set_progress_thread(rank.context, 1); },
-                  "another thread is in a call");
-            }),
-            "");
-}
 
 }  // namespace
 }  // namespace ibcoll
