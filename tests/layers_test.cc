@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"engine/algorithms", {"engine/base", "engine/schedule"}},
     {"engine/bootstrap", {"engine/base", "engine/schedule"}},
     {"engine/tuner", {"engine/schedule"}},
+    {"engine/multicast", {"engine/base", "engine/schedule", "engine/algorithms"}},
     {"engine/transport", {"engine/base", "engine/schedule", "engine/bootstrap"}},
     {"engine/transport/open.cc", {"verbs/network_kind.h"}},
     {"engine/transport/network_ports.cc", {"verbs/network_ports.h"}},

@@ -1,0 +1,311 @@
+#include "engine/multicast/rank_set.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/multicast/numbers.h"
+
+namespace ibcoll {
+namespace {
+
+constexpr uint8_t kGaps = 0, kRuns = 1, kBits = 2, kForms = 3;
+constexpr int kWordBits = 64;
+
+int word_of(Rank offset) { return offset / kWordBits; }
+uint64_t bit_of(Rank offset) { return uint64_t{1} << (offset % kWordBits); }
+
+/// The members as runs of consecutive ranks: visit(first, length).
+template <class Visit>
+void for_each_run(const RankSet& set, Visit visit) {
+  Rank first = -1, end = -1;
+  set.for_each([&](Rank rank) {
+    if (rank == end) {
+      ++end;
+      return;
+    }
+    if (first >= 0) visit(first, end - first);
+    first = rank;
+    end = rank + 1;
+  });
+  if (first >= 0) visit(first, end - first);
+}
+
+/// What stands behind the first member in each form; its size decides.
+void append_gaps(const RankSet& set, std::vector<std::byte>& out) {
+  Rank before = -1;
+  set.for_each([&](Rank rank) {
+    if (before >= 0) append_number(out, static_cast<uint32_t>(rank - before - 1));
+    before = rank;
+  });
+}
+
+void append_runs(const RankSet& set, std::vector<std::byte>& out) {
+  Rank end = -1;
+  for_each_run(set, [&](Rank first, int length) {
+    if (end >= 0) append_number(out, static_cast<uint32_t>(first - end - 1));
+    append_number(out, static_cast<uint32_t>(length - 1));
+    end = first + length;
+  });
+}
+
+void append_bits(const RankSet& set, std::vector<std::byte>& out) {
+  const Rank first = set.rank_of(0), last = set.rank_of(set.size() - 1);
+  append_number(out, static_cast<uint32_t>(last - first));
+  const size_t begin = out.size();
+  out.resize(begin + static_cast<size_t>(last - first) / 8 + 1);
+  set.for_each([&](Rank rank) {
+    const auto offset = static_cast<size_t>(rank - first);
+    out[begin + offset / 8] |= static_cast<std::byte>(1u << (offset % 8));
+  });
+}
+
+struct Lengths {
+  size_t of[kForms] = {};
+};
+
+Lengths lengths(const RankSet& set) {
+  Lengths result;
+  Rank before = -1;
+  set.for_each([&](Rank rank) {
+    if (before >= 0) result.of[kGaps] += number_bytes(static_cast<uint32_t>(rank - before - 1));
+    before = rank;
+  });
+  Rank end = -1;
+  for_each_run(set, [&](Rank first, int length) {
+    if (end >= 0) result.of[kRuns] += number_bytes(static_cast<uint32_t>(first - end - 1));
+    result.of[kRuns] += number_bytes(static_cast<uint32_t>(length - 1));
+    end = first + length;
+  });
+  const auto span = static_cast<uint32_t>(set.rank_of(set.size() - 1) - set.rank_of(0));
+  result.of[kBits] = number_bytes(span) + span / 8 + 1;
+  return result;
+}
+
+template <class... Args>
+tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
+  return fail(ErrorCode::kMismatch, "a set of ranks that can't be right: {}",
+              fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Reads what append_gaps(), append_runs() and append_bits() have written.
+class Reader {
+ public:
+  Reader(std::span<const std::byte>& in, int ranks, uint32_t count, Rank first)
+      : in_(in), limit_(static_cast<uint32_t>(ranks)), count_(count), next_(first) {}
+
+  Status gaps() {
+    IBCOLL_TRY(enter(0, 1));
+    while (members_.size() < count_) {
+      IBCOLL_ASSIGN(const uint32_t gap, take_number(in_, limit_, "a gap between ranks"));
+      IBCOLL_TRY(enter(gap, 1));
+    }
+    return {};
+  }
+
+  Status runs() {
+    uint64_t gap = 0;
+    while (true) {
+      IBCOLL_ASSIGN(const uint32_t more, take_number(in_, limit_, "the length of a run of ranks"));
+      IBCOLL_TRY(enter(gap, uint64_t{more} + 1));
+      if (members_.size() == count_) return {};
+      IBCOLL_ASSIGN(const uint32_t between, take_number(in_, limit_, "a gap between ranks"));
+      gap = uint64_t{between} + 1;  // runs that touch are one
+    }
+  }
+
+  Status bits() {
+    IBCOLL_ASSIGN(const uint32_t span, take_number(in_, limit_, "the length of a bitmap"));
+    const size_t bytes = span / 8 + 1;
+    if (in_.size() < bytes) return wrong("the message ends inside a bitmap");
+    const auto bit = [&](uint32_t at) {
+      return (static_cast<unsigned>(in_[at / 8]) >> (at % 8) & 1) != 0;
+    };
+    if (!bit(0) || !bit(span)) return wrong("a bitmap that neither begins nor ends with a member");
+    if (static_cast<unsigned>(in_[bytes - 1]) >> (span % 8) >> 1 != 0) {
+      return wrong("bits behind the end of a bitmap");
+    }
+    const Rank first = next_;
+    for (uint32_t at = 0; at <= span; ++at) {
+      if (!bit(at)) continue;
+      IBCOLL_TRY(enter(static_cast<uint32_t>(first) + at - static_cast<uint32_t>(next_), 1));
+    }
+    if (members_.size() != count_) {
+      return wrong("{} members are announced, a bitmap has {}", count_, members_.size());
+    }
+    in_ = in_.subspan(bytes);
+    return {};
+  }
+
+  const std::vector<Rank>& members() const { return members_; }
+
+ private:
+  Status enter(uint64_t gap, uint64_t run) {
+    if (members_.size() + run > count_) {
+      return wrong("more than the {} members that are announced", count_);
+    }
+    if (static_cast<uint64_t>(next_) + gap + run > limit_) {
+      return wrong("rank {} of {} ranks", static_cast<uint64_t>(next_) + gap + run - 1, limit_);
+    }
+    next_ += static_cast<Rank>(gap);
+    for (uint64_t i = 0; i < run; ++i) members_.push_back(next_++);
+    return {};
+  }
+
+  std::span<const std::byte>& in_;
+  const uint32_t limit_, count_;
+  Rank next_;
+  std::vector<Rank> members_;
+};
+
+}  // namespace
+
+RankSet::RankSet(std::span<const Rank> members) : size_(static_cast<int>(members.size())) {
+  if (members.empty()) return;
+  base_ = members.front() / kWordBits * kWordBits;
+  words_.resize(word_of(members.back() - base_) + 1);
+  for (const Rank rank : members) words_[word_of(rank - base_)] |= bit_of(rank - base_);
+  count_words();
+}
+
+void RankSet::count_words() {
+  before_.resize(words_.size());
+  int members = 0;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    before_[i] = members;
+    members += std::popcount(words_[i]);
+  }
+}
+
+Result<RankSet> RankSet::create(std::span<const Rank> members, int ranks) {
+  std::vector<Rank> sorted(members.begin(), members.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= ranks)) {
+    return fail(ErrorCode::kInvalidArgument, "rank {} in a set: there are {} ranks, from 0",
+                sorted.front() < 0 ? sorted.front() : sorted.back(), ranks);
+  }
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    return fail(ErrorCode::kInvalidArgument, "rank {} stands in a set twice", *twice);
+  }
+  return RankSet(sorted);
+}
+
+RankSet RankSet::interval(Rank first, Rank end) {
+  std::vector<Rank> ranks;
+  for (Rank rank = first; rank < end; ++rank) ranks.push_back(rank);
+  return RankSet(ranks);
+}
+
+bool RankSet::contains(Rank rank) const {
+  if (rank < base_) return false;
+  const auto word = static_cast<size_t>(word_of(rank - base_));
+  return word < words_.size() && (words_[word] & bit_of(rank - base_)) != 0;
+}
+
+std::optional<int> RankSet::id_of(Rank rank) const {
+  if (!contains(rank)) return {};
+  const int word = word_of(rank - base_);
+  return before_[word] + std::popcount(words_[word] & (bit_of(rank - base_) - 1));
+}
+
+Rank RankSet::rank_of(int id) const {
+  const auto word =
+      static_cast<size_t>(std::upper_bound(before_.begin(), before_.end(), id) - before_.begin()) -
+      1;
+  uint64_t bits = words_[word];
+  for (int i = before_[word]; i < id; ++i) bits &= bits - 1;
+  return base_ + static_cast<Rank>(kWordBits * word) + std::countr_zero(bits);
+}
+
+std::vector<Rank> RankSet::members() const {
+  std::vector<Rank> result;
+  result.reserve(size_);
+  for_each([&](Rank rank) { result.push_back(rank); });
+  return result;
+}
+
+RankSet RankSet::part(int first, int end) const {
+  RankSet result;
+  if (first >= end) return result;
+  const Rank low = rank_of(first), high = rank_of(end - 1);
+  const int first_word = word_of(low - base_), last_word = word_of(high - base_);
+  result.base_ = base_ + first_word * kWordBits;
+  result.size_ = end - first;
+  result.words_.assign(words_.begin() + first_word, words_.begin() + last_word + 1);
+  result.words_.front() &= ~(bit_of(low - base_) - 1);
+  result.words_.back() &= bit_of(high - base_) | (bit_of(high - base_) - 1);
+  result.count_words();
+  return result;
+}
+
+void RankSet::encode(std::vector<std::byte>& out) const {
+  if (empty()) {
+    out.push_back(static_cast<std::byte>(kGaps));
+    append_number(out, 0);
+    return;
+  }
+  const Lengths all = lengths(*this);
+  const auto form = static_cast<uint8_t>(std::min_element(all.of, all.of + kForms) - all.of);
+  out.push_back(static_cast<std::byte>(form));
+  append_number(out, static_cast<uint32_t>(size_));
+  append_number(out, static_cast<uint32_t>(rank_of(0)));
+  switch (form) {
+    case kGaps:
+      return append_gaps(*this, out);
+    case kRuns:
+      return append_runs(*this, out);
+    default:
+      return append_bits(*this, out);
+  }
+}
+
+std::vector<std::byte> RankSet::encode() const {
+  std::vector<std::byte> out;
+  encode(out);
+  return out;
+}
+
+Result<RankSet> RankSet::decode(std::span<const std::byte>& in, int ranks) {
+  if (in.empty()) return wrong("the message ends before it");
+  const auto form = static_cast<uint8_t>(in.front());
+  if (form >= kForms) return wrong("form {}: there are {}", form, kForms);
+  std::span<const std::byte> rest = in.subspan(1);
+  IBCOLL_ASSIGN(RankSet set, decode_members(form, rest, ranks));
+  // One set, one encoding: who compares bytes compares sets.
+  if (!set.empty() && set.encode().front() != in.front()) {
+    return wrong("form {}, which is not the shortest", form);
+  }
+  in = rest;
+  return set;
+}
+
+Result<RankSet> RankSet::decode_members(uint8_t form, std::span<const std::byte>& in, int ranks) {
+  IBCOLL_ASSIGN(const uint32_t count,
+                take_number(in, static_cast<uint32_t>(ranks), "the number of members"));
+  if (count == 0) {
+    if (form != kGaps) return wrong("form {} of no members", form);
+    return RankSet();
+  }
+  IBCOLL_ASSIGN(const uint32_t first,
+                take_number(in, static_cast<uint32_t>(ranks - 1), "the first member"));
+  Reader reader(in, ranks, count, static_cast<Rank>(first));
+  switch (form) {
+    case kGaps:
+      IBCOLL_TRY(reader.gaps());
+      break;
+    case kRuns:
+      IBCOLL_TRY(reader.runs());
+      break;
+    default:
+      IBCOLL_TRY(reader.bits());
+  }
+  return RankSet(reader.members());
+}
+
+Result<RankSet> RankSet::decode_all(std::span<const std::byte> in, int ranks) {
+  IBCOLL_ASSIGN(RankSet set, decode(in, ranks));
+  if (!in.empty()) return wrong("{} bytes stand behind it", in.size());
+  return set;
+}
+
+}  // namespace ibcoll
