@@ -96,7 +96,9 @@ void Call::tell_meaning(uint64_t block_bytes) {
 }
 
 Status Call::bind_equal() {
-  binding_.block_bytes = arguments_.block_bytes;
+  const uint32_t cut = plan_.program->cut;
+  binding_.block_bytes = cut_slot_bytes(arguments_.block_bytes, cut);
+  binding_.limit = cut > 1 ? arguments_.block_bytes : UINT64_MAX;
   if (!plan_.program->scratch.empty()) {
     IBCOLL_ASSIGN(scratch_, group_->context().scratch().take(plan_.program->scratch.size() *
                                                              arguments_.block_bytes));

@@ -12,6 +12,8 @@ std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm
                 options.window,
                 options.root,
                 options.ordered,
+                options.cut,
+                options.acks,
                 options.plan != nullptr ? options.plan->hash : 0};
   if (const auto found = places_.find(key); found != places_.end()) {
     by_use_.splice(by_use_.begin(), by_use_, found->second);

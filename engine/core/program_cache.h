@@ -31,6 +31,8 @@ class ProgramCache {
     uint32_t window;
     Rank root;
     bool ordered;
+    uint32_t cut;
+    bool acks;
     uint64_t plan;  ///< its hash; 0: none
     auto operator<=>(const Key&) const = default;
   };

@@ -115,7 +115,7 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
     }
     place = landing.place;
   } else {
-    place.offset += op.dst_first * binding.block_bytes;
+    place.offset += binding.offset(op.dst_first);
   }
   RemoteAddress target = services_.mailroom.find(peer, place);
   // The region's key comes with another call's exposure, which this one has overtaken.

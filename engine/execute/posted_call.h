@@ -47,8 +47,8 @@ struct GroupState {
   }
 };
 
-/// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes.
-/// Otherwise (`offsets` set) slot i has bytes[i] bytes at base + offsets[i].
+/// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes, up to
+/// `limit` bytes. Otherwise (`offsets` set) slot i has bytes[i] bytes at base + offsets[i].
 struct BufferBinding {
   std::byte* base = nullptr;
   const uint64_t* offsets = nullptr;
@@ -57,7 +57,10 @@ struct BufferBinding {
 
 /// What a program is bound to when it is posted.
 struct Binding {
-  uint64_t block_bytes = 0;
+  uint64_t block_bytes = 0;  ///< of a slot
+  /// Where slots are parts of one block (RankProgram::cut): the block's bytes. What would lie behind
+  /// is not there.
+  uint64_t limit = UINT64_MAX;
   std::array<BufferBinding, 4> buffers;                                      ///< by Buffer
   uint32_t pieces = 1;                                                       ///< of streams
   void (*reduce)(void* target, const void* source, size_t bytes) = nullptr;  ///< for kReduce
@@ -76,12 +79,14 @@ struct Binding {
   BufferBinding& operator[](Buffer buffer) { return buffers[static_cast<int>(buffer)]; }
   const BufferBinding& operator[](Buffer buffer) const { return buffers[static_cast<int>(buffer)]; }
 
+  /// Of equal slots: where one begins, from the first.
+  uint64_t offset(uint64_t slot) const { return std::min(limit, slot * block_bytes); }
   std::byte* address(Buffer buffer, uint32_t slot) const {
     const BufferBinding& b = (*this)[buffer];
-    return b.base + (unequal ? b.offsets[slot] : slot * block_bytes);
+    return b.base + (unequal ? b.offsets[slot] : offset(slot));
   }
   size_t length(Buffer buffer, uint32_t first, uint32_t count) const {
-    if (!unequal) return count * block_bytes;
+    if (!unequal) return offset(uint64_t{first} + count) - offset(first);
     size_t sum = 0;
     for (uint32_t slot = first; slot < first + count; ++slot) sum += (*this)[buffer].bytes[slot];
     return sum;

@@ -109,7 +109,7 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
     BufferRegistration registration(call, buffer, network, regions, user);
     const Status registered = call.binding.unequal
                                   ? registration.unequal(static_cast<uint32_t>(slots))
-                                  : registration.equal(slots * call.binding.block_bytes);
+                                  : registration.equal(call.binding.offset(slots));
     if (registered) return {};
     // The others are told this rank's error, so it says where.
     return fail(registered.error().code, "{}, for step 0 of {} ({}), call {}",

@@ -11,7 +11,7 @@ namespace ibcoll {
 
 namespace {
 
-constexpr uint64_t kFormatVersion = 2;  // of programs: part of their hash
+constexpr uint64_t kFormatVersion = 3;  // of programs: part of their hash
 
 using Counts = std::array<uint32_t, kLanes>;
 
@@ -27,6 +27,8 @@ uint64_t program_hash(Collective collective, const std::string& algorithm, const
                              options.window,
                              has_root(collective) ? static_cast<uint64_t>(options.root) : 0,
                              options.ordered,
+                             options.cut,
+                             options.acks,
                              options.plan != nullptr ? options.plan->hash : 0,
                              shape.hash()};
   const std::string_view bytes(reinterpret_cast<const char*>(fields), sizeof fields);
@@ -149,6 +151,14 @@ void ProgramBuilder::end_stream() {
       program_.streams.push_back({static_cast<Lane>(lane), first, s.size[lane] - first});
     }
   }
+}
+
+void ProgramBuilder::cut_block(uint32_t slots) {
+  assert(program_.collective == Collective::kBcast && program_.size() == 0);
+  program_.cut = slots;
+  const size_t received = program_.recv_slots(*shape_);
+  state_->recv_writer.resize(received);
+  state_->recv_readers.resize(received);
 }
 
 Slice ProgramBuilder::add_scratch(std::span<const Block> blocks) {

@@ -42,6 +42,9 @@ class ProgramBuilder {
   void begin_relaxed();
   void end_relaxed();
 
+  /// Bcast: cuts the block into so many slots (RankProgram::cut). Comes before all operations.
+  void cut_block(uint32_t slots);
+
   /// New scratch slots for these blocks, side by side.
   Slice add_scratch(std::span<const Block> blocks);
 

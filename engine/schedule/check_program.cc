@@ -36,6 +36,11 @@ class Checker {
       return fail(ErrorCode::kInvalidProgram, "rank {}: its root is {}, there are {} ranks",
                   program_.me, program_.root, shape_.ranks());
     }
+    if (program_.cut < 1 || program_.cut > kMaxCut ||
+        (program_.cut > 1 && program_.collective != Collective::kBcast)) {
+      return fail(ErrorCode::kInvalidProgram, "rank {}: a block of {} is cut into {}", program_.me,
+                  to_string(program_.collective), program_.cut);
+    }
     const bool combines = program_.collective == Collective::kReduce;
     for (const Block& block : program_.scratch) {
       if (combines && block == Block{Block::kCombined, program_.root}) continue;

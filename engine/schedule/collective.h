@@ -40,6 +40,8 @@ struct Block {
   static constexpr Rank kEveryone = -1;
   static constexpr Rank kNobody = -2;    ///< as origin: the slot holds nothing yet
   static constexpr Rank kCombined = -3;  ///< as origin: of several ranks, combined (reduce)
+  /// As target: part i of what the origin has for all is kFirstPart - i (RankProgram::cut).
+  static constexpr Rank kFirstPart = -4;
   Rank origin = kNobody;
   Rank target = kNobody;
   friend bool operator==(const Block&, const Block&) = default;

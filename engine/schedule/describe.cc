@@ -16,6 +16,9 @@ std::string describe(const Block& block) {
   if (block.origin == Block::kNobody) return "nothing";
   if (block.origin == Block::kCombined) return fmt::format("combined->{}", block.target);
   if (block.target == Block::kEveryone) return fmt::format("{}->all", block.origin);
+  if (block.target <= Block::kFirstPart) {
+    return fmt::format("{}->all, part {}", block.origin, Block::kFirstPart - block.target);
+  }
   return fmt::format("{}->{}", block.origin, block.target);
 }
 

@@ -178,13 +178,16 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
 }
 
 Result<RankProgram> LineReader::program(const json& object) const {
-  IBCOLL_TRY(only(object, {"rank", "steps", "scratch", "streams", "send", "recv", "local"}));
+  IBCOLL_TRY(only(object, {"rank", "steps", "cut", "scratch", "streams", "send", "recv", "local"}));
   RankProgram program;
   if (!object.contains("rank") || !object.contains("steps")) {
     return bad("'rank' or 'steps' is missing");
   }
   IBCOLL_ASSIGN(program.me, integer(object["rank"], "'rank'", 0, INT32_MAX));
   IBCOLL_ASSIGN(program.steps, integer(object["steps"], "'steps'", 0, UINT32_MAX));
+  if (object.contains("cut")) {
+    IBCOLL_ASSIGN(program.cut, integer(object["cut"], "'cut'", 1, kMaxCut));
+  }
   IBCOLL_ASSIGN(const json scratch, array(object, "scratch"));
   for (const json& block : scratch) {
     if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
@@ -261,6 +264,7 @@ ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any)
 
 ordered_json program_to_json(const RankProgram& program) {
   ordered_json object{{"rank", program.me}, {"steps", program.steps}};
+  if (program.cut != 1) object["cut"] = program.cut;
   for (const Block& block : program.scratch) {
     object["scratch"].push_back({block.origin, block.target});
   }

@@ -124,6 +124,11 @@ struct AlgorithmOptions {
   /// Reduce: combine in the order of ranks, in a way that depends on their number only: for
   /// operators that do not commute, and to get the same bits whatever the layout and the root.
   bool ordered = false;
+  /// Bcast algorithms that cut the block (AlgorithmSpec::cuts): into how many parts; 0: as few as
+  /// they can use.
+  uint32_t cut = 0;
+  /// Bcast: ranks acknowledge, and the root ends when all hold all (algorithms/acks.h).
+  bool acks = false;
   /// contention_free: what to carry out. Made for this collective, shape and root.
   std::shared_ptr<const TransferPlan> plan = {};
   friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
@@ -142,18 +147,22 @@ struct RankProgram {
   std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
   std::vector<Block> scratch;
+  /// Bcast: into how many slots the one block is cut, on all ranks alike, so that parts of it may
+  /// go different ways.
+  uint32_t cut = 1;
   uint32_t steps = 0;      ///< one more than the largest step
   uint32_t last_part = 0;  ///< see TransferPlan
 
   const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   uint32_t send_slots(const Shape& shape) const {
-    return ibcoll::send_slots(collective, shape, me, root);
+    return ibcoll::send_slots(collective, shape, me, root) * cut;
   }
   uint32_t recv_slots(const Shape& shape) const {
-    return ibcoll::recv_slots(collective, shape, me, root);
+    return ibcoll::recv_slots(collective, shape, me, root) * cut;
   }
   /// The block of a slot of one of the three buffers.
   Block block(Buffer buffer, uint32_t slot) const {
+    if (cut > 1) return {root, Block::kFirstPart - static_cast<Rank>(slot)};
     return buffer == Buffer::kSend   ? send_block(collective, me, root, slot)
            : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot)
                                      : scratch[slot];
@@ -167,6 +176,24 @@ struct RankProgram {
 /// them on.
 inline Rank gateway(const Shape& shape, Rank from, int server) {
   return shape.rank_at(server, shape.local_of(from) % shape.server_size(server));
+}
+
+/// Slots that a block may be cut into.
+inline constexpr uint32_t kMaxCut = 1 << 20;
+
+/// Bytes of a slot of a block that is cut into `cut`. The last slots may have fewer or none. Slots of
+/// some length begin at cache lines if the block does.
+inline uint64_t cut_slot_bytes(uint64_t block_bytes, uint32_t cut) {
+  constexpr uint64_t kLine = 64, kLong = 1024;
+  const uint64_t bytes = (block_bytes + cut - 1) / cut;
+  return cut == 1 || bytes < kLong ? bytes : (bytes + kLine - 1) / kLine * kLine;
+}
+
+/// Bytes of `count` slots from `first` on of a block that is cut.
+inline uint64_t cut_bytes(uint64_t block_bytes, uint32_t cut, uint32_t first, uint32_t count) {
+  const uint64_t slot = cut_slot_bytes(block_bytes, cut);
+  return std::min(block_bytes, slot * (uint64_t{first} + count)) -
+         std::min(block_bytes, slot * first);
 }
 
 /// Where a piece of so many units (bytes, elements) begins; piece `pieces`: where they end.

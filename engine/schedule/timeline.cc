@@ -141,7 +141,8 @@ class Clockwork {
     if (!ready(rank, at.op(item), open)) return false;
     at.start(item);
     state.lanes[lane].time = time;
-    const double count = at.op(item).count;
+    const double count =
+        static_cast<double>(at.op(item).count) / static_cast<double>(programs_[rank]->cut);
     const auto end = carry_out(
         {rank, lane, item, at.op(item), time, open, at.streamed(item) ? count / pieces_ : count});
     if (end) complete(rank, lane, item, *end);

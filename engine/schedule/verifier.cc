@@ -25,7 +25,7 @@ Status check_together(const Shape& shape,
                   program.me);
     }
     if (program.collective != first.collective || program.algorithm != first.algorithm ||
-        program.root != first.root || program.hash != first.hash) {
+        program.root != first.root || program.cut != first.cut || program.hash != first.hash) {
       return fail(ErrorCode::kInvalidProgram,
                   "rank {} has {} {} (hash {:016x}), rank 0 has {} {} (hash {:016x})", rank,
                   to_string(program.collective), program.algorithm, program.hash,
@@ -53,6 +53,10 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
   const auto most = [](uint64_t& so_far, uint64_t value) { so_far = std::max(so_far, value); };
   report.steps = std::max(report.steps, program.steps);
   most(report.net_messages, rank.net_messages);
+  // Parts of a block that is cut count together.
+  const auto whole = [&](uint64_t slots) { return (slots + program.cut - 1) / program.cut; };
+  rank.net_blocks = whole(rank.net_blocks);
+  rank.local_blocks = whole(rank.local_blocks);
   most(report.net_blocks, rank.net_blocks);
   most(report.net_tokens, rank.net_tokens);
   most(report.local_messages, rank.local_messages);

@@ -48,9 +48,12 @@ bool ProgramRun::peer_ready(Rank rank, const Op& op) const {
 }
 
 uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
-  if (!options_.bytes_of) return op.count * options_.block_bytes;
   const RankProgram& program = *programs_[rank];
   const Slice slice = source ? op.src() : op.dst();
+  if (program.cut > 1) {
+    return cut_bytes(options_.block_bytes, program.cut, slice.first, slice.count);
+  }
+  if (!options_.bytes_of) return op.count * options_.block_bytes;
   uint64_t sum = 0;
   for (uint32_t slot = slice.first; slot < slice.first + slice.count; ++slot) {
     sum += options_.bytes_of(program.block(slice.buffer, slot));
