@@ -97,7 +97,7 @@ TEST(IbSim, RefusesBadInput) {
   expect_refused("ib_sim", "--mtu 0 --layout 2x2", "packets of 0 bytes");
   expect_refused("ib_sim", "--buffer 0", "1 to 65536");
   expect_refused("ib_sim", "--jitter -1", "0 to 100");
-  expect_refused("ib_sim", "--pieces 65", "1 to 64");
+  expect_refused("ib_sim", "--pieces 4097", "1 to 4096");
   expect_refused("ib_sim", "--seed -3", "negative");
   expect_refused("ib_sim", "--layout 3x1 --server-order 0,1", "2 hosts for 3 servers");
   expect_refused("ib_sim", "--layout 2x1 --server-order 0,0", "two servers");

@@ -51,11 +51,17 @@ std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape
     for (const uint32_t window : {0, 1, 3}) all.push_back({pacing, window});
   }
   if (!has_root(algorithm.collective)) return all;
+  const bool bcast = algorithm.collective == Collective::kBcast;
   all.clear();
   for (const bool ordered : {false, true}) {
     if (ordered && algorithm.collective != Collective::kReduce) continue;
     for (const Rank root : {0, shape.ranks() / 2, shape.ranks() - 1}) {
       all.push_back({Pacing::kFree, 1, root, ordered});
+      if (bcast) all.push_back({Pacing::kFree, 1, root, ordered, 0, true});
+      for (const uint32_t cut : {1, 2, 5, 17}) {
+        if (!algorithm.spec->cuts) break;
+        all.push_back({Pacing::kFree, 1, root, ordered, cut});
+      }
     }
   }
   return all;
@@ -70,8 +76,9 @@ TEST_P(Sweep, EveryScheduleHolds) {
         ASSERT_TRUE(report.has_value())
             << to_string(algorithm.collective) << " " << algorithm.name << " on "
             << shape.describe() << ", pacing " << to_string(options.pacing) << ", window "
-            << options.window << ", root " << options.root << (options.ordered ? ", ordered" : "")
-            << ": " << report.error().message;
+            << options.window << ", root " << options.root << ", cut " << options.cut
+            << (options.acks ? ", acks" : "") << (options.ordered ? ", ordered" : "") << ": "
+            << report.error().message;
         for (const auto& program : programs) {
           for (const Op& op : program->lane(Lane::kSend)) {
             if (algorithm.largest_put == nullptr || op.kind != OpKind::kPut) continue;

@@ -33,7 +33,7 @@ struct Arguments {
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0, root = 0;
   std::string size = "64K";
-  bool ordered = false;
+  bool ordered = false, acks = false;
 };
 
 /// What the command is about.
@@ -80,6 +80,7 @@ Result<Request> understand(const Arguments& arguments, bool one) {
     request.shape = recording.shape;
     request.options = recording.options;
     request.pieces = recording.pieces;
+    request.options.cut = recording.pieces;
     if (arguments.program.empty()) {
       IBCOLL_ASSIGN(const Algorithm* algorithm,
                     find_algorithm(recording.collective, recording.algorithm));
@@ -119,6 +120,8 @@ Result<Request> understand(const Arguments& arguments, bool one) {
   }
   request.options.root = static_cast<Rank>(arguments.root);
   request.options.ordered = arguments.ordered;
+  request.options.acks = arguments.acks;
+  request.options.cut = request.pieces;
   IBCOLL_TRY(open_network(arguments, request));
   IBCOLL_ASSIGN(request.block_bytes, parse_size(arguments.size));
   return request;
@@ -232,6 +235,7 @@ int main(int argc, char** argv) {
     command->add_option("--size", a.size, "Bytes of a block, which contention_free plans for")
         ->capture_default_str();
     command->add_flag("--ordered", a.ordered, "Reduce in the order of ranks");
+    command->add_flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
     command->add_option("--layout", a.layout,
                         "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
     command->add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
@@ -242,13 +246,12 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     command->add_option("--window", a.window, "Steps in flight where steps are free (0: no limit)")
         ->capture_default_str();
+    command->add_option("--pieces", a.pieces,
+                        "Cut blocks of streams, and of algorithms that cut them, into so many");
     command->add_option("--program", a.program,
                         "Take the schedule from this file (see show --json) instead");
   }
   show_command->add_option("--rank", a.rank, "Only this one (default: all)");
-  for (CLI::App* command : {verify_command, draw_command}) {
-    command->add_option("--pieces", a.pieces, "Cut blocks of streams into so many pieces");
-  }
   for (CLI::App* command : {list_command, show_command, verify_command}) {
     tools::add_json_option(*command, a.json);
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "engine/algorithms/acks.h"
+
 namespace ibcoll {
 namespace {
 
@@ -34,6 +36,13 @@ std::vector<Algorithm> sorted() {
 }  // namespace
 
 Registered::Registered(const AlgorithmSpec& spec) { specs().push_back(&spec); }
+
+ProgramPtr Algorithm::build(const Shape& shape, Rank me, const AlgorithmOptions& options) const {
+  AlgorithmOptions heeded = options;
+  if (!spec->cuts) heeded.cut = 0;
+  ProgramPtr program = spec->build(collective, shape, me, heeded);
+  return options.acks && collective == Collective::kBcast ? with_acks(shape, *program) : program;
+}
 
 std::span<const Algorithm> algorithms() {
   static const std::vector<Algorithm> all = sorted();

@@ -35,6 +35,9 @@ struct AlgorithmSpec {
   std::string_view source;   ///< who described it, or what has it
   bool paced = false;        ///< heeds AlgorithmOptions::pacing
   bool relays = false;       ///< blocks may pass through other ranks
+  /// Bcast: cuts the block into as many slots as AlgorithmOptions::cut says, where others pass on
+  /// the pieces of streams.
+  bool cuts = false;
   /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that
   /// messages may be sent unasked. No put between servers is of more slots than this, on any rank.
   int (*largest_put)(const Shape& shape) = nullptr;
@@ -53,9 +56,13 @@ struct Algorithm {
   bool relays;
   int (*largest_put)(const Shape& shape);
 
-  ProgramPtr build(const Shape& shape, Rank me, const AlgorithmOptions& options) const {
-    return spec->build(collective, shape, me, options);
+  /// Tells an algorithm that cuts blocks itself how many pieces are wanted; the programs of others
+  /// don't depend on it.
+  void set_pieces(uint32_t pieces, AlgorithmOptions& options) const {
+    if (spec->cuts) options.cut = pieces;
   }
+  /// The program of rank `me`, with the acknowledgements that the options ask for.
+  ProgramPtr build(const Shape& shape, Rank me, const AlgorithmOptions& options) const;
 };
 
 /// Enters a spec, which must stay, into the registry: a static object of the algorithm's file.

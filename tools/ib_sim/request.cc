@@ -81,9 +81,10 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
     return fail(ErrorCode::kInvalidArgument, "--jitter {}: must be 0 to 100", a.jitter);
   }
   run.jitter = a.jitter;
-  if (a.pieces < 0 || a.pieces > 64) {
-    return fail(ErrorCode::kInvalidArgument, "--pieces {}: must be 1 to 64, or 0: as the engine",
-                a.pieces);
+  constexpr int64_t kMostPieces = 4096;  // as the C interface takes
+  if (a.pieces < 0 || a.pieces > kMostPieces) {
+    return fail(ErrorCode::kInvalidArgument, "--pieces {}: must be 1 to {}, or 0: as the engine",
+                a.pieces, kMostPieces);
   }
   run.pieces = static_cast<uint32_t>(a.pieces);
   IBCOLL_ASSIGN(options.algorithm.pacing, parse_pacing(a.pacing));
@@ -93,6 +94,7 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
   }
   options.algorithm.window = static_cast<uint32_t>(a.window);
   options.algorithm.root = static_cast<Rank>(a.root);
+  options.algorithm.acks = a.acks;
   return {};
 }
 
@@ -249,6 +251,7 @@ void add_run_options(CLI::App& app, Arguments& a) {
          "--pieces", a.pieces,
          "Cut blocks of streams into so many pieces (modes paced and free; 0: as the engine)")
       ->capture_default_str();
+  app.add_flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
 }
 
 /// The network and the ranks as they are modelled.

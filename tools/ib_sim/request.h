@@ -26,7 +26,7 @@ struct Arguments {
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
   int64_t window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
   double jitter = 0;
-  bool steps = false, links = false, renumber = false;
+  bool steps = false, links = false, renumber = false, acks = false;
 };
 
 /// What it means.
