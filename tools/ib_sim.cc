@@ -43,8 +43,9 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   if (row.options.run.pieces == 0) {
     row.options.run.pieces = algorithm.name == "contention_free"
                                  ? choose_pieces(equal_bytes, row.options.algorithm.plan.get())
-                                 : choose(request.collective, shape, equal_bytes).pieces;
+                                 : choose_pieces(algorithm.name, request.collective, shape, equal_bytes);
   }
+  algorithm.set_pieces(row.options.run.pieces, row.options.algorithm);
   const measure::Traffic traffic(request.collective, shape.ranks(), size,
                                  request.options.algorithm.root);
   if (is_unequal(request.collective)) {

@@ -45,13 +45,17 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
     return &known.plan;
   Choice choice = choose(collective, state_.shape, block_bytes);
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
-  if (!automatic) choice.algorithm = options.algorithm;
+  if (!automatic) {
+    choice.algorithm = options.algorithm;
+    choice.pieces = choose_pieces(options.algorithm, collective, state_.shape, block_bytes);
+  }
   if (options.pacing) choice.options.pacing = *options.pacing;
   choice.options.root = root;
   choice.options.ordered = options.ordered;
   IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
   if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
+  algorithm->set_pieces(choice.pieces, choice.options);
   auto program = context_->programs().find(*algorithm, state_.shape, state_.me, choice.options);
   const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
                                                      choice.options.pacing == Pacing::kGateToken);

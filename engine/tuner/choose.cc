@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/tuner/bcast.h"
+
 namespace ibcoll {
 namespace {
 
@@ -36,6 +38,12 @@ uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan) {
   uint32_t pieces = 1;
   while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
   return plan == nullptr ? pieces : std::max(pieces, plan->pieces);
+}
+
+uint32_t choose_pieces(std::string_view algorithm, Collective collective, const Shape& shape,
+                       int64_t block_bytes) {
+  return collective == Collective::kBcast ? bcast_pieces(algorithm, shape, block_bytes)
+                                          : choose(collective, shape, block_bytes).pieces;
 }
 
 bool may_pay(const Choice& choice, Collective collective, const Shape& shape) {
@@ -99,7 +107,12 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
     case Collective::kScatterv:
       choice.algorithm = "linear";
       break;
-    case Collective::kBcast:
+    case Collective::kBcast: {
+      const BcastChoice bcast = choose_bcast(shape, block_bytes);
+      choice.algorithm = bcast.algorithm;
+      choice.pieces = bcast.pieces;
+      break;
+    }
     case Collective::kReduce:
       choice.algorithm = single || block_bytes <= kChainBytes ? "binomial" : "chain";
       choice.pieces = choose_pieces(block_bytes);

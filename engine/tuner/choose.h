@@ -22,6 +22,10 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes);
 /// `plan`: of contention_free, where pieces must be small enough for tokens to be sent ahead.
 uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan = nullptr);
 
+/// How many pieces suit an algorithm that the caller has chosen.
+uint32_t choose_pieces(std::string_view algorithm, Collective collective, const Shape& shape,
+                       int64_t block_bytes);
+
 /// Whether contention_free may take less time, on a network that is known, than what choose()
 /// gives: then a plan is worth making.
 bool may_pay(const Choice& choice, Collective collective, const Shape& shape);

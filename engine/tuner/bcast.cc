@@ -1,0 +1,82 @@
+#include "engine/tuner/bcast.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ibcoll {
+namespace {
+
+// Costs are in bytes of the link, as LogGP has them.
+
+/// What a message costs beside its bytes: latency and overheads of about 2 us on a link of
+/// 12.5 GB/s.
+constexpr int64_t kMessage = 24 * 1024;
+/// Of a message behind another to the same server: its overhead, about 0.3 us.
+constexpr int64_t kNextMessage = 4 * 1024;
+constexpr uint32_t kMostParts = 1024;
+/// A chain of short pieces pays from here on.
+constexpr int64_t kChainBytes = 32 * 1024;
+/// Least bytes of a part. Where each part goes on to local ranks, a message to each, more.
+constexpr int64_t kPartBytes = 8 * 1024, kSharedPartBytes = 32 * 1024;
+/// Of trees, whose ports send each piece several times.
+constexpr int64_t kTreePieceBytes = 64 * 1024;
+constexpr uint32_t kMostTreePieces = 16;
+
+int levels(const Shape& shape) {
+  return std::bit_width(static_cast<unsigned>(shape.servers() - 1));
+}
+
+/// Of a pipeline: the first piece takes its way of so many hops, the others follow.
+int64_t pipeline_cost(int64_t bytes, uint32_t pieces, int64_t hops) {
+  const int64_t piece = bytes / pieces;
+  return hops * (piece + kMessage) + (int64_t{pieces} - 1) * (piece + kNextMessage);
+}
+
+uint32_t pipeline_pieces(const Shape& shape, int64_t bytes, int64_t hops) {
+  const int64_t least = shape.max_server_size() > 1 ? kSharedPartBytes : kPartBytes;
+  uint32_t best = 1;
+  for (uint32_t pieces = 2; pieces <= kMostParts && bytes / pieces >= least; pieces *= 2) {
+    if (pipeline_cost(bytes, pieces, hops) < pipeline_cost(bytes, best, hops)) best = pieces;
+  }
+  return best;
+}
+
+int64_t cost(std::string_view algorithm, const Shape& shape, int64_t bytes) {
+  const int64_t up = levels(shape), servers = shape.servers();
+  if (algorithm == "binomial") return up * (bytes + kMessage);
+  if (algorithm == "scatter_doubling") {
+    // Where servers stand in pairs what one gets goes on to the other.
+    const bool pairs = !std::has_single_bit(static_cast<unsigned>(servers));
+    return 2 * (bytes - bytes / servers) + (2 * up + pairs) * kMessage;
+  }
+  return pipeline_cost(bytes, bcast_pieces(algorithm, shape, bytes), servers - 1);  // chain
+}
+
+}  // namespace
+
+uint32_t bcast_pieces(std::string_view algorithm, const Shape& shape, int64_t block_bytes) {
+  if (shape.servers() > 1 && algorithm == "circulant") {
+    return pipeline_pieces(shape, block_bytes, levels(shape));
+  }
+  if (shape.servers() > 1 && algorithm == "chain") {
+    return pipeline_pieces(shape, block_bytes, shape.servers() - 1);
+  }
+  uint32_t pieces = 1;
+  while (pieces < kMostTreePieces && block_bytes / (2 * pieces) >= kTreePieceBytes) pieces *= 2;
+  return pieces;
+}
+
+BcastChoice choose_bcast(const Shape& shape, int64_t block_bytes) {
+  std::string_view best = "binomial";
+  if (shape.servers() > 1) {
+    // The circulant graph takes fewer steps than the chain, but only on a network that carries any
+    // permutation of the servers at once: where that is not known it may take many times as long.
+    for (const std::string_view other : {"scatter_doubling", "chain"}) {
+      if (other == "chain" && block_bytes < kChainBytes) continue;
+      if (cost(other, shape, block_bytes) < cost(best, shape, block_bytes)) best = other;
+    }
+  }
+  return {best, bcast_pieces(best, shape, block_bytes)};
+}
+
+}  // namespace ibcoll
