@@ -173,9 +173,7 @@ std::string refused_while_one_waits(const std::function<ibcoll_status(ibcoll_con
     if (rank == 1) {
       flags.await(0, 1);
     } else {
-      std::atomic<bool> begun{false};
       other = std::thread([&] {
-        while (!begun) std::this_thread::yield();
         // The barrier below is not left before rank 1 has come.
         while (line.find(text) == std::string::npos) {
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -183,7 +181,6 @@ std::string refused_while_one_waits(const std::function<ibcoll_status(ibcoll_con
         }
         flags.raise(0);
       });
-      begun = true;
     }
     // Refused itself if it comes while the other one is inside.
     ibcoll_status met;
