@@ -14,6 +14,8 @@ constexpr int64_t kMessage = 24 * 1024;
 /// Of a message behind another to the same server: its overhead, about 0.3 us.
 constexpr int64_t kNextMessage = 4 * 1024;
 constexpr uint32_t kMostParts = 1024;
+/// Twice the pieces are worth their trouble where they save such a part of the time.
+constexpr int64_t kWorthMorePieces = 8;
 /// A chain of short pieces pays from here on.
 constexpr int64_t kChainBytes = 32 * 1024;
 /// Least bytes of a part. Where each part goes on to local ranks, a message to each, more.
@@ -32,11 +34,19 @@ int64_t pipeline_cost(int64_t bytes, uint32_t pieces, int64_t hops) {
   return hops * (piece + kMessage) + (int64_t{pieces} - 1) * (piece + kNextMessage);
 }
 
+/// Of trees; pipelines have as many at least.
+uint32_t tree_pieces(int64_t bytes) {
+  uint32_t pieces = 1;
+  while (pieces < kMostTreePieces && bytes / (2 * pieces) >= kTreePieceBytes) pieces *= 2;
+  return pieces;
+}
+
 uint32_t pipeline_pieces(const Shape& shape, int64_t bytes, int64_t hops) {
   const int64_t least = shape.max_server_size() > 1 ? kSharedPartBytes : kPartBytes;
-  uint32_t best = 1;
-  for (uint32_t pieces = 2; pieces <= kMostParts && bytes / pieces >= least; pieces *= 2) {
-    if (pipeline_cost(bytes, pieces, hops) < pipeline_cost(bytes, best, hops)) best = pieces;
+  uint32_t best = tree_pieces(bytes);
+  for (uint32_t pieces = 2 * best; pieces <= kMostParts && bytes / pieces >= least; pieces *= 2) {
+    const int64_t before = pipeline_cost(bytes, best, hops);
+    if (pipeline_cost(bytes, pieces, hops) < before - before / kWorthMorePieces) best = pieces;
   }
   return best;
 }
@@ -45,9 +55,9 @@ int64_t cost(std::string_view algorithm, const Shape& shape, int64_t bytes) {
   const int64_t up = levels(shape), servers = shape.servers();
   if (algorithm == "binomial") return up * (bytes + kMessage);
   if (algorithm == "scatter_doubling") {
-    // Where servers stand in pairs what one gets goes on to the other.
+    // Where servers stand in pairs what one gets goes on to the other, beside what it exchanges.
     const bool pairs = !std::has_single_bit(static_cast<unsigned>(servers));
-    return 2 * (bytes - bytes / servers) + (2 * up + pairs) * kMessage;
+    return 2 * (bytes - bytes / servers) + 2 * up * kMessage + pairs * (kMessage + bytes / 4);
   }
   return pipeline_cost(bytes, bcast_pieces(algorithm, shape, bytes), servers - 1);  // chain
 }
@@ -61,9 +71,7 @@ uint32_t bcast_pieces(std::string_view algorithm, const Shape& shape, int64_t bl
   if (shape.servers() > 1 && algorithm == "chain") {
     return pipeline_pieces(shape, block_bytes, shape.servers() - 1);
   }
-  uint32_t pieces = 1;
-  while (pieces < kMostTreePieces && block_bytes / (2 * pieces) >= kTreePieceBytes) pieces *= 2;
-  return pieces;
+  return tree_pieces(block_bytes);
 }
 
 BcastChoice choose_bcast(const Shape& shape, int64_t block_bytes) {
