@@ -41,9 +41,10 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   }
   const int64_t equal_bytes = is_unequal(request.collective) ? -1 : size;
   if (row.options.run.pieces == 0) {
-    row.options.run.pieces = algorithm.name == "contention_free"
-                                 ? choose_pieces(equal_bytes, row.options.algorithm.plan.get())
-                                 : choose_pieces(algorithm.name, request.collective, shape, equal_bytes);
+    row.options.run.pieces =
+        algorithm.name == "contention_free"
+            ? choose_pieces(equal_bytes, row.options.algorithm.plan.get())
+            : choose_pieces(algorithm.name, request.collective, shape, equal_bytes);
   }
   algorithm.set_pieces(row.options.run.pieces, row.options.algorithm);
   const measure::Traffic traffic(request.collective, shape.ranks(), size,

@@ -58,8 +58,8 @@ struct BufferBinding {
 /// What a program is bound to when it is posted.
 struct Binding {
   uint64_t block_bytes = 0;  ///< of a slot
-  /// Where slots are parts of one block (RankProgram::cut): the block's bytes. What would lie behind
-  /// is not there.
+  /// Where slots are parts of one block (RankProgram::cut): the block's bytes. What would lie
+  /// behind is not there.
   uint64_t limit = UINT64_MAX;
   std::array<BufferBinding, 4> buffers;                                      ///< by Buffer
   uint32_t pieces = 1;                                                       ///< of streams

@@ -181,8 +181,8 @@ inline Rank gateway(const Shape& shape, Rank from, int server) {
 /// Slots that a block may be cut into.
 inline constexpr uint32_t kMaxCut = 1 << 20;
 
-/// Bytes of a slot of a block that is cut into `cut`. The last slots may have fewer or none. Slots of
-/// some length begin at cache lines if the block does.
+/// Bytes of a slot of a block that is cut into `cut`. The last slots may have fewer or none. Slots
+/// of some length begin at cache lines if the block does.
 inline uint64_t cut_slot_bytes(uint64_t block_bytes, uint32_t cut) {
   constexpr uint64_t kLine = 64, kLong = 1024;
   const uint64_t bytes = (block_bytes + cut - 1) / cut;

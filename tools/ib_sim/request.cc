@@ -249,7 +249,8 @@ void add_run_options(CLI::App& app, Arguments& a) {
       ->capture_default_str();
   app.add_option(
          "--pieces", a.pieces,
-         "Cut blocks of streams into so many pieces (modes paced and free; 0: as the engine)")
+         "Cut blocks of streams (modes paced and free), and of algorithms that cut them, into so "
+         "many pieces (0: as the engine)")
       ->capture_default_str();
   app.add_flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
 }
