@@ -215,7 +215,7 @@ Context::~Context() {
 
 Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
   if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
-  executor_->look_at_failure();
+  executor_->look_at_deaths();
   std::vector<bool> seen(static_cast<size_t>(size()), false);
   for (const Rank rank : members) {
     if (rank < 0 || rank >= size()) {

@@ -64,10 +64,10 @@ class Executor {
   void end_group(GroupState& group, const Failure& why);
   /// Whether a rank of the job has died, and the job has gone on.
   bool has_lost(Rank rank) const { return ends_.has_lost(rank); }
-  /// Takes note of a failure that others have reported.
-  void look_at_failure() {
+  /// Takes note of a death that others have reported and the job survives.
+  void look_at_deaths() {
     if (const auto failure = bootstrap_.failure()) [[unlikely]]
-      end_.end_with(*failure);
+      survives(*failure);
   }
   /// Waits until the members of all groups that this rank knows to be over know it, too, or leave.
   Status settle_ends();
