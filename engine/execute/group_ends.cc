@@ -16,25 +16,37 @@ constexpr size_t kNoticesAtOnce = 16;
 /// Up to so many members on other servers are told by whoever ends a group; of more, one a server.
 constexpr size_t kToldDirectly = 256;
 
-/// Adds the ranks of other servers, by their numbers in the job, that may put into memory of the
-/// call or signal to it.
-void add_writers(const PostedCall& call, std::vector<Rank>& writers) {
-  if (!call.outward || call.binding.eager) return;
+/// Ranks of other servers, by their numbers in the job, in ascending order.
+struct RemotePeers {
+  std::vector<Rank> writers;  ///< they may put into memory of the call, or signal to it
+  std::vector<Rank> readers;  ///< the call may put or signal to them
+};
+
+void sort_unique(std::vector<Rank>& ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+}
+
+RemotePeers remote_peers(const PostedCall& call) {
+  RemotePeers peers;
+  if (!call.outward || call.binding.eager) return peers;
   const GroupState& group = *call.group;
   for (const LaneState& lane : call.lanes) {
     for (uint32_t i = 0; i < lane.size; ++i) {
       const Op& op = lane.ops[i];
       const bool comes = op.kind == OpKind::kExpect || op.kind == OpKind::kWait;
-      if (comes && !group.shape.same_server(op.peer, group.me))
-        writers.push_back(group.to_job[op.peer]);
+      const bool goes = op.kind == OpKind::kPut || op.kind == OpKind::kSignal;
+      if ((!comes && !goes) || group.shape.same_server(op.peer, group.me)) continue;
+      (comes ? peers.writers : peers.readers).push_back(group.to_job[op.peer]);
     }
   }
+  sort_unique(peers.writers);
+  sort_unique(peers.readers);
+  return peers;
 }
 
-template <class T>
-void sort_unique(std::vector<T>& items) {
-  std::sort(items.begin(), items.end());
-  items.erase(std::unique(items.begin(), items.end()), items.end());
+bool has(const std::vector<Rank>& ranks, Rank rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 }  // namespace
@@ -44,7 +56,7 @@ void GroupEnds::enter(GroupState& group) {
   // Others ended it before this rank made it.
   const auto over = over_.find(group.key);
   if (over != over_.end()) {
-    due_.push_back({&group, over->second, 0, false, true, {}});
+    due_.push_back({&group, over->second, 0, false, true, {}, {}});
     busy_ = true;
   }
 }
@@ -59,10 +71,14 @@ void GroupEnds::leave(const GroupState& group) {
 }
 
 void GroupEnds::request(GroupState& group, const Failure& why, int64_t patience_ns) {
-  if (group.over) return;
+  add_due(group, why, patience_ns, true);
+}
+
+/// `origin`: this rank ends the group, unless somebody has before.
+void GroupEnds::add_due(GroupState& group, const Failure& why, int64_t patience_ns, bool origin) {
   const auto same = [&](const Due& due) { return due.group == &group; };
-  if (std::any_of(due_.begin(), due_.end(), same)) return;
-  due_.push_back({&group, why, patience_ns, true, false, {}});
+  if (group.over || std::any_of(due_.begin(), due_.end(), same)) return;
+  due_.push_back({&group, why, patience_ns, origin, false, {}, {}});
   busy_ = true;
 }
 
@@ -70,8 +86,7 @@ void GroupEnds::lose(Rank rank, const Failure& why) {
   lost_.push_back(rank);
   for (const auto& [key, group] : groups_) {
     if (group->rank_of(rank) == group->shape.ranks()) continue;
-    request(*group, why);
-    due_.back().origin = false;
+    add_due(*group, why, 0, false);
   }
 }
 
@@ -94,15 +109,14 @@ void GroupEnds::take(std::span<const std::byte> mail, bool local) {
                     std::string(text, notice.text_bytes)};
   const auto found = groups_.find(header.group);
   const bool is_there = found != groups_.end();
-  if (is_there && !found->second->over) {
-    request(*found->second, why);
-    due_.back().origin = false;
-  } else if (!is_there) {
+  if (is_there)
+    add_due(*found->second, why, 0, false);
+  else
     remember(header.group, why);
-  }
   hear(header.group, notice.sender, local, notice.answers);
-  // Members that are there tell all others of their server of their own accord.
-  if (!notice.answers && (notice.asks || (local && !is_there))) {
+  // Members that are there tell all others of their server of their own accord. Whoever answers a
+  // question does not ask, so nobody answers for ever.
+  if (notice.asks || (local && !is_there && !notice.answers)) {
     replies_.push_back({header.group, {notice.sender, local, false, true}});
     busy_ = true;
   }
@@ -111,7 +125,9 @@ void GroupEnds::take(std::span<const std::byte> mail, bool local) {
 /// A rank of the job has stopped what it had under way in the group.
 void GroupEnds::hear(uint64_t key, Rank sender, bool local, bool answers) {
   for (Due& due : due_) {
-    if (local && due.group->key == key) due.heard.push_back(sender);
+    if (due.group->key != key) continue;
+    if (local) due.heard.push_back(sender);
+    if (answers && !local) due.confirmed.push_back(sender);
   }
   for (const auto& ending : endings_) {
     if (ending->key != key) continue;
@@ -156,9 +172,8 @@ void GroupEnds::begin(const PostedCall* call) {
     ending->notices.push_back({group.to_job[rank], true, due.late});
     ending->unheard.push_back(group.to_job[rank]);
   }
-  std::erase_if(ending->unheard, [&](Rank rank) {
-    return std::find(due.heard.begin(), due.heard.end(), rank) != due.heard.end();
-  });
+  std::erase_if(ending->unheard, [&](Rank rank) { return has(due.heard, rank); });
+  ending->confirmed = std::move(due.confirmed);
   const auto others = static_cast<size_t>(shape.ranks() - shape.server_size(server));
   for (int there = 0; due.origin && there < shape.servers(); ++there) {
     if (there == server) continue;
@@ -181,17 +196,24 @@ void GroupEnds::hold(PostedCall& call) {
       ending.sources.push_back({put.peer, put.local, put.ticket});
     }
   }
-  std::vector<Rank> writers;
-  add_writers(call, writers);
-  sort_unique(writers);
-  for (const Rank rank : writers) {
+  const RemotePeers peers = remote_peers(call);
+  for (const Rank rank : peers.readers) notice_to(ending, rank).answers = true;
+  for (const Rank rank : peers.writers) {
     const auto same = [rank](const Writer& writer) { return writer.rank == rank; };
-    if (std::any_of(ending.unconfirmed.begin(), ending.unconfirmed.end(), same)) continue;
+    if (has(ending.confirmed, rank) ||
+        std::any_of(ending.unconfirmed.begin(), ending.unconfirmed.end(), same))
+      continue;
     ending.unconfirmed.push_back({rank});
-    // Instead of the notice that only tells.
-    std::erase_if(ending.notices, [rank](const Notice& notice) { return notice.to == rank; });
-    ending.notices.push_back({rank, false, true});
+    notice_to(ending, rank).asks = true;
   }
+}
+
+/// The notice to a rank of another server.
+GroupEnds::Notice& GroupEnds::notice_to(Ending& ending, Rank rank) {
+  for (Notice& notice : ending.notices) {
+    if (!notice.local && notice.to == rank) return notice;
+  }
+  return ending.notices.emplace_back(Notice{rank});
 }
 
 bool GroupEnds::send(uint64_t key, const Failure& why, const Notice& notice) {

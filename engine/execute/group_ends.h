@@ -26,7 +26,8 @@ namespace ibcoll {
 /// - what was offered to local peers is taken back, for which nobody has to do anything,
 /// - puts of its own have left it,
 /// - every rank of another server that might still put into it has confirmed that it has stopped: a
-///   mail of a peer comes after all its puts.
+///   mail of a peer comes after all its puts. Ranks tell those that they might have put to when
+///   they stop, and are asked by those that have not heard.
 /// Nothing is deregistered under a peer's put: that would break a connection that others use.
 class GroupEnds {
  public:
@@ -99,9 +100,10 @@ class GroupEnds {
     GroupState* group;
     Failure why;
     int64_t patience_ns;
-    bool origin;              ///< this rank ends it, and tells all
-    bool late;                ///< it was over before this rank made it
-    std::vector<Rank> heard;  ///< local members that have stopped
+    bool origin;                  ///< this rank ends it, and tells all
+    bool late;                    ///< it was over before this rank made it
+    std::vector<Rank> heard;      ///< local members that have stopped
+    std::vector<Rank> confirmed;  ///< ranks of other servers that have
   };
   /// What a peer may be reading.
   struct Source {
@@ -121,12 +123,15 @@ class GroupEnds {
     std::vector<PostedCall*> held;
     std::vector<Source> sources;  ///< of the calls that are held
     std::vector<Writer> unconfirmed;
+    std::vector<Rank> confirmed;  ///< before this rank stopped
     std::vector<Rank> unheard;    ///< local members that may still send messages of the group
     std::vector<Notice> notices;  ///< not sent yet
     size_t next_notice = 0;       ///< to be tried
     int64_t patience_ns = 0, since_ns = 0;
   };
 
+  void add_due(GroupState& group, const Failure& why, int64_t patience_ns, bool origin);
+  static Notice& notice_to(Ending& ending, Rank rank);
   void remember(uint64_t key, const Failure& why);
   void hear(uint64_t key, Rank sender, bool local, bool answers);
   bool send(uint64_t key, const Failure& why, const Notice& notice);

@@ -83,7 +83,7 @@ struct EndNotice {
   uint32_t text_bytes;
   uint8_t code;  ///< an ErrorCode
   bool asks;     ///< the sender waits to hear that the receiver has stopped, too
-  bool answers;  ///< it is what somebody waits to hear; nobody answers it
+  bool answers;  ///< the sender has stopped: all its puts came before
 };
 
 /// Data that one mail can carry.
