@@ -2,15 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <new>
-#include <thread>
 
+#include "tests/api_job.h"
 #include "tests/exchange.h"
 
 namespace ibcoll {
@@ -21,28 +17,15 @@ using testing::job_of;
 using testing::JobOptions;
 using testing::RankView;
 using testing::run_job;
+using testing::SharedFlags;
 
 constexpr size_t kLarge = 1'000'000;
 
-/// What ranks tell each other past the engine.
-struct Flags {
-  std::atomic<int> go{0}, done{0};
-
-  void wait_for(int value) const {
-    while (go.load() < value) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-};
-
 class GroupEnds : public ::testing::TestWithParam<std::vector<int>> {
  protected:
-  GroupEnds()
-      : flags_(new (mmap(nullptr, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                         -1, 0)) Flags) {}
-  ~GroupEnds() override { munmap(flags_, sizeof(Flags)); }
-
   void run(const std::function<void(const RankView&)>& body, JobOptions job = job_of(GetParam())) {
     job.context.deadline_ns = 20'000'000'000;  // fails instead of hanging
-    flags_->go = 0;
+    flags_ = &SharedFlags::create();
     EXPECT_EQ(run_job(job, body), "");
   }
   int ranks() const {
@@ -51,7 +34,7 @@ class GroupEnds : public ::testing::TestWithParam<std::vector<int>> {
     return sum;
   }
 
-  Flags* const flags_;
+  SharedFlags* flags_ = nullptr;
 };
 
 std::vector<Rank> everybody(const RankView& rank) {
@@ -132,11 +115,11 @@ TEST_P(GroupEnds, AreToldToAllMembersAndToNobodyElse) {
         Exchange exchange(*group, bytes, 0);
         if (!rank.good(exchange.post(), "post")) return;
         cancel(*group);
-        flags_->go = 1;
+        flags_->raise(0);
         expect_over(rank, exchange.call().wait(), ErrorCode::kCancelled, "rank 0 has cancelled");
         exchange.fill();  // its memory is the program's again
       } else {
-        if (me == 1) flags_->wait_for(1);  // so that rank 0's call can't end well
+        if (me == 1) flags_->await(0, 1);  // so that rank 0's call can't end well
         expect_over_soon(rank, *group, bytes, ErrorCode::kCancelled, "rank 0 has cancelled");
       }
       Exchange refused(*group, bytes, 0);
@@ -157,7 +140,7 @@ TEST_P(GroupEnds, AreToldToAllMembersAndToNobodyElse) {
 TEST_P(GroupEnds, OfMemberThatMakesItLater) {
   run([&](const RankView& rank) {
     if (rank.context.rank() == 1) {
-      flags_->wait_for(1);
+      flags_->await(0, 1);
       expect_others_go_on(rank);  // takes what has come
       const auto group = make_group(rank, 1);
       if (!group) return;
@@ -166,7 +149,7 @@ TEST_P(GroupEnds, OfMemberThatMakesItLater) {
     const auto group = make_group(rank, 1);
     if (!group) return;
     if (rank.context.rank() == 0) cancel(*group);
-    flags_->go = 1;
+    flags_->raise(0);
     expect_others_go_on(rank);
   });
 }
@@ -193,7 +176,7 @@ TEST_P(GroupEnds, WhenADeadlinePasses) {
     const auto group = make_group(rank, 1);
     if (!group) return;
     const Rank me = rank.context.rank();
-    if (me == 1) flags_->wait_for(1);
+    if (me == 1) flags_->await(0, 1);
     const std::string text = "the deadline of 0.05 s has passed: rank 0 was waiting for rank";
     if (me != 0) {
       expect_over_soon(rank, *group, kLarge, ErrorCode::kDeadline, text);
@@ -207,10 +190,10 @@ TEST_P(GroupEnds, WhenADeadlinePasses) {
     // A program that only tests learns it, too.
     Result<bool> done = call.test();
     while (done && !*done) {
-      if (group->state().over) flags_->go = 1;  // rank 1 has to confirm it
+      if (group->state().over) flags_->raise(0);  // rank 1 has to confirm it
       done = call.test();
     }
-    flags_->go = 1;
+    flags_->raise(0);
     if (done) return rank.complain("the call has ended well");
     expect_over(rank, tl::unexpected<Error>(done.error()), ErrorCode::kDeadline, text);
     expect_others_go_on(rank);
@@ -281,9 +264,9 @@ TEST_P(GroupEndsInAServer, NeedNobodyElse) {
       for (auto& call : calls)
         expect_over(rank, call->call().wait(), ErrorCode::kCancelled, "has cancelled");
       calls.clear();  // unmapped
-      flags_->go = 1;
+      flags_->raise(0);
     } else {
-      flags_->wait_for(1);
+      flags_->await(0, 1);
       expect_over_soon(rank, *group, kLarge / 8, ErrorCode::kCancelled, "has cancelled");
     }
     expect_others_go_on(rank);
@@ -351,27 +334,24 @@ TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
 }
 
 TEST(GroupEndsOfSilentPeers, EndTheJobAfterADeadline) {
-  Flags* const flags =
-      new (mmap(nullptr, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-          Flags;
+  SharedFlags* const flags = &SharedFlags::create();
   testing::Complaints errors(2);
   run_job(job_of({1, 1}), [&](const RankView& rank) {
     Group& world = rank.context.world();
     Exchange warm(world, 10'000, 0);
     if (!rank.good(warm.post(), "post") || !rank.good(warm.call().wait(), "wait")) return;
-    if (rank.context.rank() == 1) return flags->wait_for(1);
+    if (rank.context.rank() == 1) return flags->await(0, 1);
     std::vector<std::byte> send(20'000), recv(send.size());
     CallArguments arguments = alltoall(send, recv, 2);
     arguments.time_limit_ns = 50'000'000;
     Call call(world);
     if (!rank.good(call.prepare(arguments), "prepare") || !rank.good(call.start(), "start")) return;
     const Status waited = call.wait();
-    flags->go = 1;
+    flags->raise(0);
     if (waited) return rank.complain("has ended well");
     errors.add(
         0, fmt::format("{}: {}", static_cast<int>(waited.error().scope), waited.error().message));
   });
-  munmap(flags, sizeof(Flags));
   EXPECT_THAT(errors.of(0), ::testing::HasSubstr("3: rank 1 has not confirmed the end of a group"));
 }
 
