@@ -130,23 +130,10 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
   return index;
 }
 
-void Gates::close(uint32_t index) {
+void Gates::close(uint32_t index, bool over) {
   const Lock lock(control_->mutex);
-  --control_->slots[index].users;
-  free_if_unused(index);
-}
-
-void Gates::skip(uint64_t group) {
-  const Lock lock(control_->mutex);
-  const uint32_t found = find(group);
-  if (found == 0) return;
-  --control_->slots[found - 1].to_come;
-  free_if_unused(found - 1);
-}
-
-void Gates::free_if_unused(uint32_t index) {
   Control::Slot& slot = control_->slots[index];
-  if (slot.users != 0 || slot.to_come != 0) return;
+  if (--slot.users != 0 || (slot.to_come != 0 && !over)) return;
   uint32_t* link = &control_->buckets[bucket_of(slot.group, kBucketBits)];
   while (*link != index + 1) link = &control_->slots[*link - 1].next;
   *link = slot.next;

@@ -28,10 +28,10 @@ class Gates {
   /// has opened and closed it. Not for the data path: takes a lock. kNoMemory where the machine has
   /// none left or a million groups are open.
   Result<uint32_t> open(uint64_t group, uint32_t members);
-  void close(uint32_t slot);
-  /// Instead of both, by a member of a group that is over: a slot that others have opened does not
-  /// wait for it.
-  void skip(uint64_t group);
+  /// `over`: of a group that has ended early, whose other members may never open it: the slot is
+  /// free once none has it open. One that opens it later gets another, and closes that in the same
+  /// way.
+  void close(uint32_t slot, bool over = false);
 
   /// Tells that this rank has passed `gates` gates of call `sequence`.
   void signal(uint32_t slot, uint32_t sequence, uint32_t gates) const;
@@ -45,7 +45,6 @@ class Gates {
   Status reserve(const void* begin, size_t bytes);
   Result<uint32_t> take_slot(uint64_t group, uint32_t members);
   uint32_t find(uint64_t group) const;
-  void free_if_unused(uint32_t index);
 
   SharedRegion* region_ = nullptr;
   Control* control_ = nullptr;

@@ -62,8 +62,7 @@ class Transport final : public LocalTransport {
   std::span<const std::byte> take_mail() override;
   bool poll() override;
   Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) override;
-  void close_gates(uint32_t slot) override { gates_.close(slot); }
-  void skip_gates(uint64_t group) override { gates_.skip(group); }
+  void close_gates(uint32_t slot, bool over) override { gates_.close(slot, over); }
   void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) override;
   bool gate_passed(Rank peer, uint32_t slot, uint32_t sequence, uint32_t gates) const override {
     return gates_.passed(local(peer), slot, sequence, gates);

@@ -28,10 +28,7 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
 Group::~Group() {
   context_->executor().leave(state_);
   context_->group_records().left(identity_, state_);
-  if (state_.gate_slot)
-    context_->local().close_gates(*state_.gate_slot);
-  else if (state_.over)
-    context_->local().skip_gates(state_.key);
+  if (state_.gate_slot) context_->local().close_gates(*state_.gate_slot, state_.over.has_value());
 }
 
 Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_bytes, Rank root,

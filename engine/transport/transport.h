@@ -191,9 +191,8 @@ class LocalTransport {
   /// Gates: `slot` is what open_gates gave for the group. This rank has passed `gates` gates of
   /// call `sequence`.
   virtual Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) = 0;
-  virtual void close_gates(uint32_t slot) = 0;
-  /// This rank will not open the gates of a group, which is over; others may have.
-  virtual void skip_gates(uint64_t group) = 0;
+  /// `over`: members that have not opened them may never do.
+  virtual void close_gates(uint32_t slot, bool over) = 0;
   virtual void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) = 0;
   /// True when that local rank has passed at least `gates` gates of call `sequence`, or is past the
   /// call.

@@ -40,8 +40,7 @@ class EmptyLocal : public LocalTransport {
   std::span<const std::byte> take_mail() override { return {}; }
   bool poll() override { return false; }
   Result<uint32_t> open_gates(uint64_t, std::span<const Rank>) override { return 0; }
-  void close_gates(uint32_t) override {}
-  void skip_gates(uint64_t) override {}
+  void close_gates(uint32_t, bool) override {}
   void gate_signal(uint32_t, uint32_t, uint32_t) override {}
   bool gate_passed(Rank, uint32_t, uint32_t, uint32_t) const override { return true; }
 
