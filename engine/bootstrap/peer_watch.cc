@@ -64,11 +64,11 @@ std::optional<Rank> PeerWatch::find_dead() const {
   return static_cast<Rank>(event.data.u64);
 }
 
-bool PeerWatch::has_ended(Rank rank) const {
+bool PeerWatch::has_ended(Rank rank, int wait_ms) const {
   const UniqueFd& process = processes_[static_cast<size_t>(rank)];
   if (!process.valid()) return false;
   pollfd end{process.get(), POLLIN, 0};
-  return ::poll(&end, 1, 0) == 1;
+  return ::poll(&end, 1, wait_ms) == 1;
 }
 
 }  // namespace ibcoll

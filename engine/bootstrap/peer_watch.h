@@ -24,8 +24,8 @@ class PeerWatch {
   /// one where none is. A rank that has ended in order counts too: ask only while waiting for it.
   std::optional<Rank> find_dead() const;
 
-  /// True if that rank is watched and has ended.
-  bool has_ended(Rank rank) const;
+  /// True if that rank is watched and has ended, or does so within `wait_ms`.
+  bool has_ended(Rank rank, int wait_ms = 0) const;
 
   /// find_dead() does not give that rank any more.
   void forget(Rank rank);

@@ -125,7 +125,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   executor.board = {self->notes_.data(), &shape, me};
   executor.groups = &self->group_records_;
   executor.has_died = [context = self.get()](Rank rank) {
-    if (!context->watch_ || !context->watch_->has_ended(rank)) return false;
+    constexpr int kLastMs = 300;  // its memory goes before the process does
+    if (!context->watch_ || !context->watch_->has_ended(rank, kLastMs)) return false;
     context->watch_->forget(rank);
     return true;
   };

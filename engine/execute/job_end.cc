@@ -11,7 +11,11 @@ void JobEnd::abort(const Failure& failure) {
   // Somebody else's failure may have been first: every survivor names that one, unless the job goes
   // on after it.
   const std::optional<Failure> first = bootstrap_.failure();
-  end_with(first && !survives_(*first) ? *first : failure);
+  const bool went_on = first && survives_(*first);
+  end_with(first && !went_on ? *first : failure);
+  // The job's record tells of the first failure only: those that wait for this rank learn that it
+  // has left.
+  if (went_on && error_) bootstrap_.set_leaving(true);
 }
 
 void JobEnd::end_with(const Failure& failure) {
