@@ -48,6 +48,7 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
     bool stands = true;
     if (progress()) {
       idling.moved();
+      waiter.after_round(true);
     } else if (!waiter.over()) {
       const int64_t longest = woken ? Idling::kSleepNs : Idling::kNapNs;
       stands = waiter.sleep(announced, std::min(longest, waiter.longest_sleep_ns()));

@@ -221,6 +221,8 @@ void SharedWaits::run_progress_thread() {
       keep(helper_, idling);
     } catch (const std::bad_alloc&) {
       executor_.give_up({ErrorCode::kNoMemory, "out of memory"});
+    } catch (const std::exception& thrown) {  // the process is the host's
+      executor_.give_up({ErrorCode::kInternal, thrown.what()});
     }
     if (keeper_ == &helper_) keeper_ = nullptr;
   }
