@@ -130,7 +130,17 @@ std::optional<CallNote> Disagreements::find_note(const CallKey& id) const {
   return board_.find(id);
 }
 
-void Disagreements::take(std::span<const std::byte> mail) {
+std::vector<Asked> Disagreements::forget(uint64_t group) {
+  if (dispute_ && dispute_->call.group == group) dispute_.reset();
+  std::vector<Asked> about;
+  std::erase_if(inquiries_, [&](const Asked& asked) {
+    if (asked.call.group == group) about.push_back(asked);
+    return asked.call.group == group;
+  });
+  return about;
+}
+
+void Disagreements::take(std::span<const std::byte> mail, bool local) {
   MailHeader header;
   std::memcpy(&header, mail.data(), sizeof(header));
   const Inquiry inquiry = inquiry_of(mail);
@@ -143,7 +153,7 @@ void Disagreements::take(std::span<const std::byte> mail) {
   }
   // Each rank waits for one call at a time: its latest inquiry counts.
   std::erase_if(inquiries_, [&](const Asked& asked) { return asked.inquiry.rank == inquiry.rank; });
-  inquiries_.push_back({call, header.program, inquiry});
+  inquiries_.push_back({call, header.program, inquiry, local});
 }
 
 /// Answers the inquiries about a call that is made only now.
@@ -183,7 +193,7 @@ void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
 /// ends.
 void Disagreements::check_deadlock(const CallKey& id, const Inquiry& theirs) {
   const PostedCall* const call = calls_.waited_for();
-  if (call == nullptr || groups_ == nullptr) return;
+  if (call == nullptr || groups_ == nullptr || call->group->over) return;
   if (call->queued || !(call->id() == theirs.other) ||
       groups_->has_made(theirs.list, theirs.meaning.number, id))
     return;

@@ -53,7 +53,9 @@ class Disagreements {
   /// own wait for their part in another call has ended.
   void tell_the_stuck(const PostedCall& waited_for);
   /// A mail of kind kInquiry or kStuck.
-  void take(std::span<const std::byte> mail);
+  void take(std::span<const std::byte> mail, bool local);
+  /// Gives the inquiries about calls of a group that this rank does not make any more.
+  std::vector<Asked> forget(uint64_t group);
   /// Messages whose call means something else here, or has ended here without them: of a root to
   /// one that takes itself for the root, too.
   void look_at_strays() {

@@ -111,6 +111,13 @@ void Executor::start_waiting(GroupState& group) {
   }
 }
 
+/// Starts a call that waits for a cell: one has been given back.
+void Executor::start_without_cell() {
+  PostedCall& next = *without_cells_.front();
+  without_cells_.pop_front();
+  start_or_give_up(next);
+}
+
 void Executor::start_or_give_up(PostedCall& call) {
   const RankProgram& program = *call.program;
   call.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
@@ -196,11 +203,8 @@ void Executor::finish(PostedCall& call) {
     std::erase(timed_, &call);
   GroupState& group = *call.group;
   if (group.calls.end(call.key.sequence)) start_waiting(group);
-  if (!without_cells_.empty() && call.outward) [[unlikely]] {
-    PostedCall& next = *without_cells_.front();
-    without_cells_.pop_front();
-    start_or_give_up(next);
-  }
+  if (!without_cells_.empty() && call.outward) [[unlikely]]
+    start_without_cell();
   Completion& completion = *call.completion;
   completion.call = nullptr;
   if (completion.then != nullptr) {
@@ -319,6 +323,7 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
   bool wakes = true;
   const bool armed = descriptor.arm([&](int64_t& limit_ns) {
     if (network_ != nullptr) wakes = network_->wake_on_arrival(bell_);
+    if (network_ == nullptr) mailroom_.take_local_mails();
     const bool moved = progress();
     // It is armed rarely enough to look each time.
     if (!moved && !end_.has_come()) look_after(under_way_.started);

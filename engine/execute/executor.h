@@ -57,7 +57,7 @@ class Executor {
   /// A group is there until leave(): peers may end it, and may have done so already.
   void enter(GroupState& group);
   /// Its calls have finished.
-  void leave(const GroupState& group) { ends_.leave(group); }
+  void leave(const GroupState& group);
   /// Ends a group on all its ranks; the job goes on. Local. What its calls under way were given is
   /// given back, and they are done, with the error, when no peer can touch it any more: `why` says
   /// who ended the group, and for what reason. Without effect on one that is over.
@@ -131,6 +131,7 @@ class Executor {
   bool survives(const Failure& failure);
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
+  void start_without_cell();
   void finish(PostedCall& call);
   bool advance(PostedCall& call);
   void begin_record(PostedCall& call);

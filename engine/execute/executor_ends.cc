@@ -7,18 +7,16 @@
 #include "engine/execute/waits.h"
 
 namespace ibcoll {
-namespace {
-
-/// A peer that has not confirmed the end of a group for so long after a deadline, or for as long as
-/// the deadline itself, is not waited for any longer.
-constexpr int64_t kPatienceNs = 2'000'000'000;
-
-}  // namespace
-
 void Executor::enter(GroupState& group) {
   ends_.enter(group);
   // Before any call of it starts: this rank has confirmed that it stopped.
   while (GroupState* const over = ends_.due()) stop(*over);
+}
+
+void Executor::leave(const GroupState& group) {
+  // Its members wait to hear from this rank.
+  while (GroupState* const over = ends_.due()) stop(*over);
+  ends_.leave(group);
 }
 
 void Executor::end_group(GroupState& group, const Failure& why) {
@@ -53,7 +51,7 @@ void Executor::check_deadlines() {
                                        : fmt::format("rank {} has not begun call {} of the group, "
                                                      "which waits for earlier ones",
                                                      me, call->key.sequence))},
-                  std::max(kPatienceNs, call->binding.time_limit_ns));
+                  std::max(GroupEnds::kLeastPatienceNs, call->binding.time_limit_ns));
   }
 }
 
@@ -67,6 +65,7 @@ bool Executor::advance_ends() {
   moved |= ends_.advance([this](PostedCall& call) {
     if (call.outward) mailroom_.close(call);
     end_unfinished(call);
+    if (!without_cells_.empty() && call.outward) start_without_cell();
   });
   return moved;
 }

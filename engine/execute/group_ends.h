@@ -89,6 +89,8 @@ class GroupEnds {
   }
 
   static constexpr size_t kRemembered = 4096;
+  /// After a deadline peers have as much time again to confirm the end, and at least this.
+  static constexpr int64_t kLeastPatienceNs = 2'000'000'000;
 
  private:
   /// A mail that is to be sent.

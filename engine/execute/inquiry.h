@@ -36,7 +36,8 @@ struct Asked {
   CallKey call;
   uint32_t program = 0;
   Inquiry inquiry;
-  CallKey told = {};  ///< the call that it was told this rank waits in
+  bool local = false;  ///< by a rank of this server
+  CallKey told = {};   ///< the call that it was told this rank waits in
 };
 
 /// A message did not fit its call, and the sender was asked what it means by it.

@@ -57,6 +57,13 @@ void Mailroom::accept_early_mails(PostedCall& call) {
   }
 }
 
+void Mailroom::forget(uint64_t group) {
+  early_mails_.forget(group, [](auto) {});
+  local_.drop(group);
+  for (const Asked& asked : disagreements_.forget(group))
+    ends_.tell(group, asked.inquiry.rank, asked.local);
+}
+
 void Mailroom::close(PostedCall& call) {
   if (network_ != nullptr) deregister_buffers(call, *network_, own_regions_);
   cells_.give_back(*call.cell);
@@ -105,14 +112,18 @@ bool Mailroom::take_local_mails() {
 /// Hands a mail to its call, or keeps it until this rank makes that call.
 void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
   const MailHeader header = header_of(mail);
-  if (header.kind == MailKind::kEnd) [[unlikely]]
-    return ends_.take(mail, local);
+  if (header.kind == MailKind::kEnd) [[unlikely]] {
+    ends_.take(mail, local);
+    // Of one that this rank has not made, or has freed.
+    if (ends_.is_over(header.group)) forget(header.group);
+    return;
+  }
   if (ends_.is_over(header.group)) [[unlikely]] {
     if (header.kind == MailKind::kInquiry) ends_.tell(header.group, inquirer(mail), local);
     return;
   }
   if (header.kind == MailKind::kInquiry || header.kind == MailKind::kStuck)
-    return disagreements_.take(mail);
+    return disagreements_.take(mail, local);
   if (header.kind == MailKind::kExposure) learn_keys(mail);
   if (PostedCall* call = calls_.find({header.group, header.sequence}); call && call->outward) {
     accept(*call, mail);

@@ -49,10 +49,8 @@ class Mailroom {
   /// Gives back what admit() and open() took.
   void close(PostedCall& call);
 
-  /// Drops what has come for calls of a group that is over.
-  void forget(uint64_t group) {
-    early_mails_.forget(group, [](auto) {});
-  }
+  /// Drops what has come for calls of a group that is over, and tells those who have asked.
+  void forget(uint64_t group);
 
   /// Takes what has arrived; true if there was anything. Not on a single server.
   bool poll();
