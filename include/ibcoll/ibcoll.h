@@ -8,9 +8,10 @@
  * ibcoll_last_error_scope() says what is over with an error. A call: nothing else is. A group: all
  * its ranks get that error, in calls under way and in later ones, until they free it; other groups
  * go on. The job: every later call on every rank gives the same error, naming the same culprit.
- * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group;
- * IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of a call,
- * also when it is prepared, end the job.
+ * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group, and so
+ * does, in a job of one server, the IBCOLL_ERR_PEER_FAILED of a rank that died: the groups that it
+ * was in. All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and
+ * _NO_MEMORY of a call, also when it is prepared, end the job.
  *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
@@ -196,7 +197,8 @@ IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int*
 typedef struct ibcoll_group_options {
   size_t struct_size; /**< sizeof(ibcoll_group_options) */
   /** Tells groups of the same ranks apart, in whatever order their members make them; the same on
-   * all members. 0: none. It may be given again once the group and its requests have been freed. */
+   * all members. 0: none. It may be given again once the group and its requests have been freed,
+   * unless the group was ended early (ibcoll_cancel). */
   uint64_t id;
 } ibcoll_group_options;
 /** The same, with options (NULL: the defaults). With an identifier the rule on the order holds only
