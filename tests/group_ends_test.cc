@@ -333,6 +333,30 @@ TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
   }
 }
 
+TEST(GroupEndsAfterDeaths, AreNotThoseOfRanksThatLeaveInOrder) {
+  int status = 0;
+  const std::string complaints = run_job(
+      job_of({4}),
+      [](const RankView& rank) {
+        const Rank me = rank.context.rank();
+        if (me == 3) raise(SIGKILL);
+        expect_over(rank, make(rank.context.world()), ErrorCode::kPeerFailed, "rank 3");
+        const auto three = *rank.context.create_group({0, 1, 2}, 1);
+        expect_right(rank, *three, 3);
+        if (me == 0) return;  // leaves, and its process ends
+        const auto two = *rank.context.create_group({1, 2}, 1);
+        if (me == 1) usleep(100'000);  // the other one waits, and looks at who is there
+        expect_right(rank, *two, 3);
+        if (three->state().over)
+          rank.complain("all calls had ended: " + three->state().over->message);
+      },
+      &status);
+  // Of nothing but the death, when they leave.
+  EXPECT_THAT(complaints, ::testing::StartsWith("rank 0: close: rank 3 (pid"));
+  EXPECT_THAT(complaints, ::testing::HasSubstr("rank 1: close: rank 3 (pid"));
+  EXPECT_THAT(complaints, ::testing::HasSubstr("rank 2: close: rank 3 (pid"));
+}
+
 TEST(GroupEndsOfSilentPeers, EndTheJobAfterADeadline) {
   SharedFlags* const flags = &SharedFlags::create();
   testing::Complaints errors(2);

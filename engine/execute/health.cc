@@ -29,10 +29,12 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
 /// What an absent peer sent before it left may still be on its way: it is waited for a while longer
 /// from when its absence is seen.
 void Health::check_absence(PostedCall& call, int64_t waited_ns) {
-  const auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
+  auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
   if (!absence || call.absence_ns == 0 || waited_ns < call.absence_ns) {
     call.absence_ns = absence ? waited_ns : 0;
   } else if (waited_ns - call.absence_ns >= kLastDataNs) {
+    // The job knows of one death: after that whoever is gone may have died, too.
+    if (ends_.has_lost_any()) absence->code = ErrorCode::kRankDied;
     end_.abort(*absence);
   }
 }
@@ -110,10 +112,9 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   if (end_.has_come()) return;
   if (started != nullptr && waited_ns > 0) check_absence(*started, waited_ns);
   if (end_.has_come()) return;
-  // A process that has ended in order matters to those alone who wait for it. The job knows of one
-  // death: after that whoever is gone may have died, too.
+  // A process that has ended in order matters to those alone who wait for it.
   if (const auto dead = options_.find_dead ? options_.find_dead() : std::nullopt;
-      dead && (ends_.has_lost_any() || !bootstrap_.absence(*dead))) {
+      dead && !bootstrap_.absence(*dead)) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;
