@@ -91,6 +91,27 @@ inline constexpr Variable kVariables[] = {
          "with their data at once, without waiting until the receiver is there; 0 for none. The "
          "same on all ranks.",
      .high = 4096},
+    {.name = "IBCOLL_MULTICAST_MEMORY",
+     .type = VariableType::kSize,
+     .default_value = "64M",
+     .help = "Memory that multicast messages may take on each rank, from their announcement until "
+             "the program has freed them. A rank that has used it up is late for those that send "
+             "to it.",
+     .low = 64 * 1024,
+     .high = int64_t{1} << 44},
+    {.name = "IBCOLL_MULTICAST_WINDOW",
+     .type = VariableType::kInteger,
+     .default_value = "64",
+     .help = "Multicasts of one rank that may be under way at a time. One that only late ranks "
+             "lack counts against each of those instead, with the same limit.",
+     .low = 1,
+     .high = 65535},
+    {.name = "IBCOLL_LOGP",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File that `ib_logp --json` has written on this machine and network: what messages "
+             "cost, by which `ibcoll_multicast_bound` tells how long a multicast takes at most. "
+             "Empty: not known, and no bounds are given."},
     {.name = "IBCOLL_PLAN_CACHE",
      .type = VariableType::kString,
      .default_value = "",

@@ -54,6 +54,11 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   options.heap_bytes = static_cast<size_t>(heap);
   IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
   options.eager_bytes = std::min<int64_t>(eager, kMaxMailData);
+  IBCOLL_ASSIGN(const int64_t multicast_memory, config_size("IBCOLL_MULTICAST_MEMORY"));
+  options.multicast_memory = static_cast<size_t>(multicast_memory);
+  IBCOLL_ASSIGN(const int64_t window, config_integer("IBCOLL_MULTICAST_WINDOW"));
+  options.multicast_window = static_cast<int>(window);
+  IBCOLL_ASSIGN(options.logp_file, config_string("IBCOLL_LOGP"));
   IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
   options.several_threads = threads == "multiple";
   IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));

@@ -44,6 +44,11 @@ struct ContextOptions {
   /// Messages between servers up to this size carry their data without asking; the same on all
   /// ranks, at most kMaxMailData.
   int64_t eager_bytes = kMaxMailData;
+  /// Memory that multicast messages take on each rank, at most, until they are freed.
+  size_t multicast_memory = size_t{64} << 20;
+  /// Multicasts of one rank that may be under way, and as many that only one late rank lacks.
+  int multicast_window = 64;
+  std::string logp_file;  ///< that ib_logp has written, for bounds of multicasts; empty: none
   bool several_threads = false;  ///< may call at a time (C interface)
   bool progress_thread = false;  ///< there is one (C interface)
   uint64_t loopback_seed = 0;    ///< not 0: the loopback reorders and delays what it may
