@@ -1,0 +1,66 @@
+#include "engine/multicast/delivery_order.h"
+
+#include <algorithm>
+
+namespace ibcoll {
+
+/// The first pending message that is not before `counter`.
+std::vector<DeliveryOrder::Pending>::iterator DeliveryOrder::find(Master& master,
+                                                                  uint64_t counter) {
+  return std::lower_bound(
+      master.pending.begin(), master.pending.end(), counter,
+      [](const Pending& pending, uint64_t wanted) { return pending.counter < wanted; });
+}
+
+bool DeliveryOrder::announce(Rank master, uint64_t counter, uint64_t previous) {
+  Master& known = masters_[master];
+  if (counter <= known.done) return false;
+  const auto at = find(known, counter);
+  if (at != known.pending.end() && at->counter == counter) return false;
+  known.pending.insert(at, {counter, previous, State::kAnnounced});
+  return true;
+}
+
+void DeliveryOrder::complete(Rank master, uint64_t counter, std::vector<Message>& ready) {
+  const auto found = masters_.find(master);
+  if (found == masters_.end()) return;
+  Master& known = found->second;
+  const auto at = find(known, counter);
+  if (at == known.pending.end() || at->counter != counter) return;
+  if (at->state != State::kAnnounced) return;
+  at->state = State::kComplete;
+  advance(master, known, ready);
+}
+
+void DeliveryOrder::skip(Rank master, uint64_t counter, uint64_t previous,
+                         std::vector<Message>& ready) {
+  Master& known = masters_[master];
+  if (counter <= known.done) return;
+  const auto at = find(known, counter);
+  if (at != known.pending.end() && at->counter == counter) {
+    at->state = State::kSkipped;
+  } else {
+    known.pending.insert(at, {counter, previous, State::kSkipped});
+  }
+  advance(master, known, ready);
+}
+
+/// Hands over from the front what waits for nothing. What stands in front has no earlier one that
+/// was announced; one that was not is its `previous`, or lies before that.
+void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& ready) {
+  auto at = master.pending.begin();
+  for (; at != master.pending.end(); ++at) {
+    if (at->state == State::kAnnounced || at->previous > master.done) break;
+    if (at->state == State::kComplete) ready.emplace_back(rank, at->counter);
+    master.done = at->counter;
+  }
+  master.pending.erase(master.pending.begin(), at);
+}
+
+size_t DeliveryOrder::remembered() const {
+  size_t messages = masters_.size();
+  for (const auto& [rank, master] : masters_) messages += master.pending.size();
+  return messages;
+}
+
+}  // namespace ibcoll
