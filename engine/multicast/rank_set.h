@@ -50,6 +50,10 @@ class RankSet {
       }
     }
   }
+  /// The bitmap from the word of the first member to that of the last: bit i of word w is rank
+  /// first_of_words() + 64 w + i.
+  std::span<const uint64_t> words() const { return words_; }
+  Rank first_of_words() const { return base_; }
   /// All members, in ascending order.
   std::vector<Rank> members() const;
   /// The members with logical ids `first` .. `end` - 1.

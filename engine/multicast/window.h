@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -64,15 +64,17 @@ class MulticastWindow {
     std::optional<RankSet> missing;  ///< where it is late
     const RankSet& lacking() const { return missing ? *missing : set; }
   };
-  const Entry* find(uint64_t counter) const;
-  void count_missing(const Entry& entry, int sign);
+  std::deque<Entry>::iterator find(uint64_t counter);
+  void count(const Entry& entry, int sign);
+  bool find_previous(const RankSet& set, std::vector<uint64_t>& previous) const;
 
   const int ranks_;
   const uint32_t limit_;
   uint64_t counter_ = 0;
-  uint32_t in_time_ = 0;            ///< under way and not late
-  std::deque<Entry> entries_;       ///< ascending
-  std::map<Rank, uint32_t> lacks_;  ///< by late rank: how many; none is 0
+  uint32_t in_time_ = 0;         ///< under way and not late
+  std::deque<Entry> entries_;    ///< ascending
+  std::vector<uint32_t> lacks_;  ///< by rank: late ones; empty before the first one
+  std::set<Rank> full_;          ///< ranks that lack `limit_` messages
 };
 
 /// Appends the previous counters of the members of a set, or of a part of it, that start() of the
