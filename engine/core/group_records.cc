@@ -37,7 +37,7 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
   GroupIdentity identity;
   identity.list = list;
   identity.number = record.made++;
-  identity.key = mix(list, identity.number);
+  identity.key = mix(list, identity.number) & ~kByArrivalKey;
   identity.calls = record.ended_calls;
   for (const GroupState* group : record.groups) identity.calls += group->calls.taken();
   // The first group of a list has no history, which is what most groups are.

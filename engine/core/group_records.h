@@ -15,7 +15,7 @@ namespace ibcoll {
 
 /// What tells a group from others; the same on all members if they made theirs alike.
 struct GroupIdentity {
-  uint64_t key = 0;      ///< of the list of ranks and the group's number
+  uint64_t key = 0;      ///< of the list of ranks and the group's number; never by arrival
   uint64_t list = 0;     ///< of the list of ranks, and of the caller's identifier if it gives one
   uint32_t number = 0;   ///< how many groups of the same list were made before
   uint32_t calls = 0;    ///< how many calls had been made on those by then

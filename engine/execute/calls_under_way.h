@@ -17,8 +17,12 @@ struct CallsUnderWay {
     }
     return nullptr;
   }
-  /// The call that this rank has been waiting for for long, if it has one under way.
-  const PostedCall* waited_for() const { return waiting != nullptr ? waiting->call : nullptr; }
+  /// The call that this rank has been waiting for for long, if it has one under way. The program
+  /// does not wait in calls that arrivals have made.
+  const PostedCall* waited_for() const {
+    const PostedCall* call = waiting != nullptr ? waiting->call : nullptr;
+    return call != nullptr && !call->group->by_arrival ? call : nullptr;
+  }
 };
 
 }  // namespace ibcoll

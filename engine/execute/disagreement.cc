@@ -39,6 +39,8 @@ std::string call_and_group(uint32_t sequence, const Inquiry& inquiry) {
 Rank inquirer(std::span<const std::byte> mail) { return inquiry_of(mail).rank; }
 
 void Disagreements::note(const PostedCall& call) {
+  if (call.group->by_arrival) [[unlikely]]
+    return look_at_strays();
   static constexpr CallMeaning kNothingTold;
   board_.write(call.key.group, call.key.sequence, call.key.program,
                call.binding.told != nullptr ? *call.binding.told : kNothingTold);
@@ -63,7 +65,13 @@ void Disagreements::disagree(const CallKey& call, const CallMeaning& mine, Rank 
            several ? "; were the groups of these ranks made in the same order?" : "")});
 }
 
+/// The program has no part in calls by arrival: what does not fit them is the engine's mistake.
+void Disagreements::blame_engine(const PostedCall& call, Rank peer, const std::string& text) {
+  end_.abort({peer, ErrorCode::kInternal, fmt::format("{} ({})", text, describe(call, local_))});
+}
+
 void Disagreements::mismatch(const PostedCall& call, Rank peer, const std::string& text) {
+  if (call.group->by_arrival) return blame_engine(call, peer, text);
   const auto theirs = board_.find(peer, call.id());
   if (theirs && theirs->program != call.key.program)
     return disagree(call.id(), meaning_of(call), peer, theirs->meaning);
@@ -71,6 +79,8 @@ void Disagreements::mismatch(const PostedCall& call, Rank peer, const std::strin
 }
 
 void Disagreements::dispute(const PostedCall& call, Rank peer) {
+  if (call.group->by_arrival)
+    return blame_engine(call, peer, fmt::format("rank {} runs another program", peer));
   if (dispute_) return;
   dispute_ = Dispute{call.id(), meaning_of(call), peer, now_ns()};
   send(call, peer, MailKind::kInquiry, {});
@@ -218,6 +228,7 @@ void Disagreements::check_deadlock(const CallKey& id, const Inquiry& theirs) {
 void Disagreements::compare(std::span<const LocalTransport::Stray> strays) {
   for (const LocalTransport::Stray& stray : strays) {
     if (end_.has_come()) return;
+    if (is_by_arrival(stray.key.group)) continue;
     const CallKey id{stray.key.group, stray.key.sequence};
     const auto mine = find_note(id);
     if (!mine || mine->program == stray.key.program || ends_.is_over(id.group)) continue;

@@ -37,6 +37,7 @@ class Disagreements {
         board_(board),
         groups_(groups) {}
 
+  // Calls by arrival are compared with nothing: what does not fit them is an internal error.
   /// Notes a call that is posted, and compares it with what others have said of it.
   void note(const PostedCall& call);
   /// `peer`, a rank of the job, has sent what does not fit the call; `text` says how.
@@ -68,6 +69,7 @@ class Disagreements {
  private:
   void compare(std::span<const LocalTransport::Stray> strays);
   void disagree(const CallKey& id, const CallMeaning& mine, Rank peer, const CallMeaning& theirs);
+  void blame_engine(const PostedCall& call, Rank peer, const std::string& text);
   bool send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other);
   std::optional<CallNote> find_note(const CallKey& id) const;
   void answer_inquiries(const PostedCall& call);

@@ -222,6 +222,8 @@ bool Executor::progress() {
     check_deadlines();
   if (ends_.busy()) [[unlikely]]
     moved |= advance_ends();
+  if (runs_ != nullptr) [[unlikely]]
+    moved = advance_runs(moved);
   // From the newest down: a call that finishes leaves the list.
   const std::vector<PostedCall*>& started = under_way_.started;
   for (size_t i = started.size(); i-- > 0;) {
@@ -327,7 +329,9 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
     const bool moved = progress();
     // It is armed rarely enough to look each time.
     if (!moved && !end_.has_come()) look_after(under_way_.started);
-    if (has_calls()) limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
+    const bool calls = has_calls();
+    if (calls || (listens() && !wakes))
+      limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
     return moved || end_.has_come();
   });
   if (end_.has_come()) [[unlikely]]

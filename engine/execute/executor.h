@@ -42,6 +42,7 @@ struct ExecutorOptions {
 };
 
 class ArrivalDescriptor;
+class ArrivalRuns;
 class SharedWaits;
 
 class Executor {
@@ -58,7 +59,8 @@ class Executor {
   void enter(GroupState& group);
   /// Its calls have finished.
   void leave(const GroupState& group);
-  /// Ends a group on all its ranks; the job goes on. Local. What its calls under way were given is
+  /// Ends a group on all its ranks; the job goes on. Local; a group by arrival, which may be ended
+  /// inside of progress, is ended by the next round of it. What its calls under way were given is
   /// given back, and they are done, with the error, when no peer can touch it any more: `why` says
   /// who ended the group, and for what reason. Without effect on one that is over.
   void end_group(GroupState& group, const Failure& why);
@@ -96,7 +98,18 @@ class Executor {
   /// Has the descriptor become readable when something may have moved; false: something did now.
   Result<bool> arm(ArrivalDescriptor& descriptor);
   /// Whether anything on this rank needs progress.
-  bool has_calls() const { return !under_way_.started.empty() || ends_.busy(); }
+  bool has_calls() const {
+    return !under_way_.started.empty() || ends_.busy() || (runs_ != nullptr && runs_are_busy());
+  }
+
+  /// From now on mails of kind kMulticast are handed to `runs`, and progress goes on with them;
+  /// null: nobody takes them. It is told of all deaths that the job has survived.
+  void serve(ArrivalRuns* runs);
+  /// Whether mails may make calls, so that a thread of the engine's own must listen for them even
+  /// while has_calls() is false.
+  bool listens() const { return runs_ != nullptr; }
+  /// Drops what has come for calls of a group that this rank will not make.
+  void forget(uint64_t group) { mailroom_.forget(group); }
 
   /// From now on waits are those of several threads, which take turns; null: of one thread. With
   /// no other thread inside.
@@ -125,6 +138,8 @@ class Executor {
   void queue(PostedCall& call);
   Status start(PostedCall& call);
   bool advance_ends();
+  bool advance_runs(bool moved);
+  bool runs_are_busy() const;
   void stop(GroupState& group);
   void end_unfinished(PostedCall& call);
   void check_deadlines();
@@ -169,6 +184,9 @@ class Executor {
   std::deque<PostedCall*> without_cells_;  ///< might start but for those
   std::vector<PostedCall*> timed_;         ///< posted, with a deadline
   CallRecord* record_ = nullptr;
+  ArrivalRuns* runs_ = nullptr;    ///< null: calls are made by the program alone
+  std::vector<Failure> survived_;  ///< deaths
+  size_t told_ = 0;                ///< of them: how many the runs know
   uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
   /// Rounds of progress_of_all() until the clock is read.

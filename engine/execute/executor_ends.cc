@@ -22,7 +22,7 @@ void Executor::leave(const GroupState& group) {
 void Executor::end_group(GroupState& group, const Failure& why) {
   if (end_.has_come()) return;
   ends_.request(group, why);
-  progress();
+  if (!group.by_arrival) progress();
 }
 
 /// A death inside a server ends the groups that the rank was in: rings and heaps of the others are
@@ -32,6 +32,7 @@ bool Executor::survives(const Failure& failure) {
   if (ends_.has_lost(failure.culprit)) return true;
   if (network_ != nullptr || !has_died_ || !has_died_(failure.culprit)) return false;
   ends_.lose(failure.culprit, failure);
+  survived_.push_back(failure);  // what makes calls by arrival is told in the next round
   return true;
 }
 

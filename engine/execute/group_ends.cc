@@ -37,12 +37,23 @@ RemotePeers remote_peers(const PostedCall& call) {
       const bool comes = op.kind == OpKind::kExpect || op.kind == OpKind::kWait;
       const bool goes = op.kind == OpKind::kPut || op.kind == OpKind::kSignal;
       if ((!comes && !goes) || group.shape.same_server(op.peer, group.me)) continue;
+      if (group.to_job[op.peer] < 0) continue;
       (comes ? peers.writers : peers.readers).push_back(group.to_job[op.peer]);
     }
   }
   sort_unique(peers.writers);
   sort_unique(peers.readers);
   return peers;
+}
+
+/// The rank of the job that tells a server of the group's end; -1: this rank knows nobody there.
+Rank told_first(const GroupState& group, int server) {
+  const Rank usual = group.to_job[gateway(group.shape, group.me, server)];
+  if (usual >= 0) return usual;
+  for (const Rank rank : group.shape.members(server)) {
+    if (group.to_job[rank] >= 0) return group.to_job[rank];
+  }
+  return -1;
 }
 
 bool has(const std::vector<Rank>& ranks, Rank rank) {
@@ -85,6 +96,7 @@ void GroupEnds::add_due(GroupState& group, const Failure& why, int64_t patience_
 void GroupEnds::lose(Rank rank, const Failure& why) {
   lost_.push_back(rank);
   for (const auto& [key, group] : groups_) {
+    if (group->by_arrival) continue;  // who makes its calls decides
     if (group->rank_of(rank) == group->shape.ranks()) continue;
     add_due(*group, why, 0, false);
   }
@@ -167,7 +179,7 @@ void GroupEnds::begin(const PostedCall* call) {
   const Shape& shape = group.shape;
   const int server = shape.server_of(group.me);
   for (const Rank rank : shape.members(server)) {
-    if (rank == group.me) continue;
+    if (rank == group.me || group.to_job[rank] < 0) continue;
     // Who has told this rank before does not do so again unasked.
     ending->notices.push_back({group.to_job[rank], true, due.late});
     ending->unheard.push_back(group.to_job[rank]);
@@ -178,9 +190,11 @@ void GroupEnds::begin(const PostedCall* call) {
   for (int there = 0; due.origin && there < shape.servers(); ++there) {
     if (there == server) continue;
     if (others > kToldDirectly) {
-      ending->notices.push_back({group.to_job[gateway(shape, group.me, there)]});
+      if (const Rank told = told_first(group, there); told >= 0) ending->notices.push_back({told});
     } else {
-      for (const Rank rank : shape.members(there)) ending->notices.push_back({group.to_job[rank]});
+      for (const Rank rank : shape.members(there)) {
+        if (group.to_job[rank] >= 0) ending->notices.push_back({group.to_job[rank]});
+      }
     }
   }
   endings_.push_back(std::move(ending));

@@ -42,7 +42,8 @@ class GroupEnds {
   /// The group is to be ended, which the next progress does; without effect if it is already.
   /// `patience_ns`: how long peers have to confirm it before the job is over; 0: any time.
   void request(GroupState& group, const Failure& why, int64_t patience_ns = 0);
-  /// A rank of the job has died, which ends its groups here; everybody finds that out.
+  /// A rank of the job has died, which ends its groups here but for those by arrival; everybody
+  /// finds that out.
   void lose(Rank rank, const Failure& why);
   bool has_lost(Rank rank) const {
     return std::find(lost_.begin(), lost_.end(), rank) != lost_.end();

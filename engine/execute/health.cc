@@ -21,6 +21,8 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
   for (const LaneState& lane : call.lanes) {
     const auto wait = wait_of(call, lane, local_);
     if (!wait || wait->peer < 0) continue;
+    // Who makes a call by arrival ends its group after a death.
+    if (call.group->by_arrival && ends_.has_lost(wait->peer)) continue;
     if (auto absence = bootstrap_.absence(wait->peer)) return absence;
   }
   return std::nullopt;
@@ -103,7 +105,8 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   // What a group that is over still waits for is GroupEnds' to look after.
   PostedCall* const started =
       call != nullptr && !call->queued && !call->group->over ? call : nullptr;
-  if (started != nullptr && waited_ns >= kAskNs) {
+  const bool by_arrival = call != nullptr && call->group->by_arrival;
+  if (started != nullptr && waited_ns >= kAskNs && !by_arrival) {
     if (!started->asked) disagreements_.ask(*started);
     if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
     if (end_.has_come()) return;
@@ -117,6 +120,7 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
       dead && !bootstrap_.absence(*dead)) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
+  if (by_arrival) return;  // nobody waits in it
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {
     return end_.abort({awaited(late), ErrorCode::kDeadline,

@@ -16,10 +16,16 @@ enum class MailKind : uint8_t {
   kExposure,
   kToken,
   kData,
-  kInquiry,  ///< who waits for long asks whether both mean the same call
-  kStuck,    ///< an answer: the call asked about can't be made before one that this rank waits in
-  kEnd,      ///< the group is over
+  kInquiry,    ///< who waits for long asks whether both mean the same call
+  kStuck,      ///< an answer: the call asked about can't be made before one that this rank waits in
+  kEnd,        ///< the group is over
+  kMulticast,  ///< for the runs that arrivals make: `group` is the run's key
 };
+
+/// Groups whose calls are made by arrivals have this bit in their keys, others do not: so that what
+/// belongs to a run which this rank does not know yet is told from a call that it should have made.
+inline constexpr uint64_t kByArrivalKey = uint64_t{1} << 63;
+constexpr bool is_by_arrival(uint64_t key) { return (key & kByArrivalKey) != 0; }
 
 /// Of one call: which group, which call on it.
 struct CallKey {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/base/clock.h"
+#include "engine/execute/arrival_runs.h"
 #include "engine/execute/exposure_mail.h"
 #include "engine/execute/registration.h"
 
@@ -80,7 +81,7 @@ bool Mailroom::poll() {
       count_signal(arrivals[i]);
     }
   }
-  const bool mails = take_local_mails();
+  const bool mails = take_local_mails(kMailsAtOnce);
   if (const auto failure = network_->failure()) [[unlikely]]
     end_.abort(*failure);
   return count != 0 || mails;
@@ -100,18 +101,25 @@ void Mailroom::count_signal(const Arrival& arrival) {
   record_arrival(*call, arrival.from, token);
 }
 
-bool Mailroom::take_local_mails() {
-  bool any = false;
-  for (auto mail = local_.take_mail(); !mail.empty(); mail = local_.take_mail()) {
+bool Mailroom::take_local_mails(size_t most) {
+  size_t taken = 0;
+  for (; taken < most; ++taken) {
+    const auto mail = local_.take_mail();
+    if (mail.empty()) break;
     deliver(mail, true);
-    any = true;
   }
-  return any;
+  return taken != 0;
+}
+
+void Mailroom::hand_to_runs(std::span<const std::byte> mail, bool local) {
+  if (runs_ != nullptr) return runs_->take(mail, local);
+  end_.give_up({ErrorCode::kInternal, "a multicast's mail came to a rank that takes none"});
 }
 
 /// Hands a mail to its call, or keeps it until this rank makes that call.
 void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
   const MailHeader header = header_of(mail);
+  if (header.kind == MailKind::kMulticast) return hand_to_runs(mail, local);
   if (header.kind == MailKind::kEnd) [[unlikely]] {
     ends_.take(mail, local);
     // Of one that this rank has not made, or has freed.

@@ -16,6 +16,7 @@
 
 namespace ibcoll {
 
+class ArrivalRuns;
 class ExposureMail;
 
 /// Sends what calls have to say, and hands what arrives to the calls it is for: signals by their
@@ -51,11 +52,15 @@ class Mailroom {
 
   /// Drops what has come for calls of a group that is over, and tells those who have asked.
   void forget(uint64_t group);
+  /// Who gets mails of kind kMulticast; null: nobody, they are an error.
+  void serve(ArrivalRuns* runs) { runs_ = runs; }
 
   /// Takes what has arrived; true if there was anything. Not on a single server.
   bool poll();
-  /// Takes what ranks of the server have passed on or asked.
-  bool take_local_mails();
+  /// Takes what ranks of the server have passed on or asked, so many mails at most.
+  bool take_local_mails(size_t most = SIZE_MAX);
+  /// Mails taken in one round of progress: who sends without end does not hold up the rest.
+  static constexpr size_t kMailsAtOnce = 64;
 
   // False: no room now, to be tried again.
   /// Sends the next mail of an exposure; `sent` counts its landings that are on their way, and is 0
@@ -83,6 +88,7 @@ class Mailroom {
   static bool add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail);
   void count_signal(const Arrival& arrival);
   void deliver(std::span<const std::byte> mail, bool local);
+  void hand_to_runs(std::span<const std::byte> mail, bool local);
   void learn_keys(std::span<const std::byte> mail);
   void accept(PostedCall& call, std::span<const std::byte> mail);
   void accept_data(PostedCall& call, std::span<const std::byte> mail);
@@ -96,6 +102,7 @@ class Mailroom {
   Disagreements& disagreements_;
   GroupEnds& ends_;
   JobEnd& end_;
+  ArrivalRuns* runs_ = nullptr;
   Cells cells_;
   OwnRegions own_regions_;
   UserRegistrations user_registrations_{network_, own_regions_};

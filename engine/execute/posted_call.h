@@ -32,7 +32,11 @@ struct GroupState {
   uint64_t list = 0;  ///< equal for all groups of the same list of ranks
   Shape shape;        ///< of the group: ranks 0..size-1
   Rank me = 0;
-  std::vector<Rank> to_job;  ///< rank in the job of each member
+  /// Rank in the job of each member. By arrival: -1 where this rank has nothing to do with one.
+  std::vector<Rank> to_job;
+  /// Its calls are made by arrivals (see ArrivalRuns), and `key` says so: nobody asks what they
+  /// mean or whether they are late, and who makes them looks after their ends.
+  bool by_arrival = false;
   CallWindow calls;
   std::deque<PostedCall*>
       waiting;  ///< posted calls that may not start yet, in the order of their numbers

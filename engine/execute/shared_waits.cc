@@ -74,7 +74,8 @@ SharedWaits::~SharedWaits() { stop_progress_thread(); }
 
 bool SharedWaits::over(const Waiting& waiting) const {
   if (executor_.end_.has_come()) return true;
-  return waiting.completion != nullptr ? waiting.completion->done : !executor_.has_calls();
+  if (waiting.completion != nullptr) return waiting.completion->done;
+  return !executor_.has_calls() && !executor_.listens();
 }
 
 bool SharedWaits::somebody_waits() const {
