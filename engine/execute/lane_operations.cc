@@ -64,6 +64,9 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
 
 LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_t position,
                                           Part part, bool token) {
+  const Rank peer = job_rank(op.peer);
+  if (call_.group->has_lost(peer)) [[unlikely]]
+    return Outcome::kDone;
   MessageKey key = call_.key;
   key.token = token;
   const std::byte* source = nullptr;
@@ -73,7 +76,6 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
     source = call_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
     bytes = part_end(part, length) - part_begin(part, length);
   }
-  const Rank peer = job_rank(op.peer);
   uint32_t ticket = 0;
   switch (services_.local.offer(peer, key, source, bytes, ticket)) {
     case Offer::kNoRoom:

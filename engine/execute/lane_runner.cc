@@ -14,15 +14,16 @@ constexpr uint32_t kSearch = 64;
 
 }  // namespace
 
+/// Whether the source of a put may be overwritten.
+bool LaneRunner::has_ended(const PendingPut& put) {
+  if (!put.local) return services_.network->completed(put.peer) >= put.ticket;
+  const auto ticket = static_cast<uint32_t>(put.ticket);
+  if (services_.local.completed(put.peer, ticket)) return true;
+  return call_.group->has_lost(put.peer) && services_.local.retract(put.peer, ticket);
+}
+
 void LaneRunner::retire(LaneState& lane) {
-  while (!lane.pending.empty()) {
-    const PendingPut& put = lane.pending.front();
-    const bool done = put.local
-                          ? services_.local.completed(put.peer, static_cast<uint32_t>(put.ticket))
-                          : services_.network->completed(put.peer) >= put.ticket;
-    if (!done) break;
-    lane.pending.pop();
-  }
+  while (!lane.pending.empty() && has_ended(lane.pending.front())) lane.pending.pop();
   note_complete(lane);
 }
 

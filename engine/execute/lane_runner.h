@@ -53,6 +53,7 @@ class LaneRunner {
   }
   bool ready_by_now(const Op& op, Part part);
   void retire(LaneState& lane);
+  bool has_ended(const PendingPut& put);
   /// To be called when lane.next has moved or a put has been retired.
   void note_complete(const LaneState& lane) {
     call_.complete[static_cast<size_t>(&lane - call_.lanes.data())] = lane.complete();

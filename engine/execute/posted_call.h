@@ -37,6 +37,9 @@ struct GroupState {
   /// Its calls are made by arrivals (see ArrivalRuns), and `key` says so: nobody asks what they
   /// mean or whether they are late, and who makes them looks after their ends.
   bool by_arrival = false;
+  /// Ranks of the job, of this server, that have died and that the others go on without: what is
+  /// sent to them counts as taken. By arrival only.
+  std::vector<Rank> lost;
   CallWindow calls;
   std::deque<PostedCall*>
       waiting;  ///< posted calls that may not start yet, in the order of their numbers
@@ -45,6 +48,9 @@ struct GroupState {
 
   explicit GroupState(Shape group_shape) : shape(std::move(group_shape)) {}
 
+  bool has_lost(Rank job_rank) const {
+    return !lost.empty() && std::find(lost.begin(), lost.end(), job_rank) != lost.end();
+  }
   /// The rank in the group of a rank of the job that is one of its members. Not for the data path.
   Rank rank_of(Rank job_rank) const {
     return static_cast<Rank>(std::find(to_job.begin(), to_job.end(), job_rank) - to_job.begin());
