@@ -65,6 +65,8 @@ inline bool sends_token(const Op& op, Part part) {
                                                                           const Op& op,
                                                                           uint32_t position,
                                                                           Part part) {
+  if (call_.binding.available != nullptr && !source_has_come(call_, op, part)) [[unlikely]]
+    return Outcome::kBlocked;
   switch (op.kind) {
     case OpKind::kCopy:
       return copy_short(op, part) ? Outcome::kDone : copy(lane, op, part);

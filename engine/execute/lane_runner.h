@@ -4,18 +4,11 @@
 #include "engine/execute/disagreement.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/mailroom.h"
+#include "engine/execute/parts.h"
 #include "engine/execute/posted_call.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
-
-/// The part of an operation's data that is meant: everything, or one piece of a stream. Of eight
-/// bytes, so that it travels in a register.
-struct Part {
-  uint32_t piece = 0, pieces = 0;
-  bool streamed() const { return pieces != 0; }
-  bool last() const { return piece + 1 >= pieces; }
-};
 
 /// What operations are carried out with.
 struct LaneServices {
@@ -79,17 +72,11 @@ class LaneRunner {
   bool gates_passed(const Op& op);
   bool open_gates();
   Rank job_rank(Rank rank) const { return to_job_[rank]; }
-  /// Where a part of `length` bytes begins and ends. Elements stay whole.
+  /// Where a part of `length` bytes begins and ends.
   size_t part_begin(Part part, size_t length) const {
-    return part.piece == 0 ? 0 : cut(length, part.piece, part.pieces);
+    return ibcoll::part_begin(call_, part, length);
   }
-  size_t part_end(Part part, size_t length) const {
-    return part.last() ? length : cut(length, part.piece + 1, part.pieces);
-  }
-  size_t cut(size_t length, uint32_t piece, uint32_t pieces) const {
-    const size_t grain = call_.binding.grain;
-    return piece_begin(*call_.program, length / grain, piece, pieces) * grain;
-  }
+  size_t part_end(Part part, size_t length) const { return ibcoll::part_end(call_, part, length); }
 
   const LaneServices& services_;
   PostedCall& call_;

@@ -85,6 +85,9 @@ struct Binding {
   /// Messages between servers carry their data and wait for no exposure: all of them must fit
   /// kMaxMailData. The same on all ranks.
   bool eager = false;
+  /// How many bytes of the send buffer, from its beginning, hold data by now: what reads more
+  /// waits. It may grow between rounds of progress. Null: all do.
+  const uint64_t* available = nullptr;
 
   BufferBinding& operator[](Buffer buffer) { return buffers[static_cast<int>(buffer)]; }
   const BufferBinding& operator[](Buffer buffer) const { return buffers[static_cast<int>(buffer)]; }

@@ -1,8 +1,23 @@
 #include "engine/execute/waits.h"
 
+#include "engine/execute/parts.h"
 #include "engine/schedule/op_kinds.h"
 
 namespace ibcoll {
+
+namespace {
+
+/// The wait for data of this rank's own (Binding::available), if the lane has come to that.
+std::optional<Wait> wait_for_source(const PostedCall& call, const LaneState& lane) {
+  if (call.binding.available == nullptr) return std::nullopt;
+  const bool streams = lane.next == lane.stream_first;
+  const Op& op = lane.ops[lane.next + (streams ? lane.stream_position : 0)];
+  const Part part = streams ? Part{lane.piece, call.binding.pieces} : Part{};
+  if (source_has_come(call, op, part)) return std::nullopt;
+  return Wait{-1, op.step, "its own data to come", true};
+}
+
+}  // namespace
 
 std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
                             const LocalTransport& local) {
@@ -13,6 +28,7 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
     const PendingPut& put = lane.pending.front();
     return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
   }
+  if (const auto source = wait_for_source(call, lane)) return source;
   const Op& op = lane.ops[lane.next];
   const auto waits_for = [&op](Rank peer) { return Wait{peer, op.step, meaning(op.kind).awaits}; };
   switch (op.kind) {
@@ -55,6 +71,7 @@ std::string describe(const PostedCall& call, const LocalTransport& local) {
       fmt::format("{} ({}), call {}, step {}", to_string(call.program->collective),
                   call.program->algorithm, call.key.sequence, wait.step);
   const Rank me = call.group->to_job[call.group->me];
+  if (wait.own) return fmt::format("rank {} was waiting for {} in {}", me, wait.what, where);
   if (wait.peer < 0) return fmt::format("rank {} in {}", me, where);
   return fmt::format("rank {} was waiting for rank {} {} in {}", me, wait.peer, wait.what, where);
 }

@@ -16,6 +16,7 @@ struct Wait {
   Rank peer = -1;  ///< in the job; -1: no one in particular
   uint32_t step = 0;
   const char* what = "";  ///< "to send its data"
+  bool own = false;       ///< for what this rank itself is to bring
 };
 
 /// What keeps a lane from going on; nothing where it is through.
