@@ -7,6 +7,13 @@
 namespace ibcoll {
 namespace {
 
+constexpr const char* kFromHandler =
+    "a handler runs inside of a call on its context, and can make none: start what it is to start "
+    "when that call has come back";
+
+/// The innermost handler that this thread is in.
+thread_local const InsideHandler* t_handler = nullptr;
+
 /// How often this process is a fork of one that had a guard.
 std::atomic<uint32_t> g_forks{0};
 
@@ -20,6 +27,18 @@ uint32_t watch_forks() {
 
 }  // namespace
 
+InsideHandler::InsideHandler(const EntryGuard& guard) : guard_(guard), outer_(t_handler) {
+  t_handler = this;
+}
+
+InsideHandler::~InsideHandler() { t_handler = outer_; }
+
+bool InsideHandler::is_of(const EntryGuard& guard) {
+  const InsideHandler* handler = t_handler;
+  while (handler != nullptr && &handler->guard_ != &guard) handler = handler->outer_;
+  return handler != nullptr;
+}
+
 EntryGuard::EntryGuard() : forks_(watch_forks()) {}
 
 EntryGuard::Entry::Entry(EntryGuard& guard) : guard_(guard) {
@@ -31,6 +50,10 @@ EntryGuard::Entry::Entry(EntryGuard& guard) : guard_(guard) {
       refused_ = kForked;
       return;
     }
+    if (InsideHandler::is_of(guard)) {
+      refused_ = kFromHandler;
+      return;
+    }
     guard.inside_.fetch_add(1, std::memory_order_relaxed);
     guard.waits_->enter();
     return;
@@ -38,9 +61,14 @@ EntryGuard::Entry::Entry(EntryGuard& guard) : guard_(guard) {
   // A look and a store, not an exchange: it costs nothing, and catches the misuse it is there for
   // all but always.
   if (guard.inside_.load(std::memory_order_relaxed) != 0) {
-    refused_ = "two threads are in the library at once: calls on a context must be serialised";
+    refused_ =
+        InsideHandler::is_of(guard)
+            ? kFromHandler
+            : "two threads are in the library at once: calls on a context must be serialised";
   } else if (guard.forks_ != g_forks.load(std::memory_order_relaxed)) {
     refused_ = kForked;
+  } else if (guard.waits_ != nullptr && InsideHandler::is_of(guard)) [[unlikely]] {
+    refused_ = kFromHandler;  // of the progress thread
   } else {
     guard.inside_.store(1, std::memory_order_relaxed);
     if (guard.waits_ != nullptr) [[unlikely]]

@@ -45,4 +45,21 @@ class EntryGuard {
   bool several_ = false;
 };
 
+/// Held, on the thread that runs it, while a handler of the program's runs inside of progress:
+/// calls on that context which it makes are refused, for they would wait for the one it runs in.
+class InsideHandler {
+ public:
+  explicit InsideHandler(const EntryGuard& guard);
+  ~InsideHandler();
+  InsideHandler(const InsideHandler&) = delete;
+  InsideHandler& operator=(const InsideHandler&) = delete;
+
+  /// Whether one of that context's runs on this thread.
+  static bool is_of(const EntryGuard& guard);
+
+ private:
+  const EntryGuard& guard_;
+  const InsideHandler* outer_;  ///< of another context, in which this one has been called
+};
+
 }  // namespace ibcoll

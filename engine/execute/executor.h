@@ -92,6 +92,10 @@ class Executor {
   Result<bool> test(Completion& completion);
   /// Progresses all calls until this one is done.
   Status wait(Completion& completion);
+  /// Waits for what is no call of the program's, whose completion somebody sets done in progress,
+  /// at most until then (now_ns(); 0: as long as it takes): completion.done says which it was. Ends
+  /// with the job, but reports nobody as late and knows no deadline.
+  Status wait(Completion& completion, int64_t until_ns);
   /// One round of progress for a program that asks for no call in particular: true if something
   /// moved. Now and then looks for reasons why calls may never end, as tests do.
   Result<bool> progress_of_all();
@@ -151,6 +155,7 @@ class Executor {
   bool advance(PostedCall& call);
   void begin_record(PostedCall& call);
   class LoneWait;
+  class PatientWait;
   friend class SharedWaits;
   template <class Waiter>
   void poll_for(Waiter& waiter, Idling& idling);

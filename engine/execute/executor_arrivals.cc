@@ -1,7 +1,10 @@
 // How the executor serves who makes calls because mails arrive.
 
+#include "engine/base/clock.h"
 #include "engine/execute/arrival_runs.h"
 #include "engine/execute/executor.h"
+#include "engine/execute/poll_for.h"
+#include "engine/execute/shared_waits.h"
 
 namespace ibcoll {
 
@@ -27,6 +30,42 @@ bool Executor::advance_runs(bool moved) {
   if (runs_->busy()) moved |= runs_->advance();
   if (moved && network_ != nullptr) network_->flush();
   return moved;
+}
+
+/// The wait of a program's only thread for what is no call.
+class Executor::PatientWait {
+ public:
+  PatientWait(Executor& executor, const Completion& completion, int64_t until_ns)
+      : executor_(executor), completion_(completion), until_ns_(until_ns) {}
+
+  bool over() const { return completion_.done || (until_ns_ != 0 && now_ns() >= until_ns_); }
+  void after_round(bool) {}
+  void yield() { sched_yield(); }
+  void look_after(int64_t) {
+    int64_t never = 0;
+    executor_.health_.check(nullptr, 0, never);
+  }
+  int64_t longest_sleep_ns() const {
+    return until_ns_ == 0 ? Idling::kSleepNs : std::max<int64_t>(until_ns_ - now_ns(), 1);
+  }
+  bool sleep(uint32_t announced, int64_t limit_ns) {
+    sleep_on(executor_.bell_, announced, limit_ns);
+    return true;
+  }
+
+ private:
+  Executor& executor_;
+  const Completion& completion_;
+  int64_t until_ns_;
+};
+
+Status Executor::wait(Completion& completion, int64_t until_ns) {
+  if (shared_ != nullptr) [[unlikely]]
+    return shared_->wait(completion, until_ns);
+  PatientWait waiter(*this, completion, until_ns);
+  Idling idling(manner());
+  poll_for(waiter, idling);
+  return status();
 }
 
 }  // namespace ibcoll

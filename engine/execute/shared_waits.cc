@@ -4,6 +4,7 @@
 #include <new>
 #include <system_error>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/quiet_thread.h"
 #include "engine/execute/poll_for.h"
@@ -20,7 +21,8 @@ class SharedWaits::Keeping {
     return shared_.keeper_ != &own_ || shared_.over(own_);
   }
   void after_round(bool moved) {
-    if (moved || shared_.executor_.end_.has_come()) shared_.wake_finished();
+    if (moved || shared_.limited_ != 0 || shared_.executor_.end_.has_come())
+      shared_.wake_finished();
     if (shared_.turns_.wanted()) shared_.turns_.let_others_in();
     // What others do may move all the time: nobody would sleep, and look.
     constexpr uint32_t kRounds = 1024;
@@ -47,7 +49,16 @@ class SharedWaits::Keeping {
     shared_.executor_.look_after(calls);
   }
   /// What others have moved is not known here: a deadline may pass while it sleeps.
-  int64_t longest_sleep_ns() const { return Idling::kSleepNs; }
+  int64_t longest_sleep_ns() const {
+    if (shared_.limited_ == 0) return Idling::kSleepNs;
+    const int64_t now = now_ns();
+    int64_t longest = Idling::kSleepNs;
+    for (const Waiting* waiting : shared_.waiting_) {
+      if (waiting->until_ns != 0)
+        longest = std::min(longest, std::max<int64_t>(waiting->until_ns - now, 1));
+    }
+    return longest;
+  }
   bool sleep(uint32_t announced, int64_t limit_ns) {
     shared_.wake_finished();
     shared_.moves_ = shared_.executor_.moves_;
@@ -74,7 +85,9 @@ SharedWaits::~SharedWaits() { stop_progress_thread(); }
 
 bool SharedWaits::over(const Waiting& waiting) const {
   if (executor_.end_.has_come()) return true;
-  if (waiting.completion != nullptr) return waiting.completion->done;
+  if (waiting.completion != nullptr) {
+    return waiting.completion->done || (waiting.until_ns != 0 && now_ns() >= waiting.until_ns);
+  }
   return !executor_.has_calls() && !executor_.listens();
 }
 
@@ -148,16 +161,18 @@ void SharedWaits::keep(Waiting& waiting, Idling& idling) {
 }
 
 void SharedWaits::stop_waiting(Waiting& waiting) {
+  limited_ -= static_cast<size_t>(waiting.until_ns != 0);
   std::erase(waiting_, &waiting);
   executor_.under_way_.waiting = nullptr;
   if (keeper_ == &waiting) keeper_ = nullptr;
 }
 
-Status SharedWaits::wait(const Completion& completion) {
+Status SharedWaits::wait(const Completion& completion, int64_t until_ns) {
   class Registered {
    public:
     Registered(SharedWaits& shared, Waiting& own) : shared_(shared), own_(own) {
       shared_.waiting_.push_back(&own_);
+      shared_.limited_ += static_cast<size_t>(own_.until_ns != 0);
     }
     ~Registered() { shared_.stop_waiting(own_); }  // leave() sees to the next keeper
     Registered(const Registered&) = delete;
@@ -170,6 +185,7 @@ Status SharedWaits::wait(const Completion& completion) {
   if (completion.done) return executor_.status();
   Waiting own;
   own.completion = &completion;
+  own.until_ns = until_ns;
   const Registered registered(*this, own);
   Idling idling(executor_.manner());
   while (!over(own)) {

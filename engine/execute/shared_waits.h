@@ -30,8 +30,8 @@ class SharedWaits {
   void enter() { turns_.take(); }
   void leave();
 
-  /// Until the completion is done; inside a call.
-  Status wait(const Completion& completion);
+  /// Until the completion is done, or that time (now_ns()) has come, if it is not 0; inside a call.
+  Status wait(const Completion& completion, int64_t until_ns = 0);
 
   // With no thread inside.
   /// Whether the program calls by one thread at a time. While that one waits this rank makes no
@@ -51,6 +51,7 @@ class SharedWaits {
       kRung,  ///< on the bell still
     };
     const Completion* completion = nullptr;
+    int64_t until_ns = 0;
     Where where = Where::kAwake;
     Turns::Place place;
   };
@@ -72,6 +73,7 @@ class SharedWaits {
   Turns turns_;
   // Of whoever has the turn.
   std::vector<Waiting*> waiting_;  ///< the threads of the program that do, in the order they began
+  size_t limited_ = 0;             ///< of them: those that wait until some time
   Waiting* keeper_ = nullptr;
   uint32_t moves_ = 0;   ///< when the keeper went to sleep: how often anything had moved
   size_t calls_ = 0;     ///< and how many calls were under way
