@@ -10,9 +10,11 @@
 #include <chrono>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "engine/core/c_api.h"
 #include "tests/api_job.h"
 
 namespace ibcoll {
@@ -51,6 +53,31 @@ TEST_F(Alone, TheLevelIsWhatWasSet) {
   EXPECT_THAT(ibcoll_last_error(), HasSubstr("thread level 17"));
   EXPECT_EQ(ibcoll_set_thread_level(nullptr, IBCOLL_THREAD_MULTIPLE), IBCOLL_ERR_INVALID);
   EXPECT_EQ(ibcoll_get_thread_level(context_), IBCOLL_THREAD_SERIALIZED);
+}
+
+TEST_F(Alone, CallsOfAHandlerAreRefused) {
+  // Inside of a call, as progress runs it, or on the progress thread, which makes none.
+  const EntryGuard& guard = context_->context->guard();
+  for (const auto level : {IBCOLL_THREAD_SERIALIZED, IBCOLL_THREAD_MULTIPLE}) {
+    for (const int progress_thread : {0, 1}) {
+      ASSERT_EQ(ibcoll_set_thread_level(context_, level), IBCOLL_OK);
+      ASSERT_EQ(ibcoll_set_progress_thread(context_, progress_thread), IBCOLL_OK);
+      for (const bool in_call : {true, false}) {
+        if (!in_call && progress_thread == 0) continue;
+        std::optional<EntryGuard::Entry> entry;
+        if (in_call) entry.emplace(context_->context->guard());
+        const InsideHandler handler(guard);
+        EXPECT_EQ(ibcoll_barrier(ibcoll_world(context_), nullptr), IBCOLL_ERR_INVALID);
+        EXPECT_THAT(ibcoll_last_error(), HasSubstr("a handler runs inside of a call"));
+        EXPECT_EQ(ibcoll_set_progress_thread(context_, 0), IBCOLL_ERR_INVALID);
+      }
+      EXPECT_EQ(exchange(ibcoll_world(context_), 0), "");
+    }
+  }
+  // What a handler of another context does is not this one's to refuse.
+  const EntryGuard other;
+  const InsideHandler handler(other);
+  EXPECT_EQ(exchange(ibcoll_world(context_), 0), "");
 }
 
 TEST_F(Alone, AForkedChildIsRefused) {

@@ -1,0 +1,276 @@
+// What the executor does otherwise with calls that arrivals make, and with buffers that still fill.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/base/clock.h"
+#include "engine/execute/arrival_runs.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/waits.h"
+#include "engine/schedule/builder.h"
+#include "perf/support/empty_transports.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kBlockBytes = 1000;
+constexpr int64_t kDeadlineNs = 30'000'000;
+
+/// A server whose other ranks read nothing of what they are offered before they are told to.
+class SlowLocal : public perf::EmptyLocal {
+ public:
+  struct Offered {
+    Rank peer;
+    size_t bytes;
+  };
+  std::vector<Offered> offered;
+  std::vector<Rank> read, retracted;
+  std::vector<std::vector<std::byte>> mails;
+
+  Offer offer(Rank peer, const MessageKey&, const void*, size_t bytes, uint32_t& ticket) override {
+    offered.push_back({peer, bytes});
+    ticket = static_cast<uint32_t>(offered.size());
+    return Offer::kPending;
+  }
+  bool completed(Rank peer, uint32_t) override {
+    return std::find(read.begin(), read.end(), peer) != read.end();
+  }
+  bool retract(Rank peer, uint32_t) override {
+    retracted.push_back(peer);
+    return true;
+  }
+  Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override {
+    return Pull::kNotYet;
+  }
+  std::span<const std::byte> take_mail() override {
+    if (mails.empty()) return {};
+    taken_ = std::move(mails.front());
+    mails.erase(mails.begin());
+    return taken_;
+  }
+  size_t bytes_to(Rank peer) const {
+    size_t sum = 0;
+    for (const Offered& offer : offered) sum += offer.peer == peer ? offer.bytes : 0;
+    return sum;
+  }
+
+ private:
+  std::vector<std::byte> taken_;
+};
+
+/// Rank 0 of three on one server.
+class ByArrival : public ::testing::Test {
+ protected:
+  ByArrival() {
+    group_.to_job = {0, 1, 2};
+    group_.key = kByArrivalKey | 5;
+    group_.by_arrival = true;
+    binding_.block_bytes = kBlockBytes;
+    binding_[Buffer::kSend].base = send_.data();
+    binding_[Buffer::kRecv].base = recv_.data();
+  }
+  /// To both, in pieces.
+  void post_bcast(uint32_t pieces) {
+    binding_.pieces = pieces;
+    builder_.begin_stream();
+    for (Rank peer : {1, 2}) builder_.put(peer, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
+    builder_.end_stream();
+    post();
+  }
+  void post() {
+    program_ = builder_.finish();
+    executor_.enter(group_);
+    ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
+    progress();
+  }
+  void progress() {
+    while (executor_.progress()) {
+    }
+  }
+  /// For longer than the deadline.
+  void look_for_long() {
+    const int64_t end = now_ns() + 3 * kDeadlineNs;
+    while (now_ns() < end && !executor_.failed()) (void)executor_.progress_of_all();
+  }
+
+  GroupState group_{Shape::single_server(3)};
+  ProgramBuilder builder_{Collective::kBcast, "test", group_.shape, 0, {}};
+  SlowLocal local_;
+  std::vector<std::byte> send_ = std::vector<std::byte>(kBlockBytes);
+  std::vector<std::byte> recv_ = std::vector<std::byte>(kBlockBytes);
+  Binding binding_;
+  Completion completion_;
+  std::shared_ptr<const RankProgram> program_;
+  perf::LoneBootstrap bootstrap_{3};
+  Bell bell_;
+  Executor executor_{bootstrap_,
+                     local_,
+                     nullptr,
+                     bell_,
+                     [] { return std::nullopt; },
+                     {.late_ns = kDeadlineNs / 2, .deadline_ns = kDeadlineNs}};
+};
+
+TEST_F(ByArrival, CallsAreNeverLate) {
+  ::testing::internal::CaptureStderr();
+  post_bcast(1);
+  look_for_long();
+  EXPECT_FALSE(executor_.failed()) << executor_.failed()->message;
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(ByArrival, OthersAre) {
+  ::testing::internal::CaptureStderr();
+  group_.by_arrival = false;
+  group_.key = 5;
+  post_bcast(1);
+  look_for_long();
+  ASSERT_TRUE(executor_.failed());
+  EXPECT_THAT(executor_.failed()->message, HasSubstr("IBCOLL_DEADLINE"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("rank 0 was waiting for rank 1"));
+}
+
+TEST_F(ByArrival, WhatTheLostHaveNotReadIsTakenBack) {
+  post_bcast(1);
+  local_.read = {1};
+  progress();
+  EXPECT_FALSE(completion_.done);
+  group_.lost = {2};
+  progress();
+  EXPECT_TRUE(completion_.done);
+  EXPECT_THAT(local_.retracted, ElementsAre(2));
+}
+
+TEST_F(ByArrival, NothingIsOfferedToTheLost) {
+  group_.lost = {1};
+  post_bcast(4);
+  EXPECT_EQ(local_.bytes_to(1), 0u);
+  EXPECT_EQ(local_.bytes_to(2), kBlockBytes);
+  EXPECT_THAT(local_.retracted, IsEmpty());
+}
+
+TEST_F(ByArrival, GroupsMayHaveMembersThatAreNotKnown) {
+  group_.to_job[1] = -1;
+  builder_.put(2, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
+  post();
+  executor_.end_group(group_, {0, ErrorCode::kCancelled, "enough"});
+  progress();
+  EXPECT_TRUE(completion_.done);
+  ASSERT_NE(completion_.error, nullptr);
+  EXPECT_THAT(completion_.error->message, HasSubstr("enough"));
+  EXPECT_THAT(local_.retracted, ElementsAre(2));
+  executor_.leave(group_);
+  EXPECT_FALSE(executor_.failed());
+}
+
+TEST_F(ByArrival, PiecesAreOfferedAsTheirDataCome) {
+  uint64_t available = 0;
+  binding_.available = &available;
+  post_bcast(4);
+  EXPECT_THAT(local_.offered, IsEmpty());
+  EXPECT_EQ(describe(*completion_.call, local_),
+            "rank 0 was waiting for its own data to come in bcast (test), call 0, step 0");
+  for (const auto& [come, sent] :
+       std::vector<std::pair<uint64_t, size_t>>{{249, 0}, {250, 250}, {999, 750}, {1000, 1000}}) {
+    available = come;
+    progress();
+    EXPECT_EQ(local_.bytes_to(1), sent) << come;
+    EXPECT_EQ(local_.bytes_to(2), sent) << come;
+  }
+  local_.read = {1, 2};
+  progress();
+  EXPECT_TRUE(completion_.done);
+}
+
+TEST_F(ByArrival, CopiesWaitForTheirDataToo) {
+  uint64_t available = kBlockBytes - 1;
+  binding_.available = &available;
+  send_[5] = std::byte{3};
+  builder_.copy({Buffer::kRecv, 0, 1}, {Buffer::kSend, 0, 1});
+  post();
+  EXPECT_FALSE(completion_.done);
+  EXPECT_EQ(recv_[5], std::byte{0});
+  available = kBlockBytes;
+  progress();
+  EXPECT_TRUE(completion_.done);
+  EXPECT_EQ(recv_[5], std::byte{3});
+}
+
+/// Notes what it is given.
+class NotedRuns final : public ArrivalRuns {
+ public:
+  std::vector<uint64_t> taken;
+  int advanced = 0;
+  bool is_busy = false;
+
+  void take(std::span<const std::byte> mail, bool local) override {
+    MailHeader header;
+    std::memcpy(&header, mail.data(), sizeof header);
+    EXPECT_TRUE(local);
+    EXPECT_EQ(header.kind, MailKind::kMulticast);
+    taken.push_back(header.group);
+  }
+  bool advance() override {
+    ++advanced;
+    return false;
+  }
+  bool busy() const override { return is_busy; }
+  void lost(Rank, const Failure&) override {}
+};
+
+std::vector<std::byte> mail_of(uint64_t group) {
+  MailHeader header{};
+  header.group = group;
+  header.kind = MailKind::kMulticast;
+  std::vector<std::byte> mail(sizeof header);
+  std::memcpy(mail.data(), &header, sizeof header);
+  return mail;
+}
+
+TEST_F(ByArrival, RunsGetTheirMailsInOrderAndGoOnWhileTheyAreBusy) {
+  NotedRuns runs;
+  executor_.serve(&runs);
+  EXPECT_FALSE(executor_.has_calls());
+  EXPECT_TRUE(executor_.listens());
+  local_.mails = {mail_of(3), mail_of(4)};
+  EXPECT_TRUE(executor_.progress());
+  EXPECT_THAT(runs.taken, ElementsAre(3, 4));
+  EXPECT_FALSE(executor_.progress());
+  EXPECT_EQ(runs.advanced, 0);
+  runs.is_busy = true;
+  EXPECT_TRUE(executor_.has_calls());
+  executor_.progress();
+  EXPECT_EQ(runs.advanced, 1);
+  executor_.serve(nullptr);
+  EXPECT_FALSE(executor_.has_calls());
+  executor_.progress();
+  EXPECT_EQ(runs.advanced, 1);
+}
+
+TEST_F(ByArrival, AFloodOfMailsDoesNotHoldUpARound) {
+  NotedRuns runs;
+  executor_.serve(&runs);
+  local_.mails.assign(1000, mail_of(3));
+  executor_.progress();
+  EXPECT_LT(runs.taken.size(), 1000u);
+  progress();
+  EXPECT_EQ(runs.taken.size(), 1000u);
+}
+
+TEST_F(ByArrival, MailsThatNobodyTakesAreAnError) {
+  local_.mails = {mail_of(3)};
+  Completion completion;
+  const Status waited = executor_.wait(completion);
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, ErrorCode::kInternal);
+  EXPECT_THAT(waited.error().message, HasSubstr("a multicast's mail"));
+}
+
+}  // namespace
+}  // namespace ibcoll
