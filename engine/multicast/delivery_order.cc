@@ -57,6 +57,16 @@ void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& rea
   master.pending.erase(master.pending.begin(), at);
 }
 
+void DeliveryOrder::lose(Rank master, std::vector<Message>& ready) {
+  const auto found = masters_.find(master);
+  if (found == masters_.end()) return;
+  for (const Pending& pending : found->second.pending) {
+    if (pending.state == State::kComplete) ready.emplace_back(master, pending.counter);
+    found->second.done = std::max(found->second.done, pending.counter);
+  }
+  found->second.pending.clear();
+}
+
 size_t DeliveryOrder::remembered() const {
   size_t messages = masters_.size();
   for (const auto& [rank, master] : masters_) messages += master.pending.size();

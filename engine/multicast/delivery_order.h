@@ -28,6 +28,8 @@ class DeliveryOrder {
   /// It will never come, or is not to be handed over: those behind it go on. May come before it was
   /// announced (then a later announce() gives false).
   void skip(Rank master, uint64_t counter, uint64_t previous, std::vector<Message>& ready);
+  /// A master has died: what is complete is handed over, though some before it may never come.
+  void lose(Rank master, std::vector<Message>& ready);
   /// Masters and messages that are remembered now: a few words for each master that has sent, and
   /// those under way.
   size_t remembered() const;

@@ -190,6 +190,38 @@ Result<RankSet> RankSet::create(std::span<const Rank> members, int ranks) {
   return RankSet(sorted);
 }
 
+/// Of words whose first and last may be empty; `base`: of the first one's bit 0.
+RankSet RankSet::of_words(Rank base, std::span<const uint64_t> words) {
+  RankSet set;
+  size_t first = 0, end = words.size();
+  while (first < end && words[first] == 0) ++first;
+  while (end > first && words[end - 1] == 0) --end;
+  if (first == end) return set;
+  set.base_ = base + static_cast<Rank>(kWordBits * first);
+  set.words_.assign(words.begin() + static_cast<std::ptrdiff_t>(first),
+                    words.begin() + static_cast<std::ptrdiff_t>(end));
+  set.count_words();
+  set.size_ = set.before_.back() + std::popcount(set.words_.back());
+  return set;
+}
+
+Result<RankSet> RankSet::from_bitmap(std::span<const uint64_t> words, int ranks) {
+  const auto whole = static_cast<size_t>(ranks) / kWordBits;
+  for (size_t i = whole; i < words.size(); ++i) {
+    const uint64_t wrong = i > whole ? words[i] : words[i] & ~(bit_of(ranks) - 1);
+    if (wrong == 0) continue;
+    return fail(ErrorCode::kInvalidArgument, "rank {} in a set: there are {} ranks, from 0",
+                kWordBits * i + static_cast<size_t>(std::countr_zero(wrong)), ranks);
+  }
+  return of_words(0, words);
+}
+
+RankSet RankSet::without(Rank rank) const {
+  std::vector<uint64_t> words = words_;
+  words[static_cast<size_t>(word_of(rank - base_))] &= ~bit_of(rank - base_);
+  return of_words(base_, words);
+}
+
 RankSet RankSet::interval(Rank first, Rank end) {
   std::vector<Rank> ranks;
   for (Rank rank = first; rank < end; ++rank) ranks.push_back(rank);

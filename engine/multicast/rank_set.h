@@ -31,6 +31,9 @@ class RankSet {
   /// Of members in any order. `ranks`: how many ranks there are. Fails where a member is none of
   /// them, or stands there twice.
   static Result<RankSet> create(std::span<const Rank> members, int ranks);
+  /// Of a bitmap: rank r is a member if bit r % 64 of word r / 64 is set. Fails where a member is
+  /// none of the `ranks` ranks there are.
+  static Result<RankSet> from_bitmap(std::span<const uint64_t> words, int ranks);
   /// The ranks `first` .. `end` - 1.
   static RankSet interval(Rank first, Rank end);
 
@@ -59,6 +62,9 @@ class RankSet {
   /// The members with logical ids `first` .. `end` - 1.
   RankSet part(int first, int end) const;
 
+  /// All members but that one, which must be one.
+  RankSet without(Rank rank) const;
+
   /// Appends the encoding.
   void encode(std::vector<std::byte>& out) const;
   std::vector<std::byte> encode() const;
@@ -77,6 +83,7 @@ class RankSet {
   /// `members` ascending, without duplicates.
   explicit RankSet(std::span<const Rank> members);
   static Result<RankSet> decode_members(uint8_t form, std::span<const std::byte>& in, int ranks);
+  static RankSet of_words(Rank base, std::span<const uint64_t> words);
   void count_words();
 
   Rank base_ = 0;  ///< of bit 0: the first member, rounded down to 64

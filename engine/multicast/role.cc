@@ -85,6 +85,19 @@ MulticastRole MulticastPart::child(int place) const {
   return role;
 }
 
+RankSet MulticastPart::below(int place) const {
+  return known_.set_of(own_ + place - role_.place,
+                       own_ + BinomialTree{role_.servers}.end(place) - role_.place);
+}
+
+void MulticastPart::name_leaders(std::vector<Rank>& by_place) const {
+  const int first = role_.place - own_;
+  for (int at = 0; at < known_.places(); ++at) by_place[first + at] = known_.leader(at);
+  if (role_.relatives != Relatives::kRing) return;
+  by_place[(role_.place + role_.servers - 1) % role_.servers] = role_.previous;
+  by_place[(role_.place + 1) % role_.servers] = next();
+}
+
 Rank MulticastPart::next() const {
   return own_ + 1 < known_.places() ? known_.leader(own_ + 1) : role_.after;
 }

@@ -82,6 +82,10 @@ class MulticastPart {
   std::vector<int> children() const;
   /// The leader of a place that the role knows.
   Rank leader(int place) const { return known_.leader(own_ + place - role_.place); }
+  /// The members at a child's place and those below it.
+  RankSet below(int place) const;
+  /// Enters all leaders that this one knows by their places.
+  void name_leaders(std::vector<Rank>& by_place) const;
   /// What a child must be told.
   MulticastRole child(int place) const;
   /// kRing: the leader of the place behind this one.
