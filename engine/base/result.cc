@@ -28,6 +28,8 @@ const char* to_string(ErrorCode code) {
       return "internal error";
     case ErrorCode::kCancelled:
       return "cancelled";
+    case ErrorCode::kBusy:
+      return "busy";
     case ErrorCode::kInput:
       return "bad input";
   }

@@ -23,8 +23,9 @@ enum class ErrorCode {
   kInvalidProgram = 8,
   kInternal = 9,
   kCancelled = 10,  ///< somebody ended the group
-  kRankDied = 11,   ///< of a Failure only: a rank's process has ended; errors say kPeerFailed
-  kInput = 12,      ///< a file can't be read, or what stands in it can't be right
+  kBusy = 11,       ///< as much as is allowed is under way: try again later
+  kRankDied = 12,   ///< of a Failure only: a rank's process has ended; errors say kPeerFailed
+  kInput = 13,      ///< a file can't be read, or what stands in it can't be right
 };
 
 /// What is over with an error.

@@ -1,5 +1,6 @@
 // The C interface: errors, counters. Start and end are in c_api_job.cc, memory in c_api_memory.cc,
-// groups in c_api_groups.cc, calls and requests in c_api_calls.cc.
+// groups in c_api_groups.cc, calls and requests in c_api_calls.cc, multicasts in
+// c_api_multicast.cc.
 
 #include "engine/core/c_api.h"
 
@@ -25,7 +26,7 @@ LastError last_error() noexcept { return {t_error, t_scope}; }
 
 ibcoll_status report(const Error& error) noexcept {
   static_assert(static_cast<int>(Scope::kJob) == IBCOLL_SCOPE_JOB);
-  static_assert(static_cast<int>(ErrorCode::kCancelled) == IBCOLL_ERR_CANCELLED);
+  static_assert(static_cast<int>(ErrorCode::kBusy) == IBCOLL_ERR_BUSY);
   t_scope = static_cast<ibcoll_scope>(error.scope);
   try {
     t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), error.message);
@@ -52,6 +53,7 @@ ibcoll_status refuse_handle(const char* what, const void* handle) noexcept {
 void drop(ibcoll_request& request) {
   request.call.reset();
   request.counts = {};
+  request.multicast.reset();
   request.context->requests.give_back(request);
 }
 
@@ -64,8 +66,7 @@ ibcoll_scope ibcoll_last_error_scope(void) { return t_scope; }
 const char* ibcoll_status_text(ibcoll_status status) {
   const int number = number_of(status);
   if (number == IBCOLL_OK) return "success";
-  if (number > 0 && number <= IBCOLL_ERR_CANCELLED)
-    return to_string(static_cast<ErrorCode>(number));
+  if (number > 0 && number <= IBCOLL_ERR_BUSY) return to_string(static_cast<ErrorCode>(number));
   static thread_local std::array<char, 32> t_text;
   std::snprintf(t_text.data(), t_text.size(), "unknown status %d", number);
   return t_text.data();
@@ -98,18 +99,12 @@ ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters
   if (!is_live(context)) return refuse_handle("context", context);
   if (counters == nullptr) return refuse("the place for the counters is null");
   return inside(*context, [&]() -> ibcoll_status {
-    const size_t size = counters->struct_size;
-    if (const Status known = check_struct_size<ibcoll_counters>("ibcoll_counters", size); !known)
-      return report(known.error());
-    ibcoll_counters result{size, 0, 0, 0};
+    ibcoll_counters result = IBCOLL_COUNTERS_INIT;
     if (const NetworkTransport* network = context->context->network()) {
       const TransportCounters& all = network->counters();
-      result = {size, all.data_messages, all.tokens, all.data_bytes};
+      result = {sizeof result, all.data_messages, all.tokens, all.data_bytes};
     }
-    // What a newer version counts besides is nothing here.
-    std::memset(static_cast<void*>(counters), 0, size);
-    std::memcpy(static_cast<void*>(counters), &result, std::min(size, sizeof result));
-    return IBCOLL_OK;
+    return give(fill_in("ibcoll_counters", result, *counters));
   });
 }
 

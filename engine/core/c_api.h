@@ -12,6 +12,7 @@
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
 #include "engine/execute/user_registrations.h"
+#include "engine/multicast/multicasts.h"
 #include "ibcoll/ibcoll.h"
 
 namespace ibcoll::c_api {
@@ -39,10 +40,20 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   ibcoll_context* context = nullptr;
   std::optional<ibcoll::Call> call;
   ibcoll::c_api::CountCopies counts;
+  std::shared_ptr<ibcoll::MulticastSend> multicast;  ///< then there is no call
   bool persistent = false;
   bool started = false;  ///< once or more
   bool busy = false;     ///< a thread waits for it
 };
+
+namespace ibcoll::c_api {
+
+/// A message of ibcoll_multicast_receive.
+struct TakenMessage : ibcoll_message, Handle<TakenMessage> {
+  MulticastRun* run = nullptr;
+};
+
+}  // namespace ibcoll::c_api
 
 struct ibcoll_memory : ibcoll::c_api::Handle<ibcoll_memory> {
   ibcoll_context* context = nullptr;
@@ -56,6 +67,7 @@ struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
   ibcoll::c_api::HandlePool<ibcoll_group> groups;
   ibcoll::c_api::HandlePool<ibcoll_request> requests;
   ibcoll::c_api::HandlePool<ibcoll_memory> memories;
+  ibcoll::c_api::HandlePool<ibcoll::c_api::TakenMessage> messages;
 };
 
 namespace ibcoll::c_api {
@@ -143,6 +155,10 @@ class Busy {
  private:
   Object& handle_;
 };
+
+/// ibcoll_test and ibcoll_wait of a multicast.
+ibcoll_status test(ibcoll_context& context, MulticastSend& send, int& done);
+ibcoll_status wait(ibcoll_context& context, MulticastSend& send);
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);

@@ -26,6 +26,12 @@ ibcoll_status in_turn(ibcoll_group& group, Body&& body) {
 /// Why a call on the request has to be refused, while another thread waits for it.
 ibcoll_status refuse_busy() { return refuse("another thread waits for this request"); }
 
+/// Whether it is under way. Nothing of a job that has ended is.
+bool under_way(const ibcoll_request& request) {
+  if (request.context->context->executor().failed()) return false;
+  return request.multicast ? !request.multicast->completion.done : request.call->under_way();
+}
+
 ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("group", handle);
   return in_turn(*handle, [&]() -> ibcoll_status {
@@ -195,6 +201,7 @@ ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
 ibcoll_status ibcoll_start(ibcoll_request* request) {
   if (!is_live(request)) return refuse_handle("request", request);
   return inside_job(*request->context, [&]() -> ibcoll_status {
+    if (request->multicast) return refuse("a multicast is under way from the start");
     if (request->started && !request->persistent)
       return refuse("the call was started before: only those with IBCOLL_PERSISTENT are again");
     if (request->busy) [[unlikely]]
@@ -213,6 +220,7 @@ ibcoll_status ibcoll_test(ibcoll_request* request, int* done) {
   return inside_call(*request->context, [&] {
     if (request->busy) [[unlikely]]
       return refuse_busy();
+    if (request->multicast) return test(*request->context, *request->multicast, *done);
     const Result<bool> finished = request->call->test();
     *done = !finished || *finished ? 1 : 0;
     end_if_done(*request, *done != 0);
@@ -226,6 +234,7 @@ ibcoll_status ibcoll_wait(ibcoll_request* request) {
     if (request->busy) [[unlikely]]
       return refuse_busy();
     const Busy busy(*request);
+    if (request->multicast) return wait(*request->context, *request->multicast);
     const Status waited = request->call->wait();
     end_if_done(*request, true);
     return give(waited);
@@ -256,8 +265,11 @@ ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests) {
 ibcoll_status ibcoll_cancel(ibcoll_request* request) {
   if (!is_live(request)) return refuse_handle("request", request);
   return inside_job(*request->context, [&] {
-    if (request->call->under_way())
+    if (request->multicast) {
+      request->context->context->multicasts().cancel(*request->multicast);
+    } else if (request->call->under_way()) {
       cancel(request->call->group(), to_string(request->call->collective()));
+    }
     return IBCOLL_OK;
   });
 }
@@ -268,9 +280,7 @@ ibcoll_status ibcoll_call_free(ibcoll_request* request) {
   return inside(*request->context, [&]() -> ibcoll_status {
     if (request->busy) [[unlikely]]
       return refuse_busy();
-    // Nothing of a job that has ended is under way.
-    if (request->call->under_way() && !request->context->context->executor().failed())
-      return refuse("the call is under way: wait for it before it is freed");
+    if (under_way(*request)) return refuse("the call is under way: wait for it before it is freed");
     drop(*request);
     return IBCOLL_OK;
   });

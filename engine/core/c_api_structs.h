@@ -53,6 +53,18 @@ Result<const Struct*> of_this_version(const char* name, const Struct* given, Str
   return &copy;
 }
 
+/// Gives the program as much of `result` as its struct, whose size it has set, has room for. What a
+/// newer version has besides is zero.
+template <class Struct>
+Status fill_in(const char* name, Struct result, Struct& given) {
+  const size_t size = given.struct_size;
+  IBCOLL_TRY(check_struct_size<Struct>(name, size));
+  result.struct_size = size;
+  std::memset(static_cast<void*>(&given), 0, size);
+  std::memcpy(static_cast<void*>(&given), &result, std::min(size, sizeof result));
+  return {};
+}
+
 /// The number a program has passed, which need not be one of the enum's.
 template <class Enum>
 int number_of(const Enum& passed) {

@@ -142,11 +142,24 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
         return context->watch_ ? context->watch_->find_dead() : std::nullopt;
       },
       executor);
+  self->make_multicasts(options);
   std::vector<Rank> everybody(ranks);
   for (size_t i = 0; i < ranks; ++i) everybody[i] = static_cast<Rank>(i);
   IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
   IBCOLL_TRY(bootstrap.barrier());
   return self;
+}
+
+void Context::make_multicasts(const ContextOptions& options) {
+  message_memory_.emplace(local_->heap(), executor_->user_registrations());
+  multicasts_ = std::make_unique<Multicasts>(
+      MulticastServices{
+          *executor_, *local_, network(), shape(), rank(),
+          [this](const Algorithm& algorithm, const Shape& of, Rank me,
+                 const AlgorithmOptions& with) { return programs_.find(algorithm, of, me, with); }},
+      Multicasts::Limits{options.multicast_memory, static_cast<uint32_t>(options.multicast_window)},
+      [this](size_t bytes) { return message_memory_->take(bytes); },
+      [this](std::byte* memory, size_t bytes) { message_memory_->give_back(memory, bytes); });
 }
 
 std::span<Bell> Context::bells() {
@@ -192,10 +205,17 @@ Status Context::close() {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
+  IBCOLL_TRY(multicasts_->finish());
   IBCOLL_TRY(executor_->settle_ends());
   // Whoever still waits for this rank in a collective learns that it will not come.
   bootstrap_->set_leaving(true);
-  IBCOLL_TRY(bootstrap_->barrier());
+  // Masters that have not come here yet may still send to this rank, and through it.
+  IBCOLL_TRY(use_threads(false, size() > 1));
+  const Status entered = bootstrap_->barrier();
+  stop_threads();
+  IBCOLL_TRY(entered);
+  multicasts_.reset();
+  message_memory_.reset();
   IBCOLL_TRY(executor_->check_nothing_is_left());
   bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
   if (network() != nullptr) {
@@ -216,6 +236,8 @@ Status Context::close() {
 Context::~Context() {
   stop_threads();
   world_.reset();
+  multicasts_.reset();
+  message_memory_.reset();
   executor_.reset();
 }
 

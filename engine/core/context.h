@@ -12,12 +12,14 @@
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/entry_guard.h"
 #include "engine/core/group_records.h"
+#include "engine/core/message_memory.h"
 #include "engine/core/program_cache.h"
 #include "engine/core/scratch_pool.h"
 #include "engine/core/server_placement.h"
 #include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/shared_waits.h"
+#include "engine/multicast/multicasts.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
 #include "engine/transport/open.h"
@@ -97,6 +99,8 @@ class Context {
   /// A new group of these ranks of the job, of which this one is a member. Local. Must be gone
   /// before the context is. `id`: see GroupRecords::add; refused if such a group is there already.
   Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members, uint64_t id = 0);
+  /// Messages to any set of ranks.
+  Multicasts& multicasts() { return *multicasts_; }
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 
@@ -121,6 +125,7 @@ class Context {
  private:
   Context() = default;
   std::span<Bell> bells();  ///< by rank
+  void make_multicasts(const ContextOptions& options);
 
   /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
   static constexpr size_t kProgramBytes = size_t{64} << 20;
@@ -136,6 +141,8 @@ class Context {
   std::unique_ptr<shm::Transport> local_;
   OpenedNetwork network_{nullptr, "none"};
   std::unique_ptr<Executor> executor_;
+  std::optional<MessageMemory> message_memory_;
+  std::unique_ptr<Multicasts> multicasts_;
   std::optional<ScratchPool> scratch_;
   ProgramCache programs_{kProgramBytes};
   GroupRecords group_records_;

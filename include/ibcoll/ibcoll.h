@@ -71,7 +71,8 @@ typedef enum ibcoll_status {
   IBCOLL_ERR_SYSTEM = 7,      /**< a system call or device failed */
   IBCOLL_ERR_PROGRAM = 8,     /**< a schedule is not valid */
   IBCOLL_ERR_INTERNAL = 9,    /**< an error of the library's own */
-  IBCOLL_ERR_CANCELLED = 10 /**< a rank has ended the group (ibcoll_cancel, ibcoll_group_cancel) */
+  IBCOLL_ERR_CANCELLED = 10, /**< a rank has ended the group (ibcoll_cancel, ibcoll_group_cancel) */
+  IBCOLL_ERR_BUSY = 11 /**< as much as is allowed is under way: try again (ibcoll_multicast) */
 } ibcoll_status;
 
 /** How far an error reaches. */
@@ -361,6 +362,7 @@ IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_
 
 #include "ibcoll/counters.h"
 #include "ibcoll/memory.h"
+#include "ibcoll/multicast.h"
 #include "ibcoll/requests.h"
 #include "ibcoll/threads.h"
 

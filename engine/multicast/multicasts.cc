@@ -1,0 +1,183 @@
+#include "engine/multicast/multicasts.h"
+
+#include <algorithm>
+
+#include "engine/base/clock.h"
+
+namespace ibcoll {
+namespace {
+
+/// How often those that are late are looked for.
+constexpr int64_t kLookNs = 10'000'000;
+/// The clock is read once in so many rounds.
+constexpr uint32_t kRounds = 32;
+
+}  // namespace
+
+Multicasts::Multicasts(const MulticastServices& services, const Limits& limits,
+                       MulticastPool::Take take, MulticastPool::Give give)
+    : services_(services),
+      outbox_(services_),
+      pool_(limits.memory, std::move(take), std::move(give)),
+      runs_(services_, outbox_, pool_,
+            [this](MulticastSend& send, const Error* error) { sends_.own_is_done(send, error); }),
+      sends_(services_, outbox_, runs_, limits.window) {
+  services_.executor.serve(this);
+}
+
+Multicasts::~Multicasts() { services_.executor.serve(nullptr); }
+
+Result<std::shared_ptr<MulticastSend>> Multicasts::send(RankSet set, const void* data, size_t bytes,
+                                                        const MulticastOptions& options) {
+  Rank dead = -1;
+  set.for_each([&](Rank rank) {
+    if (services_.executor.has_lost(rank)) dead = rank;
+  });
+  if (dead >= 0)
+    return fail(ErrorCode::kPeerFailed, "rank {} can't get a multicast: it has died", dead);
+  auto send = sends_.start(std::move(set), static_cast<const std::byte*>(data), bytes, options);
+  if (services_.network != nullptr) services_.network->flush();
+  return send;
+}
+
+void Multicasts::cancel(MulticastSend& send) {
+  sends_.give_up(send, ErrorCode::kCancelled, "was cancelled");
+}
+
+MulticastRun* Multicasts::take_message() {
+  return runs_.has_ready() ? &runs_.take_ready() : nullptr;
+}
+
+void Multicasts::free(MulticastRun& run) { runs_.free(run); }
+
+Result<MulticastRun*> Multicasts::wait_for_message(int64_t until_ns) {
+  if (!runs_.has_ready()) IBCOLL_TRY(services_.executor.progress_of_all());
+  // Another thread may take what has come.
+  while (!runs_.has_ready() && (until_ns == 0 || now_ns() < until_ns)) {
+    Completion arrived;
+    waiting_.push_back(&arrived);
+    const Status waited = services_.executor.wait(arrived, until_ns);
+    std::erase(waiting_, &arrived);
+    if (!waited) return tl::unexpected<Error>(waited.error());
+  }
+  return take_message();
+}
+
+void Multicasts::set_handler(Handler handler) {
+  handler_ = std::move(handler);
+  hand_over();
+}
+
+Status Multicasts::finish() {
+  finishing_ = true;
+  hand_over();
+  while (!sends_.idle() || runs_.has_open() || !outbox_.empty()) {
+    Completion over;
+    constexpr int64_t kLookAgainNs = 20'000'000;
+    services_.executor.progress();
+    if (sends_.idle() && !runs_.has_open() && outbox_.empty()) break;
+    waiting_.push_back(&over);
+    const Status waited = services_.executor.wait(over, now_ns() + kLookAgainNs);
+    std::erase(waiting_, &over);
+    IBCOLL_TRY(waited);
+  }
+  return {};
+}
+
+/// Kept for the round of progress: what follows from it may take mails itself.
+void Multicasts::take(std::span<const std::byte> mail, bool) {
+  ++mails_received_;
+  if (!spare_.empty()) {
+    inbox_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+    inbox_.back().assign(mail.begin(), mail.end());
+  } else {
+    inbox_.emplace_back(mail.begin(), mail.end());
+  }
+}
+
+Status Multicasts::take_in(std::span<const std::byte> mail) {
+  IBCOLL_ASSIGN(const auto whole, assembly_.take(mail));
+  if (!whole) return {};
+  const MulticastHead& head = whole->head;
+  const int ranks = services_.job.ranks();
+  if (head.master < 0 || head.master >= ranks || head.from < 0 || head.from >= ranks)
+    return fail(ErrorCode::kMismatch, "a multicast's message names a rank that is not there");
+  const bool is_mine = head.master == services_.me;
+  switch (head.kind) {
+    case MulticastMailKind::kStart:
+      return runs_.start(*whole);
+    case MulticastMailKind::kRole:
+      return runs_.take_role(*whole);
+    case MulticastMailKind::kLocal:
+      return runs_.take_local(*whole);
+    case MulticastMailKind::kAck:
+      return is_mine ? sends_.acknowledge(*whole) : runs_.acknowledge(*whole);
+    case MulticastMailKind::kLate:
+      return is_mine ? sends_.note_late(*whole) : runs_.note_late(*whole);
+    case MulticastMailKind::kSkip:
+      return runs_.skip(*whole);
+    case MulticastMailKind::kDrop:
+      runs_.drop(*whole);
+      return {};
+  }
+  return fail(ErrorCode::kMismatch, "a multicast's message is of no kind that there is");
+}
+
+bool Multicasts::advance() {
+  // What it does may make progress itself.
+  if (advancing_) return false;
+  advancing_ = true;
+  bool moved = !inbox_.empty();
+  taken_.swap(inbox_);
+  for (std::vector<std::byte>& mail : taken_) {
+    if (const Status taken = take_in(mail); !taken) services_.executor.give_up(taken.error());
+    constexpr size_t kSpare = 64;
+    if (spare_.size() < kSpare) spare_.push_back(std::move(mail));
+  }
+  taken_.clear();
+  moved |= runs_.advance();
+  moved |= sends_.advance();
+  moved |= outbox_.advance();
+  moved |= hand_over();
+  if (++rounds_ % kRounds == 0 || !moved) look_after();
+  if (services_.network != nullptr) services_.network->flush();
+  advancing_ = false;
+  return moved;
+}
+
+void Multicasts::look_after() {
+  if (sends_.idle() && !runs_.has_open()) return;
+  const int64_t now = now_ns();
+  if (now - looked_ns_ < kLookNs) return;
+  looked_ns_ = now;
+  runs_.look_after(now);
+  sends_.look_after(now);
+}
+
+bool Multicasts::hand_over() {
+  if (!runs_.has_ready()) return false;
+  if (finishing_ || handler_) {
+    while (runs_.has_ready()) {
+      MulticastRun& run = runs_.take_ready();
+      if (!finishing_) handler_(run.message);
+      runs_.free(run);
+    }
+    return true;
+  }
+  for (Completion* const waiting : waiting_) waiting->done = true;
+  return false;
+}
+
+bool Multicasts::busy() const {
+  return !inbox_.empty() || !outbox_.empty() || runs_.has_open() || !sends_.idle();
+}
+
+void Multicasts::lost(Rank rank, const Failure&) {
+  outbox_.lose(rank);
+  assembly_.lose(rank);
+  runs_.lose(rank);
+  sends_.lose(rank);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,32 @@
+#include "engine/multicast/outbox.h"
+
+namespace ibcoll {
+
+bool MulticastOutbox::offer(Rank to, std::span<const std::byte> mail, size_t data_bytes) {
+  const bool gone = services_.job.same_server(to, services_.me)
+                        ? services_.local.offer_mail(to, mail)
+                        : services_.network->mail(to, mail, data_bytes);
+  sent_ += static_cast<uint64_t>(gone);
+  return gone;
+}
+
+void MulticastOutbox::send(Rank to, std::vector<std::byte> mail, size_t data_bytes) {
+  const auto queue = waiting_.find(to);
+  if (queue == waiting_.end() && offer(to, mail, data_bytes)) return;
+  waiting_[to].push_back({std::move(mail), data_bytes});
+}
+
+bool MulticastOutbox::advance() {
+  bool moved = false;
+  for (auto queue = waiting_.begin(); queue != waiting_.end();) {
+    std::deque<Waiting>& mails = queue->second;
+    while (!mails.empty() && offer(queue->first, mails.front().mail, mails.front().data_bytes)) {
+      mails.pop_front();
+      moved = true;
+    }
+    queue = mails.empty() ? waiting_.erase(queue) : std::next(queue);
+  }
+  return moved;
+}
+
+}  // namespace ibcoll

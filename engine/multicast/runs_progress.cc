@@ -1,0 +1,280 @@
+// How the message of a run comes to this rank, and what follows.
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/algorithms/server_tree.h"
+#include "engine/base/copy.h"
+#include "engine/base/hash.h"
+#include "engine/multicast/runs.h"
+#include "engine/tuner/bcast.h"
+
+namespace ibcoll {
+namespace {
+
+/// Groups of multicasts are never taken for those of programs.
+uint64_t group_key(MulticastId id, uint64_t which) {
+  const uint64_t key = mix(mix(static_cast<uint64_t>(id.master) << 1 | which, id.counter), which);
+  return key | kByArrivalKey;
+}
+
+/// The feed goes from rank 0, the master, to rank 1.
+Result<Shape> feed_shape(bool same_server) {
+  if (same_server) return Shape::single_server(2);
+  return Shape::create({0, 1});
+}
+
+}  // namespace
+
+std::unique_ptr<MulticastTransfer> make_multicast_feed(const MulticastServices& services,
+                                                       MulticastId id, Rank root) {
+  Shape shape = *feed_shape(services.job.same_server(id.master, root));  // it can't be wrong
+  return std::make_unique<MulticastTransfer>(services.executor, std::move(shape),
+                                             services.me == root ? 1 : 0,
+                                             std::vector<Rank>{id.master, root}, group_key(id, 0));
+}
+
+Status post_multicast_feed(const MulticastServices& services, MulticastTransfer& feed,
+                           std::byte* data, size_t bytes) {
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(Collective::kBcast, "binomial"));
+  const uint32_t pieces = bcast_pieces("binomial", feed.shape(), static_cast<int64_t>(bytes));
+  const auto agreed = static_cast<uint32_t>(mix(mix(0, bytes), pieces));
+  return feed.post(services.program(*algorithm, feed.shape(), feed.me(), {}), data, bytes, pieces,
+                   agreed, nullptr);
+}
+
+/// Memory for the message, or a place among those that wait for it. True if it is there.
+bool MulticastRuns::feed_memory(MulticastRun& run) {
+  const auto memory = pool_.take(run.id.master, run.facts.bytes);
+  if (!memory) {
+    end(run, memory.error().code);
+    return false;
+  }
+  run.has_memory = memory->has_value();
+  if (run.has_memory) run.buffer = **memory;
+  return run.has_memory;
+}
+
+void MulticastRuns::fill(MulticastRun& run) {
+  if (run.over) return;
+  const bool is_short = run.facts.is_short();
+  // Who does not hand it over needs no memory of its own to pass it on.
+  if (!is_short || run.own != nullptr || run.wanted) {
+    if (!feed_memory(run)) {
+      if (!run.over && !run.hungry) hungry_.push_back(&run);
+      run.hungry = !run.over;
+      return;
+    }
+  }
+  if (run.own != nullptr) {
+    copy_plain(run.buffer, run.message.data, run.facts.bytes);
+  } else if (is_short) {
+    if (run.wanted && !run.short_data.empty())
+      std::memcpy(run.buffer, run.short_data.data(), run.short_data.size());
+    run.short_data = {};
+  }
+  run.message.data = run.buffer;
+  if (is_short || run.own != nullptr) {
+    run.complete = true;
+    return;
+  }
+  if (const Status posted = post(run); !posted) {
+    services_.executor.give_up(posted.error());
+    return;
+  }
+  moving_.push_back(&run);
+  run.moves = true;
+}
+
+Status MulticastRuns::post(MulticastRun& run) {
+  IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(run.facts.algorithm));
+  if (run.is_root) IBCOLL_TRY(post_feed(run));
+  return post_distribution(run, *algorithm);
+}
+
+Status MulticastRuns::post_feed(MulticastRun& run) {
+  run.feed = make_multicast_feed(services_, run.id, services_.me);
+  return post_multicast_feed(services_, *run.feed, run.buffer, run.facts.bytes);
+}
+
+/// Group ranks: the leaders, by place, then the other members of this server.
+Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algorithm) {
+  const bool leads = run.part.has_value();
+  const int servers = leads ? run.part->role().servers : run.local.servers;
+  const int place = leads ? run.part->role().place : run.local.place;
+  const int locals = leads ? static_cast<int>(run.part->locals().size()) : run.local.locals;
+  if (servers == 1 && locals == 1) return {};
+  const int members = servers + locals - 1;
+  std::vector<int> server_of(static_cast<size_t>(members), place);
+  for (int i = 0; i < servers; ++i) server_of[i] = i;
+  std::vector<Rank> to_job(static_cast<size_t>(members), -1);
+  Rank me = place;
+  if (leads) {
+    run.part->name_leaders(to_job);
+    if (!run.is_root) to_job[BinomialTree{servers}.parent(place)] = run.parent;
+    for (int i = 1; i < locals; ++i) to_job[servers + i - 1] = run.part->locals()[i];
+  } else {
+    me = servers + run.local.local - 1;
+    to_job[place] = run.parent;
+  }
+  to_job[me] = services_.me;
+  IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
+  AlgorithmOptions options;
+  algorithm.set_pieces(run.facts.pieces, options);
+  ProgramPtr program = services_.program(algorithm, shape, me, options);
+  run.distribution = std::make_unique<MulticastTransfer>(services_.executor, std::move(shape), me,
+                                                         std::move(to_job), group_key(run.id, 1));
+  for (const MulticastRun::Child& child : run.children) {
+    if (services_.executor.has_lost(child.rank)) run.distribution->lose(child.rank);
+  }
+  const uint64_t agreed =
+      mix(mix(mix(run.facts.algorithm, run.facts.bytes), run.facts.pieces), servers);
+  return run.distribution->post(std::move(program), run.buffer, run.facts.bytes, run.facts.pieces,
+                                static_cast<uint32_t>(agreed),
+                                run.is_root ? &run.available : nullptr);
+}
+
+/// True if it has moved.
+bool MulticastRuns::advance(MulticastRun& run) {
+  bool moved = false;
+  const MulticastTransfer* const source = run.is_root ? run.feed.get() : run.distribution.get();
+  if (!run.complete && !run.over && source != nullptr) {
+    if (run.is_root) run.available = source->received();
+    if (source->has_received()) {
+      run.complete = moved = true;
+      run.available = run.facts.bytes;
+    }
+  }
+  for (const MulticastTransfer* transfer : {run.feed.get(), run.distribution.get()}) {
+    if (transfer != nullptr && transfer->error() != nullptr && !run.over) {
+      end(run, ErrorCode::kPeerFailed);
+      moved = true;
+    }
+  }
+  if (run.transfers_under_way()) return moved;
+  run.moves = false;
+  return true;
+}
+
+bool MulticastRuns::advance() {
+  bool moved = false;
+  if (!hungry_.empty()) {
+    // Those of a master whose share is used up let others go first.
+    const size_t count = hungry_.size();
+    for (size_t i = 0; i < count && !hungry_.empty(); ++i) {
+      MulticastRun& run = *hungry_.front();
+      hungry_.pop_front();
+      run.hungry = false;
+      fill(run);
+      if (run.hungry) continue;
+      moved = true;
+      settle(run);
+    }
+  }
+  for (size_t i = moving_.size(); i-- > 0;) {
+    MulticastRun& run = *moving_[i];
+    const bool run_moved = advance(run);
+    if (!run.moves) {
+      moving_[i] = moving_.back();
+      moving_.pop_back();
+    }
+    if (run_moved) settle(run);
+    moved |= run_moved;
+  }
+  return moved;
+}
+
+/// It does not come, or not to all below: whoever has not acknowledged lacks it.
+void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
+  if (run.over) return;
+  run.over = true;
+  run.why = why;
+  if (run.hungry) std::erase(hungry_, &run);
+  run.hungry = false;
+  for (MulticastRun::Child& child : run.children) {
+    if (child.acked) continue;
+    if (!services_.executor.has_lost(child.rank))
+      send(child.rank, MulticastMailKind::kDrop, run, {});
+    give_up_child(run, child);
+  }
+  const Failure failure{services_.me, ErrorCode::kCancelled,
+                        fmt::format("rank {} has ended multicast {} of rank {}", services_.me,
+                                    run.id.counter, run.id.master)};
+  if (run.feed && run.feed->under_way()) run.feed->end(failure);
+  if (run.distribution && run.distribution->under_way()) run.distribution->end(failure);
+  if (!run.complete) {
+    run.missing.push_back(services_.me);
+    run.freed = true;
+    std::vector<DeliveryOrder::Message> ready;
+    if (run.wanted) order_.skip(run.id.master, run.id.counter, run.previous, ready);
+    hand_over(ready);
+  }
+}
+
+/// What follows from how far it is. The run may be gone afterwards.
+void MulticastRuns::settle(MulticastRun& run) {
+  if (run.complete && run.wanted) {
+    std::vector<DeliveryOrder::Message> ready;
+    order_.complete(run.id.master, run.id.counter, ready);
+    hand_over(ready);
+  }
+  if ((run.complete || run.over) && run.unacked == 0 && !run.acked) {
+    run.acked = true;
+    --open_;
+    if (run.own != nullptr) {
+      const Error error{run.why, "no memory for the message that it sends to itself"};
+      own_is_done_(*run.own, run.complete ? nullptr : &error);
+    } else if (run.parent_listens) {
+      MulticastMissing missing{run.why, {}};
+      std::sort(run.missing.begin(), run.missing.end());
+      run.missing.erase(std::unique(run.missing.begin(), run.missing.end()), run.missing.end());
+      if (auto set = RankSet::create(run.missing, services_.job.ranks())) missing.ranks = *set;
+      send(run.parent, MulticastMailKind::kAck, run, encode(missing));
+    }
+  }
+  if (!run.acked || !run.freed || run.transfers_under_way() || run.moves) return;
+  if (run.has_memory) pool_.give_back(run.id.master, run.buffer, run.facts.bytes);
+  runs_.erase(MulticastId(run.id));
+}
+
+void MulticastRuns::hand_over(const std::vector<DeliveryOrder::Message>& ready) {
+  for (const auto& [master, counter] : ready) {
+    const auto run = runs_.find({master, counter});
+    if (run == runs_.end()) continue;
+    ready_.push_back(run->second.get());
+    ++received_;
+  }
+}
+
+MulticastRun& MulticastRuns::take_ready() {
+  MulticastRun& run = *ready_.front();
+  ready_.pop_front();
+  return run;
+}
+
+void MulticastRuns::free(MulticastRun& run) {
+  run.freed = true;
+  settle(run);
+}
+
+void MulticastRuns::lose(Rank rank) {
+  std::vector<MulticastRun*> all;
+  for (const auto& entry : runs_) all.push_back(entry.second.get());
+  for (MulticastRun* const run : all) {
+    for (MulticastRun::Child& child : run->children) {
+      if (child.rank != rank) continue;
+      give_up_child(*run, child);
+      if (run->distribution) run->distribution->lose(rank);
+    }
+    if (run->parent == rank) {
+      run->parent_listens = false;
+      if (!run->complete) end(*run, ErrorCode::kPeerFailed);
+    }
+    settle(*run);
+  }
+  std::vector<DeliveryOrder::Message> ready;
+  order_.lose(rank, ready);
+  hand_over(ready);
+}
+
+}  // namespace ibcoll

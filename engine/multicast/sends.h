@@ -1,0 +1,86 @@
+#pragma once
+/// The multicasts of this rank as a master.
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/multicast/outbox.h"
+#include "engine/multicast/runs.h"
+#include "engine/multicast/window.h"
+
+namespace ibcoll {
+
+struct MulticastOptions {
+  uint64_t tag = 0;
+  std::string_view algorithm;  ///< empty, "auto": chosen
+  uint32_t pieces = 0;         ///< 0: chosen
+  bool acknowledged = false;
+  int64_t time_limit_ns = 0;  ///< 0: none
+};
+
+/// One of them. The program's until it has let go of it and it is over.
+struct MulticastSend {
+  uint64_t counter = 0;
+  RankSet set;
+  Rank root = -1;  ///< -1: none but this rank is a member
+  MulticastOptions options;
+  int64_t begun_ns = 0;
+  std::unique_ptr<MulticastTransfer> feed;
+  bool acked = false;     ///< by the root, or it never will
+  bool self_done = true;  ///< this rank has its copy, or is no member
+  bool heard = false;     ///< the root has said whom it waits for
+  RankSet late;           ///< these
+  Completion completion;  ///< for the program: see MulticastOptions::acknowledged
+  Status result;          ///< once it is done
+  std::vector<Rank> missing;
+
+  bool fed() const { return !feed || !feed->under_way(); }
+};
+
+/// Sends to roots, and follows what becomes of it.
+class MulticastSends {
+ public:
+  MulticastSends(const MulticastServices& services, MulticastOutbox& outbox, MulticastRuns& runs,
+                 uint32_t window)
+      : services_(services), outbox_(outbox), runs_(runs), window_(services.job.ranks(), window) {}
+
+  /// Starts one. Fails where the arguments can't be right, a member has died (kPeerFailed), or no
+  /// more may be under way (kBusy).
+  Result<std::shared_ptr<MulticastSend>> start(RankSet set, const std::byte* data, size_t bytes,
+                                               const MulticastOptions& options);
+  /// Ends it for the program before its time, with an error. What is under way goes on for those
+  /// who can still get it; the data are no longer read when it is done.
+  void give_up(MulticastSend& send, ErrorCode why, std::string_view text);
+
+  Status acknowledge(const MulticastAssembly::Whole& message);
+  Status note_late(const MulticastAssembly::Whole& message);
+  void own_is_done(MulticastSend& send, const Error* error);
+  /// True if something moved.
+  bool advance();
+  void look_after(int64_t now);
+  void lose(Rank rank);
+
+  bool idle() const { return sends_.empty(); }
+  /// Whether data are under way.
+  bool busy() const { return !feeding_.empty(); }
+  uint64_t sent() const { return sent_; }
+
+ private:
+  Status check(const RankSet& set, const MulticastOptions& options);
+  void finish(MulticastSend& send);
+  void over(MulticastSend& send, const MulticastMissing& missing);
+  void settle(MulticastSend& send);
+  std::string name(const MulticastSend& send) const;
+
+  const MulticastServices& services_;
+  MulticastOutbox& outbox_;
+  MulticastRuns& runs_;
+  MulticastWindow window_;
+  std::unordered_map<uint64_t, std::shared_ptr<MulticastSend>> sends_;  ///< by counter: not over
+  std::vector<std::shared_ptr<MulticastSend>> feeding_;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace ibcoll
