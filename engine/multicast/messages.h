@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/execute/mail.h"
 #include "engine/multicast/mail_parts.h"
 #include "engine/multicast/rank_set.h"
@@ -25,7 +26,7 @@ struct MulticastId {
 
 struct MulticastIdHash {
   size_t operator()(const MulticastId& id) const {
-    return id.counter * 0x9e3779b97f4a7c15ULL ^ static_cast<uint64_t>(id.master) << 40;
+    return mix(mix(0, static_cast<uint64_t>(id.master)), id.counter);
   }
 };
 

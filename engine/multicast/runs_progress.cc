@@ -14,7 +14,7 @@ namespace {
 
 /// Groups of multicasts are never taken for those of programs.
 uint64_t group_key(MulticastId id, uint64_t which) {
-  const uint64_t key = mix(mix(static_cast<uint64_t>(id.master) << 1 | which, id.counter), which);
+  const uint64_t key = mix(mix(mix(0, static_cast<uint64_t>(id.master)), id.counter), which);
   return key | kByArrivalKey;
 }
 
@@ -128,7 +128,7 @@ Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algo
     if (services_.executor.has_lost(child.rank)) run.distribution->lose(child.rank);
   }
   const uint64_t agreed =
-      mix(mix(mix(run.facts.algorithm, run.facts.bytes), run.facts.pieces), servers);
+      mix(mix(mix(mix(0, run.facts.algorithm), run.facts.bytes), run.facts.pieces), servers);
   return run.distribution->post(std::move(program), run.buffer, run.facts.bytes, run.facts.pieces,
                                 static_cast<uint32_t>(agreed),
                                 run.is_root ? &run.available : nullptr);
