@@ -22,6 +22,7 @@ const std::vector<Call>& calls() {
       {"ib_a2a_bench", "--ranks 2 --sizes 64 --iterations 1 --batch 1us"},
       {"ib_info", ""},
       {"ib_logp", "--sizes 8 --rounds 10 --threads"},
+      {"ib_logp", "--calls --ranks 2 --sizes 8 --rounds 10"},
       {"ib_map", "--network torus:2x2 --pattern stencil:2x2 --method xyz"},
       {"ib_plan", "--network single-switch:3"},
       {"ib_sched", "show --algorithm ring --ranks 3"},
@@ -76,6 +77,7 @@ TEST(Tools, FilesThatCannotBeWrittenAreAFailure) {
        {"ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --json ",
         "ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --plot ", "ib_info --json ",
         "ib_logp --sizes 8 --rounds 10 --threads --json ",
+        "ib_logp --calls --ranks 2 --sizes 8 --rounds 10 --json ",
         "ib_map --network torus:2x2 --pattern stencil:2x2 --method xyz --json ",
         "ib_map --network torus:2x2 --pattern stencil:2x2 --method xyz --plot ",
         "ib_plan --network single-switch:3 --json ", "ib_plan --network single-switch:3 --plot ",
@@ -215,6 +217,40 @@ TEST(Tools, RangesThatAreNoneAreExplained) {
                  "range '16-2' runs backwards");
   expect_refused("ib_taskgraph", "schedule --graph lu:4 --processors 16-",
                  "range '16-' has no end");
+}
+
+TEST(Tools, WhatMessagesCostIsMeasuredInEveryLayerThereIs) {
+  const Ran one =
+      run_tool("ib_logp", "--calls --ranks 3 --sizes 8,4K --rounds 10 --servers 1 --json");
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(json_lines(one.out).size(), 2u) << "no second server";
+  const Ran two = run_tool(
+      "ib_logp", "--calls --ranks 5 --servers 3 --sizes 8 --rounds 10 --transport loopback --json");
+  ASSERT_EQ(two.status, 0) << two.err;
+  const auto lines = json_lines(two.out);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const auto& [line, layer] : {std::pair(lines[0], "shm"), std::pair(lines[1], "network")}) {
+    EXPECT_EQ(line["layer"], layer);
+    EXPECT_EQ(line["pairs"], 2) << "of servers of 2, 2 and 1 ranks";
+    EXPECT_EQ(line["servers"], 3);
+    EXPECT_GT(line["hop_ns"], 0);
+    EXPECT_GE(line["hop_p99_ns"], line["hop_ns"]);
+    EXPECT_GE(line["hop_max_ns"], line["hop_p99_ns"]);
+    EXPECT_GT(line["operation_p99_ns"], 0);
+    EXPECT_GT(line["ranks_per_core"], 0);
+  }
+  EXPECT_EQ(lines[1]["transport"], "loopback");
+}
+
+TEST(Tools, CostsOfMessagesThatCannotBeMeasuredAreRefused) {
+  expect_refused("ib_logp", "--ranks 4", "--ranks and --servers are for --calls");
+  expect_refused("ib_logp", "--calls --threads", "the ranks of --calls are processes");
+  expect_refused("ib_logp", "--calls --ranks 1", "--ranks 1: at least 2");
+  expect_refused("ib_logp", "--calls --ranks 2 --servers 3", "3");
+  expect_refused("ib_logp", "--calls --rounds 5", "--rounds 5: must be 10 to 100000");
+  expect_refused("ib_logp", "--calls --sizes 0", "message size 0: must be 1 to");
+  expect_refused("ib_logp", "--calls --servers 1 --transport loopback",
+                 "--transport loopback joins servers");
 }
 
 TEST(Tools, WarningsStayOutOfResultsAndObeyTheLogLevel) {

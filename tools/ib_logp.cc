@@ -1,6 +1,9 @@
-/// ib_logp: the LogP parameters of message passing between two ranks of this machine.
+/// ib_logp: the LogP parameters of message passing between two ranks of this machine, and, with
+/// --calls, what messages cost as calls of the engine.
 
 #include <fmt/format.h>
+
+#include <optional>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
@@ -8,6 +11,7 @@
 #include "engine/base/units.h"
 #include "engine/task_graph/run/jobs.h"
 #include "tools/frame/frame.h"
+#include "tools/ib_logp/calls.h"
 
 namespace {
 
@@ -15,15 +19,18 @@ using namespace ibcoll;
 using namespace ibcoll::task_graph;
 
 struct Options {
-  std::string transport = "shm", sizes = "8,64,512,4K,32K", json;
+  std::optional<std::string> transport, sizes;
+  std::string json;
   int rounds = 1000;
-  bool threads = false;
+  bool threads = false, calls = false;
+  std::optional<int64_t> ranks, servers;
 };
 
 Status measure(const Options& o) {
   constexpr int64_t kMaxBytes = 1 << 20;
-  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(o.transport));
-  IBCOLL_ASSIGN(const auto sizes, parse_sizes(o.sizes));
+  const std::string transport = o.transport.value_or("shm");
+  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(transport));
+  IBCOLL_ASSIGN(const auto sizes, parse_sizes(o.sizes.value_or("8,64,512,4K,32K")));
   if (o.rounds < 10 || o.rounds > 100'000)
     return fail(ErrorCode::kInvalidArgument, "--rounds {}: must be 10 to 100000", o.rounds);
   for (const int64_t size : sizes) {
@@ -46,7 +53,7 @@ Status measure(const Options& o) {
     table.add_row({std::to_string(size), fmt::format("{:.0f}", m.send_overhead_ns),
                    fmt::format("{:.0f}", m.receive_overhead_ns),
                    fmt::format("{:.0f}", m.latency_ns), fmt::format("{:.0f}", m.round_trip_ns)});
-    json.write({{"transport", o.transport},
+    json.write({{"transport", transport},
                 {"bytes", size},
                 {"send_overhead_ns", m.send_overhead_ns},
                 {"receive_overhead_ns", m.receive_overhead_ns},
@@ -57,19 +64,50 @@ Status measure(const Options& o) {
   return json.close();
 }
 
+Result<int> run(const Options& o) {
+  if (o.calls) {
+    if (o.threads)
+      return fail(ErrorCode::kInvalidArgument, "--threads: the ranks of --calls are processes");
+    return tools::run_calls({.ranks = o.ranks,
+                             .servers = o.servers,
+                             .transport = o.transport.value_or(""),
+                             .sizes = o.sizes.value_or(""),
+                             .json = o.json,
+                             .rounds = o.rounds});
+  }
+  if (o.ranks || o.servers)
+    return fail(ErrorCode::kInvalidArgument, "--ranks and --servers are for --calls");
+  IBCOLL_TRY(measure(o));
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
   Options o;
-  app.add_option("--transport", o.transport, "shm, loopback or verbs");
-  app.add_option("--sizes", o.sizes, "message sizes in bytes, multiples of 8");
-  app.add_option("--rounds", o.rounds, "messages each way a size");
-  app.add_flag("--threads", o.threads, "ranks are threads, not processes");
+  app.add_option("--transport", o.transport,
+                 "shm (the default), loopback or verbs; with --calls what lies between servers");
+  app.add_option(
+      "--sizes", o.sizes,
+      "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");
+  app.add_option("--rounds", o.rounds, "Messages each way a size (1000)");
+  app.add_flag("--threads", o.threads, "Ranks are threads, not processes");
+  app.add_flag("--calls", o.calls,
+               "What messages cost as calls of the engine, inside a server and between two, with "
+               "their tails: the file for IBCOLL_LOGP");
+  app.add_option("--ranks", o.ranks,
+                 "With --calls: processes to start (4; under mpirun and the like: theirs)");
+  app.add_option("--servers", o.servers,
+                 "With --calls: emulated servers that they are spread over");
   tools::add_json_option(app, o.json);
   app.footer(
       "Overheads include packing and unpacking the message, as in a run of ib_taskgraph.\n"
+      "With --calls: hop, from the beginning of a call that sends to the end of the one that\n"
+      "receives; gap, between messages that follow each other; wake, what is added where the\n"
+      "receiver sleeps. All ranks exchange messages in pairs at the same time: start as many as\n"
+      "will share the cores.\n"
       "Examples:\n  ib_logp --transport shm\n  ib_logp --transport verbs --sizes 8,1K,16K --json "
-      "-");
-  return tools::run_tool(app, argc, argv, [&] { return measure(o); });
+      "-\n  ib_logp --calls --ranks 4 --servers 2 --rounds 200 --json logp.json");
+  return tools::run_tool_to_status(app, argc, argv, [&] { return run(o); });
 }

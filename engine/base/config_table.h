@@ -109,9 +109,9 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_LOGP",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File that `ib_logp --json` has written on this machine and network: what messages "
-             "cost, by which `ibcoll_multicast_bound` tells how long a multicast takes at most. "
-             "Empty: not known, and no bounds are given."},
+     .help = "File that `ib_logp --calls --json` has written on this machine and network: what "
+             "messages cost, by which `ibcoll_multicast_bound` tells how long a multicast takes "
+             "at most. Empty: not known, and no bounds are given."},
     {.name = "IBCOLL_PLAN_CACHE",
      .type = VariableType::kString,
      .default_value = "",
