@@ -48,6 +48,25 @@ TEST(IbSim, ShowsTablesAndDrawsAPicture) {
   EXPECT_THAT(picture.str(), HasSubstr("model Ta of Ring"));
 }
 
+TEST(IbSim, PicturesSayWhatWasSimulated) {
+  const std::string plot = folder() / "sizes.svg";
+  for (const auto& [arguments, sizes, rates] :
+       {std::tuple("alltoall --sizes 1K,4K --algorithm ring", ">bytes a pair<",
+                   ">all-to-all bandwidth (MB/s)<"),
+        std::tuple("allgather --sizes 1K,4K --algorithm ring", ">bytes a rank<",
+                   ">allgather bandwidth (MB/s)<"),
+        std::tuple("bcast --sizes 1K,4K --algorithm chain", ">bytes<", ">bcast bandwidth (MB/s)<"),
+        std::tuple("bcast --layout 4x2 --sizes 1K --algorithm chain", "; 1K<", ">servers<")}) {
+    SCOPED_TRACE(arguments);
+    const Ran ran = run_tool("ib_sim", std::string(arguments) + " --layout 3x2 --plot " + plot);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    std::stringstream picture;
+    picture << std::ifstream(plot).rdbuf();
+    EXPECT_THAT(picture.str(), HasSubstr(sizes));
+    EXPECT_THAT(picture.str(), HasSubstr(rates));
+  }
+}
+
 TEST(IbSim, ShowsARowAsSoonAsItIsSimulated) {
   // The second row takes minutes: what is read before the end is there before it.
   const std::string sim =

@@ -36,6 +36,28 @@ std::string conditions(const SimRow& row, const topology::Fabric& fabric) {
                      to_string(net.nic));
 }
 
+/// What the size of a collective is of.
+const char* size_label(Collective collective) {
+  switch (collective) {
+    case Collective::kAlltoall:
+    case Collective::kAlltoallv:
+      return "bytes a pair";
+    case Collective::kBcast:
+    case Collective::kReduce:
+    case Collective::kBarrier:
+      return "bytes";
+    default:
+      return "bytes a rank";
+  }
+}
+
+/// A size that all rows have: "64K a pair".
+std::string one_size(const SimRow& row) {
+  const std::string_view of = size_label(row.algorithm->collective);
+  return fmt::format("{}{}", format_size(static_cast<int64_t>(row.bytes_per_pair())),
+                     of.substr(std::min(of.size(), of.find(' '))));
+}
+
 }  // namespace
 
 std::string SimRow::label(bool with_mode) const {
@@ -179,17 +201,20 @@ Plot bandwidth_plot(const std::vector<SimRow>& rows, const topology::Fabric& fab
     modes.insert(row.options.mode);
   }
   const bool over_servers = sizes.size() == 1 && servers.size() > 1;
+  const Collective collective = rows.front().algorithm->collective;
   Plot plot;
-  plot.title = fmt::format("{}, simulated", to_string(rows.front().algorithm->collective));
+  plot.title = fmt::format("{}, simulated", to_string(collective));
   plot.subtitle = conditions(rows.front(), fabric);
   if (over_servers) {
-    plot.subtitle += fmt::format("; {} a pair", format_size(static_cast<int64_t>(*sizes.begin())));
+    plot.subtitle += fmt::format("; {}", one_size(rows.front()));
     plot.x = {.label = "servers"};
   } else {
     plot.subtitle += fmt::format("; {}", rows.front().shape.describe());
-    plot.x = {.label = "bytes a pair", .scale = Scale::kLog2, .ticks = TickLabels::kSize};
+    plot.x = {.label = size_label(collective), .scale = Scale::kLog2, .ticks = TickLabels::kSize};
   }
-  plot.y = {.label = "all-to-all bandwidth (MB/s)"};
+  const bool alltoall = collective == Collective::kAlltoall || collective == Collective::kAlltoallv;
+  plot.y = {
+      .label = fmt::format("{} bandwidth (MB/s)", alltoall ? "all-to-all" : to_string(collective))};
   std::vector<Series> series;
   std::map<std::string, size_t> by_name;
   for (const SimRow& row : rows) {
@@ -215,8 +240,7 @@ Plot step_plot(const std::vector<SimRow>& rows, const topology::Fabric& fabric) 
   plot.title =
       fmt::format("{}: time of each step, simulated", to_string(front.algorithm->collective));
   plot.subtitle =
-      fmt::format("{}; {}, {} a pair", conditions(front, fabric), front.shape.describe(),
-                  format_size(static_cast<int64_t>(front.bytes_per_pair())));
+      fmt::format("{}; {}, {}", conditions(front, fabric), front.shape.describe(), one_size(front));
   plot.x = {.label = "step"};
   plot.y = {.label = "time, 1 = a server's blocks at link rate"};
   bool ring = false;
