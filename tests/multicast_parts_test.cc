@@ -303,11 +303,11 @@ TEST(MulticastWindows, NameForEachMemberTheOneBefore) {
   EXPECT_EQ(window.previous_of(4, 500), 0u);
   window.start(set_of({2, 3, 500}), previous);
   EXPECT_THAT(previous, ElementsAre(0, 2, 2));
-  // Who is known to have a message that others lack needs not wait for it.
+  // That a message waits for some alone may be a guess: the others are to wait for it all the same.
   window.late(2, set_of({500}));
   window.late(5, set_of({}));
-  window.start(set_of({3, 500}), previous);
-  EXPECT_THAT(previous, ElementsAre(0, 2));
+  window.start(set_of({3, 500, 501}), previous);
+  EXPECT_THAT(previous, ElementsAre(5, 5, 0));
 }
 
 RC_GTEST_PROP(MulticastWindows, FindTheOneBeforeAsAListOfAllDoes, ()) {
@@ -340,9 +340,7 @@ RC_GTEST_PROP(MulticastWindows, FindTheOneBeforeAsAListOfAllDoes, ()) {
       window.finish(some);
       lacking.erase(some);
     } else if (lacking.contains(some)) {
-      std::set<Rank>& who = lacking[some];
-      for (auto at = who.begin(); at != who.end();) at = random() % 2 == 0 ? who.erase(at) : ++at;
-      window.late(some, set_of({who.begin(), who.end()}, ranks));
+      window.late(some, set_of({*lacking[some].begin()}, ranks));
     }
     RC_ASSERT(window.under_way() == lacking.size());
   }

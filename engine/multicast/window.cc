@@ -47,15 +47,15 @@ uint64_t MulticastWindow::start(const RankSet& set, std::vector<uint64_t>& previ
   return counter_;
 }
 
-/// Fills in `previous` from the bitmaps of those under way; stays empty, and false, where no member
-/// lacks any.
+/// Fills in `previous` from the bitmaps of those under way; stays empty, and false, where none has
+/// a member of the set.
 bool MulticastWindow::find_previous(const RankSet& set, std::vector<uint64_t>& previous) const {
   int id = 0;  // of the first member in the word
   Rank first = set.first_of_words();
   for (const uint64_t word : set.words()) {
     uint64_t left = word;
     for (auto entry = entries_.rbegin(); left != 0 && entry != entries_.rend(); ++entry) {
-      uint64_t both = left & word_from(entry->lacking(), first);
+      uint64_t both = left & word_from(entry->set, first);
       if (both == 0) continue;
       if (previous.empty()) previous.resize(set.size());
       left &= ~both;

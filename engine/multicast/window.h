@@ -40,8 +40,8 @@ class MulticastWindow {
   /// is 0 for all. Where nothing is under way no member is looked at; else each 64 ranks of the set
   /// cost a comparison with those under way from the newest on, until all its members are found.
   uint64_t start(const RankSet& set, std::vector<uint64_t>& previous);
-  /// All but `missing` of its members are known to have it, for now: it counts against those ranks
-  /// only. May be called again, with fewer. Nothing happens where it is over.
+  /// It waits for `missing` alone, as far as is known: it counts against those ranks only. May be
+  /// called again, with fewer. Nothing happens where it is over.
   void late(uint64_t counter, const RankSet& missing);
   /// It is over (complete or failed). Nothing happens where it was before.
   void finish(uint64_t counter);
@@ -62,7 +62,6 @@ class MulticastWindow {
     RankSet set;
     std::vector<Run> runs;           ///< of previous counters; empty: all 0
     std::optional<RankSet> missing;  ///< where it is late
-    const RankSet& lacking() const { return missing ? *missing : set; }
   };
   std::deque<Entry>::iterator find(uint64_t counter);
   void count(const Entry& entry, int sign);
