@@ -36,9 +36,10 @@ class MulticastWindow {
   std::optional<Held> held(const RankSet& set) const;
 
   /// Starts one. Returns its counter (1, 2, ...), and for each member (ascending) the counter of
-  /// the one before to it that it is not known to have, else 0; `previous` is left empty where that
-  /// is 0 for all. Where nothing is under way no member is looked at; else each 64 ranks of the set
-  /// cost a comparison with those under way from the newest on, until all its members are found.
+  /// the one before to it that is still under way (a late one too, even where that member has it),
+  /// else 0; `previous` is left empty where that is 0 for all. Where nothing is under way no member
+  /// is looked at; else each 64 ranks of the set cost a comparison with those under way from the
+  /// newest on, until all its members are found.
   uint64_t start(const RankSet& set, std::vector<uint64_t>& previous);
   /// It waits for `missing` alone, as far as is known: it counts against those ranks only. May be
   /// called again, with fewer. Nothing happens where it is over.
