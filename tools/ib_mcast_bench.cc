@@ -1,0 +1,343 @@
+/// ib_mcast_bench: multicasts to sets of ranks that are drawn at random, timed and checked: between
+/// processes that it starts on this machine, or that mpirun, mpiexec or srun have started.
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "engine/base/config.h"
+#include "engine/base/json_lines.h"
+#include "engine/base/output.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/join.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/bootstrap/machine.h"
+#include "engine/measure/contenders.h"
+#include "engine/schedule/layout.h"
+#include "tools/frame/frame.h"
+#include "tools/frame/progress.h"
+#include "tools/ib_mcast_bench/bench.h"
+#include "tools/ib_mcast_bench/report.h"
+
+namespace {
+
+using namespace ibcoll;
+using namespace ibcoll::tools;
+
+constexpr int64_t kMaxMessageBytes = int64_t{1} << 40;
+
+/// The command line as it was typed.
+struct Arguments {
+  std::optional<int64_t> ranks, servers;
+  std::string layout, placement, transport, members, algorithms = "auto";
+  std::string sizes = "0,8,1K,80K,1M", json, plot;
+  uint64_t seed = 1;
+  int masters = 1, sets = 100, warmup = 5, window = 1, pieces = 0;
+  std::optional<int> slow;
+  bool check = false, repeat = false, no_bind = false;
+};
+
+/// What it means.
+struct Run {
+  McastSetting setting;
+  McastRequest request;
+  bool bind = true;
+  std::string plot;
+};
+
+/// Where the command line names no servers, those of the environment count, as in any other job.
+Result<Shape> understand_shape(const Arguments& arguments, int launched) {
+  std::string layout = arguments.layout, placement = arguments.placement;
+  std::optional<int64_t> ranks = arguments.ranks, servers = arguments.servers;
+  if (!servers && layout.empty()) {
+    IBCOLL_ASSIGN(layout, config_string("IBCOLL_LAYOUT"));
+    IBCOLL_ASSIGN(const int64_t configured, config_integer("IBCOLL_SERVERS"));
+    if (configured != 0 && layout.empty()) servers = configured;
+  }
+  if (placement.empty()) {
+    IBCOLL_ASSIGN(placement, config_choice("IBCOLL_PLACEMENT"));
+  }
+  IBCOLL_ASSIGN(const Placement placed, parse_placement(placement));
+  if (launched > 0) {
+    if (ranks && *ranks != launched)
+      return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
+                  *ranks, launched);
+    ranks = launched;
+  } else if (!ranks && layout.empty()) {
+    ranks = std::max<int64_t>(4, servers.value_or(4));
+  }
+  IBCOLL_ASSIGN(Shape shape, shape_from_options(layout, ranks, servers, placed));
+  if (shape.ranks() > kMaxLaunchRanks)
+    return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {} processes",
+                shape.ranks(), kMaxLaunchRanks);
+  if (shape.ranks() < 2)
+    return fail(ErrorCode::kInvalidArgument, "1 rank: a multicast takes a master and a member");
+  if (shape.servers() == 1 && !arguments.transport.empty() && arguments.transport != "auto" &&
+      arguments.transport != "shm")
+    return fail(ErrorCode::kInvalidArgument,
+                "--transport {} joins servers, but all ranks are on one: say --servers or --layout",
+                arguments.transport);
+  return shape;
+}
+
+/// "3" or "2-6"; empty: any number of the others.
+Status understand_members(const std::string& text, measure::SetDraw& draw) {
+  const int others = draw.ranks - 1;
+  draw.least = 1;
+  draw.most = others;
+  if (text.empty()) return {};
+  const std::vector<std::string_view> ends = split(text, '-');
+  if (ends.empty() || ends.size() > 2)
+    return fail(ErrorCode::kInvalidArgument, "--members {}: must be a number or FEWEST-MOST", text);
+  IBCOLL_ASSIGN(const int64_t least, parse_integer(ends.front(), 1, others, "--members"));
+  IBCOLL_ASSIGN(const int64_t most, parse_integer(ends.back(), 1, others, "--members"));
+  if (least > most)
+    return fail(ErrorCode::kInvalidArgument, "--members {}: {} is more than {}", text, least, most);
+  draw.least = static_cast<int>(least);
+  draw.most = static_cast<int>(most);
+  return {};
+}
+
+Status understand_request(const Arguments& arguments, int ranks, McastRequest& request) {
+  request.draw.seed = arguments.seed;
+  request.draw.ranks = ranks;
+  IBCOLL_TRY(understand_members(arguments.members, request.draw));
+  if (arguments.masters > ranks)
+    return fail(ErrorCode::kInvalidArgument, "--masters {}: there are {} ranks", arguments.masters,
+                ranks);
+  request.masters = arguments.masters;
+  request.sets = arguments.sets;
+  request.warmup = arguments.warmup;
+  request.window = arguments.window;
+  request.repeat = arguments.repeat;
+  request.pieces = static_cast<unsigned>(arguments.pieces);
+  request.check = arguments.check;
+  IBCOLL_ASSIGN(const std::vector<measure::Contender> contenders,
+                measure::select_contenders(Collective::kBcast, arguments.algorithms, ""));
+  for (const measure::Contender& one : contenders) request.algorithms.push_back(one.algorithm);
+  IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
+  for (const int64_t size : request.sizes) {
+    if (size > kMaxMessageBytes)
+      return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes", size,
+                  format_size(kMaxMessageBytes));
+  }
+  request.slow = arguments.slow;
+  if (!request.slow) return {};
+  if (*request.slow < request.masters || *request.slow >= ranks)
+    return fail(ErrorCode::kInvalidArgument,
+                "--slow {}: must be a rank that is no master, {} to {}", *request.slow,
+                request.masters, ranks - 1);
+  return {};
+}
+
+Status check_memory(const McastRequest& request) {
+  const auto needed = memory_needed(request);
+  const auto available = static_cast<int64_t>(available_memory());
+  if (needed <= available) return {};
+  return fail(ErrorCode::kNoMemory,
+              "not enough memory: messages of {} bytes to {} ranks need about {:.1f} GB, {:.1f} GB "
+              "are available",
+              format_size(*std::max_element(request.sizes.begin(), request.sizes.end())),
+              request.draw.most, static_cast<double>(needed) / 1e9,
+              static_cast<double>(available) / 1e9);
+}
+
+/// `launched`: how many ranks a launcher has started; 0: none, start them here.
+Result<Run> understand(const Arguments& arguments, int launched) {
+  Run run;
+  IBCOLL_ASSIGN(run.setting.shape, understand_shape(arguments, launched));
+  IBCOLL_TRY(understand_request(arguments, run.setting.shape.ranks(), run.request));
+  run.bind = !arguments.no_bind;
+  run.plot = arguments.plot;
+  if (launched > 0 && run.request.slow)
+    return fail(ErrorCode::kInvalidArgument,
+                "--slow stops a process of this machine: not of ranks that a launcher has started");
+  IBCOLL_TRY(check_memory(run.request));
+  return run;
+}
+
+/// The library reads these.
+void set_environment(const Arguments& arguments) {
+  if (!arguments.transport.empty()) setenv("IBCOLL_TRANSPORT", arguments.transport.c_str(), 1);
+  if (!arguments.layout.empty()) setenv("IBCOLL_LAYOUT", arguments.layout.c_str(), 1);
+  if (arguments.servers && arguments.layout.empty()) {
+    unsetenv("IBCOLL_LAYOUT");
+    setenv("IBCOLL_SERVERS", std::to_string(*arguments.servers).c_str(), 1);
+  }
+  if (!arguments.placement.empty()) setenv("IBCOLL_PLACEMENT", arguments.placement.c_str(), 1);
+  setenv("IBCOLL_DEADLINE", "60s", 0);
+}
+
+/// Fails now rather than after the run where the file can't be written. Leaves its content alone.
+Status check_writable(const std::string& path) {
+  if (path.empty()) return {};
+  const bool existed = access(path.c_str(), F_OK) == 0;
+  const std::ofstream file(path, std::ios::app);
+  if (!file) return fail_errno(fmt::format("can't write '{}'", path));
+  if (!existed) unlink(path.c_str());
+  return {};
+}
+
+/// One rank, which says what is wrong to all others.
+Status run_rank(ibcoll_context* context, Run& run, JsonLines& json) {
+  ProgressLine line;
+  std::vector<McastRow> rows;
+  run.setting.transport = ibcoll_transport(context);
+  McastCallbacks callbacks;
+  callbacks.on_setup = [&](const McastSetup& setup) {
+    run.setting.setup = setup;
+    line.clear();
+    if (json.to_stdout()) return;
+    print("{}{}", describe_run(run.setting, run.request), table_header(run.request));
+    (void)flush_output();  // told at the end
+  };
+  callbacks.on_row = [&](const McastRow& row) {
+    line.clear();
+    json.write(to_json(run.setting, run.request, row));
+    if (!json.to_stdout()) print("{}", table_row(run.request, row));
+    (void)flush_output();
+    rows.push_back(row);
+  };
+  callbacks.on_progress = [&](const std::string& what) { line.show(what + " ..."); };
+  IBCOLL_TRY(run_mcast_bench(context, run.request, callbacks));
+  if (ibcoll_rank(context) != 0) return {};
+  if (!run.plot.empty()) IBCOLL_TRY(latency_plot(run.setting, run.request, rows).write(run.plot));
+  IBCOLL_TRY(json.close());
+  return flush_output();
+}
+
+struct Job {
+  Run& run;
+  JsonLines& json;
+};
+
+/// The exit status of a rank.
+int rank_main(ibcoll_context* context, void* argument) {
+  const Job& job = *static_cast<Job*>(argument);
+  const Status done = run_rank(context, job.run, job.json);
+  if (done) return 0;
+  ibcoll_abort(context, done.error().message.c_str());
+  return exit_status(done.error());
+}
+
+/// Starts the ranks here.
+Result<int> run_forked(const Arguments& arguments) {
+  IBCOLL_ASSIGN(Run run, understand(arguments, 0));
+  IBCOLL_TRY(check_writable(run.plot));
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
+  set_environment(arguments);
+  ibcoll_launch_options launch = IBCOLL_LAUNCH_OPTIONS_INIT;
+  launch.ranks = run.setting.shape.ranks();
+  launch.bind = run.bind ? 1 : 0;
+  Job job{run, json};
+  int status = 0;
+  if (ibcoll_launch(&launch, rank_main, &job, &status) == IBCOLL_OK) return status;
+  return fail(ErrorCode::kInvalidArgument, "{}", ibcoll_last_error());
+}
+
+/// Is one of the ranks that a launcher has started; they get the same arguments, so that one
+/// complains for all.
+int run_launched(ibcoll_context* context, const Arguments& arguments) {
+  const bool first = ibcoll_rank(context) == 0;
+  Result<Run> run = understand(arguments, ibcoll_size(context));
+  Result<JsonLines> json = JsonLines::open("");
+  if (first && run) {
+    const Status writable = check_writable(run->plot);
+    if (!writable) {
+      run = tl::unexpected<Error>(writable.error());
+    } else {
+      json = JsonLines::open(arguments.json);
+    }
+  }
+  if (!run || !json) {
+    const Error error = run ? json.error() : run.error();
+    if (first) complain(error.message);
+    ibcoll_abort(context, error.message.c_str());
+    return exit_status(error);
+  }
+  Job job{*run, *json};
+  const int status = rank_main(context, &job);
+  if (status != 0 && first) complain(ibcoll_last_error());
+  return status;
+}
+
+Result<int> run_all(const Arguments& arguments) {
+  // A launcher's single process may be a shell, from which jobs of our own are started.
+  if (!started_by_launcher()) return run_forked(arguments);
+  set_environment(arguments);
+  ibcoll_context* context = nullptr;
+  if (ibcoll_init(&context) != IBCOLL_OK)
+    return fail(ErrorCode::kPeerFailed, "{}", ibcoll_last_error());
+  if (ibcoll_size(context) == 1) {
+    ibcoll_finalize(context);
+    return run_forked(arguments);
+  }
+  const int status = run_launched(context, arguments);
+  if (ibcoll_finalize(context) == IBCOLL_OK || status != 0) return status;
+  return fail(ErrorCode::kPeerFailed, "{}", ibcoll_last_error());
+}
+
+void add_options(CLI::App& app, Arguments& a) {
+  app.add_option("--ranks", a.ranks,
+                 "Processes to start (default 4; under mpirun and the like: theirs)");
+  app.add_option("--servers", a.servers,
+                 "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
+  app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+  app.add_option("--placement", a.placement,
+                 "How ranks are dealt to servers: block (default) or cyclic");
+  app.add_option("--transport", a.transport,
+                 "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
+  app.add_option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
+      ->check(CLI::Range(1, kMaxLaunchRanks))
+      ->capture_default_str();
+  app.add_option("--sets", a.sets, "Sets that each master sends to, at each size")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--members", a.members,
+                 "Members of a set, without its master: 3 or 2-6 (default: 1 to all others)");
+  app.add_option("--seed", a.seed, "Sets are drawn by it: the same for each size and algorithm")
+      ->capture_default_str();
+  app.add_option("--sizes", a.sizes, "Bytes of a message: 0,8,80K or 64-4M (doubling) or 64-4M:4")
+      ->capture_default_str();
+  app.add_option("--algorithm", a.algorithms,
+                 "Of bcast, for long messages: names, or auto (the engine chooses)")
+      ->capture_default_str();
+  app.add_option("--pieces", a.pieces, "That long messages are cut into; 0: the engine chooses")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--window", a.window, "Multicasts that each master has under way")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--warmup", a.warmup, "Sets before those that count, at each size")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  app.add_flag("--repeat", a.repeat,
+               "Two messages to each set: what does the first one cost more?");
+  app.add_flag("--check", a.check, "Members compare every byte, and what the message says of them");
+  app.add_option("--slow", a.slow, "Stop this rank for 3 s at each size: does it hold others up?");
+  app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
+  add_json_option(app, a.json);
+  app.add_option("--plot", a.plot, "Draw the median over size into this SVG file");
+  app.footer(
+      "Examples:\n"
+      "  ib_mcast_bench --ranks 8 --members 2-7 --sizes 0,8,1K,80K --check\n"
+      "  ib_mcast_bench --layout 4x2 --masters 2 --algorithm auto,chain --sizes 80K,8M --sets 20\n"
+      "  ib_mcast_bench --ranks 8 --servers 4 --window 8 --sizes 1K --json -\n"
+      "  ib_mcast_bench --layout 3,1,2 --repeat --sizes 8-1M:8 --plot repeat.svg\n"
+      "  ib_mcast_bench --ranks 6 --slow 5 --sizes 1K\n"
+      "What the columns mean: docs/benchmarking.md.");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Times multicasts to sets of ranks that are drawn at random, between processes that it "
+      "starts on this machine, or that mpirun, mpiexec or srun have started");
+  Arguments arguments;
+  add_options(app, arguments);
+  return run_tool_to_status(app, argc, argv, [&] { return run_all(arguments); });
+}

@@ -1,0 +1,130 @@
+#include "tools/ib_mcast_bench/report.h"
+
+#include <algorithm>
+
+#include "engine/base/units.h"
+#include "engine/bootstrap/launch.h"
+
+namespace ibcoll::tools {
+namespace {
+
+std::string members_text(const McastRequest& request) {
+  return request.draw.least == request.draw.most
+             ? std::to_string(request.draw.least)
+             : fmt::format("{}-{}", request.draw.least, request.draw.most);
+}
+
+nlohmann::json number(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+std::string cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f}", *value) : "-";
+}
+
+}  // namespace
+
+std::string describe_run(const McastSetting& setting, const McastRequest& request) {
+  const int cores = usable_cores();
+  return fmt::format(
+      "# multicasts to {} of {} ranks on {} server{} ({}), {} core{}; between servers: {}\n"
+      "# {} master{}, {} sets each (seed {}), {} multicast{} at a time{}\n"
+      "# times: from the call until all members have acknowledged{}; everybody was reached first, "
+      "in {}\n",
+      members_text(request), setting.shape.ranks(), setting.shape.servers(),
+      setting.shape.servers() == 1 ? "" : "s", setting.shape.describe(), cores,
+      cores == 1 ? "" : "s", setting.transport, request.masters, request.masters == 1 ? "" : "s",
+      request.sets, request.draw.seed, request.window, request.window == 1 ? "" : "s",
+      request.repeat ? ", two to each set" : "", request.check ? "; every byte checked" : "",
+      format_duration(static_cast<int64_t>(setting.setup.us * 1e3)));
+}
+
+std::string table_header(const McastRequest& request) {
+  std::string text =
+      fmt::format("{:>8} {:<18} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10} {:>6}",
+                  "bytes", "algorithm", "members", "min us", "median us", "p99 us", "max us",
+                  "master us", "msgs/memb.", "bytes/port", "busy");
+  if (request.repeat) text += fmt::format(" {:>10} {:>10}", "first us", "repeat us");
+  if (request.slow) text += fmt::format(" {:>10} {:>10}", "others us", "others max");
+  return text + "\n";
+}
+
+std::string table_row(const McastRequest& request, const McastRow& row) {
+  std::string text = fmt::format(
+      "{:>8} {:<18} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.2f} {:>10.2f} {:>10} "
+      "{:>6}",
+      format_size(row.bytes), row.algorithm, row.members, row.min_us, row.p50_us, row.p99_us,
+      row.max_us, row.master_us, row.messages_per_member, cell(row.bytes_per_port), row.busy);
+  if (request.repeat)
+    text += fmt::format(" {:>10} {:>10}", cell(row.first_us), cell(row.repeat_us));
+  if (request.slow)
+    text += fmt::format(" {:>10} {:>10}", cell(row.others_p50_us), cell(row.others_max_us));
+  return text + "\n";
+}
+
+nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& request,
+                               const McastRow& row) {
+  return {{"algorithm", row.algorithm},
+          {"pieces", request.pieces},
+          {"bytes", row.bytes},
+          {"members", row.members},
+          {"members_least", request.draw.least},
+          {"members_most", request.draw.most},
+          {"ranks", setting.shape.ranks()},
+          {"servers", setting.shape.servers()},
+          {"layout", setting.shape.describe()},
+          {"transport", setting.transport},
+          {"masters", request.masters},
+          {"sets", request.sets},
+          {"seed", request.draw.seed},
+          {"window", request.window},
+          {"min_us", row.min_us},
+          {"median_us", row.p50_us},
+          {"p90_us", row.p90_us},
+          {"p99_us", row.p99_us},
+          {"max_us", row.max_us},
+          {"master_us", row.master_us},
+          {"master_p99_us", row.master_p99_us},
+          {"first_us", number(row.first_us)},
+          {"repeat_us", number(row.repeat_us)},
+          {"multicasts_per_second", row.multicasts_per_second},
+          {"acks", row.members},
+          {"messages_per_member", row.messages_per_member},
+          {"bytes_per_port", number(row.bytes_per_port)},
+          {"non_member_messages", row.non_member_messages},
+          {"busy", row.busy},
+          {"memory_bytes", row.memory_bytes},
+          {"setup_us", setting.setup.us},
+          {"queue_pairs", setting.setup.queue_pairs},
+          {"queue_pairs_added", row.queue_pairs_added},
+          {"slow_rank", request.slow ? nlohmann::json(*request.slow) : nlohmann::json()},
+          {"others", row.others},
+          {"others_median_us", number(row.others_p50_us)},
+          {"others_max_us", number(row.others_max_us)},
+          {"checked", row.checked}};
+}
+
+Plot latency_plot(const McastSetting& setting, const McastRequest& request,
+                  const std::vector<McastRow>& rows) {
+  Plot plot;
+  plot.title =
+      fmt::format("multicast to {} of {} ranks", members_text(request), setting.shape.ranks());
+  plot.subtitle = fmt::format("{} server{} ({}), between them: {}; medians, last acknowledgement",
+                              setting.shape.servers(), setting.shape.servers() == 1 ? "" : "s",
+                              setting.shape.describe(), setting.transport);
+  plot.x = {.label = "bytes", .scale = Scale::kLog2, .ticks = TickLabels::kSize};
+  plot.y = {.label = "median time (us)", .scale = Scale::kLog10};
+  for (const McastRow& row : rows) {
+    auto series = std::find_if(plot.series.begin(), plot.series.end(),
+                               [&](const Series& one) { return one.name == row.algorithm; });
+    if (series == plot.series.end()) {
+      plot.series.push_back({.name = row.algorithm});
+      series = plot.series.end() - 1;
+    }
+    series->x.push_back(static_cast<double>(row.bytes));
+    series->y.push_back(row.p50_us);
+  }
+  return plot;
+}
+
+}  // namespace ibcoll::tools
