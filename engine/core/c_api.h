@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +28,19 @@ class CountCopies {
   std::vector<int64_t> send_counts_, send_displacements_, recv_counts_, recv_displacements_;
 };
 
+/// What the calls of a handle are made on where that is a set, and each call a group of its own.
+struct CallsOnSet {
+  std::vector<Rank> members;  ///< ascending
+  uint64_t tag = 0;
+  int rank = -1;  ///< this rank's position
+};
+
 }  // namespace ibcoll::c_api
 
 struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
   ibcoll_context* context = nullptr;
-  std::shared_ptr<ibcoll::Group> group;
+  std::shared_ptr<ibcoll::Group> group;            ///< null with `set`
+  std::unique_ptr<ibcoll::c_api::CallsOnSet> set;  ///< of ibcoll_set_group
   std::unique_ptr<ibcoll::Call> blocking;
   bool busy = false;  ///< a thread is in a blocking call
 };
@@ -159,6 +168,33 @@ class Busy {
 /// ibcoll_test and ibcoll_wait of a multicast.
 ibcoll_status test(ibcoll_context& context, MulticastSend& send, int& done);
 ibcoll_status wait(ibcoll_context& context, MulticastSend& send);
+/// The ranks of a bitmap, ascending. `size`: of the job; `what`: they are to be members of.
+Result<std::vector<Rank>> ranks_in(std::span<const uint64_t> bitmap, int size, const char* what);
+
+/// Makes a request of a call on a group.
+Status make_request(ibcoll_context& context, Group& group, const ibcoll_call& call,
+                    ibcoll_request** request);
+/// Checks, starts and waits.
+Status carry_out(Call& call, const ibcoll_call& given);
+
+/// Runs body(Group&), which makes a call, on the group of this rank's next call on a set. What is
+/// refused on this rank alone does not count.
+template <class Body>
+Status on_set(ibcoll_context& context, std::vector<Rank> members, uint64_t tag, Body&& body) {
+  IBCOLL_ASSIGN(const std::shared_ptr<Group> group,
+                context.context->group_of_call(std::move(members), tag));
+  Status done = body(*group);
+  if (!done && !group->state().over && !context.context->executor().failed())
+    context.context->take_back(*group);
+  return done;
+}
+/// The same on the handle's group.
+template <class Body>
+Status on_group(ibcoll_group& handle, Body&& body) {
+  if (!handle.set) [[likely]]
+    return body(*handle.group);
+  return on_set(*handle.context, handle.set->members, handle.set->tag, body);
+}
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);

@@ -35,32 +35,33 @@ bool under_way(const ibcoll_request& request) {
 ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("group", handle);
   return in_turn(*handle, [&]() -> ibcoll_status {
-    const Result<CallArguments> arguments = arguments_of(call);
-    if (!arguments) return report(arguments.error());
+    if (handle->set) [[unlikely]] {
+      return give(on_group(*handle, [&](Group& group) {
+        Call once(group);
+        return carry_out(once, call);
+      }));
+    }
     if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    Call& blocking = *handle->blocking;
-    Status done = blocking.prepare(*arguments);
-    if (done) done = blocking.start();
-    if (done) done = blocking.wait();
-    blocking.release();  // its memory serves other groups, too
+    const Status done = carry_out(*handle->blocking, call);
+    handle->blocking->release();  // its memory serves other groups, too
     return give(done);
   });
 }
 
 /// Checks `flags` and takes what a request is given. Counts and places that are looked at more than
 /// once are copied.
-Status prepare(ibcoll_request& request, const ibcoll_group& group, const ibcoll_call& call) {
+Status prepare(ibcoll_request& request, Group& group, const ibcoll_call& call) {
   if ((call.flags & ~IBCOLL_PERSISTENT) != 0) {
     return fail(ErrorCode::kInvalidArgument, "there are no flags {:#x}",
                 call.flags & ~IBCOLL_PERSISTENT);
   }
   request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
-  request.call.emplace(*group.group);
+  request.call.emplace(group);
   IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call));
   if (request.persistent) {
     // Only what is known to be right may be read.
-    IBCOLL_TRY(check_arguments(group.group->shape(), group.group->rank(), arguments));
-    request.counts.copy(arguments, *group.group);
+    IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
+    request.counts.copy(arguments, group);
   }
   return request.call->prepare(arguments);
 }
@@ -71,6 +72,36 @@ void end_if_done(ibcoll_request& request, bool done) {
 }
 
 }  // namespace
+
+Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
+  const Result<CallArguments> arguments = arguments_of(given);
+  if (!arguments) return tl::unexpected<Error>(arguments.error());
+  IBCOLL_TRY(call.prepare(*arguments));
+  IBCOLL_TRY(call.start());
+  return call.wait();
+}
+
+Status ibcoll::c_api::make_request(ibcoll_context& context, Group& group, const ibcoll_call& call,
+                                   ibcoll_request** request) {
+  ibcoll_call copy;
+  IBCOLL_ASSIGN(const ibcoll_call* whole, of_this_version("ibcoll_call", &call, copy));
+  ibcoll_request& made = context.requests.take();
+  made.context = &context;
+  made.started = false;
+  Status prepared;
+  try {
+    prepared = prepare(made, group, *whole);
+  } catch (...) {
+    drop(made);
+    throw;
+  }
+  if (prepared) {
+    *request = &made;
+  } else {
+    drop(made);
+  }
+  return prepared;
+}
 
 void ibcoll::c_api::CountCopies::copy(CallArguments& arguments, const Group& group) {
   const auto ranks = static_cast<size_t>(group.size());
@@ -158,16 +189,22 @@ ibcoll_status ibcoll_exchange_counts(ibcoll_group* group, int64_t* send_counts,
                                      int64_t* recv_counts) {
   if (send_counts == nullptr || recv_counts == nullptr) return refuse("the counts are null");
   if (!is_live(group)) return refuse_handle("group", group);
-  return in_turn(*group,
-                 [&] { return give(exchange_counts(*group->group, send_counts, recv_counts)); });
+  return in_turn(*group, [&] {
+    return give(on_group(*group, [&](Group& of_call) {
+      return exchange_counts(of_call, send_counts, recv_counts);
+    }));
+  });
 }
 
 ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_t* own_count, int64_t* counts,
                                           int root) {
   if (own_count == nullptr) return refuse("the place for the rank's own count is null");
   if (!is_live(group)) return refuse_handle("group", group);
-  return in_turn(
-      *group, [&] { return give(exchange_root_counts(*group->group, own_count, counts, root)); });
+  return in_turn(*group, [&] {
+    return give(on_group(*group, [&](Group& of_call) {
+      return exchange_root_counts(of_call, own_count, counts, root);
+    }));
+  });
 }
 
 ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
@@ -175,26 +212,10 @@ ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
   if (!is_live(group)) return refuse_handle("group", group);
   if (call == nullptr || request == nullptr)
     return refuse("the call or the place for the request is null");
-  return inside_job(*group->context, [&]() -> ibcoll_status {
-    ibcoll_call copy;
-    const auto whole = of_this_version("ibcoll_call", call, copy);
-    if (!whole) return report(whole.error());
-    ibcoll_request& made = group->context->requests.take();
-    made.context = group->context;
-    made.started = false;
-    Status prepared;
-    try {
-      prepared = prepare(made, *group, **whole);
-    } catch (...) {
-      drop(made);
-      throw;
-    }
-    if (prepared) {
-      *request = &made;
-    } else {
-      drop(made);
-    }
-    return give(prepared);
+  return inside_job(*group->context, [&] {
+    return give(on_group(*group, [&](Group& of_call) {
+      return make_request(*group->context, of_call, *call, request);
+    }));
   });
 }
 

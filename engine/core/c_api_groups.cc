@@ -32,8 +32,10 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
   return IBCOLL_OK;
 }
 
-/// Ascending. `size`: of the job.
-Result<std::vector<Rank>> ranks_in(std::span<const uint64_t> bitmap, int size) {
+}  // namespace
+
+Result<std::vector<Rank>> ibcoll::c_api::ranks_in(std::span<const uint64_t> bitmap, int size,
+                                                  const char* what) {
   constexpr size_t kBits = 64;
   std::vector<Rank> ranks;
   for (size_t word = 0; word < bitmap.size(); ++word) {
@@ -41,15 +43,13 @@ Result<std::vector<Rank>> ranks_in(std::span<const uint64_t> bitmap, int size) {
       const size_t rank = word * kBits + static_cast<size_t>(std::countr_zero(rest));
       if (rank >= static_cast<size_t>(size)) {
         return fail(ErrorCode::kInvalidArgument,
-                    "rank {} can't be in a group: the job's ranks are 0 to {}", rank, size - 1);
+                    "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, size - 1);
       }
       ranks.push_back(static_cast<Rank>(rank));
     }
   }
   return ranks;
 }
-
-}  // namespace
 
 void ibcoll::c_api::cancel(Group& group, std::string_view what) {
   const Rank me = group.context().rank();
@@ -86,7 +86,8 @@ ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context, const uin
   if (words == nullptr || group == nullptr)
     return refuse("the bitmap or the place for the group is null");
   return inside_job(*context, [&]() -> ibcoll_status {
-    Result<std::vector<Rank>> members = ranks_in({words, word_count}, context->context->size());
+    Result<std::vector<Rank>> members =
+        ranks_in({words, word_count}, context->context->size(), "a group");
     if (!members) return report(members.error());
     return make_group(*context, std::move(*members), options, group);
   });
@@ -100,6 +101,7 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
   return inside(*group->context, [&]() -> ibcoll_status {
     if (group->busy) return refuse("another thread is in a blocking call on this group");
     group->blocking.reset();
+    group->set.reset();
     group->group.reset();  // its requests keep what they need of it
     group->context->groups.give_back(*group);
     return IBCOLL_OK;
@@ -108,6 +110,7 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
 
 ibcoll_status ibcoll_group_cancel(ibcoll_group* group) {
   if (!is_live(group)) return refuse_handle("group", group);
+  if (group->set) return refuse("calls on a set end one by one (ibcoll_cancel)");
   return inside_job(*group->context, [&] {
     cancel(*group->group, "its group");
     return IBCOLL_OK;
@@ -117,15 +120,18 @@ ibcoll_status ibcoll_group_cancel(ibcoll_group* group) {
 ibcoll_status ibcoll_group_status(ibcoll_group* group) {
   if (!is_live(group)) return refuse_handle("group", group);
   return inside_job(*group->context, [&]() -> ibcoll_status {
+    if (group->set) return IBCOLL_OK;
     const std::optional<Error>& over = group->group->state().over;
     return over ? report(*over) : IBCOLL_OK;
   });
 }
 
 int ibcoll_group_rank(const ibcoll_group* group) {
-  return is_live(group) ? group->group->rank() : -1;
+  if (!is_live(group)) return -1;
+  return group->set ? group->set->rank : group->group->rank();
 }
 
 int ibcoll_group_size(const ibcoll_group* group) {
-  return is_live(group) ? group->group->size() : -1;
+  if (!is_live(group)) return -1;
+  return group->set ? static_cast<int>(group->set->members.size()) : group->group->size();
 }

@@ -125,6 +125,7 @@ Status leave(ibcoll_context& context) {
   context.memories.for_each_live([](ibcoll_memory& memory) { drop(memory); });
   context.groups.for_each_live([&context](ibcoll_group& group) {
     group.blocking.reset();
+    group.set.reset();
     group.group.reset();
     context.groups.give_back(group);
   });

@@ -241,24 +241,60 @@ Context::~Context() {
   executor_.reset();
 }
 
-Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
-  if (members.empty()) return fail(ErrorCode::kInvalidArgument, "a group needs at least one rank");
+Status Context::check_members(std::span<const Rank> members, const char* what) {
+  if (members.empty()) return fail(ErrorCode::kInvalidArgument, "{} needs at least one rank", what);
   executor_->look_at_deaths();
-  std::vector<bool> seen(static_cast<size_t>(size()), false);
+  bool ascending = true, has_me = false;
+  Rank before = -1;
   for (const Rank rank : members) {
     if (rank < 0 || rank >= size()) {
       return fail(ErrorCode::kInvalidArgument,
-                  "rank {} can't be in a group: the job's ranks are 0 to {}", rank, size() - 1);
+                  "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, size() - 1);
     }
-    if (seen[rank])
-      return fail(ErrorCode::kInvalidArgument, "rank {} stands in the group twice", rank);
-    seen[rank] = true;
+    ascending &= rank > before;
+    before = rank;
+    has_me |= rank == this->rank();
     if (executor_->has_lost(rank)) [[unlikely]]
-      return fail(ErrorCode::kPeerFailed, "rank {} can't be in a group: it has died", rank);
+      return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: it has died", rank, what);
   }
-  if (!seen[this->rank()])
-    return fail(ErrorCode::kInvalidArgument, "rank {} creates a group that it is not in",
-                this->rank());
+  if (!ascending) {
+    std::vector<Rank> sorted(members.begin(), members.end());
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+      return fail(ErrorCode::kInvalidArgument, "rank {} stands in {} twice", *twice, what);
+  }
+  if (!has_me) {
+    return fail(ErrorCode::kInvalidArgument, "rank {} uses {} that it is not in", this->rank(),
+                what);
+  }
+  return {};
+}
+
+/// Servers of the members: numbered by their place in the job's order of servers.
+Result<Shape> Context::shape_of(std::span<const Rank> members) const {
+  std::vector<int> server_of(members.size());
+  for (size_t i = 0; i < members.size(); ++i) server_of[i] = shape().server_of(members[i]);
+  if (std::is_sorted(server_of.begin(), server_of.end())) {  // as mostly
+    int number = -1, before = -1;
+    for (int& server : server_of) {
+      number += static_cast<int>(server != before);
+      before = server;
+      server = number;
+    }
+  } else {
+    std::vector<int> servers = server_of;
+    std::sort(servers.begin(), servers.end());
+    servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
+    for (int& server : server_of) {
+      const auto place = std::lower_bound(servers.begin(), servers.end(), server);
+      server = static_cast<int>(place - servers.begin());
+    }
+  }
+  return Shape::create(std::move(server_of));
+}
+
+Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
+  IBCOLL_TRY(check_members(members, "a group"));
   if (id != 0 && group_records_.has_live(members, id)) {
     return fail(
         ErrorCode::kInvalidArgument,
@@ -266,25 +302,24 @@ Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, 
         "has not been freed",
         members.size(), id);
   }
-
   if (group_records_.has_ended(members, id)) {
     return fail(ErrorCode::kInvalidArgument,
                 "an earlier group of these {} ranks{} was ended before its time: give the new one "
                 "another identifier",
                 members.size(), id == 0 ? "" : fmt::format(" with the identifier {}", id));
   }
-
-  // Servers of the group: numbered by their first member's place in the job's order of servers.
-  std::vector<int> number(static_cast<size_t>(shape().servers()), -1), server_of(members.size());
-  for (const Rank rank : members) number[shape().server_of(rank)] = 0;
-  int next = 0;
-  for (int& n : number) {
-    if (n == 0) n = next++;
-  }
-  for (size_t i = 0; i < members.size(); ++i) server_of[i] = number[shape().server_of(members[i])];
-  IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
+  IBCOLL_ASSIGN(Shape shape, shape_of(members));
   const GroupIdentity identity = group_records_.add(members, id);
   return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
 }
+
+Result<std::shared_ptr<Group>> Context::group_of_call(std::vector<Rank> members, uint64_t tag) {
+  IBCOLL_TRY(check_members(members, "a set"));
+  IBCOLL_ASSIGN(Shape shape, shape_of(members));
+  const GroupIdentity identity = group_records_.add_call(members, tag);
+  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
+}
+
+void Context::take_back(const Group& group) { group_records_.take_back(group.identity()); }
 
 }  // namespace ibcoll

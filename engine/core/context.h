@@ -101,6 +101,16 @@ class Context {
   Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members, uint64_t id = 0);
   /// Messages to any set of ranks.
   Multicasts& multicasts() { return *multicasts_; }
+  /// Refuses ranks that can't be members of a group or set, `what` with its article.
+  Status check_members(std::span<const Rank> members, const char* what);
+  /// The group of this rank's next call on a set of ranks of the job, of which it is one: of that
+  /// call alone, and gone with it. `members` ascending. Local, in time that goes with the members.
+  /// `tag`: the caller's; calls on one set with one tag are matched in the order in which they are
+  /// made.
+  Result<std::shared_ptr<Group>> group_of_call(std::vector<Rank> members, uint64_t tag);
+  /// The call that group_of_call gave its group to was refused on this rank alone, as if it had not
+  /// been made.
+  void take_back(const Group& group);
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 
@@ -124,6 +134,7 @@ class Context {
 
  private:
   Context() = default;
+  Result<Shape> shape_of(std::span<const Rank> members) const;
   std::span<Bell> bells();  ///< by rank
   void make_multicasts(const ContextOptions& options);
 

@@ -34,12 +34,15 @@ Group::~Group() {
 Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_bytes, Rank root,
                                          const CallOptions& options,
                                          std::span<const int64_t> counts) {
-  std::unique_ptr<KnownCallPlans>& all = known_[static_cast<size_t>(collective)];
-  if (all == nullptr) all = std::make_unique<KnownCallPlans>();
-  const uint64_t wanted = static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48;
-  Known& known = (*all)[bucket_of(wanted, kKnownBits)];
-  if (known.is_for(block_bytes, root, options)) [[likely]]
-    return &known.plan;
+  Known* known = nullptr;
+  if (!identity_.of_set) [[likely]] {
+    std::unique_ptr<KnownCallPlans>& all = known_[static_cast<size_t>(collective)];
+    if (all == nullptr) all = std::make_unique<KnownCallPlans>();
+    const uint64_t wanted = static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48;
+    known = &(*all)[bucket_of(wanted, kKnownBits)];
+    if (known->is_for(block_bytes, root, options)) [[likely]]
+      return &known->plan;
+  }
   Choice choice = choose(collective, state_.shape, block_bytes);
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
   if (!automatic) {
@@ -61,13 +64,13 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   if (algorithm->largest_put != nullptr && context_->eager_bytes() > 0 && !waits_for_tokens)
     plan.eager_block_bytes = context_->eager_bytes() / algorithm->largest_put(state_.shape);
   // Where it is for the counts as well the next call needs another.
-  if (!counts.empty() && choice.options.plan != nullptr) {
+  if (known == nullptr || (!counts.empty() && choice.options.plan != nullptr)) {
     other_ = std::move(plan);
     return &other_;
   }
-  known = {block_bytes, root, std::string(options.algorithm), options, std::move(plan)};
-  known.options.algorithm = {};
-  return &known.plan;
+  *known = {block_bytes, root, std::string(options.algorithm), options, std::move(plan)};
+  known->options.algorithm = {};
+  return &known->plan;
 }
 
 /// The plan of contention_free, where the network is known; chooses that algorithm where it pays.
@@ -75,7 +78,8 @@ Status Group::plan_transfers(Collective collective, int64_t block_bytes,
                              std::span<const int64_t> counts, bool automatic, Choice& choice) {
   contention_free::PlanStore* const plans = context_->plans();
   const bool chosen = choice.algorithm == "contention_free";
-  if (plans != nullptr && (chosen || (automatic && may_pay(choice, collective, state_.shape)))) {
+  const bool looks = automatic && !identity_.of_set && may_pay(choice, collective, state_.shape);
+  if (plans != nullptr && (chosen || looks)) {
     IBCOLL_ASSIGN(auto plan, counts.empty()
                                  ? plans->find(collective, state_.shape, hosts_,
                                                choice.options.root, block_bytes)

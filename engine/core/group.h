@@ -56,7 +56,9 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.
   /// `counts`: of blocks that differ, by rank, where all ranks know all of them; else empty. Fails
-  /// with the names there are where the algorithm is unknown. Valid until the next call.
+  /// with the names there are where the algorithm is unknown. Valid until the next call. Plans of a
+  /// group of one call are not kept, nor contention_free ones made unless that is asked for by
+  /// name: the first call on a set takes no longer than a later one.
   Result<const CallPlan*> call_plan(Collective collective, int64_t block_bytes, Rank root,
                                     const CallOptions& options,
                                     std::span<const int64_t> counts = {});
@@ -91,7 +93,7 @@ class Group : public std::enable_shared_from_this<Group> {
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;
   std::array<std::unique_ptr<KnownCallPlans>, kCollectives.size()> known_;
-  CallPlan other_;  ///< the latest one that is not known
+  CallPlan other_;  ///< the latest one that is not kept
 };
 
 }  // namespace ibcoll

@@ -8,11 +8,18 @@ namespace ibcoll {
 
 namespace {
 
-uint64_t list_of(std::span<const Rank> members, uint64_t id) {
+// Ranks are less than 2^32: no longer list without an identifier or a tag comes to the same.
+constexpr uint64_t kIdentified = uint64_t{1} << 32;
+constexpr uint64_t kTagged = uint64_t{1} << 33;
+
+uint64_t list_of(std::span<const Rank> members) {
   uint64_t list = mix(0, members.size());
   for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
-  // Ranks are less than 2^32: no longer list without an identifier comes to the same.
-  constexpr uint64_t kIdentified = uint64_t{1} << 32;
+  return list;
+}
+
+uint64_t list_of(std::span<const Rank> members, uint64_t id) {
+  const uint64_t list = list_of(members);
   return id == 0 ? list : mix(mix(list, kIdentified), id);
 }
 
@@ -48,13 +55,30 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
   return identity;
 }
 
+GroupIdentity GroupRecords::add_call(std::span<const Rank> members, uint64_t tag) {
+  GroupIdentity identity;
+  identity.list = mix(mix(list_of(members), kTagged), tag);
+  identity.number = set_calls_.take(identity.list);
+  identity.of_set = true;
+  // The highest bit is not the groups'.
+  identity.key = mix(identity.list, identity.number) >> 1;
+  return identity;
+}
+
 void GroupRecords::entered(const GroupIdentity& identity, const GroupState& group) {
+  if (identity.of_set) return live_calls_.push_back({&group, identity.number});
   Record& record = records_[identity.list];
   record.died = 0;
   record.groups.push_back(&group);
 }
 
 void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) {
+  if (identity.of_set) {
+    const auto found = std::find_if(live_calls_.rbegin(), live_calls_.rend(),
+                                    [&](const LiveCall& call) { return call.group == &group; });
+    *found = live_calls_.back();
+    return live_calls_.pop_back();
+  }
   Record& record = records_[identity.list];
   std::erase(record.groups, &group);
   record.ended_calls += group.calls.taken();
@@ -74,7 +98,8 @@ void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) 
 
 bool GroupRecords::has_made(uint64_t list, uint32_t number, const CallKey& call) const {
   const auto found = records_.find(list);
-  if (found == records_.end() || found->second.made <= number) return false;
+  if (found == records_.end()) return has_made_on_set(list, number, call);
+  if (found->second.made <= number) return false;
   for (const GroupState* group : found->second.groups) {
     if (group->key == call.group)
       return static_cast<int32_t>(group->calls.taken() - call.sequence) > 0;
@@ -82,7 +107,19 @@ bool GroupRecords::has_made(uint64_t list, uint32_t number, const CallKey& call)
   return true;  // whoever frees a group has made all its calls
 }
 
+bool GroupRecords::has_made_on_set(uint64_t list, uint32_t number, const CallKey& call) const {
+  if (set_calls_.made(list) <= number) return false;
+  for (const LiveCall& live : live_calls_) {
+    if (live.group->key == call.group)
+      return static_cast<int32_t>(live.group->calls.taken() - call.sequence) > 0;
+  }
+  return true;
+}
+
 bool GroupRecords::made_several(uint64_t group) const {
+  for (const LiveCall& live : live_calls_) {
+    if (live.group->key == group) return live.number > 0;
+  }
   return std::any_of(records_.begin(), records_.end(), [group](const auto& entry) {
     const Record& record = entry.second;
     return record.made > 1 &&

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/core/set_call_counts.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/posted_call.h"
 
@@ -18,6 +19,7 @@ struct GroupIdentity {
   uint64_t key = 0;      ///< of the list of ranks and the group's number; never by arrival
   uint64_t list = 0;     ///< of the list of ranks, and of the caller's identifier if it gives one
   uint32_t number = 0;   ///< how many groups of the same list were made before
+  bool of_set = false;   ///< of one call on a set, which its tag and `number` name
   uint32_t calls = 0;    ///< how many calls had been made on those by then
   uint32_t history = 0;  ///< of `calls` of all groups of the list up to this one
 };
@@ -26,10 +28,20 @@ struct GroupIdentity {
 /// apart, so that it does not matter in which order groups of different ones are made. A list none
 /// of whose groups is left is forgotten after kRemembered others: a group made of it afterwards is
 /// taken for the first one, so all its members must have forgotten it.
+///
+/// A call on a set of ranks is a group of its own, which lives as long as the call: its key is that
+/// of the set, the tag and how many calls on both this rank has made before (SetCallCounts).
+/// Nothing else is in it: neither which of those calls are still under way, nor which have ended or
+/// how, so it is the same on all members whatever each has freed, and calls of one set and tag are
+/// matched in the order in which they are made.
 class GroupRecords final : public MadeGroups {
  public:
   /// `id`: the caller's, which tells groups of the same ranks apart; 0: none.
   GroupIdentity add(std::span<const Rank> members, uint64_t id = 0);
+  /// Of this rank's next call on a set, `members` in ascending order. Never the same as a group's.
+  GroupIdentity add_call(std::span<const Rank> members, uint64_t tag);
+  /// The call added last was refused on this rank: the next one is in its place.
+  void take_back(const GroupIdentity& call) { set_calls_.put_back(call.list); }
   /// Whether a group of these ranks with that identifier, or a request of it, is there.
   bool has_live(std::span<const Rank> members, uint64_t id) const;
   /// From now on the calls of `group` count for those made after it.
@@ -54,7 +66,14 @@ class GroupRecords final : public MadeGroups {
     std::vector<const GroupState*> groups;
   };
   void forget_oldest();
+  bool has_made_on_set(uint64_t list, uint32_t number, const CallKey& call) const;
 
+  SetCallCounts set_calls_;
+  struct LiveCall {
+    const GroupState* group;
+    uint32_t number;
+  };
+  std::vector<LiveCall> live_calls_;  ///< on sets; mostly the newest goes first
   std::unordered_map<uint64_t, Record> records_;
   struct Death {
     uint64_t list, number;

@@ -34,6 +34,7 @@ Result<Shape> Shape::create(std::vector<int> server_of) {
   if (server_of.empty()) return fail(ErrorCode::kInvalidArgument, "a shape needs at least 1 rank");
   Shape shape;
   std::vector<int> sizes;
+  shape.local_of_.reserve(server_of.size());
   for (size_t rank = 0; rank < server_of.size(); ++rank) {
     const int server = server_of[rank];
     if (server < 0 || static_cast<size_t>(server) >= server_of.size()) {
@@ -44,6 +45,7 @@ Result<Shape> Shape::create(std::vector<int> server_of) {
     if (static_cast<size_t>(server) >= sizes.size()) sizes.resize(server + 1);
     shape.local_of_.push_back(sizes[server]++);
   }
+  shape.first_.reserve(sizes.size() + 1);
   shape.first_.push_back(0);
   for (size_t server = 0; server < sizes.size(); ++server) {
     if (sizes[server] == 0) {

@@ -364,6 +364,7 @@ IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_
 #include "ibcoll/memory.h"
 #include "ibcoll/multicast.h"
 #include "ibcoll/requests.h"
+#include "ibcoll/sets.h"
 #include "ibcoll/threads.h"
 
 #endif

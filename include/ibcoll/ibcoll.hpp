@@ -18,6 +18,7 @@
 #include "ibcoll/basics.hpp"
 #include "ibcoll/group.hpp"
 #include "ibcoll/ibcoll.h"
+#include "ibcoll/sets.hpp"
 
 namespace ibcoll {
 
@@ -36,6 +37,10 @@ class context {
   int servers() const { return ibcoll_servers(handle_); }
   /// All ranks of the job.
   group world() const { return group(ibcoll_world(handle_)); }
+  /// For calls of these members, of which this rank is one, with this tag; see set_group.
+  set_group on_set(const rank_set& members, uint64_t tag) const {
+    return set_group(handle_, members.words(), tag);
+  }
   /// Memory that all ranks of the server and the network reach directly.
   template <class T>
   buffer<T> allocate(size_t elements) const {
