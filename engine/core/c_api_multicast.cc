@@ -6,6 +6,7 @@
 #include "engine/base/clock.h"
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
+#include "engine/core/known_time.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -155,6 +156,24 @@ ibcoll_status ibcoll_multicast_set_handler(ibcoll_context* context,
     }
     context->context->multicasts().set_handler(std::move(function));
     return IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_multicast_bound(ibcoll_context* context, const uint64_t* members, size_t words,
+                                     size_t bytes, const ibcoll_multicast_options* options,
+                                     double* bound_us) {
+  if (!is_live(context)) return refuse_handle("context", context);
+  if (members == nullptr || bound_us == nullptr)
+    return refuse("the set or the place for the bound are null");
+  return inside(*context, [&]() -> ibcoll_status {
+    const Result<MulticastOptions> wanted = options_of(options);
+    if (!wanted) return report(wanted.error());
+    const Result<RankSet> set = RankSet::from_bitmap({members, words}, context->context->size());
+    if (!set) return report(set.error());
+    if (set->empty()) return refuse("a multicast to nobody");
+    const Result<double> bound = multicast_bound_us(*context->context, *set, bytes, *wanted);
+    if (bound) *bound_us = *bound;
+    return give(bound);
   });
 }
 

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   std::unique_ptr<Context> self(new Context);
   self->bootstrap_ = &bootstrap;
   self->eager_bytes_ = options.eager_bytes;
+  self->logp_file_ = options.logp_file;
   set_log_rank(bootstrap.rank());
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
   const std::vector<int> machines = machine_of_ranks(places);
@@ -160,6 +161,18 @@ void Context::make_multicasts(const ContextOptions& options) {
       Multicasts::Limits{options.multicast_memory, static_cast<uint32_t>(options.multicast_window)},
       [this](size_t bytes) { return message_memory_->take(bytes); },
       [this](std::byte* memory, size_t bytes) { message_memory_->give_back(memory, bytes); });
+}
+
+Result<const LogP*> Context::message_costs() {
+  if (!message_costs_) {
+    if (logp_file_.empty()) {
+      return fail(ErrorCode::kUnsupported,
+                  "what messages cost here is not known: have IBCOLL_LOGP name a file that "
+                  "ib_logp --calls --json has written");
+    }
+    IBCOLL_ASSIGN(message_costs_, read_logp(logp_file_));
+  }
+  return &*message_costs_;
 }
 
 std::span<Bell> Context::bells() {

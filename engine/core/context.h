@@ -19,6 +19,7 @@
 #include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/shared_waits.h"
+#include "engine/multicast/logp.h"
 #include "engine/multicast/multicasts.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
@@ -111,6 +112,9 @@ class Context {
   /// The call that group_of_call gave its group to was refused on this rank alone, as if it had not
   /// been made.
   void take_back(const Group& group);
+  /// What messages cost, of the file that ContextOptions::logp_file names; kUnsupported where it
+  /// names none.
+  Result<const LogP*> message_costs();
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 
@@ -154,6 +158,8 @@ class Context {
   std::unique_ptr<Executor> executor_;
   std::optional<MessageMemory> message_memory_;
   std::unique_ptr<Multicasts> multicasts_;
+  std::string logp_file_;
+  std::optional<LogP> message_costs_;  ///< once asked for
   std::optional<ScratchPool> scratch_;
   ProgramCache programs_{kProgramBytes};
   GroupRecords group_records_;

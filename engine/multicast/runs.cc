@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
-#include "engine/tuner/bcast.h"
+#include "engine/multicast/choice.h"
 
 namespace ibcoll {
 namespace {
@@ -15,29 +15,11 @@ Relatives relatives_of(std::string_view algorithm) {
   return Relatives::kEverybody;
 }
 
-/// Of the whole set; what algorithms are chosen by.
-Result<Shape> shape_of(const RankSet& set, const Shape& job) {
-  const MemberServers servers(set, job);
-  std::vector<int> sizes;
-  for (int place = 0; place < servers.places(); ++place)
-    sizes.push_back(static_cast<int>(servers.members(place).size()));
-  return Shape::from_layout(sizes, Placement::kBlock);
-}
-
 uint64_t previous_at(const std::vector<uint64_t>& all, std::optional<int> id) {
   return all.empty() || !id ? 0 : all[static_cast<size_t>(*id)];
 }
 
 }  // namespace
-
-Result<const Algorithm*> algorithm_of(uint32_t number) {
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::kBcast && algorithm_number(algorithm.name) == number)
-      return &algorithm;
-  }
-  return fail(ErrorCode::kMismatch,
-              "a multicast goes by an algorithm that this rank does not have");
-}
 
 MulticastRun* MulticastRuns::find(const MulticastHead& head) {
   const auto run = runs_.find({head.master, head.counter});
@@ -67,19 +49,11 @@ Status MulticastRuns::start(const MulticastAssembly::Whole& message) {
                 head.from);
   Relatives relatives = Relatives::kChildren;
   if (!start.facts.is_short()) {
-    IBCOLL_ASSIGN(const Shape shape, shape_of(start.set, services_.job));
-    const auto bytes = static_cast<int64_t>(start.facts.bytes);
-    std::string_view name;
-    if (start.facts.algorithm == 0) {
-      const BcastChoice choice = choose_bcast(shape, bytes);
-      name = choice.algorithm;
-      start.facts.algorithm = algorithm_number(name);
-    } else {
-      IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(start.facts.algorithm));
-      name = algorithm->name;
-    }
-    if (start.facts.pieces == 0) start.facts.pieces = bcast_pieces(name, shape, bytes);
-    relatives = relatives_of(name);
+    IBCOLL_ASSIGN(const MulticastChoice choice,
+                  choose_multicast(start.facts, MemberServers(start.set, services_.job)));
+    start.facts.algorithm = algorithm_number(choice.algorithm);
+    start.facts.pieces = choice.pieces;
+    relatives = relatives_of(choice.algorithm);
   }
   MulticastRun& run = make({head.master, head.counter}, start.facts, head.from);
   run.is_root = true;

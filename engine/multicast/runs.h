@@ -86,9 +86,6 @@ class MulticastRuns {
   uint64_t announced_ = 0, received_ = 0;
 };
 
-/// A bcast whose name a message tells; kMismatch where there is none of that number.
-Result<const Algorithm*> algorithm_of(uint32_t number);
-
 /// The feed of a multicast's root by its master: both ends come to the same.
 Status post_multicast_feed(const MulticastServices& services, MulticastTransfer& feed,
                            std::byte* data, size_t bytes);

@@ -6,6 +6,7 @@
 #include "engine/algorithms/server_tree.h"
 #include "engine/base/copy.h"
 #include "engine/base/hash.h"
+#include "engine/multicast/choice.h"
 #include "engine/multicast/runs.h"
 #include "engine/tuner/bcast.h"
 

@@ -1,0 +1,24 @@
+#pragma once
+/// By which broadcast a long multicast is passed on.
+
+#include <cstdint>
+#include <string_view>
+
+#include "engine/algorithms/registry.h"
+#include "engine/multicast/messages.h"
+
+namespace ibcoll {
+
+struct MulticastChoice {
+  std::string_view algorithm;
+  uint32_t pieces = 1;
+};
+
+/// What the root of a multicast to these servers takes, where the facts leave it open; for messages
+/// that are not short. Fails (kMismatch) where they name an algorithm that there is not.
+Result<MulticastChoice> choose_multicast(const MulticastFacts& facts, const MemberServers& servers);
+
+/// The bcast of a number that a message tells; kMismatch where there is none.
+Result<const Algorithm*> algorithm_of(uint32_t number);
+
+}  // namespace ibcoll
