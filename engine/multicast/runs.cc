@@ -109,7 +109,7 @@ void MulticastRuns::send_to_self(MulticastSend& send, const MulticastFacts& fact
 /// Tells those below, at once, and has the message's memory filled.
 void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const std::byte> data,
                           const std::vector<uint64_t>& all_previous) {
-  ++announced_;
+  if (run.own == nullptr) ++announced_;
   run.previous = previous;
   run.wanted = order_.announce(run.id.master, run.id.counter, previous);
   run.freed = !run.wanted;

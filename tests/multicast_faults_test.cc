@@ -1,0 +1,352 @@
+// Multicasts while ranks die or stand still: who may lack a message is named, all others get it,
+// and what has nothing to do with those ranks goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+
+#include "tests/faults.h"
+#include "tests/multicast_job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::acknowledged;
+using testing::ApiRank;
+using testing::Letter;
+using testing::multicast_counters;
+using testing::MulticastWay;
+using testing::receive;
+using testing::SentLetter;
+using testing::SharedFlags;
+using testing::SharedStage;
+
+constexpr int kRanks = 5;
+constexpr uint64_t kEnd = 1'000'000;
+constexpr int kLetters = 40;
+const MulticastWay kOneServer{"shm", nullptr, kRanks};
+
+/// The letters of rank 0 while rank `victim` dies, to all others.
+Letter letter_of(int number, size_t bytes) {
+  return {0, {1, 2, 3, 4}, bytes + static_cast<size_t>(number), static_cast<uint64_t>(number)};
+}
+
+/// What the processes of a test know of each other.
+struct Fates {
+  std::atomic<bool> sent_well[kLetters];
+  std::atomic<int> gone;  ///< ranks that have done all
+};
+struct SharedFates {
+  Fates* fates =
+      new (mmap(nullptr, sizeof(Fates), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+          Fates{};
+  ~SharedFates() { munmap(fates, sizeof(Fates)); }
+};
+
+/// Goes on until all who live have come here: a barrier is not to be had any more.
+void leave(const ApiRank& rank, Fates& fates, int living) {
+  ++fates.gone;
+  while (fates.gone < living && ibcoll_progress(rank.context, nullptr) == IBCOLL_OK) {
+  }
+}
+
+/// Complains of memory that messages take though nobody has them any more.
+void expect_no_memory(const ApiRank& rank) {
+  for (int i = 0; i < 5000 && multicast_counters(rank).memory_bytes != 0; ++i) {
+    ibcoll_progress(rank.context, nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  testing::expect_number(rank, "memory in use", multicast_counters(rank).memory_bytes, 0);
+}
+
+struct Death {
+  const char* name;
+  int victim;
+  size_t bytes;
+};
+
+class MulticastDeaths : public ::testing::TestWithParam<Death> {};
+
+/// Sends until the dead rank makes that impossible; then to those who are left.
+void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
+  const std::string name = fmt::format("rank {}", death.victim);
+  std::vector<std::unique_ptr<SentLetter>> sent;
+  ibcoll_multicast_options options = acknowledged();
+  options.deadline_us = 40'000'000;
+  for (int number = 0; number < kLetters; ++number) {
+    sent.push_back(std::make_unique<SentLetter>(rank, letter_of(number, death.bytes)));
+    ibcoll_status status = IBCOLL_ERR_BUSY;
+    while (status == IBCOLL_ERR_BUSY) {
+      status = sent.back()->start(options);
+      ibcoll_progress(rank.context, nullptr);
+    }
+    if (status == IBCOLL_OK) continue;
+    const std::string line = ibcoll_last_error();
+    if (status != IBCOLL_ERR_PEER_FAILED || line.find(name) == std::string::npos)
+      rank.complain("refused with: " + line);
+    sent.pop_back();
+    break;
+  }
+  int failed = 0;
+  for (const auto& one : sent) {
+    const ibcoll_status status = one->wait();
+    fates.sent_well[one->letter().tag] = status == IBCOLL_OK;
+    if (status == IBCOLL_OK) continue;
+    ++failed;
+    const std::string line = ibcoll_last_error();
+    if (status != IBCOLL_ERR_PEER_FAILED || line.find(name) == std::string::npos ||
+        ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL)
+      return rank.complain(fmt::format("ended with {}", line));
+    const std::vector<int> missing = one->missing();
+    if (std::find(missing.begin(), missing.end(), death.victim) == missing.end())
+      return rank.complain("the dead rank does not lack " + one->letter().describe());
+    // All but the root's death leaves the others what is theirs.
+    if (death.victim != 1 && missing.size() != 1)
+      return rank.complain(
+          fmt::format("ranks {} lack {}", fmt::join(missing, ","), one->letter().describe()));
+  }
+  if (failed == 0 && sent.size() == kLetters) rank.complain("no letter to a dead rank has failed");
+  SentLetter refused(rank, letter_of(kLetters, death.bytes));
+  if (refused.start() != IBCOLL_ERR_PEER_FAILED) rank.complain("a letter to a dead rank");
+  Letter later{0, {}, death.bytes, kEnd};
+  for (int member = 1; member < kRanks; ++member) {
+    if (member != death.victim) later.members.push_back(member);
+  }
+  for (int i = 0; i < 20; ++i, ++later.tag) {
+    SentLetter last(rank, later);
+    if (!last.start_sometime(options) || !rank.good(last.wait(), "to those who are left")) return;
+  }
+}
+
+/// Takes what comes, in order, until those come that the dead rank is not in.
+void receive_past_death(const ApiRank& rank, const Death& death, const Fates& fates) {
+  int next = 0;
+  Letter later{0, {}, death.bytes, kEnd};
+  for (int member = 1; member < kRanks; ++member) {
+    if (member != death.victim) later.members.push_back(member);
+  }
+  while (later.tag < kEnd + 20) {
+    const ibcoll_message* message = nullptr;
+    if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+    const auto tag = static_cast<int>(message->tag);
+    const Letter letter = message->tag < kLetters ? letter_of(tag, death.bytes) : later;
+    const std::string wrong = testing::wrong_in(rank, *message, letter);
+    if (!wrong.empty()) return rank.complain(wrong);
+    rank.good(ibcoll_message_free(rank.context, message), "free");
+    if (message->tag >= kEnd) {
+      ++later.tag;
+      continue;
+    }
+    if (tag < next) return rank.complain(fmt::format("letter {} after {}", tag, next - 1));
+    for (; next < tag; ++next) {
+      if (fates.sent_well[next]) rank.complain(fmt::format("letter {} has not come", next));
+    }
+    ++next;
+  }
+}
+
+TEST_P(MulticastDeaths, LeaveTheOthersTheirMessages) {
+  const Death& death = GetParam();
+  const SharedFates shared;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      kOneServer, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (me == death.victim) {
+          for (int number = 0; number < 5; ++number) {
+            if (!receive(rank, letter_of(number, death.bytes))) return;
+          }
+          raise(SIGKILL);
+        }
+        if (me == 0) {
+          send_past_death(rank, death, *shared.fates);
+        } else {
+          receive_past_death(rank, death, *shared.fates);
+        }
+        expect_no_memory(rank);
+        leave(rank, *shared.fates, kRanks - 1);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(status, 128 + SIGKILL);
+}
+
+/// Messages of a master that dies come whole or not at all, those of others all.
+TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
+  const Death& death = GetParam();
+  if (death.victim != kRanks - 1) GTEST_SKIP() << "the same as with another victim";
+  const SharedFates shared;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      kOneServer, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        const auto of = [&](int master, int number) {
+          return Letter{master, {2, 3, 4}, death.bytes, static_cast<uint64_t>(number)};
+        };
+        if (me == 0) {
+          std::vector<std::unique_ptr<SentLetter>> sent;
+          for (int number = 0; number < 6; ++number) {
+            sent.push_back(std::make_unique<SentLetter>(rank, of(0, number)));
+            if (!sent.back()->start_sometime()) return;
+          }
+          raise(SIGKILL);
+        }
+        if (me == 1) {
+          for (int number = 0; number < kLetters; ++number) {
+            SentLetter sent(rank, of(1, number));
+            if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "send")) return;
+          }
+        } else {
+          int next[2] = {0, 0};
+          while (next[1] < kLetters) {
+            const ibcoll_message* message = nullptr;
+            if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+            const int master = message->master;
+            const auto tag = static_cast<int>(message->tag);
+            if (master > 1 || tag < next[master] || (master == 1 && tag != next[1]))
+              return rank.complain(fmt::format("letter {} of rank {}", tag, master));
+            next[master] = tag + 1;
+            const std::string wrong = testing::wrong_in(rank, *message, of(master, tag));
+            if (!wrong.empty()) return rank.complain(wrong);
+            rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          for (const ibcoll_message* message = nullptr;;) {
+            rank.good(ibcoll_multicast_receive(rank.context, 0, &message), "receive");
+            if (message == nullptr) break;
+            rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          expect_no_memory(rank);
+        }
+        leave(rank, *shared.fates, kRanks - 1);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(status, 128 + SIGKILL);
+}
+
+const Death kDeaths[] = {{"short_of_the_root", 1, 100},       {"short_of_one_between", 2, 100},
+                         {"short_of_the_last", 4, 100},       {"long_of_the_root", 1, 700'000},
+                         {"long_of_one_between", 2, 700'000}, {"long_of_the_last", 4, 700'000}};
+std::string name_of(const ::testing::TestParamInfo<Death>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), name_of);
+
+/// Between servers the job is over, and everybody knows why.
+TEST(MulticastFaults, DeathsBetweenServersEndTheJobWithOneError) {
+  for (const size_t bytes : {size_t{100}, size_t{2'000'000}}) {
+    int status = 0;
+    const std::string complaints = testing::run_multicasts(
+        {"loopback", "1,1,1", 3}, {},
+        [&](const ApiRank& rank) {
+          const int me = ibcoll_rank(rank.context);
+          if (me == 2) {
+            receive(rank, {0, {1, 2}, bytes, 0});
+            raise(SIGKILL);
+          }
+          ibcoll_status result = IBCOLL_OK;
+          for (uint64_t tag = 0; result == IBCOLL_OK; ++tag) {
+            if (me == 0) {
+              SentLetter sent(rank, {0, {1, 2}, bytes, tag});
+              result = sent.send(acknowledged());
+              if (result == IBCOLL_ERR_BUSY) result = ibcoll_progress(rank.context, nullptr);
+              continue;
+            }
+            const ibcoll_message* message = nullptr;
+            result = ibcoll_multicast_receive(rank.context, -1, &message);
+            if (result == IBCOLL_OK) rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          rank.complain(ibcoll_last_error());
+        },
+        &status);
+    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 0: rank 2 ")) << complaints;
+    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 1: rank 2 ")) << complaints;
+    EXPECT_EQ(status, 128 + SIGKILL);
+  }
+}
+
+struct Stop {
+  MulticastWay way;
+  int victim;
+  size_t bytes;
+};
+
+class MulticastStops : public ::testing::TestWithParam<Stop> {};
+
+/// One rank stands still until another master has sent much to all others.
+TEST_P(MulticastStops, HoldUpNothingThatDoesNotNeedTheRank) {
+  constexpr int kSent = 200, kBoth = 6;
+  const Stop& stop = GetParam();
+  const SharedStage stage;
+  EXPECT_EQ(
+      testing::run_multicasts(
+          stop.way, {{"IBCOLL_MULTICAST_WINDOW", "4"}},
+          [&](const ApiRank& rank) {
+            const int me = ibcoll_rank(rank.context);
+            stage->pids[me] = getpid();
+            const auto to_all = [&](int number) {
+              return Letter{0, {2, 3, 4}, stop.bytes, static_cast<uint64_t>(number)};
+            };
+            const auto to_others = [&](int number) {
+              Letter letter{1, {}, stop.bytes / 10, static_cast<uint64_t>(number)};
+              for (const int member : {2, 3, 4}) {
+                if (member != stop.victim) letter.members.push_back(member);
+              }
+              return letter;
+            };
+            if (!testing::meet(rank)) return;
+            if (me == stop.victim) raise(SIGSTOP);
+            if (me == 0) {
+              std::vector<std::unique_ptr<SentLetter>> sent;
+              for (int number = 0; number < kBoth; ++number) {
+                sent.push_back(std::make_unique<SentLetter>(rank, to_all(number)));
+                if (!sent.back()->start_sometime(acknowledged())) return;
+              }
+              for (const auto& one : sent) {
+                if (!rank.good(one->wait(), "wait")) return;
+              }
+            } else if (me == 1) {
+              for (int number = 0; number < kSent; ++number) {
+                SentLetter sent(rank, to_others(number));
+                if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "send")) return;
+              }
+              // What goes to the stopped rank can't have come.
+              kill(stage->pids[stop.victim], SIGCONT);
+            } else {
+              int next[2] = {0, me == stop.victim ? kSent : 0};
+              while (next[0] < kBoth || next[1] < kSent) {
+                const ibcoll_message* message = nullptr;
+                if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive"))
+                  return;
+                const bool is_first = message->master == 0;
+                int& number = next[is_first ? 0 : 1];
+                const std::string wrong = testing::wrong_in(
+                    rank, *message, is_first ? to_all(number) : to_others(number));
+                if (!wrong.empty()) return rank.complain(wrong);
+                ++number;
+                rank.good(ibcoll_message_free(rank.context, message), "free");
+              }
+            }
+            testing::meet(rank);
+          }),
+      "");
+}
+
+const Stop kStops[] = {{{"shm", nullptr, 5}, 4, 1000},
+                       {{"shm", nullptr, 5}, 2, 1000},
+                       {{"shm", nullptr, 5}, 4, 300'000},
+                       {{"shm", nullptr, 5}, 2, 300'000},
+                       {{"loopback", "1,1,1,1,1", 5}, 3, 1000},
+                       {{"loopback", "1,1,1,1,1", 5}, 2, 300'000},
+                       {{"loopback", "1,1,1,1,1", 5}, 4, 300'000},
+                       {{"mixed", "2,3", 5}, 3, 300'000}};
+INSTANTIATE_TEST_SUITE_P(Stops, MulticastStops, ::testing::ValuesIn(kStops),
+                         [](const ::testing::TestParamInfo<Stop>& info) {
+                           return fmt::format("{}_{}_bytes_of_rank_{}", info.param.way.name,
+                                              info.param.bytes, info.param.victim);
+                         });
+
+}  // namespace
+}  // namespace ibcoll

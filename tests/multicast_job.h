@@ -1,0 +1,242 @@
+#pragma once
+/// Multicasts of which sender and receivers know what must come, and jobs that make them.
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/api_job.h"
+
+namespace ibcoll::testing {
+
+/// A way that data go, and where the ranks are.
+struct MulticastWay {
+  const char* name;
+  const char* layout;
+  int ranks;
+  const char* placement = nullptr;
+  int loopback_seed = 0;
+};
+
+/// Settings of a job's ranks, taken back at the end.
+class JobSettings {
+ public:
+  explicit JobSettings(std::map<std::string, std::string> settings)
+      : settings_(std::move(settings)) {
+    for (const auto& [name, value] : settings_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~JobSettings() {
+    for (const auto& [name, value] : settings_) unsetenv(name.c_str());
+  }
+  JobSettings(const JobSettings&) = delete;
+  JobSettings& operator=(const JobSettings&) = delete;
+
+ private:
+  std::map<std::string, std::string> settings_;
+};
+
+/// Runs `body` on all ranks of a way; gives what they complain of. A rank that hangs ends by a
+/// signal after a minute.
+inline std::string run_multicasts(const MulticastWay& way,
+                                  std::map<std::string, std::string> settings,
+                                  const std::function<void(const ApiRank&)>& body,
+                                  int* status = nullptr) {
+  settings["IBCOLL_TRANSPORT"] = "loopback";
+  settings["IBCOLL_LOOPBACK_SEED"] = std::to_string(way.loopback_seed);
+  const JobSettings in_force(std::move(settings));
+  return launched(
+      way.layout, way.ranks,
+      [&](const ApiRank& rank) {
+        alarm(60);
+        body(rank);
+        alarm(0);
+      },
+      status, way.placement);
+}
+
+/// A multicast, as all ranks know it.
+struct Letter {
+  int master = 0;
+  std::vector<int> members;  ///< ascending
+  size_t bytes = 0;
+  uint64_t tag = 0;  ///< another one for each letter
+
+  bool is_for(int rank) const { return std::binary_search(members.begin(), members.end(), rank); }
+  std::vector<uint64_t> bitmap() const {
+    std::vector<uint64_t> words(static_cast<size_t>(members.back()) / 64 + 1);
+    for (const int member : members) words[member / 64] |= uint64_t{1} << (member % 64);
+    return words;
+  }
+  std::string describe() const {
+    return fmt::format("letter {} of rank {} ({} bytes, to {})", tag, master, bytes,
+                       fmt::join(members, ","));
+  }
+};
+
+/// What stands in a letter: eight bytes at a time, none of which another letter has there.
+inline uint64_t letter_word(const Letter& letter, size_t at) {
+  uint64_t x = (letter.tag << 20 ^ static_cast<uint64_t>(letter.master)) * 0x9e3779b97f4a7c15 + at;
+  x ^= x >> 31;
+  x *= 0xbf58476d1ce4e5b9;
+  return x ^ x >> 29;
+}
+inline std::vector<std::byte> written(const Letter& letter) {
+  std::vector<std::byte> data(letter.bytes);
+  for (size_t at = 0; at < data.size(); at += 8) {
+    const uint64_t word = letter_word(letter, at);
+    std::memcpy(data.data() + at, &word, std::min<size_t>(8, data.size() - at));
+  }
+  return data;
+}
+
+/// Which of the members a rank is: they are counted by server, servers by their lowest member; the
+/// master is the last.
+inline int id_in(const ibcoll_context* context, const Letter& letter, int rank) {
+  std::vector<int> servers, in_order;
+  for (const int member : letter.members) {
+    if (member == letter.master) continue;
+    const int server = ibcoll_server_of(context, member);
+    if (std::find(servers.begin(), servers.end(), server) == servers.end())
+      servers.push_back(server);
+  }
+  for (const int server : servers) {
+    for (const int member : letter.members) {
+      if (member != letter.master && ibcoll_server_of(context, member) == server)
+        in_order.push_back(member);
+    }
+  }
+  in_order.push_back(letter.master);
+  return static_cast<int>(std::find(in_order.begin(), in_order.end(), rank) - in_order.begin());
+}
+
+/// What is wrong with a message that is to be this letter; "" if nothing is.
+inline std::string wrong_in(const ApiRank& rank, const ibcoll_message& message,
+                            const Letter& letter) {
+  const auto differs = [&](const char* what, uint64_t is, uint64_t should) {
+    return fmt::format("{}: its {} is {}, not {}", letter.describe(), what, is, should);
+  };
+  const auto id = static_cast<uint64_t>(id_in(rank.context, letter, ibcoll_rank(rank.context)));
+  if (message.tag != letter.tag) return differs("tag", message.tag, letter.tag);
+  if (message.master != letter.master) return differs("master", message.master, letter.master);
+  if (message.bytes != letter.bytes) return differs("length", message.bytes, letter.bytes);
+  if (message.members != static_cast<int>(letter.members.size()))
+    return differs("number of members", message.members, letter.members.size());
+  if (message.id != static_cast<int>(id)) return differs("id", message.id, id);
+  if (message.reserved != 0) return differs("reserved", message.reserved, 0);
+  if (message.data == nullptr || reinterpret_cast<uintptr_t>(message.data) % 64 != 0)
+    return letter.describe() + ": its address is null or not aligned";
+  const auto* const data = static_cast<const std::byte*>(message.data);
+  for (size_t at = 0; at < letter.bytes; at += 8) {
+    const uint64_t word = letter_word(letter, at);
+    if (std::memcmp(data + at, &word, std::min<size_t>(8, letter.bytes - at)) != 0)
+      return fmt::format("{}: wrong data from byte {} on", letter.describe(), at);
+  }
+  return "";
+}
+
+/// A letter on its way: the data, which are overwritten as soon as that is allowed.
+class SentLetter {
+ public:
+  SentLetter(const ApiRank& rank, const Letter& letter)
+      : rank_(rank), letter_(letter), data_(written(letter)) {}
+  ~SentLetter() {
+    if (request_ != nullptr) rank_.good(ibcoll_call_free(request_), "free a request");
+  }
+  SentLetter(const SentLetter&) = delete;
+  SentLetter& operator=(const SentLetter&) = delete;
+
+  ibcoll_status start(ibcoll_multicast_options options = IBCOLL_MULTICAST_OPTIONS_INIT) {
+    options.tag = letter_.tag;
+    const auto words = letter_.bitmap();
+    return ibcoll_multicast(rank_.context, words.data(), words.size(), data_.data(), data_.size(),
+                            &options, &request_);
+  }
+  /// Starts it as soon as it may be.
+  bool start_sometime(const ibcoll_multicast_options& options = IBCOLL_MULTICAST_OPTIONS_INIT) {
+    ibcoll_status status = start(options);
+    while (status == IBCOLL_ERR_BUSY) {
+      if (!rank_.good(ibcoll_progress(rank_.context, nullptr), "progress")) return false;
+      status = start(options);
+    }
+    return rank_.good(status, "send " + letter_.describe());
+  }
+  /// Without a request.
+  ibcoll_status send(ibcoll_multicast_options options) {
+    options.tag = letter_.tag;
+    const auto words = letter_.bitmap();
+    const ibcoll_status status = ibcoll_multicast(rank_.context, words.data(), words.size(),
+                                                  data_.data(), data_.size(), &options, nullptr);
+    if (status != IBCOLL_ERR_BUSY) spoil();
+    return status;
+  }
+  ibcoll_status wait() {
+    const ibcoll_status status = ibcoll_wait(request_);
+    spoil();
+    return status;
+  }
+  ibcoll_status test(int& done) {
+    const ibcoll_status status = ibcoll_test(request_, &done);
+    if (done != 0) spoil();
+    return status;
+  }
+  std::vector<int> missing() const {
+    int count = -1;
+    std::vector<int> ranks(static_cast<size_t>(ibcoll_size(rank_.context)));
+    rank_.good(ibcoll_multicast_missing(request_, ranks.data(), ibcoll_size(rank_.context), &count),
+               "ask who lacks " + letter_.describe());
+    ranks.resize(static_cast<size_t>(count));
+    return ranks;
+  }
+  const Letter& letter() const { return letter_; }
+  ibcoll_request* request() const { return request_; }
+
+ private:
+  void spoil() { std::fill(data_.begin(), data_.end(), kPoison); }
+
+  const ApiRank& rank_;
+  const Letter letter_;
+  std::vector<std::byte> data_;
+  ibcoll_request* request_ = nullptr;
+};
+
+inline ibcoll_multicast_options acknowledged() {
+  ibcoll_multicast_options options = IBCOLL_MULTICAST_OPTIONS_INIT;
+  options.acknowledged = 1;
+  return options;
+}
+
+/// Takes the next message, which is to be this letter. Gives whether it was.
+inline bool receive(const ApiRank& rank, const Letter& letter) {
+  const ibcoll_message* message = nullptr;
+  if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), letter.describe()))
+    return false;
+  if (message == nullptr) {
+    rank.complain(letter.describe() + " has not come");
+    return false;
+  }
+  const std::string wrong = wrong_in(rank, *message, letter);
+  if (!wrong.empty()) rank.complain(wrong);
+  rank.good(ibcoll_message_free(rank.context, message), "free a message");
+  return wrong.empty();
+}
+
+inline ibcoll_multicast_counters multicast_counters(const ApiRank& rank) {
+  ibcoll_multicast_counters counters = IBCOLL_MULTICAST_COUNTERS_INIT;
+  rank.good(ibcoll_multicast_get_counters(rank.context, &counters), "counters");
+  return counters;
+}
+
+inline bool meet(const ApiRank& rank) {
+  return rank.good(ibcoll_barrier(ibcoll_world(rank.context), nullptr), "barrier");
+}
+
+/// Complains unless a number is as it should be.
+inline void expect_number(const ApiRank& rank, const char* what, uint64_t is, uint64_t should) {
+  if (is != should) rank.complain(fmt::format("{} is {}, not {}", what, is, should));
+}
+
+}  // namespace ibcoll::testing

@@ -1,0 +1,278 @@
+// The limits of multicasts: how many may be under way, how much memory messages take, deadlines,
+// and that nothing is left behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <array>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "tests/multicast_job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::acknowledged;
+using testing::ApiRank;
+using testing::expect_number;
+using testing::Letter;
+using testing::meet;
+using testing::multicast_counters;
+using testing::MulticastWay;
+using testing::receive;
+using testing::SentLetter;
+using testing::SharedFlags;
+using testing::ThreadsOf;
+
+constexpr size_t kKb = 1024;
+
+/// Complains unless that is the status, of the call alone, and the line has the text.
+void expect(const ApiRank& rank, ibcoll_status status, ibcoll_status wanted,
+            const std::string& text) {
+  const std::string line = status == IBCOLL_OK ? "no error" : ibcoll_last_error();
+  if (status != wanted || ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL ||
+      line.find(text) == std::string::npos)
+    rank.complain(fmt::format("not \"{}\", but {} (scope {}): {}", text, static_cast<int>(status),
+                              static_cast<int>(ibcoll_last_error_scope()), line));
+}
+
+/// Makes progress until it is so.
+template <class Condition>
+bool progress_until(const ApiRank& rank, Condition is_so) {
+  while (!is_so()) {
+    if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return false;
+  }
+  return true;
+}
+
+class MulticastLimits : public ::testing::TestWithParam<MulticastWay> {
+ protected:
+  void run(const std::function<void(const ApiRank&)>& body,
+           const std::map<std::string, std::string>& settings = {}) {
+    flags_ = &SharedFlags::create();
+    EXPECT_EQ(testing::run_multicasts(GetParam(), settings, body), "");
+  }
+  static int ranks() { return GetParam().ranks; }
+  static std::vector<int> all() {
+    std::vector<int> ranks(static_cast<size_t>(MulticastLimits::ranks()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+
+  SharedFlags* flags_ = nullptr;
+};
+
+/// Two multicasts may be under way. The last rank is in no call, so it lacks what is sent to it.
+TEST_P(MulticastLimits, IsRefusedWhereARankIsLateAndNowhereElse) {
+  constexpr uint64_t kLate = 2, kOthers = 50;
+  const int last = ranks() - 1;
+  const std::vector<int> others(ranks() == 2 ? std::vector<int>{0} : std::vector<int>{ranks() - 2});
+  run(
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (me == 0) {
+          std::vector<std::unique_ptr<SentLetter>> late;
+          for (uint64_t tag = 0; tag < kLate; ++tag) {
+            late.push_back(std::make_unique<SentLetter>(rank, Letter{0, all(), 20 * kKb, tag}));
+            if (!late.back()->start_sometime(acknowledged())) return;
+          }
+          SentLetter more(rank, {0, {last}, 8, kLate});
+          // Until it is known who is late all of the window is taken.
+          ibcoll_status refused = more.start();
+          const std::string name = fmt::format("rank {} is late", last);
+          while (refused == IBCOLL_ERR_BUSY &&
+                 std::string(ibcoll_last_error()).find(name) == std::string::npos) {
+            if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return;
+            refused = more.start();
+          }
+          expect(rank, refused, IBCOLL_ERR_BUSY, name);
+          for (uint64_t i = 0; i < kOthers; ++i) {
+            SentLetter sent(rank, {0, others, i * 100, 100 + i});
+            if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "others")) return;
+          }
+          expect(rank, more.start(), IBCOLL_ERR_BUSY, name);
+          flags_->raise(0);
+          if (!more.start_sometime(acknowledged()) || !rank.good(more.wait(), "more")) return;
+          for (const auto& sent : late) {
+            if (!rank.good(sent->wait(), "wait for the late one")) return;
+          }
+        } else if (me == last) {
+          flags_->await(0, 1);
+        }
+        for (uint64_t tag = 0; tag < kLate; ++tag) {
+          if (!receive(rank, {0, all(), 20 * kKb, tag})) return;
+        }
+        for (uint64_t i = 0; me == others.front() && i < kOthers; ++i) {
+          if (!receive(rank, {0, others, i * 100, 100 + i})) return;
+        }
+        if (me == last) receive(rank, {0, {last}, 8, kLate});
+        meet(rank);
+      },
+      {{"IBCOLL_MULTICAST_WINDOW", std::to_string(kLate)}});
+}
+
+/// The last rank makes progress, but frees nothing.
+TEST_P(MulticastLimits, WaitsWhereMemoryIsUsedUpUntilSomeIsFreed) {
+  constexpr size_t kMemory = 128 * kKb, kBytes = 10'000;
+  constexpr uint64_t kEnd = 1'000'000;
+  const int last = ranks() - 1;
+  run(
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        uint64_t number = 0;
+        if (me == 0) {
+          std::vector<std::unique_ptr<SentLetter>> sent;
+          while (true) {
+            auto next = std::make_unique<SentLetter>(rank, Letter{0, {last}, kBytes, number});
+            const ibcoll_status status = next->start(acknowledged());
+            if (status == IBCOLL_ERR_BUSY) {
+              if (std::string(ibcoll_last_error()).find(fmt::format("rank {}", last)) ==
+                  std::string::npos)
+                rank.complain(ibcoll_last_error());
+              break;
+            }
+            if (!rank.good(status, "send")) return;
+            sent.push_back(std::move(next));
+            ++number;
+            // What finds memory is acknowledged soon, what does not is late after a while.
+            for (int i = 0; i < 100; ++i) ibcoll_progress(rank.context, nullptr);
+          }
+          SentLetter other(rank, {0, {0}, 10, kEnd});
+          if (!other.start_sometime(acknowledged()) || !rank.good(other.wait(), "other")) return;
+          flags_->raise(0);
+          for (const auto& one : sent) {
+            if (!rank.good(one->wait(), "wait")) return;
+          }
+          if (number < 6) rank.complain("the memory that there is was not used");
+          SentLetter end(rank, {0, {last}, 0, kEnd});
+          if (!end.start_sometime(acknowledged()) || !rank.good(end.wait(), "end")) return;
+          if (!receive(rank, {0, {0}, 10, kEnd})) return;
+        } else if (me == last) {
+          progress_until(rank, [&] { return flags_->raised(0) == 1; });
+          const uint64_t in_use = multicast_counters(rank).memory_bytes;
+          if (in_use > kMemory || in_use < 3 * kBytes)
+            rank.complain(fmt::format("{} bytes of {} are in use", in_use, kMemory));
+          for (bool at_end = false; !at_end; ++number) {
+            const ibcoll_message* message = nullptr;
+            if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+            at_end = message->tag == kEnd;
+            const Letter letter{0, {last}, at_end ? 0 : kBytes, at_end ? kEnd : number};
+            const std::string wrong = testing::wrong_in(rank, *message, letter);
+            if (!wrong.empty()) return rank.complain(wrong);
+            rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+        }
+        meet(rank);
+      },
+      {{"IBCOLL_MULTICAST_MEMORY", std::to_string(kMemory)}, {"IBCOLL_MULTICAST_WINDOW", "4"}});
+}
+
+TEST_P(MulticastLimits, LongerThanAllMemoryFailsAloneAndOthersGoOn) {
+  const int last = ranks() - 1;
+  run(
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        const Letter before{0, all(), 60 * kKb, 1}, too_long{0, {last}, 65 * kKb, 2},
+            after{0, all(), 60 * kKb, 3};
+        if (me == 0) {
+          SentLetter first(rank, before), second(rank, too_long), third(rank, after);
+          if (!first.start_sometime(acknowledged()) || !rank.good(first.wait(), "first")) return;
+          ibcoll_status status = second.start(acknowledged());
+          if (status == IBCOLL_OK) {
+            status = second.wait();
+            if (second.missing() != std::vector<int>{last}) rank.complain("others lack it");
+          }
+          expect(rank, status, IBCOLL_ERR_NO_MEMORY, "");
+          flags_->raise(0);
+          if (!receive(rank, before)) return;
+          if (!third.start_sometime(acknowledged()) || !rank.good(third.wait(), "third")) return;
+          if (!receive(rank, after)) return;
+        } else if (!receive(rank, before) || !receive(rank, after)) {
+          return;
+        }
+        meet(rank);
+      },
+      {{"IBCOLL_MULTICAST_MEMORY", "64K"}});
+}
+
+TEST_P(MulticastLimits, EndsAtItsDeadlineAndTellsWhoMayLackIt) {
+  const int last = ranks() - 1;
+  run([&](const ApiRank& rank) {
+    const int me = ibcoll_rank(rank.context);
+    const Letter small{0, all(), 100, 1}, large{0, {last}, 300 * kKb, 2}, after{0, {last}, 50, 3};
+    if (me == 0) {
+      ibcoll_multicast_options options = acknowledged();
+      options.deadline_us = 30'000;
+      for (const Letter& letter : {small, large}) {
+        SentLetter sent(rank, letter);
+        if (!sent.start_sometime(options)) return;
+        expect(rank, sent.wait(), IBCOLL_ERR_DEADLINE, "deadline");
+        const std::vector<int> missing = sent.missing();
+        if (std::find(missing.begin(), missing.end(), last) == missing.end())
+          rank.complain("nobody says that the late rank may lack " + letter.describe());
+      }
+      flags_->raise(0);
+      SentLetter sent(rank, after);
+      if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "after")) return;
+    } else if (me == last) {
+      flags_->await(0, 1);
+      // What the master has given up may come, before what it has sent later.
+      std::vector<uint64_t> tags;
+      while (tags.empty() || tags.back() != after.tag) {
+        const ibcoll_message* message = nullptr;
+        if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+        tags.push_back(message->tag);
+        const Letter& letter = message->tag == 1 ? small : message->tag == 2 ? large : after;
+        const std::string wrong = testing::wrong_in(rank, *message, letter);
+        if (!wrong.empty()) return rank.complain(wrong);
+        rank.good(ibcoll_message_free(rank.context, message), "free");
+      }
+      if (!std::is_sorted(tags.begin(), tags.end())) rank.complain("another order");
+    } else {
+      if (!receive(rank, small)) return;
+    }
+    meet(rank);
+    // What nobody has taken is dropped at the end.
+  });
+}
+
+TEST_P(MulticastLimits, LeavesNoMemoryBehind) {
+  run([&](const ApiRank& rank) {
+    const int me = ibcoll_rank(rank.context);
+    const auto round = [&](uint64_t number) {
+      for (int master = 0; master < 2; ++master) {
+        const Letter letter{master, all(), number % 10 == 0 ? 100 * kKb : number % 3000, number};
+        SentLetter sent(rank, letter);
+        if (me == master && !sent.start_sometime(acknowledged())) return false;
+        if (!receive(rank, letter)) return false;
+        if (me == master && !rank.good(sent.wait(), "wait")) return false;
+        if (!meet(rank)) return false;
+      }
+      return true;
+    };
+    for (uint64_t number = 0; number < 100; ++number) {
+      if (!round(number)) return;
+    }
+    const size_t before = mallinfo2().uordblks;
+    for (uint64_t number = 100; number < 600; ++number) {
+      if (!round(number)) return;
+    }
+    const size_t after = mallinfo2().uordblks;
+    if (after > before + 32 * kKb)
+      rank.complain(fmt::format("1000 multicasts have left {} bytes", after - before));
+    expect_number(rank, "memory in use", multicast_counters(rank).memory_bytes, 0);
+  });
+}
+
+const MulticastWay kWays[] = {{"shm", nullptr, 3},
+                              {"loopback", "1,1,1", 3},
+                              {"cyclic", "2,2", 4, "cyclic"},
+                              {"adversarial", "2,1,2", 5, nullptr, 77}};
+std::string name_of(const ::testing::TestParamInfo<MulticastWay>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Ways, MulticastLimits, ::testing::ValuesIn(kWays), name_of);
+
+}  // namespace
+}  // namespace ibcoll
