@@ -79,7 +79,10 @@ void MulticastRuns::fill(MulticastRun& run) {
     run.complete = true;
     return;
   }
-  if (const Status posted = post(run); !posted) {
+  if (const Status posted = post(run); !posted && posted.error().scope == Scope::kGroup) {
+    // Another rank has ended it before it came here.
+    return end(run, posted.error().code);
+  } else if (!posted) {
     services_.executor.give_up(posted.error());
     return;
   }
