@@ -121,6 +121,9 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
                               : fail(missing.code, "rank {}{} may lack {}: {}", first, others,
                                      name(send), to_string(missing.code));
     }
+    // A root that lacks it takes no more of the data.
+    if (send.root >= 0 && missing.ranks.contains(send.root) && !send.fed())
+      send.feed->end({send.root, missing.code, "the root lacks it"});
     // What comes later must not wait for it.
     missing.ranks.for_each([&](Rank rank) {
       if (rank == services_.me || services_.executor.has_lost(rank)) return;
