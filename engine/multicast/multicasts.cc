@@ -37,6 +37,7 @@ Result<std::shared_ptr<MulticastSend>> Multicasts::send(RankSet set, const void*
     return fail(ErrorCode::kPeerFailed, "rank {} can't get a multicast: it has died", dead);
   auto send = sends_.start(std::move(set), static_cast<const std::byte*>(data), bytes, options);
   if (services_.network != nullptr) services_.network->flush();
+  hand_over();  // a copy of its own, with which nothing else may come
   return send;
 }
 
