@@ -257,16 +257,17 @@ Context::~Context() {
 Status Context::check_members(std::span<const Rank> members, const char* what) {
   if (members.empty()) return fail(ErrorCode::kInvalidArgument, "{} needs at least one rank", what);
   executor_->look_at_deaths();
+  const Rank me = rank(), ranks = size();
   bool ascending = true, has_me = false;
   Rank before = -1;
   for (const Rank rank : members) {
-    if (rank < 0 || rank >= size()) {
+    if (rank < 0 || rank >= ranks) {
       return fail(ErrorCode::kInvalidArgument,
-                  "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, size() - 1);
+                  "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, ranks - 1);
     }
     ascending &= rank > before;
     before = rank;
-    has_me |= rank == this->rank();
+    has_me |= rank == me;
     if (executor_->has_lost(rank)) [[unlikely]]
       return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: it has died", rank, what);
   }
@@ -277,16 +278,16 @@ Status Context::check_members(std::span<const Rank> members, const char* what) {
       return fail(ErrorCode::kInvalidArgument, "rank {} stands in {} twice", *twice, what);
   }
   if (!has_me) {
-    return fail(ErrorCode::kInvalidArgument, "rank {} uses {} that it is not in", this->rank(),
-                what);
+    return fail(ErrorCode::kInvalidArgument, "rank {} uses {} that it is not in", me, what);
   }
   return {};
 }
 
 /// Servers of the members: numbered by their place in the job's order of servers.
 Result<Shape> Context::shape_of(std::span<const Rank> members) const {
+  const Shape& job = shape();
   std::vector<int> server_of(members.size());
-  for (size_t i = 0; i < members.size(); ++i) server_of[i] = shape().server_of(members[i]);
+  for (size_t i = 0; i < members.size(); ++i) server_of[i] = job.server_of(members[i]);
   if (std::is_sorted(server_of.begin(), server_of.end())) {  // as mostly
     int number = -1, before = -1;
     for (int& server : server_of) {

@@ -1,5 +1,6 @@
 #include "engine/core/group.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "engine/base/hash.h"
@@ -12,9 +13,8 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
     : context_(&context), identity_(identity), state_(std::move(shape)) {
   state_.key = identity.key;
   state_.list = identity.list;
-  for (Rank i = 0; i < static_cast<Rank>(members.size()); ++i) {
-    if (members[i] == context.rank()) state_.me = i;
-  }
+  const auto me = std::find(members.begin(), members.end(), context.rank());
+  state_.me = static_cast<Rank>(me - members.begin());
   state_.to_job = std::move(members);
   const std::vector<int>& all = context.fabric_order().hosts;
   for (int server = 0; server < state_.shape.servers() && !all.empty(); ++server) {

@@ -12,14 +12,23 @@ namespace {
 constexpr uint64_t kIdentified = uint64_t{1} << 32;
 constexpr uint64_t kTagged = uint64_t{1} << 33;
 
-uint64_t list_of(std::span<const Rank> members) {
-  uint64_t list = mix(0, members.size());
-  for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
-  return list;
+/// Of a set, `members` ascending: as a bitmap, a step for each word that is not zero.
+uint64_t list_of_set(std::span<const Rank> members, uint64_t tag) {
+  constexpr Rank kBits = 64;
+  uint64_t list = mix(mix(0, members.size()), kTagged);
+  for (size_t i = 0; i < members.size();) {
+    const Rank word = members[i] / kBits;
+    uint64_t bits = 0;
+    for (; i < members.size() && members[i] / kBits == word; ++i)
+      bits |= uint64_t{1} << (members[i] % kBits);
+    list = mix(list, bits ^ scramble(static_cast<uint64_t>(word) + 1));
+  }
+  return mix(list, tag);
 }
 
 uint64_t list_of(std::span<const Rank> members, uint64_t id) {
-  const uint64_t list = list_of(members);
+  uint64_t list = mix(0, members.size());
+  for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
   return id == 0 ? list : mix(mix(list, kIdentified), id);
 }
 
@@ -57,7 +66,7 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
 
 GroupIdentity GroupRecords::add_call(std::span<const Rank> members, uint64_t tag) {
   GroupIdentity identity;
-  identity.list = mix(mix(list_of(members), kTagged), tag);
+  identity.list = list_of_set(members, tag);
   identity.number = set_calls_.take(identity.list);
   identity.of_set = true;
   // The highest bit is not the groups'.

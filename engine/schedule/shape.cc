@@ -55,12 +55,16 @@ Result<Shape> Shape::create(std::vector<int> server_of) {
     shape.max_server_size_ = std::max(shape.max_server_size_, sizes[server]);
   }
   shape.members_.resize(server_of.size());
+  // Of runs of ranks on one server: each step waits for the one before, and mostly there are few.
   uint64_t hash = mix(0, server_of.size());
+  size_t run = 0;
   for (size_t rank = 0; rank < server_of.size(); ++rank) {
     shape.members_[shape.first_[server_of[rank]] + shape.local_of_[rank]] = static_cast<Rank>(rank);
-    hash = mix(hash, static_cast<uint64_t>(server_of[rank]));
+    if (server_of[rank] == server_of[run]) continue;
+    hash = mix(hash, static_cast<uint64_t>(server_of[run]) << 32 | (rank - run));
+    run = rank;
   }
-  shape.hash_ = hash;
+  shape.hash_ = mix(hash, static_cast<uint64_t>(server_of[run]) << 32 | (server_of.size() - run));
   shape.server_of_ = std::move(server_of);
   return shape;
 }
