@@ -25,7 +25,8 @@ extern "C" {
  * among the members in ascending order: ibcoll_set_id() and ibcoll_set_rank() convert.
  *
  * All members make the call with the same set and the same tag, and nobody else does. Nothing is
- * arranged before: the first call on a set takes what a later one does. Calls with the same set and
+ * arranged before: the first call on a set takes what a later one does, but for its program, which
+ * is built once for all sets that have as many members on each server. Calls with the same set and
  * tag are matched in the order in which each member makes them: that of ibcoll_set_call_init, not
  * of ibcoll_start. Calls with another set or another tag have nothing to do with them: any number
  * may be under way, made, started, waited for and freed in another order on each member. Each call
