@@ -174,6 +174,16 @@ TEST(IbMcastBench, MeasuresAndChecksOnUnequalServers) {
   }
 }
 
+/// Calls of one master's multicasts are not taken for those of another's.
+TEST(IbMcastBench, ManyMastersAtATimeAreKeptApart) {
+  for (const std::string layout : {"4", "4x1"}) {
+    const Ran ran = run("--layout " + layout +
+                        " --masters 4 --window 4 --sizes 80K --sets 50 --check --json -");
+    ASSERT_EQ(ran.status, 0) << layout << ran.err;
+    for (const auto& row : json_lines(ran.out)) expect_right(row);
+  }
+}
+
 TEST(IbMcastBench, SetsHaveAsManyMembersAsWasAsked) {
   const Ran ran = run("--ranks 6 --members 3 --sizes 8 --sets 5 --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
