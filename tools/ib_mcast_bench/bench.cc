@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
+#include "engine/multicast/messages.h"
 #include "tools/ib_mcast_bench/master.h"
 #include "tools/ib_mcast_bench/messages.h"
 
@@ -179,9 +180,8 @@ class McastRank {
     own.member_of = receiver_.expected();
     IBCOLL_ASSIGN(const std::vector<Counted> counts, since(before, own));
     IBCOLL_ASSIGN(const std::vector<McastSample> samples, samples_of_all(master.samples()));
-    McastRow row = summarise(samples, counts);
+    McastRow row = summarise(samples, counts, bytes);
     row.algorithm = algorithm;
-    row.bytes = bytes;
     IBCOLL_ASSIGN(row.bytes_per_port, count_ports(algorithm, bytes));
     if (me_ == 0) callbacks_.on_row(row);
     if (row.non_member_messages == 0) return {};
@@ -212,9 +212,10 @@ class McastRank {
     return all;
   }
 
-  McastRow summarise(const std::vector<McastSample>& samples,
-                     const std::vector<Counted>& counts) const {
+  McastRow summarise(const std::vector<McastSample>& samples, const std::vector<Counted>& counts,
+                     int64_t bytes) const {
     McastRow row;
+    row.bytes = bytes;
     row.checked = request_.check;
     const auto where = [&](auto value, auto which) {
       std::vector<double> values;
@@ -255,8 +256,10 @@ class McastRank {
   void count_messages(size_t samples, const std::vector<Counted>& counts, McastRow& row) const {
     int64_t messages = 0, deliveries = 0;
     double took_us = 0;
+    // Short data travel in announcements, which the network counts as data messages, too.
+    const bool is_short = row.bytes <= static_cast<int64_t>(kMaxShortMulticast);
     for (const Counted& one : counts) {
-      messages += one.mails + one.data_messages;
+      messages += one.mails + (is_short ? 0 : one.data_messages);
       deliveries += one.member_of;
       row.non_member_messages += one.announced - one.member_of;
       row.memory_bytes = std::max(row.memory_bytes, one.memory_bytes);
