@@ -1,6 +1,7 @@
 #include "engine/multicast/rank_set.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "engine/multicast/numbers.h"
@@ -46,39 +47,6 @@ void append_runs(const RankSet& set, std::vector<std::byte>& out) {
     append_number(out, static_cast<uint32_t>(length - 1));
     end = first + length;
   });
-}
-
-void append_bits(const RankSet& set, std::vector<std::byte>& out) {
-  const Rank first = set.rank_of(0), last = set.rank_of(set.size() - 1);
-  append_number(out, static_cast<uint32_t>(last - first));
-  const size_t begin = out.size();
-  out.resize(begin + static_cast<size_t>(last - first) / 8 + 1);
-  set.for_each([&](Rank rank) {
-    const auto offset = static_cast<size_t>(rank - first);
-    out[begin + offset / 8] |= static_cast<std::byte>(1u << (offset % 8));
-  });
-}
-
-struct Lengths {
-  size_t of[kForms] = {};
-};
-
-Lengths lengths(const RankSet& set) {
-  Lengths result;
-  Rank before = -1;
-  set.for_each([&](Rank rank) {
-    if (before >= 0) result.of[kGaps] += number_bytes(static_cast<uint32_t>(rank - before - 1));
-    before = rank;
-  });
-  Rank end = -1;
-  for_each_run(set, [&](Rank first, int length) {
-    if (end >= 0) result.of[kRuns] += number_bytes(static_cast<uint32_t>(first - end - 1));
-    result.of[kRuns] += number_bytes(static_cast<uint32_t>(length - 1));
-    end = first + length;
-  });
-  const auto span = static_cast<uint32_t>(set.rank_of(set.size() - 1) - set.rank_of(0));
-  result.of[kBits] = number_bytes(span) + span / 8 + 1;
-  return result;
 }
 
 template <class... Args>
@@ -190,6 +158,54 @@ Result<RankSet> RankSet::create(std::span<const Rank> members, int ranks) {
   return RankSet(sorted);
 }
 
+/// How long each form would be. The time goes with the words between the first and the last member,
+/// and with the runs only where they may be shortest: a master encodes a set each time it sends.
+std::array<size_t, 3> RankSet::lengths() const {
+  size_t gaps = 0, runs = 0;
+  Rank last = -1;      // member so far, from base_
+  uint64_t carry = 0;  // whether the word before ends with a member
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const uint64_t word = words_[i];
+    runs += static_cast<size_t>(std::popcount(word & ~(word << 1 | carry)));
+    carry = word >> (kWordBits - 1);
+    if (word == 0) continue;
+    const auto begin = static_cast<Rank>(kWordBits * i);
+    // Inside of a word each gap takes a byte.
+    gaps += static_cast<size_t>(std::popcount(word)) - 1;
+    if (last >= 0)
+      gaps += number_bytes(static_cast<uint32_t>(begin + std::countr_zero(word) - last - 1));
+    last = begin + kWordBits - 1 - std::countl_zero(word);
+  }
+  const auto span = static_cast<uint32_t>(last - std::countr_zero(words_.front()));
+  const size_t bits = number_bytes(span) + span / 8 + 1;
+  // A run takes two bytes at least, but for the gap behind the last one.
+  size_t run_bytes = 2 * runs - 1;
+  if (run_bytes < gaps && run_bytes <= bits) {
+    run_bytes = 0;
+    Rank end = -1;
+    for_each_run(*this, [&](Rank first, int length) {
+      if (end >= 0) run_bytes += number_bytes(static_cast<uint32_t>(first - end - 1));
+      run_bytes += number_bytes(static_cast<uint32_t>(length - 1));
+      end = first + length;
+    });
+  }
+  return {gaps, run_bytes, bits};
+}
+
+void RankSet::append_bits(std::vector<std::byte>& out) const {
+  const int shift = std::countr_zero(words_.front());
+  const uint32_t span = static_cast<uint32_t>(kWordBits * words_.size()) -
+                        static_cast<uint32_t>(std::countl_zero(words_.back()) + shift) - 1;
+  append_number(out, span);
+  size_t left = span / 8 + 1;
+  for (size_t i = 0; left > 0; ++i) {
+    uint64_t word = words_[i] >> shift;
+    if (shift != 0 && i + 1 < words_.size()) word |= words_[i + 1] << (kWordBits - shift);
+    for (size_t byte = 0; byte < 8 && left > 0; ++byte, --left)
+      out.push_back(static_cast<std::byte>(word >> (8 * byte)));
+  }
+}
+
 /// Of words whose first and last may be empty; `base`: of the first one's bit 0.
 RankSet RankSet::of_words(Rank base, std::span<const uint64_t> words) {
   RankSet set;
@@ -276,8 +292,8 @@ void RankSet::encode(std::vector<std::byte>& out) const {
     append_number(out, 0);
     return;
   }
-  const Lengths all = lengths(*this);
-  const auto form = static_cast<uint8_t>(std::min_element(all.of, all.of + kForms) - all.of);
+  const auto all = lengths();
+  const auto form = static_cast<uint8_t>(std::min_element(all.begin(), all.end()) - all.begin());
   out.push_back(static_cast<std::byte>(form));
   append_number(out, static_cast<uint32_t>(size_));
   append_number(out, static_cast<uint32_t>(rank_of(0)));
@@ -287,7 +303,7 @@ void RankSet::encode(std::vector<std::byte>& out) const {
     case kRuns:
       return append_runs(*this, out);
     default:
-      return append_bits(*this, out);
+      return append_bits(out);
   }
 }
 

@@ -2,6 +2,7 @@
 /// A set of ranks: whom a multicast is for. A bitmap in memory, a few bytes a member or one bit a
 /// rank in a message, whichever is less.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -83,6 +84,9 @@ class RankSet {
   /// `members` ascending, without duplicates.
   explicit RankSet(std::span<const Rank> members);
   static Result<RankSet> decode_members(uint8_t form, std::span<const std::byte>& in, int ranks);
+  /// Of the encoding's forms, behind the first member.
+  std::array<size_t, 3> lengths() const;
+  void append_bits(std::vector<std::byte>& out) const;
   static RankSet of_words(Rank base, std::span<const uint64_t> words);
   void count_words();
 
