@@ -1,5 +1,6 @@
 #include "engine/multicast/messages.h"
 
+#include <array>
 #include <cstring>
 
 #include "engine/base/hash.h"
@@ -129,38 +130,27 @@ Result<uint64_t> decode_previous_one(std::span<const std::byte> in) {
   return take<uint64_t>(in, "a counter");
 }
 
-std::vector<std::vector<std::byte>> mails_of(const MulticastHead& head,
-                                             std::span<const std::byte> body,
-                                             std::span<const std::byte> data) {
+void for_each_mail(MulticastHead head, std::span<const std::byte> body,
+                   std::span<const std::byte> data,
+                   const std::function<void(std::span<const std::byte>)>& visit) {
+  std::array<std::byte, NetworkTransport::kMaxMailBytes> mail;
   MailHeader header{};
   header.kind = MailKind::kMulticast;
   header.from = head.from;
-  const auto with_heads = [&](bool in_parts, size_t bytes) {
-    std::vector<std::byte> mail;
-    mail.reserve(kHeads + bytes);
-    append(mail, &header, sizeof header);
-    MulticastHead copy = head;
-    copy.in_parts = in_parts;
-    copy.data_bytes = static_cast<uint16_t>(data.size());
-    append(mail, &copy, sizeof copy);
-    return mail;
+  std::memcpy(mail.data(), &header, sizeof header);
+  head.data_bytes = static_cast<uint16_t>(data.size());
+  head.in_parts = kHeads + body.size() + data.size() > mail.size();
+  std::memcpy(mail.data() + sizeof header, &head, sizeof head);
+  const auto put = [&](size_t at, std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(mail.data() + at, bytes.data(), bytes.size());
+    return at + bytes.size();
   };
-  std::vector<std::vector<std::byte>> mails;
-  if (kHeads + body.size() + data.size() <= NetworkTransport::kMaxMailBytes) {
-    mails.push_back(with_heads(false, body.size() + data.size()));
-    append(mails.back(), body.data(), body.size());
-    append(mails.back(), data.data(), data.size());
-    return mails;
-  }
+  if (!head.in_parts) return visit({mail.data(), put(put(kHeads, body), data)});
   std::vector<std::byte> whole(body.begin(), body.end());
   append(whole, data.data(), data.size());
   // It can't fail: a mail has room for more than the heads, and nothing is as long as 65535 mails.
-  const auto parts = cut_into_mails(whole, NetworkTransport::kMaxMailBytes - kHeads);
-  for (const std::vector<std::byte>& part : *parts) {
-    mails.push_back(with_heads(true, part.size()));
-    append(mails.back(), part.data(), part.size());
-  }
-  return mails;
+  const auto parts = cut_into_mails(whole, mail.size() - kHeads);
+  for (const std::vector<std::byte>& part : *parts) visit({mail.data(), put(kHeads, part)});
 }
 
 Result<std::optional<MulticastAssembly::Whole>> MulticastAssembly::take(

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -142,9 +143,9 @@ class MulticastAssembly {
   std::vector<std::byte> whole_;
 };
 
-/// The mails that carry a message.
-std::vector<std::vector<std::byte>> mails_of(const MulticastHead& head,
-                                             std::span<const std::byte> body,
-                                             std::span<const std::byte> data);
+/// Visits the mails that carry a message: one, unless it is longer.
+void for_each_mail(MulticastHead head, std::span<const std::byte> body,
+                   std::span<const std::byte> data,
+                   const std::function<void(std::span<const std::byte>)>& visit);
 
 }  // namespace ibcoll

@@ -21,7 +21,7 @@ Multicasts::Multicasts(const MulticastServices& services, const Limits& limits,
       pool_(limits.memory, std::move(take), std::move(give)),
       runs_(services_, outbox_, pool_,
             [this](MulticastSend& send, const Error* error) { sends_.own_is_done(send, error); }),
-      sends_(services_, outbox_, runs_, limits.window) {
+      sends_(services_, outbox_, runs_, limits.window, limits.memory) {
   services_.executor.serve(this);
 }
 

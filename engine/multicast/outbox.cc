@@ -10,10 +10,19 @@ bool MulticastOutbox::offer(Rank to, std::span<const std::byte> mail, size_t dat
   return gone;
 }
 
-void MulticastOutbox::send(Rank to, std::vector<std::byte> mail, size_t data_bytes) {
-  const auto queue = waiting_.find(to);
-  if (queue == waiting_.end() && offer(to, mail, data_bytes)) return;
-  waiting_[to].push_back({std::move(mail), data_bytes});
+void MulticastOutbox::post(Rank to, std::span<const std::byte> mail, size_t data_bytes) {
+  const bool waits = !waiting_.empty() && waiting_.contains(to);
+  if (!waits && offer(to, mail, data_bytes)) return;
+  waiting_[to].push_back({std::vector<std::byte>(mail.begin(), mail.end()), data_bytes});
+}
+
+void MulticastOutbox::send(Rank to, MulticastHead head, std::span<const std::byte> body,
+                           std::span<const std::byte> data) {
+  size_t data_bytes = data.size();
+  for_each_mail(head, body, data, [&](std::span<const std::byte> mail) {
+    post(to, mail, data_bytes);
+    data_bytes = 0;  // they count once
+  });
 }
 
 bool MulticastOutbox::advance() {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/multicast/messages.h"
 #include "engine/multicast/services.h"
 
 namespace ibcoll {
@@ -19,8 +20,9 @@ class MulticastOutbox {
  public:
   explicit MulticastOutbox(const MulticastServices& services) : services_(services) {}
 
-  /// `data_bytes`: of the mail, are the program's data.
-  void send(Rank to, std::vector<std::byte> mail, size_t data_bytes);
+  /// Sends a message: `body`, and behind it data of the program's.
+  void send(Rank to, MulticastHead head, std::span<const std::byte> body,
+            std::span<const std::byte> data = {});
   /// Tries those that wait; true if one has gone.
   bool advance();
   bool empty() const { return waiting_.empty(); }
@@ -35,6 +37,7 @@ class MulticastOutbox {
     size_t data_bytes;
   };
   bool offer(Rank to, std::span<const std::byte> mail, size_t data_bytes);
+  void post(Rank to, std::span<const std::byte> mail, size_t data_bytes);
 
   const MulticastServices& services_;
   std::unordered_map<Rank, std::deque<Waiting>> waiting_;

@@ -122,11 +122,7 @@ void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const 
 void MulticastRuns::send(Rank to, MulticastMailKind kind, const MulticastRun& run,
                          std::span<const std::byte> body, std::span<const std::byte> data) {
   const MulticastHead head{run.id.counter, run.id.master, services_.me, kind, false, 0};
-  bool first = true;
-  for (std::vector<std::byte>& mail : mails_of(head, body, data)) {
-    outbox_.send(to, std::move(mail), first ? data.size() : 0);
-    first = false;
-  }
+  outbox_.send(to, head, body, data);
 }
 
 void MulticastRuns::announce(MulticastRun& run, const std::vector<uint64_t>& all_previous) {

@@ -16,14 +16,26 @@ std::string MulticastSends::name(const MulticastSend& send) const {
   return fmt::format("multicast {} of rank {}", send.counter, services_.me);
 }
 
-Status MulticastSends::check(const RankSet& set, const MulticastOptions& options) {
+Status MulticastSends::check(const RankSet& set, size_t bytes,
+                             const MulticastOptions& options) const {
   if (set.empty()) return fail(ErrorCode::kInvalidArgument, "a multicast to nobody");
+  if (bytes > limit_) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a message of {} bytes is longer than the memory for messages, {} bytes "
+                "(IBCOLL_MULTICAST_MEMORY)",
+                bytes, limit_);
+  }
   if (!options.algorithm.empty() && options.algorithm != "auto") {
     IBCOLL_ASSIGN(const Algorithm* algorithm,
                   find_algorithm(Collective::kBcast, options.algorithm));
     if (algorithm->paced) {
       return fail(ErrorCode::kInvalidArgument,
                   "{} needs a plan for its ranks: a multicast can't go by it", algorithm->name);
+    }
+    if (!algorithm->relays && services_.job.servers() > 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} sends to each rank itself: a multicast goes by the leaders of servers",
+                  algorithm->name);
     }
   }
   if (const auto held = window_.held(set)) {
@@ -42,7 +54,7 @@ Status MulticastSends::check(const RankSet& set, const MulticastOptions& options
 Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const std::byte* data,
                                                              size_t bytes,
                                                              const MulticastOptions& options) {
-  IBCOLL_TRY(check(set, options));
+  IBCOLL_TRY(check(set, bytes, options));
   auto send = std::make_shared<MulticastSend>();
   send->set = std::move(set);
   send->options = options;
@@ -76,8 +88,7 @@ Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const 
     const std::span<const std::byte> short_data(data, start.facts.is_short() ? bytes : 0);
     const MulticastHead head{
         send->counter, services_.me, services_.me, MulticastMailKind::kStart, false, 0};
-    for (std::vector<std::byte>& mail : mails_of(head, encode(start, send->counter), short_data))
-      outbox_.send(send->root, std::move(mail), short_data.size());
+    outbox_.send(send->root, head, encode(start, send->counter), short_data);
     if (!start.facts.is_short()) {
       send->feed = make_multicast_feed(services_, id, send->root);
       // It is only read.
@@ -129,9 +140,7 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
       if (rank == services_.me || services_.executor.has_lost(rank)) return;
       const MulticastHead head{
           send.counter, services_.me, services_.me, MulticastMailKind::kSkip, false, 0};
-      const auto body = encode_previous_one(window_.previous_of(send.counter, rank));
-      for (std::vector<std::byte>& mail : mails_of(head, body, {}))
-        outbox_.send(rank, std::move(mail), 0);
+      outbox_.send(rank, head, encode_previous_one(window_.previous_of(send.counter, rank)));
     });
   }
   if (send.self_done) window_.finish(send.counter);

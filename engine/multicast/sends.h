@@ -43,8 +43,9 @@ struct MulticastSend {
 class MulticastSends {
  public:
   MulticastSends(const MulticastServices& services, MulticastOutbox& outbox, MulticastRuns& runs,
-                 uint32_t window)
-      : services_(services), outbox_(outbox), runs_(runs), window_(services.job.ranks(), window) {}
+                 uint32_t window, size_t limit)
+      : services_(services), outbox_(outbox), runs_(runs), window_(services.job.ranks(), window),
+        limit_(limit) {}
 
   /// Starts one. Fails where the arguments can't be right, a member has died (kPeerFailed), or no
   /// more may be under way (kBusy).
@@ -68,7 +69,7 @@ class MulticastSends {
   uint64_t sent() const { return sent_; }
 
  private:
-  Status check(const RankSet& set, const MulticastOptions& options);
+  Status check(const RankSet& set, size_t bytes, const MulticastOptions& options) const;
   void finish(MulticastSend& send);
   void over(MulticastSend& send, const MulticastMissing& missing);
   void settle(MulticastSend& send);
@@ -78,6 +79,7 @@ class MulticastSends {
   MulticastOutbox& outbox_;
   MulticastRuns& runs_;
   MulticastWindow window_;
+  const size_t limit_;  ///< bytes of a message
   std::unordered_map<uint64_t, std::shared_ptr<MulticastSend>> sends_;  ///< by counter: not over
   std::vector<std::shared_ptr<MulticastSend>> feeding_;
   uint64_t sent_ = 0;
