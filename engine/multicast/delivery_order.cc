@@ -67,6 +67,16 @@ void DeliveryOrder::lose(Rank master, std::vector<Message>& ready) {
   found->second.pending.clear();
 }
 
+bool DeliveryOrder::knows(Rank master, uint64_t counter) const {
+  if (counter == 0) return true;
+  const auto found = masters_.find(master);
+  if (found == masters_.end()) return false;
+  const std::vector<Pending>& pending = found->second.pending;
+  return counter <= found->second.done ||
+         std::any_of(pending.begin(), pending.end(),
+                     [&](const Pending& one) { return one.counter == counter; });
+}
+
 size_t DeliveryOrder::remembered() const {
   size_t messages = masters_.size();
   for (const auto& [rank, master] : masters_) messages += master.pending.size();

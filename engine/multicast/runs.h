@@ -61,6 +61,7 @@ class MulticastRuns {
   void announce(MulticastRun& run, const std::vector<uint64_t>& all_previous);
   RankSet below(const MulticastRun& run, const MulticastRun::Child& child) const;
   void give_up_child(MulticastRun& run, MulticastRun::Child& child);
+  bool must_wait_for_earlier(const MulticastRun& run) const;
   bool feed_memory(MulticastRun& run);
   void fill(MulticastRun& run);
   Status post(MulticastRun& run);

@@ -44,8 +44,18 @@ Status post_multicast_feed(const MulticastServices& services, MulticastTransfer&
                    agreed, nullptr);
 }
 
+/// Messages of one master take memory in its order: one that waits for an earlier one to be handed
+/// over gives nothing back, so that one must not be left without.
+bool MulticastRuns::must_wait_for_earlier(const MulticastRun& run) const {
+  if (!order_.knows(run.id.master, run.previous)) return true;
+  return std::any_of(hungry_.begin(), hungry_.end(), [&](const MulticastRun* other) {
+    return other->id.master == run.id.master && other->id.counter < run.id.counter;
+  });
+}
+
 /// Memory for the message, or a place among those that wait for it. True if it is there.
 bool MulticastRuns::feed_memory(MulticastRun& run) {
+  if (run.facts.bytes != 0 && must_wait_for_earlier(run)) return false;
   const auto memory = pool_.take(run.id.master, run.facts.bytes);
   if (!memory) {
     end(run, memory.error().code);
