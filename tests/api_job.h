@@ -29,10 +29,10 @@ struct ApiRank {
 };
 
 /// Runs `body` on every rank of an ibcoll_launch; gives what the ranks complain of. `status`: the
-/// launch's, 0 where it is null.
+/// launch's, 0 where it is null. `placement`: null is "block".
 inline std::string launched(const char* layout, int ranks,
-                            const std::function<void(const ApiRank&)>& body,
-                            int* status = nullptr) {
+                            const std::function<void(const ApiRank&)>& body, int* status = nullptr,
+                            const char* placement = nullptr) {
   Complaints complaints(ranks);
   struct Argument {
     const std::function<void(const ApiRank&)>& body;
@@ -41,6 +41,7 @@ inline std::string launched(const char* layout, int ranks,
   ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
   options.ranks = ranks;
   options.layout = layout;
+  options.placement = placement;
   int result = 0;
   const auto main = [](ibcoll_context* context, void* data) {
     const auto* to_run = static_cast<Argument*>(data);

@@ -60,7 +60,8 @@ struct Plan {
 const char* some_algorithm(std::mt19937& random) {
   std::vector<const char*> names(2, nullptr);
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::kBcast && !algorithm.paced)
+    if (algorithm.collective == Collective::kBcast && !algorithm.paced &&
+        algorithm.name != "linear")
       names.push_back(algorithm.name.data());
   }
   return names[random() % names.size()];
@@ -171,7 +172,7 @@ class Worker {
   }
 
   bool exchange() {
-    const auto end = Clock::now() + std::chrono::seconds(40);  // fails instead of hanging
+    const auto end = Clock::now() + std::chrono::seconds(15);  // fails instead of hanging
     while (true) {
       const bool sent = send_some() && test_some();
       if (!sent || !receive_some()) return false;
