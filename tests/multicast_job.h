@@ -51,7 +51,7 @@ inline std::string run_multicasts(const MulticastWay& way,
   return launched(
       way.layout, way.ranks,
       [&](const ApiRank& rank) {
-        alarm(25);
+        alarm(60);
         body(rank);
         alarm(0);
       },

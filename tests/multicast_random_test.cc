@@ -87,18 +87,19 @@ std::vector<int> some_ranks(std::mt19937& random, int ranks, size_t count) {
 Plan some_plan(const MulticastWay& way, uint32_t seed) {
   std::mt19937 random(seed);
   Plan plan{way, {}, {}, {}, {}};
+  const auto ranks = static_cast<size_t>(way.ranks);
+  const auto masters = some_ranks(random, way.ranks, 1 + random() % std::min<size_t>(3, ranks));
   size_t most = 8 * kMb;
   if (random() % 3 == 0) {
     const size_t memory = (256u << 10) << random() % 4;
     plan.settings["IBCOLL_MULTICAST_MEMORY"] = std::to_string(memory);
-    most = memory;
+    // Several masters' messages of more than that could wait for each other's memory.
+    most = masters.size() == 1 ? memory : memory / 8;
   }
   if (random() % 2 == 0)
     plan.settings["IBCOLL_MULTICAST_WINDOW"] = std::to_string(1 << random() % 4);
   for (int rank = 0; rank < way.ranks; ++rank)
     plan.modes.push_back(static_cast<Mode>(random() % 3));
-  const auto ranks = static_cast<size_t>(way.ranks);
-  const auto masters = some_ranks(random, way.ranks, 1 + random() % std::min<size_t>(3, ranks));
   for (uint32_t number = 0; number < kLetters; ++number) {
     Letter letter;
     letter.master = masters[random() % masters.size()];
@@ -172,7 +173,7 @@ class Worker {
   }
 
   bool exchange() {
-    const auto end = Clock::now() + std::chrono::seconds(15);  // fails instead of hanging
+    const auto end = Clock::now() + std::chrono::seconds(40);  // fails instead of hanging
     while (true) {
       const bool sent = send_some() && test_some();
       if (!sent || !receive_some()) return false;
@@ -346,7 +347,7 @@ class RandomMulticasts : public ::testing::TestWithParam<Ways> {
   }
 };
 
-TEST_P(RandomMulticasts, ComeToTheirMembersInOrder) { run(6 * kLetters); }
+TEST_P(RandomMulticasts, ComeToTheirMembersInOrder) { run(10 * kLetters); }
 
 class RandomMulticastsFull : public RandomMulticasts {};
 TEST_P(RandomMulticastsFull, ComeToTheirMembersInOrder) { run(20'000); }
