@@ -67,6 +67,12 @@ void DeliveryOrder::lose(Rank master, std::vector<Message>& ready) {
   found->second.pending.clear();
 }
 
+bool DeliveryOrder::is_next(Rank master, uint64_t previous) const {
+  if (previous == 0) return true;
+  const auto found = masters_.find(master);
+  return found != masters_.end() && found->second.done >= previous;
+}
+
 bool DeliveryOrder::knows(Rank master, uint64_t counter) const {
   if (counter == 0) return true;
   const auto found = masters_.find(master);

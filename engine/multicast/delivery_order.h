@@ -30,6 +30,8 @@ class DeliveryOrder {
   void skip(Rank master, uint64_t counter, uint64_t previous, std::vector<Message>& ready);
   /// A master has died: what is complete is handed over, though some before it may never come.
   void lose(Rank master, std::vector<Message>& ready);
+  /// Whether nothing that this rank is to get stands before a message with that `previous`.
+  bool is_next(Rank master, uint64_t previous) const;
   /// Whether the message of that counter has been announced, or is done with. True of 0.
   bool knows(Rank master, uint64_t counter) const;
   /// Masters and messages that are remembered now: a few words for each master that has sent, and

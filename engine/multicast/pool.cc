@@ -25,7 +25,7 @@ size_t MulticastPool::rounded(size_t bytes) const {
   return size <= limit_ / 2 ? size : round_up(bytes, kAlign);
 }
 
-Result<std::optional<std::byte*>> MulticastPool::take(Rank master, size_t bytes) {
+Result<std::optional<std::byte*>> MulticastPool::take(Rank master, size_t bytes, bool must) {
   if (bytes == 0) return no_memory;
   if (bytes > limit_) {
     return fail(ErrorCode::kNoMemory,
@@ -36,7 +36,7 @@ Result<std::optional<std::byte*>> MulticastPool::take(Rank master, size_t bytes)
   const size_t size = rounded(bytes);
   const auto held = held_.find(master);
   const size_t with_it = (held == held_.end() ? 0 : held->second) + size;
-  if (used_ != 0 && (used_ + size > limit_ || with_it > limit_ - used_ - size)) {
+  if (!must && used_ != 0 && (used_ + size > limit_ || with_it > limit_ - used_ - size)) {
     return std::optional<std::byte*>();
   }
   std::byte* buffer = take_kept(size);

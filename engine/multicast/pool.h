@@ -38,7 +38,8 @@ class MulticastPool {
   /// since the limit or the master's share is used up. An error (kNoMemory): memory has run out, or
   /// the message is longer than the limit. One that is longer than half the limit gets its buffer
   /// when the pool is otherwise empty. 0 bytes: an address without any memory.
-  Result<std::optional<std::byte*>> take(Rank master, size_t bytes);
+  /// `must`: the limit and the share may be passed, by somebody who sees to it that this ends.
+  Result<std::optional<std::byte*>> take(Rank master, size_t bytes, bool must = false);
   /// Gives a buffer back; `master` and `bytes` as they were taken with.
   void give_back(Rank master, std::byte* buffer, size_t bytes);
 

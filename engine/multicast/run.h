@@ -52,9 +52,10 @@ struct MulticastRun {
   bool complete = false;    ///< the message is there
   bool over = false;        ///< it does not come, or does not go on
   bool acked = false;
-  bool freed = false;   ///< the program has it no longer, or never gets it
-  bool moves = false;   ///< stands in the list of those that are looked at each round
-  bool hungry = false;  ///< waits for memory
+  bool handed_over = false;  ///< the program has it, or may take it
+  bool freed = false;        ///< the program has it no longer, or never gets it
+  bool moves = false;        ///< stands in the list of those that are looked at each round
+  bool hungry = false;       ///< waits for memory
   std::byte* buffer = nullptr;
   std::vector<std::byte> short_data;
   uint64_t available = 0;  ///< bytes of the buffer that the feed has filled

@@ -83,7 +83,8 @@ class MulticastRuns {
   std::vector<MulticastRun*> moving_;  ///< have transfers under way
   std::deque<MulticastRun*> hungry_;   ///< wait for memory
   std::deque<MulticastRun*> ready_;
-  size_t open_ = 0;  ///< not acknowledged
+  std::unordered_map<Rank, int> kept_;  ///< by master: messages handed over that are still there
+  size_t open_ = 0;                     ///< not acknowledged
   uint64_t announced_ = 0, received_ = 0;
 };
 

@@ -56,7 +56,11 @@ bool MulticastRuns::must_wait_for_earlier(const MulticastRun& run) const {
 /// Memory for the message, or a place among those that wait for it. True if it is there.
 bool MulticastRuns::feed_memory(MulticastRun& run) {
   if (run.facts.bytes != 0 && must_wait_for_earlier(run)) return false;
-  const auto memory = pool_.take(run.id.master, run.facts.bytes);
+  // Two messages may each hold on one rank the memory that the other one lacks on another. So the
+  // first one of each master that is not there yet gets its memory beyond all limits, unless it is
+  // the program that keeps that master's.
+  const bool must = order_.is_next(run.id.master, run.previous) && !kept_.contains(run.id.master);
+  const auto memory = pool_.take(run.id.master, run.facts.bytes, must);
   if (!memory) {
     end(run, memory.error().code);
     return false;
@@ -248,6 +252,7 @@ void MulticastRuns::settle(MulticastRun& run) {
   }
   if (!run.acked || !run.freed || run.transfers_under_way() || run.moves) return;
   if (run.has_memory) pool_.give_back(run.id.master, run.buffer, run.facts.bytes);
+  if (run.handed_over && --kept_.at(run.id.master) == 0) kept_.erase(run.id.master);
   runs_.erase(MulticastId(run.id));
 }
 
@@ -256,6 +261,8 @@ void MulticastRuns::hand_over(const std::vector<DeliveryOrder::Message>& ready) 
     const auto run = runs_.find({master, counter});
     if (run == runs_.end()) continue;
     ready_.push_back(run->second.get());
+    run->second->handed_over = true;
+    ++kept_[master];
     ++received_;
   }
 }

@@ -20,7 +20,7 @@ Status MulticastSends::check(const RankSet& set, size_t bytes,
                              const MulticastOptions& options) const {
   if (set.empty()) return fail(ErrorCode::kInvalidArgument, "a multicast to nobody");
   if (bytes > limit_) {
-    return fail(ErrorCode::kInvalidArgument,
+    return fail(ErrorCode::kNoMemory,
                 "a message of {} bytes is longer than the memory for messages, {} bytes "
                 "(IBCOLL_MULTICAST_MEMORY)",
                 bytes, limit_);

@@ -44,7 +44,10 @@ class MulticastSends {
  public:
   MulticastSends(const MulticastServices& services, MulticastOutbox& outbox, MulticastRuns& runs,
                  uint32_t window, size_t limit)
-      : services_(services), outbox_(outbox), runs_(runs), window_(services.job.ranks(), window),
+      : services_(services),
+        outbox_(outbox),
+        runs_(runs),
+        window_(services.job.ranks(), window),
         limit_(limit) {}
 
   /// Starts one. Fails where the arguments can't be right, a member has died (kPeerFailed), or no
@@ -79,7 +82,7 @@ class MulticastSends {
   MulticastOutbox& outbox_;
   MulticastRuns& runs_;
   MulticastWindow window_;
-  const size_t limit_;  ///< bytes of a message
+  const size_t limit_;                                                  ///< bytes of a message
   std::unordered_map<uint64_t, std::shared_ptr<MulticastSend>> sends_;  ///< by counter: not over
   std::vector<std::shared_ptr<MulticastSend>> feeding_;
   uint64_t sent_ = 0;
