@@ -50,7 +50,7 @@ void DeliveryOrder::skip(Rank master, uint64_t counter, uint64_t previous,
 void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& ready) {
   auto at = master.pending.begin();
   for (; at != master.pending.end(); ++at) {
-    if (at->state == State::kAnnounced || at->previous > master.done) break;
+    if (at->state == State::kAnnounced || (at->previous > master.done && !master.lost)) break;
     if (at->state == State::kComplete) ready.emplace_back(rank, at->counter);
     master.done = at->counter;
   }
@@ -58,25 +58,22 @@ void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& rea
 }
 
 void DeliveryOrder::lose(Rank master, std::vector<Message>& ready) {
-  const auto found = masters_.find(master);
-  if (found == masters_.end()) return;
-  for (const Pending& pending : found->second.pending) {
-    if (pending.state == State::kComplete) ready.emplace_back(master, pending.counter);
-    found->second.done = std::max(found->second.done, pending.counter);
-  }
-  found->second.pending.clear();
+  Master& known = masters_[master];
+  known.lost = true;
+  advance(master, known, ready);
 }
 
 bool DeliveryOrder::is_next(Rank master, uint64_t previous) const {
   if (previous == 0) return true;
   const auto found = masters_.find(master);
-  return found != masters_.end() && found->second.done >= previous;
+  return found != masters_.end() && (found->second.done >= previous || found->second.lost);
 }
 
 bool DeliveryOrder::knows(Rank master, uint64_t counter) const {
   if (counter == 0) return true;
   const auto found = masters_.find(master);
   if (found == masters_.end()) return false;
+  if (found->second.lost) return true;
   const std::vector<Pending>& pending = found->second.pending;
   return counter <= found->second.done ||
          std::any_of(pending.begin(), pending.end(),

@@ -28,7 +28,7 @@ class DeliveryOrder {
   /// It will never come, or is not to be handed over: those behind it go on. May come before it was
   /// announced (then a later announce() gives false).
   void skip(Rank master, uint64_t counter, uint64_t previous, std::vector<Message>& ready);
-  /// A master has died: what is complete is handed over, though some before it may never come.
+  /// A master has died: nothing waits any more for what has not been announced.
   void lose(Rank master, std::vector<Message>& ready);
   /// Whether nothing that this rank is to get stands before a message with that `previous`.
   bool is_next(Rank master, uint64_t previous) const;
@@ -47,6 +47,7 @@ class DeliveryOrder {
   struct Master {
     uint64_t done = 0;             ///< the last one handed over or skipped
     std::vector<Pending> pending;  ///< ascending
+    bool lost = false;             ///< it has died: what it sent before may never come
   };
   static std::vector<Pending>::iterator find(Master& master, uint64_t counter);
   static void advance(Rank rank, Master& master, std::vector<Message>& ready);

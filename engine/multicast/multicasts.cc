@@ -12,6 +12,18 @@ constexpr int64_t kLookNs = 10'000'000;
 /// The clock is read once in so many rounds.
 constexpr uint32_t kRounds = 32;
 
+/// True as long as it is there.
+class Mark {
+ public:
+  explicit Mark(bool& mark) : mark_(mark) { mark_ = true; }
+  ~Mark() { mark_ = false; }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+ private:
+  bool& mark_;
+};
+
 }  // namespace
 
 Multicasts::Multicasts(const MulticastServices& services, const Limits& limits,
@@ -36,13 +48,20 @@ Result<std::shared_ptr<MulticastSend>> Multicasts::send(RankSet set, const void*
   if (dead >= 0)
     return fail(ErrorCode::kPeerFailed, "rank {} can't get a multicast: it has died", dead);
   auto send = sends_.start(std::move(set), static_cast<const std::byte*>(data), bytes, options);
-  if (services_.network != nullptr) services_.network->flush();
+  push_out();
   hand_over();  // a copy of its own, with which nothing else may come
   return send;
 }
 
 void Multicasts::cancel(MulticastSend& send) {
   sends_.give_up(send, ErrorCode::kCancelled, "was cancelled");
+  push_out();
+}
+
+/// What was sent outside of progress goes at once, and wakes those it is for.
+void Multicasts::push_out() {
+  if (services_.network != nullptr) services_.network->flush();
+  services_.local.poll();
 }
 
 MulticastRun* Multicasts::take_message() {
@@ -54,33 +73,45 @@ void Multicasts::free(MulticastRun& run) { runs_.free(run); }
 Result<MulticastRun*> Multicasts::wait_for_message(int64_t until_ns) {
   if (!runs_.has_ready()) IBCOLL_TRY(services_.executor.progress_of_all());
   // Another thread may take what has come.
-  while (!runs_.has_ready() && (until_ns == 0 || now_ns() < until_ns)) {
-    Completion arrived;
-    waiting_.push_back(&arrived);
-    const Status waited = services_.executor.wait(arrived, until_ns);
-    std::erase(waiting_, &arrived);
-    if (!waited) return tl::unexpected<Error>(waited.error());
-  }
+  while (!runs_.has_ready() && !handler_ && (until_ns == 0 || now_ns() < until_ns))
+    IBCOLL_TRY(wait(until_ns));
   return take_message();
+}
+
+/// Until a message has come, or something else is to be looked at.
+Status Multicasts::wait(int64_t until_ns) {
+  Completion something;
+  class Waiting {
+   public:
+    Waiting(std::vector<Completion*>& all, Completion& own) : all_(all), own_(own) {
+      all_.push_back(&own_);
+    }
+    ~Waiting() { std::erase(all_, &own_); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    std::vector<Completion*>& all_;
+    Completion& own_;
+  };
+  const Waiting waiting(waiting_, something);
+  return services_.executor.wait(something, until_ns);
 }
 
 void Multicasts::set_handler(Handler handler) {
   handler_ = std::move(handler);
+  for (Completion* const waiting : waiting_) waiting->done = true;
   hand_over();
 }
 
 Status Multicasts::finish() {
   finishing_ = true;
   hand_over();
-  while (!sends_.idle() || runs_.has_open() || !outbox_.empty()) {
-    Completion over;
+  const auto is_open = [this] { return !sends_.idle() || runs_.has_open() || !outbox_.empty(); };
+  while (is_open()) {
     constexpr int64_t kLookAgainNs = 20'000'000;
     services_.executor.progress();
-    if (sends_.idle() && !runs_.has_open() && outbox_.empty()) break;
-    waiting_.push_back(&over);
-    const Status waited = services_.executor.wait(over, now_ns() + kLookAgainNs);
-    std::erase(waiting_, &over);
-    IBCOLL_TRY(waited);
+    if (is_open()) IBCOLL_TRY(wait(now_ns() + kLookAgainNs));
   }
   return {};
 }
@@ -128,8 +159,19 @@ Status Multicasts::take_in(std::span<const std::byte> mail) {
 bool Multicasts::advance() {
   // What it does may make progress itself.
   if (advancing_) return false;
-  advancing_ = true;
-  bool moved = !inbox_.empty();
+  const Mark inside(advancing_);
+  bool moved = take_inbox();
+  moved |= runs_.advance();
+  moved |= sends_.advance();
+  moved |= outbox_.advance();
+  moved |= hand_over();
+  if (++rounds_ % kRounds == 0 || !moved) look_after();
+  if (services_.network != nullptr) services_.network->flush();
+  return moved;
+}
+
+bool Multicasts::take_inbox() {
+  if (inbox_.empty()) return false;
   taken_.swap(inbox_);
   for (std::vector<std::byte>& mail : taken_) {
     if (const Status taken = take_in(mail); !taken) services_.executor.give_up(taken.error());
@@ -137,14 +179,7 @@ bool Multicasts::advance() {
     if (spare_.size() < kSpare) spare_.push_back(std::move(mail));
   }
   taken_.clear();
-  moved |= runs_.advance();
-  moved |= sends_.advance();
-  moved |= outbox_.advance();
-  moved |= hand_over();
-  if (++rounds_ % kRounds == 0 || !moved) look_after();
-  if (services_.network != nullptr) services_.network->flush();
-  advancing_ = false;
-  return moved;
+  return true;
 }
 
 void Multicasts::look_after() {
@@ -175,10 +210,12 @@ bool Multicasts::busy() const {
 }
 
 void Multicasts::lost(Rank rank, const Failure&) {
+  take_inbox();  // what it sent while it lived
   outbox_.lose(rank);
   assembly_.lose(rank);
   runs_.lose(rank);
   sends_.lose(rank);
+  hand_over();
 }
 
 }  // namespace ibcoll

@@ -66,7 +66,10 @@ class Multicasts final : public ArrivalRuns {
 
  private:
   Status take_in(std::span<const std::byte> mail);
+  bool take_inbox();
   bool hand_over();
+  void push_out();
+  Status wait(int64_t until_ns);
   void look_after();
 
   const MulticastServices services_;

@@ -11,6 +11,7 @@ bool MulticastOutbox::offer(Rank to, std::span<const std::byte> mail, size_t dat
 }
 
 void MulticastOutbox::post(Rank to, std::span<const std::byte> mail, size_t data_bytes) {
+  if (services_.executor.has_lost(to)) return;
   const bool waits = !waiting_.empty() && waiting_.contains(to);
   if (!waits && offer(to, mail, data_bytes)) return;
   waiting_[to].push_back({std::vector<std::byte>(mail.begin(), mail.end()), data_bytes});

@@ -19,6 +19,20 @@ uint64_t previous_at(const std::vector<uint64_t>& all, std::optional<int> id) {
   return all.empty() || !id ? 0 : all[static_cast<size_t>(*id)];
 }
 
+/// What follows from an announcement without being told.
+Status check_data(const MulticastFacts& facts, std::span<const std::byte> data) {
+  if (data.size() == (facts.is_short() ? facts.bytes : 0)) return {};
+  return fail(ErrorCode::kMismatch, "a multicast of {} bytes comes with {}", facts.bytes,
+              data.size());
+}
+
+/// The same of what a leader tells.
+Status check_told(const MulticastFacts& facts, std::span<const std::byte> data) {
+  IBCOLL_TRY(check_data(facts, data));
+  if (facts.is_short() || (facts.pieces > 0 && facts.pieces <= kMaxCut)) return {};
+  return fail(ErrorCode::kMismatch, "a multicast in {} pieces", facts.pieces);
+}
+
 }  // namespace
 
 MulticastRun* MulticastRuns::find(const MulticastHead& head) {
@@ -47,6 +61,7 @@ Status MulticastRuns::start(const MulticastAssembly::Whole& message) {
   if (!start.set.contains(services_.me) || find(head) != nullptr)
     return fail(ErrorCode::kMismatch, "rank {} takes this one for the root of a multicast",
                 head.from);
+  IBCOLL_TRY(check_data(start.facts, message.data));
   Relatives relatives = Relatives::kChildren;
   if (!start.facts.is_short()) {
     IBCOLL_ASSIGN(const MulticastChoice choice,
@@ -74,6 +89,7 @@ Status MulticastRuns::take_role(const MulticastAssembly::Whole& message) {
                 "rank {} tells this one a role in a multicast that it can't "
                 "have",
                 head.from);
+  IBCOLL_TRY(check_told(told.facts, message.data));
   const uint64_t previous = previous_at(told.previous, told.role.known.id_of(services_.me));
   MulticastRun& run = make({head.master, head.counter}, told.facts, head.from);
   run.message.members = told.role.members + told.facts.with_master;
@@ -88,6 +104,7 @@ Status MulticastRuns::take_local(const MulticastAssembly::Whole& message) {
   IBCOLL_ASSIGN(const MulticastLocal told, decode_local(message.body, services_.job.ranks()));
   if (find(head) != nullptr)
     return fail(ErrorCode::kMismatch, "rank {} tells of a multicast twice", head.from);
+  IBCOLL_TRY(check_told(told.facts, message.data));
   MulticastRun& run = make({head.master, head.counter}, told.facts, head.from);
   run.local = told;
   run.message.members = told.members + told.facts.with_master;
@@ -106,6 +123,13 @@ void MulticastRuns::send_to_self(MulticastSend& send, const MulticastFacts& fact
   begin(run, previous, {}, {});
 }
 
+void MulticastRuns::give_up_own(MulticastId id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || found->second->complete) return;
+  end(*found->second, ErrorCode::kCancelled);
+  settle(*found->second);
+}
+
 /// Tells those below, at once, and has the message's memory filled.
 void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const std::byte> data,
                           const std::vector<uint64_t>& all_previous) {
@@ -115,6 +139,10 @@ void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const 
   run.freed = !run.wanted;
   run.short_data.assign(data.begin(), data.end());
   if (run.part) announce(run, all_previous);
+  if (run.parent >= 0 && services_.executor.has_lost(run.parent)) {
+    run.parent_listens = false;
+    if (!run.facts.is_short()) end(run, ErrorCode::kPeerFailed);
+  }
   fill(run);
   settle(run);
 }
@@ -189,6 +217,9 @@ Status MulticastRuns::acknowledge(const MulticastAssembly::Whole& message) {
     child.acked = true;
     --run->unacked;
     if (!missing.ranks.empty()) run->why = missing.code;
+    // It takes no data; of a leader that ends the whole distribution, as that says itself.
+    if (child.place < 0 && missing.ranks.contains(child.rank) && run->distribution)
+      run->distribution->lose(child.rank);
     missing.ranks.for_each([&](Rank rank) { run->missing.push_back(rank); });
   }
   settle(*run);
@@ -215,13 +246,16 @@ void MulticastRuns::drop(const MulticastAssembly::Whole& message) {
 
 Status MulticastRuns::skip(const MulticastAssembly::Whole& message) {
   IBCOLL_ASSIGN(const uint64_t previous, decode_previous_one(message.body));
-  if (MulticastRun* const run = find(message.head); run != nullptr && !run->complete) {
-    run->wanted = false;
-    run->freed = true;
-  }
+  MulticastRun* const run = find(message.head);
+  if (run != nullptr && run->handed_over) return {};
   std::vector<DeliveryOrder::Message> ready;
   order_.skip(message.head.master, message.head.counter, previous, ready);
   hand_over(ready);
+  if (run != nullptr) {
+    run->wanted = false;
+    run->freed = true;
+    settle(*run);
+  }
   return {};
 }
 

@@ -34,6 +34,9 @@ class MulticastRuns {
   void send_to_self(MulticastSend& send, const MulticastFacts& facts, MulticastId id, int members,
                     uint64_t previous, const std::byte* data);
 
+  /// Ends this rank's own copy, which may not be there yet: the data are read no more.
+  void give_up_own(MulticastId id);
+
   /// Goes on with all that can; true if something moved.
   bool advance();
   /// Tells masters whom is waited for.
@@ -64,8 +67,10 @@ class MulticastRuns {
   bool must_wait_for_earlier(const MulticastRun& run) const;
   bool feed_memory(MulticastRun& run);
   void fill(MulticastRun& run);
+  void look_at(MulticastRun& run);
   Status post(MulticastRun& run);
   Status post_feed(MulticastRun& run);
+  void make_distribution(MulticastRun& run);
   Status post_distribution(MulticastRun& run, const Algorithm& algorithm);
   bool advance(MulticastRun& run);
   void end(MulticastRun& run, ErrorCode why);

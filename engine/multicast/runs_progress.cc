@@ -93,13 +93,19 @@ void MulticastRuns::fill(MulticastRun& run) {
     run.complete = true;
     return;
   }
-  if (const Status posted = post(run); !posted && posted.error().scope == Scope::kGroup) {
+  const Status posted = post(run);
+  if (!posted && posted.error().scope == Scope::kGroup) {
     // Another rank has ended it before it came here.
-    return end(run, posted.error().code);
+    end(run, posted.error().code);
   } else if (!posted) {
     services_.executor.give_up(posted.error());
-    return;
   }
+  look_at(run);
+}
+
+/// Has it looked at in each round, as long as data are under way.
+void MulticastRuns::look_at(MulticastRun& run) {
+  if (run.moves || (!run.transfers_under_way() && run.over)) return;
   moving_.push_back(&run);
   run.moves = true;
 }
@@ -107,7 +113,8 @@ void MulticastRuns::fill(MulticastRun& run) {
 Status MulticastRuns::post(MulticastRun& run) {
   IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(run.facts.algorithm));
   if (run.is_root) IBCOLL_TRY(post_feed(run));
-  return post_distribution(run, *algorithm);
+  make_distribution(run);
+  return run.distribution ? post_distribution(run, *algorithm) : Status{};
 }
 
 Status MulticastRuns::post_feed(MulticastRun& run) {
@@ -115,13 +122,14 @@ Status MulticastRuns::post_feed(MulticastRun& run) {
   return post_multicast_feed(services_, *run.feed, run.buffer, run.facts.bytes);
 }
 
-/// Group ranks: the leaders, by place, then the other members of this server.
-Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algorithm) {
+/// Group ranks: the leaders, by place, then the other members of this server. None where there is
+/// nobody else.
+void MulticastRuns::make_distribution(MulticastRun& run) {
   const bool leads = run.part.has_value();
   const int servers = leads ? run.part->role().servers : run.local.servers;
   const int place = leads ? run.part->role().place : run.local.place;
   const int locals = leads ? static_cast<int>(run.part->locals().size()) : run.local.locals;
-  if (servers == 1 && locals == 1) return {};
+  if (servers == 1 && locals == 1) return;
   const int members = servers + locals - 1;
   std::vector<int> server_of(static_cast<size_t>(members), place);
   for (int i = 0; i < servers; ++i) server_of[i] = i;
@@ -136,20 +144,25 @@ Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algo
     to_job[place] = run.parent;
   }
   to_job[me] = services_.me;
-  IBCOLL_ASSIGN(Shape shape, Shape::create(std::move(server_of)));
+  run.distribution = std::make_unique<MulticastTransfer>(
+      services_.executor, *Shape::create(std::move(server_of)), me, std::move(to_job),
+      group_key(run.id, 1));  // a shape that can't be wrong
+}
+
+Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algorithm) {
+  MulticastTransfer& distribution = *run.distribution;
   AlgorithmOptions options;
   algorithm.set_pieces(run.facts.pieces, options);
-  ProgramPtr program = services_.program(algorithm, shape, me, options);
-  run.distribution = std::make_unique<MulticastTransfer>(services_.executor, std::move(shape), me,
-                                                         std::move(to_job), group_key(run.id, 1));
+  ProgramPtr program =
+      services_.program(algorithm, distribution.shape(), distribution.me(), options);
   for (const MulticastRun::Child& child : run.children) {
-    if (services_.executor.has_lost(child.rank)) run.distribution->lose(child.rank);
+    if (services_.executor.has_lost(child.rank)) distribution.lose(child.rank);
   }
+  const int servers = run.part ? run.part->role().servers : run.local.servers;
   const uint64_t agreed =
       mix(mix(mix(mix(0, run.facts.algorithm), run.facts.bytes), run.facts.pieces), servers);
-  return run.distribution->post(std::move(program), run.buffer, run.facts.bytes, run.facts.pieces,
-                                static_cast<uint32_t>(agreed),
-                                run.is_root ? &run.available : nullptr);
+  return distribution.post(std::move(program), run.buffer, run.facts.bytes, run.facts.pieces,
+                           static_cast<uint32_t>(agreed), run.is_root ? &run.available : nullptr);
 }
 
 /// True if it has moved.
@@ -219,7 +232,12 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
                         fmt::format("rank {} has ended multicast {} of rank {}", services_.me,
                                     run.id.counter, run.id.master)};
   if (run.feed && run.feed->under_way()) run.feed->end(failure);
-  if (run.distribution && run.distribution->under_way()) run.distribution->end(failure);
+  // Other leaders may wait for this one. Who leads nobody is given up by its leader alone.
+  if (!run.complete && run.part && run.part->role().servers > 1 && !run.facts.is_short() &&
+      run.distribution == nullptr)
+    make_distribution(run);
+  if (run.distribution && (run.distribution->under_way() || !run.complete))
+    run.distribution->end(failure);
   if (!run.complete) {
     run.missing.push_back(services_.me);
     run.freed = true;

@@ -16,6 +16,15 @@ std::string MulticastSends::name(const MulticastSend& send) const {
   return fmt::format("multicast {} of rank {}", send.counter, services_.me);
 }
 
+/// Whom the oldest one that is under way waits for first.
+Rank MulticastSends::oldest_root() const {
+  const MulticastSend* oldest = nullptr;
+  for (const auto& [counter, send] : sends_) {
+    if (oldest == nullptr || counter < oldest->counter) oldest = send.get();
+  }
+  return oldest == nullptr || oldest->acked ? services_.me : oldest->root;
+}
+
 Status MulticastSends::check(const RankSet& set, size_t bytes,
                              const MulticastOptions& options) const {
   if (set.empty()) return fail(ErrorCode::kInvalidArgument, "a multicast to nobody");
@@ -46,7 +55,7 @@ Status MulticastSends::check(const RankSet& set, size_t bytes,
     return fail(ErrorCode::kBusy,
                 "{} multicasts of rank {} are under way, as many as may be "
                 "(IBCOLL_MULTICAST_WINDOW); the oldest waits for rank {}",
-                held->under_way, services_.me, held->rank);
+                held->under_way, services_.me, held->rank >= 0 ? held->rank : oldest_root());
   }
   return {};
 }
@@ -104,11 +113,10 @@ Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const 
 
 /// Whether the program has its answer, and whether there is anything left to follow.
 void MulticastSends::settle(MulticastSend& send) {
-  const bool all = send.acked && send.self_done;
-  const bool failed = !send.result;
-  if (send.fed() && (all || failed || (!send.options.acknowledged && send.self_done)))
-    send.completion.done = true;
-  if (all && send.fed()) sends_.erase(uint64_t{send.counter});
+  // Its data are read by the feed, and by this rank's own copy.
+  if (!send.fed() || !send.self_done) return;
+  if (send.acked || send.given_up || !send.options.acknowledged) send.completion.done = true;
+  if (send.acked) sends_.erase(uint64_t{send.counter});
 }
 
 /// The root has answered, or never will.
@@ -125,8 +133,8 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
                                    ? ""
                                    : fmt::format(" and {} other{}", missing.ranks.size() - 1,
                                                  missing.ranks.size() == 2 ? "" : "s");
-    if (send.result && !send.completion.done) {
-      send.missing = missing.ranks.members();
+    if (!send.given_up && !send.completion.done) {
+      missing.ranks.for_each([&](Rank rank) { send.missing.push_back(rank); });
       send.result = dead >= 0 ? fail(ErrorCode::kPeerFailed, "rank {} has died: it{} may lack {}",
                                      dead, others, name(send))
                               : fail(missing.code, "rank {}{} may lack {}: {}", first, others,
@@ -143,7 +151,9 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
       outbox_.send(rank, head, encode_previous_one(window_.previous_of(send.counter, rank)));
     });
   }
-  if (send.self_done) window_.finish(send.counter);
+  if (send.self_done) return window_.finish(send.counter);
+  // Only this rank lacks it.
+  window_.late(send.counter, RankSet::interval(services_.me, services_.me + 1));
 }
 
 Status MulticastSends::acknowledge(const MulticastAssembly::Whole& message) {
@@ -161,16 +171,23 @@ Status MulticastSends::note_late(const MulticastAssembly::Whole& message) {
   IBCOLL_ASSIGN(MulticastMissing late, decode_missing(message.body, services_.job.ranks()));
   const auto found = sends_.find(message.head.counter);
   if (found == sends_.end() || found->second->acked || late.ranks.empty()) return {};
-  found->second->heard = true;
-  window_.late(found->first, late.ranks);
-  found->second->late = std::move(late.ranks);
+  MulticastSend& send = *found->second;
+  send.heard = true;
+  send.late = std::move(late.ranks);
+  if (!send.self_done) {
+    std::vector<Rank> all = send.late.members();
+    all.push_back(services_.me);
+    window_.late(send.counter, *RankSet::create(all, services_.job.ranks()));
+  } else {
+    window_.late(send.counter, send.late);
+  }
   return {};
 }
 
 void MulticastSends::own_is_done(MulticastSend& send, const Error* error) {
   send.self_done = true;
-  if (error != nullptr && send.result) {
-    send.result = tl::unexpected<Error>(*error);
+  if (error != nullptr && !send.given_up) {
+    if (send.result) send.result = tl::unexpected<Error>(*error);
     send.missing.push_back(services_.me);
   }
   if (send.acked) window_.finish(send.counter);
@@ -181,7 +198,8 @@ void MulticastSends::own_is_done(MulticastSend& send, const Error* error) {
 }
 
 void MulticastSends::give_up(MulticastSend& send, ErrorCode why, std::string_view text) {
-  if (send.completion.done || !send.result) return;
+  if (send.completion.done || send.given_up) return;
+  send.given_up = true;
   if (!send.self_done) send.missing.push_back(services_.me);
   if (!send.acked) {
     (send.heard ? send.late : send.set).for_each([&](Rank rank) {
@@ -195,9 +213,8 @@ void MulticastSends::give_up(MulticastSend& send, ErrorCode why, std::string_vie
       fail(why, "{} {}: rank {}{} has not acknowledged it", name(send), text, first,
            send.missing.size() > 1 ? fmt::format(", and {} others, maybe,", send.missing.size() - 1)
                                    : "");
-  if (!send.fed()) {
-    send.feed->end({first, why, send.result.error().message});
-  }
+  if (!send.fed()) send.feed->end({first, why, send.result.error().message});
+  if (!send.self_done) runs_.give_up_own({services_.me, send.counter});
   const auto found = sends_.find(send.counter);
   if (found == sends_.end()) return;
   const std::shared_ptr<MulticastSend> stays = found->second;

@@ -30,6 +30,7 @@ struct MulticastSend {
   std::unique_ptr<MulticastTransfer> feed;
   bool acked = false;     ///< by the root, or it never will
   bool self_done = true;  ///< this rank has its copy, or is no member
+  bool given_up = false;  ///< the program waits for the root no longer
   bool heard = false;     ///< the root has said whom it waits for
   RankSet late;           ///< these
   Completion completion;  ///< for the program: see MulticastOptions::acknowledged
@@ -76,6 +77,7 @@ class MulticastSends {
   void finish(MulticastSend& send);
   void over(MulticastSend& send, const MulticastMissing& missing);
   void settle(MulticastSend& send);
+  Rank oldest_root() const;
   std::string name(const MulticastSend& send) const;
 
   const MulticastServices& services_;

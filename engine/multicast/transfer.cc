@@ -36,8 +36,9 @@ Status MulticastTransfer::post(ProgramPtr program, std::byte* data, size_t bytes
   binding.available = available;
   // Ranks know different parts of the shape, which the program's hash is of.
   binding.meaning = static_cast<uint32_t>(program_->hash) ^ agreed;
-  posted_ = true;
-  return executor_.post(group_, *program_, binding, completion_);
+  const Status posted = executor_.post(group_, *program_, binding, completion_);
+  posted_ = posted.has_value();
+  return posted;
 }
 
 bool MulticastTransfer::has_received() const {
