@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "ibcoll/ibcoll.h"
 
@@ -142,7 +143,7 @@ class registered_memory {
   ibcoll_memory* handle_ = nullptr;
 };
 
-/// A nonblocking or persistent call. The object waits for it before it goes.
+/// A nonblocking or persistent call, or a multicast. The object waits for it before it goes.
 /// @ingroup cpp
 class request {
  public:
@@ -152,11 +153,14 @@ class request {
       : handle_(handle), persistent_(persistent) {}
   /// The other has none afterwards.
   request(request&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), persistent_(other.persistent_) {}
+      : handle_(std::exchange(other.handle_, nullptr)),
+        persistent_(other.persistent_),
+        missing_(std::move(other.missing_)) {}
   /// The two change places.
   request& operator=(request&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(persistent_, other.persistent_);
+    std::swap(missing_, other.missing_);
     return *this;
   }
   ~request() {
@@ -176,8 +180,8 @@ class request {
     if (done != 0) finish();
     return done != 0;
   }
-  /// Ends the call, and its group with it; see ibcoll_cancel. To be tested or waited for all the
-  /// same.
+  /// Ends the call, and its group with it, or the multicast alone; see ibcoll_cancel. To be tested
+  /// or waited for all the same.
   void cancel() {
     if (handle_ != nullptr) detail::check(ibcoll_cancel(handle_));
   }
@@ -188,6 +192,8 @@ class request {
     if (status != IBCOLL_OK) fail(status);
     finish();
   }
+  /// After the error of a multicast: the ranks that may lack it. Else none.
+  const std::vector<int>& missing() const { return missing_; }
 
  private:
   /// A nonblocking call that has ended, well or not, is no request any more.
@@ -196,12 +202,21 @@ class request {
   }
   [[noreturn]] void fail(ibcoll_status status) {
     const error thrown(status);  // with the line of the call, not that of freeing it
+    keep_missing();
     finish();
     throw thrown;
+  }
+  /// Before the request goes. Nobody is missing of one that is no multicast: that is refused.
+  void keep_missing() {
+    int count = 0;
+    if (ibcoll_multicast_missing(handle_, nullptr, 0, &count) != IBCOLL_OK) return;
+    missing_.resize(static_cast<size_t>(count));
+    ibcoll_multicast_missing(handle_, missing_.data(), count, &count);
   }
 
   ibcoll_request* handle_ = nullptr;
   bool persistent_ = false;
+  std::vector<int> missing_;
 };
 
 /// Lengths and places of one side of an alltoallv or its like, in bytes, one entry a rank.

@@ -7,17 +7,23 @@
 
 /// @defgroup cpp C++ interface
 /// Owners and spans over the C interface. ibcoll::launch() or ibcoll::job begins,
-/// ibcoll::context::world() is the group of all ranks, and calls are members of ibcoll::group.
+/// ibcoll::context::world() is the group of all ranks, and calls are members of ibcoll::group;
+/// ibcoll::context::multicast() sends to any set of ranks.
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/group.hpp"
 #include "ibcoll/ibcoll.h"
+#include "ibcoll/multicast.hpp"
 #include "ibcoll/sets.hpp"
 
 namespace ibcoll {
@@ -41,6 +47,58 @@ class context {
   set_group on_set(const rank_set& members, uint64_t tag) const {
     return set_group(handle_, members.words(), tag);
   }
+
+  /// Sends the data, which must stay as they are until the request is done, to these ranks, who
+  /// need not know of it; see ibcoll_multicast(). Throws IBCOLL_ERR_BUSY where as much is under way
+  /// as is allowed; try_multicast() does not.
+  template <class T>
+  [[nodiscard]] request multicast(const rank_set& to, std::span<const T> data,
+                                  const multicast_options& o = {}) const {
+    ibcoll_request* made = nullptr;
+    detail::check(start_multicast(to, data, o, made));
+    return request(made, false);
+  }
+  /// The same; none, and nothing is sent, where multicast() would throw IBCOLL_ERR_BUSY.
+  template <class T>
+  std::optional<request> try_multicast(const rank_set& to, std::span<const T> data,
+                                       const multicast_options& o = {}) const {
+    ibcoll_request* made = nullptr;
+    const ibcoll_status status = start_multicast(to, data, o, made);
+    if (status == IBCOLL_ERR_BUSY) return std::nullopt;
+    detail::check(status);
+    return request(made, false);
+  }
+  /// Waits for a message, and takes it.
+  message receive() const { return *receive(std::chrono::microseconds(-1)); }
+  /// Waits so long at most, not at all (zero), or as long as it takes (-1); see
+  /// ibcoll_multicast_receive(). None: none has come.
+  std::optional<message> receive(std::chrono::microseconds timeout) const {
+    const ibcoll_message* taken = nullptr;
+    detail::check(ibcoll_multicast_receive(handle_, timeout.count(), &taken));
+    if (taken == nullptr) return std::nullopt;
+    return std::optional<message>(std::in_place, handle_, taken);
+  }
+  /// Hands messages to a function as long as the object lives that this gives.
+  [[nodiscard]] multicast_handler handle_messages(multicast_handler::function handler) const {
+    return multicast_handler(handle_, std::move(handler));
+  }
+  /// How long a multicast of so many bytes takes at most until all have acknowledged it; see
+  /// ibcoll_multicast_bound().
+  std::chrono::duration<double, std::micro> multicast_bound(const rank_set& to, size_t bytes,
+                                                            const multicast_options& o = {}) const {
+    const ibcoll_multicast_options c_options = detail::c_options_of(o);
+    double bound_us = 0;
+    detail::check(ibcoll_multicast_bound(handle_, detail::at(to.words()), to.words().size(), bytes,
+                                         &c_options, &bound_us));
+    return std::chrono::duration<double, std::micro>(bound_us);
+  }
+  /// What multicasts have done on this rank.
+  ibcoll_multicast_counters multicast_counters() const {
+    ibcoll_multicast_counters result = IBCOLL_MULTICAST_COUNTERS_INIT;
+    detail::check(ibcoll_multicast_get_counters(handle_, &result));
+    return result;
+  }
+
   /// Memory that all ranks of the server and the network reach directly.
   template <class T>
   buffer<T> allocate(size_t elements) const {
@@ -96,6 +154,15 @@ class context {
   ibcoll_context* handle() const { return handle_; }
 
  private:
+  template <class T>
+  ibcoll_status start_multicast(const rank_set& to, std::span<const T> data,
+                                const multicast_options& o, ibcoll_request*& made) const {
+    static_assert(std::is_trivially_copyable_v<T>, "other ranks read these bytes");
+    const ibcoll_multicast_options c_options = detail::c_options_of(o);
+    return ibcoll_multicast(handle_, detail::at(to.words()), to.words().size(), data.data(),
+                            data.size_bytes(), &c_options, &made);
+  }
+
   ibcoll_context* handle_;
 };
 

@@ -53,6 +53,14 @@ class rank_set {
   std::vector<uint64_t> words_;
 };
 
+namespace detail {
+/// Where a bitmap lies. An empty span may lie nowhere, which is not what is wrong with it.
+inline const uint64_t* at(std::span<const uint64_t> bitmap) {
+  static constexpr uint64_t kNone = 0;
+  return bitmap.empty() ? &kNone : bitmap.data();
+}
+}  // namespace detail
+
 /// The calls of a group on a set of ranks, with no group made: each call is the next one on this
 /// set with this tag (ibcoll_set_group()). Local; freed with the object.
 /// @ingroup cpp
@@ -68,11 +76,8 @@ class set_group : public group {
  private:
   static ibcoll_group* create(ibcoll_context* context, std::span<const uint64_t> members,
                               uint64_t tag) {
-    // An empty span may lie nowhere, which is not what is wrong with it.
-    static constexpr uint64_t kNone = 0;
-    const uint64_t* const words = members.empty() ? &kNone : members.data();
     ibcoll_group* made = nullptr;
-    detail::check(ibcoll_set_group(context, words, members.size(), tag, &made));
+    detail::check(ibcoll_set_group(context, detail::at(members), members.size(), tag, &made));
     return made;
   }
 };

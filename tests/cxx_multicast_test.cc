@@ -1,0 +1,367 @@
+// The C++ interface of multicasts: data to random sets, messages and handlers as objects, and what
+// becomes of requests that end early.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <ibcoll/ibcoll.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/api_job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::ApiRank;
+using ::testing::HasSubstr;
+using testing::launched;
+using testing::SharedFlags;
+using namespace std::chrono_literals;
+
+constexpr int kRanks = 4;
+
+void expect(bool good, const std::string& what) {
+  if (!good) throw std::runtime_error(what);
+}
+
+/// Runs `body` on every rank of a job of four, as one server, as two, and as four.
+std::string on_four_ranks(const std::function<void(const context&)>& body) {
+  std::string all;
+  for (const char* layout : {"4", "2,2", "1,1,1,1"}) {
+    all += launched(layout, kRanks, [&](const ApiRank& rank) {
+      try {
+        body(context(rank.context));
+      } catch (const std::exception& e) {
+        rank.complain(e.what());
+      }
+    });
+  }
+  return all;
+}
+
+/// What the call throws; its text is "" if it throws nothing.
+struct Thrown {
+  std::string text;
+  ibcoll_status status = IBCOLL_OK;
+  ibcoll_scope scope = IBCOLL_SCOPE_NONE;
+};
+Thrown thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const error& e) {
+    return {e.what(), e.status(), e.scope()};
+  } catch (const std::invalid_argument& e) {
+    return {e.what()};
+  }
+  return {};
+}
+
+/// A multicast that all ranks know of beforehand, to compare.
+struct Planned {
+  rank_set to;
+  std::vector<uint32_t> data;
+  multicast_options options;
+
+  Planned(int master, uint64_t number) {
+    std::mt19937 random(static_cast<uint32_t>(master + kRanks * number));
+    const unsigned set = 1 + random() % ((1u << kRanks) - 1);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if ((set >> rank & 1) != 0) to.add(rank);
+    }
+    constexpr size_t kSizes[] = {0, 1, 7, 800, 5000, 60000};
+    data.resize(kSizes[random() % std::size(kSizes)]);
+    std::generate(data.begin(), data.end(), std::ref(random));
+    options.tag = number;
+    options.acknowledged = random() % 2 != 0;
+    options.pieces = random() % 3;
+    if (random() % 4 == 0) options.algorithm = "chain";
+  }
+  /// The master is the last member.
+  int id_of(int rank, int master) const {
+    if (rank == master) return to.size() - 1;
+    return to.id_of(rank) - (to.has(master) && master < rank ? 1 : 0);
+  }
+};
+
+/// Takes messages, which must be those that are planned, in the order of each master.
+class Checker {
+ public:
+  explicit Checker(int rank) : rank_(rank) {}
+
+  void take(const message_view& message) {
+    const int master = message.master();
+    uint64_t& next = next_.at(static_cast<size_t>(master));
+    while (!Planned(master, next).to.has(rank_)) ++next;
+    expect(message.tag() == next, "another message than the next one");
+    const Planned planned(master, next++);
+    expect(std::ranges::equal(message.as<uint32_t>(), planned.data), "other data");
+    expect(message.members() == planned.to.size(), "another number of members");
+    expect(message.id() == planned.id_of(rank_, master), "another place among the members");
+    ++taken_;
+  }
+  int taken() const { return taken_; }
+
+ private:
+  int rank_;
+  int taken_ = 0;
+  std::vector<uint64_t> next_ = std::vector<uint64_t>(kRanks);
+};
+
+int planned_for(int rank, uint64_t each) {
+  int count = 0;
+  for (int master = 0; master < kRanks; ++master) {
+    for (uint64_t number = 0; number < each; ++number)
+      count += Planned(master, number).to.has(rank) ? 1 : 0;
+  }
+  return count;
+}
+
+/// All ranks send at a time, and take what comes while they can't.
+void send_all(const context& rank, uint64_t each, const std::function<void()>& meanwhile) {
+  std::vector<Planned> plans;
+  for (uint64_t number = 0; number < each; ++number) plans.emplace_back(rank.rank(), number);
+  std::vector<request> requests;
+  for (const Planned& plan : plans) {
+    for (;;) {
+      auto sent = rank.try_multicast<uint32_t>(plan.to, plan.data, plan.options);
+      if (sent) {
+        requests.push_back(std::move(*sent));
+        break;
+      }
+      meanwhile();
+    }
+  }
+  for (request& one : requests) {
+    while (!one.test()) meanwhile();
+    expect(one.missing().empty(), "somebody lacks it");
+  }
+}
+
+TEST(MulticastsInCxx, BringTheirDataToTheMembers) {
+  constexpr uint64_t kEach = 150;
+  EXPECT_EQ(on_four_ranks([](const context& rank) {
+              Checker checker(rank.rank());
+              send_all(rank, kEach, [&] {
+                if (const auto message = rank.receive(0us)) checker.take(*message);
+              });
+              const int all = planned_for(rank.rank(), kEach);
+              while (checker.taken() < all) checker.take(rank.receive());
+              rank.world().barrier();
+              expect(!rank.receive(0us).has_value(), "one more");
+              const ibcoll_multicast_counters counters = rank.multicast_counters();
+              expect(counters.sent == kEach, "sent");
+              expect(counters.received == static_cast<uint64_t>(all), "received");
+              expect(counters.memory_bytes == 0, "memory that is not given back");
+            }),
+            "");
+}
+
+TEST(MulticastsInCxx, AreHandedToAFunction) {
+  constexpr uint64_t kEach = 60;
+  EXPECT_EQ(on_four_ranks([](const context& rank) {
+              Checker checker(rank.rank());
+              std::string wrong;
+              const int all = planned_for(rank.rank(), kEach);
+              {
+                const multicast_handler handler = rank.handle_messages([&](const message_view& m) {
+                  try {
+                    checker.take(m);
+                  } catch (const std::exception& e) {
+                    wrong = e.what();
+                  }
+                });
+                expect(
+                    thrown_by([&] { rank.receive(0us); }).text.find("handler") != std::string::npos,
+                    "taken although there is a handler");
+                send_all(rank, kEach, [&] { rank.progress(); });
+                while (checker.taken() < all && wrong.empty()) rank.progress();
+              }
+              expect(wrong.empty(), wrong);
+              // Afterwards they wait again.
+              rank.world().barrier();
+              const std::vector<int> number(1, 7);
+              if (rank.rank() == 1) rank.multicast<int>({0, 1, 2, 3}, number).wait();
+              expect(rank.receive().as<int>()[0] == 7, "other data");
+              expect(checker.taken() == all, "handed to a function that is gone");
+            }),
+            "");
+}
+
+TEST(MulticastsInCxx, AreMessagesThatFreeThemselves) {
+  const job alone;
+  const context rank = alone.context();
+  const std::vector<double> numbers{1.5, 2.5, 3.5};
+  const auto send = [&] { rank.multicast<double>({0}, numbers, {.tag = 9}).wait(); };
+  send();
+  send();
+  message first = rank.receive(), second = rank.receive();
+  EXPECT_EQ(first.tag(), 9u);
+  EXPECT_EQ(first.master(), 0);
+  EXPECT_EQ(first.members(), 1);
+  EXPECT_EQ(first.id(), 0);
+  EXPECT_EQ(first.bytes().size(), 24u);
+  EXPECT_NE(first.bytes().data(), second.bytes().data());
+  EXPECT_TRUE(std::ranges::equal(first.as<double>(), numbers));
+  struct Sixteen {
+    double two[2];
+  };
+  EXPECT_THAT(thrown_by([&] { first.as<Sixteen>(); }).text,
+              HasSubstr("a message of 24 bytes does not divide into elements of 16"));
+  const uint64_t both = rank.multicast_counters().memory_bytes;
+  EXPECT_GT(both, 0u);
+  { const message gone = std::move(first); }
+  EXPECT_EQ(rank.multicast_counters().memory_bytes, both / 2);
+  first = std::move(second);
+  EXPECT_TRUE(std::ranges::equal(first.as<double>(), numbers));
+  EXPECT_EQ(rank.multicast_counters().memory_bytes, both / 2);
+  { const message gone = std::move(first); }
+  EXPECT_EQ(rank.multicast_counters().memory_bytes, 0u);
+}
+
+TEST(MulticastsInCxx, AreRefusedWithALine) {
+  const job alone;
+  const context rank = alone.context();
+  const std::vector<int> data(5);
+  const auto refusal = [&](const rank_set& to, const multicast_options& o = {}) {
+    const Thrown thrown = thrown_by([&] { rank.multicast<int>(to, data, o).wait(); });
+    EXPECT_EQ(thrown.status, IBCOLL_ERR_INVALID);
+    EXPECT_EQ(thrown.scope, IBCOLL_SCOPE_CALL);
+    return thrown.text;
+  };
+  EXPECT_THAT(refusal({}), HasSubstr("a multicast to nobody"));
+  EXPECT_THAT(refusal({0, 3}), HasSubstr("3"));
+  EXPECT_THAT(refusal({0}, {.algorithm = "fastest"}), HasSubstr("fastest"));
+  EXPECT_THAT(refusal({0}, {.deadline = -1us}), HasSubstr("a deadline of -1 us"));
+  EXPECT_THAT(thrown_by([&] { rank.receive(-2us); }).text, HasSubstr("a timeout of -2 us"));
+  EXPECT_THAT(thrown_by([&] { const auto none = rank.handle_messages({}); }).text,
+              HasSubstr("empty"));
+  EXPECT_FALSE(rank.receive(1us).has_value());
+}
+
+/// Rank 0 sends to ranks 1 and 2, and rank 2 takes nothing before flag 0 is raised.
+std::string with_one_that_is_late(const char* layout,
+                                  const std::function<void(const context&, SharedFlags&)>& master,
+                                  int messages) {
+  SharedFlags& flags = SharedFlags::create();
+  return launched(layout, 3, [&](const ApiRank& rank) {
+    try {
+      const context here(rank.context);
+      if (here.rank() == 0) {
+        master(here, flags);
+      } else {
+        if (here.rank() == 2) flags.await(0, 1);
+        for (int i = 0; i < messages; ++i)
+          expect(here.receive().as<int>()[0] == i, "another number");
+      }
+    } catch (const std::exception& e) {
+      rank.complain(e.what());
+      flags.raise(0);
+    }
+  });
+}
+
+bool is_missing(const request& sent, int rank) {
+  return std::ranges::find(sent.missing(), rank) != sent.missing().end();
+}
+
+/// The request alone is over, and says who may lack the message; the members get it all the same,
+/// and what is sent later.
+TEST(MulticastsInCxx, EndAlone) {
+  for (const char* layout : {"3", "1,1,1"}) {
+    EXPECT_EQ(with_one_that_is_late(
+                  layout,
+                  [](const context& rank, SharedFlags& flags) {
+                    const std::vector<int> numbers{0, 1, 2};
+                    const std::span<const int> all(numbers);
+                    const rank_set to{1, 2};
+                    request late = rank.multicast<int>(to, all.subspan(0, 1),
+                                                       {.acknowledged = true, .deadline = 100ms});
+                    Thrown thrown = thrown_by([&] { late.wait(); });
+                    expect(thrown.status == IBCOLL_ERR_DEADLINE, "deadline: " + thrown.text);
+                    expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
+                    expect(is_missing(late, 2), "rank 2 is not missing");
+                    late.wait();  // is none any more
+                    request cancelled =
+                        rank.multicast<int>(to, all.subspan(1, 1), {.acknowledged = true});
+                    cancelled.cancel();
+                    thrown = thrown_by([&] { cancelled.wait(); });
+                    expect(thrown.status == IBCOLL_ERR_CANCELLED, "cancelled: " + thrown.text);
+                    expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
+                    const request moved = std::move(cancelled);
+                    expect(is_missing(moved, 2), "rank 2 is not missing");
+                    flags.raise(0);
+                    request last =
+                        rank.multicast<int>(to, all.subspan(2, 1), {.acknowledged = true});
+                    last.wait();
+                    expect(last.missing().empty(), "somebody lacks it");
+                  },
+                  3),
+              "");
+  }
+}
+
+/// A thread that waits comes back when another one cancels.
+TEST(MulticastsInCxx, ThatAreCancelledEndTheWaitOfAnotherThread) {
+  for (const char* layout : {"3", "1,1,1"}) {
+    EXPECT_EQ(with_one_that_is_late(
+                  layout,
+                  [](const context& rank, SharedFlags& flags) {
+                    rank.set_thread_level(IBCOLL_THREAD_MULTIPLE);
+                    const std::vector<int> number(1, 0);
+                    request sent = rank.multicast<int>({1, 2}, number, {.acknowledged = true});
+                    Thrown thrown;
+                    std::thread waiting([&] {
+                      flags.raise(1);
+                      thrown = thrown_by([&] { sent.wait(); });
+                    });
+                    flags.await(1, 1);
+                    std::this_thread::sleep_for(10ms);  // it waits now, if it is not slow
+                    const Thrown refused = thrown_by([&] { sent.cancel(); });
+                    if (!refused.text.empty()) flags.raise(0);  // else it would wait for ever
+                    waiting.join();
+                    expect(refused.text.empty(), refused.text);
+                    expect(thrown.status == IBCOLL_ERR_CANCELLED, "not cancelled: " + thrown.text);
+                    expect(is_missing(sent, 2), "rank 2 is not missing");
+                    flags.raise(0);
+                  },
+                  1),
+              "");
+  }
+}
+
+TEST(MulticastsInCxx, AreBusyAtTheWindow) {
+  setenv("IBCOLL_MULTICAST_WINDOW", "2", 1);
+  const std::string complaints = with_one_that_is_late(
+      "2,1",
+      [](const context& rank, SharedFlags& flags) {
+        const std::vector<int> numbers{0, 1, 2};
+        const std::span<const int> all(numbers);
+        const rank_set to{1, 2};
+        std::vector<request> sent;
+        for (size_t i = 0; i < 2; ++i)
+          sent.push_back(rank.multicast<int>(to, all.subspan(i, 1), {.acknowledged = true}));
+        const Thrown thrown = thrown_by([&] { rank.multicast<int>(to, all.subspan(2, 1)).wait(); });
+        expect(thrown.status == IBCOLL_ERR_BUSY, "not busy: " + thrown.text);
+        expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
+        expect(!rank.try_multicast<int>(to, all.subspan(2, 1)), "sent although it is busy");
+        flags.raise(0);
+        std::optional<request> last;
+        while (!(last = rank.try_multicast<int>(to, all.subspan(2, 1), {.acknowledged = true})))
+          rank.progress();
+        for (request& one : sent) one.wait();
+        last->wait();
+      },
+      3);
+  unsetenv("IBCOLL_MULTICAST_WINDOW");
+  EXPECT_EQ(complaints, "");
+}
+
+}  // namespace
+}  // namespace ibcoll
