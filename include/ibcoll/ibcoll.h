@@ -10,8 +10,12 @@
  * go on. The job: every later call on every rank gives the same error, naming the same culprit.
  * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group, and so
  * does, in a job of one server, the IBCOLL_ERR_PEER_FAILED of a rank that died: the groups that it
- * was in. All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and
- * _NO_MEMORY of a call, also when it is prepared, end the job.
+ * was in. A multicast's request ends alone, with any of these: the errors are the master's, who
+ * asks ibcoll_multicast_missing() for the ranks that may lack the message. So it does with
+ * IBCOLL_ERR_NO_MEMORY where a member has no memory for the message, or the message is longer than
+ * the limit there (IBCOLL_MULTICAST_MEMORY). IBCOLL_ERR_BUSY is the call's alone: nothing was sent.
+ * All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of
+ * a call, also when it is prepared, end the job.
  *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
@@ -217,7 +221,9 @@ IBCOLL_API ibcoll_status ibcoll_group_create_from_bitmap(ibcoll_context* context
 /** Local. Requests of the group, also those under way, stay as they are and keep what they need of
  * it. */
 IBCOLL_API ibcoll_status ibcoll_group_free(ibcoll_group* group);
-/** Ends the group on all its ranks, as ibcoll_cancel does. Local. */
+/** Ends the group on all its ranks, as ibcoll_cancel does. Local. Other threads that wait in calls
+ * of it (IBCOLL_THREAD_MULTIPLE), blocking ones or requests, come back with IBCOLL_ERR_CANCELLED
+ * as soon as no peer can read or write their buffers any more. */
 IBCOLL_API ibcoll_status ibcoll_group_cancel(ibcoll_group* group);
 /** IBCOLL_OK as long as calls can be made on the group, as far as this rank knows; else the error
  * that they give. */

@@ -65,7 +65,8 @@ typedef struct ibcoll_message {
   int members;      /**< of the set */
   int id;           /**< which of the members this rank is, from 0: its *logical id*. Members are
                          counted by server, servers by their lowest member, ranks ascending: where
-                         servers hold consecutive ranks, in ascending order */
+                         servers hold consecutive ranks, in ascending order. The master is left out
+                         of that: if it is a member itself it has the last id, members - 1 */
   int reserved;     /**< 0 */
 } ibcoll_message;
 

@@ -80,7 +80,15 @@ IBCOLL_API ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* reque
  * their progress thread. The other ranks get the error, which names this rank, in their calls of
  * the group; those that have finished there stay as they are. What the buffers of a call that was
  * ended hold is not defined. Later groups of the same ranks need another identifier than that one
- * (and one, if it had none). Without effect on a call that is not under way. */
+ * (and one, if it had none). Without effect on a call that is not under way.
+ *
+ * With IBCOLL_THREAD_MULTIPLE another thread may be waiting in the request, or in another call of
+ * the group: its wait gives that error, too, as soon as the call has finished in this sense, and
+ * the request is still to be freed.
+ *
+ * A multicast ends alone. The request has then finished with IBCOLL_ERR_CANCELLED, for a thread
+ * that waits in it, too, once the data are not read any more; ibcoll_multicast_missing() names the
+ * ranks that had not acknowledged, which may get the message all the same. */
 IBCOLL_API ibcoll_status ibcoll_cancel(ibcoll_request* request);
 /** Frees a request whose call is not under way. */
 IBCOLL_API ibcoll_status ibcoll_call_free(ibcoll_request* request);

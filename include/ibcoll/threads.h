@@ -26,7 +26,8 @@ IBCOLL_API ibcoll_status ibcoll_set_thread_level(ibcoll_context* context,
  * under way whenever no call of the program waits, so that they advance while the program computes;
  * 0: none does (the default, unless IBCOLL_PROGRESS_THREAD says otherwise). It sleeps while nothing
  * arrives. The thread level stays what it is. Local. IBCOLL_ERR_INVALID while another thread of the
- * program is in a call, which nothing else may begin meanwhile. */
+ * program is in a call, which nothing else may begin meanwhile; IBCOLL_ERR_SYSTEM where the system
+ * gives no thread: all stays as it was. */
 IBCOLL_API ibcoll_status ibcoll_set_progress_thread(ibcoll_context* context, int on);
 
 /** One round of progress of all calls of the context; now and then it looks for peers that have
