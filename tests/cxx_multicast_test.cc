@@ -1,5 +1,5 @@
-// The C++ interface of multicasts: data to random sets, messages and handlers as objects, and what
-// becomes of requests that end early.
+// The C++ interface of multicasts: data to random sets, messages and handlers as objects, bounds,
+// and what is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,61 +7,26 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/api_job.h"
+#include "tests/cxx_job.h"
 
 namespace ibcoll {
 namespace {
 
-using testing::ApiRank;
+using testing::expect;
 using ::testing::HasSubstr;
-using testing::launched;
-using testing::SharedFlags;
+using testing::kRanks;
+using testing::on_four_ranks;
+using testing::Thrown;
+using testing::thrown_by;
 using namespace std::chrono_literals;
-
-constexpr int kRanks = 4;
-
-void expect(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
-
-/// Runs `body` on every rank of a job of four, as one server, as two, and as four.
-std::string on_four_ranks(const std::function<void(const context&)>& body) {
-  std::string all;
-  for (const char* layout : {"4", "2,2", "1,1,1,1"}) {
-    all += launched(layout, kRanks, [&](const ApiRank& rank) {
-      try {
-        body(context(rank.context));
-      } catch (const std::exception& e) {
-        rank.complain(e.what());
-      }
-    });
-  }
-  return all;
-}
-
-/// What the call throws; its text is "" if it throws nothing.
-struct Thrown {
-  std::string text;
-  ibcoll_status status = IBCOLL_OK;
-  ibcoll_scope scope = IBCOLL_SCOPE_NONE;
-};
-Thrown thrown_by(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const error& e) {
-    return {e.what(), e.status(), e.scope()};
-  } catch (const std::invalid_argument& e) {
-    return {e.what()};
-  }
-  return {};
-}
 
 /// A multicast that all ranks know of beforehand, to compare.
 struct Planned {
@@ -145,7 +110,7 @@ void send_all(const context& rank, uint64_t each, const std::function<void()>& m
 }
 
 TEST(MulticastsInCxx, BringTheirDataToTheMembers) {
-  constexpr uint64_t kEach = 150;
+  constexpr uint64_t kEach = 80;
   EXPECT_EQ(on_four_ranks([](const context& rank) {
               Checker checker(rank.rank());
               send_all(rank, kEach, [&] {
@@ -164,7 +129,7 @@ TEST(MulticastsInCxx, BringTheirDataToTheMembers) {
 }
 
 TEST(MulticastsInCxx, AreHandedToAFunction) {
-  constexpr uint64_t kEach = 60;
+  constexpr uint64_t kEach = 40;
   EXPECT_EQ(on_four_ranks([](const context& rank) {
               Checker checker(rank.rank());
               std::string wrong;
@@ -225,6 +190,36 @@ TEST(MulticastsInCxx, AreMessagesThatFreeThemselves) {
   EXPECT_EQ(rank.multicast_counters().memory_bytes, 0u);
 }
 
+TEST(MulticastsInCxx, AreBoundedWhereCostsAreKnown) {
+  const std::string path = ::testing::TempDir() + "cxx_multicast_costs.json";
+  {
+    std::ofstream file(path);
+    for (const char* layer : {"shm", "network"}) {
+      file << R"({"layer":")" << layer
+           << R"(","bytes":8,"hop_p99_ns":3000,"hop_max_ns":9000,"gap_p99_ns":1000,)"
+           << R"("wake_p99_ns":50000,"operation_p99_ns":80,"ranks_per_core":2})"
+           << "\n";
+    }
+  }
+  const auto bounds = [] {
+    return on_four_ranks([](const context& rank) {
+      if (std::getenv("IBCOLL_LOGP") == nullptr) {
+        const Thrown thrown = thrown_by([&] { rank.multicast_bound({1, 2}, 8); });
+        expect(thrown.status == IBCOLL_ERR_UNSUPPORTED, "another error: " + thrown.text);
+        return;
+      }
+      const std::chrono::duration<double> bound = rank.multicast_bound({0, 1, 2}, 8);
+      expect(bound > 3us && bound < 1s, "the bound is " + std::to_string(bound.count()) + " s");
+      expect(rank.multicast_bound({0, 1, 2}, 80000) > bound, "long messages take no longer");
+    });
+  };
+  EXPECT_EQ(bounds(), "");
+  setenv("IBCOLL_LOGP", path.c_str(), 1);
+  EXPECT_EQ(bounds(), "");
+  unsetenv("IBCOLL_LOGP");
+  std::filesystem::remove(path);
+}
+
 TEST(MulticastsInCxx, AreRefusedWithALine) {
   const job alone;
   const context rank = alone.context();
@@ -243,124 +238,6 @@ TEST(MulticastsInCxx, AreRefusedWithALine) {
   EXPECT_THAT(thrown_by([&] { const auto none = rank.handle_messages({}); }).text,
               HasSubstr("empty"));
   EXPECT_FALSE(rank.receive(1us).has_value());
-}
-
-/// Rank 0 sends to ranks 1 and 2, and rank 2 takes nothing before flag 0 is raised.
-std::string with_one_that_is_late(const char* layout,
-                                  const std::function<void(const context&, SharedFlags&)>& master,
-                                  int messages) {
-  SharedFlags& flags = SharedFlags::create();
-  return launched(layout, 3, [&](const ApiRank& rank) {
-    try {
-      const context here(rank.context);
-      if (here.rank() == 0) {
-        master(here, flags);
-      } else {
-        if (here.rank() == 2) flags.await(0, 1);
-        for (int i = 0; i < messages; ++i)
-          expect(here.receive().as<int>()[0] == i, "another number");
-      }
-    } catch (const std::exception& e) {
-      rank.complain(e.what());
-      flags.raise(0);
-    }
-  });
-}
-
-bool is_missing(const request& sent, int rank) {
-  return std::ranges::find(sent.missing(), rank) != sent.missing().end();
-}
-
-/// The request alone is over, and says who may lack the message; the members get it all the same,
-/// and what is sent later.
-TEST(MulticastsInCxx, EndAlone) {
-  for (const char* layout : {"3", "1,1,1"}) {
-    EXPECT_EQ(with_one_that_is_late(
-                  layout,
-                  [](const context& rank, SharedFlags& flags) {
-                    const std::vector<int> numbers{0, 1, 2};
-                    const std::span<const int> all(numbers);
-                    const rank_set to{1, 2};
-                    request late = rank.multicast<int>(to, all.subspan(0, 1),
-                                                       {.acknowledged = true, .deadline = 100ms});
-                    Thrown thrown = thrown_by([&] { late.wait(); });
-                    expect(thrown.status == IBCOLL_ERR_DEADLINE, "deadline: " + thrown.text);
-                    expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
-                    expect(is_missing(late, 2), "rank 2 is not missing");
-                    late.wait();  // is none any more
-                    request cancelled =
-                        rank.multicast<int>(to, all.subspan(1, 1), {.acknowledged = true});
-                    cancelled.cancel();
-                    thrown = thrown_by([&] { cancelled.wait(); });
-                    expect(thrown.status == IBCOLL_ERR_CANCELLED, "cancelled: " + thrown.text);
-                    expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
-                    const request moved = std::move(cancelled);
-                    expect(is_missing(moved, 2), "rank 2 is not missing");
-                    flags.raise(0);
-                    request last =
-                        rank.multicast<int>(to, all.subspan(2, 1), {.acknowledged = true});
-                    last.wait();
-                    expect(last.missing().empty(), "somebody lacks it");
-                  },
-                  3),
-              "");
-  }
-}
-
-/// A thread that waits comes back when another one cancels.
-TEST(MulticastsInCxx, ThatAreCancelledEndTheWaitOfAnotherThread) {
-  for (const char* layout : {"3", "1,1,1"}) {
-    EXPECT_EQ(with_one_that_is_late(
-                  layout,
-                  [](const context& rank, SharedFlags& flags) {
-                    rank.set_thread_level(IBCOLL_THREAD_MULTIPLE);
-                    const std::vector<int> number(1, 0);
-                    request sent = rank.multicast<int>({1, 2}, number, {.acknowledged = true});
-                    Thrown thrown;
-                    std::thread waiting([&] {
-                      flags.raise(1);
-                      thrown = thrown_by([&] { sent.wait(); });
-                    });
-                    flags.await(1, 1);
-                    std::this_thread::sleep_for(10ms);  // it waits now, if it is not slow
-                    const Thrown refused = thrown_by([&] { sent.cancel(); });
-                    if (!refused.text.empty()) flags.raise(0);  // else it would wait for ever
-                    waiting.join();
-                    expect(refused.text.empty(), refused.text);
-                    expect(thrown.status == IBCOLL_ERR_CANCELLED, "not cancelled: " + thrown.text);
-                    expect(is_missing(sent, 2), "rank 2 is not missing");
-                    flags.raise(0);
-                  },
-                  1),
-              "");
-  }
-}
-
-TEST(MulticastsInCxx, AreBusyAtTheWindow) {
-  setenv("IBCOLL_MULTICAST_WINDOW", "2", 1);
-  const std::string complaints = with_one_that_is_late(
-      "2,1",
-      [](const context& rank, SharedFlags& flags) {
-        const std::vector<int> numbers{0, 1, 2};
-        const std::span<const int> all(numbers);
-        const rank_set to{1, 2};
-        std::vector<request> sent;
-        for (size_t i = 0; i < 2; ++i)
-          sent.push_back(rank.multicast<int>(to, all.subspan(i, 1), {.acknowledged = true}));
-        const Thrown thrown = thrown_by([&] { rank.multicast<int>(to, all.subspan(2, 1)).wait(); });
-        expect(thrown.status == IBCOLL_ERR_BUSY, "not busy: " + thrown.text);
-        expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
-        expect(!rank.try_multicast<int>(to, all.subspan(2, 1)), "sent although it is busy");
-        flags.raise(0);
-        std::optional<request> last;
-        while (!(last = rank.try_multicast<int>(to, all.subspan(2, 1), {.acknowledged = true})))
-          rank.progress();
-        for (request& one : sent) one.wait();
-        last->wait();
-      },
-      3);
-  unsetenv("IBCOLL_MULTICAST_WINDOW");
-  EXPECT_EQ(complaints, "");
 }
 
 }  // namespace
