@@ -126,11 +126,10 @@ TEST(MulticastEndsInCxx, ThatHaveNoMemoryAreOverAlone) {
     const std::span<const int> all(numbers);
     const rank_set to{0, 1, 3};
     if (rank.rank() == 2) {
-      request sent = rank.multicast<int>(to, all, {.acknowledged = true});
-      const Thrown thrown = thrown_by([&] { sent.wait(); });
+      const Thrown thrown =
+          thrown_by([&] { rank.multicast<int>(to, all, {.acknowledged = true}).wait(); });
       expect(thrown.status == IBCOLL_ERR_NO_MEMORY, "another error: " + thrown.text);
       expect(thrown.scope == IBCOLL_SCOPE_CALL, "another scope");
-      expect(sent.missing() == std::vector<int>{0, 1, 3}, "others are missing");
       rank.multicast<int>(to, all.first(10000), {.tag = 1, .acknowledged = true}).wait();
     } else {
       const message came = rank.receive();

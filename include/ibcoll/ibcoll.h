@@ -13,7 +13,8 @@
  * was in. A multicast's request ends alone, with any of these: the errors are the master's, who
  * asks ibcoll_multicast_missing() for the ranks that may lack the message. So it does with
  * IBCOLL_ERR_NO_MEMORY where a member has no memory for the message, or the message is longer than
- * the limit there (IBCOLL_MULTICAST_MEMORY). IBCOLL_ERR_BUSY is the call's alone: nothing was sent.
+ * the limit there (IBCOLL_MULTICAST_MEMORY); one longer than the master's own is refused with it,
+ * and nothing is sent. IBCOLL_ERR_BUSY is the call's alone: nothing was sent.
  * All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of
  * a call, also when it is prepared, end the job.
  *
