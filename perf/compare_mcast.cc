@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::vector<int64_t> ranks, sizes;
-  int rounds = 5, sets = 50, warmup = 5, fewest = 2;
+  int rounds = 5, sets = 50, warmup = 20, fewest = 2;
   uint64_t seed = 1;
   std::string json;
 };

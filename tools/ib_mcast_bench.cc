@@ -34,7 +34,7 @@ struct Arguments {
   std::string layout, placement, transport, members, algorithms = "auto";
   std::string sizes = "0,8,1K,80K,1M", json, plot;
   uint64_t seed = 1;
-  int masters = 1, sets = 100, warmup = 5, window = 1, pieces = 0;
+  int masters = 1, sets = 100, warmup = 20, window = 1, pieces = 0;
   std::optional<int> slow;
   bool check = false, repeat = false, no_bind = false;
 };
