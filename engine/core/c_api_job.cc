@@ -78,27 +78,33 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
   return IBCOLL_OK;
 }
 
+bool is_under_way(const ibcoll_request& request) {
+  return request.multicast ? !request.multicast->completion.done : request.call->under_way();
+}
+
 /// What the user has left: "2 groups, 1 registered buffer and 3 requests: 1 alltoall (1 under way),
 /// 2 bcast"; empty: nothing.
 std::string leftovers(ibcoll_context& context) {
-  int groups = 0, buffers = 0, requests = 0;
+  int groups = 0, buffers = 0, messages = 0, requests = 0;
   struct Count {
     int all = 0, under_way = 0;
   };
-  std::array<Count, kCollectives.size()> counts;
+  std::array<Count, kCollectives.size() + 1> counts;  // multicasts last
   context.groups.for_each_live([&](ibcoll_group&) { ++groups; });
   context.memories.for_each_live([&](ibcoll_memory&) { ++buffers; });
+  context.messages.for_each_live([&](TakenMessage&) { ++messages; });
   context.requests.for_each_live([&](ibcoll_request& request) {
     ++requests;
-    Count& count = counts[static_cast<size_t>(request.call->collective())];
+    Count& count =
+        request.multicast ? counts.back() : counts[static_cast<size_t>(request.call->collective())];
     ++count.all;
-    if (request.call->under_way()) ++count.under_way;
+    if (is_under_way(request)) ++count.under_way;
   });
   std::string kinds;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i].all == 0) continue;
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", counts[i].all,
-                         to_string(kCollectives[i]));
+                         i < kCollectives.size() ? to_string(kCollectives[i]) : "multicast");
     if (counts[i].under_way != 0) kinds += fmt::format(" ({} under way)", counts[i].under_way);
   }
   std::vector<std::string> parts;
@@ -107,6 +113,7 @@ std::string leftovers(ibcoll_context& context) {
   };
   add(groups, "group");
   add(buffers, "registered buffer");
+  add(messages, "message");
   add(requests, "request");
   if (requests != 0) parts.back() += ": " + kinds;
   if (parts.size() < 2) return parts.empty() ? "" : parts[0];
@@ -117,9 +124,21 @@ std::string leftovers(ibcoll_context& context) {
 
 /// Ends the calls that are under way, lets go of everything and leaves the job.
 Status leave(ibcoll_context& context) {
-  context.requests.for_each_live([](ibcoll_request& request) {
+  // Messages that nobody takes or frees any more must not keep the memory for which those wait
+  // that others are to wait for.
+  Multicasts& multicasts = context.context->multicasts();
+  multicasts.set_handler([](const MulticastMessage&) {});
+  context.messages.for_each_live([&](TakenMessage& message) {
+    multicasts.free(*std::exchange(message.run, nullptr));
+    context.messages.give_back(message);
+  });
+  context.requests.for_each_live([&context](ibcoll_request& request) {
     // Peers may need this rank's part. An error is the job's, which closing it gives again.
-    if (request.call->under_way()) (void)request.call->wait();
+    if (!is_under_way(request)) return;
+    if (request.multicast)
+      (void)wait(context, *request.multicast);
+    else
+      (void)request.call->wait();
   });
   context.requests.for_each_live([](ibcoll_request& request) { drop(request); });
   context.memories.for_each_live([](ibcoll_memory& memory) { drop(memory); });

@@ -165,9 +165,9 @@ typedef struct ibcoll_bootstrap {
 IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
 /** Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
- * under way first. IBCOLL_ERR_INVALID, with their number, if groups or requests had not been freed,
- * or memory not deregistered: the job is left all the same, and they are refused from then on.
- * IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a call. */
+ * under way first. IBCOLL_ERR_INVALID, with their number, if groups, requests or messages had not
+ * been freed, or memory not deregistered: the job is left all the same, and they are refused from
+ * then on. IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 /** This process's rank in the job. */
