@@ -145,7 +145,8 @@ Status Executor::start(PostedCall& call) {
   call.asked = false;
   call.absence_ns = 0;
   call.gates = 0;
-  if (record_ != nullptr) [[unlikely]]
+  // What arrivals make meanwhile is not the call that the program means.
+  if (record_ != nullptr && !call.group->by_arrival) [[unlikely]]
     begin_record(call);
   const Shape& shape = call.group->shape;
   const auto all = static_cast<uint64_t>(shape.ranks());
