@@ -58,6 +58,12 @@ class Bootstrap {
   /// Says (not collective) whether this rank has ended its calls and only waits until the others
   /// have, too.
   virtual void set_leaving(bool) {}
+  /// Says (not collective) that this rank does nothing for others any more, though its process may
+  /// go on.
+  virtual void set_gone() {}
+  /// Whether a rank has ended its calls but still goes on with what others ask of it, until all
+  /// have ended theirs. Not collective; one load of memory.
+  virtual bool is_leaving(Rank) const { return false; }
   /// Why waiting for data of a rank may be in vain: it has left or is leaving the job, or can't be
   /// reached. Nothing while it takes part. Not collective; one load of memory.
   virtual std::optional<Failure> absence(Rank) const { return std::nullopt; }

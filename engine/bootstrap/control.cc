@@ -104,6 +104,10 @@ class ControlBootstrap final : public LocalBootstrap {
     if (forked()) return;
     block_.set_presence(block_.job_rank(rank_), leaving ? Presence::kLeaving : Presence::kHere);
   }
+  void set_gone() override {
+    if (!forked()) block_.set_presence(block_.job_rank(rank_), Presence::kGone);
+  }
+  bool is_leaving(Rank rank) const override { return block_.presence(rank) == Presence::kLeaving; }
   std::optional<Failure> absence(Rank rank) const override {
     switch (block_.presence(rank)) {
       case Presence::kHere:
@@ -121,8 +125,8 @@ class ControlBootstrap final : public LocalBootstrap {
     if (forked()) return;
     const bool of_another = failure.culprit >= 0 && failure.culprit != block_.job_rank(rank_);
     const bool died = failure.error_code() == ErrorCode::kPeerFailed && of_another;
-    if (died) wait_for_word(failure.culprit);
-    block_.report(died ? absence(failure.culprit).value_or(failure) : failure, rank_);
+    if (died) wait_for_word(failure);
+    block_.report(died ? excuse(failure).value_or(failure) : failure, rank_);
     // Somebody else may be writing the first failure just now. One who dies at that is found by
     // the launcher.
     const auto until =
@@ -213,14 +217,21 @@ class ControlBootstrap final : public LocalBootstrap {
 
   bool forked() const { return getpid() != process_; }
 
+  /// What is to be said instead of a failure of another rank: that it is absent. One that has died
+  /// while it served the others is not.
+  std::optional<Failure> excuse(const Failure& failure) const {
+    if (failure.code == ErrorCode::kRankDied && is_leaving(failure.culprit)) return std::nullopt;
+    return absence(failure.culprit);
+  }
+
   /// Whoever started the ranks knows how one died, a moment after its peers notice that it has.
-  void wait_for_word(Rank culprit) {
+  void wait_for_word(const Failure& failure) {
     if (block_.sharing_ == ControlBlock::Sharing::kThreads) return;
     std::atomic<uint32_t>& changes = block_.header_->changes;
     const auto until = std::chrono::steady_clock::now() + kLongestWord;
     while (true) {
       const uint32_t seen = changes.load(std::memory_order_acquire);
-      if (block_.failure() || absence(culprit) || std::chrono::steady_clock::now() > until) return;
+      if (block_.failure() || excuse(failure) || std::chrono::steady_clock::now() > until) return;
       if (block_.watch_) block_.watch_();
       futex_wait(changes, seen, kWordNapNs);
     }

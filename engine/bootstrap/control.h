@@ -44,8 +44,8 @@ class LocalBootstrap : public Bootstrap {
 /// Whether others may wait for a rank.
 enum class Presence : uint8_t {
   kHere,
-  kLeaving,      ///< it has ended its calls and waits until the others have
-  kGone,         ///< it ended in order
+  kLeaving,      ///< it has ended its calls and serves the others until they have
+  kGone,         ///< it ended in order, or serves nobody any more
   kUnreachable,  ///< the control connection to its machine is down
 };
 

@@ -132,6 +132,8 @@ class JoinedBootstrap final : public Bootstrap {
     return block_->failure();
   }
   void set_leaving(bool leaving) override { local_->set_leaving(leaving); }
+  void set_gone() override { local_->set_gone(); }
+  bool is_leaving(Rank rank) const override { return local_->is_leaving(rank); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {

@@ -226,6 +226,7 @@ Status Context::close() {
   IBCOLL_TRY(use_threads(false, size() > 1));
   const Status entered = bootstrap_->barrier();
   stop_threads();
+  if (!entered) bootstrap_->set_gone();  // it serves nobody any more
   IBCOLL_TRY(entered);
   multicasts_.reset();
   message_memory_.reset();

@@ -259,7 +259,7 @@ bool GroupEnds::advance_all() {
     // Who asked knows why, and of those that did not only a few are remembered.
     static const Failure kForgotten{-1, ErrorCode::kCancelled, "the group is over"};
     const bool done =
-        is_absent(reply.notice.to) ||
+        is_absent(reply.notice.to, reply.key) ||
         send(reply.key, over == over_.end() ? kForgotten : over->second, reply.notice);
     moved |= done;
     return done;
@@ -276,11 +276,12 @@ bool GroupEnds::advance_all() {
 
 bool GroupEnds::advance(Ending& ending) {
   bool moved = send_notices(ending);
-  std::erase_if(ending.unheard, [this](Rank rank) { return is_absent(rank); });
+  std::erase_if(ending.unheard, [&](Rank rank) { return is_absent(rank, ending.key); });
   // Once more after the last one has said that it has stopped.
   local_.drop(ending.key);
   if (ending.held.empty()) return moved;
-  std::erase_if(ending.unconfirmed, [this](Writer& writer) { return has_stopped(writer); });
+  std::erase_if(ending.unconfirmed,
+                [&](Writer& writer) { return has_stopped(writer, ending.key); });
   if (is_quiet(ending)) {
     quiet_.insert(quiet_.end(), ending.held.begin(), ending.held.end());
     ending.held.clear();
@@ -295,7 +296,8 @@ bool GroupEnds::send_notices(Ending& ending) {
   std::vector<Notice>& notices = ending.notices;
   for (size_t tried = 0; tried < kNoticesAtOnce && !notices.empty(); ++tried) {
     const size_t i = ending.next_notice++ % notices.size();
-    if (!is_absent(notices[i].to) && !send(ending.key, ending.why, notices[i])) continue;
+    if (!is_absent(notices[i].to, ending.key) && !send(ending.key, ending.why, notices[i]))
+      continue;
     notices[i] = notices.back();
     notices.pop_back();
     moved = true;
@@ -304,8 +306,8 @@ bool GroupEnds::send_notices(Ending& ending) {
 }
 
 /// One that has left the job does not confirm anything, and what it put before may be on its way.
-bool GroupEnds::has_stopped(Writer& writer) const {
-  if (!is_absent(writer.rank)) {
+bool GroupEnds::has_stopped(Writer& writer, uint64_t key) const {
+  if (!is_absent(writer.rank, key)) {
     writer.absent_since_ns = 0;
     return false;
   }

@@ -13,6 +13,7 @@
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/job_end.h"
+#include "engine/execute/mail.h"
 #include "engine/execute/posted_call.h"
 #include "engine/transport/transport.h"
 
@@ -141,11 +142,15 @@ class GroupEnds {
   bool advance_all();
   bool advance(Ending& ending);
   bool send_notices(Ending& ending);
-  bool has_stopped(Writer& writer) const;
+  bool has_stopped(Writer& writer, uint64_t key) const;
   bool is_quiet(Ending& ending);
   static Rank awaited(const Ending& ending);
   void give_up_if_late(const Ending& ending);
-  bool is_absent(Rank rank) const { return has_lost(rank) || bootstrap_.absence(rank).has_value(); }
+  /// A rank that leaves does not end groups any more, but for those by arrival.
+  bool is_absent(Rank rank, uint64_t key) const {
+    if (is_by_arrival(key) && bootstrap_.is_leaving(rank)) return has_lost(rank);
+    return has_lost(rank) || bootstrap_.absence(rank).has_value();
+  }
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;

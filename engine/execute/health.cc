@@ -21,8 +21,9 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
   for (const LaneState& lane : call.lanes) {
     const auto wait = wait_of(call, lane, local_);
     if (!wait || wait->peer < 0) continue;
-    // Who makes a call by arrival ends its group after a death.
-    if (call.group->by_arrival && ends_.has_lost(wait->peer)) continue;
+    // Who makes a call by arrival ends its group after a death; who leaves still goes on with it.
+    if (call.group->by_arrival && (ends_.has_lost(wait->peer) || bootstrap_.is_leaving(wait->peer)))
+      continue;
     if (auto absence = bootstrap_.absence(wait->peer)) return absence;
   }
   return std::nullopt;
@@ -115,9 +116,11 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   if (end_.has_come()) return;
   if (started != nullptr && waited_ns > 0) check_absence(*started, waited_ns);
   if (end_.has_come()) return;
-  // A process that has ended in order matters to those alone who wait for it.
+  // A process that has ended in order matters to those alone who wait for it. One that is leaving
+  // has not: it must serve this rank, too. After a death that is no more so: all leave alone.
   if (const auto dead = options_.find_dead ? options_.find_dead() : std::nullopt;
-      dead && !bootstrap_.absence(*dead)) {
+      dead &&
+      (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && !ends_.has_lost_any()))) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   if (by_arrival) return;  // nobody waits in it

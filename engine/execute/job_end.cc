@@ -15,7 +15,7 @@ void JobEnd::abort(const Failure& failure) {
   end_with(first && !went_on ? *first : failure);
   // The job's record tells of the first failure only: those that wait for this rank learn that it
   // has left.
-  if (went_on && error_) bootstrap_.set_leaving(true);
+  if (went_on && error_) bootstrap_.set_gone();
 }
 
 void JobEnd::end_with(const Failure& failure) {
