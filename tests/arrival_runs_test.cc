@@ -211,6 +211,27 @@ TEST_P(ArrivalRunsTest, RunsNotMadeYetAreNoDisagreement) {
       "");
 }
 
+TEST_P(ArrivalRunsTest, RecordsAreOfTheProgramsCalls) {
+  EXPECT_EQ(run([](const RankView& rank) {
+              Runs runs(rank.context);
+              CallRecord record;
+              rank.context.executor().record_into(&record);
+              Exchange exchange(rank.context.world(), 1000, 1);
+              if (!rank.good(exchange.post(), "post")) return;
+              if (rank.context.rank() == 0) {
+                runs.tell(5, 50'000);
+                runs.make(5, 50'000);
+              }
+              progress_until(rank, [&] { return runs.runs.size() == 1 && !runs.busy(); });
+              rank.good(exchange.call().wait(), "wait");
+              rank.context.executor().record_into(nullptr);
+              check(rank, runs, 1);
+              if (record.program == nullptr || record.program->collective != Collective::kAlltoall)
+                rank.complain("the record is of another call");
+            }),
+            "");
+}
+
 TEST_P(ArrivalRunsTest, DataAreSentAsTheyCome) {
   for (const char* algorithm : {"linear", "chain", "scatter_ring"}) {
     EXPECT_EQ(run([algorithm](const RankView& rank) {

@@ -1,7 +1,10 @@
 #include "engine/core/context.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
+#include "engine/base/clock.h"
 #include "engine/base/config.h"
 #include "engine/base/copy.h"
 #include "engine/base/log.h"
@@ -208,6 +211,16 @@ void Context::stop_threads() {
   descriptor_.reset();
 }
 
+/// All have all messages, but this rank may not know yet that the last data it has sent have been
+/// read: memory must not be taken from under that. What is still there after a while never ends.
+void Context::end_transfers() {
+  constexpr int64_t kLongestNs = 1'000'000'000;
+  const int64_t until = now_ns() + kLongestNs;
+  while (multicasts_->busy() && !executor_->failed() && now_ns() < until) {
+    if (!executor_->progress()) sched_yield();
+  }
+}
+
 Status Context::close() {
   if (closed_) return {};
   closed_ = true;
@@ -228,6 +241,7 @@ Status Context::close() {
   stop_threads();
   if (!entered) bootstrap_->set_gone();  // it serves nobody any more
   IBCOLL_TRY(entered);
+  end_transfers();
   multicasts_.reset();
   message_memory_.reset();
   IBCOLL_TRY(executor_->check_nothing_is_left());

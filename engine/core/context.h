@@ -141,6 +141,7 @@ class Context {
   Result<Shape> shape_of(std::span<const Rank> members) const;
   std::span<Bell> bells();  ///< by rank
   void make_multicasts(const ContextOptions& options);
+  void end_transfers();
 
   /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
   static constexpr size_t kProgramBytes = size_t{64} << 20;

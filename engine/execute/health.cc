@@ -11,7 +11,8 @@ namespace {
 
 /// A wait that takes longer is asked about.
 constexpr int64_t kAskNs = 300'000'000;
-/// Asking who died costs a system call: programs that test have it asked so often at most.
+/// Asking who died costs a system call: it is asked so often at most. Calls that a program tests
+/// are looked at as often, each by itself: those tested in turn must not take each other's turns.
 constexpr int64_t kSeldomNs = 1'000'000;
 
 }  // namespace
@@ -65,22 +66,30 @@ void Health::check_tested(PostedCall& call, uint32_t all_moves) {
   }
   tested.left = tested.interval;
   observe(call, all_moves, now);
-  if (now - checked_ns_ < kSeldomNs) return;
-  checked_ns_ = now;
+  if (now - tested.checked_ns < kSeldomNs) return;
+  tested.checked_ns = now;
   check(&call, now - tested.idle_since_ns, tested.next_report_ns);
 }
 
 void Health::check_all(std::span<PostedCall* const> calls, uint32_t all_moves) {
   const int64_t now = now_ns();
   for (PostedCall* call : calls) observe(*call, all_moves, now);
-  if (now - checked_ns_ < kSeldomNs) return;
-  checked_ns_ = now;
+  if (now - checked_all_ns_ < kSeldomNs) return;
+  checked_all_ns_ = now;
   int64_t never = 0;
   if (calls.empty()) check(nullptr, 0, never);
   for (PostedCall* call : calls) {
     if (end_.has_come()) return;
     check(call, now - call->tested.idle_since_ns, call->tested.next_report_ns);
   }
+}
+
+std::optional<Rank> Health::find_dead() {
+  if (!options_.find_dead) return std::nullopt;
+  const int64_t now = now_ns();
+  if (now - asked_ns_ < kSeldomNs) return std::nullopt;
+  asked_ns_ = now;
+  return options_.find_dead();
 }
 
 /// The rank of the job that a call, or its end, waits for; -1: no one in particular.
@@ -118,7 +127,7 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   if (end_.has_come()) return;
   // A process that has ended in order matters to those alone who wait for it. One that is leaving
   // has not: it must serve this rank, too. After a death that is no more so: all leave alone.
-  if (const auto dead = options_.find_dead ? options_.find_dead() : std::nullopt;
+  if (const auto dead = find_dead();
       dead &&
       (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && !ends_.has_lost_any()))) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});

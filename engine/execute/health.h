@@ -47,6 +47,7 @@ class Health {
   void observe(PostedCall& call, uint32_t moves, int64_t now);
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
+  std::optional<Rank> find_dead();
   Rank awaited(const PostedCall* call) const;
   std::string describe_wait(const PostedCall* call) const;
 
@@ -57,7 +58,8 @@ class Health {
   const GroupEnds& ends_;
   JobEnd& end_;
   Options options_;
-  int64_t checked_ns_ = 0;  ///< last, but for waits
+  int64_t checked_all_ns_ = 0;  ///< last by check_all()
+  int64_t asked_ns_ = 0;        ///< who has died
 };
 
 }  // namespace ibcoll

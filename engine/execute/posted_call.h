@@ -243,6 +243,7 @@ struct Tested {
   int32_t left = kFirst, interval = kFirst;  ///< tests until the clock is read
   uint32_t moves = 0;                        ///< how often something had moved by then
   int64_t read_ns = 0;                       ///< when it was read last; 0: not yet
+  int64_t checked_ns = 0;                    ///< when it was last looked why it may never end
   int64_t idle_since_ns = 0, next_report_ns = 0;
 };
 
