@@ -52,6 +52,7 @@ class MulticastLimits : public ::testing::TestWithParam<MulticastWay> {
  protected:
   void run(const std::function<void(const ApiRank&)>& body,
            const std::map<std::string, std::string>& settings = {}) {
+    if (!GetParam().is_usable()) GTEST_SKIP() << testing::kNoDevice;
     flags_ = &SharedFlags::create();
     EXPECT_EQ(testing::run_multicasts(GetParam(), settings, body), "");
   }
@@ -278,7 +279,8 @@ TEST_P(MulticastLimits, LeavesNoMemoryBehind) {
 const MulticastWay kWays[] = {{"shm", nullptr, 3},
                               {"loopback", "1,1,1", 3},
                               {"cyclic", "2,2", 4, "cyclic"},
-                              {"adversarial", "2,1,2", 5, nullptr, 77}};
+                              {"adversarial", "2,1,2", 5, nullptr, 77},
+                              {"verbs", "2,1,2", 5, nullptr, 0, "verbs"}};
 std::string name_of(const ::testing::TestParamInfo<MulticastWay>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Ways, MulticastLimits, ::testing::ValuesIn(kWays), name_of);
 
