@@ -236,7 +236,10 @@ Status Context::close() {
   // Whoever still waits for this rank in a collective learns that it will not come.
   bootstrap_->set_leaving(true);
   // Masters that have not come here yet may still send to this rank, and through it.
-  IBCOLL_TRY(use_threads(false, size() > 1));
+  if (const Status serves = use_threads(false, size() > 1); !serves) {
+    bootstrap_->set_gone();
+    return tl::unexpected<Error>(executor_->give_up(serves.error()));
+  }
   const Status entered = bootstrap_->barrier();
   stop_threads();
   if (!entered) bootstrap_->set_gone();  // it serves nobody any more
