@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -203,7 +204,33 @@ TEST(IbMcastBench, AStoppedRankIsReportedApart) {
   // It stands for three seconds, in which the others get what is for them alone.
   EXPECT_GE(rows[0]["max_us"], 2e6);
   EXPECT_GT(rows[0]["others"], 0);
+  EXPECT_GT(rows[0]["others_before_us"], 0);
   EXPECT_LT(rows[0]["others_max_us"], rows[0]["max_us"]);
+}
+
+TEST(IbMcastBench, ComparesEachTimeWithItsBound) {
+  const auto rows_with = [](const std::string& hop_ns) {
+    const std::string path = ::testing::TempDir() + "mcast_costs_" + hop_ns;
+    std::ofstream(path) << R"({"layer":"shm","bytes":8,"hop_p99_ns":)" << hop_ns
+                        << R"(,"hop_max_ns":)" << hop_ns
+                        << R"(,"gap_p99_ns":0,"wake_p99_ns":0,"operation_p99_ns":0,)"
+                        << R"("ranks_per_core":100})" << '\n';
+    setenv("IBCOLL_LOGP", path.c_str(), 1);
+    const Ran ran = run("--ranks 3 --sizes 8,80K --sets 10 --json -");
+    unsetenv("IBCOLL_LOGP");
+    std::filesystem::remove(path);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return json_lines(ran.out);
+  };
+  // A message that takes an hour, and one that takes nothing.
+  for (const auto& row : rows_with("3600000000000")) {
+    EXPECT_GT(row["bound_us"], 3.6e9);
+    EXPECT_EQ(row["bound_kept"], 1.0);
+  }
+  for (const auto& row : rows_with("0.001")) {
+    EXPECT_LT(row["bound_us"], 1);
+    EXPECT_EQ(row["bound_kept"], 0.0);
+  }
 }
 
 TEST(IbMcastBench, ShowsATableAndDrawsAPicture) {

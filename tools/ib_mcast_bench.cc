@@ -114,6 +114,8 @@ Status understand_request(const Arguments& arguments, int ranks, McastRequest& r
   request.repeat = arguments.repeat;
   request.pieces = static_cast<unsigned>(arguments.pieces);
   request.check = arguments.check;
+  IBCOLL_ASSIGN(const std::string costs, config_string("IBCOLL_LOGP"));
+  request.bound = !costs.empty();
   IBCOLL_ASSIGN(const std::vector<measure::Contender> contenders,
                 measure::select_contenders(Collective::kBcast, arguments.algorithms, ""));
   for (const measure::Contender& one : contenders) request.algorithms.push_back(one.algorithm);

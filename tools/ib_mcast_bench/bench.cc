@@ -244,10 +244,21 @@ class McastRank {
       const std::vector<double> others =
           where(us, [](const McastSample& one) { return one.slow == 0 && one.stopped != 0; });
       row.others = static_cast<int64_t>(others.size());
+      // The first master is the one that stops it.
+      const auto half = samples.begin() + (request_.sends() - request_.warmup_sends()) / 2;
+      std::vector<double> before;
+      for (auto one = samples.begin(); one != half; ++one)
+        if (one->slow == 0 && one->stopped == 0) before.push_back(one->us);
+      if (!before.empty()) row.others_before_us = median(before);
       if (!others.empty()) {
         row.others_p50_us = median(others);
         row.others_max_us = maximum(others);
       }
+    }
+    if (request_.bound) {
+      row.bound_us = median(where([](const McastSample& one) { return one.bound_us; }, every));
+      row.bound_kept = mean(
+          where([](const McastSample& one) { return one.us <= one.bound_us ? 1.0 : 0.0; }, every));
     }
     count_messages(samples.size(), counts, row);
     return row;

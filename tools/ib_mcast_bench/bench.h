@@ -26,6 +26,7 @@ struct McastRequest {
   unsigned pieces = 0;
   bool check = false;       ///< every member compares every byte
   std::optional<int> slow;  ///< the rank that is stopped meanwhile
+  bool bound = false;       ///< ask for the bound of each multicast's time
 
   int sends() const { return (warmup + sets) * (repeat ? 2 : 1); }
   int warmup_sends() const { return warmup * (repeat ? 2 : 1); }
@@ -42,6 +43,7 @@ struct McastSample {
   int64_t second = 0;   ///< the set had got a message just before
   int64_t slow = 0;     ///< the stopped rank is a member
   int64_t stopped = 0;  ///< it ended while that rank stood still
+  double bound_us = 0;  ///< that the library had told before; 0: it was not asked
 };
 
 /// What was measured at one size.
@@ -62,7 +64,10 @@ struct McastRow {
   bool checked = false;
   /// Those to sets without the stopped rank that ended while it stood still.
   std::optional<double> others_p50_us, others_max_us;
+  std::optional<double> others_before_us;  ///< median of those before it was stopped
   int64_t others = 0;
+  /// Median of the bounds, and the part of the multicasts that took no longer than theirs.
+  std::optional<double> bound_us, bound_kept;
 };
 
 /// Before anything is timed.

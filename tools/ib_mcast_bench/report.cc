@@ -45,7 +45,9 @@ std::string table_header(const McastRequest& request) {
                   "bytes", "algorithm", "members", "min us", "median us", "p99 us", "max us",
                   "master us", "msgs/memb.", "bytes/port", "busy");
   if (request.repeat) text += fmt::format(" {:>10} {:>10}", "first us", "repeat us");
-  if (request.slow) text += fmt::format(" {:>10} {:>10}", "others us", "others max");
+  if (request.slow)
+    text += fmt::format(" {:>10} {:>10} {:>10}", "before us", "others us", "others max");
+  if (request.bound) text += fmt::format(" {:>10} {:>10}", "bound us", "bound kept");
   return text + "\n";
 }
 
@@ -58,7 +60,10 @@ std::string table_row(const McastRequest& request, const McastRow& row) {
   if (request.repeat)
     text += fmt::format(" {:>10} {:>10}", cell(row.first_us), cell(row.repeat_us));
   if (request.slow)
-    text += fmt::format(" {:>10} {:>10}", cell(row.others_p50_us), cell(row.others_max_us));
+    text += fmt::format(" {:>10} {:>10} {:>10}", cell(row.others_before_us),
+                        cell(row.others_p50_us), cell(row.others_max_us));
+  if (request.bound)
+    text += fmt::format(" {:>10} {:>9.2f}%", cell(row.bound_us), row.bound_kept.value_or(0) * 100);
   return text + "\n";
 }
 
@@ -99,8 +104,11 @@ nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& 
           {"queue_pairs_added", row.queue_pairs_added},
           {"slow_rank", request.slow ? nlohmann::json(*request.slow) : nlohmann::json()},
           {"others", row.others},
+          {"others_before_us", number(row.others_before_us)},
           {"others_median_us", number(row.others_p50_us)},
           {"others_max_us", number(row.others_max_us)},
+          {"bound_us", number(row.bound_us)},
+          {"bound_kept", number(row.bound_kept)},
           {"checked", row.checked}};
 }
 
