@@ -84,14 +84,19 @@ std::string calls_of(ibcoll_group* group, int calls) {
 TEST_P(OnLayouts, ADeathIsSeenWhileOtherThreadsMove) {
   // There the other group goes on.
   const bool one_server = std::string_view(GetParam()).find(',') == std::string_view::npos;
+  SharedFlags& flags = SharedFlags::create();
   int status = 0;
   EXPECT_EQ(launched(
                 GetParam(), kRanks,
                 [&](const ApiRank& rank) {
                   rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
-                  if (ibcoll_rank(rank.context) == 2) raise(SIGKILL);
+                  if (ibcoll_rank(rank.context) == 2) {
+                    flags.await(0, kRanks - 1);  // a group can't be made with the dead
+                    raise(SIGKILL);
+                  }
                   ibcoll_group* const all = group_of(rank, {0, 1, 2}, 1);
                   ibcoll_group* const two = group_of(rank, {0, 1}, 2);
+                  flags.raise(0);
                   const auto names_it = [](const std::string& line) -> std::string {
                     return line.find("rank 2") != std::string::npos ? "" : "not rank 2: " + line;
                   };

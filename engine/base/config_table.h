@@ -95,8 +95,8 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kSize,
      .default_value = "64M",
      .help = "Memory that multicast messages may take on each rank, from their announcement until "
-             "the program has freed them. A rank that has used it up is late for those that send "
-             "to it.",
+             "the program has freed them; one of each master may come on top. A rank that has "
+             "used it up is late for those that send to it.",
      .low = 64 * 1024,
      .high = int64_t{1} << 44},
     {.name = "IBCOLL_MULTICAST_WINDOW",
