@@ -1,10 +1,14 @@
 #pragma once
 /// Multicasts of which sender and receivers know what must come, and jobs that make them.
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -250,5 +254,43 @@ inline bool meet(const ApiRank& rank) {
 inline void expect_number(const ApiRank& rank, const char* what, uint64_t is, uint64_t should) {
   if (is != should) rank.complain(fmt::format("{} is {}, not {}", what, is, should));
 }
+
+/// Complains unless that is the status, of the call alone, and the line has the text.
+inline void expect(const ApiRank& rank, ibcoll_status status, ibcoll_status wanted,
+                   const std::string& text) {
+  const std::string line = status == IBCOLL_OK ? "no error" : ibcoll_last_error();
+  if (status != wanted || ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL ||
+      line.find(text) == std::string::npos)
+    rank.complain(fmt::format("not \"{}\", but {} (scope {}): {}", text, static_cast<int>(status),
+                              static_cast<int>(ibcoll_last_error_scope()), line));
+}
+
+/// Makes progress until it is so.
+template <class Condition>
+bool progress_until(const ApiRank& rank, Condition is_so) {
+  while (!is_so()) {
+    if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return false;
+  }
+  return true;
+}
+
+/// A test on each of several ways.
+class OnMulticastWays : public ::testing::TestWithParam<MulticastWay> {
+ protected:
+  void run(const std::function<void(const ApiRank&)>& body,
+           const std::map<std::string, std::string>& settings = {}) {
+    if (!GetParam().is_usable()) GTEST_SKIP() << kNoDevice;
+    flags_ = &SharedFlags::create();
+    EXPECT_EQ(run_multicasts(GetParam(), settings, body), "");
+  }
+  static int ranks() { return GetParam().ranks; }
+  static std::vector<int> all() {
+    std::vector<int> ranks(static_cast<size_t>(OnMulticastWays::ranks()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+
+  SharedFlags* flags_ = nullptr;
+};
 
 }  // namespace ibcoll::testing

@@ -16,11 +16,13 @@ namespace {
 
 using testing::acknowledged;
 using testing::ApiRank;
+using testing::expect;
 using testing::expect_number;
 using testing::Letter;
 using testing::meet;
 using testing::multicast_counters;
 using testing::MulticastWay;
+using testing::progress_until;
 using testing::receive;
 using testing::SentLetter;
 using testing::SharedFlags;
@@ -28,42 +30,7 @@ using testing::ThreadsOf;
 
 constexpr size_t kKb = 1024;
 
-/// Complains unless that is the status, of the call alone, and the line has the text.
-void expect(const ApiRank& rank, ibcoll_status status, ibcoll_status wanted,
-            const std::string& text) {
-  const std::string line = status == IBCOLL_OK ? "no error" : ibcoll_last_error();
-  if (status != wanted || ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL ||
-      line.find(text) == std::string::npos)
-    rank.complain(fmt::format("not \"{}\", but {} (scope {}): {}", text, static_cast<int>(status),
-                              static_cast<int>(ibcoll_last_error_scope()), line));
-}
-
-/// Makes progress until it is so.
-template <class Condition>
-bool progress_until(const ApiRank& rank, Condition is_so) {
-  while (!is_so()) {
-    if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return false;
-  }
-  return true;
-}
-
-class Multicast : public ::testing::TestWithParam<MulticastWay> {
- protected:
-  void run(const std::function<void(const ApiRank&)>& body,
-           const std::map<std::string, std::string>& settings = {}) {
-    if (!GetParam().is_usable()) GTEST_SKIP() << testing::kNoDevice;
-    flags_ = &SharedFlags::create();
-    EXPECT_EQ(testing::run_multicasts(GetParam(), settings, body), "");
-  }
-  static int ranks() { return GetParam().ranks; }
-  static std::vector<int> all() {
-    std::vector<int> ranks(static_cast<size_t>(Multicast::ranks()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-  }
-
-  SharedFlags* flags_ = nullptr;
-};
+class Multicast : public testing::OnMulticastWays {};
 
 TEST_P(Multicast, ComesToMembersWithAllThatWasSaid) {
   std::vector<Letter> letters;
