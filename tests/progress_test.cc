@@ -225,12 +225,17 @@ TEST_P(OnLayouts, WithTheProgressThreadCallsFinishByThemselves) {
 }
 
 TEST_P(OnLayouts, TheProgressThreadNoticesADeath) {
+  SharedFlags& flags = SharedFlags::create();
   int status = 0;
   EXPECT_EQ(on_all(
-                [](const ApiRank& rank) {
+                [&](const ApiRank& rank) {
                   rank.good(ibcoll_set_progress_thread(rank.context, 1), "on");
-                  if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
+                  if (ibcoll_rank(rank.context) == 1) {
+                    flags.await(0, ibcoll_size(rank.context) - 1);
+                    raise(SIGKILL);
+                  }
                   Exchange call(rank, 100, 0);
+                  flags.raise(0);  // it has started: the thread may notice a death before
                   const ibcoll_status waited = ibcoll_wait(call.request());
                   const std::string line = ibcoll_last_error();
                   if (waited == IBCOLL_OK || line.find("rank 1") == std::string::npos)
