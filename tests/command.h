@@ -1,11 +1,16 @@
 #pragma once
-/// Runs a command through the shell.
+/// Runs commands through the shell, and finds their processes.
 
+#include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace ibcoll::testing_tools {
 
@@ -24,6 +29,23 @@ inline CommandRan run_command(const std::string& command) {
   const int status = pclose(pipe);
   ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return ran;
+}
+
+/// The processes whose command line begins with `program` and has the text in it; arguments end
+/// with a zero byte each. A process that ends meanwhile has none.
+inline std::vector<pid_t> processes_with(const std::string& text, const std::string& program = "") {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const int file = open((entry.path() / "cmdline").c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) continue;
+    std::string line(4096, '\0');
+    const ssize_t got = read(file, line.data(), line.size());
+    close(file);
+    line.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    if (line.starts_with(program) && line.find(text) != std::string::npos)
+      found.push_back(std::atoi(entry.path().filename().c_str()));
+  }
+  return found;
 }
 
 }  // namespace ibcoll::testing_tools

@@ -13,12 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/command.h"
 #include "tests/tool.h"
 
 namespace ibcoll {
 namespace {
 
 using testing_tools::json_lines;
+using testing_tools::processes_with;
 using testing_tools::Ran;
 using testing_tools::run_tool;
 
@@ -152,17 +154,6 @@ TEST(IbA2aBench, OneServerHasNoAlltoallBandwidthButATotal) {
   EXPECT_EQ(rows[0]["transport"], "none");
 }
 
-/// Processes whose command line holds `mark`.
-int processes_with(const std::string& mark) {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file(entry.path() / "cmdline");
-    std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (line.find(mark) != std::string::npos) ++count;
-  }
-  return count;
-}
-
 TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
   // A number of iterations that nothing else has marks our processes.
   const std::string mark = "98" + std::to_string(getpid() % 10000);
@@ -174,12 +165,12 @@ TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
     execl(kTool.c_str(), kTool.c_str(), "--ranks", "4", "--iterations", mark.c_str(), nullptr);
     _exit(3);
   }
-  while (processes_with(mark) < 5) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (processes_with(mark).size() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGINT) << status;
-  EXPECT_EQ(processes_with(mark), 0);
+  EXPECT_TRUE(processes_with(mark).empty());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
 }

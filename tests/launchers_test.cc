@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -37,18 +36,6 @@ using Ran = ibcoll::testing_tools::CommandRan;
 /// With what stands on standard error.
 Ran run(const std::string& command) {
   return ibcoll::testing_tools::run_command("timeout 60 " + command + " 2>&1");
-}
-
-/// The ids of processes that run our tool with `mark` in the command line.
-std::vector<pid_t> ranks_with(const std::string& mark) {
-  std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file(entry.path() / "cmdline");
-    std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (line.rfind(kTool, 0) == 0 && line.find(mark) != std::string::npos)
-      found.push_back(std::atoi(entry.path().filename().c_str()));
-  }
-  return found;
 }
 
 class Launchers : public ::testing::TestWithParam<Launcher> {
@@ -117,7 +104,7 @@ class EndlessJob {
   EndlessJob(const EndlessJob&) = delete;
   EndlessJob& operator=(const EndlessJob&) = delete;
 
-  std::vector<pid_t> ranks() const { return ranks_with(mark_); }
+  std::vector<pid_t> ranks() const { return ibcoll::testing_tools::processes_with(mark_, kTool); }
   pid_t launcher() const { return child_; }
   int wait() {
     if (child_ > 0) waitpid(child_, &status_, 0);

@@ -53,15 +53,6 @@ void leave(const ApiRank& rank, Fates& fates, int living) {
   }
 }
 
-/// Complains of memory that messages take though nobody has them any more.
-void expect_no_memory(const ApiRank& rank) {
-  for (int i = 0; i < 5000 && multicast_counters(rank).memory_bytes != 0; ++i) {
-    ibcoll_progress(rank.context, nullptr);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  testing::expect_number(rank, "memory in use", multicast_counters(rank).memory_bytes, 0);
-}
-
 struct Death {
   const char* name;
   int victim;
@@ -184,7 +175,7 @@ TEST_P(MulticastDeaths, LeaveTheOthersTheirMessages) {
         } else {
           receive_past_death(rank, death, *shared.fates);
         }
-        expect_no_memory(rank);
+        testing::expect_no_memory(rank);
         leave(rank, *shared.fates, kRanks - 1);
       },
       &status);
@@ -238,7 +229,7 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
             if (message == nullptr) break;
             rank.good(ibcoll_message_free(rank.context, message), "free");
           }
-          expect_no_memory(rank);
+          testing::expect_no_memory(rank);
         }
         leave(rank, *shared.fates, kRanks - 1);
       },

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -263,6 +265,16 @@ inline void expect(const ApiRank& rank, ibcoll_status status, ibcoll_status want
       line.find(text) == std::string::npos)
     rank.complain(fmt::format("not \"{}\", but {} (scope {}): {}", text, static_cast<int>(status),
                               static_cast<int>(ibcoll_last_error_scope()), line));
+}
+
+/// Complains of memory that messages take though nobody has them any more. What others lack of
+/// messages that this rank passes on is its memory, too: a rank that has all of its own waits.
+inline void expect_no_memory(const ApiRank& rank) {
+  for (int i = 0; i < 10'000 && multicast_counters(rank).memory_bytes != 0; ++i) {
+    if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  expect_number(rank, "memory in use", multicast_counters(rank).memory_bytes, 0);
 }
 
 /// Makes progress until it is so.
