@@ -66,6 +66,10 @@ class Executor {
   void end_group(GroupState& group, const Failure& why);
   /// Whether a rank of the job has died, and the job has gone on.
   bool has_lost(Rank rank) const { return ends_.has_lost(rank); }
+  /// Whether a rank does nothing for others any more, although nobody has found it dead.
+  bool has_gone(Rank rank) const {
+    return !bootstrap_.is_leaving(rank) && bootstrap_.absence(rank).has_value();
+  }
   /// Takes note of a death that others have reported and the job survives.
   void look_at_deaths() {
     if (const auto failure = bootstrap_.failure()) [[unlikely]]

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
+#include "engine/execute/waits.h"
 
 namespace ibcoll {
 namespace {
@@ -189,6 +190,18 @@ void Multicasts::look_after() {
   looked_ns_ = now;
   runs_.look_after(now);
   sends_.look_after(now);
+  // Between servers whatever makes a rank go before the others ends the job.
+  if (services_.network == nullptr) look_for_gone(now);
+}
+
+/// After a death ranks leave without waiting for each other. Whoever has gone answers nothing any
+/// more; what it sent before may still be on its way.
+void Multicasts::look_for_gone(int64_t now) {
+  for (Rank rank = 0; rank < services_.job.ranks(); ++rank) {
+    if (rank == services_.me || !services_.executor.has_gone(rank)) continue;
+    const auto [since, first] = gone_since_.try_emplace(rank, now);
+    if (!first && now - since->second >= kLastDataNs) lose(rank);
+  }
 }
 
 bool Multicasts::hand_over() {
@@ -209,7 +222,9 @@ bool Multicasts::busy() const {
   return !inbox_.empty() || !outbox_.empty() || runs_.has_open() || !sends_.idle();
 }
 
-void Multicasts::lost(Rank rank, const Failure&) {
+void Multicasts::lost(Rank rank, const Failure&) { lose(rank); }
+
+void Multicasts::lose(Rank rank) {
   take_inbox();  // what it sent while it lived
   outbox_.lose(rank);
   assembly_.lose(rank);

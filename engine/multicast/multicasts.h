@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -71,6 +72,8 @@ class Multicasts final : public ArrivalRuns {
   void push_out();
   Status wait(int64_t until_ns);
   void look_after();
+  void look_for_gone(int64_t now);
+  void lose(Rank rank);
 
   const MulticastServices services_;
   MulticastOutbox outbox_;
@@ -85,6 +88,7 @@ class Multicasts final : public ArrivalRuns {
   bool advancing_ = false, finishing_ = false;
   uint64_t mails_received_ = 0;
   int64_t looked_ns_ = 0;
+  std::map<Rank, int64_t> gone_since_;
   uint32_t rounds_ = 0;
 };
 
