@@ -112,7 +112,8 @@ Result<MulticastLocal> decode_local(std::span<const std::byte> in, int ranks) {
       message.members > 0 && message.members <= ranks && message.id >= 0 &&
       message.id < message.members && message.servers > 0 && message.servers <= message.members &&
       message.place >= 0 && message.place < message.servers && message.locals > 1 &&
-      message.locals <= message.members && message.local > 0 && message.local < message.locals;
+      message.locals <= message.members && message.local > 0 && message.listener >= 0 &&
+      message.listener < ranks && message.local < message.locals;
   if (!right) return fail(ErrorCode::kMismatch, "a member's part in a multicast that can't be");
   return message;
 }

@@ -90,7 +90,16 @@ struct MulticastLocal {
   int locals = 0;  ///< members of this server
   int local = 0;   ///< which of them this one is, from 1
   uint64_t previous = 0;
+  Rank listener = -1;  ///< whom it acknowledges to: see acknowledge_directly()
+  uint32_t unused = 0;
 };
+
+/// Whether members of the root's server acknowledge to the master itself: one hop less, where there
+/// are few of them. `others`: without the root and the master.
+inline bool acknowledge_directly(bool root_is_on_masters_server, size_t others) {
+  constexpr size_t kMost = 8;  // the root of a full server leaves the master its time
+  return root_is_on_masters_server && others <= kMost;
+}
 
 /// Why members may lack a message.
 struct MulticastMissing {

@@ -28,9 +28,9 @@ struct MulticastRun {
   /// A rank that is told of the multicast by this one.
   struct Child {
     Rank rank;
-    int place = -1;  ///< the leader of a server; -1: a member of this one
-    bool acked = false;
-    RankSet late;  ///< whom it waits for, as far as it has said so
+    int place = -1;      ///< the leader of a server; -1: a member of this one
+    bool acked = false;  ///< or acknowledges to the master
+    RankSet late;        ///< whom it waits for, as far as it has said so
   };
 
   MulticastId id;
@@ -40,7 +40,8 @@ struct MulticastRun {
   // Whom it has to do with.
   Rank parent = -1;  ///< of the job; of the root: the master; -1: this rank's own
   bool is_root = false;
-  bool parent_listens = true;   ///< for the acknowledgement
+  Rank listener = -1;           ///< whom it acknowledges to: its parent, or the master itself
+  bool listens = true;          ///< it is there, and does not know already
   std::vector<Child> children;  ///< leaders of servers, then members of this server
   int unacked = 0;
   std::optional<MulticastPart> part;  ///< of leaders

@@ -45,7 +45,7 @@ MulticastRun& MulticastRuns::make(MulticastId id, const MulticastFacts& facts, R
   run = std::make_unique<MulticastRun>();
   run->id = id;
   run->facts = facts;
-  run->parent = parent;
+  run->parent = run->listener = parent;
   run->message.bytes = facts.bytes;
   run->message.tag = facts.tag;
   run->message.master = id.master;
@@ -107,6 +107,7 @@ Status MulticastRuns::take_local(const MulticastAssembly::Whole& message) {
   IBCOLL_TRY(check_told(told.facts, message.data));
   MulticastRun& run = make({head.master, head.counter}, told.facts, head.from);
   run.local = told;
+  run.listener = told.listener;
   run.message.members = told.members + told.facts.with_master;
   run.message.id = told.id;
   begin(run, told.previous, message.data, {});
@@ -140,7 +141,7 @@ void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const 
   run.short_data.assign(data.begin(), data.end());
   if (run.part) announce(run, all_previous);
   if (run.parent >= 0 && services_.executor.has_lost(run.parent)) {
-    run.parent_listens = false;
+    if (run.listener == run.parent) run.listens = false;
     if (!run.facts.is_short()) end(run, ErrorCode::kPeerFailed);
   }
   fill(run);
@@ -162,12 +163,15 @@ void MulticastRuns::announce(MulticastRun& run, const std::vector<uint64_t>& all
     run.children.push_back({part.leader(*place), *place, false, {}});
   for (const Rank rank : part.locals().subspan(1)) run.children.push_back({rank, -1, false, {}});
   run.unacked = static_cast<int>(run.children.size());
+  const bool direct =
+      run.is_root && acknowledge_directly(services_.job.same_server(run.id.master, services_.me),
+                                          part.locals().size() - 1);
   const auto locals = static_cast<int>(part.locals().size());
   int local = 0;
   for (MulticastRun::Child& child : run.children) {
     local += static_cast<int>(child.place < 0);
     if (services_.executor.has_lost(child.rank)) {
-      give_up_child(run, child);
+      give_up_child(run, child);  // of the master's own server it knows itself, too
       continue;
     }
     if (child.place < 0) {
@@ -180,6 +184,11 @@ void MulticastRuns::announce(MulticastRun& run, const std::vector<uint64_t>& all
       told.locals = locals;
       told.local = local;
       told.previous = previous_at(all_previous, known.id_of(child.rank));
+      told.listener = direct ? run.id.master : services_.me;
+      if (direct) {
+        child.acked = true;
+        --run.unacked;
+      }
       send(child.rank, MulticastMailKind::kLocal, run, encode(told), run.short_data);
       continue;
     }
@@ -213,13 +222,14 @@ Status MulticastRuns::acknowledge(const MulticastAssembly::Whole& message) {
                 decode_missing(message.body, services_.job.ranks()));
   if (run == nullptr) return {};
   for (MulticastRun::Child& child : run->children) {
-    if (child.rank != message.head.from || child.acked) continue;
-    child.acked = true;
-    --run->unacked;
-    if (!missing.ranks.empty()) run->why = missing.code;
+    if (child.rank != message.head.from) continue;
     // It takes no data; of a leader that ends the whole distribution, as that says itself.
     if (child.place < 0 && missing.ranks.contains(child.rank) && run->distribution)
       run->distribution->lose(child.rank);
+    if (child.acked) continue;
+    child.acked = true;
+    --run->unacked;
+    if (!missing.ranks.empty()) run->why = missing.code;
     missing.ranks.for_each([&](Rank rank) { run->missing.push_back(rank); });
   }
   settle(*run);
@@ -239,7 +249,7 @@ Status MulticastRuns::note_late(const MulticastAssembly::Whole& message) {
 void MulticastRuns::drop(const MulticastAssembly::Whole& message) {
   MulticastRun* const run = find(message.head);
   if (run == nullptr || run->acked) return;
-  run->parent_listens = false;
+  if (run->listener == run->parent) run->listens = false;
   end(*run, ErrorCode::kPeerFailed);
   settle(*run);
 }
@@ -264,8 +274,7 @@ void MulticastRuns::look_after(int64_t now) {
   constexpr int64_t kLateNs = 50'000'000;
   for (const auto& entry : runs_) {
     MulticastRun& run = *entry.second;
-    if (run.acked || now - run.begun_ns < kLateNs || run.parent < 0 || !run.parent_listens)
-      continue;
+    if (run.acked || now - run.begun_ns < kLateNs || run.listener < 0 || !run.listens) continue;
     std::vector<Rank> late;
     if (!run.complete) late.push_back(services_.me);
     for (const MulticastRun::Child& child : run.children) {
@@ -277,7 +286,7 @@ void MulticastRuns::look_after(int64_t now) {
     const auto set = RankSet::create(late, services_.job.ranks());
     if (!set || *set == run.told_late) continue;
     run.told_late = *set;
-    send(run.parent, MulticastMailKind::kLate, run, encode(MulticastMissing{run.why, *set}));
+    send(run.listener, MulticastMailKind::kLate, run, encode(MulticastMissing{run.why, *set}));
   }
 }
 

@@ -223,7 +223,8 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
   if (run.hungry) std::erase(hungry_, &run);
   run.hungry = false;
   for (MulticastRun::Child& child : run.children) {
-    if (child.acked) continue;
+    const bool direct = child.acked && child.place < 0;  // or it has the message
+    if (child.acked && !direct) continue;
     if (!services_.executor.has_lost(child.rank))
       send(child.rank, MulticastMailKind::kDrop, run, {});
     give_up_child(run, child);
@@ -260,12 +261,16 @@ void MulticastRuns::settle(MulticastRun& run) {
     if (run.own != nullptr) {
       const Error error{run.why, "no memory for the message that it sends to itself"};
       own_is_done_(*run.own, run.complete ? nullptr : &error);
-    } else if (run.parent_listens) {
+    } else if (run.listens) {
       MulticastMissing missing{run.why, {}};
       std::sort(run.missing.begin(), run.missing.end());
       run.missing.erase(std::unique(run.missing.begin(), run.missing.end()), run.missing.end());
       if (auto set = RankSet::create(run.missing, services_.job.ranks())) missing.ranks = *set;
-      send(run.parent, MulticastMailKind::kAck, run, encode(missing));
+      const std::vector<std::byte> body = encode(missing);
+      send(run.listener, MulticastMailKind::kAck, run, body);
+      // Who was to send the data to it must know that it takes none.
+      if (run.listener != run.parent && run.over)
+        send(run.parent, MulticastMailKind::kAck, run, body);
     }
   }
   if (!run.acked || !run.freed || run.transfers_under_way() || run.moves) return;
@@ -305,9 +310,11 @@ void MulticastRuns::lose(Rank rank) {
       give_up_child(*run, child);
       if (run->distribution) run->distribution->lose(rank);
     }
-    if (run->parent == rank) {
-      run->parent_listens = false;
-      if (!run->complete) end(*run, ErrorCode::kPeerFailed);
+    if (run->listener == rank) run->listens = false;
+    if (run->parent == rank && !run->complete) {
+      // It may have acknowledged before it died.
+      if (run->listener != rank) run->missing.push_back(rank);
+      end(*run, ErrorCode::kPeerFailed);
     }
     settle(*run);
   }

@@ -119,15 +119,69 @@ void MulticastSends::settle(MulticastSend& send) {
   if (send.acked) sends_.erase(uint64_t{send.counter});
 }
 
-/// The root has answered, or never will.
-void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) {
+/// Members that acknowledge to this rank itself.
+void MulticastSends::count_direct(MulticastSend& send) const {
+  if (send.counted) return;
+  send.counted = true;
+  if (send.root < 0 || !services_.job.same_server(send.root, services_.me)) return;
+  send.set.for_each([&](Rank rank) {
+    if (rank != services_.me && rank != send.root && services_.job.same_server(rank, send.root))
+      send.direct.push_back(rank);
+  });
+  if (!acknowledge_directly(true, send.direct.size())) send.direct.clear();
+}
+
+/// Whom it waits for now, as far as this rank knows.
+RankSet MulticastSends::awaited(const MulticastSend& send) const {
+  std::vector<Rank> ranks = send.direct;
+  if (!send.self_done) ranks.push_back(services_.me);
+  if (!send.root_answered && send.root >= 0) {
+    if (send.late_below.empty()) ranks.push_back(send.root);
+    send.late_below.for_each([&](Rank rank) { ranks.push_back(rank); });
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return *RankSet::create(ranks, services_.job.ranks());  // they are of the job
+}
+
+/// From now on it counts against those it waits for.
+void MulticastSends::note_late(MulticastSend& send) {
+  count_direct(send);
+  send.late = true;
+  const RankSet ranks = awaited(send);
+  if (!ranks.empty()) window_.late(send.counter, ranks);
+}
+
+void MulticastSends::name_missing(MulticastSend& send, const RankSet& ranks, ErrorCode code) {
+  if (ranks.empty()) return;
+  send.named.code = code;
+  std::vector<Rank> all = send.named.ranks.members();
+  ranks.for_each([&](Rank rank) {
+    if (!send.named.ranks.contains(rank)) all.push_back(rank);
+  });
+  send.named.ranks = *RankSet::create(all, services_.job.ranks());
+}
+
+void MulticastSends::look_whether_over(MulticastSend& send) {
+  if (send.root_answered && send.direct.empty()) {
+    over(send);
+  } else if (send.late) {
+    note_late(send);
+  }
+  settle(send);
+}
+
+/// All have answered, or never will.
+void MulticastSends::over(MulticastSend& send) {
   if (send.acked) return;
   send.acked = true;
+  const MulticastMissing& missing = send.named;
   if (!missing.ranks.empty()) {
     const Rank first = missing.ranks.rank_of(0);
-    Rank dead = -1;
+    Rank dead = -1, gone = -1;
     missing.ranks.for_each([&](Rank rank) {
       if (dead < 0 && services_.executor.has_lost(rank)) dead = rank;
+      if (gone < 0 && services_.executor.has_gone(rank)) gone = rank;
     });
     const std::string others = missing.ranks.size() == 1
                                    ? ""
@@ -135,14 +189,14 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
                                                  missing.ranks.size() == 2 ? "" : "s");
     if (!send.given_up && !send.completion.done) {
       missing.ranks.for_each([&](Rank rank) { send.missing.push_back(rank); });
-      send.result = dead >= 0 ? fail(ErrorCode::kPeerFailed, "rank {} has died: it{} may lack {}",
-                                     dead, others, name(send))
-                              : fail(missing.code, "rank {}{} may lack {}: {}", first, others,
-                                     name(send), to_string(missing.code));
+      if (const Rank culprit = dead >= 0 ? dead : gone; culprit >= 0) {
+        send.result = fail(ErrorCode::kPeerFailed, "rank {} has {}: it{} may lack {}", culprit,
+                           dead >= 0 ? "died" : "left the job", others, name(send));
+      } else {
+        send.result = fail(missing.code, "rank {}{} may lack {}: {}", first, others, name(send),
+                           to_string(missing.code));
+      }
     }
-    // A root that lacks it takes no more of the data.
-    if (send.root >= 0 && missing.ranks.contains(send.root) && !send.fed())
-      send.feed->end({send.root, missing.code, "the root lacks it"});
     // What comes later must not wait for it.
     missing.ranks.for_each([&](Rank rank) {
       if (rank == services_.me || services_.executor.has_lost(rank)) return;
@@ -152,8 +206,7 @@ void MulticastSends::over(MulticastSend& send, const MulticastMissing& missing) 
     });
   }
   if (send.self_done) return window_.finish(send.counter);
-  // Only this rank lacks it.
-  window_.late(send.counter, RankSet::interval(services_.me, services_.me + 1));
+  note_late(send);  // only this rank lacks it
 }
 
 Status MulticastSends::acknowledge(const MulticastAssembly::Whole& message) {
@@ -162,8 +215,14 @@ Status MulticastSends::acknowledge(const MulticastAssembly::Whole& message) {
   const auto found = sends_.find(message.head.counter);
   if (found == sends_.end()) return {};
   const std::shared_ptr<MulticastSend> send = found->second;
-  over(*send, missing);
-  settle(*send);
+  count_direct(*send);
+  if (message.head.from == send->root) send->root_answered = true;
+  std::erase(send->direct, message.head.from);
+  name_missing(*send, missing.ranks, missing.code);
+  // A root that lacks it takes no more of the data.
+  if (missing.ranks.contains(send->root) && !send->fed())
+    send->feed->end({send->root, missing.code, "the root lacks it"});
+  look_whether_over(*send);
   return {};
 }
 
@@ -171,16 +230,8 @@ Status MulticastSends::note_late(const MulticastAssembly::Whole& message) {
   IBCOLL_ASSIGN(MulticastMissing late, decode_missing(message.body, services_.job.ranks()));
   const auto found = sends_.find(message.head.counter);
   if (found == sends_.end() || found->second->acked || late.ranks.empty()) return {};
-  MulticastSend& send = *found->second;
-  send.heard = true;
-  send.late = std::move(late.ranks);
-  if (!send.self_done) {
-    std::vector<Rank> all = send.late.members();
-    all.push_back(services_.me);
-    window_.late(send.counter, *RankSet::create(all, services_.job.ranks()));
-  } else {
-    window_.late(send.counter, send.late);
-  }
+  if (message.head.from == found->second->root) found->second->late_below = std::move(late.ranks);
+  note_late(*found->second);
   return {};
 }
 
@@ -201,14 +252,14 @@ void MulticastSends::give_up(MulticastSend& send, ErrorCode why, std::string_vie
   if (send.completion.done || send.given_up) return;
   send.given_up = true;
   if (!send.self_done) send.missing.push_back(services_.me);
-  if (!send.acked) {
-    (send.heard ? send.late : send.set).for_each([&](Rank rank) {
-      if (rank != services_.me) send.missing.push_back(rank);
-    });
-  }
-  const Rank first = send.heard && !send.late.empty() ? send.late.rank_of(0)
-                     : send.acked                     ? services_.me
-                                                      : send.root;
+  count_direct(send);
+  const RankSet waits_for = awaited(send);
+  // What lies below a root that has not said whom it waits for nobody knows.
+  const bool all = !send.root_answered && send.late_below.empty();
+  (all ? send.set : waits_for).for_each([&](Rank rank) {
+    if (rank != services_.me) send.missing.push_back(rank);
+  });
+  const Rank first = waits_for.empty() ? services_.me : waits_for.rank_of(0);
   send.result =
       fail(why, "{} {}: rank {}{} has not acknowledged it", name(send), text, first,
            send.missing.size() > 1 ? fmt::format(", and {} others, maybe,", send.missing.size() - 1)
@@ -239,11 +290,7 @@ void MulticastSends::look_after(int64_t now) {
   for (const auto& entry : sends_) all.push_back(entry.second);
   for (const std::shared_ptr<MulticastSend>& send : all) {
     const int64_t waited = now - send->begun_ns;
-    if (!send->acked && !send->heard && waited >= kSilentNs) {
-      send->heard = true;
-      send->late = RankSet::interval(send->root, send->root + 1);
-      window_.late(send->counter, send->late);
-    }
+    if (!send->acked && !send->late && waited >= kSilentNs) note_late(*send);
     const int64_t limit = send->options.time_limit_ns;
     if (limit != 0 && waited >= limit) {
       give_up(*send, ErrorCode::kDeadline,
@@ -256,14 +303,25 @@ void MulticastSends::lose(Rank rank) {
   std::vector<std::shared_ptr<MulticastSend>> all;
   for (const auto& entry : sends_) all.push_back(entry.second);
   for (const std::shared_ptr<MulticastSend>& send : all) {
-    if (send->root != rank || send->acked) continue;
-    // Whom it has reached nobody knows.
-    RankSet set = send->set.contains(services_.me) ? send->set.without(services_.me) : send->set;
-    if (!send->fed()) {
-      send->feed->end({rank, ErrorCode::kRankDied, fmt::format("rank {} has died", rank)});
+    if (send->acked) continue;
+    count_direct(*send);
+    const size_t waited = send->direct.size();
+    std::erase(send->direct, rank);
+    if (send->direct.size() != waited)
+      name_missing(*send, RankSet::interval(rank, rank + 1), ErrorCode::kPeerFailed);
+    if (send->root == rank && !send->root_answered) {
+      send->root_answered = true;
+      if (!send->fed())
+        send->feed->end({rank, ErrorCode::kRankDied, fmt::format("rank {} has died", rank)});
+      // Members of this server say themselves whether they have it; of others nobody knows.
+      std::vector<Rank> lack;
+      send->set.for_each([&](Rank member) {
+        if (member == rank || !services_.job.same_server(member, services_.me))
+          lack.push_back(member);
+      });
+      name_missing(*send, *RankSet::create(lack, services_.job.ranks()), ErrorCode::kPeerFailed);
     }
-    over(*send, {ErrorCode::kPeerFailed, std::move(set)});
-    settle(*send);
+    look_whether_over(*send);
   }
 }
 

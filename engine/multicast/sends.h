@@ -28,13 +28,17 @@ struct MulticastSend {
   MulticastOptions options;
   int64_t begun_ns = 0;
   std::unique_ptr<MulticastTransfer> feed;
-  bool acked = false;     ///< by the root, or it never will
-  bool self_done = true;  ///< this rank has its copy, or is no member
-  bool given_up = false;  ///< the program waits for the root no longer
-  bool heard = false;     ///< the root has said whom it waits for
-  RankSet late;           ///< these
-  Completion completion;  ///< for the program: see MulticastOptions::acknowledged
-  Status result;          ///< once it is done
+  bool root_answered = false;
+  bool counted = false;      ///< `direct` is known
+  std::vector<Rank> direct;  ///< members of this server that have not acknowledged; see awaits()
+  MulticastMissing named;    ///< whom answers have named
+  bool acked = false;        ///< by all, or nobody waits for them
+  bool self_done = true;     ///< this rank has its copy, or is no member
+  bool given_up = false;     ///< the program waits for the root no longer
+  bool late = false;         ///< it counts against those it waits for
+  RankSet late_below;        ///< whom the root waits for, as it has said
+  Completion completion;     ///< for the program: see MulticastOptions::acknowledged
+  Status result;             ///< once it is done
   std::vector<Rank> missing;
 
   bool fed() const { return !feed || !feed->under_way(); }
@@ -75,7 +79,12 @@ class MulticastSends {
  private:
   Status check(const RankSet& set, size_t bytes, const MulticastOptions& options) const;
   void finish(MulticastSend& send);
-  void over(MulticastSend& send, const MulticastMissing& missing);
+  void count_direct(MulticastSend& send) const;
+  RankSet awaited(const MulticastSend& send) const;
+  void note_late(MulticastSend& send);
+  void name_missing(MulticastSend& send, const RankSet& ranks, ErrorCode code);
+  void look_whether_over(MulticastSend& send);
+  void over(MulticastSend& send);
   void settle(MulticastSend& send);
   Rank oldest_root() const;
   std::string name(const MulticastSend& send) const;
