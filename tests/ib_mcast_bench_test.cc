@@ -45,6 +45,18 @@ TEST(MulticastSets, AreTheSameForTheSameSeedOnly) {
   EXPECT_NE(draw_set(draw, 2, 5), draw_set({8, 40, 3, 20}, 2, 5));
 }
 
+TEST(MulticastSets, LeaveARankOutForAllMastersButTheFirst) {
+  const SetDraw draw{.seed = 3, .ranks = 4, .least = 1, .most = 3, .left_out = 3};
+  int with = 0;
+  for (uint64_t number = 0; number < 50; ++number) {
+    const std::vector<int> first = draw_set(draw, 0, number), second = draw_set(draw, 1, number);
+    with += std::binary_search(first.begin(), first.end(), 3) ? 1 : 0;
+    EXPECT_FALSE(std::binary_search(second.begin(), second.end(), 3));
+    EXPECT_LE(second.size(), 2u);
+  }
+  EXPECT_GT(with, 0);
+}
+
 TEST(MulticastSets, HaveMembersOfAllNumbersAndRanks) {
   const SetDraw draw{1, 6, 2, 4};
   std::map<size_t, int> sizes;
@@ -206,6 +218,18 @@ TEST(IbMcastBench, AStoppedRankIsReportedApart) {
   EXPECT_GT(rows[0]["others"], 0);
   EXPECT_GT(rows[0]["others_before_us"], 0);
   EXPECT_LT(rows[0]["others_max_us"], rows[0]["max_us"]);
+}
+
+TEST(IbMcastBench, OtherMastersLeaveTheStoppedRankOut) {
+  const Ran ran = run("--ranks 4 --masters 2 --slow 3 --sizes 1K --sets 40 --check --json -");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rows = json_lines(ran.out);
+  ASSERT_THAT(rows, SizeIs(1));
+  expect_right(rows[0]);
+  // What they send in the second half is through before it goes on.
+  EXPECT_GT(rows[0]["other_masters"], 0);
+  EXPECT_GT(rows[0]["other_masters_before_us"], 0);
+  expect_refused("--ranks 4 --masters 2 --slow 3 --members 3", "leave out rank 3");
 }
 
 TEST(IbMcastBench, ComparesEachTimeWithItsBound) {

@@ -131,6 +131,13 @@ Status understand_request(const Arguments& arguments, int ranks, McastRequest& r
     return fail(ErrorCode::kInvalidArgument,
                 "--slow {}: must be a rank that is no master, {} to {}", *request.slow,
                 request.masters, ranks - 1);
+  request.draw.left_out = *request.slow;
+  if (request.masters > 1 && request.draw.least > ranks - 2)
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--members {}: sets of the second master leave out rank {}, which is slow, and have "
+        "up to {}",
+        arguments.members, *request.slow, ranks - 2);
   return {};
 }
 

@@ -13,7 +13,10 @@ namespace ibcoll::measure {
 struct SetDraw {
   uint64_t seed = 1;
   int ranks = 0;
-  int least = 1, most = 1;  ///< members, without the master: 1 <= least <= most < ranks
+  /// Members, without the master: 1 <= least <= most < ranks; sets that leave a rank out have no
+  /// more than there are.
+  int least = 1, most = 1;
+  int left_out = -1;  ///< a rank that is in sets of master 0 only
 };
 
 /// A generator of random numbers that is the same everywhere (splitmix64).
@@ -40,8 +43,9 @@ inline std::vector<int> draw_set(const SetDraw& draw, int master, uint64_t numbe
                    number);
   std::vector<int> ranks;
   for (int rank = 0; rank < draw.ranks; ++rank)
-    if (rank != master) ranks.push_back(rank);
-  const int members = draw.least + random.below(draw.most - draw.least + 1);
+    if (rank != master && (master == 0 || rank != draw.left_out)) ranks.push_back(rank);
+  const int most = std::min(draw.most, static_cast<int>(ranks.size()));
+  const int members = draw.least + random.below(most - draw.least + 1);
   for (int i = 0; i < members; ++i)
     std::swap(ranks[i], ranks[i + random.below(static_cast<int>(ranks.size()) - i)]);
   ranks.resize(members);

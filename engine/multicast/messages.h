@@ -94,6 +94,9 @@ struct MulticastLocal {
   uint32_t unused = 0;
 };
 
+/// Whoever has not acknowledged after this time is late.
+inline constexpr int64_t kLateMulticastNs = 50'000'000;
+
 /// Whether members of the root's server acknowledge to the master itself: one hop less, where there
 /// are few of them. `others`: without the root and the master.
 inline bool acknowledge_directly(bool root_is_on_masters_server, size_t others) {

@@ -271,10 +271,10 @@ Status MulticastRuns::skip(const MulticastAssembly::Whole& message) {
 
 /// Once more and more of it are late.
 void MulticastRuns::look_after(int64_t now) {
-  constexpr int64_t kLateNs = 50'000'000;
   for (const auto& entry : runs_) {
     MulticastRun& run = *entry.second;
-    if (run.acked || now - run.begun_ns < kLateNs || run.listener < 0 || !run.listens) continue;
+    if (run.acked || now - run.begun_ns < kLateMulticastNs || run.listener < 0 || !run.listens)
+      continue;
     std::vector<Rank> late;
     if (!run.complete) late.push_back(services_.me);
     for (const MulticastRun::Child& child : run.children) {

@@ -8,7 +8,7 @@ namespace ibcoll {
 namespace {
 
 /// A root that has neither acknowledged nor said whom it waits for is late itself.
-constexpr int64_t kSilentNs = 100'000'000;
+constexpr int64_t kSilentNs = 2 * kLateMulticastNs;
 
 }  // namespace
 
@@ -290,7 +290,8 @@ void MulticastSends::look_after(int64_t now) {
   for (const auto& entry : sends_) all.push_back(entry.second);
   for (const std::shared_ptr<MulticastSend>& send : all) {
     const int64_t waited = now - send->begun_ns;
-    if (!send->acked && !send->late && waited >= kSilentNs) note_late(*send);
+    const int64_t patience = send->root_answered ? kLateMulticastNs : kSilentNs;
+    if (!send->acked && !send->late && waited >= patience) note_late(*send);
     const int64_t limit = send->options.time_limit_ns;
     if (limit != 0 && waited >= limit) {
       give_up(*send, ErrorCode::kDeadline,

@@ -240,21 +240,7 @@ class McastRank {
       row.first_us = median(where(us, [](const McastSample& one) { return one.second == 0; }));
       row.repeat_us = median(where(us, [](const McastSample& one) { return one.second != 0; }));
     }
-    if (request_.slow) {
-      const std::vector<double> others =
-          where(us, [](const McastSample& one) { return one.slow == 0 && one.stopped != 0; });
-      row.others = static_cast<int64_t>(others.size());
-      // The first master is the one that stops it.
-      const auto half = samples.begin() + (request_.sends() - request_.warmup_sends()) / 2;
-      std::vector<double> before;
-      for (auto one = samples.begin(); one != half; ++one)
-        if (one->slow == 0 && one->stopped == 0) before.push_back(one->us);
-      if (!before.empty()) row.others_before_us = median(before);
-      if (!others.empty()) {
-        row.others_p50_us = median(others);
-        row.others_max_us = maximum(others);
-      }
-    }
+    if (request_.slow) look_at_slow(samples, row);
     if (request_.bound) {
       row.bound_us = median(where([](const McastSample& one) { return one.bound_us; }, every));
       row.bound_kept = mean(
@@ -262,6 +248,36 @@ class McastRank {
     }
     count_messages(samples.size(), counts, row);
     return row;
+  }
+
+  /// What became of multicasts to sets without the rank that was stopped.
+  void look_at_slow(const std::vector<McastSample>& samples, McastRow& row) const {
+    const size_t each = samples.size() / at(request_.masters);
+    std::vector<double> before, meanwhile, others_before, others_meanwhile;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const McastSample& one = samples[i];
+      if (one.slow != 0) continue;
+      const bool first = i < each;  // the first master, which sends to that rank, too
+      if (one.stopped != 0) {
+        (first ? meanwhile : others_meanwhile).push_back(one.us);
+      } else if (i % each < each / 2) {
+        (first ? before : others_before).push_back(one.us);
+      }
+    }
+    const auto middle = [](const std::vector<double>& values) {
+      return values.empty() ? std::optional<double>() : median(values);
+    };
+    const auto most = [](const std::vector<double>& values) {
+      return values.empty() ? std::optional<double>() : maximum(values);
+    };
+    row.others = static_cast<int64_t>(meanwhile.size());
+    row.others_before_us = middle(before);
+    row.others_p50_us = middle(meanwhile);
+    row.others_max_us = most(meanwhile);
+    row.other_masters = static_cast<int64_t>(others_meanwhile.size());
+    row.other_masters_before_us = middle(others_before);
+    row.other_masters_p50_us = middle(others_meanwhile);
+    row.other_masters_max_us = most(others_meanwhile);
   }
 
   void count_messages(size_t samples, const std::vector<Counted>& counts, McastRow& row) const {

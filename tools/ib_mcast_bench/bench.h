@@ -66,6 +66,9 @@ struct McastRow {
   std::optional<double> others_p50_us, others_max_us;
   std::optional<double> others_before_us;  ///< median of those before it was stopped
   int64_t others = 0;
+  /// The same of the other masters, which send nothing to that rank.
+  std::optional<double> other_masters_before_us, other_masters_p50_us, other_masters_max_us;
+  int64_t other_masters = 0;
   /// Median of the bounds, and the part of the multicasts that took no longer than theirs.
   std::optional<double> bound_us, bound_kept;
 };

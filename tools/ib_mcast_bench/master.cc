@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
 
 #include "engine/base/clock.h"
+#include "ibcoll/calls.h"
+#include "ibcoll/sets.h"
 #include "tools/ib_mcast_bench/messages.h"
 
 namespace ibcoll::tools {
@@ -28,7 +31,7 @@ Status of_api(ibcoll_status status) {
 void Stopped::stop(int process) {
   process_ = process;
   since_ = now_ns();
-  kill(process_, SIGSTOP);
+  if (process_ > 0) kill(process_, SIGSTOP);
 }
 
 void Stopped::look() {
@@ -36,8 +39,9 @@ void Stopped::look() {
 }
 
 void Stopped::resume() {
-  if (stands()) kill(process_, SIGCONT);
+  if (stands() && process_ > 0) kill(process_, SIGCONT);
   process_ = 0;
+  since_ = 0;
 }
 
 bool McastMaster::has_slow(const std::vector<int>& members) const {
@@ -102,6 +106,21 @@ Status McastMaster::finish(UnderWay& one, ibcoll_status ended) {
   return {};
 }
 
+Status McastMaster::meet() {
+  std::vector<int> masters(static_cast<size_t>(request_.masters));
+  std::iota(masters.begin(), masters.end(), 0);
+  const std::vector<uint64_t> words = bitmap_of(masters, request_.draw.ranks);
+  const ibcoll_call barrier = ibcoll_call_of(IBCOLL_BARRIER, nullptr);
+  return of_api(ibcoll_set_call(context_, words.data(), words.size(), 0, &barrier));
+}
+
+Status McastMaster::stop_slow() {
+  while (!under_way_.empty()) IBCOLL_TRY(await_oldest());
+  if (request_.masters > 1) IBCOLL_TRY(meet());
+  stopped_.stop(stop_);
+  return request_.masters > 1 ? meet() : Status{};
+}
+
 Status McastMaster::await_oldest() {
   UnderWay one = std::move(under_way_.front());
   under_way_.pop_front();
@@ -111,6 +130,11 @@ Status McastMaster::await_oldest() {
 Status McastMaster::look_after_all() {
   bool any = false;
   for (size_t i = 0; i < under_way_.size();) {
+    // Asking for what can't end takes others their time.
+    if (stopped_.stands() && has_slow(members_of(under_way_[i].send))) {
+      ++i;
+      continue;
+    }
     int done = 0;
     const ibcoll_status tested = ibcoll_test(under_way_[i].request, &done);
     if (tested == IBCOLL_OK && done == 0) {
@@ -149,7 +173,7 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
                          [this](const UnderWay& one) { return !has_slow(members_of(one.send)); });
   };
   std::vector<int> deferred;  // to sets with the stopped rank, which is late with as many as may be
-  bool stop = stop_ > 0;
+  bool stop = request_.slow.has_value();
   while (!pending.empty() || !deferred.empty() || !under_way_.empty()) {
     stopped_.look();
     if (!stopped_.stands()) {
@@ -165,7 +189,7 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
       }
       // Half of those that count come before, to compare with.
       if (stop && send == (warmup + request_.sends()) / 2) {
-        stopped_.stop(stop_);
+        IBCOLL_TRY(stop_slow());
         stop = false;
       }
       IBCOLL_ASSIGN(const bool sent, start(send));

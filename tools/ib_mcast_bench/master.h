@@ -15,6 +15,7 @@ namespace ibcoll::tools {
 Status of_api(ibcoll_status status);
 
 /// Stops a rank of this machine, and lets it go on three seconds later. At its end it goes on, too.
+/// Or only knows that another master does so.
 class Stopped {
  public:
   static constexpr int64_t kStandsNs = 3'000'000'000;
@@ -23,11 +24,12 @@ class Stopped {
   Stopped(const Stopped&) = delete;
   Stopped& operator=(const Stopped&) = delete;
 
+  /// `process`: 0 where another master does it.
   void stop(int process);
   /// Lets it go on if it is time.
   void look();
   void resume();
-  bool stands() const { return process_ > 0; }
+  bool stands() const { return since_ != 0; }
 
  private:
   int process_ = 0;
@@ -63,6 +65,10 @@ class McastMaster {
     std::vector<std::byte> data;
   };
 
+  /// Waits for the other masters.
+  Status meet();
+  /// From now on the slow rank stands still, for all masters.
+  Status stop_slow();
   /// Sends it if the library takes it now. False: it is busy.
   Result<bool> start(int send);
   Status finish(UnderWay& one, ibcoll_status ended);

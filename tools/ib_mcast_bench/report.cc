@@ -47,6 +47,8 @@ std::string table_header(const McastRequest& request) {
   if (request.repeat) text += fmt::format(" {:>10} {:>10}", "first us", "repeat us");
   if (request.slow)
     text += fmt::format(" {:>10} {:>10} {:>10}", "before us", "others us", "others max");
+  if (request.slow && request.masters > 1)
+    text += fmt::format(" {:>10} {:>10} {:>10}", "masters b.", "masters us", "m. max");
   if (request.bound) text += fmt::format(" {:>10} {:>10}", "bound us", "bound kept");
   return text + "\n";
 }
@@ -62,6 +64,9 @@ std::string table_row(const McastRequest& request, const McastRow& row) {
   if (request.slow)
     text += fmt::format(" {:>10} {:>10} {:>10}", cell(row.others_before_us),
                         cell(row.others_p50_us), cell(row.others_max_us));
+  if (request.slow && request.masters > 1)
+    text += fmt::format(" {:>10} {:>10} {:>10}", cell(row.other_masters_before_us),
+                        cell(row.other_masters_p50_us), cell(row.other_masters_max_us));
   if (request.bound)
     text += fmt::format(" {:>10} {:>9.2f}%", cell(row.bound_us), row.bound_kept.value_or(0) * 100);
   return text + "\n";
@@ -107,6 +112,10 @@ nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& 
           {"others_before_us", number(row.others_before_us)},
           {"others_median_us", number(row.others_p50_us)},
           {"others_max_us", number(row.others_max_us)},
+          {"other_masters", row.other_masters},
+          {"other_masters_before_us", number(row.other_masters_before_us)},
+          {"other_masters_median_us", number(row.other_masters_p50_us)},
+          {"other_masters_max_us", number(row.other_masters_max_us)},
           {"bound_us", number(row.bound_us)},
           {"bound_kept", number(row.bound_kept)},
           {"checked", row.checked}};
