@@ -31,9 +31,11 @@ class SlowLocal : public perf::EmptyLocal {
   };
   std::vector<Offered> offered;
   std::vector<Rank> read, retracted;
+  std::vector<Rank> full;  ///< have no room for more
   std::vector<std::vector<std::byte>> mails;
 
   Offer offer(Rank peer, const MessageKey&, const void*, size_t bytes, uint32_t& ticket) override {
+    if (std::find(full.begin(), full.end(), peer) != full.end()) return Offer::kNoRoom;
     offered.push_back({peer, bytes});
     ticket = static_cast<uint32_t>(offered.size());
     return Offer::kPending;
@@ -186,6 +188,35 @@ TEST_F(ByArrival, PiecesAreOfferedAsTheirDataCome) {
   local_.read = {1, 2};
   progress();
   EXPECT_TRUE(completion_.done);
+}
+
+TEST_F(ByArrival, StrandsOvertakeAPeerThatIsLate) {
+  local_.full = {1};
+  binding_.pieces = 4;
+  builder_.begin_strands();
+  for (Rank peer : {1, 2}) builder_.put(peer, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
+  builder_.end_stream();
+  post();
+  while (local_.bytes_to(2) != kBlockBytes) progress();
+  EXPECT_EQ(local_.bytes_to(1), 0u);
+  EXPECT_EQ(describe(*completion_.call, local_),
+            "rank 0 was waiting for rank 1 to be ready to receive in bcast (test), call 0, step 0");
+  local_.full = {};
+  local_.read = {1, 2};
+  progress();
+  EXPECT_EQ(local_.bytes_to(1), kBlockBytes);
+  EXPECT_TRUE(completion_.done);
+}
+
+TEST_F(ByArrival, StrandsGoInOrderWhereNobodyIsLate) {
+  binding_.pieces = 2;
+  builder_.begin_strands();
+  for (Rank peer : {2, 1}) builder_.put(peer, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
+  builder_.end_stream();
+  post();
+  std::vector<Rank> peers;
+  for (const SlowLocal::Offered& offer : local_.offered) peers.push_back(offer.peer);
+  EXPECT_THAT(peers, ElementsAre(2, 1, 2, 1));
 }
 
 TEST_F(ByArrival, CopiesWaitForTheirDataToo) {

@@ -111,6 +111,24 @@ TEST(Builder, SecondPutToAPeerBeginsARun) {
   EXPECT_EQ(program->lane(Lane::kLocal)[1].relaxed, Op::Relaxed::kFirstOfRun);
 }
 
+TEST(Builder, DividesPutsByPeer) {
+  const Shape shape = parse_layout("1,1,1").value();
+  const auto program_of = [&](const std::vector<Rank>& peers) {
+    ProgramBuilder builder(Collective::kBcast, "test", shape, 0, {});
+    builder.begin_strands(true);
+    for (const Rank peer : peers) builder.put(peer, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
+    builder.end_stream();
+    return builder.finish();
+  };
+  const auto program = program_of({2, 1, 1, 2});
+  ASSERT_EQ(program->streams.size(), 1u);
+  EXPECT_TRUE(program->streams[0].once);
+  const Strands& strands = program->strands.at(program->streams[0].strands);
+  EXPECT_THAT(strands.of, testing::ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(strands.ends, testing::ElementsAre(3, 2));
+  EXPECT_TRUE(program_of({1, 1})->streams.empty());  // nobody to overtake
+}
+
 TEST(Builder, ProgramsOfTenThousandRanksStaySmall) {
   for (const Placement placement : {Placement::kBlock, Placement::kCyclic}) {
     const Shape shape = parse_layout("1280x8", placement).value();

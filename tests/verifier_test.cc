@@ -64,6 +64,15 @@ struct Schedule {
           stream->first += by;
         } else if (stream->first + stream->count > spot.op) {
           stream->count += by;
+          if (stream->in_strands()) {
+            const auto strands = divide_by_peer(*stream, lane(spot));
+            if (strands) {
+              program.strands[stream->strands] = *strands;
+            } else {
+              stream->strands = Stream::kInOrder;
+              if (stream->once) stream->count = 0;
+            }
+          }
         }
       }
       stream = stream->count == 0 ? program.streams.erase(stream) : stream + 1;
@@ -280,6 +289,39 @@ TEST(Verifier, RefusesDeadlock) {
     ASSERT_FALSE(result.has_value());
     EXPECT_THAT(result.error().message, HasSubstr("no progress"));
     EXPECT_THAT(result.error().message, HasSubstr("to send its data"));
+  }
+}
+
+TEST(Verifier, TakesStrandsInAnyOrder) {
+  const Shape shape = parse_layout("8x1").value();
+  const auto* algorithm = find_algorithm(Collective::kBcast, "binomial").value();
+  Schedule schedule(shape, build_all(*algorithm, shape));
+  RankProgram& relay = schedule.programs[4];
+  auto& puts = relay.lanes[static_cast<int>(Lane::kSend)];
+  ASSERT_EQ(puts.size(), 2u);
+  puts[1].after = {};  // else it may overtake the first one, which waits for the block
+  const auto result = schedule.verified();
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("rank 4, lane send"));
+  for (Stream& stream : relay.streams) stream.strands = Stream::kInOrder;
+  EXPECT_TRUE(schedule.verified().has_value());
+}
+
+TEST(Verifier, RefusesToComeAfterAPartOfWhatHasNoOrder) {
+  const Shape shape = parse_layout("1,1,2").value();
+  const auto* algorithm = find_algorithm(Collective::kBcast, "scatter_ring").value();
+  Schedule schedule(shape, build_all(*algorithm, shape));
+  auto& root = schedule.programs[0];
+  ASSERT_GT(root.lane(Lane::kSend).size(), 2u);
+  Op wait{.kind = OpKind::kWait, .lane = Lane::kLocal, .peer = 1};
+  for (const uint32_t after : {1u, static_cast<uint32_t>(root.lane(Lane::kSend).size())}) {
+    wait.after[static_cast<int>(Lane::kSend)] = after;
+    RankProgram changed = root;
+    changed.lanes[static_cast<int>(Lane::kLocal)].push_back(wait);
+    const Status checked = check_program(shape, changed);
+    EXPECT_EQ(checked.has_value(), after > 1);
+    if (checked) continue;
+    EXPECT_THAT(checked.error().message, HasSubstr("comes after a part"));
   }
 }
 

@@ -135,11 +135,16 @@ Status Executor::start(PostedCall& call) {
     LaneState& lane = call.lanes[i];
     lane.ops = program.lanes[i].data();
     lane.size = static_cast<uint32_t>(program.lanes[i].size());
-    lane.next = lane.stream_position = lane.piece = 0;
+    lane.next = lane.stream_position = lane.piece = lane.open_strands = 0;
     lane.in_run = false;
     lane.progress = 0;
     lane.pending.clear();
     call.next_stream(lane, 0);
+  }
+  for (const Stream& stream : program.streams) {
+    if (!stream.in_strands()) continue;
+    LaneState& lane = call.lanes[static_cast<int>(stream.lane)];
+    lane.strands.reserve(program.strands[stream.strands].ends.size());
   }
   call.complete.fill(0);
   call.asked = false;
@@ -243,6 +248,13 @@ bool Executor::progress() {
   return moved;
 }
 
+bool Executor::progress_before_sleep() {
+  services_.patient = false;
+  const bool moved = progress();
+  services_.patient = true;
+  return moved;
+}
+
 Result<bool> Executor::test(Completion& completion) {
   if (!completion.done) progress();
   if (!completion.done && completion.call != nullptr && --completion.call->tested.left <= 0) {
@@ -327,7 +339,7 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
   const bool armed = descriptor.arm([&](int64_t& limit_ns) {
     if (network_ != nullptr) wakes = network_->wake_on_arrival(bell_);
     if (network_ == nullptr) mailroom_.take_local_mails();
-    const bool moved = progress();
+    const bool moved = progress_before_sleep();
     // It is armed rarely enough to look each time.
     if (!moved && !end_.has_come()) look_after(under_way_.started);
     const bool calls = has_calls();

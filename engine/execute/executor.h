@@ -157,6 +157,8 @@ class Executor {
   void start_without_cell();
   void finish(PostedCall& call);
   bool advance(PostedCall& call);
+  /// Late peers hold up nothing more in it.
+  bool progress_before_sleep();
   void begin_record(PostedCall& call);
   class LoneWait;
   class PatientWait;
@@ -189,7 +191,7 @@ class Executor {
   Disagreements disagreements_;
   Mailroom mailroom_;
   Health health_;
-  const LaneServices services_;
+  LaneServices services_;
   std::deque<PostedCall*> without_cells_;  ///< might start but for those
   std::vector<PostedCall*> timed_;         ///< posted, with a deadline
   CallRecord* record_ = nullptr;

@@ -12,6 +12,10 @@ namespace {
 /// How far a relaxed run is searched for something that can start: the bits of LaneState::started.
 constexpr uint32_t kSearch = 64;
 
+/// How long a peer that is not ready holds up what is for others and stands behind: longer than
+/// exposures of ranks that make a call together are apart.
+constexpr int64_t kPatienceNs = 50'000;
+
 }  // namespace
 
 /// Whether the source of a put may be overwritten.
@@ -219,6 +223,7 @@ bool LaneRunner::advance_run(LaneState& lane) {
 /// Goes on with the stream that begins at lane.next; kDone when its last piece is through.
 LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
   const Stream& stream = call_.program->streams[lane.stream];
+  if (stream.in_strands()) return advance_strands(lane, stream);
   bool moved = false;
   while (lane.piece < call_.binding.pieces) {
     while (lane.stream_position < stream.count) {
@@ -235,11 +240,76 @@ LaneRunner::Outcome LaneRunner::advance_stream(LaneState& lane) {
     lane.stream_position = 0;
     ++lane.piece;
   }
-  lane.piece = 0;
+  end_stream(lane, stream);
+  return Outcome::kDone;
+}
+
+void LaneRunner::end_stream(LaneState& lane, const Stream& stream) {
+  lane.stream_position = lane.piece = 0;
   lane.next = stream.first + stream.count;
   call_.next_stream(lane, lane.stream + 1);
   note_complete(lane);
-  return Outcome::kDone;
+}
+
+/// The same of one in strands: in their order, until a peer that is late has held others up for a
+/// while. At once everybody would send first to whose exposure is first, not to whom most wait for.
+LaneRunner::Outcome LaneRunner::advance_strands(LaneState& lane, const Stream& stream) {
+  const Strands& strands = call_.program->strands[stream.strands];
+  if (lane.open_strands == 0) {
+    lane.open_strands = static_cast<uint32_t>(strands.ends.size());
+    lane.strands.assign(lane.open_strands, {});
+    lane.pass = 0;
+    lane.idle_since_ns = 0;
+  }
+  ++lane.pass;
+  const uint32_t pieces = stream.once ? 1 : call_.binding.pieces;
+  const bool patient =
+      services_.patient && (lane.idle_since_ns == 0 || now_ns() - lane.idle_since_ns < kPatienceNs);
+  uint32_t piece = lane.piece, place = lane.stream_position;
+  uint32_t going = lane.open_strands;  // of them nothing is known that can't start
+  bool moved = false, held_up = false;
+  while (going > 0) {
+    const uint64_t item = uint64_t{piece} * stream.count + place;
+    const uint32_t number = strands.of[place];
+    StrandState& strand = lane.strands[number];
+    if (strand.held_up != lane.pass && item >= strand.next) {
+      const Op& op = lane.ops[stream.first + place];
+      const Part part = stream.once ? Part{} : Part{piece, pieces};
+      const bool is_ready = ready(op, part);
+      if (is_ready && execute(lane, op, stream.first + place, part) == Outcome::kDone) {
+        moved = true;
+        strand.next = item + 1;
+        if (piece + 1 == pieces && place == strands.ends[number]) {
+          --going;
+          --lane.open_strands;
+        }
+      } else {
+        if (!held_up) {
+          held_up = true;
+          lane.piece = piece;
+          lane.stream_position = place;
+        }
+        if (patient && !strand.is_late) break;
+        strand.is_late |= is_ready;
+        strand.held_up = lane.pass;
+        --going;
+      }
+    }
+    if (++place == stream.count) {
+      place = 0;
+      ++piece;
+    }
+  }
+  if (lane.open_strands == 0) {
+    end_stream(lane, stream);
+    return Outcome::kDone;
+  }
+  if (moved || !patient) {
+    lane.idle_since_ns = 0;
+  } else if (lane.idle_since_ns == 0) {
+    lane.idle_since_ns = now_ns();
+  }
+  return moved ? Outcome::kMoved : Outcome::kBlocked;
 }
 
 }  // namespace ibcoll

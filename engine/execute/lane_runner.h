@@ -17,6 +17,9 @@ struct LaneServices {
   Mailroom& mailroom;
   Disagreements& disagreements;
   JobEnd& end;
+  /// Peers that are late may hold up others for a while. Not before a sleep: nobody knows how long
+  /// that takes.
+  bool patient = true;
 };
 
 class LaneRunner {
@@ -54,6 +57,8 @@ class LaneRunner {
   Outcome advance_in_order(LaneState& lane);
   bool advance_run(LaneState& lane);
   Outcome advance_stream(LaneState& lane);
+  Outcome advance_strands(LaneState& lane, const Stream& stream);
+  void end_stream(LaneState& lane, const Stream& stream);
   Outcome execute(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome execute_now(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome execute_and_note(LaneState& lane, const Op& op, uint32_t position, Part part);

@@ -46,7 +46,7 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
     const uint32_t announced = announce_sleep(bell_);
     const bool woken = network_ == nullptr || network_->wake_on_arrival(bell_);
     bool stands = true;
-    if (progress()) {
+    if (progress_before_sleep()) {
       idling.moved();
       waiter.after_round(true);
     } else if (!waiter.over()) {

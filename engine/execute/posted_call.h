@@ -136,17 +136,28 @@ struct PendingPut {
   uint64_t ticket;
 };
 
+/// Of a stream in strands. Its operations are counted through, piece by piece.
+struct StrandState {
+  uint64_t next = 0;     ///< all of this strand that stands before has been started
+  uint32_t held_up = 0;  ///< the pass in which it could not go on
+  bool is_late = false;  ///< its peer has kept others waiting; they wait no more
+};
+
 struct LaneState {
   const Op* ops = nullptr;
   uint32_t size = 0;
-  uint32_t next = 0;          ///< all before it have been started
-  bool in_run = false;        ///< a relaxed run is under way
-  uint32_t run_begin = 0;     ///< where it begins
-  uint64_t started = 0;       ///< operations of it: bit i stands for next + i
-  uint32_t partial = 0;       ///< the one of them that `progress` belongs to
-  uint32_t stream = 0;        ///< index of the lane's next stream in the program
-  uint32_t stream_first = 0;  ///< where it begins; past the end: no more streams
-  uint32_t stream_position = 0, piece = 0;
+  uint32_t next = 0;                        ///< all before it have been started
+  bool in_run = false;                      ///< a relaxed run is under way
+  uint32_t run_begin = 0;                   ///< where it begins
+  uint64_t started = 0;                     ///< operations of it: bit i stands for next + i
+  uint32_t partial = 0;                     ///< the one of them that `progress` belongs to
+  uint32_t stream = 0;                      ///< index of the lane's next stream in the program
+  uint32_t stream_first = 0;                ///< where it begins; past the end: no more streams
+  uint32_t stream_position = 0, piece = 0;  ///< all of it before has been started
+  std::vector<StrandState> strands;         ///< of a stream in strands that is under way
+  uint32_t open_strands = 0;  ///< of them not all has been started; 0: none is under way
+  uint32_t pass = 0;          ///< over the strands
+  int64_t idle_since_ns = 0;  ///< when a pass first moved nothing; 0: the latest moved something
   size_t progress = 0;  ///< bytes of a copy or pull, landings of an exposure, that is under way
   Queue<PendingPut> pending;
 

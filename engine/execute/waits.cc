@@ -7,12 +7,18 @@ namespace ibcoll {
 
 namespace {
 
+/// Of a lane that has not come to its end: what stands first of all that has not been started.
+const Op& next_op(const LaneState& lane) {
+  const bool streams = lane.next == lane.stream_first;
+  return lane.ops[lane.next + (streams ? lane.stream_position : 0)];
+}
+
 /// The wait for data of this rank's own (Binding::available), if the lane has come to that.
 std::optional<Wait> wait_for_source(const PostedCall& call, const LaneState& lane) {
   if (call.binding.available == nullptr) return std::nullopt;
-  const bool streams = lane.next == lane.stream_first;
-  const Op& op = lane.ops[lane.next + (streams ? lane.stream_position : 0)];
-  const Part part = streams ? Part{lane.piece, call.binding.pieces} : Part{};
+  const bool in_pieces = lane.next == lane.stream_first && !call.program->streams[lane.stream].once;
+  const Op& op = next_op(lane);
+  const Part part = in_pieces ? Part{lane.piece, call.binding.pieces} : Part{};
   if (source_has_come(call, op, part)) return std::nullopt;
   return Wait{-1, op.step, "its own data to come", true};
 }
@@ -29,7 +35,7 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
     return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
   }
   if (const auto source = wait_for_source(call, lane)) return source;
-  const Op& op = lane.ops[lane.next];
+  const Op& op = next_op(lane);
   const auto waits_for = [&op](Rank peer) { return Wait{peer, op.step, meaning(op.kind).awaits}; };
   switch (op.kind) {
     case OpKind::kPut:

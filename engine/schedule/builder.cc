@@ -65,7 +65,7 @@ struct ProgramBuilder::State {
   uint32_t runs = 0;
   std::vector<uint32_t> put_run, expect_run;  // by peer: the last run that has one
   std::array<uint32_t, kLanes> stream_begin{};
-  bool stream = false;
+  bool in_strands = false, once = false;  // the open stream
 
   // Of steps.
   uint32_t step = 0, window = 0;
@@ -138,18 +138,29 @@ void ProgramBuilder::begin_relaxed() {
 void ProgramBuilder::end_relaxed() { state_->relaxed = false; }
 
 void ProgramBuilder::begin_stream() {
-  state_->stream = true;
+  state_->in_strands = state_->once = false;
   state_->stream_begin = state_->size;
+}
+
+void ProgramBuilder::begin_strands(bool once) {
+  begin_stream();
+  state_->in_strands = true;
+  state_->once = once;
 }
 
 void ProgramBuilder::end_stream() {
   State& s = *state_;
-  s.stream = false;
   for (int lane = 0; lane < kLanes; ++lane) {
     const uint32_t first = s.stream_begin[lane];
-    if (s.size[lane] > first) {
-      program_.streams.push_back({static_cast<Lane>(lane), first, s.size[lane] - first});
+    if (s.size[lane] == first) continue;
+    Stream stream{static_cast<Lane>(lane), s.once, first, s.size[lane] - first};
+    auto strands =
+        s.in_strands ? divide_by_peer(stream, program_.lanes[lane]) : std::optional<Strands>();
+    if (strands) {
+      stream.strands = static_cast<uint32_t>(program_.strands.size());
+      program_.strands.push_back(std::move(*strands));
     }
+    if (strands || !s.once) program_.streams.push_back(stream);
   }
 }
 
@@ -375,6 +386,7 @@ std::shared_ptr<const RankProgram> ProgramBuilder::finish() {
   for (auto& lane : program_.lanes) lane.shrink_to_fit();
   program_.scratch.shrink_to_fit();
   program_.streams.shrink_to_fit();
+  program_.strands.shrink_to_fit();
   auto program = std::make_shared<RankProgram>(std::move(program_));
   program_ = RankProgram();
   return program;

@@ -87,6 +87,9 @@ class ProgramBuilder {
 
   /// What is written until end_stream() is, lane by lane, carried out piece by piece (see Stream).
   void begin_stream();
+  /// The same, and puts to different peers don't wait for each other. `once`: nothing is cut into
+  /// pieces, that only.
+  void begin_strands(bool once = false);
   void end_stream();
   /// Of two pieces the last one has so many parts of TransferPlan::kParts; 0: as many as the first.
   void set_last_part(uint32_t parts) { program_.last_part = parts; }

@@ -17,6 +17,9 @@ class Checker {
       return fail(ErrorCode::kInvalidProgram, "a program of rank {}: there are {} ranks",
                   program_.me, shape_.ranks());
     }
+    for (const Stream& stream : program_.streams) {
+      if (stream.once && static_cast<size_t>(stream.lane) < kLanes) once_.push_back(&stream);
+    }
     for (const Lane lane : {Lane::kSend, Lane::kRecv, Lane::kLocal}) {
       uint32_t step = 0;
       for (index_ = 0; index_ < program_.lane(lane).size(); ++index_) {
@@ -61,6 +64,11 @@ class Checker {
   }
 
   Status check_order(const Op& op) {
+    for (const Stream* stream : once_) {
+      const uint32_t after = op.after[static_cast<int>(stream->lane)];
+      if (after > stream->first && after - stream->first < stream->count)
+        return bad("comes after a part of what is carried out in strands, once");
+    }
     for (int lane = 0; lane < kLanes; ++lane) {
       const size_t limit = lane == static_cast<int>(lane_) ? index_ : program_.lanes[lane].size();
       if (op.after[lane] > limit) {
@@ -177,6 +185,13 @@ class Checker {
         if (!meaning(op.kind).streamed) return bad("can't be in a stream");
         if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
       }
+      if (stream.once || stream.in_strands()) {
+        index_ = stream.first;
+        const auto strands = divide_by_peer(stream, program_.lane(lane_));
+        if (!strands || stream.strands >= program_.strands.size() ||
+            !(*strands == program_.strands[stream.strands]))
+          return bad("begins strands that are not those of its puts' peers");
+      }
       before = &stream;
     }
     return {};
@@ -188,6 +203,7 @@ class Checker {
   uint32_t index_ = 0;
   std::vector<bool> put_in_run_, expect_in_run_;
   std::vector<int> waits_;  // by peer: the lane of its waits
+  std::vector<const Stream*> once_;
 };
 
 }  // namespace

@@ -57,6 +57,9 @@ std::string list(const RankProgram& program) {
       for (const Stream& stream : program.streams) {
         if (stream.lane == lane && stream.first == i) {
           notes += fmt::format("  stream of {}", stream.count);
+          if (stream.in_strands())
+            notes += fmt::format(" in {} strands", program.strands[stream.strands].ends.size());
+          if (stream.once) notes += ", once";
         }
       }
       if (op.relaxed == Op::Relaxed::kFirstOfRun) notes += "  run begins";

@@ -17,15 +17,21 @@ std::array<std::vector<Item>, kLanes> expand(const RankProgram& program, uint32_
       if (stream == program.streams.end() || static_cast<int>(stream->lane) != lane ||
           stream->first != op) {
         places[lane].push_back({begin, 0});
-        items[lane].push_back({op++, 0, false, {}});
+        items[lane].push_back({op, 0, false, program.lanes[lane][op].relaxed, {}});
+        ++op;
         continue;
       }
       for (uint32_t i = 0; i < stream->count; ++i) {
-        places[lane].push_back({begin + i, stream->count});
+        places[lane].push_back({begin + i, stream->once ? 0 : stream->count});
       }
-      for (uint32_t piece = 0; piece < pieces; ++piece) {
+      for (uint32_t piece = 0; piece < (stream->once ? 1 : pieces); ++piece) {
         for (uint32_t i = 0; i < stream->count; ++i) {
-          items[lane].push_back({op + i, piece, true, {}});
+          Item& item = items[lane].emplace_back();
+          item.op = op + i;
+          item.piece = piece;
+          item.streamed = !stream->once;
+          if (!stream->in_strands()) continue;
+          item.relaxed = piece + i == 0 ? Op::Relaxed::kFirstOfRun : Op::Relaxed::kInRun;
         }
       }
       op += stream->count;

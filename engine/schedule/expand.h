@@ -9,7 +9,9 @@ namespace ibcoll {
 struct Item {
   uint32_t op = 0;
   uint32_t piece = 0;
-  bool streamed = false;                 ///< this piece only; else all pieces of its slots
+  bool streamed = false;  ///< this piece only; else all pieces of its slots
+  /// As Op::relaxed; all of a stream in strands is a run.
+  Op::Relaxed relaxed = Op::Relaxed::kNo;
   std::array<uint32_t, kLanes> after{};  ///< like Op::after, counted in items
 };
 

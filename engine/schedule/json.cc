@@ -196,14 +196,20 @@ Result<RankProgram> LineReader::program(const json& object) const {
     IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target", Block::kEveryone, INT32_MAX));
   }
   IBCOLL_ASSIGN(const json streams, array(object, "streams"));
+  std::vector<size_t> in_strands;
   for (const json& fields : streams) {
-    if (!fields.is_array() || fields.size() != 3) {
-      return bad("a stream is [lane, first operation, operations]");
+    if (!fields.is_array() || fields.size() < 3 || fields.size() > 4) {
+      return bad("a stream is [lane, first operation, operations] or one more");
     }
     Stream& stream = program.streams.emplace_back();
     IBCOLL_ASSIGN(stream.lane, lane(fields[0]));
     IBCOLL_ASSIGN(stream.first, integer(fields[1], "a stream's begin", 0, UINT32_MAX));
     IBCOLL_ASSIGN(stream.count, integer(fields[2], "a stream's length", 1, UINT32_MAX));
+    if (fields.size() == 3) continue;
+    if (fields[3] != "strands" && fields[3] != "once")
+      return bad("what follows a stream is \"strands\" or \"once\"");
+    stream.once = fields[3] == "once";
+    in_strands.push_back(program.streams.size() - 1);
   }
   for (const Lane lane : kAllLanes) {
     IBCOLL_ASSIGN(const json ops, array(object, to_string(lane)));
@@ -212,6 +218,15 @@ Result<RankProgram> LineReader::program(const json& object) const {
       const LineReader reader(fmt::format("{}, lane {}, op {}", where_, to_string(lane), i));
       IBCOLL_ASSIGN(place.emplace_back(), reader.op(ops[i], lane));
     }
+  }
+  for (const size_t which : in_strands) {
+    Stream& stream = program.streams[which];
+    const auto& ops = program.lane(stream.lane);
+    const bool fits = uint64_t{stream.first} + stream.count <= ops.size();
+    auto strands = fits ? divide_by_peer(stream, ops) : std::optional<Strands>();
+    if (!strands) return bad("a stream in strands is not of puts to several ranks");
+    stream.strands = static_cast<uint32_t>(program.strands.size());
+    program.strands.push_back(std::move(*strands));
   }
   return program;
 }
@@ -269,7 +284,9 @@ ordered_json program_to_json(const RankProgram& program) {
     object["scratch"].push_back({block.origin, block.target});
   }
   for (const Stream& stream : program.streams) {
-    object["streams"].push_back({to_string(stream.lane), stream.first, stream.count});
+    ordered_json fields{to_string(stream.lane), stream.first, stream.count};
+    if (stream.in_strands()) fields.push_back(stream.once ? "once" : "strands");
+    object["streams"].push_back(std::move(fields));
   }
   for (const Lane lane : kAllLanes) {
     object[to_string(lane)] = ordered_json::array();

@@ -10,7 +10,8 @@
 /// Slices are [buffer, first slot, slots]; "after" counts operations of the lanes send, recv and
 /// local. What is zero or empty may be left out: "after", "step", "exposure", "threshold",
 /// "to_server", "ordered", "relaxed" ("first", "in"), "scratch" (blocks [origin, target], -1 for
-/// everyone), "streams" ([lane, first operation, operations]) and lanes.
+/// everyone), "streams" ([lane, first operation, operations], of those in strands with "strands"
+/// behind, or "once") and lanes.
 
 #include <nlohmann/json.hpp>
 #include <string_view>

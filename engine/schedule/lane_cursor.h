@@ -31,6 +31,11 @@ class LaneCursor {
   /// In a stream an item is this piece only, else all pieces of its slots.
   bool streamed(uint32_t item) const { return !items_.empty() && items_[item].streamed; }
   uint32_t piece(uint32_t item) const { return items_.empty() ? 0 : items_[item].piece; }
+  /// Whether it may start before others that stand before it: of a relaxed run, or of a stream in
+  /// strands.
+  Op::Relaxed relaxed(uint32_t item) const {
+    return items_.empty() ? ops_[item].relaxed : items_[item].relaxed;
+  }
   /// Op::after, counted in items.
   const std::array<uint32_t, kLanes>& after(uint32_t item) const {
     return items_.empty() ? ops_[item].after : items_[item].after;
@@ -48,7 +53,8 @@ class LaneCursor {
   bool all_complete() const { return complete_ == size(); }
 
   /// The item that starts next: in a relaxed run the first of the `reach` items from next() on that
-  /// `may_start` lets, else next() if it may. kNone: none can.
+  /// `may_start` lets, else next() if it may: nobody is so late that strands overtake each other.
+  /// kNone: none can.
   template <class MayStart>
   uint32_t pick(uint32_t reach, const MayStart& may_start) {
     if (all_started()) return kNone;

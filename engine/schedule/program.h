@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,11 +96,33 @@ static_assert(sizeof(Op) == 44, "programs of ten thousand ranks stay within two 
 /// stream: each piece is a message of its own. Piece p of an operation whose `after` ends in a
 /// stream of another (or its own) lane needs that stream's operations up to there for pieces 0..p;
 /// operations outside streams need all pieces.
+///
+/// A stream of puts may go in *strands*: those to one peer are one, and while one can't go on
+/// others may overtake it, so that a peer that is late holds up nobody else. What comes after such
+/// a stream, or a part of it, comes after all that stands before.
 struct Stream {
+  static constexpr uint32_t kInOrder = ~uint32_t{0};
+
   Lane lane = Lane::kSend;
+  bool once =
+      false;  ///< not cut into pieces. Only of strands; then nothing comes after a part of it
   uint32_t first = 0;  ///< index in its lane
   uint32_t count = 0;
+  uint32_t strands = kInOrder;  ///< index in RankProgram::strands
+
+  bool in_strands() const { return strands != kInOrder; }
 };
+static_assert(sizeof(Stream) == 16, "rings of ten thousand ranks have a stream a step");
+
+/// How a stream of puts is divided. Operations are counted from its first one.
+struct Strands {
+  std::vector<uint32_t> of;    ///< by operation: its strand
+  std::vector<uint32_t> ends;  ///< by strand: its last operation
+  friend bool operator==(const Strands&, const Strands&) = default;
+};
+
+/// The strands of a stream of that lane. None where it is not of puts to several peers.
+std::optional<Strands> divide_by_peer(const Stream& stream, const std::vector<Op>& lane);
 
 /// The piece with which a signal in a stream of `pieces` is sent: the first one that leaves no more
 /// than `threshold` parts of kParts to come.
@@ -144,7 +167,8 @@ struct RankProgram {
   /// same. It travels with messages, so that ranks that chose differently get an error.
   uint64_t hash = 0;
   std::array<std::vector<Op>, kLanes> lanes;
-  std::vector<Stream> streams;  ///< ascending in (lane, first), not overlapping
+  std::vector<Stream> streams;   ///< ascending in (lane, first), not overlapping
+  std::vector<Strands> strands;  ///< of those of them that have several
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
   std::vector<Block> scratch;
   /// Bcast: into how many slots the one block is cut, on all ranks alike, so that parts of it may

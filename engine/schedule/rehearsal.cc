@@ -158,12 +158,13 @@ std::optional<Rehearsal::Obstacle> Rehearsal::obstacle_at_peer(Rank rank, const 
 }
 
 /// What is known when the next item of a lane starts, in the loosest order: not that those of its
-/// relaxed run have started, nor that anything before it is complete, unless it says so.
+/// relaxed run, or of its stream in strands, have started, nor that anything before it is complete,
+/// unless it says so.
 VectorClock Rehearsal::start_clock(Rank rank, int lane) {
   RankRun& run = runs_[rank];
   LaneRun& mine = run.lanes[lane];
   const LaneCursor& at = run.at[lane];
-  const Op::Relaxed relaxed = at.op(at.next()).relaxed;
+  const Op::Relaxed relaxed = at.relaxed(at.next());
   if (relaxed == Op::Relaxed::kFirstOfRun) mine.run_base = mine.start;
   VectorClock clock = relaxed == Op::Relaxed::kInRun ? mine.run_base : mine.start;
   for (int other = 0; other < kLanes; ++other) {

@@ -54,11 +54,12 @@ Status check_program(const Shape& shape, const RankProgram& program);
 ///   ranks where operations say so; a slot that has been written may be combined into;
 /// - read nothing that is not written, and race nowhere: accesses to one slot of which one writes
 ///   are ordered by happens-before. A put reads its source until it is complete and writes its
-///   target from its start until the matching expect is complete; in relaxed runs nothing is
-///   ordered;
+///   target from its start until the matching expect is complete; in relaxed runs and between
+///   strands nothing is ordered;
 /// - match: puts and expects (number, place, step, exposure), signals and waits, forwards, gates;
 ///   no exposure and no token is left over;
-/// - make progress under the weakest transport: lanes strictly in order, also inside relaxed runs,
+/// - make progress under the weakest transport: lanes strictly in order, also inside relaxed runs
+/// and streams,
 ///   a put to another server blocks until exposed, one to a local rank while the one before to the
 ///   same rank is not taken.
 ///
