@@ -247,6 +247,7 @@ TEST_P(MulticastLimits, LeavesNoMemoryBehind) {
 
 const MulticastWay kWays[] = {{"shm", nullptr, 3},
                               {"loopback", "1,1,1", 3},
+                              {"tree", "2,1,1", 4},
                               {"cyclic", "2,2", 4, "cyclic"},
                               {"adversarial", "2,1,2", 5, nullptr, 77},
                               {"verbs", "2,1,2", 5, nullptr, 0, "verbs"}};

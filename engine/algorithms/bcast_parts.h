@@ -10,7 +10,8 @@
 namespace ibcoll {
 
 /// Writes the program of one rank from what its server's leader does. Of that a rank that is no
-/// leader takes part in hand_out() only, so the same calls write its program.
+/// leader takes part in hand_out() only, so the same calls write its program. A leader's puts to
+/// different ranks don't wait for each other.
 class PartedBcast {
  public:
   /// The block is cut into `cut` slots.
@@ -22,6 +23,7 @@ class PartedBcast {
         leads_(me == line_.leader(place_)),
         cut_(cut) {
     program_.cut_block(cut);
+    if (leads_) program_.begin_strands(true);
   }
 
   /// Of servers, counted from the root's on.
@@ -45,14 +47,15 @@ class PartedBcast {
   void hand_out(uint32_t first, uint32_t count) {
     for_each_slice(first, count, [&](Slice slots) {
       if (!leads_) return program_.expect(line_.leader(place_), slots);
-      program_.begin_relaxed();
       for (const Rank local : program_.shape().members(line_.server_at(place_))) {
         if (local != program_.me()) program_.put(local, mine(slots), slots);
       }
-      program_.end_relaxed();
     });
   }
-  ProgramPtr finish() { return program_.finish(); }
+  ProgramPtr finish() {
+    if (leads_) program_.end_stream();
+    return program_.finish();
+  }
 
  private:
   template <class Visit>

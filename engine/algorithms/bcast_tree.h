@@ -1,7 +1,7 @@
 #pragma once
 /// What broadcasts along a tree of the servers have in common. Inside each server the rank that
 /// received the block hands it to all others by shared memory. Every put is a stream: pieces are
-/// passed on while later ones arrive.
+/// passed on while later ones arrive, and who is late holds up none but those below it.
 
 #include <vector>
 
@@ -18,7 +18,7 @@ ProgramPtr pass_on(ProgramBuilder& program, const ServerLine& line, int place, R
                    uint32_t received, const std::vector<int>& children, const Step& sent,
                    uint32_t last) {
   const Slice block = parent < 0 ? send_slot(0) : recv_slot(0);
-  program.begin_stream();
+  program.begin_strands();
   if (parent >= 0) {
     program.begin_step(received);
     program.expect(parent, recv_slot(0));
