@@ -46,7 +46,7 @@ typedef struct ibcoll_multicast_options {
  * IBCOLL_ERR_BUSY, of this call alone, where as much of this rank's is under way as is allowed
  * (IBCOLL_MULTICAST_WINDOW messages, but for those that only late members lack), or a member of the
  * set is late with as much: the line names the rank that is waited for. Messages to sets without it
- * go on, but between servers a late member may make others of the same set late, too. Nothing is
+ * go on, but others of the same set that get the message through it are late, too. Nothing is
  * sent then: try again after some progress. */
 IBCOLL_API ibcoll_status ibcoll_multicast(ibcoll_context* context, const uint64_t* members,
                                           size_t words, const void* data, size_t bytes,
