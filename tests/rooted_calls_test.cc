@@ -103,7 +103,7 @@ TEST(RootedCalls, EveryOperatorOnEveryType) {
         }
         const auto before = a;
         EXPECT_EQ(reduction->element_bytes, sizeof(T));
-        reduction->combine(a.data(), b.data(), sizeof(T) * 8);
+        reduction->combine(a.data(), b.data(), sizeof(T) * 8, reduction->context);
         for (size_t i = 0; i < 8; ++i) {
           const T x = before[i], y = b[i];
           T want{};

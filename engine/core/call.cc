@@ -25,6 +25,7 @@ Status Call::prepare(const CallArguments& arguments) {
   IBCOLL_TRY(check_arguments(group_->shape(), group_->rank(), arguments));
   release();
   arguments_ = arguments;
+  arguments_.options.ordered |= !arguments.reduction.commutes;
   Status bound = choose_and_bind();
   // The others have no part in that and would wait for this rank.
   if (!bound && bound.error().code == ErrorCode::kNoMemory) return give_up(bound.error());
@@ -56,7 +57,7 @@ Status Call::choose_and_bind() {
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   binding_.unequal = unequal;
-  binding_.reduce = arguments.reduction.combine;
+  binding_.reduction = &arguments.reduction;
   binding_.grain = arguments.reduction.element_bytes;
   binding_.eager =
       !unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;

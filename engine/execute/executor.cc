@@ -27,7 +27,7 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       mailroom_(local, network, under_way_, disagreements_, ends_, end_, options.cells),
       health_(bootstrap, local, under_way_, disagreements_, ends_, end_,
               {options.late_ns, options.deadline_ns, std::move(find_dead)}),
-      services_{local, network, mailroom_, disagreements_, end_} {}
+      services_{local, network, mailroom_, disagreements_, ends_, end_} {}
 
 Executor::~Executor() = default;
 

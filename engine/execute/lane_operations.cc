@@ -7,13 +7,27 @@
 
 namespace ibcoll {
 
+/// An operator of the program's could not combine. It may do better in other groups.
+LaneRunner::Outcome LaneRunner::end_by_operator(const char* failure) {
+  const Rank me = job_rank(call_.group->me);
+  services_.ends.request(*call_.group, {me, ErrorCode::kCancelled,
+                                        fmt::format("rank {}: the operator has failed: {} ({})", me,
+                                                    failure, describe(call_, services_.local))});
+  return Outcome::kBlocked;
+}
+
 LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t first = part_begin(part, length) + lane.progress, last = part_end(part, length);
-  const size_t piece = std::min(kPieceBytes, last - first);  // a multiple of any element's size
-  binding.reduce(binding.address(op.dst_buffer, op.dst_first) + first,
-                 binding.address(op.src_buffer, op.src_first) + first, piece);
+  size_t piece = last - first;
+  if (piece > kPieceBytes) piece = std::max<size_t>(kPieceBytes / binding.grain, 1) * binding.grain;
+  const Reduction& reduction = *binding.reduction;
+  const char* const failure = reduction.combine(
+      binding.address(op.dst_buffer, op.dst_first) + first,
+      binding.address(op.src_buffer, op.src_first) + first, piece, reduction.context);
+  if (failure != nullptr) [[unlikely]]
+    return end_by_operator(failure);
   if (first + piece < last) {
     lane.progress += piece;
     return Outcome::kMoved;

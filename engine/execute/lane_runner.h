@@ -2,6 +2,7 @@
 /// Carries out the operations of one call's lanes as far as they go.
 
 #include "engine/execute/disagreement.h"
+#include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/mailroom.h"
 #include "engine/execute/parts.h"
@@ -16,6 +17,7 @@ struct LaneServices {
   NetworkTransport* network;  ///< null on a single server
   Mailroom& mailroom;
   Disagreements& disagreements;
+  GroupEnds& ends;
   JobEnd& end;
   /// Peers that are late may hold up others for a while. Not before a sleep: nobody knows how long
   /// that takes.
@@ -66,6 +68,7 @@ class LaneRunner {
   Outcome copy(LaneState& lane, const Op& op, Part part);
   void copy_scattered(const Op& op, Part part);
   Outcome reduce(LaneState& lane, const Op& op, Part part);
+  Outcome end_by_operator(const char* failure);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome put_mailed(const Op& op, Part part);

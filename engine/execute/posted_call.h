@@ -16,6 +16,7 @@
 #include "engine/execute/cells.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/peer_states.h"
+#include "engine/execute/reduction.h"
 #include "engine/execute/regions.h"
 #include "engine/execute/user_registrations.h"
 #include "engine/schedule/program.h"
@@ -71,9 +72,9 @@ struct Binding {
   /// Where slots are parts of one block (RankProgram::cut): the block's bytes. What would lie
   /// behind is not there.
   uint64_t limit = UINT64_MAX;
-  std::array<BufferBinding, 4> buffers;                                      ///< by Buffer
-  uint32_t pieces = 1;                                                       ///< of streams
-  void (*reduce)(void* target, const void* source, size_t bytes) = nullptr;  ///< for kReduce
+  std::array<BufferBinding, 4> buffers;  ///< by Buffer
+  uint32_t pieces = 1;                   ///< of streams
+  const Reduction* reduction = nullptr;  ///< for kReduce; stays as long as the completion
   uint32_t grain = 1;    ///< bytes that pieces of streams don't divide: an element's
   uint32_t meaning = 0;  ///< whatever else must be the same on all ranks: travels with the
                          ///< program's hash

@@ -33,18 +33,17 @@ T apply(T a, T b) {
 }
 
 template <class T, Operator kOperator>
-void combine(void* target, const void* source, size_t bytes) {
+const char* combine(void* target, const void* source, size_t bytes, void*) {
   // Users' buffers need not be aligned, and hold whatever the users say.
   using Element [[gnu::aligned(1), gnu::may_alias]] = T;
   auto* to = static_cast<Element*>(target);
   const auto* from = static_cast<const Element*>(source);
   for (size_t i = 0; i < bytes / sizeof(T); ++i) to[i] = apply<T, kOperator>(to[i], from[i]);
+  return nullptr;
 }
 
-using Function = void (*)(void*, const void*, size_t);
-
 template <class T>
-Function function_of(Operator op) {
+Reduction::Combine function_of(Operator op) {
   switch (op) {
     case Operator::kSum:
       return combine<T, Operator::kSum>;
@@ -66,7 +65,7 @@ Function function_of(Operator op) {
 }
 
 struct TypeEntry {
-  Function (*function_of)(Operator);
+  Reduction::Combine (*function_of)(Operator);
   uint32_t bytes;
 };
 
@@ -95,7 +94,10 @@ Result<Reduction> find_reduction(ElementType type, Operator op) {
   if (t >= kElementTypes || o >= kOperators) {
     return fail(ErrorCode::kInvalidArgument, "no element type {} or operator {}", t, o);
   }
-  Reduction reduction{kTypes[t].function_of(op), kTypes[t].bytes, 1 + t * 16 + o};
+  Reduction reduction;
+  reduction.combine = reduction.combine_reversed = kTypes[t].function_of(op);
+  reduction.element_bytes = kTypes[t].bytes;
+  reduction.meaning = 1 + t * 16 + o;
   if (reduction.combine == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "operator {} is not for elements of type {}",
                 to_string(op), to_string(type));

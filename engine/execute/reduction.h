@@ -29,8 +29,14 @@ inline constexpr int kOperators = 7;
 
 /// What a reduction is made of.
 struct Reduction {
-  /// target <- target (operator) source, element by element; no alignment is asked for.
-  void (*combine)(void* target, const void* source, size_t bytes) = nullptr;
+  /// Combines whole elements, one by one; no alignment is asked for, and the two don't overlap.
+  /// Null: done. Else why it could not be done, a line that stays as long as the operator.
+  using Combine = const char* (*)(void* target, const void* source, size_t bytes, void* context);
+
+  Combine combine = nullptr;           ///< target <- target (operator) source
+  Combine combine_reversed = nullptr;  ///< target <- source (operator) target
+  void* context = nullptr;             ///< passed to both
+  bool commutes = true;                ///< the two are the same
   uint32_t element_bytes = 1;
   uint32_t meaning = 0;  ///< 1 + 16 * element type + operator; 0: nothing is combined
 };
