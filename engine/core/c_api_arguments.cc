@@ -30,21 +30,33 @@ Status take_options(const ibcoll_options* given, CallArguments& arguments) {
   return {};
 }
 
-Status take_reduction(const ibcoll_call& call, CallArguments& arguments) {
-  static_assert(IBCOLL_DOUBLE + 1 == kElementTypes && IBCOLL_BXOR + 1 == kOperators);
+/// What the call combines by.
+Result<Reduction> reduction_of(const ibcoll_call& call, const OwnOperators& own,
+                               CallArguments& arguments) {
+  static_assert(IBCOLL_OWN == kElementTypes && IBCOLL_NO_OP + 1 == kOperators);
   const int type = number_of(call.type), op = number_of(call.op);
-  if (type < 0 || type >= kElementTypes) {
+  if (type < 0 || type > kElementTypes) {
     return fail(ErrorCode::kInvalidArgument, "there is no element type {}: they are 0 to {}", type,
-                kElementTypes - 1);
+                kElementTypes);
+  }
+  if (op >= OwnOperators::kFirst) {
+    IBCOLL_ASSIGN(const std::shared_ptr<OwnOperator> found, own.find(op));
+    arguments.keeps = found;
+    return found->on(static_cast<ElementType>(type));
   }
   if (op < 0 || op >= kOperators) {
     return fail(ErrorCode::kInvalidArgument, "there is no operator {}: they are 0 to {}", op,
                 kOperators - 1);
   }
-  IBCOLL_ASSIGN(arguments.reduction,
-                find_reduction(static_cast<ElementType>(type), static_cast<Operator>(op)));
-  if (call.elements > (size_t{1} << 58)) {
-    return fail(ErrorCode::kInvalidArgument, "{} elements are more than 2^58", call.elements);
+  return find_reduction(static_cast<ElementType>(type), static_cast<Operator>(op));
+}
+
+Status take_reduction(const ibcoll_call& call, const OwnOperators& own, CallArguments& arguments) {
+  IBCOLL_ASSIGN(arguments.reduction, reduction_of(call, own, arguments));
+  constexpr size_t kMostBytes = size_t{1} << 62;
+  if (call.elements > kMostBytes / arguments.reduction.element_bytes) {
+    return fail(ErrorCode::kInvalidArgument, "{} elements of {} bytes are more than 2^62 bytes",
+                call.elements, arguments.reduction.element_bytes);
   }
   arguments.block_bytes = call.elements * arguments.reduction.element_bytes;
   return {};
@@ -65,7 +77,7 @@ Status take_buffers(const ibcoll_call& call, CallArguments& arguments) {
               to_string(collective), scatters ? "receive" : "send");
 }
 
-Status take(const ibcoll_call& call, CallArguments& arguments) {
+Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arguments) {
   static_assert(static_cast<int>(Collective::kAllgatherv) == IBCOLL_ALLGATHERV &&
                 static_cast<int>(Collective::kScatterv) == IBCOLL_SCATTERV &&
                 static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER);
@@ -82,7 +94,7 @@ Status take(const ibcoll_call& call, CallArguments& arguments) {
   arguments.recv_displacements = call.recv_displacements;
   arguments.own_count = call.own_count;
   if (arguments.collective == Collective::kReduce) {
-    IBCOLL_TRY(take_reduction(call, arguments));
+    IBCOLL_TRY(take_reduction(call, own, arguments));
   } else if (arguments.collective != Collective::kBarrier && !is_unequal(arguments.collective)) {
     arguments.block_bytes = call.bytes;
   }
@@ -92,10 +104,10 @@ Status take(const ibcoll_call& call, CallArguments& arguments) {
 
 }  // namespace
 
-Result<CallArguments> arguments_of(const ibcoll_call& call) {
+Result<CallArguments> arguments_of(const ibcoll_call& call, const OwnOperators& own) {
   // Filled in where the caller gets it: a copy takes a tenth of a small call.
   Result<CallArguments> result;
-  if (const Status taken = take(call, *result); !taken) {
+  if (const Status taken = take(call, own, *result); !taken) {
     result = tl::unexpected<Error>(taken.error());
   }
   return result;

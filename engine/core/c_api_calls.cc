@@ -57,7 +57,7 @@ Status prepare(ibcoll_request& request, Group& group, const ibcoll_call& call) {
   }
   request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
   request.call.emplace(group);
-  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call));
+  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call, group.context().own_operators()));
   if (request.persistent) {
     // Only what is known to be right may be read.
     IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
@@ -74,7 +74,8 @@ void end_if_done(ibcoll_request& request, bool done) {
 }  // namespace
 
 Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
-  const Result<CallArguments> arguments = arguments_of(given);
+  const Result<CallArguments> arguments =
+      arguments_of(given, call.group().context().own_operators());
   if (!arguments) return tl::unexpected<Error>(arguments.error());
   IBCOLL_TRY(call.prepare(*arguments));
   IBCOLL_TRY(call.start());

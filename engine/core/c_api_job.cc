@@ -114,6 +114,7 @@ std::string leftovers(ibcoll_context& context) {
   add(groups, "group");
   add(buffers, "registered buffer");
   add(messages, "message");
+  add(static_cast<int>(context.context->own_operators().count()), "operator");
   add(requests, "request");
   if (requests != 0) parts.back() += ": " + kinds;
   if (parts.size() < 2) return parts.empty() ? "" : parts[0];

@@ -80,16 +80,17 @@ void Call::tell_meaning(uint64_t block_bytes) {
   const GroupIdentity& group = group_->identity();
   meaning_.element = meaning_.op = CallMeaning::kUnknown;
   if (reduction_ != 0) {
-    meaning_.element = static_cast<uint8_t>((reduction_ - 1) / 16);
-    meaning_.op = static_cast<uint8_t>((reduction_ - 1) % 16);
+    meaning_.element = static_cast<uint8_t>(arguments_.reduction.element());
+    meaning_.op = static_cast<uint8_t>(arguments_.reduction.op());
+    meaning_.identifier = arguments_.reduction.identifier();
   }
   meaning_.block_bytes = block_bytes;
   meaning_.root = has_root(arguments_.collective) ? arguments_.root : -1;
-  meaning_.pieces = plan_.pieces;
+  meaning_.pieces = static_cast<uint16_t>(std::min<uint32_t>(plan_.pieces, UINT16_MAX));
   meaning_.number = group.number;
   meaning_.calls = group.calls;
   meaning_.collective = static_cast<uint8_t>(arguments_.collective);
-  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing);
+  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing) & 0x7f;
   meaning_.ordered = plan_.options.ordered;
   const uint64_t sizes = mix(mix(0, meaning_.block_bytes), plan_.pieces);
   binding_.meaning = static_cast<uint32_t>(mix(sizes, reduction_)) ^ group.history;
@@ -313,6 +314,7 @@ void Call::release() {
   put_back(scratch_);
   put_back(in_place_);
   put_back(lengths_);
+  arguments_.keeps.reset();
   lengths_known_ = false;
   prepared_ = false;
 }

@@ -55,7 +55,7 @@ class Call {
   CallPlan plan_;
   Binding binding_;
   CallMeaning meaning_;
-  uint32_t reduction_ = 0;  ///< in meaning_
+  uint64_t reduction_ = 0;  ///< in meaning_
   Completion completion_;
   bool started_ = false;
   bool prepared_ = false;

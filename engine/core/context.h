@@ -13,6 +13,7 @@
 #include "engine/core/entry_guard.h"
 #include "engine/core/group_records.h"
 #include "engine/core/message_memory.h"
+#include "engine/core/own_operators.h"
 #include "engine/core/program_cache.h"
 #include "engine/core/scratch_pool.h"
 #include "engine/core/server_placement.h"
@@ -120,6 +121,8 @@ class Context {
 
   /// An EntryGuard::Entry is held for the length of an API call.
   EntryGuard& guard() { return guard_; }
+  /// Operators that the program has made for calls on the context.
+  OwnOperators& own_operators() { return own_operators_; }
 
   /// Whether several threads may call at a time, and whether a thread of the engine's own makes
   /// progress. With either, every use of the context stands inside an Entry. With nobody inside.
@@ -167,6 +170,7 @@ class Context {
   std::shared_ptr<Group> world_;
   std::optional<contention_free::PlanStore> plans_;
   EntryGuard guard_;
+  OwnOperators own_operators_{guard_};
   std::unique_ptr<SharedWaits> waits_;  ///< null: one thread, and no other
   std::unique_ptr<ArrivalDescriptor> descriptor_;
 };

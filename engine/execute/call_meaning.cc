@@ -28,9 +28,11 @@ std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning&
   };
   const auto block = [](const CallMeaning& m) { return fmt::format("{} bytes", m.block_bytes); };
   const auto reduction = [](const CallMeaning& m) -> std::string {
-    if (m.element >= kElementTypes || m.op >= kOperators) return "nothing";
-    return fmt::format("{} by {}", to_string(static_cast<ElementType>(m.element)),
-                       to_string(static_cast<Operator>(m.op)));
+    if (m.element > kElementTypes || m.op > kOperators) return "nothing";
+    const char* const elements = to_string(static_cast<ElementType>(m.element));
+    if (m.op == kOperators)
+      return fmt::format("{} by an operator of its own, {}", elements, m.identifier);
+    return fmt::format("{} by {}", elements, to_string(static_cast<Operator>(m.op)));
   };
   const auto algorithm = [](const CallMeaning& m) {
     return std::string(m.algorithm.data(), strnlen(m.algorithm.data(), m.algorithm.size()));
@@ -52,6 +54,8 @@ std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning&
         "{}",
         a, x.calls, b, y.calls);
   }
+  if (text.empty() && x.op == kOperators)
+    return "their operators are for elements of other sizes, or they have other plans";
   if (text.empty()) return "they have other plans, or place the group's ranks on other servers";
   return text;
 }

@@ -23,15 +23,16 @@ struct CallMeaning {
   static constexpr uint64_t kUnequal = ~uint64_t{0};
 
   uint64_t block_bytes = kUnequal;
-  Rank root = -1;  ///< of the group; -1: it has none
-  uint32_t pieces = 0;
+  Rank root = -1;       ///< of the group; -1: it has none
   uint32_t number = 0;  ///< how many groups of the same list of ranks were made before its group
   uint32_t calls = 0;   ///< how many calls had been made on those
+  uint32_t identifier = 0;  ///< of an operator of the program's
+  uint16_t pieces = 0;
   uint8_t collective = kUnknown;
-  uint8_t pacing = 0;
   uint8_t element = kUnknown, op = kUnknown;  ///< of a reduction
-  bool ordered = false;
-  std::array<char, 19> algorithm{};  ///< its name; longer ones are cut
+  uint8_t pacing : 7 = 0;
+  bool ordered : 1 = false;
+  std::array<char, 18> algorithm{};  ///< its name; longer ones are cut
 
   void set_algorithm(std::string_view name);
   /// "alltoall", or "another call" where nothing is known.

@@ -8,11 +8,14 @@
 namespace ibcoll {
 
 /// An operator of the program's could not combine. It may do better in other groups.
-LaneRunner::Outcome LaneRunner::end_by_operator(const char* failure) {
+LaneRunner::Outcome LaneRunner::end_by_operator(const Op& op, const char* failure) {
   const Rank me = job_rank(call_.group->me);
-  services_.ends.request(*call_.group, {me, ErrorCode::kCancelled,
-                                        fmt::format("rank {}: the operator has failed: {} ({})", me,
-                                                    failure, describe(call_, services_.local))});
+  services_.ends.request(
+      *call_.group,
+      {me, ErrorCode::kCancelled,
+       fmt::format("rank {}: the operator has failed: {} (in {} ({}), call {}, step {})", me,
+                   failure, to_string(call_.program->collective), call_.program->algorithm,
+                   call_.key.sequence, op.step)});
   return Outcome::kBlocked;
 }
 
@@ -27,7 +30,7 @@ LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part)
       binding.address(op.dst_buffer, op.dst_first) + first,
       binding.address(op.src_buffer, op.src_first) + first, piece, reduction.context);
   if (failure != nullptr) [[unlikely]]
-    return end_by_operator(failure);
+    return end_by_operator(op, failure);
   if (first + piece < last) {
     lane.progress += piece;
     return Outcome::kMoved;

@@ -68,7 +68,7 @@ class LaneRunner {
   Outcome copy(LaneState& lane, const Op& op, Part part);
   void copy_scattered(const Op& op, Part part);
   Outcome reduce(LaneState& lane, const Op& op, Part part);
-  Outcome end_by_operator(const char* failure);
+  Outcome end_by_operator(const Op& op, const char* failure);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome put_mailed(const Op& op, Part part);

@@ -226,15 +226,4 @@ struct layout {
   std::span<const int64_t> displacements;  ///< places, from the beginning of the buffer
 };
 
-/// The ibcoll_type of a C++ type that reductions take.
-/// @ingroup cpp
-template <class T>
-constexpr ibcoll_type type_of() {
-  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
-                "reductions take integers of up to 64 bits, float and double");
-  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? IBCOLL_FLOAT : IBCOLL_DOUBLE;
-  constexpr int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
-  return static_cast<ibcoll_type>(size + (std::is_unsigned_v<T> ? 1 : 0));
-}
-
 }  // namespace ibcoll

@@ -10,6 +10,7 @@
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/ibcoll.h"
+#include "ibcoll/operators.hpp"
 
 namespace ibcoll::detail {
 

@@ -40,6 +40,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ibcoll/types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -267,31 +269,6 @@ typedef struct ibcoll_options {
 #define IBCOLL_OPTIONS_INIT \
   { sizeof(ibcoll_options), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
-/** Elements of a reduction. */
-typedef enum ibcoll_type {
-  IBCOLL_INT8 = 0,   /**< 8 bits, signed */
-  IBCOLL_UINT8 = 1,  /**< 8 bits, unsigned */
-  IBCOLL_INT16 = 2,  /**< 16 bits, signed */
-  IBCOLL_UINT16 = 3, /**< 16 bits, unsigned */
-  IBCOLL_INT32 = 4,  /**< 32 bits, signed */
-  IBCOLL_UINT32 = 5, /**< 32 bits, unsigned */
-  IBCOLL_INT64 = 6,  /**< 64 bits, signed */
-  IBCOLL_UINT64 = 7, /**< 64 bits, unsigned */
-  IBCOLL_FLOAT = 8,  /**< float */
-  IBCOLL_DOUBLE = 9  /**< double */
-} ibcoll_type;
-
-/** How they are combined; integers wrap around, the bit operators are for integers only. */
-typedef enum ibcoll_operator {
-  IBCOLL_SUM = 0,     /**< a + b */
-  IBCOLL_PRODUCT = 1, /**< a * b */
-  IBCOLL_MIN = 2,     /**< the smaller one */
-  IBCOLL_MAX = 3,     /**< the larger one */
-  IBCOLL_BAND = 4,    /**< a & b */
-  IBCOLL_BOR = 5,     /**< a | b */
-  IBCOLL_BXOR = 6     /**< a ^ b */
-} ibcoll_operator;
-
 /** Block i of `send` goes to rank i; block i of `recv` comes from rank i. */
 IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv,
                                          size_t block_bytes, const ibcoll_options* options);
@@ -370,6 +347,7 @@ IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_
 #include "ibcoll/counters.h"
 #include "ibcoll/memory.h"
 #include "ibcoll/multicast.h"
+#include "ibcoll/operators.h"
 #include "ibcoll/requests.h"
 #include "ibcoll/sets.h"
 #include "ibcoll/threads.h"

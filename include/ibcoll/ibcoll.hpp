@@ -24,6 +24,7 @@
 #include "ibcoll/group.hpp"
 #include "ibcoll/ibcoll.h"
 #include "ibcoll/multicast.hpp"
+#include "ibcoll/operators.hpp"
 #include "ibcoll/sets.hpp"
 
 namespace ibcoll {
@@ -97,6 +98,13 @@ class context {
     ibcoll_multicast_counters result = IBCOLL_MULTICAST_COUNTERS_INIT;
     detail::check(ibcoll_multicast_get_counters(handle_, &result));
     return result;
+  }
+
+  /// An operator of the program's own on elements of type T: T(const T& left, const T& right).
+  template <class T, class Function>
+  [[nodiscard]] own_operator<T> make_operator(Function function,
+                                              const operator_options& o = {}) const {
+    return own_operator<T>(handle_, std::move(function), o);
   }
 
   /// Memory that all ranks of the server and the network reach directly.

@@ -1,0 +1,314 @@
+#pragma once
+/// The loops of all reductions. Several files include this, each compiled with other instructions,
+/// and have loops of their own: nothing here, nor what is used here, may be a function that the
+/// linker could take from another of them, as inline functions with a name are.
+
+#include "engine/execute/half_floats.h"
+#include "engine/execute/reduction_kernels.h"
+
+namespace ibcoll {
+namespace {
+
+/// Where arithmetic wraps around instead of being undefined, and small types are not promoted to a
+/// signed one.
+template <class T>
+struct Wrapping {
+  using Type = T;
+};
+template <>
+struct Wrapping<uint8_t> {
+  using Type = uint32_t;
+};
+template <>
+struct Wrapping<uint16_t> {
+  using Type = uint32_t;
+};
+
+struct Sum {
+  template <class T>
+  static T apply(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+};
+struct Product {
+  template <class T>
+  static T apply(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Min {
+  template <class T>
+  static T apply(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <class T>
+  static T apply(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+struct BitAnd {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitOr {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitXor {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+struct And {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(a != 0 && b != 0);
+  }
+};
+struct Or {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>((a | b) != 0);
+  }
+};
+struct Xor {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>((a != 0) != (b != 0));
+  }
+};
+template <class Op>
+struct Reversed {
+  template <class T>
+  static T apply(T a, T b) {
+    return Op::apply(b, a);
+  }
+};
+
+/// Users' buffers need not be aligned, and hold whatever the users say.
+template <class T>
+struct Unaligned {
+  using Type [[gnu::aligned(1), gnu::may_alias]] = T;
+};
+
+template <class T, class Op>
+const char* combine(void* target, const void* source, size_t bytes, void*) {
+  using Element = typename Unaligned<T>::Type;
+  auto* __restrict to = static_cast<Element*>(target);
+  const auto* __restrict from = static_cast<const Element*>(source);
+  const size_t count = bytes / sizeof(T);
+  for (size_t i = 0; i < count; ++i) to[i] = Op::template apply<T>(to[i], from[i]);
+  return nullptr;
+}
+
+/// (a + bi) (c + di) by the formula: no look at infinities that come out as NaN.
+template <class T>
+const char* multiply_complex(void* target, const void* source, size_t bytes, void*) {
+  using Element = typename Unaligned<T>::Type;
+  auto* __restrict to = static_cast<Element*>(target);
+  const auto* __restrict from = static_cast<const Element*>(source);
+  const size_t count = bytes / sizeof(T);
+  for (size_t i = 0; i < count; i += 2) {
+    const T a = to[i], b = to[i + 1], c = from[i], d = from[i + 1];
+    to[i] = a * c - b * d;
+    to[i + 1] = a * d + b * c;
+  }
+  return nullptr;
+}
+
+/// Halves are combined as floats, which are more than twice as long: rounding twice is rounding
+/// once.
+template <class Half, class Op>
+const char* combine_halves(void* target, const void* source, size_t bytes, void*) {
+  auto* to = static_cast<unsigned char*>(target);
+  const auto* from = static_cast<const unsigned char*>(source);
+  size_t begin = 0;
+#ifdef IBCOLL_HALF_LANES
+  if constexpr (Half::kInLanes) {
+    constexpr size_t kStep = 2 * kHalfLanes;
+    for (; begin + kStep <= bytes; begin += kStep) combine_half_lanes<Op>(to + begin, from + begin);
+    if (begin < bytes) {
+      unsigned char rest[kStep] = {}, other[kStep] = {};
+      __builtin_memcpy(rest, to + begin, bytes - begin);
+      __builtin_memcpy(other, from + begin, bytes - begin);
+      combine_half_lanes<Op>(rest, other);
+      __builtin_memcpy(to + begin, rest, bytes - begin);
+    }
+    return nullptr;
+  }
+#endif
+  using Element = Unaligned<uint16_t>::Type;
+  auto* __restrict x = reinterpret_cast<Element*>(to);
+  const auto* __restrict y = reinterpret_cast<const Element*>(from);
+  const size_t count = bytes / 2;
+  for (size_t i = begin / 2; i < count; ++i)
+    x[i] = Half::from_float(Op::template apply<float>(Half::to_float(x[i]), Half::to_float(y[i])));
+  return nullptr;
+}
+
+struct Lower {
+  template <class T>
+  static bool before(T a, T b) {
+    return a < b;
+  }
+};
+struct Higher {
+  template <class T>
+  static bool before(T a, T b) {
+    return b < a;
+  }
+};
+
+/// Of values that are alike the lower index is taken; a NaN goes before all numbers.
+template <class T, class Order>
+const char* take_extreme(void* target, const void* source, size_t bytes, void*) {
+  struct Pair {
+    T value;
+    int index;
+  };
+  auto* __restrict to = static_cast<unsigned char*>(target);
+  const auto* __restrict from = static_cast<const unsigned char*>(source);
+  for (size_t at = 0; at < bytes; at += sizeof(Pair)) {
+    T a, b;
+    int i, j;
+    __builtin_memcpy(&a, to + at, sizeof a);
+    __builtin_memcpy(&b, from + at, sizeof b);
+    __builtin_memcpy(&i, to + at + offsetof(Pair, index), sizeof i);
+    __builtin_memcpy(&j, from + at + offsetof(Pair, index), sizeof j);
+    const bool alike = (a == b) | ((a != a) & (b != b));
+    const bool better = Order::before(b, a) | ((b != b) & (a == a));
+    const bool taken = better | (alike & (j < i));
+    a = taken ? b : a;
+    i = taken ? j : i;
+    __builtin_memcpy(to + at, &a, sizeof a);
+    __builtin_memcpy(to + at + offsetof(Pair, index), &i, sizeof i);
+  }
+  return nullptr;
+}
+
+const char* take_source(void* target, const void* source, size_t bytes, void*) {
+  __builtin_memcpy(target, source, bytes);
+  return nullptr;
+}
+const char* keep_target(void*, const void*, size_t, void*) { return nullptr; }
+
+using Row = ReductionKernels[kOperators];
+
+template <class T, class Op>
+constexpr ReductionKernels both_ways() {
+  return {combine<T, Op>, combine<T, Op>};
+}
+/// Of numbers that are alike and yet differ, such as 0 and -0, the left one is taken.
+template <class T, class Op>
+constexpr ReductionKernels each_way() {
+  return {combine<T, Op>, combine<T, Reversed<Op>>};
+}
+
+constexpr ReductionKernels& at(Row& row, Operator op) { return row[static_cast<int>(op)]; }
+
+constexpr void add_moves(Row& row) {
+  at(row, Operator::kReplace) = {take_source, keep_target};
+  at(row, Operator::kNoOp) = {keep_target, take_source};
+}
+
+constexpr void add_bits(Row& row) {
+  // Bit by bit, so all lengths are alike.
+  at(row, Operator::kBitAnd) = both_ways<uint8_t, BitAnd>();
+  at(row, Operator::kBitOr) = both_ways<uint8_t, BitOr>();
+  at(row, Operator::kBitXor) = both_ways<uint8_t, BitXor>();
+}
+
+template <class Unsigned>
+constexpr void add_logic(Row& row) {
+  at(row, Operator::kAnd) = both_ways<Unsigned, And>();
+  at(row, Operator::kOr) = both_ways<Unsigned, Or>();
+  at(row, Operator::kXor) = both_ways<Unsigned, Xor>();
+}
+
+/// `Unsigned`: as long as `T`, which is an integer.
+template <class T, class Unsigned>
+constexpr void add_integer(Row& row) {
+  at(row, Operator::kSum) = both_ways<Unsigned, Sum>();
+  at(row, Operator::kProduct) = both_ways<Unsigned, Product>();
+  at(row, Operator::kMin) = both_ways<T, Min>();
+  at(row, Operator::kMax) = both_ways<T, Max>();
+  add_bits(row);
+  add_logic<Unsigned>(row);
+  add_moves(row);
+}
+
+template <class T>
+constexpr void add_floating(Row& row) {
+  at(row, Operator::kSum) = both_ways<T, Sum>();
+  at(row, Operator::kProduct) = both_ways<T, Product>();
+  at(row, Operator::kMin) = each_way<T, Min>();
+  at(row, Operator::kMax) = each_way<T, Max>();
+  add_moves(row);
+}
+
+template <class Half>
+constexpr void add_half(Row& row) {
+  at(row, Operator::kSum) = {combine_halves<Half, Sum>, combine_halves<Half, Sum>};
+  at(row, Operator::kProduct) = {combine_halves<Half, Product>, combine_halves<Half, Product>};
+  at(row, Operator::kMin) = {combine_halves<Half, Min>, combine_halves<Half, Reversed<Min>>};
+  at(row, Operator::kMax) = {combine_halves<Half, Max>, combine_halves<Half, Reversed<Max>>};
+  add_moves(row);
+}
+
+template <class T>
+constexpr void add_complex(Row& row) {
+  at(row, Operator::kSum) = both_ways<T, Sum>();
+  at(row, Operator::kProduct) = {multiply_complex<T>, multiply_complex<T>};
+  add_moves(row);
+}
+
+template <class T>
+constexpr void add_pair(Row& row) {
+  at(row, Operator::kMinLoc) = {take_extreme<T, Lower>, take_extreme<T, Lower>};
+  at(row, Operator::kMaxLoc) = {take_extreme<T, Higher>, take_extreme<T, Higher>};
+  add_moves(row);
+}
+
+constexpr KernelTable make_table(const char* name) {
+  KernelTable table{name, {}};
+  const auto row = [&table](ElementType type) -> Row& { return table.of[static_cast<int>(type)]; };
+  add_integer<int8_t, uint8_t>(row(ElementType::kInt8));
+  add_integer<uint8_t, uint8_t>(row(ElementType::kUint8));
+  add_integer<int16_t, uint16_t>(row(ElementType::kInt16));
+  add_integer<uint16_t, uint16_t>(row(ElementType::kUint16));
+  add_integer<int32_t, uint32_t>(row(ElementType::kInt32));
+  add_integer<uint32_t, uint32_t>(row(ElementType::kUint32));
+  add_integer<int64_t, uint64_t>(row(ElementType::kInt64));
+  add_integer<uint64_t, uint64_t>(row(ElementType::kUint64));
+  add_floating<float>(row(ElementType::kFloat));
+  add_floating<double>(row(ElementType::kDouble));
+  add_floating<long double>(row(ElementType::kLongDouble));
+  add_complex<float>(row(ElementType::kFloatComplex));
+  add_complex<double>(row(ElementType::kDoubleComplex));
+  add_complex<long double>(row(ElementType::kLongDoubleComplex));
+  add_logic<uint8_t>(row(ElementType::kBool));
+  add_moves(row(ElementType::kBool));
+  add_bits(row(ElementType::kByte));
+  add_moves(row(ElementType::kByte));
+  add_half<Float16>(row(ElementType::kFloat16));
+  add_half<Bfloat16>(row(ElementType::kBfloat16));
+  add_pair<float>(row(ElementType::kFloatInt));
+  add_pair<double>(row(ElementType::kDoubleInt));
+  add_pair<long>(row(ElementType::kLongInt));
+  add_pair<int>(row(ElementType::kIntInt));
+  add_pair<short>(row(ElementType::kShortInt));
+  add_pair<long double>(row(ElementType::kLongDoubleInt));
+  return table;
+}
+
+}  // namespace
+}  // namespace ibcoll
