@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifdef __F16C__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -25,8 +25,6 @@ float float_of(uint32_t bits) {
 /// IEEE 754's: 5 bits of exponent, 10 of fraction. All roundings are to the nearest, halfway to the
 /// even one, and a NaN stays one, with its sign and as much of its fraction as there is room for.
 struct Float16 {
-  static constexpr bool kInLanes = true;
-
   static float to_float(uint16_t half) {
 #ifdef __aarch64__
     __fp16 value;
@@ -41,7 +39,7 @@ struct Float16 {
     return float_of(sign | (rest < (1u << 23) ? small : large));
 #endif
   }
-  static uint16_t from_float(float value) {
+  static uint32_t from_float(float value) {
 #ifdef __aarch64__
     const auto half = static_cast<__fp16>(value);
     uint16_t bits;
@@ -56,56 +54,49 @@ struct Float16 {
     uint32_t half = rest < bits_of(0x1p-14f) ? small : normal;
     half = rest >= bits_of(0x1p16f) ? 0x7c00u : half;
     half = rest > 0x7f800000u ? nan : half;
-    return static_cast<uint16_t>(half | (all >> 16 & 0x8000u));
+    return half | (all >> 16 & 0x8000u);
 #endif
   }
 };
 
 /// The upper half of a float.
 struct Bfloat16 {
-  static constexpr bool kInLanes = false;
-
-  static float to_float(uint16_t half) { return float_of(uint32_t{half} << 16); }
-  static uint16_t from_float(float value) {
+  static float to_float(uint32_t half) { return float_of(half << 16); }
+  static uint32_t from_float(float value) {
     const uint32_t all = bits_of(value);
     const uint32_t rounded = (all + 0x7fffu + (all >> 16 & 1u)) >> 16;
-    return static_cast<uint16_t>((all & 0x7fffffffu) > 0x7f800000u ? all >> 16 | 0x40u : rounded);
+    return (all & 0x7fffffffu) > 0x7f800000u ? all >> 16 | 0x40u : rounded;
   }
 };
 
-#ifdef __F16C__
+#ifdef __AVX2__
 #define IBCOLL_HALF_LANES
-#ifdef __AVX512F__
-constexpr size_t kHalfLanes = 16;
-#else
 constexpr size_t kHalfLanes = 8;
-#endif
 
-/// Some Float16 at a time, by the instructions that convert them.
-template <class Op>
-void combine_half_lanes(unsigned char* target, const unsigned char* source) {
-  float x[kHalfLanes], y[kHalfLanes];
-#ifdef __AVX512F__
-  const auto load = [](const unsigned char* from, float* to) {
-    const auto* const place = reinterpret_cast<const __m256i*>(from);
-    _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(place)));
-  };
-#else
-  const auto load = [](const unsigned char* from, float* to) {
-    const auto* const place = reinterpret_cast<const __m128i*>(from);
-    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(place)));
-  };
-#endif
-  load(target, x);
-  load(source, y);
-  for (size_t i = 0; i < kHalfLanes; ++i) x[i] = Op::template apply<float>(x[i], y[i]);
-#ifdef __AVX512F__
-  const __m256i halves = _mm512_cvtps_ph(_mm512_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), halves);
-#else
-  const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(target), halves);
-#endif
+__m256 load_lanes(Float16, const unsigned char* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+void store_lanes(Float16, __m256 lanes, unsigned char* to) {
+  const __m128i halves = _mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
+}
+
+__m256 load_lanes(Bfloat16, const unsigned char* from) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+/// As Bfloat16::from_float does it.
+void store_lanes(Bfloat16, __m256 lanes, unsigned char* to) {
+  const __m256i all = _mm256_castps_si256(lanes), upper = _mm256_srli_epi32(all, 16);
+  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(all, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i rounded = _mm256_srli_epi32(sum, 16);
+  const __m256i nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(lanes, lanes, _CMP_UNORD_Q));
+  const __m256i wide = _mm256_blendv_epi8(rounded, nan, is_nan);
+  const __m128i halves =
+      _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
 }
 #endif
 

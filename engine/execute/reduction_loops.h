@@ -100,58 +100,79 @@ struct Unaligned {
   using Type [[gnu::aligned(1), gnu::may_alias]] = T;
 };
 
+/// So many bytes before what is written stands at the beginning of a cache line: vectors that cross
+/// lines take twice as long.
+template <size_t kElement>
+size_t before_line(const void* target, size_t bytes) {
+  constexpr size_t kLine = 64, kWorthIt = 2048;
+  const size_t gap = (kLine - reinterpret_cast<uintptr_t>(target) % kLine) % kLine;
+  return bytes < kWorthIt || gap % kElement != 0 ? 0 : gap;
+}
+
+/// Calls `loop` for what stands before a line, and for the rest.
+template <size_t kElement, class T>
+const char* in_lines(void (*loop)(T*, const T*, size_t), void* target, const void* source,
+                     size_t bytes) {
+  auto* const to = static_cast<unsigned char*>(target);
+  const auto* const from = static_cast<const unsigned char*>(source);
+  const size_t head = before_line<kElement>(target, bytes);
+  if (head != 0) loop(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), head / sizeof(T));
+  loop(reinterpret_cast<T*>(to + head), reinterpret_cast<const T*>(from + head),
+       (bytes - head) / sizeof(T));
+  return nullptr;
+}
+
+template <class T, class Op>
+void combine_all(typename Unaligned<T>::Type* __restrict to,
+                 const typename Unaligned<T>::Type* __restrict from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = Op::template apply<T>(to[i], from[i]);
+}
 template <class T, class Op>
 const char* combine(void* target, const void* source, size_t bytes, void*) {
-  using Element = typename Unaligned<T>::Type;
-  auto* __restrict to = static_cast<Element*>(target);
-  const auto* __restrict from = static_cast<const Element*>(source);
-  const size_t count = bytes / sizeof(T);
-  for (size_t i = 0; i < count; ++i) to[i] = Op::template apply<T>(to[i], from[i]);
-  return nullptr;
+  return in_lines<sizeof(T), typename Unaligned<T>::Type>(combine_all<T, Op>, target, source,
+                                                          bytes);
 }
 
 /// (a + bi) (c + di) by the formula: no look at infinities that come out as NaN.
 template <class T>
-const char* multiply_complex(void* target, const void* source, size_t bytes, void*) {
-  using Element = typename Unaligned<T>::Type;
-  auto* __restrict to = static_cast<Element*>(target);
-  const auto* __restrict from = static_cast<const Element*>(source);
-  const size_t count = bytes / sizeof(T);
+void multiply_all(typename Unaligned<T>::Type* __restrict to,
+                  const typename Unaligned<T>::Type* __restrict from, size_t count) {
   for (size_t i = 0; i < count; i += 2) {
     const T a = to[i], b = to[i + 1], c = from[i], d = from[i + 1];
     to[i] = a * c - b * d;
     to[i + 1] = a * d + b * c;
   }
-  return nullptr;
+}
+template <class T>
+const char* multiply_complex(void* target, const void* source, size_t bytes, void*) {
+  return in_lines<2 * sizeof(T), typename Unaligned<T>::Type>(multiply_all<T>, target, source,
+                                                              bytes);
 }
 
 /// Halves are combined as floats, which are more than twice as long: rounding twice is rounding
 /// once.
 template <class Half, class Op>
 const char* combine_halves(void* target, const void* source, size_t bytes, void*) {
-  auto* to = static_cast<unsigned char*>(target);
-  const auto* from = static_cast<const unsigned char*>(source);
-  size_t begin = 0;
+  auto* __restrict to = static_cast<unsigned char*>(target);
+  const auto* __restrict from = static_cast<const unsigned char*>(source);
+  size_t at = 0;
 #ifdef IBCOLL_HALF_LANES
-  if constexpr (Half::kInLanes) {
-    constexpr size_t kStep = 2 * kHalfLanes;
-    for (; begin + kStep <= bytes; begin += kStep) combine_half_lanes<Op>(to + begin, from + begin);
-    if (begin < bytes) {
-      unsigned char rest[kStep] = {}, other[kStep] = {};
-      __builtin_memcpy(rest, to + begin, bytes - begin);
-      __builtin_memcpy(other, from + begin, bytes - begin);
-      combine_half_lanes<Op>(rest, other);
-      __builtin_memcpy(to + begin, rest, bytes - begin);
-    }
-    return nullptr;
+  for (; at + 2 * kHalfLanes <= bytes; at += 2 * kHalfLanes) {
+    float x[kHalfLanes], y[kHalfLanes];  // registers, in fact
+    _mm256_storeu_ps(x, load_lanes(Half{}, to + at));
+    _mm256_storeu_ps(y, load_lanes(Half{}, from + at));
+    for (size_t i = 0; i < kHalfLanes; ++i) x[i] = Op::template apply<float>(x[i], y[i]);
+    store_lanes(Half{}, _mm256_loadu_ps(x), to + at);
   }
 #endif
-  using Element = Unaligned<uint16_t>::Type;
-  auto* __restrict x = reinterpret_cast<Element*>(to);
-  const auto* __restrict y = reinterpret_cast<const Element*>(from);
-  const size_t count = bytes / 2;
-  for (size_t i = begin / 2; i < count; ++i)
-    x[i] = Half::from_float(Op::template apply<float>(Half::to_float(x[i]), Half::to_float(y[i])));
+  for (; at < bytes; at += 2) {
+    uint16_t x, y;
+    __builtin_memcpy(&x, to + at, sizeof x);
+    __builtin_memcpy(&y, from + at, sizeof y);
+    x = static_cast<uint16_t>(
+        Half::from_float(Op::template apply<float>(Half::to_float(x), Half::to_float(y))));
+    __builtin_memcpy(to + at, &x, sizeof x);
+  }
   return nullptr;
 }
 
@@ -168,31 +189,44 @@ struct Higher {
   }
 };
 
+/// As C lays it out.
+template <class T>
+struct Pair {
+  T value;
+  int index;
+};
+
+// Elements that have to be taken apart: longer vectors than these make it slower.
+#if defined(__AVX512F__) && !defined(__clang__)
+#define IBCOLL_SHORTER_VECTORS [[gnu::target("prefer-vector-width=256")]]
+#else
+#define IBCOLL_SHORTER_VECTORS
+#endif
+
 /// Of values that are alike the lower index is taken; a NaN goes before all numbers.
 template <class T, class Order>
-const char* take_extreme(void* target, const void* source, size_t bytes, void*) {
-  struct Pair {
-    T value;
-    int index;
-  };
-  auto* __restrict to = static_cast<unsigned char*>(target);
-  const auto* __restrict from = static_cast<const unsigned char*>(source);
-  for (size_t at = 0; at < bytes; at += sizeof(Pair)) {
+IBCOLL_SHORTER_VECTORS void extremes_all(unsigned char* __restrict to,
+                                         const unsigned char* __restrict from, size_t bytes) {
+  constexpr size_t kIndex = offsetof(Pair<T>, index);
+  for (size_t at = 0; at < bytes; at += sizeof(Pair<T>)) {
     T a, b;
     int i, j;
     __builtin_memcpy(&a, to + at, sizeof a);
     __builtin_memcpy(&b, from + at, sizeof b);
-    __builtin_memcpy(&i, to + at + offsetof(Pair, index), sizeof i);
-    __builtin_memcpy(&j, from + at + offsetof(Pair, index), sizeof j);
+    __builtin_memcpy(&i, to + at + kIndex, sizeof i);
+    __builtin_memcpy(&j, from + at + kIndex, sizeof j);
     const bool alike = (a == b) | ((a != a) & (b != b));
     const bool better = Order::before(b, a) | ((b != b) & (a == a));
     const bool taken = better | (alike & (j < i));
     a = taken ? b : a;
     i = taken ? j : i;
     __builtin_memcpy(to + at, &a, sizeof a);
-    __builtin_memcpy(to + at + offsetof(Pair, index), &i, sizeof i);
+    __builtin_memcpy(to + at + kIndex, &i, sizeof i);
   }
-  return nullptr;
+}
+template <class T, class Order>
+const char* take_extreme(void* target, const void* source, size_t bytes, void*) {
+  return in_lines<sizeof(Pair<T>), unsigned char>(extremes_all<T, Order>, target, source, bytes);
 }
 
 const char* take_source(void* target, const void* source, size_t bytes, void*) {
