@@ -134,6 +134,7 @@ class own_operator {
     std::swap(number_, other.number_);
     return *this;
   }
+  /// See ibcoll_operator_free().
   ~own_operator() {
     if (context_ != nullptr) ibcoll_operator_free(context_, number_);
   }
