@@ -89,7 +89,7 @@ softroce_tests() {
   fi
 }
 
-# Library and tools for arm64, and the tests of base and schedule under an emulator.
+# Library and tools for arm64, and the tests of base, schedule and what reductions compute under an emulator.
 # shellcheck disable=SC2086  # lists of words
 cross_tests() {
   if (packages $CROSS_PACKAGES &&
