@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/core/share.h"
 #include "engine/planner/server_order.h"
 #include "topology/host_names.h"
 #include "topology/readers/readers.h"
@@ -23,55 +24,6 @@ Result<std::vector<HostName>> exchange_host_names(Bootstrap& bootstrap) {
   std::vector<HostName> names(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, names.data()));
   return names;
-}
-
-/// Collective: the numbers of rank 0 for everybody.
-Status share(Bootstrap& bootstrap, std::vector<int>& numbers) {
-  constexpr size_t kSlice = 256;  // every rank sends that much, of which only rank 0's counts
-  std::array<int, kSlice> slice{};
-  std::vector<std::array<int, kSlice>> all(static_cast<size_t>(bootstrap.size()));
-  for (size_t begin = 0; begin < numbers.size(); begin += kSlice) {
-    const size_t count = std::min(kSlice, numbers.size() - begin);
-    std::copy_n(numbers.begin() + static_cast<ptrdiff_t>(begin), count, slice.begin());
-    IBCOLL_TRY(bootstrap.allgather(slice.data(), sizeof slice, all.data()));
-    std::copy_n(all[0].begin(), count, numbers.begin() + static_cast<ptrdiff_t>(begin));
-  }
-  return {};
-}
-
-/// Collective: rank 0's text for everybody.
-Status share(Bootstrap& bootstrap, std::string& text) {
-  constexpr size_t kSlice = 4096;
-  std::vector<int> bytes{static_cast<int>(text.size())};
-  IBCOLL_TRY(share(bootstrap, bytes));
-  text.resize(static_cast<size_t>(bytes[0]));
-  std::array<char, kSlice> slice{};
-  std::vector<std::array<char, kSlice>> all(static_cast<size_t>(bootstrap.size()));
-  for (size_t begin = 0; begin < text.size(); begin += kSlice) {
-    const size_t count = std::min(kSlice, text.size() - begin);
-    std::copy_n(text.data() + begin, count, slice.data());
-    IBCOLL_TRY(bootstrap.allgather(slice.data(), sizeof slice, all.data()));
-    std::copy_n(all[0].data(), count, text.data() + begin);
-  }
-  return {};
-}
-
-/// Collective: rank 0's error for everybody, if it has one.
-Status share(Bootstrap& bootstrap, const Status& status) {
-  struct Outcome {
-    int32_t code = 0;
-    char text[1020] = {};
-  };
-  Outcome mine;
-  if (!status) {
-    const std::string& text = status.error().message;
-    mine.code = static_cast<int32_t>(status.error().code);
-    std::copy_n(text.data(), std::min(text.size(), sizeof mine.text - 1), mine.text);
-  }
-  std::vector<Outcome> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
-  if (all[0].code == 0) return {};
-  return fail(static_cast<ErrorCode>(all[0].code), "{}", all[0].text);
 }
 
 /// The fabric's host of each server.
@@ -151,17 +103,10 @@ std::string FabricOrder::describe() const {
 
 Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& setting, bool emulated,
                                   Shape& shape) {
-  const uint8_t known = setting.fabric.empty() ? 0 : 1;
-  std::vector<uint8_t> all_known(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&known, 1, all_known.data()));
-  for (size_t rank = 1; rank < all_known.size(); ++rank) {
-    if (all_known[rank] == all_known[0]) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "IBCOLL_FABRIC is set on rank {}, but not on rank {}: all ranks must have it",
-                all_known[0] != 0 ? 0 : rank, all_known[0] != 0 ? rank : 0);
-  }
+  IBCOLL_ASSIGN(const bool known,
+                known_to_all(bootstrap, !setting.fabric.empty(), "IBCOLL_FABRIC"));
   FabricOrder result;
-  if (known == 0) return result;
+  if (!known) return result;
   IBCOLL_ASSIGN(const std::vector<HostName> machines, exchange_host_names(bootstrap));
   std::vector<int> order(static_cast<size_t>(shape.servers()));
   result.hosts.resize(order.size());

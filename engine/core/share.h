@@ -1,0 +1,25 @@
+#pragma once
+/// What rank 0 has found out, for all ranks of a job. Collective over them; while a job starts.
+
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/bootstrap/bootstrap.h"
+
+namespace ibcoll {
+
+/// The numbers of rank 0 for everybody; the others have as many.
+Status share(Bootstrap& bootstrap, std::vector<int>& numbers);
+
+/// Rank 0's text for everybody.
+Status share(Bootstrap& bootstrap, std::string& text);
+
+/// Rank 0's error for everybody, if it has one.
+Status share(Bootstrap& bootstrap, const Status& status);
+
+/// Fails on all ranks, naming two, where only some have `known`: `what` is to be set on all.
+/// Returns whether it is.
+Result<bool> known_to_all(Bootstrap& bootstrap, bool known, const char* what);
+
+}  // namespace ibcoll
