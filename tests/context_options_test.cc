@@ -12,23 +12,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class MulticastOptions : public ::testing::Test {
+class OptionsOfAContext : public ::testing::Test {
  protected:
-  ~MulticastOptions() override {
-    for (const char* name : {"IBCOLL_MULTICAST_MEMORY", "IBCOLL_MULTICAST_WINDOW", "IBCOLL_LOGP"}) {
+  ~OptionsOfAContext() override {
+    for (const char* name : {"IBCOLL_MULTICAST_MEMORY", "IBCOLL_MULTICAST_WINDOW", "IBCOLL_LOGP",
+                             "IBCOLL_RULES", "IBCOLL_RULES_STRICT"}) {
       unsetenv(name);
     }
   }
 };
 
-TEST_F(MulticastOptions, TheDefaultsAreThoseOfTheTable) {
+TEST_F(OptionsOfAContext, TheDefaultsAreThoseOfTheTable) {
   const ContextOptions defaults, read = ContextOptions::from_environment(4).value();
   EXPECT_EQ(read.multicast_memory, defaults.multicast_memory);
   EXPECT_EQ(read.multicast_window, defaults.multicast_window);
   EXPECT_EQ(read.logp_file, defaults.logp_file);
 }
 
-TEST_F(MulticastOptions, ComeFromTheEnvironment) {
+TEST_F(OptionsOfAContext, ComeFromTheEnvironment) {
   setenv("IBCOLL_MULTICAST_MEMORY", "3M", 1);
   setenv("IBCOLL_MULTICAST_WINDOW", "65535", 1);
   setenv("IBCOLL_LOGP", "costs.json", 1);
@@ -38,7 +39,16 @@ TEST_F(MulticastOptions, ComeFromTheEnvironment) {
   EXPECT_EQ(read.logp_file, "costs.json");
 }
 
-TEST_F(MulticastOptions, WhatIsNotAllowedIsRefused) {
+TEST_F(OptionsOfAContext, RulesComeFromTheEnvironment) {
+  EXPECT_EQ(ContextOptions::from_environment(4).value().rules_file, "");
+  setenv("IBCOLL_RULES", "rules.jsonl", 1);
+  setenv("IBCOLL_RULES_STRICT", "1", 1);
+  const ContextOptions read = ContextOptions::from_environment(4).value();
+  EXPECT_EQ(read.rules_file, "rules.jsonl");
+  EXPECT_TRUE(read.rules_strict);
+}
+
+TEST_F(OptionsOfAContext, WhatIsNotAllowedIsRefused) {
   for (const char* window : {"0", "65536", "many"}) {
     setenv("IBCOLL_MULTICAST_WINDOW", window, 1);
     const auto read = ContextOptions::from_environment(4);

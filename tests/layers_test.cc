@@ -34,7 +34,7 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"engine/schedule", {"engine/base"}},
     {"engine/algorithms", {"engine/base", "engine/schedule"}},
     {"engine/bootstrap", {"engine/base", "engine/schedule"}},
-    {"engine/tuner", {"engine/schedule"}},
+    {"engine/tuner", {"engine/base", "engine/schedule", "engine/algorithms"}},
     {"engine/multicast",
      {"engine/base", "engine/schedule", "engine/algorithms", "engine/tuner", "engine/transport",
       "engine/execute"}},

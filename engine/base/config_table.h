@@ -112,6 +112,17 @@ inline constexpr Variable kVariables[] = {
      .help = "File that `ib_logp --calls --json` has written on this machine and network: what "
              "messages cost, by which `ibcoll_multicast_bound` tells how long a multicast takes "
              "at most. Empty: not known, and no bounds are given."},
+    {.name = "IBCOLL_RULES",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File that `ib_tune` has written (docs/tuning.md): which algorithm serves which call "
+             "best, as it was measured for this job's layout, transport and machine. Rank 0 reads "
+             "it; set on all ranks. Where nothing in it fits the job a warning says what differs, "
+             "and the engine's own choices hold, as they do with none (empty)."},
+    {.name = "IBCOLL_RULES_STRICT",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether a job fails to start where nothing in IBCOLL_RULES fits it."},
     {.name = "IBCOLL_PLAN_CACHE",
      .type = VariableType::kString,
      .default_value = "",

@@ -85,6 +85,10 @@ std::vector<CacheInfo> caches_of(hwloc_topology_t topology) {
 
 }  // namespace
 
+std::string processor_name() { return read_field("/proc/cpuinfo", "model name"); }
+
+int online_processors() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
+
 Result<HostInfo> host_info() {
   IBCOLL_ASSIGN(const HwlocTopology topology, load_hwloc_topology());
   HostInfo info;
@@ -92,7 +96,7 @@ Result<HostInfo> host_info() {
   uname(&system);
   info.name = system.nodename;
   info.kernel = fmt::format("{} {}", system.sysname, system.release);
-  info.processor = read_field("/proc/cpuinfo", "model name");
+  info.processor = processor_name();
   info.packages = count(topology.get(), HWLOC_OBJ_PACKAGE);
   info.threads = count(topology.get(), HWLOC_OBJ_PU);
   info.cores = cores_in(topology.get(), hwloc_topology_get_topology_cpuset(topology.get()));

@@ -35,6 +35,11 @@ struct HostInfo {
 };
 Result<HostInfo> host_info();
 
+/// What HostInfo::processor says, and how many hardware threads are online, without looking at all
+/// the rest.
+std::string processor_name();
+int online_processors();
+
 /// Limits of this process; nothing stands for "unlimited" or, where it says so, "not there".
 struct LimitInfo {
   std::optional<uint64_t> locked_bytes, locked_bytes_hard;

@@ -11,6 +11,8 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
+#include "engine/core/job_rules.h"
+#include "engine/core/share.h"
 #include "engine/schedule/layout.h"
 #include "topology/distort.h"
 
@@ -62,6 +64,8 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   IBCOLL_ASSIGN(const int64_t window, config_integer("IBCOLL_MULTICAST_WINDOW"));
   options.multicast_window = static_cast<int>(window);
   IBCOLL_ASSIGN(options.logp_file, config_string("IBCOLL_LOGP"));
+  IBCOLL_ASSIGN(options.rules_file, config_string("IBCOLL_RULES"));
+  IBCOLL_ASSIGN(options.rules_strict, config_bool("IBCOLL_RULES_STRICT"));
   IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
   options.several_threads = threads == "multiple";
   IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));
@@ -121,6 +125,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   ExecutorOptions executor;
   self->ranks_on_machine_ =
       static_cast<int>(std::count(machines.begin(), machines.end(), machines[me]));
+  self->machines_ = 1 + *std::max_element(machines.begin(), machines.end());
   executor.oversubscribed = crowded;
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
@@ -147,6 +152,13 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
       },
       executor);
   self->make_multicasts(options);
+  IBCOLL_ASSIGN(const bool has_rules,
+                known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
+  if (has_rules) {
+    IBCOLL_ASSIGN(const RulesJob job, self->describe_job());
+    IBCOLL_ASSIGN(self->rules_,
+                  read_rules_for(bootstrap, options.rules_file, options.rules_strict, job, shape));
+  }
   std::vector<Rank> everybody(ranks);
   for (size_t i = 0; i < ranks; ++i) everybody[i] = static_cast<Rank>(i);
   IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
@@ -176,6 +188,10 @@ Result<const LogP*> Context::message_costs() {
     IBCOLL_ASSIGN(message_costs_, read_logp(logp_file_));
   }
   return &*message_costs_;
+}
+
+Result<RulesJob> Context::describe_job() {
+  return ibcoll::describe_job(*bootstrap_, shape(), network_.transport.get(), machines_);
 }
 
 std::span<Bell> Context::bells() {

@@ -25,6 +25,7 @@
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
 #include "engine/transport/open.h"
+#include "engine/tuner/rules.h"
 #include "shm/transport.h"
 
 namespace ibcoll {
@@ -52,7 +53,9 @@ struct ContextOptions {
   size_t multicast_memory = size_t{64} << 20;
   /// Multicasts of one rank that may be under way, and as many that only one late rank lacks.
   int multicast_window = 64;
-  std::string logp_file;  ///< that ib_logp has written, for bounds of multicasts; empty: none
+  std::string logp_file;      ///< that ib_logp has written, for bounds of multicasts; empty: none
+  std::string rules_file;     ///< that ib_tune has written, for choices of algorithms; empty: none
+  bool rules_strict = false;  ///< fail where nothing in it fits the job
   bool several_threads = false;  ///< may call at a time (C interface)
   bool progress_thread = false;  ///< there is one (C interface)
   uint64_t loopback_seed = 0;    ///< not 0: the loopback reorders and delays what it may
@@ -80,6 +83,7 @@ class Context {
   const FabricOrder& fabric_order() const { return placement_->fabric_order; }
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
+  int machines() const { return machines_; }
   int64_t eager_bytes() const { return eager_bytes_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
@@ -116,6 +120,12 @@ class Context {
   /// What messages cost, of the file that ContextOptions::logp_file names; kUnsupported where it
   /// names none.
   Result<const LogP*> message_costs();
+  /// By which calls that leave the algorithm open choose it, before the engine's own choices.
+  const Rules& rules() const { return rules_; }
+  /// Other ones: the same on all ranks. Groups that have called already must forget their plans.
+  void use_rules(Rules rules) { rules_ = std::move(rules); }
+  /// What rules are to be written for in this job. Collective.
+  Result<RulesJob> describe_job();
   GroupRecords& group_records() { return group_records_; }
   ProgramCache& programs() { return programs_; }
 
@@ -150,7 +160,7 @@ class Context {
   static constexpr size_t kProgramBytes = size_t{64} << 20;
 
   Bootstrap* bootstrap_ = nullptr;
-  int ranks_on_machine_ = 1;
+  int ranks_on_machine_ = 1, machines_ = 1;
   int64_t eager_bytes_ = 0;
   std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
@@ -164,6 +174,7 @@ class Context {
   std::unique_ptr<Multicasts> multicasts_;
   std::string logp_file_;
   std::optional<LogP> message_costs_;  ///< once asked for
+  Rules rules_;
   std::optional<ScratchPool> scratch_;
   ProgramCache programs_{kProgramBytes};
   GroupRecords group_records_;

@@ -43,8 +43,9 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
     if (known->is_for(block_bytes, root, options)) [[likely]]
       return &known->plan;
   }
-  Choice choice = choose(collective, state_.shape, block_bytes);
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
+  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes)
+                            : choose(collective, state_.shape, block_bytes);
   if (!automatic) {
     choice.algorithm = options.algorithm;
     choice.pieces = choose_pieces(options.algorithm, collective, state_.shape, block_bytes);
@@ -73,12 +74,17 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   return &known->plan;
 }
 
+void Group::forget_call_plans() {
+  for (auto& known : known_) known.reset();
+}
+
 /// The plan of contention_free, where the network is known; chooses that algorithm where it pays.
 Status Group::plan_transfers(Collective collective, int64_t block_bytes,
                              std::span<const int64_t> counts, bool automatic, Choice& choice) {
   contention_free::PlanStore* const plans = context_->plans();
   const bool chosen = choice.algorithm == "contention_free";
-  const bool looks = automatic && !identity_.of_set && may_pay(choice, collective, state_.shape);
+  const bool looks = automatic && !choice.by_rule && !identity_.of_set &&
+                     may_pay(choice, collective, state_.shape);
   if (plans != nullptr && (chosen || looks)) {
     IBCOLL_ASSIGN(auto plan, counts.empty()
                                  ? plans->find(collective, state_.shape, hosts_,

@@ -62,6 +62,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Result<const CallPlan*> call_plan(Collective collective, int64_t block_bytes, Rank root,
                                     const CallOptions& options,
                                     std::span<const int64_t> counts = {});
+  /// Has calls choose anew, after Context::use_rules.
+  void forget_call_plans();
 
  private:
   /// One of the latest plans: programs repeat their calls.

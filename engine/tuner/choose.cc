@@ -124,4 +124,16 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
   return choice;
 }
 
+Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes) {
+  const Rule* const rule = rules.find(collective, shape, block_bytes);
+  if (rule == nullptr) return choose(collective, shape, block_bytes);
+  Choice choice{
+      .algorithm = rule->algorithm->name, .options = {}, .pieces = rule->pieces, .by_rule = true};
+  choice.options.pacing = rule->pacing.value_or(choose_pacing(shape, block_bytes));
+  choice.options.window = rule->window;
+  if (choice.pieces == 0)
+    choice.pieces = choose_pieces(choice.algorithm, collective, shape, block_bytes);
+  return choice;
+}
+
 }  // namespace ibcoll

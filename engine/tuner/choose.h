@@ -1,10 +1,12 @@
 #pragma once
-/// Which algorithm serves a call best. Measured choices belong here, and nowhere else.
+/// Which algorithm serves a call best. What was measured for all machines belongs here, and nowhere
+/// else; what was measured for one job, into a file of rules.
 
 #include <cstdint>
 #include <string_view>
 
 #include "engine/schedule/program.h"
+#include "engine/tuner/rules.h"
 
 namespace ibcoll {
 
@@ -12,11 +14,15 @@ struct Choice {
   std::string_view algorithm;
   AlgorithmOptions options;
   uint32_t pieces = 1;
+  bool by_rule = false;  ///< else the engine's own
 };
 
 /// A pure function of what all ranks of a group know alike. `block_bytes`: -1 where blocks may
 /// differ in size.
 Choice choose(Collective collective, const Shape& shape, int64_t block_bytes);
+
+/// The same where there are rules, which go before the engine's own choice.
+Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes);
 
 /// How many pieces blocks of this size are passed on in; 1 where blocks may differ in size (-1).
 /// `plan`: of contention_free, where pieces must be small enough for tokens to be sent ahead.

@@ -1,0 +1,355 @@
+// Rules: the file, what is wrong with it, which jobs it fits, and that calls heed it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "engine/tuner/choose.h"
+#include "engine/tuner/rules.h"
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using namespace ibcoll::testing;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Shape layout(std::vector<int> servers) {
+  return Shape::from_layout(servers, Placement::kBlock).value();
+}
+
+constexpr const char* kHead = R"({"ibcoll_rules": 1, "layout": "2x2"})";
+
+std::string with_head(const std::string& lines) { return std::string(kHead) + "\n" + lines; }
+
+/// A section that says all there is to say.
+RuleSection full_section() {
+  RuleSection section;
+  section.job = {"2x2", "loopback", 1, "A processor \"of\" some kind", 8, "0.9"};
+  const auto algorithm = [](Collective collective, std::string_view name) {
+    return find_algorithm(collective, name).value();
+  };
+  const Algorithm* const ring = algorithm(Collective::kAlltoall, "two_level_ring");
+  section.rules = {
+      {Collective::kAlltoall, "", 0, 1000, ring, Pacing::kFree, 2, 0},
+      {Collective::kAlltoall, "", 1001, INT64_MAX, ring, {}, 1, 0},
+      {Collective::kAlltoall, "1x2", 5, 5, algorithm(Collective::kAlltoall, "linear"), {}, 1, 0},
+      {Collective::kBcast, "", 65536, INT64_MAX, algorithm(Collective::kBcast, "chain"), {}, 1, 7},
+      {Collective::kBarrier,
+       "3,1 cyclic",
+       0,
+       INT64_MAX,
+       algorithm(Collective::kBarrier, "dissemination"),
+       {},
+       1,
+       0}};
+  return section;
+}
+
+TEST(RulesFile, ComesBackAsItWasWritten) {
+  const RuleSection section = full_section();
+  const std::string text = to_text(section, {"3 us", ""});
+  const auto read = parse_rules(text + to_text(section));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 2u) << "files may be joined";
+  for (const RuleSection& back : *read) {
+    EXPECT_EQ(back.job.differences(section.job), "");
+    EXPECT_EQ(section.job.differences(back.job), "");
+    EXPECT_EQ(to_text(back), to_text(section));
+  }
+  EXPECT_THAT(text, HasSubstr("3 us"));
+}
+
+TEST(RulesFile, ThatIsCutOffAnywhereIsRefused) {
+  const std::string text = to_text(full_section());
+  for (size_t bytes = 0; bytes + 1 < text.size(); ++bytes) {
+    const auto read = parse_rules(text.substr(0, bytes));
+    ASSERT_FALSE(read) << text.substr(0, bytes);
+    EXPECT_EQ(read.error().code, ErrorCode::kInput);
+    EXPECT_THAT(read.error().message, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(RulesFile, DamageNamesTheLineAndWhatIsWrong) {
+  const auto line = [](const std::string& rest) {
+    return with_head(R"({"collective": "alltoall", "algorithm": "two_level_ring")" + rest + "}");
+  };
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"", "no rules in it: ib_tune writes them"},
+      {"hello", "line 1: is not JSON, at byte 1"},
+      {"[1]", "line 1: is not a JSON object"},
+      {R"({"collective": "alltoall"})", "line 1: no rules: the first line must have"},
+      {R"({"ibcoll_rules": 2, "layout": "2x2"})", "rules of format 2: this ibcoll reads format 1"},
+      {R"({"ibcoll_rules": 1})", "line 1: 'layout' is missing"},
+      {R"({"ibcoll_rules": 1, "layout": 4})", "line 1: 'layout' is not a text"},
+      {R"({"ibcoll_rules": 1, "layout": "2x2", "machines": 0})", "'machines' is 0: it must be"},
+      {R"({"ibcoll_rules": 1, "layout": "2x2", "rules": 1})", "0 rules where the head says 1"},
+      {with_head("[]"), "line 2: is not a JSON object"},
+      {with_head(R"({"collective": "alltoal", "algorithm": "ring"})"),
+       "line 2: unknown collective"},
+      {with_head(R"({"collective": "alltoall", "algorithm": "rung"})"),
+       "line 2: unknown alltoall algorithm 'rung': one of"},
+      {with_head(R"({"collective": "alltoall", "algorithm": "dissemination"})"),
+       "unknown alltoall algorithm 'dissemination'"},
+      {with_head(R"({"collective": "alltoall"})"), "line 2: 'algorithm' is missing"},
+      {line(R"(, "from": -1)"), "line 2: 'from' is -1: it must be a whole number from 0 to"},
+      {line(R"(, "from": 1.5)"), "'from' is 1.5: it must be a whole number"},
+      {line(R"(, "to": "1K")"), "'to' is \"1K\": it must be a whole number"},
+      {line(R"(, "to": 99999999999999999999)"), "it must be a whole number"},
+      {line(R"(, "from": 5, "to": 4)"), "'from' is 5 and 'to' is less, 4"},
+      {line(R"(, "form": 5)"), "line 2: unknown field 'form': one of"},
+      {line(R"(, "pieces": 5000)"), "'pieces' is 5000: it must be a whole number from 0 to 4096"},
+      {line(R"(, "pacing": "slow")"), "slow"},
+      {line(R"(, "window": -3)"), "'window' is -3"},
+      {line(R"(, "layout": "0x2")"), "line 2: "},
+      {line(R"(, "layout": "2x2 arbitrary")"), "arbitrary"},
+      {with_head(R"({"collective": "alltoall", "algorithm": "linear", "pacing": "gate"})"),
+       "'pacing' and 'window' are not for linear, which is not paced"},
+      {with_head(R"({"collective": "alltoallv", "algorithm": "ring", "to": 5})"),
+       "rules of alltoallv are for all sizes"},
+      {line("") + "\n" + R"({"collective": "alltoall", "algorithm": "linear", "from": 7})",
+       "line 3: a second rule for alltoall of 7 bytes"},
+  };
+  for (const auto& [text, what] : all) {
+    const auto read = parse_rules(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_THAT(read.error().message, HasSubstr(what)) << text;
+    EXPECT_THAT(read.error().message, Not(HasSubstr("\n")));
+    EXPECT_EQ(read.error().code, ErrorCode::kInput);
+  }
+}
+
+TEST(RulesFile, SaysWhatDiffersFromAJob) {
+  const RulesJob rules = full_section().job;
+  RulesJob job = rules;
+  job.layout = "4x2";
+  job.transport = "verbs";
+  EXPECT_EQ(rules.differences(job), "layout 2x2, not 4x2; transport loopback, not verbs");
+  RulesJob silent;
+  silent.layout = "4x2";
+  EXPECT_EQ(silent.differences(job), "") << "what is not said fits all";
+}
+
+TEST(Rules, AreForTheirSizesAndShapes) {
+  const Shape job = layout({2, 2});
+  const Rules rules = Rules::create(full_section(), job).value();
+  const auto window = [&](Collective collective, const Shape& shape, int64_t bytes) {
+    const Rule* const rule = rules.find(collective, shape, bytes);
+    return rule == nullptr ? -1 : static_cast<int>(rule->window);
+  };
+  EXPECT_EQ(window(Collective::kAlltoall, job, 0), 2);
+  EXPECT_EQ(window(Collective::kAlltoall, job, 1000), 2);
+  EXPECT_EQ(window(Collective::kAlltoall, job, 1001), 1);
+  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 5), 1);
+  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 4), -1);
+  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 6), -1);
+  EXPECT_EQ(window(Collective::kBcast, job, 65535), -1);
+  EXPECT_EQ(window(Collective::kBcast, job, 65536), 1);
+  EXPECT_EQ(window(Collective::kAlltoallv, job, -1), -1);
+  EXPECT_EQ(window(Collective::kBarrier, job, 0), -1);
+  EXPECT_EQ(Rules().find(Collective::kBarrier, job, 0), nullptr);
+}
+
+TEST(Rules, OfOneShapeInTwoWordsMustNotOverlap) {
+  const auto sections =
+      parse_rules(with_head(R"({"collective": "bcast", "algorithm": "chain", "layout": "2x1"})"
+                            "\n"
+                            R"({"collective": "bcast", "algorithm": "linear", "layout": "1,1"})"))
+          .value();
+  const auto rules = Rules::create(sections[0], layout({2, 2}));
+  ASSERT_FALSE(rules);
+  EXPECT_THAT(rules.error().message, HasSubstr("two rules for bcast of 0 bytes"));
+}
+
+TEST(Rules, GoBeforeTheEnginesOwnChoice) {
+  const Shape job = layout({2, 2});
+  const Rules rules = Rules::create(full_section(), job).value();
+  const Choice by_rule = choose(rules, Collective::kAlltoall, job, 8);
+  EXPECT_TRUE(by_rule.by_rule);
+  EXPECT_EQ(by_rule.algorithm, "two_level_ring");
+  EXPECT_EQ(by_rule.options.pacing, Pacing::kFree);
+  EXPECT_EQ(by_rule.options.window, 2u);
+  EXPECT_EQ(choose(rules, Collective::kBcast, job, 1 << 20).pieces, 7u);
+  const Choice own = choose(rules, Collective::kAllgather, job, 8);
+  EXPECT_FALSE(own.by_rule);
+  EXPECT_EQ(own.algorithm, choose(Collective::kAllgather, job, 8).algorithm);
+}
+
+/// A job of 2x2 ranks, whose rules are in a file of the test.
+class JobWithRules : public ::testing::Test {
+ protected:
+  void SetUp() override { path_ = ::testing::TempDir() + "rules." + std::to_string(getpid()); }
+  ~JobWithRules() override { std::remove(path_.c_str()); }
+
+  JobOptions job(const std::string& text) {
+    std::ofstream(path_) << text;
+    JobOptions options;
+    options.shape = layout({2, 2});
+    options.context.transport = "loopback";
+    options.context.rules_file = path_;
+    return options;
+  }
+  std::string path_;
+};
+
+/// What a rank would run for a call.
+std::string algorithm_of(const RankView& rank, Group& group, Collective collective, int64_t bytes,
+                         const CallOptions& options = {}) {
+  const auto plan = group.call_plan(collective, bytes, 0, options);
+  return rank.good(plan, "call plan") ? (*plan)->program->algorithm : "";
+}
+
+constexpr const char* kUnusual =
+    R"({"collective": "alltoall", "algorithm": "bruck", "to": 4096})"
+    "\n"
+    R"({"collective": "alltoall", "algorithm": "two_level_ring", "pacing": "token", "from": 4097})"
+    "\n"
+    R"({"collective": "alltoall", "algorithm": "ring", "layout": "2x1"})"
+    "\n"
+    R"({"collective": "allgatherv", "algorithm": "recursive_doubling"})"
+    "\n";
+
+TEST_F(JobWithRules, AllRanksHeedThem) {
+  const std::string wrong = run_job(job(with_head(kUnusual)), [](const RankView& rank) {
+    Group& world = rank.context.world();
+    const auto expect = [&](Group& group, Collective collective, int64_t bytes,
+                            const std::string& name, const CallOptions& options = {}) {
+      const std::string got = algorithm_of(rank, group, collective, bytes, options);
+      if (got != name) rank.complain(got + " where " + name + " was to be");
+    };
+    expect(world, Collective::kAlltoall, 4096, "bruck");
+    expect(world, Collective::kAlltoall, 4097, "two_level_ring");
+    expect(world, Collective::kAllgatherv, -1, "recursive_doubling");
+    expect(world, Collective::kBarrier, 0, "dissemination");
+    CallOptions forced;
+    forced.algorithm = "linear";
+    expect(world, Collective::kAlltoall, 4096, "linear", forced);
+    const Rank me = rank.context.rank();
+    auto column = rank.context.create_group({me % 2, me % 2 + 2});
+    auto server = rank.context.create_group({me / 2 * 2, me / 2 * 2 + 1});
+    if (!rank.good(column, "group") || !rank.good(server, "group")) return;
+    expect(**column, Collective::kAlltoall, 8, "ring");
+    expect(**server, Collective::kAlltoall, 8, "linear");
+    const auto plan = world.call_plan(Collective::kAlltoall, 1 << 20, 0, {});
+    if (rank.good(plan, "plan") && (*plan)->options.pacing != Pacing::kToken)
+      rank.complain("another pacing");
+    rank.context.use_rules({});
+    world.forget_call_plans();
+    expect(world, Collective::kAlltoall, 4096, "aggregate");
+  });
+  EXPECT_EQ(wrong, "");
+}
+
+TEST_F(JobWithRules, CallsThatRulesChooseMoveTheirData) {
+  const std::string wrong = run_job(job(with_head(kUnusual)), [](const RankView& rank) {
+    Group& world = rank.context.world();
+    const int ranks = rank.context.size(), me = rank.context.rank();
+    for (const int64_t bytes : {1, 4096, 4097, 70'000}) {
+      std::vector<std::byte> send(ranks * bytes), recv(ranks * bytes, kPoison);
+      for (int peer = 0; peer < ranks; ++peer)
+        for (int64_t i = 0; i < bytes; ++i) send[peer * bytes + i] = pattern(me, peer, i, 1);
+      CallArguments arguments;
+      arguments.collective = Collective::kAlltoall;
+      arguments.send = send.data();
+      arguments.recv = recv.data();
+      arguments.block_bytes = static_cast<size_t>(bytes);
+      Call call(world);
+      if (!rank.good(call.prepare(arguments), "prepare") || !rank.good(call.start(), "start") ||
+          !rank.good(call.wait(), "wait"))
+        return;
+      for (int peer = 0; peer < ranks; ++peer)
+        for (int64_t i = 0; i < bytes; ++i)
+          if (recv[peer * bytes + i] != pattern(peer, me, i, 1))
+            return rank.complain(fmt::format("{} bytes: byte {} of rank {}", bytes, i, peer));
+    }
+  });
+  EXPECT_EQ(wrong, "");
+}
+
+TEST_F(JobWithRules, ThatFitAnotherJobAreLeftOut) {
+  const auto own_choice = [](const RankView& rank) {
+    if (rank.context.rules().size() != 0) rank.complain("there are rules");
+    const std::string got = algorithm_of(rank, rank.context.world(), Collective::kAlltoall, 4096);
+    if (got != "aggregate") rank.complain(got);
+  };
+  for (const char* head : {R"({"ibcoll_rules": 1, "layout": "4x1"})",
+                           R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "verbs"})",
+                           R"({"ibcoll_rules": 1, "layout": "2x2", "machines": 2})",
+                           R"({"ibcoll_rules": 1, "layout": "2x2", "processor": "an abacus"})",
+                           R"({"ibcoll_rules": 1, "layout": "2x2", "engine": "0.1"})"}) {
+    EXPECT_EQ(run_job(job(std::string(head) + "\n" + kUnusual), own_choice), "") << head;
+    JobOptions strict = job(std::string(head) + "\n" + kUnusual);
+    strict.context.rules_strict = true;
+    int status = 0;
+    const std::string wrong = run_job(strict, own_choice, &status);
+    EXPECT_NE(status, 0);
+    for (int rank = 0; rank < 4; ++rank)
+      EXPECT_THAT(wrong,
+                  HasSubstr(fmt::format("rank {}: no context: IBCOLL_RULES: {}: no rules for "
+                                        "this job (IBCOLL_RULES_STRICT), they are for ",
+                                        rank, path_)));
+  }
+}
+
+TEST_F(JobWithRules, TheFirstSectionThatFitsCounts) {
+  const std::string text = std::string(R"({"ibcoll_rules": 1, "layout": "7x3"})") + "\n" +
+                           with_head(kUnusual) + with_head("");
+  EXPECT_EQ(run_job(job(text),
+                    [](const RankView& rank) {
+                      if (rank.context.rules().size() != 4) rank.complain("not those rules");
+                    }),
+            "");
+}
+
+TEST_F(JobWithRules, ThatAreDamagedFailOnAllRanksAlike) {
+  for (const auto& [text, what] :
+       {std::pair(std::string("{"), "line 1: is not JSON"),
+        std::pair(with_head(R"({"collective": "alltoall", "algorithm": "rung"})"),
+                  "line 2: unknown alltoall algorithm 'rung'")}) {
+    int status = 0;
+    const std::string wrong = run_job(
+        job(text), [](const RankView&) {}, &status);
+    EXPECT_NE(status, 0);
+    for (int rank = 0; rank < 4; ++rank)
+      EXPECT_THAT(wrong, HasSubstr(fmt::format("rank {}: no context: IBCOLL_RULES: {}: {}", rank,
+                                               path_, what)));
+  }
+}
+
+TEST_F(JobWithRules, ThatCannotBeReadFailOnAllRanksAlike) {
+  JobOptions options = job("");
+  options.context.rules_file = "/nonexistent/rules";
+  int status = 0;
+  const std::string wrong = run_job(
+      options, [](const RankView&) {}, &status);
+  EXPECT_NE(status, 0);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(wrong,
+                HasSubstr(fmt::format(
+                    "rank {}: no context: IBCOLL_RULES: can't read /nonexistent/rules: ", rank)));
+}
+
+TEST_F(JobWithRules, MustBeNamedOnAllRanks) {
+  const JobOptions options = job(with_head(kUnusual));
+  Complaints complaints(4);
+  const RankMain main = [&](Bootstrap& bootstrap) {
+    ContextOptions context = options.context;
+    context.shape = options.shape;
+    if (bootstrap.rank() == 2) context.rules_file.clear();
+    const auto made = Context::create(bootstrap, context);
+    complaints.add(bootstrap.rank(), made ? "made" : made.error().message);
+    return 1;
+  };
+  LaunchOptions launch;
+  launch.ranks = 4;
+  launch.on_failure = [](const Failure&) {};
+  ASSERT_TRUE(launch_processes(launch, main));
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(complaints.of(rank),
+              "IBCOLL_RULES is set on rank 0, but not on rank 2: all ranks must have it");
+}
+
+}  // namespace
+}  // namespace ibcoll
