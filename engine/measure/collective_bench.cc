@@ -1,14 +1,12 @@
 #include "engine/measure/collective_bench.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
-#include "engine/core/call.h"
 #include "engine/measure/bench_buffers.h"
 #include "engine/measure/copy_speed.h"
+#include "engine/measure/timed_calls.h"
 #include "engine/measure/timeline.h"
 
 namespace ibcoll::measure {
@@ -26,8 +24,7 @@ class RankBench {
         me_(bootstrap.rank()),
         ranks_(bootstrap.size()),
         buffers_(bootstrap.rank(), bootstrap.size()),
-        call_(context.world()),
-        barrier_(context.world()) {}
+        calls_(bootstrap, context) {}
 
   Status prepare() {
     const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
@@ -37,9 +34,7 @@ class RankBench {
       IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
       copy_speed_.emplace(std::move(speed));
     }
-    CallArguments barrier;
-    barrier.collective = Collective::kBarrier;
-    return barrier_.prepare(barrier);
+    return calls_.prepare();
   }
 
   /// The copying alone, at this size: the same for all contenders.
@@ -53,20 +48,18 @@ class RankBench {
     const Traffic traffic = traffic_of(size);
     arguments_ = buffers_.arguments(traffic);
     use(contender);
-    for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(call());
-    IBCOLL_ASSIGN(const int64_t calls, calls_per_iteration());
+    for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(calls_.call(arguments_));
+    IBCOLL_ASSIGN(const int64_t calls, calls_.calls_in(request_.batch_ns, arguments_));
 
     std::vector<double> call_ns(request_.iterations);
     TransportCounters sent{};
     std::vector<NamedCounter> details_before, details_sent;
     for (int iteration = 0; iteration < request_.iterations; ++iteration) {
       if (request_.check) IBCOLL_TRY(checked_call(traffic, iteration));
-      IBCOLL_TRY(synchronise());
+      IBCOLL_TRY(calls_.synchronise());
       const TransportCounters before = counters();
       details_before = details();
-      const int64_t begin = now_ns();
-      for (int64_t i = 0; i < calls; ++i) IBCOLL_TRY(call());
-      call_ns[iteration] = static_cast<double>(now_ns() - begin) / static_cast<double>(calls);
+      IBCOLL_ASSIGN(call_ns[iteration], calls_.batch(arguments_, calls));
       const TransportCounters after = counters();
       sent.data_messages += after.data_messages - before.data_messages;
       sent.tokens += after.tokens - before.tokens;
@@ -94,9 +87,9 @@ class RankBench {
 
   /// Of a call like the last one measured, which has warmed everything up.
   Result<Recording> record() {
-    IBCOLL_TRY(call_.prepare(arguments_));
-    IBCOLL_TRY(synchronise());
-    return record_call(context_, call_);
+    IBCOLL_TRY(calls_.last().prepare(arguments_));
+    IBCOLL_TRY(calls_.synchronise());
+    return record_call(context_, calls_.last());
   }
 
  private:
@@ -109,21 +102,8 @@ class RankBench {
   /// A call that moves this iteration's own bytes into poisoned buffers.
   Status checked_call(const Traffic& traffic, int iteration) {
     buffers_.fill(traffic, iteration);
-    IBCOLL_TRY(call());
+    IBCOLL_TRY(calls_.call(arguments_));
     return buffers_.compare(traffic, iteration, arguments_.options.algorithm);
-  }
-
-  /// The steps of a blocking call of the C interface.
-  Status call() {
-    const EntryGuard::Entry entry(context_.guard());
-    IBCOLL_TRY(call_.prepare(arguments_));
-    IBCOLL_TRY(call_.start());
-    return call_.wait();
-  }
-
-  Status synchronise() {
-    IBCOLL_TRY(barrier_.start());
-    return barrier_.wait();
   }
 
   TransportCounters counters() const {
@@ -133,27 +113,6 @@ class RankBench {
   std::vector<NamedCounter> details() const {
     return context_.network() != nullptr ? context_.network()->details()
                                          : std::vector<NamedCounter>{};
-  }
-
-  /// Rank 0 finds out how many calls fill an iteration; the same on all ranks.
-  Result<int64_t> calls_per_iteration() {
-    int64_t calls = 1;
-    std::vector<int64_t> proposed(ranks_);
-    for (bool enough = false; !enough;) {
-      IBCOLL_TRY(synchronise());
-      const int64_t begin = now_ns();
-      for (int64_t i = 0; i < calls; ++i) IBCOLL_TRY(call());
-      const double took = static_cast<double>(std::max<int64_t>(1, now_ns() - begin));
-      const double wanted = static_cast<double>(request_.batch_ns);
-      enough = took * 2 >= wanted;
-      const double fit = static_cast<double>(calls) * std::min(wanted / took, 16.0);
-      int64_t next = std::max<int64_t>(1, std::llround(fit));
-      if (!enough) next = -next;  // go on growing
-      IBCOLL_TRY(bootstrap_.allgather(&next, sizeof next, proposed.data()));
-      enough = proposed[0] > 0;
-      calls = std::abs(proposed[0]);
-    }
-    return calls;
   }
 
   Traffic traffic_of(int64_t bytes) const {
@@ -197,12 +156,7 @@ class RankBench {
 
   Status summarise(std::vector<double> call_ns, const Traffic& traffic, const CopySpeed::Best& copy,
                    BenchRow& row) {
-    std::vector<double> all(call_ns.size() * static_cast<size_t>(ranks_));
-    IBCOLL_TRY(bootstrap_.allgather(call_ns.data(), call_ns.size() * sizeof(double), all.data()));
-    for (size_t i = 0; i < all.size(); ++i) {
-      double& slowest = call_ns[i % call_ns.size()];
-      slowest = std::max(slowest, all[i]);
-    }
+    IBCOLL_TRY(take_slowest(bootstrap_, call_ns));
     for (double& one : call_ns) one /= 1e3;
     row.min_us = minimum(call_ns);
     row.median_us = median(call_ns);
@@ -227,7 +181,7 @@ class RankBench {
   BenchBuffers buffers_;
   std::optional<CopySpeed> copy_speed_;
   CallArguments arguments_;
-  Call call_, barrier_;
+  TimedCalls calls_;
 };
 
 }  // namespace

@@ -4,6 +4,10 @@
 
 namespace ibcoll::measure {
 
+int64_t element_bytes(Collective collective) {
+  return collective == Collective::kReduce ? static_cast<int64_t>(sizeof(double)) : 1;
+}
+
 bool Traffic::same_for_all() const {
   return collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv ||
          collective_ == Collective::kBcast;

@@ -9,6 +9,9 @@
 
 namespace ibcoll::measure {
 
+/// Blocks of a collective have multiples of so many bytes: reductions are of doubles.
+int64_t element_bytes(Collective collective);
+
 /// Bytes and places for one collective with a nominal number of bytes a pair of ranks.
 /// - alltoall: every pair the same.
 /// - alltoallv, gatherv, scatterv: half, once and one and a half times as much, by the sum of
