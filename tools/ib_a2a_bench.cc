@@ -2,27 +2,19 @@
 /// on this machine, or that mpirun, mpiexec or srun have started.
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
 #include <optional>
 
-#include "engine/base/config.h"
 #include "engine/base/json_lines.h"
-#include "engine/base/log.h"
 #include "engine/base/output.h"
 #include "engine/base/units.h"
-#include "engine/bootstrap/binding.h"
-#include "engine/bootstrap/join.h"
-#include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/context.h"
 #include "engine/measure/bench_report.h"
 #include "engine/measure/collective_bench.h"
 #include "engine/measure/timeline.h"
-#include "engine/schedule/layout.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/job.h"
 #include "tools/frame/progress.h"
-#include "topology/spec.h"
 
 namespace {
 
@@ -30,36 +22,24 @@ using namespace ibcoll;
 using namespace ibcoll::measure;
 
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
-constexpr int64_t kDeadlineNs = 60'000'000'000;
 
 /// The command line as it was typed.
 struct Arguments {
-  std::optional<int64_t> ranks, servers;
-  std::string layout, placement, collective = "alltoall", algorithms = "auto", pacing;
-  std::string sizes = "1K,64K,1M", batch = "1ms", transport, network, json, plot, timeline;
+  tools::JobArguments job;
+  std::string collective = "alltoall", algorithms = "auto", pacing;
+  std::string sizes = "1K,64K,1M", batch = "1ms", json, plot, timeline;
   int iterations = 50, warmup = 5;
   int64_t root = 0;
-  bool ordered = false, check = false, user_memory = false, no_bind = false;
+  bool ordered = false, check = false, user_memory = false;
 };
 
 /// What it means.
 struct BenchRun {
   BenchSetting setting;
-  bool shaped = true;     ///< setting.shape holds; else servers are what the ranks are found on
-  std::string transport;  ///< empty: IBCOLL_TRANSPORT's
-  std::string network;    ///< empty: IBCOLL_FABRIC's
+  tools::JobSetting job;
   BenchRequest request;
   std::string plot, timeline;
 };
-
-/// A transport that was asked for has to have something to do.
-Status check_transport(const std::string& transport, const Shape& shape) {
-  if (shape.servers() > 1 || transport.empty() || transport == "auto" || transport == "shm")
-    return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "--transport {} joins servers, but all ranks are on one: say --servers or --layout",
-              transport);
-}
 
 /// `here`: how many of the ranks are on this machine.
 Status check_memory(const BenchRun& run, int here) {
@@ -75,57 +55,13 @@ Status check_memory(const BenchRun& run, int here) {
               static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
 }
 
-/// Where the command line names no servers, those of the environment count, as in any other job.
-Result<Arguments> with_environment(Arguments arguments) {
-  if (arguments.servers || !arguments.layout.empty()) return arguments;
-  IBCOLL_ASSIGN(arguments.layout, config_string("IBCOLL_LAYOUT"));
-  IBCOLL_ASSIGN(const int64_t servers, config_integer("IBCOLL_SERVERS"));
-  if (servers != 0 && arguments.layout.empty()) arguments.servers = servers;
-  if (arguments.placement.empty()) {
-    IBCOLL_ASSIGN(arguments.placement, config_choice("IBCOLL_PLACEMENT"));
-  }
-  return arguments;
-}
-
-/// Who takes part. `launched`: as understand() has it.
-Status understand_ranks(const Arguments& arguments, int launched, BenchRun& run) {
-  IBCOLL_ASSIGN(const Placement placement,
-                parse_placement(arguments.placement.empty() ? "block" : arguments.placement));
-  std::optional<int64_t> ranks = arguments.ranks;
-  run.setting.launched = launched > 0;
-  if (launched > 0) {
-    if (ranks && *ranks != launched)
-      return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
-                  *ranks, launched);
-    ranks = launched;
-    run.shaped = arguments.servers || !arguments.layout.empty();
-  } else if (!ranks && arguments.layout.empty()) {
-    ranks = std::max<int64_t>(2, arguments.servers.value_or(2));
-  }
-  IBCOLL_ASSIGN(run.setting.shape,
-                shape_from_options(arguments.layout, ranks, arguments.servers, placement));
-  run.transport = arguments.transport;
-  if (run.shaped) IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
-  if (run.setting.shape.ranks() > kMaxLaunchRanks) {
-    return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {} processes",
-                run.setting.shape.ranks(), kMaxLaunchRanks);
-  }
-  run.network = arguments.network;
-  if (run.network.empty()) return {};
-  // Refused here, in one line, rather than by every rank.
-  IBCOLL_ASSIGN(const topology::Fabric fabric, topology::open_fabric(run.network));
-  if (fabric.hosts() >= run.setting.shape.servers()) return {};
-  return fail(ErrorCode::kInvalidArgument, "--network {} has {} hosts for {} servers", run.network,
-              fabric.hosts(), run.setting.shape.servers());
-}
-
 Status check_sizes(const BenchRequest& request) {
   for (const int64_t size : request.sizes) {
     if (size > kMaxBlockBytes) {
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
                   format_size(kMaxBlockBytes));
     }
-    if (request.collective == Collective::kReduce && size % 8 != 0) {
+    if (size % element_bytes(request.collective) != 0) {
       return fail(ErrorCode::kInvalidArgument,
                   "size {}: a reduction of doubles takes multiples of 8 bytes", size);
     }
@@ -168,28 +104,19 @@ Status understand_calls(const Arguments& arguments, const Shape& shape, BenchReq
 }
 
 /// `launched`: how many ranks a launcher has started; 0: none, start them here.
-Result<BenchRun> understand(const Arguments& typed, int launched) {
+Result<BenchRun> understand(const Arguments& arguments, int launched) {
   BenchRun run;
-  IBCOLL_ASSIGN(const Arguments arguments, launched > 0 ? typed : with_environment(typed));
-  IBCOLL_TRY(understand_ranks(arguments, launched, run));
+  IBCOLL_ASSIGN(run.job, tools::understand_job(arguments.job, launched));
+  run.setting.shape = run.job.shape;
+  run.setting.launched = run.job.launched;
   IBCOLL_TRY(understand_calls(arguments, run.setting.shape, run.request));
   run.setting.collective = run.request.collective;
   run.setting.user_memory = arguments.user_memory;
-  run.setting.bound = !arguments.no_bind;
+  run.setting.bound = run.job.bound;
   run.plot = arguments.plot;
   run.timeline = arguments.timeline;
   if (launched == 0) IBCOLL_TRY(check_memory(run, run.setting.shape.ranks()));
   return run;
-}
-
-/// Fails now rather than after the run where the file can't be written. Leaves its content alone.
-Status check_writable(const std::string& path) {
-  if (path.empty()) return {};
-  const bool existed = access(path.c_str(), F_OK) == 0;
-  const std::ofstream file(path, std::ios::app);
-  if (!file) return fail_errno(fmt::format("can't write '{}'", path));
-  if (!existed) unlink(path.c_str());
-  return {};
 }
 
 /// What rank 0 shows while it measures.
@@ -225,15 +152,9 @@ class Display {
 };
 
 Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
-  IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
-  if (run.shaped) options.shape = run.setting.shape;
-  if (!run.transport.empty()) options.transport = run.transport;
-  if (!run.network.empty()) options.fabric.fabric = run.network;
-  if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
-  IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
+  IBCOLL_ASSIGN(const std::unique_ptr<Context> context, tools::make_context(bootstrap, run.job));
   run.setting.shape = context->shape();
   if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->ranks_on_machine()));
-  IBCOLL_TRY(check_transport(run.transport, run.setting.shape));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
   run.setting.network = context->fabric_order().describe();
   run.setting.transport_reason = context->network_reason();
@@ -248,89 +169,27 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   return context->close();
 }
 
-/// One rank; the result is its exit status.
-int run_and_report(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
-  const Status done = run_rank(bootstrap, run, json);
-  if (done) return 0;
-  bootstrap.abort({bootstrap.rank(), done.error().code, done.error().message});
-  return tools::exit_status(done.error());
-}
+class Bench final : public tools::JobTool {
+ public:
+  explicit Bench(const Arguments& arguments) : arguments_(arguments) {}
 
-/// Starts the ranks here.
-Result<int> run_forked(const Arguments& arguments) {
-  IBCOLL_ASSIGN(BenchRun run, understand(arguments, 0));
-  IBCOLL_TRY(check_writable(run.plot));
-  IBCOLL_TRY(check_writable(run.timeline));
-  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
-  LaunchOptions launch;
-  launch.ranks = run.setting.shape.ranks();
-  launch.bind = run.setting.bound;
-  launch.on_failure = [](const Failure& failure) { tools::complain(failure.what); };
-  return launch_processes(
-      launch, [&](Bootstrap& bootstrap) { return run_and_report(bootstrap, run, json); });
-}
+  Result<tools::JobSetting> understand(int launched) override {
+    IBCOLL_ASSIGN(run_, ::understand(arguments_, launched));
+    return run_.job;
+  }
+  Status open() override {
+    IBCOLL_TRY(tools::check_writable(run_.plot));
+    IBCOLL_TRY(tools::check_writable(run_.timeline));
+    IBCOLL_ASSIGN(json_, JsonLines::open(arguments_.json));
+    return {};
+  }
+  Status run(Bootstrap& bootstrap) override { return run_rank(bootstrap, run_, json_); }
 
-/// Binds this rank to a core where the launcher has left that to us: none of the machine's ranks is
-/// bound. Collective.
-Status bind_where_free(Bootstrap& bootstrap) {
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const auto me = static_cast<size_t>(bootstrap.rank());
-  int ranks = 0, mine = 0;
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    if (!(places[rank].machine == places[me].machine)) continue;
-    if (!CPU_EQUAL(&places[rank].processors, &places[me].processors)) return {};
-    if (rank < me) ++mine;
-    ++ranks;
-  }
-  const auto& cores = usable_core_sets();
-  if (!cores || static_cast<int>(cores->size()) < std::min(ranks, 2)) return {};
-  const std::vector<CpuSet> plan = plan_binding(ranks, *cores);
-  return plan.empty() ? Status{} : bind_thread(plan[static_cast<size_t>(mine)]);
-}
-
-/// Is one of the ranks that a launcher has started. All of them get the same arguments, so that one
-/// complains for all.
-int run_launched(Bootstrap& bootstrap, const Arguments& arguments) {
-  const bool first = bootstrap.rank() == 0;
-  Result<BenchRun> run = understand(arguments, bootstrap.size());
-  Result<JsonLines> json = JsonLines::open("");
-  if (first && run) {
-    Status writable = check_writable(run->plot);
-    if (writable) writable = check_writable(run->timeline);
-    if (!writable)
-      run = tl::unexpected<Error>(writable.error());
-    else
-      json = JsonLines::open(arguments.json);
-  }
-  const auto refused = [&]() -> std::optional<Error> {
-    if (!run) return run.error();
-    if (!json) return json.error();
-    return std::nullopt;
-  }();
-  if (refused) {
-    if (first) tools::complain(refused->message);
-    bootstrap.abort({bootstrap.rank(), refused->code, refused->message});
-    return tools::exit_status(*refused);
-  }
-  if (run->setting.bound) {
-    if (const Status bound = bind_where_free(bootstrap); !bound)
-      log().warn("runs unbound: {}", bound.error().message);
-  }
-  const int status = run_and_report(bootstrap, *run, *json);
-  const auto failure = bootstrap.failure();
-  const Rank speaker = failure && failure->culprit == 0 && bootstrap.size() > 1 ? 1 : 0;
-  if (failure && bootstrap.rank() == speaker) tools::complain(failure->what);
-  return status;
-}
-
-Result<int> run_all(const Arguments& arguments) {
-  if (started_by_launcher()) {
-    IBCOLL_ASSIGN(const std::unique_ptr<Bootstrap> bootstrap, join_job());
-    // A launcher's single process may be a shell, from which jobs of our own are started.
-    if (bootstrap->size() > 1) return run_launched(*bootstrap, arguments);
-  }
-  return run_forked(arguments);
-}
+ private:
+  const Arguments& arguments_;
+  BenchRun run_;
+  JsonLines json_;
+};
 
 }  // namespace
 
@@ -339,13 +198,7 @@ int main(int argc, char** argv) {
       "Times all-to-all and other collectives between processes that it starts on this "
       "machine, or that mpirun, mpiexec or srun have started");
   Arguments a;
-  app.add_option("--ranks", a.ranks,
-                 "Processes to start (default 2; under mpirun and the like: theirs)");
-  app.add_option("--servers", a.servers,
-                 "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
-  app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-  app.add_option("--placement", a.placement,
-                 "How ranks are dealt to servers: block (default) or cyclic");
+  tools::add_shape_options(app, a.job);
   app.add_option("--collective", a.collective, "One of " + collective_names())
       ->capture_default_str();
   app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
@@ -368,14 +221,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--check", a.check, "Compare every received byte in every iteration");
   app.add_flag("--user-memory", a.user_memory, "Private memory instead of the engine's own");
-  app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
-  app.add_option("--transport", a.transport,
-                 "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
-      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
-  app.add_option(
-      "--network", a.network,
-      "The network between servers, as ib_sim takes it: servers are numbered as it suits "
-      "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
+  tools::add_transport_options(app, a.job);
   tools::add_json_option(app, a.json);
   app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
   app.add_option("--timeline", a.timeline,
@@ -391,5 +237,6 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --layout 16x1 --network fat-tree:4,2\n"
       "  mpirun -n 4 ib_a2a_bench --check            (mpiexec, srun: docs/launchers.md)\n"
       "What the columns mean: docs/benchmarking.md.");
-  return tools::run_tool_to_status(app, argc, argv, [&] { return run_all(a); });
+  Bench bench(a);
+  return tools::run_tool_to_status(app, argc, argv, [&] { return tools::run_in_job(bench); });
 }
