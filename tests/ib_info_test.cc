@@ -1,10 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "engine/base/config.h"
 #include "engine/bootstrap/host_info.h"
@@ -44,6 +49,35 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
   }
   EXPECT_EQ(settings.size(), std::size(kVariables));
   EXPECT_TRUE(kinds.contains("machine") && kinds.contains("limits"));
+}
+
+TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
+  const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
+  const auto with = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return run("IBCOLL_RULES=" + path + " " + kTool + " --json -");
+  };
+  const Output both = with(
+      R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "loopback"}
+{"collective": "alltoall", "algorithm": "ring"}
+{"ibcoll_rules": 1, "layout": "4x2", "processor": "an abacus"}
+)");
+  EXPECT_EQ(both.status, 0);
+  std::vector<nlohmann::json> rules;
+  std::istringstream lines(both.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object["kind"] == "rules") rules.push_back(object);
+  }
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[0]["layout"], "2x2");
+  EXPECT_EQ(rules[0]["rules"], 1);
+  EXPECT_EQ(rules[0]["differs"], "");
+  EXPECT_THAT(rules[1]["differs"], HasSubstr("processor an abacus, not "));
+  const Output damaged = with("{");
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.out, HasSubstr("IBCOLL_RULES: " + path + ": line 1: is not JSON"));
+  std::remove(path.c_str());
 }
 
 TEST(IbInfo, BadInputIsRefusedInALine) {

@@ -11,6 +11,8 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
 #include "engine/transport/network_ports.h"
+#include "engine/tuner/rules.h"
+#include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
 
 namespace ibcoll {
@@ -157,6 +159,35 @@ class Report {
     }
   }
 
+  /// What jobs on this machine would make of IBCOLL_RULES.
+  void rules(const std::string& file, const std::vector<RuleSection>& sections,
+             const HostInfo& host) {
+    Table table({"Rules for", "transport", "machines", "rules", "on this machine"});
+    for (const RuleSection& section : sections) {
+      RulesJob here = section.job;
+      here.processor = host.processor;
+      here.processors = online_processors();
+      here.engine = fmt::format("{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR);
+      const RulesJob& job = section.job;
+      const std::string differs = job.differences(here);
+      table.add_row({job.layout, job.transport.empty() ? "any" : job.transport,
+                     job.machines == 0 ? "any" : std::to_string(job.machines),
+                     std::to_string(section.rules.size()),
+                     differs.empty() ? "in force" : "left out: for " + differs});
+      json_.write({{"kind", "rules"},
+                   {"file", file},
+                   {"layout", job.layout},
+                   {"transport", job.transport},
+                   {"machines", job.machines},
+                   {"processor", job.processor},
+                   {"processors", job.processors},
+                   {"engine", job.engine},
+                   {"rules", section.rules.size()},
+                   {"differs", differs}});
+    }
+    print(fmt::format("{}\n", table.text()));
+  }
+
   void devices(const std::vector<RdmaPortInfo>& ports) {
     if (ports.empty()) {
       print(
@@ -239,10 +270,20 @@ Status report(const std::string& json_path) {
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
   report.port_use(network_ports());
+  IBCOLL_ASSIGN(const std::string file, config_string("IBCOLL_RULES"));
+  Status readable;
+  if (!file.empty()) {
+    const auto sections = read_rules(file);
+    if (sections)
+      report.rules(file, *sections, host);
+    else
+      readable = fail(sections.error().code, "IBCOLL_RULES: {}", sections.error().message);
+  }
   report.settings(current_config());
   const Status environment = check_environment();
   IBCOLL_TRY(json.close());
-  return environment;
+  IBCOLL_TRY(environment);
+  return readable;
 }
 
 }  // namespace
