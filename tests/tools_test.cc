@@ -30,6 +30,8 @@ const std::vector<Call>& calls() {
       {"ib_sim", "--layout 2x1 --sizes 1K --algorithm ring"},
       {"ib_taskgraph", "schedule --graph lu:4 --processors 2"},
       {"ib_topo", "info single-switch:3"},
+      {"ib_tune", "--ranks 2 --collectives barrier --rounds 3 --batch 1us"},
+      {"ib_tune", "--simulate --layout 2x1 --network single-switch:2 --collectives barrier"},
       {"ib_topo", "convert single-switch:3"},
       {"ib_sim", "--help"},
       {"ib_info", "--help"},
@@ -75,12 +77,14 @@ TEST(Tools, AReaderThatGoesEndsThemQuietly) {
 TEST(Tools, FilesThatCannotBeWrittenAreAFailure) {
   for (const char* arguments :
        {"ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --json ",
-        "ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --plot ", "ib_info --json ",
+        "ib_a2a_bench --ranks 2 --sizes 64 --iterations 1 --batch 1us --plot ",
+        "ib_info --json ",
         "ib_logp --sizes 8 --rounds 10 --threads --json ",
         "ib_logp --calls --ranks 2 --sizes 8 --rounds 10 --json ",
         "ib_map --network torus:2x2 --pattern stencil:2x2 --method xyz --json ",
         "ib_map --network torus:2x2 --pattern stencil:2x2 --method xyz --plot ",
-        "ib_plan --network single-switch:3 --json ", "ib_plan --network single-switch:3 --plot ",
+        "ib_plan --network single-switch:3 --json ",
+        "ib_plan --network single-switch:3 --plot ",
         "ib_plan --network single-switch:3 --output ",
         "ib_sched show --algorithm ring --ranks 3 --json ",
         "ib_sched draw --algorithm ring --ranks 3 --output ",
@@ -89,7 +93,11 @@ TEST(Tools, FilesThatCannotBeWrittenAreAFailure) {
         "ib_taskgraph schedule --graph lu:4 --processors 2 --json ",
         "ib_taskgraph schedule --graph lu:4 --processors 2 --plot ",
         "ib_taskgraph schedule --graph lu:4 --processors 2 --output ",
-        "ib_topo info single-switch:3 --json ", "ib_topo draw single-switch:3 --output "}) {
+        "ib_tune --ranks 2 --collectives barrier --rounds 3 --batch 1us --json ",
+        "ib_tune --ranks 2 --collectives barrier --rounds 3 --batch 1us --out ",
+        "ib_tune --simulate --layout 2x1 --network single-switch:2 --collectives barrier --out ",
+        "ib_topo info single-switch:3 --json ",
+        "ib_topo draw single-switch:3 --output "}) {
     const std::string text = arguments;
     const size_t space = text.find(' ');
     for (const char* place : {"/dev/full", "/nonexistent/file"}) {
@@ -167,7 +175,7 @@ TEST(Tools, TheVersionOfAllIsTheOneThatTheChangelogHasLast) {
     if (line.starts_with("## [")) version = line.substr(4, line.find(']') - 4);
   ASSERT_NE(version, "");
   for (const char* tool : {"ib_a2a_bench", "ib_info", "ib_logp", "ib_map", "ib_plan", "ib_sched",
-                           "ib_sim", "ib_taskgraph", "ib_topo"}) {
+                           "ib_sim", "ib_taskgraph", "ib_topo", "ib_tune"}) {
     const Ran ran = run_tool(tool, "--version");
     EXPECT_EQ(ran.status, 0);
     EXPECT_EQ(ran.out, std::string(tool) + " (ibcoll) " + version + "\n");
@@ -193,6 +201,7 @@ TEST(Tools, ArgumentsAreRepeatedInPartAndWithoutControlCharacters) {
                            {"ib_sim", "--algorithm "},
                            {"ib_taskgraph", "schedule --graph "},
                            {"ib_topo", "info "},
+                           {"ib_tune", "--collectives "},
                            {"ib_topo", ""},
                            {"ib_info", "--"}}) {
     for (const std::string& argument : {words, letters}) {

@@ -57,6 +57,14 @@ Status read_line(std::string_view line, LayerLines& local, LayerLines& network, 
                   layer->get<std::string>());
   IBCOLL_ASSIGN(row.hop_us, microseconds(object, "hop_p99_ns"));
   IBCOLL_ASSIGN(row.gap_us, microseconds(object, "gap_p99_ns"));
+  row.usual_hop_us = row.hop_us;
+  row.usual_gap_us = row.gap_us;
+  if (object.contains("hop_ns")) {
+    IBCOLL_ASSIGN(row.usual_hop_us, microseconds(object, "hop_ns"));
+  }
+  if (object.contains("gap_ns")) {
+    IBCOLL_ASSIGN(row.usual_gap_us, microseconds(object, "gap_ns"));
+  }
   IBCOLL_ASSIGN(const double most, microseconds(object, "hop_max_ns"));
   IBCOLL_ASSIGN(const double wake, microseconds(object, "wake_p99_ns"));
   IBCOLL_ASSIGN(const double operation, microseconds(object, "operation_p99_ns"));
@@ -78,8 +86,9 @@ LayerCosts::LayerCosts(std::vector<Row> rows, double wake_us, double delay_us)
   std::sort(rows_.begin(), rows_.end(),
             [](const Row& a, const Row& b) { return a.bytes < b.bytes; });
   for (size_t i = 1; i < rows_.size(); ++i) {
-    rows_[i].hop_us = std::max(rows_[i].hop_us, rows_[i - 1].hop_us);
-    rows_[i].gap_us = std::max(rows_[i].gap_us, rows_[i - 1].gap_us);
+    for (double Row::*const cost :
+         {&Row::hop_us, &Row::gap_us, &Row::usual_hop_us, &Row::usual_gap_us})
+      rows_[i].*cost = std::max(rows_[i].*cost, rows_[i - 1].*cost);
   }
 }
 

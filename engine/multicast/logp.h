@@ -10,14 +10,16 @@
 
 namespace ibcoll {
 
-/// What messages cost inside servers, or between them. All are costs that 99 of 100 messages keep.
+/// What messages cost inside servers, or between them. All are costs that 99 of 100 messages keep,
+/// but for the usual ones.
 class LayerCosts {
  public:
   struct Row {
     int64_t bytes = 0;
     double hop_us =
         0;  ///< from the call that sends to the end of the one that receives: o + L + nG
-    double gap_us = 0;  ///< between messages behind each other: g + nG
+    double gap_us = 0;                          ///< between messages behind each other: g + nG
+    double usual_hop_us = 0, usual_gap_us = 0;  ///< medians
   };
 
   /// Nothing is known.
@@ -32,6 +34,9 @@ class LayerCosts {
   /// longest. Never less than what a shorter message costs.
   double hop_us(double bytes) const { return at(bytes, &Row::hop_us); }
   double gap_us(double bytes) const { return at(bytes, &Row::gap_us); }
+  /// What half of the messages keep.
+  double usual_hop_us(double bytes) const { return at(bytes, &Row::usual_hop_us); }
+  double usual_gap_us(double bytes) const { return at(bytes, &Row::usual_gap_us); }
   double wake_us() const { return wake_us_; }
   double delay_us() const { return delay_us_; }
 

@@ -169,6 +169,7 @@ Result<std::unique_ptr<Context>> make_context(Bootstrap& bootstrap, const JobSet
   if (!setting.transport.empty()) options.transport = setting.transport;
   if (!setting.network.empty()) options.fabric.fabric = setting.network;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
+  if (!setting.heeds_rules) options.rules_file.clear();
   IBCOLL_ASSIGN(std::unique_ptr<Context> context, Context::create(bootstrap, options));
   IBCOLL_TRY(check_transport(setting.transport, context->shape()));
   return context;

@@ -32,6 +32,7 @@ struct JobSetting {
   bool shaped = true;       ///< shape holds; else servers are what the ranks are found on
   bool launched = false;    ///< by mpirun and the like
   bool bound = true;        ///< ranks are bound to cores
+  bool heeds_rules = true;  ///< IBCOLL_RULES
   std::string transport;    ///< empty: IBCOLL_TRANSPORT's
   std::string network;      ///< empty: IBCOLL_FABRIC's
 };

@@ -1,0 +1,93 @@
+#include "tools/ib_tune/request.h"
+
+#include <algorithm>
+
+#include "engine/base/units.h"
+#include "tools/frame/frame.h"
+
+namespace ibcoll::tools {
+namespace {
+
+constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
+
+Result<std::vector<Collective>> understand_collectives(const std::string& names) {
+  if (names == "all") return std::vector(kCollectives.begin(), kCollectives.end());
+  std::vector<Collective> all;
+  for (const std::string_view name : split(names, ',')) {
+    IBCOLL_ASSIGN(const Collective one, parse_collective(name));
+    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  }
+  if (all.empty()) return fail(ErrorCode::kInvalidArgument, "no collective is named");
+  return all;
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, TuneArguments& a) {
+  add_shape_options(app, a.job);
+  app.add_option("--collectives", a.collectives, "Names, or all")->capture_default_str();
+  app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
+      ->capture_default_str();
+  app.add_option("--rounds", a.rounds, "In which the last contenders meet, at most")
+      ->check(CLI::Range(3, 10'000))
+      ->capture_default_str();
+  app.add_option("--batch", a.batch,
+                 "A contender makes as many calls in a round as take this long, at least one")
+      ->capture_default_str();
+  app.add_option("--budget", a.budget,
+                 "Time for all of it; each size gets five rounds even where that takes longer")
+      ->capture_default_str();
+  app.add_option("--out", a.out, "Write the rules to this file, for IBCOLL_RULES");
+  app.add_option("--verify", a.verify,
+                 "Judge the rules of this file: measure all choices again and compare");
+  app.add_flag("--simulate", a.simulate,
+               "Simulate the programs instead of running them: for a job or network that is not "
+               "here. Takes --logp or --network");
+  app.add_option("--logp", a.logp,
+                 "With --simulate: what messages cost, as ib_logp --calls --json has written it");
+  add_transport_options(app, a.job);
+  add_json_option(app, a.json);
+}
+
+Result<measure::TuneRequest> understand_tuning(const TuneArguments& a) {
+  measure::TuneRequest request;
+  IBCOLL_ASSIGN(request.collectives, understand_collectives(a.collectives));
+  IBCOLL_ASSIGN(request.sizes, parse_sizes(a.sizes));
+  if (request.sizes.empty()) return fail(ErrorCode::kInvalidArgument, "no size is named");
+  for (const int64_t size : request.sizes) {
+    if (size > kMaxBlockBytes)
+      return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
+                  format_size(kMaxBlockBytes));
+  }
+  request.rounds = a.rounds;
+  IBCOLL_ASSIGN(request.batch_ns, parse_duration(a.batch));
+  IBCOLL_ASSIGN(request.budget_ns, parse_duration(a.budget));
+  constexpr int64_t kMostBatchNs = 60'000'000'000, kMostBudgetNs = 24 * 60 * kMostBatchNs;
+  if (request.batch_ns > kMostBatchNs)
+    return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s", a.batch);
+  if (request.budget_ns > kMostBudgetNs)
+    return fail(ErrorCode::kInvalidArgument, "--budget {} is over the limit of a day", a.budget);
+  if (!a.verify.empty() && !a.out.empty())
+    return fail(ErrorCode::kInvalidArgument, "--out writes rules, --verify judges those there are");
+  if (!a.simulate && !a.logp.empty())
+    return fail(ErrorCode::kInvalidArgument, "--logp is for --simulate");
+  if (a.simulate && a.logp.empty() && a.job.network.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--simulate takes --logp, --network or both: what does a message cost?");
+  return request;
+}
+
+Result<RuleSection> section_to_judge(const std::string& path, const RulesJob& job,
+                                     std::string& note) {
+  IBCOLL_ASSIGN(std::vector<RuleSection> sections, read_rules(path));
+  for (RuleSection& section : sections)
+    if (section.job.differences(job).empty()) return std::move(section);
+  for (RuleSection& section : sections) {
+    if (section.job.layout != job.layout) continue;
+    note = section.job.differences(job);
+    return std::move(section);
+  }
+  return fail(ErrorCode::kInput, "{}: no rules for layout {}", path, job.layout);
+}
+
+}  // namespace ibcoll::tools

@@ -1,0 +1,32 @@
+#pragma once
+/// What ib_tune is asked for.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "engine/base/result.h"
+#include "engine/measure/tuning.h"
+#include "tools/frame/job.h"
+
+namespace ibcoll::tools {
+
+/// The command line as it was typed.
+struct TuneArguments {
+  JobArguments job;
+  std::string collectives = "all", sizes = "8,64,512,4K,32K,256K,1M";
+  std::string batch = "500us", budget = "60s", out, verify, logp, json;
+  int rounds = 25;
+  bool simulate = false;
+};
+
+void add_options(CLI::App& app, TuneArguments& a);
+
+/// What is to be measured; `judged` is still to be read.
+Result<measure::TuneRequest> understand_tuning(const TuneArguments& a);
+
+/// Of the sections of rules, the one to judge: the first that fits the job, else the first for its
+/// layout. Fails where there is none. `note`: what differs where it does not fit.
+Result<RuleSection> section_to_judge(const std::string& path, const RulesJob& job,
+                                     std::string& note);
+
+}  // namespace ibcoll::tools
