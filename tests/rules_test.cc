@@ -166,13 +166,13 @@ TEST(Rules, OfOneShapeInTwoWordsMustNotOverlap) {
 TEST(Rules, GoBeforeTheEnginesOwnChoice) {
   const Shape job = layout({2, 2});
   const Rules rules = Rules::create(full_section(), job).value();
-  const Choice by_rule = choose(rules, Collective::kAlltoall, job, 8);
+  const Choice by_rule = choose(rules, Collective::kAlltoall, job, 8, 8);
   EXPECT_TRUE(by_rule.by_rule);
   EXPECT_EQ(by_rule.algorithm, "two_level_ring");
   EXPECT_EQ(by_rule.options.pacing, Pacing::kFree);
   EXPECT_EQ(by_rule.options.window, 2u);
-  EXPECT_EQ(choose(rules, Collective::kBcast, job, 1 << 20).pieces, 7u);
-  const Choice own = choose(rules, Collective::kAllgather, job, 8);
+  EXPECT_EQ(choose(rules, Collective::kBcast, job, 1 << 20, 1 << 20).pieces, 7u);
+  const Choice own = choose(rules, Collective::kAllgather, job, 8, 8);
   EXPECT_FALSE(own.by_rule);
   EXPECT_EQ(own.algorithm, choose(Collective::kAllgather, job, 8).algorithm);
 }
@@ -208,7 +208,7 @@ constexpr const char* kUnusual =
     "\n"
     R"({"collective": "alltoall", "algorithm": "ring", "layout": "2x1"})"
     "\n"
-    R"({"collective": "allgatherv", "algorithm": "recursive_doubling"})"
+    R"({"collective": "allgatherv", "algorithm": "recursive_doubling", "to": 100})"
     "\n";
 
 TEST_F(JobWithRules, AllRanksHeedThem) {
@@ -223,6 +223,13 @@ TEST_F(JobWithRules, AllRanksHeedThem) {
     expect(world, Collective::kAlltoall, 4097, "two_level_ring");
     expect(world, Collective::kAllgatherv, -1, "recursive_doubling");
     expect(world, Collective::kBarrier, 0, "dissemination");
+    for (const auto& [last, name] : {std::pair(397, "recursive_doubling"), {401, "ring"}}) {
+      const std::vector<int64_t> counts{1, 1, 1, last};
+      const auto known = world.call_plan(Collective::kAllgatherv, -1, 0, {}, counts);
+      if (rank.good(known, "call plan") && (*known)->program->algorithm != name)
+        rank.complain(fmt::format("{} where {} was to be, by the mean of the blocks",
+                                  (*known)->program->algorithm, name));
+    }
     CallOptions forced;
     forced.algorithm = "linear";
     expect(world, Collective::kAlltoall, 4096, "linear", forced);

@@ -35,16 +35,20 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
                                          const CallOptions& options,
                                          std::span<const int64_t> counts) {
   Known* known = nullptr;
+  // Rules may tell calls apart that are alike for the engine's own choice.
+  int64_t size = block_bytes;
+  if (!counts.empty() && context_->rules().size() != 0) [[unlikely]]
+    size = std::accumulate(counts.begin(), counts.end(), int64_t{0}) / this->size();
   if (!identity_.of_set) [[likely]] {
     std::unique_ptr<KnownCallPlans>& all = known_[static_cast<size_t>(collective)];
     if (all == nullptr) all = std::make_unique<KnownCallPlans>();
-    const uint64_t wanted = static_cast<uint64_t>(block_bytes) ^ static_cast<uint64_t>(root) << 48;
+    const uint64_t wanted = static_cast<uint64_t>(size) ^ static_cast<uint64_t>(root) << 48;
     known = &(*all)[bucket_of(wanted, kKnownBits)];
-    if (known->is_for(block_bytes, root, options)) [[likely]]
+    if (known->is_for(size, root, options)) [[likely]]
       return &known->plan;
   }
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
-  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes)
+  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size)
                             : choose(collective, state_.shape, block_bytes);
   if (!automatic) {
     choice.algorithm = options.algorithm;
@@ -69,7 +73,7 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
     other_ = std::move(plan);
     return &other_;
   }
-  *known = {block_bytes, root, std::string(options.algorithm), options, std::move(plan)};
+  *known = {size, root, std::string(options.algorithm), options, std::move(plan)};
   known->options.algorithm = {};
   return &known->plan;
 }

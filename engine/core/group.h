@@ -68,7 +68,7 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   /// One of the latest plans: programs repeat their calls.
   struct Known {
-    int64_t block_bytes = -2;
+    int64_t block_bytes = -2;  ///< or the mean, where rules go by it
     Rank root = 0;
     std::string algorithm;
     CallOptions options;  ///< but for the algorithm, whose name need not stay

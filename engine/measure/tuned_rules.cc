@@ -29,7 +29,7 @@ std::string note_on(double ratio, size_t sizes, std::string_view own) {
                      sizes == 1 ? "" : "s");
 }
 
-/// Of one collective with equal blocks: sizes ascending.
+/// Of one collective whose sizes count, ascending.
 std::vector<Noted> ranges_of(const std::vector<const TunePoint*>& points) {
   std::vector<Noted> rules;
   for (size_t first = 0; first < points.size();) {
@@ -45,11 +45,9 @@ std::vector<Noted> ranges_of(const std::vector<const TunePoint*>& points) {
     }
     if (!own) {
       Rule rule = choice;
-      if (has_sizes(rule.collective)) {
-        rule.from = first == 0 ? 0 : between(points[first - 1]->bytes, points[first]->bytes) + 1;
-        rule.to = end == points.size() ? points[end - 1]->bytes
-                                       : between(points[end - 1]->bytes, points[end]->bytes);
-      }
+      rule.from = first == 0 ? 0 : between(points[first - 1]->bytes, points[first]->bytes) + 1;
+      rule.to = end == points.size() ? points[end - 1]->bytes
+                                     : between(points[end - 1]->bytes, points[end]->bytes);
       rules.push_back({rule, note_on(geometric_mean(ratios), ratios.size(),
                                      points[first]->contenders[0].describe())});
     }
@@ -58,7 +56,7 @@ std::vector<Noted> ranges_of(const std::vector<const TunePoint*>& points) {
   return rules;
 }
 
-/// Of one collective whose blocks may differ: the contenders are the same at all sizes.
+/// Of one collective whose sizes don't count: the contenders are the same at all of them.
 std::vector<Noted> one_for_all(const std::vector<const TunePoint*>& points) {
   const std::vector<Rule>& contenders = points.front()->contenders;
   size_t best = 0;
@@ -88,7 +86,7 @@ RuleSection rules_of(const std::vector<TunePoint>& points, const RulesJob& job,
     for (const TunePoint& point : points)
       if (point.collective == collective) of_it.push_back(&point);
     if (of_it.empty()) continue;
-    for (Noted& one : is_unequal(collective) ? one_for_all(of_it) : ranges_of(of_it)) {
+    for (Noted& one : has_sizes(collective) ? ranges_of(of_it) : one_for_all(of_it)) {
       section.rules.push_back(std::move(one.rule));
       notes.push_back(std::move(one.note));
     }

@@ -126,7 +126,7 @@ std::vector<Rule> contenders_of(Collective collective, const Shape& shape, int64
   for (Rule& rule : other_choices(collective, shape, block_bytes)) all.push_back(std::move(rule));
   *which = 0;
   if (judged == nullptr) return all;
-  const Choice choice = choose(*judged, collective, shape, block_bytes);
+  const Choice choice = choose(*judged, collective, shape, block_bytes, bytes);
   const Rule rule = as_rule(collective, shape, block_bytes, choice);
   while (*which < all.size() && !same_choice(all[*which], rule)) ++*which;
   if (*which == all.size()) all.push_back(rule);

@@ -17,7 +17,7 @@ namespace ibcoll::measure {
 struct TuneRequest {
   std::vector<Collective> collectives;
   std::vector<int64_t> sizes;  ///< bytes a pair, ascending
-  int rounds = 25;             ///< of those that are not dropped before, at most
+  int rounds = 50;             ///< of those that are not dropped before, at most
   int64_t batch_ns = 500'000;  ///< what a contender runs for in a round, about; at least one call
   int64_t budget_ns = 0;       ///< for all of it; every point gets a few rounds all the same
   /// Rules whose choices are judged: they are contenders to the end.

@@ -124,8 +124,9 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
   return choice;
 }
 
-Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes) {
-  const Rule* const rule = rules.find(collective, shape, block_bytes);
+Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
+              int64_t rule_bytes) {
+  const Rule* const rule = rules.find(collective, shape, rule_bytes);
   if (rule == nullptr) return choose(collective, shape, block_bytes);
   Choice choice{
       .algorithm = rule->algorithm->name, .options = {}, .pieces = rule->pieces, .by_rule = true};

@@ -24,6 +24,7 @@ Result<Shape> shape_of_group(std::string_view layout) {
 }  // namespace
 
 bool has_sizes(Collective collective) {
+  if (collective == Collective::kAllgatherv) return true;
   return !is_unequal(collective) && collective != Collective::kBarrier;
 }
 

@@ -32,7 +32,7 @@ struct RulesJob {
 struct Rule {
   Collective collective = Collective::kBarrier;
   std::string layout;                ///< of the group; empty: all ranks of the job
-  int64_t from = 0, to = INT64_MAX;  ///< bytes of equal blocks, both included
+  int64_t from = 0, to = INT64_MAX;  ///< bytes of a block, both included
   const Algorithm* algorithm = nullptr;
   std::optional<Pacing> pacing;  ///< none: as the engine chooses
   uint32_t window = 1;           ///< AlgorithmOptions::window
@@ -80,7 +80,8 @@ class Rules {
   std::vector<Place> places_;  ///< ascending
 };
 
-/// Whether rules of a collective are for sizes: not where blocks may differ, or there are none.
+/// Whether rules of a collective are for sizes: not where blocks may differ and ranks don't know
+/// all of them, or there are none. Of an allgatherv it is the mean that counts.
 bool has_sizes(Collective collective);
 
 }  // namespace ibcoll

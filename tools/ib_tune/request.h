@@ -15,7 +15,7 @@ struct TuneArguments {
   JobArguments job;
   std::string collectives = "all", sizes = "8,64,512,4K,32K,256K,1M";
   std::string batch = "500us", budget = "60s", out, verify, logp, json;
-  int rounds = 25;
+  int rounds = 50;
   bool simulate = false;
 };
 
