@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <fstream>
+#include <random>
 
 #include "engine/tuner/choose.h"
 #include "engine/tuner/rules.h"
@@ -70,6 +74,30 @@ TEST(RulesFile, ThatIsCutOffAnywhereIsRefused) {
     EXPECT_EQ(read.error().code, ErrorCode::kInput);
     EXPECT_THAT(read.error().message, Not(HasSubstr("\n")));
   }
+}
+
+TEST(RulesFile, WithAnyBytesInItIsReadOrRefused) {
+  const std::string whole = to_text(full_section(), {"3 us"});
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int run = 0; run < 5000; ++run) {
+    std::string text = whole;
+    for (uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t place = random() % text.size();
+      if (random() % 2 == 0)
+        text[place] = static_cast<char>(random());
+      else
+        text.erase(place, random() % 8);
+    }
+    const auto read = parse_rules(text);
+    if (!read) {
+      ++refused;
+      EXPECT_THAT(read.error().message, ::testing::StartsWith("line "));
+      continue;
+    }
+    for (const RuleSection& section : *read) (void)Rules::create(section, layout({2, 2}));
+  }
+  EXPECT_GT(refused, 2500);
 }
 
 TEST(RulesFile, DamageNamesTheLineAndWhatIsWrong) {
