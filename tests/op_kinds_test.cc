@@ -41,7 +41,8 @@ Op operation(OpKind kind, bool inside) {
 
 RankProgram program_of(Op op, Lane lane) {
   RankProgram program;
-  program.collective = op.kind == OpKind::kReduce ? Collective::kReduce : Collective::kAlltoall;
+  program.collective =
+      op.kind == OpKind::kReduce || op.combines ? Collective::kReduce : Collective::kAlltoall;
   program.steps = 1;
   op.lane = lane;
   program.lanes[static_cast<int>(lane)].push_back(op);
@@ -86,7 +87,10 @@ TEST(OpKinds, FieldsTheyHaveNoUseForAreRefused) {
     };
     EXPECT_EQ(refused([](Op& op) { op.exposure = 1; }), !means.exposure) << means.name;
     EXPECT_EQ(refused([](Op& op) { op.threshold = 1; }), !means.threshold) << means.name;
-    EXPECT_EQ(refused([](Op& op) { op.ordered = true; }), !means.ordered) << means.name;
+    EXPECT_EQ(refused([](Op& op) { op.combines = true; }), !means.combines) << means.name;
+    const auto folds = [&](Op& op) { op.combines = means.combines; };
+    EXPECT_EQ(refused([&](Op& op) { folds(op), op.ordered = true; }), !means.ordered) << means.name;
+    EXPECT_EQ(refused([&](Op& op) { folds(op), op.before = true; }), !means.ordered) << means.name;
     EXPECT_EQ(refused([](Op& op) { op.src_buffer = Buffer::kSend; }), !means.reads) << means.name;
     EXPECT_EQ(refused([](Op& op) { op.dst_buffer = Buffer::kRecv; }),
               means.writes == OpMeaning::Writes::kNone)

@@ -50,11 +50,14 @@ std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape
     if (!algorithm.paced && pacing != Pacing::kFree) continue;
     for (const uint32_t window : {0, 1, 3}) all.push_back({pacing, window});
   }
-  if (!has_root(algorithm.collective)) return all;
+  if (!has_root(algorithm.collective)) {
+    if (algorithm.keeps_order(shape)) all.push_back({Pacing::kFree, 1, 0, true});
+    return all;
+  }
   const bool bcast = algorithm.collective == Collective::kBcast;
   all.clear();
   for (const bool ordered : {false, true}) {
-    if (ordered && algorithm.collective != Collective::kReduce) continue;
+    if (ordered && !algorithm.keeps_order(shape)) continue;
     for (const Rank root : {0, shape.ranks() / 2, shape.ranks() - 1}) {
       all.push_back({Pacing::kFree, 1, root, ordered});
       if (bcast) all.push_back({Pacing::kFree, 1, root, ordered, 0, true});
@@ -94,7 +97,8 @@ TEST_P(Sweep, EveryScheduleHolds) {
         if (options.ordered) {
           for (const auto& program : programs) {
             for (const Op& op : program->lane(Lane::kLocal)) {
-              EXPECT_TRUE(op.kind != OpKind::kReduce || op.ordered) << algorithm.name;
+              EXPECT_TRUE((op.kind != OpKind::kReduce && !op.combines) || op.ordered)
+                  << algorithm.name;
             }
           }
         }

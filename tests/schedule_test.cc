@@ -136,7 +136,8 @@ TEST(Builder, ProgramsOfTenThousandRanksStaySmall) {
       // A plan names every transfer between servers, and one rank of a server carries them all out.
       if (algorithm.name == "contention_free") continue;
       const auto program = algorithm.build(shape, 5000, {});
-      EXPECT_LE(program->memory_bytes(), 2'000'000u) << algorithm.name;
+      EXPECT_LE(program->memory_bytes(), reduces(algorithm.collective) ? 3'000'000u : 2'000'000u)
+          << algorithm.name;
     }
   }
 }

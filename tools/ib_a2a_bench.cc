@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
       ->capture_default_str();
-  app.add_flag("--ordered", a.ordered, "Reduce (a sum of doubles) in the order of ranks");
+  app.add_flag("--ordered", a.ordered, "Reductions (sums of doubles) in the order of ranks");
   app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
       ->capture_default_str();
   app.add_option("--pacing", a.pacing,

@@ -102,24 +102,28 @@ Result<Request> understand(const Arguments& arguments, bool one) {
                 arguments.window, kMaxLayoutRanks);
   }
   request.options.window = static_cast<uint32_t>(arguments.window);
-  if (!one && (arguments.algorithm.empty() || arguments.algorithm == "all")) {
-    for (const Algorithm& algorithm : algorithms()) {
-      if (algorithm.collective == collective) request.algorithms.push_back(&algorithm);
-    }
-  } else {
-    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
-    request.algorithms.push_back(algorithm);
-  }
   IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
   IBCOLL_ASSIGN(request.shape, shape_from_options(arguments.layout, arguments.ranks,
                                                   arguments.servers, placement));
+  request.options.ordered = arguments.ordered;
+  if (!one && (arguments.algorithm.empty() || arguments.algorithm == "all")) {
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.collective != collective) continue;
+      // What can't combine in order is left out.
+      if (!check_order(algorithm, request.shape, request.options)) continue;
+      request.algorithms.push_back(&algorithm);
+    }
+  } else {
+    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
+    IBCOLL_TRY(check_order(*algorithm, request.shape, request.options));
+    request.algorithms.push_back(algorithm);
+  }
   IBCOLL_TRY(choose_rank(arguments, request));
   if (arguments.root < 0 || arguments.root >= request.shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
                 request.shape.ranks() - 1);
   }
   request.options.root = static_cast<Rank>(arguments.root);
-  request.options.ordered = arguments.ordered;
   request.options.acks = arguments.acks;
   request.options.cut = request.pieces;
   IBCOLL_TRY(open_network(arguments, request));
@@ -234,7 +238,7 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     command->add_option("--size", a.size, "Bytes of a block, which contention_free plans for")
         ->capture_default_str();
-    command->add_flag("--ordered", a.ordered, "Reduce in the order of ranks");
+    command->add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
     command->add_flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
     command->add_option("--layout", a.layout,
                         "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");

@@ -86,7 +86,7 @@ class CarrySums final : public CarryTransfers {
   void add_sum(Rank from, size_t index) {
     const Slice place = landing(me_, index);
     program_.expect(from, place);
-    program_.reduce(sum_slot(me_), index == 0 ? send_slot(0) : place);
+    program_.reduce(sum_slot(me_), index == 0 ? send_slot(0) : place, {});
   }
 };
 

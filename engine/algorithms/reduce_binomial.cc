@@ -19,6 +19,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "short blocks",
     .source = "Thakur 2005",
     .relays = true,
+    .keeps_order = on_every_shape,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -1,6 +1,6 @@
-/// Chain reduce: each server (ordered: each rank) sends to the one before, so that every port sends
-/// and receives each piece once: reduce_tree.cc. For blocks of many pieces. Steps: Ns, ordered P.
-/// Messages and bytes: 1 block a server. Scratch: a slot for each block that comes in, and one.
+/// Chain reduce: each server sends to the one before, so that every port sends and receives each
+/// piece once: reduce_tree.cc. For blocks of many pieces. Steps: Ns. Messages and bytes: 1 block a
+/// server. Scratch: a slot for each block that comes in, and one.
 
 #include "engine/algorithms/reduce_tree.h"
 

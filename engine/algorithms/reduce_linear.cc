@@ -1,37 +1,24 @@
-/// Linear reduce: every rank puts its block to the root, which combines them in the order of ranks:
-/// the same bits whatever the layout and the root. The baseline; the root's port and memory take
-/// all blocks at once. Source: Open MPI's "basic linear" reduce. Steps: 1. Messages: 1 of each
-/// rank, P - 1 into the root. Bytes: P - 1 blocks. Combines: P - 1 blocks at the root. Scratch: P -
-/// 1 slots at the root.
+/// Linear reduce: every rank puts its block to the root, which combines them by the tree of
+/// rank_order.h: the same bits whatever the layout and the root. The baseline; the root's port and
+/// memory take all blocks at once. Source: Open MPI's "basic linear" reduce. Steps: 1. Messages: 1
+/// of each rank, P - 1 into the root. Bytes: P - 1 blocks. Combines: P - 1 blocks at the root.
+/// Scratch, at the root: P - 2 slots.
 
-#include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/exchange_plans.h"
 
 namespace ibcoll {
 namespace {
 
 ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
   ProgramBuilder program(Collective::kReduce, "linear", shape, me, options);
-  const Rank root = options.root;
-  // Rank 0's lands where the result goes, those of the others in scratch, but the root's own.
-  const auto place = [&](Rank rank) {
-    if (rank == 0) return recv_slot(0);
-    return Slice{Buffer::kScratch, static_cast<uint32_t>(rank - 1 - (root > 0 && root < rank)), 1};
-  };
+  const FoldPlan plan = fold_of_all(shape, options.root, true);
   program.begin_stream();
-  if (me != root) {
-    program.put(root, send_slot(0), place(me));
-    program.end_stream();
-    return program.finish();
-  }
-  const Block combined{Block::kCombined, root};
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    if (rank > 0 && rank != root) program.add_scratch({&combined, 1});
-  }
-  if (root == 0) program.copy(recv_slot(0), send_slot(0));
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    if (rank != root) program.expect(rank, place(rank));
-    if (rank > 0) program.reduce(recv_slot(0), rank == root ? send_slot(0) : place(rank), true);
+  if (me != options.root) {
+    program.put(options.root, send_slot(0), plan.landing(me, recv_slot(0), 0));
+  } else {
+    const Block combined{Block::kCombined, options.root};
+    program.add_scratch(std::vector<Block>(plan.scratch_places(), combined));
+    plan.write(program, all_ranks(shape), send_slot(0), recv_slot(0), 0);
   }
   program.end_stream();
   return program.finish();
@@ -40,9 +27,10 @@ ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions
 constexpr AlgorithmSpec kSpec{
     .name = "linear",
     .collectives = {Collective::kReduce},
-    .summary = "all ranks send to the root, which combines in the order of ranks",
+    .summary = "all ranks send to the root, which combines",
     .when = "few ranks",
     .source = "Open MPI (basic linear)",
+    .keeps_order = on_every_shape,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -3,9 +3,9 @@
 ///
 /// By default the tree is of servers: local rank 0 (at the root's server the root) combines what
 /// its server's ranks have, through shared memory, and what comes from the servers below. With
-/// options.ordered it is of ranks, whatever server they are on, and each combines what comes from
-/// the ranks after it, so that the result is combined in the order of ranks; rank 0 hands it to the
-/// root.
+/// options.ordered it is the binomial tree of ranks, whatever server they are on, and each combines
+/// what comes from the ranks after it, so that the result is combined as rank_order.h says; rank 0
+/// hands it to the root.
 
 #include "engine/algorithms/reduce_tree.h"
 
@@ -52,7 +52,7 @@ class Combine {
       // Unordered, the first lands where the result goes and saves a copy.
       const Slice landing = first ? result : program_.add_scratch({&combined, 1});
       program_.expect(source.rank, landing);
-      program_.reduce(result, first ? send_slot(0) : landing, ordered);
+      program_.reduce(result, first ? send_slot(0) : landing, {.ordered = ordered});
       first = false;
     }
     program_.begin_step(step);
@@ -105,26 +105,26 @@ struct Tree {
   }
 };
 
-ProgramPtr reduce_in_order(const char* name, bool chain, const Shape& shape, Rank me,
+ProgramPtr reduce_in_order(const char* name, const Shape& shape, Rank me,
                            const AlgorithmOptions& options) {
-  const Tree tree{chain, {shape.ranks()}};
+  const BinomialTree tree{shape.ranks()};
   const Rank root = options.root;
   Combine combine(name, shape, me, options);
   std::vector<Source> sources;
-  for (const int child : tree.children(me)) sources.push_back({child, tree.step(child)});
+  for (const int child : tree.children(me)) sources.push_back({child, tree.level(child)});
   if (me == 0) {
-    combine.combine(sources, true, root == 0 ? -1 : root, tree.steps(), recv_slot(0));
+    combine.combine(sources, true, root == 0 ? -1 : root, tree.levels(), recv_slot(0));
     return combine.program().finish();
   }
   const Rank parent = tree.parent(me);
   const auto siblings = tree.children(parent);
   const size_t index = std::find(siblings.begin(), siblings.end(), me) - siblings.begin();
   const Slice place = Combine::landing(index, true, parent == root && root == 0);
-  if (me == root) combine.expect_result(0, tree.steps());
+  if (me == root) combine.expect_result(0, tree.levels());
   if (sources.empty()) {
-    combine.give(parent, tree.step(me), place);
+    combine.give(parent, tree.level(me), place);
   } else {
-    combine.combine(sources, true, parent, tree.step(me), place);
+    combine.combine(sources, true, parent, tree.level(me), place);
   }
   return combine.program().finish();
 }
@@ -180,7 +180,7 @@ ProgramPtr reduce_by_servers(const char* name, bool chain, const Shape& shape, R
 
 ProgramPtr reduce_along_tree(const char* name, bool chain, const Shape& shape, Rank me,
                              const AlgorithmOptions& options) {
-  return options.ordered ? reduce_in_order(name, chain, shape, me, options)
+  return options.ordered ? reduce_in_order(name, shape, me, options)
                          : reduce_by_servers(name, chain, shape, me, options);
 }
 

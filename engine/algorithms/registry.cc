@@ -22,8 +22,8 @@ std::vector<Algorithm> sorted() {
   for (const AlgorithmSpec* spec : specs()) {
     for (const Collective collective : kCollectives) {
       if (!spec->collectives.contain(collective)) continue;
-      // Every rank knows the lengths of all blocks of an allgatherv: nobody must be told them.
-      const bool told = spec->relays && collective != Collective::kAllgatherv;
+      // Where every rank knows the lengths of all blocks nobody must be told them.
+      const bool told = spec->relays && (!is_unequal(collective) || !knows_all_lengths(collective));
       all.push_back({spec, collective, spec->name, spec->paced, told, spec->largest_put});
     }
   }
@@ -67,6 +67,20 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
   }
   return fail(ErrorCode::kInvalidArgument, "unknown {} algorithm '{}': one of {}",
               to_string(collective), name, fmt::join(names, ", "));
+}
+
+Status check_order(const Algorithm& algorithm, const Shape& shape,
+                   const AlgorithmOptions& options) {
+  if (!options.ordered || !reduces(algorithm.collective) || algorithm.keeps_order(shape)) return {};
+  std::vector<std::string_view> names;
+  for (const Algorithm& other : algorithms()) {
+    if (other.collective == algorithm.collective && other.keeps_order(shape)) {
+      names.push_back(other.name);
+    }
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "{} algorithm '{}' can't combine in the order of ranks here: one of {}",
+              to_string(algorithm.collective), algorithm.name, fmt::join(names, ", "));
 }
 
 }  // namespace ibcoll

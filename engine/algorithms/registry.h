@@ -38,6 +38,8 @@ struct AlgorithmSpec {
   /// Bcast: cuts the block into as many slots as AlgorithmOptions::cut says, where others pass on
   /// the pieces of streams.
   bool cuts = false;
+  /// Reductions: whether AlgorithmOptions::ordered can be asked for on that shape; null: never.
+  bool (*keeps_order)(const Shape& shape) = nullptr;
   /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that
   /// messages may be sent unasked. No put between servers is of more slots than this, on any rank.
   int (*largest_put)(const Shape& shape) = nullptr;
@@ -56,6 +58,10 @@ struct Algorithm {
   bool relays;
   int (*largest_put)(const Shape& shape);
 
+  /// Whether it can combine in the order of ranks (AlgorithmOptions::ordered).
+  bool keeps_order(const Shape& shape) const {
+    return spec->keeps_order != nullptr && spec->keeps_order(shape);
+  }
   /// Tells an algorithm that cuts blocks itself how many pieces are wanted; the programs of others
   /// don't depend on it.
   void set_pieces(uint32_t pieces, AlgorithmOptions& options) const {
@@ -74,6 +80,9 @@ class Registered {
 /// AlgorithmSpec::largest_put of algorithms that put block by block.
 inline int one_slot(const Shape&) { return 1; }
 
+/// AlgorithmSpec::keeps_order of algorithms that do on every shape.
+inline bool on_every_shape(const Shape&) { return true; }
+
 /// All algorithms, by collective and name.
 std::span<const Algorithm> algorithms();
 
@@ -83,5 +92,8 @@ std::vector<ProgramPtr> build_all(const Algorithm& algorithm, const Shape& shape
 
 /// The algorithm of that name; the error lists the names there are for the collective.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
+/// Fails where it is to combine in the order of ranks and can't on that shape, with the names of
+/// those that can.
+Status check_order(const Algorithm& algorithm, const Shape& shape, const AlgorithmOptions& options);
 
 }  // namespace ibcoll

@@ -63,9 +63,16 @@ CallArguments BenchBuffers::arguments(const Traffic& traffic) {
   arguments.send = send_.data();
   arguments.recv = bcast_from_here ? nullptr : receive_.data();
   arguments.block_bytes = static_cast<size_t>(traffic.bytes_per_pair());
-  if (collective == Collective::kReduce)
+  if (reduces(collective))
     arguments.reduction = find_reduction(ElementType::kDouble, Operator::kSum).value();
   if (!is_unequal(collective)) return arguments;
+  if (collective == Collective::kReduceScatter) {
+    receive_counts_.resize(ranks_);
+    for (Rank rank = 0; rank < ranks_; ++rank)
+      receive_counts_[rank] = traffic.bytes(rank, rank) / static_cast<int64_t>(sizeof(double));
+    arguments.recv_counts = receive_counts_.data();
+    return arguments;
+  }
   arguments.own_count = collective == Collective::kScatterv  ? traffic.bytes(traffic.root(), me_)
                         : collective == Collective::kGatherv ? traffic.bytes(me_, traffic.root())
                                                              : traffic.bytes(me_, me_);
@@ -89,7 +96,7 @@ void BenchBuffers::fill(const Traffic& traffic, int iteration) {
   if (traffic.same_for_all()) {
     fill_pattern(send_.data(), static_cast<size_t>(traffic.send_bytes(me_)),
                  {me_, Block::kEveryone, key});
-  } else if (traffic.collective() == Collective::kReduce) {
+  } else if (reduces(traffic.collective())) {
     auto* numbers = reinterpret_cast<double*>(send_.data());
     const size_t count = static_cast<size_t>(traffic.send_bytes(me_)) / sizeof(double);
     for (size_t i = 0; i < count; ++i) numbers[i] = number(me_, i, iteration);
@@ -105,7 +112,7 @@ void BenchBuffers::fill(const Traffic& traffic, int iteration) {
 
 Status BenchBuffers::compare(const Traffic& traffic, int iteration,
                              std::string_view algorithm) const {
-  if (traffic.collective() == Collective::kReduce) {
+  if (reduces(traffic.collective())) {
     IBCOLL_TRY(compare_sums(traffic, iteration, algorithm));
   } else {
     const Rank target = traffic.same_for_all() ? Block::kEveryone : me_;
@@ -133,9 +140,12 @@ Status BenchBuffers::compare_sums(const Traffic& traffic, int iteration,
                                   std::string_view algorithm) const {
   const auto* sums = reinterpret_cast<const double*>(receive_.data());
   const size_t count = static_cast<size_t>(traffic.receive_bytes(me_)) / sizeof(double);
+  const Shape shape = Shape::single_server(ranks_);
+  const Rank contribute = contributors(traffic.collective(), shape, me_);
+  const size_t first = static_cast<size_t>(traffic.send_offset(me_, me_)) / sizeof(double);
   for (size_t i = 0; i < count; ++i) {
     double expected = 0;
-    for (Rank rank = 0; rank < ranks_; ++rank) expected += number(rank, i, iteration);
+    for (Rank rank = 0; rank < contribute; ++rank) expected += number(rank, first + i, iteration);
     if (sums[i] != expected) {
       return fail(ErrorCode::kInternal,
                   "rank {} has the sum {} instead of {} with {}: element {} of {} (iteration {})",

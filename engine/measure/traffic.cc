@@ -5,8 +5,18 @@
 namespace ibcoll::measure {
 
 int64_t element_bytes(Collective collective) {
-  return collective == Collective::kReduce ? static_cast<int64_t>(sizeof(double)) : 1;
+  return reduces(collective) ? static_cast<int64_t>(sizeof(double)) : 1;
 }
+
+namespace {
+
+/// Each rank has one block, and receives one.
+bool is_one_to_one(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kScan ||
+         collective == Collective::kExscan;
+}
+
+}  // namespace
 
 bool Traffic::same_for_all() const {
   return collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv ||
@@ -14,7 +24,9 @@ bool Traffic::same_for_all() const {
 }
 
 int64_t Traffic::of_class(int which) const {
-  const int64_t half = bytes_ / 2;
+  constexpr int64_t kDouble = 8;
+  const int64_t half =
+      collective_ == Collective::kReduceScatter ? bytes_ / 2 / kDouble * kDouble : bytes_ / 2;
   return which % 3 == 0 ? half : which % 3 == 1 ? bytes_ : 2 * bytes_ - half;
 }
 
@@ -22,7 +34,13 @@ int64_t Traffic::bytes(Rank origin, Rank target) const {
   switch (collective_) {
     case Collective::kAlltoall:
     case Collective::kAllgather:
+    case Collective::kAllreduce:
+    case Collective::kReduceScatterBlock:
+    case Collective::kScan:
+    case Collective::kExscan:
       return bytes_;
+    case Collective::kReduceScatter:
+      return of_class(target);
     case Collective::kAlltoallv:
       return of_class(origin + target);
     case Collective::kAllgatherv:
@@ -45,7 +63,7 @@ int64_t Traffic::bytes(Rank origin, Rank target) const {
 }
 
 int64_t Traffic::send_offset(Rank origin, Rank target) const {
-  if (same_for_all()) return 0;
+  if (same_for_all() || is_one_to_one(collective_)) return 0;
   if (collective_ == Collective::kGather || collective_ == Collective::kGatherv ||
       collective_ == Collective::kReduce) {
     return target > root_ ? bytes(origin, root_) : 0;
@@ -59,7 +77,7 @@ int64_t Traffic::send_offset(Rank origin, Rank target) const {
 }
 
 int64_t Traffic::receive_offset(Rank target, Rank origin) const {
-  if (collective_ == Collective::kReduce) return 0;
+  if (reduces(collective_)) return 0;
   if (collective_ == Collective::kScatter || collective_ == Collective::kScatterv ||
       collective_ == Collective::kBcast) {
     return origin > root_ ? bytes(root_, target) : 0;
@@ -73,18 +91,21 @@ int64_t Traffic::receive_offset(Rank target, Rank origin) const {
 
 int64_t Traffic::send_bytes(Rank rank) const {
   if (collective_ == Collective::kBcast) return rank == root_ ? bytes_ : 0;
-  return same_for_all() ? bytes(rank, rank) : send_offset(rank, ranks_);
+  return same_for_all() || is_one_to_one(collective_) ? bytes(rank, rank)
+                                                      : send_offset(rank, ranks_);
 }
 
 int64_t Traffic::receive_bytes(Rank rank) const {
   if (collective_ == Collective::kReduce) return rank == root_ ? bytes_ : 0;
+  if (collective_ == Collective::kExscan && rank == 0) return 0;
+  if (reduces(collective_)) return bytes(rank, rank);
   return receive_offset(rank, ranks_);
 }
 
 int64_t Traffic::total_bytes() const {
   int64_t sum = 0;
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    sum += collective_ == Collective::kReduce ? send_bytes(rank) : receive_bytes(rank);
+    sum += reduces(collective_) ? send_bytes(rank) : receive_bytes(rank);
   }
   return sum;
 }
@@ -93,10 +114,21 @@ int64_t Traffic::busiest_server_bytes(const Shape& shape) const {
   if (collective_ == Collective::kBcast || collective_ == Collective::kReduce) {
     return shape.servers() > 1 ? bytes_ : 0;
   }
+  if (is_one_to_one(collective_)) {
+    const int64_t servers = shape.servers();
+    if (collective_ == Collective::kAllreduce) return 2 * bytes_ * (servers - 1) / servers;
+    return servers > 1 ? bytes_ : 0;
+  }
   const bool in = collective_ == Collective::kGather || collective_ == Collective::kGatherv;
   int64_t busiest = 0;
   for (int server = 0; server < shape.servers(); ++server) {
     int64_t crossing = 0;
+    if (reduces(collective_)) {  // sums
+      for (Rank other = 0; other < ranks_; ++other)
+        crossing += shape.server_of(other) == server ? 0 : bytes(other, other);
+      busiest = std::max(busiest, crossing);
+      continue;
+    }
     for (const Rank rank : shape.members(server)) {
       for (Rank other = 0; other < ranks_; ++other) {
         if (shape.server_of(other) == server) continue;

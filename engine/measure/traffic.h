@@ -22,6 +22,10 @@ int64_t element_bytes(Collective collective);
 /// - bcast: the root has one block for everybody but itself.
 /// - reduce: every rank has one block, and the root receives one in which all are combined: what
 ///   all have for it lies in one place.
+/// - allreduce, scan, exscan: every rank has one block, and receives one in which those of all
+///   ranks, or of those up to it, are combined.
+/// - reduce_scatter(_block): every rank has one for each, and receives one, combined; they differ
+///   in length as those of an allgatherv, in whole doubles.
 /// - barrier: nothing.
 class Traffic {
  public:
@@ -45,10 +49,11 @@ class Traffic {
   int64_t send_bytes(Rank rank) const;
   int64_t receive_bytes(Rank rank) const;
 
-  /// What all ranks receive, their own blocks included; in reduce, what they contribute.
+  /// What all ranks receive, their own blocks included; in reductions, what they contribute.
   int64_t total_bytes() const;
-  /// What the busiest server sends to other servers (gather(v): what the root's receives; bcast and
-  /// reduce: one block). The numerator of the all-to-all bandwidth: with equal servers
+  /// What the busiest server sends to other servers (gather(v): what the root's receives; bcast,
+  /// reduce and scans: one block; allreduce: 2 (Ns - 1) / Ns of one; reduce_scatter: the sums for
+  /// other servers' ranks). The numerator of the all-to-all bandwidth: with equal servers
   /// Msg (Np - Nlp) Nlp (Naruse et al. 2010).
   int64_t busiest_server_bytes(const Shape& shape) const;
   /// What all ranks together read and write in one call: decides whether caches can hold it.

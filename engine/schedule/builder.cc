@@ -11,7 +11,7 @@ namespace ibcoll {
 
 namespace {
 
-constexpr uint64_t kFormatVersion = 3;  // of programs: part of their hash
+constexpr uint64_t kFormatVersion = 4;  // of programs: part of their hash
 
 using Counts = std::array<uint32_t, kLanes>;
 
@@ -52,10 +52,10 @@ class Writer {
 }  // namespace
 
 struct ProgramBuilder::State {
-  // Of slots. The send buffer is never written, scratch only combined into before it is read: only
-  // the receive buffer needs its readers.
+  // Of slots. The send buffer is never written, scratch only combined into after its first write:
+  // only the receive buffer and the scratch of reductions need their readers.
   std::vector<Writer> recv_writer, scratch_writer;
-  std::vector<Counts> recv_readers;
+  std::vector<Counts> recv_readers, scratch_readers;
 
   // Of lanes.
   Counts size{};                      // operations written
@@ -165,7 +165,8 @@ void ProgramBuilder::end_stream() {
 }
 
 void ProgramBuilder::cut_block(uint32_t slots) {
-  assert(program_.collective == Collective::kBcast && program_.size() == 0);
+  assert(program_.size() == 0 && (program_.collective == Collective::kBcast ||
+                                  program_.collective == Collective::kAllreduce));
   program_.cut = slots;
   const size_t received = program_.recv_slots(*shape_);
   state_->recv_writer.resize(received);
@@ -176,6 +177,7 @@ Slice ProgramBuilder::add_scratch(std::span<const Block> blocks) {
   const auto first = static_cast<uint32_t>(program_.scratch.size());
   program_.scratch.insert(program_.scratch.end(), blocks.begin(), blocks.end());
   state_->scratch_writer.resize(program_.scratch.size());
+  if (reduces(program_.collective)) state_->scratch_readers.resize(program_.scratch.size());
   return {Buffer::kScratch, first, static_cast<uint32_t>(blocks.size())};
 }
 
@@ -234,7 +236,10 @@ void ProgramBuilder::read(Op& op, Slice slice) {
   const int lane = static_cast<int>(op.lane);
   if (slice.buffer == Buffer::kScratch) {
     const uint32_t end = end_within(slice, s.scratch_writer.size());
-    for (uint32_t slot = slice.first; slot < end; ++slot) s.scratch_writer[slot].raise(op.after);
+    for (uint32_t slot = slice.first; slot < end; ++slot) {
+      s.scratch_writer[slot].raise(op.after);
+      if (!s.scratch_readers.empty()) s.scratch_readers[slot][lane] = s.size[lane];
+    }
   } else if (slice.buffer == Buffer::kRecv) {
     const uint32_t end = end_within(slice, s.recv_writer.size());
     for (uint32_t slot = slice.first; slot < end; ++slot) {
@@ -281,17 +286,32 @@ void ProgramBuilder::copy(Slice dst, Slice src) {
   write(op, dst);
 }
 
-void ProgramBuilder::reduce(Slice dst, Slice src, bool ordered) {
-  Op& op = add(OpKind::kReduce);
-  op.ordered = ordered;
-  read(op, src);
+/// The second write of slots, which comes after the first; of the receive buffer each does.
+void ProgramBuilder::rewrite(Op& op, Slice dst) {
   if (dst.buffer == Buffer::kScratch) {  // written for the second time
     const uint32_t end = end_within(dst, state_->scratch_writer.size());
     for (uint32_t slot = dst.first; slot < end; ++slot) {
       state_->scratch_writer[slot].raise(op.after);
+      if (!state_->scratch_readers.empty()) raise(op.after, state_->scratch_readers[slot]);
     }
   }
   write(op, dst);
+}
+
+void ProgramBuilder::reduce(Slice dst, Slice src, Fold fold) {
+  Op& op = add(OpKind::kReduce);
+  op.ordered = fold.ordered;
+  op.before = fold.before;
+  read(op, src);
+  rewrite(op, dst);
+}
+
+void ProgramBuilder::expect_combined(Rank peer, Slice dst, Fold fold) {
+  Op& op = add(OpKind::kExpect, peer);
+  op.combines = true;
+  op.ordered = fold.ordered;
+  op.before = fold.before;
+  rewrite(op, dst);
 }
 
 void ProgramBuilder::put(Rank peer, Slice src, Slice dst, uint8_t exposure) {

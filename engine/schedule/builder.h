@@ -42,19 +42,27 @@ class ProgramBuilder {
   void begin_relaxed();
   void end_relaxed();
 
-  /// Bcast: cuts the block into so many slots (RankProgram::cut). Comes before all operations.
+  /// Bcast, allreduce: cuts the block into so many slots (RankProgram::cut). Comes before all
+  /// operations.
   void cut_block(uint32_t slots);
 
   /// New scratch slots for these blocks, side by side.
   Slice add_scratch(std::span<const Block> blocks);
 
   void copy(Slice dst, Slice src);
-  /// Combines `src` into `dst`, which has been written. `ordered`: see Op::ordered.
-  void reduce(Slice dst, Slice src, bool ordered = false);
+  /// How data is combined: see Op::ordered and Op::before.
+  struct Fold {
+    bool ordered = false, before = false;
+  };
+  /// Combines `src` into `dst`, which has been written.
+  void reduce(Slice dst, Slice src, Fold fold);
   /// Put `src` of this rank into `dst` of another; the peer must expect it.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);
   /// The next put of rank `peer` lands in `dst` of this rank.
   void expect(Rank peer, Slice dst, uint8_t exposure = 0);
+
+  /// The same of a peer of this server: combined into `dst`, which has been written.
+  void expect_combined(Rank peer, Slice dst, Fold fold);
 
   /// Let rank `peer` of another server write from now on. Ranks that are expected but never exposed
   /// to, neither directly nor with their server, get their exposure at the start of the program.
@@ -107,6 +115,7 @@ class ProgramBuilder {
   void join_run(Op& op);
   void read(Op& op, Slice slice);
   void write(Op& op, Slice slice);
+  void rewrite(Op& op, Slice slice);
   void expose_all_expected();
   const Shape* shape_;
   RankProgram program_;

@@ -40,15 +40,13 @@ class Checker {
                   program_.me, program_.root, shape_.ranks());
     }
     if (program_.cut < 1 || program_.cut > kMaxCut ||
-        (program_.cut > 1 && program_.collective != Collective::kBcast)) {
+        (program_.cut > 1 && program_.collective != Collective::kBcast &&
+         program_.collective != Collective::kAllreduce)) {
       return fail(ErrorCode::kInvalidProgram, "rank {}: a block of {} is cut into {}", program_.me,
                   to_string(program_.collective), program_.cut);
     }
-    const bool combines = program_.collective == Collective::kReduce;
     for (const Block& block : program_.scratch) {
-      if (combines && block == Block{Block::kCombined, program_.root}) continue;
-      if (combines || block.origin < 0 || block.origin >= shape_.ranks() ||
-          block.target < Block::kEveryone || block.target >= shape_.ranks()) {
+      if (!may_hold(block)) {
         return fail(ErrorCode::kInvalidProgram, "rank {}: a scratch slot is for block {} -> {}",
                     program_.me, block.origin, block.target);
       }
@@ -57,6 +55,25 @@ class Checker {
   }
 
  private:
+  /// Whether a scratch slot may be for that block.
+  bool may_hold(const Block& block) const {
+    const Collective collective = program_.collective;
+    const bool of_rank = block.target >= 0 && block.target < shape_.ranks();
+    if (!reduces(collective)) {
+      return block.origin >= 0 && block.origin < shape_.ranks() &&
+             (of_rank || block.target == Block::kEveryone);
+    }
+    if (block.origin != Block::kCombined) return false;
+    if (program_.cut > 1) {
+      const int64_t part = int64_t{Block::kFirstPart} - block.target;
+      return part >= 0 && part < program_.cut;
+    }
+    if (collective == Collective::kReduce) return block.target == program_.root;
+    const bool scatters =
+        collective == Collective::kReduceScatter || collective == Collective::kReduceScatterBlock;
+    return scatters ? of_rank : block.target == Block::kEveryone;
+  }
+
   template <class... Args>
   Status bad(fmt::format_string<Args...> format, Args&&... args) const {
     return fail(ErrorCode::kInvalidProgram, "{}: {}", describe(program_, lane_, index_),
@@ -98,7 +115,10 @@ class Checker {
     const bool writes = means.writes != OpMeaning::Writes::kNone;
     if (op.exposure != 0 && !means.exposure) return bad("has no exposure");
     if (op.threshold != 0 && !means.threshold) return bad("has no threshold");
-    if (op.ordered && !means.ordered) return bad("has no order of ranks");
+    if (op.combines && !means.combines) return bad("takes in nothing");
+    const bool folds = means.ordered && (!means.combines || op.combines);
+    if (op.ordered && !folds) return bad("has no order of ranks");
+    if (op.before && !folds) return bad("combines nothing");
     if (op.src_buffer != Buffer::kNone && !means.reads) return bad("reads no slot");
     if (op.dst_buffer != Buffer::kNone && !writes) return bad("writes no slot");
     if (op.to_server && means.peer != OpMeaning::Peer::kRankOrServer) {
@@ -124,6 +144,7 @@ class Checker {
     }
     const Lanes& lanes = inside ? means.inside : means.between;
     if (lanes.empty()) return bad("local ranks need no exposure");
+    if (op.combines && !inside) return bad("another server's data is not combined as it comes");
     if (!lanes.contains(lane_)) return bad("belongs in lane {}", to_string(lanes.first()));
     if (op.kind != OpKind::kWait) return {};
     waits_.resize(shape_.ranks(), -1);
@@ -138,7 +159,7 @@ class Checker {
     const OpMeaning& means = meaning(op.kind);
     if (means.writes == OpMeaning::Writes::kNone) return {};
     if (op.count == 0) return bad("moves no slot");
-    if (op.kind == OpKind::kReduce && program_.collective != Collective::kReduce) {
+    if ((op.kind == OpKind::kReduce || op.combines) && !reduces(program_.collective)) {
       return bad("{} combines nothing", to_string(program_.collective));
     }
     if (means.reads) IBCOLL_TRY(check_slice(op, op.src()));
@@ -146,7 +167,7 @@ class Checker {
     // The buffers of a peer are its own; that a put stays inside shows when it meets its expect.
     if (means.writes == OpMeaning::Writes::kOwn) IBCOLL_TRY(check_slice(op, op.dst()));
     const bool message = means.peer != OpMeaning::Peer::kNone;
-    if (message && op.count > 1 && is_unequal(program_.collective) &&
+    if (message && op.count > 1 && !lies_side_by_side(program_.collective) &&
         (op.dst_buffer != Buffer::kScratch || (means.reads && op.src_buffer != Buffer::kScratch))) {
       return bad("slots of the user's buffers don't lie side by side in {}",
                  to_string(program_.collective));

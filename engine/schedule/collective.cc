@@ -22,7 +22,31 @@ bool has_root(Collective collective) {
 
 bool is_unequal(Collective collective) {
   return collective == Collective::kAlltoallv || collective == Collective::kAllgatherv ||
-         collective == Collective::kGatherv || collective == Collective::kScatterv;
+         collective == Collective::kGatherv || collective == Collective::kScatterv ||
+         collective == Collective::kReduceScatter;
+}
+
+bool reduces(Collective collective) {
+  switch (collective) {
+    case Collective::kReduce:
+    case Collective::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+    case Collective::kScan:
+    case Collective::kExscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool lies_side_by_side(Collective collective) {
+  return !is_unequal(collective) || collective == Collective::kReduceScatter;
+}
+
+bool knows_all_lengths(Collective collective) {
+  return !is_unequal(collective) || collective == Collective::kAllgatherv ||
+         collective == Collective::kReduceScatter;
 }
 
 uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root) {
@@ -30,12 +54,17 @@ uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank roo
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
       return ranks;
     case Collective::kAllgather:
     case Collective::kAllgatherv:
     case Collective::kGather:
     case Collective::kGatherv:
     case Collective::kReduce:
+    case Collective::kAllreduce:
+    case Collective::kScan:
+    case Collective::kExscan:
       return 1;
     case Collective::kScatter:
     case Collective::kScatterv:
@@ -61,7 +90,13 @@ uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank roo
       return me == root ? ranks : 0;
     case Collective::kScatter:
     case Collective::kScatterv:
+    case Collective::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+    case Collective::kScan:
       return 1;
+    case Collective::kExscan:
+      return me == 0 ? 0 : 1;
     case Collective::kBcast:
       return me == root ? 0 : 1;
     case Collective::kReduce:
@@ -83,6 +118,13 @@ Block send_block(Collective collective, Rank me, Rank root, uint32_t slot) {
       return {me, root};
     case Collective::kReduce:
       return {Block::kCombined, root};
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      return {Block::kCombined, static_cast<Rank>(slot)};
+    case Collective::kAllreduce:
+    case Collective::kScan:
+    case Collective::kExscan:
+      return {Block::kCombined, Block::kEveryone};
     default:
       return {me, static_cast<Rank>(slot)};
   }
@@ -100,9 +142,22 @@ Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot) {
       return {root, Block::kEveryone};
     case Collective::kReduce:
       return {Block::kCombined, root};
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      return {Block::kCombined, me};
+    case Collective::kAllreduce:
+    case Collective::kScan:
+    case Collective::kExscan:
+      return {Block::kCombined, Block::kEveryone};
     default:
       return {static_cast<Rank>(slot), me};
   }
+}
+
+Rank contributors(Collective collective, const Shape& shape, Rank me) {
+  return collective == Collective::kScan     ? me + 1
+         : collective == Collective::kExscan ? me
+                                             : shape.ranks();
 }
 
 const char* to_string(Collective collective) {
@@ -129,6 +184,16 @@ const char* to_string(Collective collective) {
       return "reduce";
     case Collective::kBarrier:
       return "barrier";
+    case Collective::kAllreduce:
+      return "allreduce";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kReduceScatterBlock:
+      return "reduce_scatter_block";
+    case Collective::kScan:
+      return "scan";
+    case Collective::kExscan:
+      return "exscan";
   }
   return "?";
 }

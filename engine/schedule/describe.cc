@@ -14,12 +14,13 @@ std::string describe(const Slice& slice) {
 
 std::string describe(const Block& block) {
   if (block.origin == Block::kNobody) return "nothing";
-  if (block.origin == Block::kCombined) return fmt::format("combined->{}", block.target);
-  if (block.target == Block::kEveryone) return fmt::format("{}->all", block.origin);
+  const std::string origin =
+      block.origin == Block::kCombined ? "combined" : std::to_string(block.origin);
+  if (block.target == Block::kEveryone) return fmt::format("{}->all", origin);
   if (block.target <= Block::kFirstPart) {
-    return fmt::format("{}->all, part {}", block.origin, Block::kFirstPart - block.target);
+    return fmt::format("{}->all, part {}", origin, Block::kFirstPart - block.target);
   }
-  return fmt::format("{}->{}", block.origin, block.target);
+  return fmt::format("{}->{}", origin, block.target);
 }
 
 std::string describe(const Op& op) {
@@ -34,8 +35,11 @@ std::string describe(const Op& op) {
   return fmt::format(
       fmt::runtime(meaning(op.kind).sentence), arg("src", describe(op.src())),
       arg("dst", describe(op.dst())), arg("peer", fmt::format("{} {}", peer, op.peer)),
-      arg("threshold", op.threshold), arg("order", op.ordered ? " in rank order" : ""),
-      arg("exposure", exposure), arg("left", left));
+      arg("threshold", op.threshold),
+      arg("order",
+          fmt::format("{}{}", op.before ? " before it" : "", op.ordered ? " in rank order" : "")),
+      arg("into", op.combines ? " combined into" : ""), arg("exposure", exposure),
+      arg("left", left));
 }
 
 std::string describe(const RankProgram& program, Lane lane, uint32_t op) {

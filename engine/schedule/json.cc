@@ -29,6 +29,8 @@ ordered_json op_to_json(const Op& op) {
     object["dst"] = {to_string(op.dst_buffer), op.dst_first, op.count};
   }
   if (op.ordered) object["ordered"] = true;
+  if (op.before) object["before"] = true;
+  if (op.combines) object["combines"] = true;
   if (op.exposure != 0) object["exposure"] = op.exposure;
   if (op.threshold != 0) object["threshold"] = op.threshold;
   if (op.relaxed != Op::Relaxed::kNo) {
@@ -120,8 +122,8 @@ class LineReader {
 
 Result<Op> LineReader::op(const json& object, Lane lane) const {
   if (!object.is_object()) return bad("is not a JSON object");
-  IBCOLL_TRY(only(object, {"op", "peer", "to_server", "src", "dst", "ordered", "exposure",
-                           "threshold", "relaxed", "step", "after"}));
+  IBCOLL_TRY(only(object, {"op", "peer", "to_server", "src", "dst", "ordered", "before", "combines",
+                           "exposure", "threshold", "relaxed", "step", "after"}));
   IBCOLL_ASSIGN(const std::string kind, text(object, "op"));
   Op op;
   op.lane = lane;
@@ -150,11 +152,15 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
   op.dst_buffer = dst.buffer;
   op.dst_first = dst.first;
   op.count = dst.count;
-  for (const char* key : {"to_server", "ordered"}) {
-    if (!object.contains(key)) continue;
+  const auto flag = [&](const char* key) -> Result<bool> {
+    if (!object.contains(key)) return false;
     if (!object[key].is_boolean()) return bad("'{}' must be true or false", key);
-    (key[0] == 't' ? op.to_server : op.ordered) = object[key].get<bool>();
-  }
+    return object[key].get<bool>();
+  };
+  IBCOLL_ASSIGN(op.to_server, flag("to_server"));
+  IBCOLL_ASSIGN(op.ordered, flag("ordered"));
+  IBCOLL_ASSIGN(op.before, flag("before"));
+  IBCOLL_ASSIGN(op.combines, flag("combines"));
   if (object.contains("relaxed")) {
     if (object["relaxed"] != "first" && object["relaxed"] != "in") {
       return bad("'relaxed' must be \"first\" or \"in\", not {}", json_text(object["relaxed"]));
@@ -193,7 +199,8 @@ Result<RankProgram> LineReader::program(const json& object) const {
     if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
     Block& slot = program.scratch.emplace_back();
     IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", Block::kCombined, INT32_MAX));
-    IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target", Block::kEveryone, INT32_MAX));
+    IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target",
+                                       Block::kFirstPart - int64_t{kMaxCut}, INT32_MAX));
   }
   IBCOLL_ASSIGN(const json streams, array(object, "streams"));
   std::vector<size_t> in_strands;

@@ -57,7 +57,8 @@ struct OpMeaning {
   Peer peer = Peer::kNone;
   bool reads = false;  ///< src
   Writes writes = Writes::kNone;
-  bool exposure = false, threshold = false, ordered = false;  ///< uses that field
+  bool exposure = false, threshold = false, combines = false;  ///< uses that field
+  bool ordered = false;   ///< uses Op::ordered and Op::before: where there is `combines`, with that
   bool relaxed = false;   ///< may be in a relaxed run: it holds nothing back but itself
   bool streamed = false;  ///< may be in a stream
 };
@@ -95,13 +96,15 @@ inline constexpr auto kOpMeanings = std::to_array<OpMeaning>({
      .streamed = true},
     {.kind = OpKind::kExpect,
      .name = "expect",
-     .sentence = "expect {dst} from {peer}{exposure}",
+     .sentence = "expect{into} {dst}{order} from {peer}{exposure}",
      .awaits = "to send its data",
      .inside = {Lane::kLocal},
      .between = {Lane::kRecv},
      .peer = OpMeaning::Peer::kRank,
      .writes = OpMeaning::Writes::kOwn,
      .exposure = true,
+     .combines = true,
+     .ordered = true,
      .relaxed = true,
      .streamed = true},
     {.kind = OpKind::kExpose,

@@ -44,10 +44,10 @@ inline constexpr int kLanes = 3;
 
 enum class OpKind : uint8_t {
   kCopy,    ///< dst <- src, both of this rank
-  kReduce,  ///< dst <- dst (operator) src, slot by slot
+  kReduce,  ///< dst <- dst (operator) src, slot by slot; Op::before: dst <- src (operator) dst
   kPut,     ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
   kExpect,  ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it
-            ///< lands in dst
+            ///< lands in dst. Op::combines: it is combined into dst
   kExpose,  ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries
             ///< addresses
   kWaitExposed,  ///< until every rank of server `peer` has exposed to this server `threshold` times
@@ -66,12 +66,16 @@ struct Op {
   Lane lane = Lane::kLocal;
   Buffer src_buffer = Buffer::kNone;
   Buffer dst_buffer = Buffer::kNone;  ///< kPut: a buffer of the peer
-  bool to_server = false;             ///< kExpose: peer is a server
+  bool to_server : 1 = false;         ///< kExpose: peer is a server
+  /// kReduce, kExpect that combines: the data of dst and of src are the two parts of a node of the
+  /// tree that all ordered reductions follow (rank_order.h), as Op::before says which is which.
+  bool ordered : 1 = false;
+  bool before : 1 = false;  ///< the same: what is combined into dst stands before it, not after it
+  /// kExpect of a local rank: dst has been written, and what comes is combined into it.
+  bool combines : 1 = false;
   /// kInRun: may be carried out before the operations of its lane that stand before it, back to the
   /// nearest kFirstOfRun.
   enum class Relaxed : uint8_t { kNo, kFirstOfRun, kInRun } relaxed = Relaxed::kNo;
-  bool ordered = false;  ///< kReduce: all of dst comes before all of src in the order of ranks,
-                         ///< with none between them
   uint8_t exposure =
       0;  ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
   int32_t peer = -1;       ///< a rank, or a server where to_server or kWaitExposed
@@ -144,8 +148,9 @@ struct AlgorithmOptions {
   Pacing pacing = Pacing::kGateToken;
   uint32_t window = 1;  ///< steps in flight, for algorithms that walk in steps; 0: no limit
   Rank root = 0;        ///< where the collective has one
-  /// Reduce: combine in the order of ranks, in a way that depends on their number only: for
-  /// operators that do not commute, and to get the same bits whatever the layout and the root.
+  /// Reductions: combine in the order of ranks, in a way that depends on their number only
+  /// (rank_order.h): for operators that do not commute, and to get the same bits whatever the
+  /// layout, the root and the algorithm.
   bool ordered = false;
   /// Bcast algorithms that cut the block (AlgorithmSpec::cuts): into how many parts; 0: as few as
   /// they can use.
@@ -171,8 +176,8 @@ struct RankProgram {
   std::vector<Strands> strands;  ///< of those of them that have several
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
   std::vector<Block> scratch;
-  /// Bcast: into how many slots the one block is cut, on all ranks alike, so that parts of it may
-  /// go different ways.
+  /// Bcast, allreduce: into how many slots the one block is cut, on all ranks alike, so that parts
+  /// of it may go different ways.
   uint32_t cut = 1;
   uint32_t steps = 0;      ///< one more than the largest step
   uint32_t last_part = 0;  ///< see TransferPlan
@@ -186,7 +191,10 @@ struct RankProgram {
   }
   /// The block of a slot of one of the three buffers.
   Block block(Buffer buffer, uint32_t slot) const {
-    if (cut > 1) return {root, Block::kFirstPart - static_cast<Rank>(slot)};
+    if (cut > 1 && buffer != Buffer::kScratch) {
+      return {reduces(collective) ? Block::kCombined : root,
+              Block::kFirstPart - static_cast<Rank>(slot)};
+    }
     return buffer == Buffer::kSend   ? send_block(collective, me, root, slot)
            : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot)
                                      : scratch[slot];
@@ -205,17 +213,20 @@ inline Rank gateway(const Shape& shape, Rank from, int server) {
 /// Slots that a block may be cut into.
 inline constexpr uint32_t kMaxCut = 1 << 20;
 
-/// Bytes of a slot of a block that is cut into `cut`. The last slots may have fewer or none. Slots
-/// of some length begin at cache lines if the block does.
-inline uint64_t cut_slot_bytes(uint64_t block_bytes, uint32_t cut) {
+/// Bytes of a slot of a block that is cut into `cut`: whole elements. The last slots may have fewer
+/// or none. Slots of some length begin at cache lines if the block does and elements allow it.
+inline uint64_t cut_slot_bytes(uint64_t block_bytes, uint32_t cut, uint32_t element_bytes = 1) {
   constexpr uint64_t kLine = 64, kLong = 1024;
-  const uint64_t bytes = (block_bytes + cut - 1) / cut;
-  return cut == 1 || bytes < kLong ? bytes : (bytes + kLine - 1) / kLine * kLine;
+  const uint64_t elements = block_bytes / element_bytes;
+  const uint64_t bytes = (elements + cut - 1) / cut * element_bytes;
+  if (cut == 1 || bytes < kLong || kLine % element_bytes != 0) return bytes;
+  return (bytes + kLine - 1) / kLine * kLine;
 }
 
 /// Bytes of `count` slots from `first` on of a block that is cut.
-inline uint64_t cut_bytes(uint64_t block_bytes, uint32_t cut, uint32_t first, uint32_t count) {
-  const uint64_t slot = cut_slot_bytes(block_bytes, cut);
+inline uint64_t cut_bytes(uint64_t block_bytes, uint32_t cut, uint32_t first, uint32_t count,
+                          uint32_t element_bytes = 1) {
+  const uint64_t slot = cut_slot_bytes(block_bytes, cut, element_bytes);
   return std::min(block_bytes, slot * (uint64_t{first} + count)) -
          std::min(block_bytes, slot * first);
 }

@@ -57,7 +57,7 @@ void Rehearsal::prepare(Rank rank) {
                           program.scratch.size()};
   for (int buffer = 0; buffer < 3; ++buffer) run.cells[buffer].resize(slots[buffer] * pieces_);
   Parts own;
-  if (program.collective == Collective::kReduce) {
+  if (reduces(program.collective)) {
     own = std::make_shared<const std::vector<Rank>>(1, rank);
   }
   for (size_t cell = 0; cell < run.cells[0].size(); ++cell) {
@@ -212,7 +212,10 @@ Status Rehearsal::start_next(Rank rank, int lane) {
     }
     case OpKind::kReduce: {
       const auto from = cells(item, item.op.src_first), to = cells(item, item.op.dst_first);
-      for (size_t i = 0; i < from.size(); ++i) IBCOLL_TRY(combine(item, to[i], from[i]));
+      for (size_t i = 0; i < from.size(); ++i) {
+        IBCOLL_ASSIGN(const Content content, read(item, item.op.src_buffer, from[i]));
+        IBCOLL_TRY(combine(item, to[i], content));
+      }
       break;
     }
     case OpKind::kPut:
@@ -371,11 +374,12 @@ Status Rehearsal::check_delivered() {
         }
         const Parts& parts = cells[cell].content.parts;
         if (buffer == Buffer::kScratch || parts == nullptr) continue;
+        const Rank wanted = contributors(program.collective, shape_, rank);
         for (Rank other = 0; other < shape_.ranks(); ++other) {
-          if (!std::binary_search(parts->begin(), parts->end(), other)) {
-            return invalid("rank {}: the data of rank {} is not in what is combined in {}", rank,
-                           other, name_cell(buffer, cell));
-          }
+          const bool there = std::binary_search(parts->begin(), parts->end(), other);
+          if (there == (other < wanted)) continue;
+          return invalid("rank {}: the data of rank {} is {}in what is combined in {}", rank, other,
+                         there ? "" : "not ", name_cell(buffer, cell));
         }
       }
     }

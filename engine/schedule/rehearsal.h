@@ -108,7 +108,7 @@ class Rehearsal {
   Result<Content> read(const Running& item, Buffer buffer, size_t cell);
   Status write(const Running& item, Buffer buffer, size_t cell, const Content& content,
                const VectorClock& start);
-  Status combine(const Running& item, size_t dst, size_t src);
+  Status combine(const Running& item, size_t dst, const Content& from);
   Status check_unread(const Running& item, Buffer buffer, size_t cell, const VectorClock& start);
   void watch_pace(const Running& put, uint32_t expect_item);
   void record(const Running& put, uint32_t expect_item);

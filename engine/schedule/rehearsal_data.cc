@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/schedule/describe.h"
+#include "engine/schedule/rank_order.h"
 #include "engine/schedule/rehearsal.h"
 
 /// What happens to the data in a rehearsal: who writes and reads which cell, and in which order.
@@ -60,6 +61,10 @@ Status Rehearsal::expect(Running& expect, VectorClock& complete) {
   const bool local = shape_.same_server(expect.rank, op.peer);
   const auto to = cells(expect, op.dst_first);
   for (size_t i = 0; i < to.size(); ++i) {
+    if (op.combines) {
+      IBCOLL_TRY(combine(expect, to[i], message.contents[i]));
+      continue;
+    }
     // A put of another server may write as soon as it starts, a local one is pulled from here.
     IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.contents[i],
                      local ? expect.start : message.start));
@@ -137,18 +142,27 @@ Status Rehearsal::check_unread(const Running& item, Buffer buffer, size_t index,
   return {};
 }
 
-/// Combines what is in `src` into `dst`: each rank's data at most once, in the order of ranks where
-/// the operation says so.
-Status Rehearsal::combine(const Running& item, size_t dst, size_t src) {
+/// Combines content with what is in `dst`: the same block, each rank's data at most once, in the
+/// order of ranks where the operation says so.
+Status Rehearsal::combine(const Running& item, size_t dst, const Content& from) {
   const Op& op = item.op;
   IBCOLL_TRY(check_unread(item, op.dst_buffer, dst, item.start));
   IBCOLL_ASSIGN(const Content into, read(item, op.dst_buffer, dst));
-  IBCOLL_ASSIGN(const Content from, read(item, op.src_buffer, src));
-  const std::vector<Rank>&a = *into.parts, &b = *from.parts;
+  if (!(into.block == from.block)) {
+    return invalid("{}: block {} is combined with block {}", name(item), describe(into.block),
+                   describe(from.block));
+  }
+  const std::vector<Rank>& a = op.before ? *from.parts : *into.parts;
+  const std::vector<Rank>& b = op.before ? *into.parts : *from.parts;
   if (op.ordered && (a.back() + 1 != b.front() ||
                      b.back() - a.front() + 1 != static_cast<Rank>(a.size() + b.size()))) {
     return invalid("{}: data of ranks {} to {} is followed by that of ranks {} to {}", name(item),
                    a.front(), a.back(), b.front(), b.back());
+  }
+  if (op.ordered && !are_parts(a.front(), b.front(), b.back() + 1)) {
+    return invalid(
+        "{}: the tree of ordered reductions does not combine ranks {} to {} with {} to {}",
+        name(item), a.front(), a.back(), b.front(), b.back());
   }
   std::vector<Rank> parts(a.size() + b.size());
   std::merge(a.begin(), a.end(), b.begin(), b.end(), parts.begin());

@@ -41,7 +41,7 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
   for (const auto& lane : program.lanes) {
     for (const Op& op : lane) {
       if (op.kind == OpKind::kCopy) rank.copied_blocks += op.count;
-      if (op.kind == OpKind::kReduce) rank.combined_blocks += op.count;
+      if (op.kind == OpKind::kReduce || op.combines) rank.combined_blocks += op.count;
       if (op.kind == OpKind::kExpose) ++rank.net_tokens;
       if (op.kind == OpKind::kSignal && op.lane != Lane::kLocal) ++rank.net_tokens;
       if (op.kind != OpKind::kPut) continue;
@@ -57,6 +57,8 @@ void add_costs(const Shape& shape, const RankProgram& program, ScheduleReport& r
   const auto whole = [&](uint64_t slots) { return (slots + program.cut - 1) / program.cut; };
   rank.net_blocks = whole(rank.net_blocks);
   rank.local_blocks = whole(rank.local_blocks);
+  rank.copied_blocks = whole(rank.copied_blocks);
+  rank.combined_blocks = whole(rank.combined_blocks);
   most(report.net_blocks, rank.net_blocks);
   most(report.net_tokens, rank.net_tokens);
   most(report.local_messages, rank.local_messages);

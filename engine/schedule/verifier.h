@@ -24,7 +24,7 @@ struct ScheduleReport {
   uint64_t net_tokens = 0;    ///< exposures and signals to other servers, a rank
   uint64_t local_messages = 0, local_blocks = 0;      ///< puts inside the server, a rank
   uint64_t copied_blocks = 0;                         ///< by copies, a rank
-  uint64_t combined_blocks = 0;                       ///< by reductions, a rank
+  uint64_t combined_blocks = 0;                       ///< by reductions and as they come, a rank
   uint64_t scratch_slots = 0;                         ///< a rank
   uint64_t all_net_messages = 0, all_net_blocks = 0;  ///< all ranks together
   uint64_t operations = 0;                            ///< all ranks together
@@ -50,8 +50,9 @@ Status check_program(const Shape& shape, const RankProgram& program);
 /// Proves that the programs of all ranks together, with 1, 2 and 3 pieces a slot,
 /// - bring every block to its place exactly once, and write every scratch slot exactly once with
 ///   the block it is declared to hold;
-/// - reduce: combine the data of every rank exactly once into what the root gets, in the order of
-///   ranks where operations say so; a slot that has been written may be combined into;
+/// - reductions: combine the data of every rank that it is of (contributors()) exactly once into
+///   what is received, and of no other, by the tree of rank_order.h where operations say that they
+///   are ordered; a slot that has been written may be combined into;
 /// - read nothing that is not written, and race nowhere: accesses to one slot of which one writes
 ///   are ordered by happens-before. A put reads its source until it is complete and writes its
 ///   target from its start until the matching expect is complete; in relaxed runs and between

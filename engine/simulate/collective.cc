@@ -57,6 +57,40 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
     case Collective::kReduce:
       if (shape.servers() > 1) (of_root ? sum.in : sum.out) = run.block_bytes;
       return sum;
+    case Collective::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock: {
+      // Each server gives and gets the data of a part that it combines, and of an allreduce the sums.
+      const bool all = collective == Collective::kAllreduce;
+      const int servers = shape.servers();
+      if (servers == 1) return sum;
+      if (all) {
+        sum.out = sum.in = 2 * run.block_bytes * static_cast<uint64_t>(servers - 1) /
+                           static_cast<uint64_t>(servers);
+        return sum;
+      }
+      for (Rank target = 0; target < shape.ranks(); ++target) {
+        const uint64_t part = bytes(Block::kCombined, target);
+        if (shape.server_of(target) == server) {
+          sum.in += part * static_cast<uint64_t>(servers - 1);
+        } else {
+          sum.out += part;
+        }
+      }
+      return sum;
+    }
+    case Collective::kScan:
+    case Collective::kExscan: {
+      // Ranks before those of other servers give, ranks behind them get.
+      const auto members = shape.members(server);
+      const bool is_first = members.front() == 0 && shape.consecutive(server);
+      const bool is_last = members.back() + 1 == shape.ranks() && shape.consecutive(server);
+      if (shape.servers() > 1) {
+        sum.in = is_first ? 0 : run.block_bytes;
+        sum.out = is_last ? 0 : run.block_bytes;
+      }
+      return sum;
+    }
     case Collective::kBarrier:
       break;
   }

@@ -45,6 +45,9 @@ const char* size_label(Collective collective) {
     case Collective::kBcast:
     case Collective::kReduce:
     case Collective::kBarrier:
+    case Collective::kAllreduce:
+    case Collective::kScan:
+    case Collective::kExscan:
       return "bytes";
     default:
       return "bytes a rank";

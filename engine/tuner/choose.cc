@@ -1,6 +1,7 @@
 #include "engine/tuner/choose.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/tuner/bcast.h"
 
@@ -30,6 +31,14 @@ constexpr double kWorthAPlan = 0.95;
 /// that is worth this much.
 constexpr double kMostForOrder = 1.05;
 constexpr int kMostServersUnasked = 128;
+/// Up to this much, an allreduce of few ranks is fastest in one step in which all send to all.
+constexpr int64_t kAllreduceLinearBytes = 1024;
+constexpr int kAllreduceLinearRanks = 8;
+/// Above this, it pays that each rank combines a part only.
+constexpr int64_t kAllreduceSliceBytes = 8 * 1024;
+/// Of a reduce_scatter between servers: above this, every block is sent by its owners alone.
+constexpr int64_t kHalvingBytes = 4 * 1024;
+constexpr int64_t kScanChainBytes = 64 * 1024;
 
 }  // namespace
 
@@ -70,7 +79,25 @@ Pacing choose_pacing(const Shape& shape, int64_t block_bytes) {
                                                                          : Pacing::kGateToken;
 }
 
-Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
+/// Of the collectives in which all ranks combine.
+static std::string_view choose_reduction(Collective collective, const Shape& shape,
+                                         int64_t block_bytes, bool ordered) {
+  const bool single = shape.servers() == 1;
+  if (collective == Collective::kScan || collective == Collective::kExscan)
+    return ordered || block_bytes <= kScanChainBytes ? "doubling" : "chain";
+  if (collective != Collective::kAllreduce) {
+    if (single || ordered) return "pairwise";
+    return block_bytes <= kHalvingBytes ? "halving" : "ring";
+  }
+  if (single && block_bytes <= kAllreduceLinearBytes && shape.ranks() <= kAllreduceLinearRanks)
+    return "linear";
+  if (block_bytes <= kAllreduceSliceBytes) return "recursive_doubling";
+  if (single || !ordered) return "two_level";
+  return std::has_single_bit(static_cast<unsigned>(shape.ranks())) ? "rabenseifner"
+                                                                   : "recursive_doubling";
+}
+
+Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered) {
   Choice choice;
   choice.options.pacing = choose_pacing(shape, block_bytes);
   const bool single = shape.servers() == 1;
@@ -114,11 +141,21 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes) {
       break;
     }
     case Collective::kReduce:
-      choice.algorithm = single || block_bytes <= kChainBytes ? "binomial" : "chain";
+      choice.algorithm = single || ordered || block_bytes <= kChainBytes ? "binomial" : "chain";
       choice.pieces = choose_pieces(block_bytes);
       break;
     case Collective::kBarrier:
       choice.algorithm = "dissemination";
+      break;
+    case Collective::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+    case Collective::kScan:
+    case Collective::kExscan:
+      choice.algorithm = choose_reduction(collective, shape, block_bytes, ordered);
+      // What is passed on at a time is a part of an allreduce's block.
+      choice.pieces = choose_pieces(
+          collective == Collective::kAllreduce ? block_bytes / shape.ranks() : block_bytes);
       break;
   }
   return choice;

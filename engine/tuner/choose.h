@@ -18,8 +18,9 @@ struct Choice {
 };
 
 /// A pure function of what all ranks of a group know alike. `block_bytes`: -1 where blocks may
-/// differ in size.
-Choice choose(Collective collective, const Shape& shape, int64_t block_bytes);
+/// differ in size; of a reduce_scatter the mean, which all ranks know. `ordered`: see
+/// AlgorithmOptions::ordered; what is chosen keeps it.
+Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered = false);
 
 /// The same where there are rules, which go before the engine's own choice. `rule_bytes`: the size
 /// that counts for these, block_bytes or the mean where all ranks know all blocks.

@@ -1,0 +1,211 @@
+/// Two-level allreduce with all ranks of a server at work (as Bayatpour et al. 2017, "DPML"): each
+/// combines a slice of the block straight from the others' memory; between servers the ranks with
+/// the same slice exchange parts of it, each server's combines one part and sends it back; then all
+/// read the slices of the others of their server. On one server nothing but slices is moved: every
+/// rank reads each element of its slice once from each other, and the rest of the result once.
+///
+/// Slot k Ns + s of the block is combined in the end at server s, by the rank that has slice k
+/// there. There are as many slices as ranks on the largest server; a smaller one's ranks have more.
+/// Steps: 2, or 4 with several servers. Messages a rank: 2 (Ns - 1), a smaller server's ranks more.
+/// Bytes between servers: 2 (Ns - 1) / Ns blocks out of a server, and in. Scratch: with one server
+/// none, else 2 slices about; ordered, up to a block more.
+
+#include <bit>
+
+#include "engine/algorithms/exchange_plans.h"
+
+namespace ibcoll {
+namespace {
+
+/// All ranks know what each rank has.
+class Slices {
+ public:
+  Slices(const Shape& shape, bool ordered) : shape_(shape), ordered_(ordered) {}
+
+  uint32_t count() const { return static_cast<uint32_t>(shape_.max_server_size()); }
+  uint32_t cut() const { return count() * servers(); }
+  uint32_t servers() const { return static_cast<uint32_t>(shape_.servers()); }
+  /// The first slice of a local rank of a server; of one behind the last: the number of slices.
+  uint32_t first(int server, int local) const {
+    return (count() * static_cast<uint32_t>(local) + size(server) - 1) / size(server);
+  }
+  /// Which rank of a server has a slice.
+  Rank owner(int server, uint32_t slice) const {
+    return shape_.rank_at(server, static_cast<int>(slice * size(server) / count()));
+  }
+  /// All slots of a rank's slices.
+  Slice of(Rank rank, Buffer buffer) const {
+    const int server = shape_.server_of(rank), local = shape_.local_of(rank);
+    const uint32_t begin = first(server, local);
+    return {buffer, begin * servers(), (first(server, local + 1) - begin) * servers()};
+  }
+  uint32_t slot(uint32_t slice, int server) const {
+    return slice * servers() + static_cast<uint32_t>(server);
+  }
+
+  /// How a rank combines what the ranks of its server have of its slices.
+  FoldPlan inside(Rank rank) const {
+    const std::vector<bool> apart(size(shape_.server_of(rank)), false);
+    return {apart, shape_.local_of(rank), ordered_};
+  }
+  /// How a rank of a server combines what all servers have of a slot.
+  FoldPlan between(int server) const {
+    std::vector<bool> apart(servers(), true);
+    apart[static_cast<size_t>(server)] = false;
+    return {apart, server, ordered_};
+  }
+  /// Where the sum of its server lands at a rank: with one server it is the result.
+  Slice local_sum(Rank rank, const FoldPlan& inside) const {
+    const Slice slices = of(rank, Buffer::kRecv);
+    if (servers() == 1) return slices;
+    return {Buffer::kScratch, inside.scratch_places() * slices.count, slices.count};
+  }
+  /// Scratch of a rank in which a slice's parts from other servers land.
+  uint32_t scratch_between(Rank rank, uint32_t slice) const {
+    const int server = shape_.server_of(rank);
+    const Slice sum = local_sum(rank, inside(rank));
+    const uint32_t index = slice - first(server, shape_.local_of(rank));
+    return sum.first + sum.count + index * between(server).scratch_places();
+  }
+
+ private:
+  uint32_t size(int server) const { return static_cast<uint32_t>(shape_.server_size(server)); }
+
+  const Shape& shape_;
+  const bool ordered_;
+};
+
+class TwoLevel {
+ public:
+  TwoLevel(const Shape& shape, Rank me, const AlgorithmOptions& options)
+      : program_(Collective::kAllreduce, "two_level", shape, me, options),
+        shape_(shape),
+        me_(me),
+        server_(shape.server_of(me)),
+        slices_(shape, options.ordered),
+        mine_(slices_.of(me, Buffer::kRecv)) {
+    program_.cut_block(slices_.cut());
+  }
+
+  ProgramPtr build() {
+    const bool single = shape_.servers() == 1;
+    if (single) program_.begin_stream();
+    combine_inside();
+    if (!single) exchange();
+    program_.begin_step(single ? 1 : 3);
+    hand_out();
+    if (single) program_.end_stream();
+    return program_.finish();
+  }
+
+ private:
+  /// The other ranks of the server, the next one first.
+  template <class Visit>
+  void for_each_local(Visit visit) const {
+    const auto members = shape_.members(server_);
+    const size_t local = static_cast<size_t>(shape_.local_of(me_));
+    for (size_t i = 1; i < members.size(); ++i) visit(members[(local + i) % members.size()]);
+  }
+  void add_scratch(Slice slots, uint32_t times) {
+    std::vector<Block> blocks;
+    for (uint32_t i = 0; i < times * slots.count; ++i) {
+      const auto slot = static_cast<Rank>(slots.first + i % slots.count);
+      blocks.push_back({Block::kCombined, Block::kFirstPart - slot});
+    }
+    program_.add_scratch(blocks);
+  }
+
+  void combine_inside() {
+    const FoldPlan plan = slices_.inside(me_);
+    sum_ = slices_.local_sum(me_, plan);
+    add_scratch(mine_, plan.scratch_places() + (sum_.buffer == Buffer::kScratch ? 1 : 0));
+    const auto members = shape_.members(server_);
+    plan.write(program_, members, slices_.of(me_, Buffer::kSend), sum_, 0, [&](int local) {
+      const Rank to = members[static_cast<size_t>(local)];
+      const FoldPlan theirs = slices_.inside(to);
+      program_.put(to, slices_.of(to, Buffer::kSend),
+                   theirs.landing(shape_.local_of(me_), slices_.local_sum(to, theirs), 0));
+    });
+  }
+
+  /// Between servers.
+  void exchange() {
+    const int servers = shape_.servers();
+    const uint32_t first = mine_.first / slices_.servers();
+    const uint32_t end = first + mine_.count / slices_.servers();
+    program_.begin_step(1);
+    for (int i = 1; i < servers; ++i) {
+      const int server = (server_ + i) % servers;
+      const FoldPlan theirs = slices_.between(server);
+      for (uint32_t slice = first; slice < end; ++slice) {
+        const uint32_t slot = slices_.slot(slice, server);
+        const Rank to = slices_.owner(server, slice);
+        program_.put(
+            to, {sum_.buffer, sum_.first + slot - mine_.first, 1},
+            theirs.landing(server_, {Buffer::kRecv, slot, 1}, slices_.scratch_between(to, slice)));
+      }
+    }
+    const FoldPlan plan = slices_.between(server_);
+    for (uint32_t slice = first; slice < end; ++slice) {
+      const uint32_t slot = slices_.slot(slice, server_);
+      std::vector<Rank> owners;
+      for (int server = 0; server < servers; ++server)
+        owners.push_back(slices_.owner(server, slice));
+      add_scratch({Buffer::kRecv, slot, 1}, plan.scratch_places());
+      plan.write(program_, owners, {sum_.buffer, sum_.first + slot - mine_.first, 1},
+                 {Buffer::kRecv, slot, 1}, slices_.scratch_between(me_, slice));
+    }
+    program_.begin_step(2);
+    for (int i = 1; i < servers; ++i) {
+      const int to = (server_ + i) % servers, from = (server_ + servers - i) % servers;
+      for (uint32_t slice = first; slice < end; ++slice) {
+        const Slice done{Buffer::kRecv, slices_.slot(slice, server_), 1};
+        program_.put(slices_.owner(to, slice), done, done);
+        program_.expect(slices_.owner(from, slice), {Buffer::kRecv, slices_.slot(slice, from), 1});
+      }
+    }
+  }
+
+  void hand_out() {
+    for_each_local([&](Rank to) { program_.put(to, mine_, mine_); });
+    for_each_local([&](Rank from) { program_.expect(from, slices_.of(from, Buffer::kRecv)); });
+  }
+
+  ProgramBuilder program_;
+  const Shape& shape_;
+  const Rank me_;
+  const int server_;
+  const Slices slices_;
+  const Slice mine_;
+  Slice sum_;  ///< what this rank has combined of its server's data
+};
+
+ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
+  return TwoLevel(shape, me, options).build();
+}
+
+/// On one server, and where each has as many ranks in sequence as the tree of all ranks joins.
+bool keeps_order(const Shape& shape) {
+  const int size = shape.max_server_size();
+  if (shape.servers() == 1) return true;
+  if (!shape.equal_servers() || !std::has_single_bit(static_cast<unsigned>(size))) return false;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (shape.server_of(rank) != rank / size) return false;
+  }
+  return true;
+}
+
+constexpr AlgorithmSpec kSpec{
+    .name = "two_level",
+    .collectives = {Collective::kAllreduce},
+    .summary = "each rank of a server combines a slice, servers exchange theirs",
+    .when = "one server; long blocks",
+    .source = "Bayatpour 2017",
+    .relays = true,
+    .keeps_order = keeps_order,
+    .build = build,
+};
+const Registered kRegistered(kSpec);
+
+}  // namespace
+}  // namespace ibcoll
