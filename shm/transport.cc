@@ -1,19 +1,11 @@
 #include "shm/transport.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cstring>
-
-#include "engine/base/copy.h"
 
 namespace ibcoll::shm {
 namespace {
 
-/// What one pull copies at most before others get their turn.
-constexpr size_t kPieceBytes = 128 * 1024;
-/// The same where a piece costs a system call.
-constexpr size_t kReadBytes = 1024 * 1024;
 /// Marks the tickets of messages sent in chunks: they are complete when the last chunk is in the
 /// ring.
 constexpr uint32_t kChunked = 0x8000'0000;
@@ -178,85 +170,6 @@ bool Transport::send_chunks(Peer& peer) {
   return moved;
 }
 
-Pull Transport::refuse(const Peer& peer, const std::string& why) {
-  trouble_ = fmt::format("rank {} {}", peer.rank, why);
-  return Pull::kMismatch;
-}
-
-/// Takes from one message, which lies in its slot or in the stash. `finished`: the message (chunk)
-/// is used up.
-Pull Transport::take(Peer& peer, const SlotHeader& header, const MessageKey& key, std::byte* target,
-                     size_t bytes, bool streaming, size_t& progress, bool& finished) {
-  finished = false;
-  if (header.program != key.program) [[unlikely]] {
-    return refuse(peer, "runs another algorithm, collective or option in this call");
-  }
-  const std::byte* payload = header.payload();
-  const auto kind = static_cast<MessageKind>(header.kind);
-  if (kind == MessageKind::kEager) {
-    if (header.length != bytes) [[unlikely]] {
-      return refuse(peer, fmt::format("sends {} bytes where {} are expected",
-                                      uint32_t{header.length}, bytes));
-    }
-    if (bytes != 0) std::memcpy(target, payload, bytes);
-    finished = true;
-    return Pull::kDone;
-  }
-  DirectSource source{};
-  std::memcpy(&source, payload, kind == MessageKind::kDirect ? sizeof(source) : 0);
-  uint64_t total = source.bytes;
-  if (kind == MessageKind::kChunk) std::memcpy(&total, payload, sizeof(total));
-  if (total != bytes) [[unlikely]] {
-    return refuse(peer, fmt::format("sends {} bytes where {} are expected", total, bytes));
-  }
-  const bool direct = kind == MessageKind::kDirect;
-  if (direct && progress == 0 && is_retracted(source)) [[unlikely]]
-    return Pull::kNotYet;
-  size_t piece = std::min(kPieceBytes, bytes - progress);
-  if (kind == MessageKind::kChunk) {
-    piece = header.length - sizeof(uint64_t);
-    std::memcpy(target + progress, payload + sizeof(uint64_t), piece);
-    finished = true;
-  } else if (source.in_region || shares_address_space_) {
-    const std::byte* from = source.in_region ? region_.data() + source.address
-                                             : reinterpret_cast<const std::byte*>(source.address);
-    if (streaming) {
-      copy_streaming(target + progress, from + progress, piece);
-    } else {
-      copy_plain(target + progress, from + progress, piece);
-    }
-  } else {
-    piece = std::min(kReadBytes, bytes - progress);
-    const iovec to{target + progress, piece};
-    const iovec from{reinterpret_cast<void*>(source.address + progress), piece};
-    const ssize_t copied = process_vm_readv(peer.pid, &to, 1, &from, 1, 0);
-    if (copied <= 0 && is_retracted(source)) [[unlikely]] {
-      progress = 0;
-      return Pull::kNotYet;
-    }
-    if (copied <= 0) [[unlikely]] {
-      trouble_ = fmt::format("can't read {} bytes of rank {} (pid {}): {}", piece, peer.rank,
-                             peer.pid, copied < 0 ? std::strerror(errno) : "nothing was copied");
-      return Pull::kFailed;
-    }
-    piece = static_cast<size_t>(copied);
-  }
-  progress += piece;
-  if (progress < bytes) return Pull::kPartial;
-  progress = 0;
-  // What was read after its sender took it back may be anything; the end of the group is on its
-  // way.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (direct && is_retracted(source)) [[unlikely]]
-    return Pull::kNotYet;
-  finished = true;
-  if (direct) {
-    receipt(source.receipt).store(source.ticket, std::memory_order_release);
-    touched(peer);
-  }
-  return Pull::kDone;
-}
-
 void Transport::stash_front(Peer& peer) {
   const SlotHeader& front = peer.incoming.front();
   const auto* begin = reinterpret_cast<const std::byte*>(&front);
@@ -281,14 +194,13 @@ std::vector<LocalTransport::Stray> Transport::untaken() {
   return all;
 }
 
-Pull Transport::take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,
-                             bool streaming, size_t& progress, bool& found) {
-  const MessageStore::Key kept{key.group, key.sequence, key.token};
+Pull Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress, bool& found) {
+  const MessageStore::Key kept{wanted.key.group, wanted.key.sequence, wanted.key.token};
   for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
     found = true;
     bool finished = false;
-    const Pull result = take(peer, *reinterpret_cast<const SlotHeader*>(message.data()), key,
-                             target, bytes, streaming, progress, finished);
+    const Pull result = take(peer, *reinterpret_cast<const SlotHeader*>(message.data()), wanted,
+                             progress, finished);
     if (finished) peer.stash.pop(kept);
     if (result != Pull::kPartial || !finished) return result;
   }
@@ -297,12 +209,21 @@ Pull Transport::take_stashed(Peer& peer, const MessageKey& key, std::byte* targe
 
 Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t bytes, bool streaming,
                      size_t& progress) {
+  return pull(rank, {key, static_cast<std::byte*>(target), bytes, streaming, nullptr}, progress);
+}
+
+Pull Transport::pull_combined(Rank rank, const MessageKey& key, void* target, size_t bytes,
+                              Combining& how, size_t& progress) {
+  return pull(rank, {key, static_cast<std::byte*>(target), bytes, false, &how}, progress);
+}
+
+Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
   Peer& peer = peers_[local(rank)];
-  auto* to = static_cast<std::byte*>(target);
+  const MessageKey& key = wanted.key;
   const size_t before = progress;
   if (!peer.stash.empty()) [[unlikely]] {
     bool found = false;
-    const Pull result = take_stashed(peer, key, to, bytes, streaming, progress, found);
+    const Pull result = take_stashed(peer, wanted, progress, found);
     if (found && (result != Pull::kPartial || progress - before >= kPieceBytes)) return result;
   }
   if (!peer.incoming_made && !find_incoming(peer)) [[unlikely]]
@@ -319,7 +240,7 @@ Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t byte
       continue;
     }
     bool finished = false;
-    const Pull result = take(peer, front, key, to, bytes, streaming, progress, finished);
+    const Pull result = take(peer, front, wanted, progress, finished);
     if (finished) {
       peer.incoming.release();
       touched(peer);

@@ -54,6 +54,8 @@ class Transport final : public LocalTransport {
   bool completed(Rank peer, uint32_t ticket) override;
   Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
             size_t& progress) override;
+  Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes, Combining& how,
+                     size_t& progress) override;
   bool retract(Rank peer, uint32_t ticket) override;
   void drop(uint64_t group) override;
   const std::string& trouble() const override { return trouble_; }
@@ -95,6 +97,24 @@ class Transport final : public LocalTransport {
   /// What a rank shows the others at the start.
   struct Introduction;
 
+  /// What a pull is to do.
+  struct Wanted {
+    const MessageKey& key;
+    std::byte* target;
+    size_t bytes;
+    bool streaming;
+    Combining* how;  ///< null: the data is copied
+  };
+  /// A message in chunks that is combined once it is whole.
+  struct Assembly {
+    Rank rank;
+    MessageKey key;
+    std::vector<std::byte> bytes;
+  };
+
+  /// What one pull copies at most before others get their turn.
+  static constexpr size_t kPieceBytes = 128 * 1024;
+
   Transport() = default;
   int local(Rank rank) const { return shape_->local_of(rank); }
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
@@ -102,10 +122,14 @@ class Transport final : public LocalTransport {
   Offer no_memory(const Error& error);
   void drop(const SlotHeader& header);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
-  Pull take(Peer& peer, const SlotHeader& header, const MessageKey& key, std::byte* target,
-            size_t bytes, bool streaming, size_t& progress, bool& finished);
-  Pull take_stashed(Peer& peer, const MessageKey& key, std::byte* target, size_t bytes,
-                    bool streaming, size_t& progress, bool& found);
+  Pull pull(Rank peer, const Wanted& wanted, size_t& progress);
+  Pull take(Peer& peer, const SlotHeader& header, const Wanted& wanted, size_t& progress,
+            bool& finished);
+  Pull take_stashed(Peer& peer, const Wanted& wanted, size_t& progress, bool& found);
+  static bool lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes);
+  bool add_chunk(const Peer& peer, const Wanted& wanted, const std::byte* chunk, size_t bytes,
+                 size_t progress);
+  ssize_t read_private(const Peer& peer, const Wanted& wanted, uint64_t address, size_t progress);
   void stash_front(Peer& peer);
   Pull refuse(const Peer& peer, const std::string& why);
   void touched(Peer& peer);
@@ -136,6 +160,8 @@ class Transport final : public LocalTransport {
   size_t rings_made_at_ = 0;  ///< in the region: a byte a pair
   std::optional<Receipts> receipts_;
   std::string trouble_;
+  std::vector<Assembly> assemblies_;
+  std::vector<std::byte> private_piece_;  ///< read of a peer's private memory, to be combined
   std::span<Bell> bells_;
 };
 

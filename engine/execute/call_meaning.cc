@@ -38,7 +38,11 @@ std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning&
     return std::string(m.algorithm.data(), strnlen(m.algorithm.data(), m.algorithm.size()));
   };
   add("passes root", x.root, y.root);
-  add("passes blocks of", block(x), block(y));
+  if (x.name() != to_string(Collective::kReduceScatter)) {
+    add("passes blocks of", block(x), block(y));
+  } else if (x.block_bytes != y.block_bytes) {  // hashes
+    text += fmt::format("ranks {} and {} pass different counts", a, b);
+  }
   add("combines", reduction(x), reduction(y));
   add("passes ordered =", int{x.ordered}, int{y.ordered});
   // The engine chooses these by the others.

@@ -22,8 +22,8 @@ struct CallMeaning {
   static constexpr uint8_t kUnknown = 0xff;
   static constexpr uint64_t kUnequal = ~uint64_t{0};
 
-  uint64_t block_bytes = kUnequal;
-  Rank root = -1;       ///< of the group; -1: it has none
+  uint64_t block_bytes = kUnequal;  ///< reduce_scatter: a hash of all counts
+  Rank root = -1;                   ///< of the group; -1: it has none
   uint32_t number = 0;  ///< how many groups of the same list of ranks were made before its group
   uint32_t calls = 0;   ///< how many calls had been made on those
   uint32_t identifier = 0;  ///< of an operator of the program's

@@ -26,7 +26,7 @@ LaneRunner::Outcome LaneRunner::reduce(LaneState& lane, const Op& op, Part part)
   size_t piece = last - first;
   if (piece > kPieceBytes) piece = std::max<size_t>(kPieceBytes / binding.grain, 1) * binding.grain;
   const Reduction& reduction = *binding.reduction;
-  const char* const failure = reduction.combine(
+  const char* const failure = (op.before ? reduction.combine_reversed : reduction.combine)(
       binding.address(op.dst_buffer, op.dst_first) + first,
       binding.address(op.src_buffer, op.src_first) + first, piece, reduction.context);
   if (failure != nullptr) [[unlikely]]
@@ -98,7 +98,7 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
     case Offer::kNoRoom:
       return Outcome::kBlocked;
     case Offer::kPending:
-      lane.pending.push({lane.complete_before(position), peer, true, ticket});
+      lane.pending.push({lane.complete_before(position), peer, true, ticket, position, part.piece});
       return Outcome::kDone;
     case Offer::kNoMemory:
       services_.end.give_up({ErrorCode::kNoMemory, fmt::format("{}, for messages to rank {} in {}",
@@ -148,7 +148,8 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
     return Outcome::kBlocked;
   }
   if (binding.unequal && part.last()) state.landings.pop(call_.landings);
-  lane.pending.push({lane.complete_before(position), peer, false, services_.network->posted(peer)});
+  lane.pending.push({lane.complete_before(position), peer, false, services_.network->posted(peer),
+                     position, part.piece});
   return Outcome::kDone;
 }
 
@@ -182,7 +183,8 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
   return Outcome::kDone;
 }
 
-LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, bool token) {
+/// Takes a message, with `how` to combine it with what is in its place.
+inline Pull LaneRunner::take(LaneState& lane, const Op& op, Part part, bool token, Combining* how) {
   MessageKey key = call_.key;
   key.token = token;
   std::byte* target = nullptr;
@@ -192,8 +194,25 @@ LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, b
     target = call_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
     bytes = part_end(part, length) - part_begin(part, length);
   }
-  switch (
-      services_.local.pull(job_rank(op.peer), key, target, bytes, call_.streaming, lane.progress)) {
+  LocalTransport& local = services_.local;
+  return how != nullptr
+             ? local.pull_combined(job_rank(op.peer), key, target, bytes, *how, lane.progress)
+             : local.pull(job_rank(op.peer), key, target, bytes, call_.streaming, lane.progress);
+}
+
+LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, bool token) {
+  Pull result;
+  if (!op.combines) [[likely]] {
+    result = take(lane, op, part, token, nullptr);
+  } else {
+    const Reduction& reduction = *call_.binding.reduction;
+    Combining how{op.before ? reduction.combine_reversed : reduction.combine, reduction.context,
+                  reduction.element_bytes};
+    result = take(lane, op, part, token, &how);
+    if (how.failure != nullptr) [[unlikely]]
+      return end_by_operator(op, how.failure);
+  }
+  switch (result) {
     case Pull::kNotYet:
       return Outcome::kBlocked;
     case Pull::kPartial:

@@ -37,7 +37,13 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
     if (op.after[i] <= call_.complete[i]) continue;
     retire(lane);
     if (op.after[i] <= call_.complete[i]) continue;
-    if (!part.streamed() || lane.next != lane.stream_first || !lane.pending.empty()) return false;
+    if (!part.streamed() || lane.next != lane.stream_first) return false;
+    if (!lane.pending.empty()) {
+      const PendingPut& first = lane.pending.front();
+      if (first.at < lane.next || first.piece < part.piece ||
+          (first.piece == part.piece && first.at < op.after[i]))
+        return false;
+    }
     const uint32_t done = lane.piece > part.piece    ? call_.program->streams[lane.stream].count
                           : lane.piece == part.piece ? lane.stream_position
                                                      : 0;

@@ -73,6 +73,7 @@ class LaneRunner {
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
   Outcome put_mailed(const Op& op, Part part);
   Outcome take_mailed(const Op& op, Part part);
+  Pull take(LaneState& lane, const Op& op, Part part, bool token, Combining* how);
   Outcome pull(LaneState& lane, const Op& op, Part part, bool token);
   bool all_exposed(const Op& op);
   Outcome expose(LaneState& lane, const Op& op);

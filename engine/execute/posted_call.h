@@ -135,6 +135,7 @@ struct PendingPut {
   Rank peer;          ///< in the job
   bool local;
   uint64_t ticket;
+  uint32_t at, piece;  ///< which operation of the lane; of a stream, which piece
 };
 
 /// Of a stream in strands. Its operations are counted through, piece by piece.

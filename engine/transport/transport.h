@@ -143,6 +143,16 @@ enum class Pull : uint8_t {
   kFailed,    ///< the sender's memory can't be read (it died): trouble() says
 };
 
+/// What a pull does with the data that comes instead of writing it.
+struct Combining {
+  /// target <- target and source, combined: whole elements of `element_bytes`. Null, or why it
+  /// could not be done.
+  const char* (*combine)(void* target, const void* source, size_t bytes, void* context);
+  void* context;
+  size_t element_bytes;
+  const char* failure = nullptr;  ///< what combine() gave
+};
+
 /// Shared memory inside a server. Messages of one sender and one key stay in order.
 class LocalTransport {
  public:
@@ -159,6 +169,10 @@ class LocalTransport {
   /// should bypass the caches.
   virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
                     size_t& progress) = 0;
+  /// The same, but combines the message with what lies in the target. Where that fails nothing more
+  /// comes of it: kNotYet, and `how` says why.
+  virtual Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes,
+                             Combining& how, size_t& progress) = 0;
   /// Takes back what was offered with that ticket: true once the peer will not read the source any
   /// more, whether it has read it or not. False: it may; to be asked again. Only of a group that is
   /// over: the peer drops the message when it learns that. The ticket has ended when this is true.

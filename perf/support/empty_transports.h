@@ -33,6 +33,9 @@ class EmptyLocal : public LocalTransport {
   }
   bool completed(Rank, uint32_t) override { return true; }
   Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override { return Pull::kDone; }
+  Pull pull_combined(Rank, const MessageKey&, void*, size_t, Combining&, size_t&) override {
+    return Pull::kDone;
+  }
   bool retract(Rank, uint32_t) override { return true; }
   void drop(uint64_t) override {}
   const std::string& trouble() const override { return nothing_; }
