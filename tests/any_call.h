@@ -12,7 +12,7 @@
 
 namespace ibcoll::testing {
 
-constexpr Rank kCombined = -4;  ///< target of what is reduced, for the pattern
+constexpr Rank kCombined = -4;  ///< target of what is reduced, less its slot, for the pattern
 
 /// A call as all its ranks know it.
 struct Item {
@@ -63,10 +63,14 @@ class Posted {
     a.send_displacements = out_.places.data();
     a.recv_counts = in_.counts.data();
     a.recv_displacements = in_.places.data();
-    if (is_unequal(item_.collective) && item_.collective != Collective::kAlltoallv) {
+    if (item_.collective == Collective::kReduceScatter) {
+      elements_.clear();
+      for (const int64_t bytes : out_.counts) elements_.push_back(bytes / (xors() ? 8 : 1));
+      a.recv_counts = elements_.data();
+    } else if (is_unequal(item_.collective) && item_.collective != Collective::kAlltoallv) {
       a.own_count = item_.collective == Collective::kScatterv ? in_.counts[0] : out_.counts[0];
     }
-    if (item_.collective == Collective::kReduce) {
+    if (reduces(item_.collective)) {
       IBCOLL_ASSIGN(a.reduction, xors() ? find_reduction(ElementType::kUint64, Operator::kBitXor)
                                         : find_reduction(ElementType::kUint8, Operator::kSum));
     }
@@ -79,22 +83,24 @@ class Posted {
     expected_ = recv_;
     const Collective c = item_.collective;
     for (size_t i = 0; i < out_.counts.size(); ++i) {
-      const Rank target = c == Collective::kReduce                                ? kCombined
+      const Rank target = reduces(c) ? kCombined - static_cast<Rank>(i)
                           : c == Collective::kGather || c == Collective::kGatherv ? item_.root
                           : sends_one()                                           ? Block::kEveryone
                                         : static_cast<Rank>(i);
       // What is sent in place lies where it would be received.
       const size_t place = item_.in_place && sends_one() ? static_cast<size_t>(me_) : i;
-      std::byte* to = item_.in_place            ? recv_.data() + in_.places[place]
-                      : c == Collective::kBcast ? recv_.data()
-                                                : send_.data() + out_.places[i];
+      std::byte* to = item_.in_place && reduces(c) ? recv_.data() + out_.places[i]
+                      : item_.in_place             ? recv_.data() + in_.places[place]
+                      : c == Collective::kBcast    ? recv_.data()
+                                                   : send_.data() + out_.places[i];
       write(to, static_cast<size_t>(out_.counts[i]), me_, target, number);
     }
-    if (c == Collective::kBcast) expected_ = recv_;
+    // What was to be combined in place may reach beyond what is received, or be all there is.
+    if (c == Collective::kBcast || (reduces(c) && item_.in_place)) expected_ = recv_;
     for (size_t i = 0; i < in_.counts.size(); ++i) {
       std::byte* to = expected_.data() + in_.places[i];
       const auto bytes = static_cast<size_t>(in_.counts[i]);
-      if (c == Collective::kReduce) {
+      if (reduces(c)) {
         combine(to, bytes, number);
       } else if (c == Collective::kBcast) {
         write(to, bytes, item_.root, Block::kEveryone, number);
@@ -121,21 +127,25 @@ class Posted {
   bool sends_one() const {
     return item_.collective != Collective::kAlltoall &&
            item_.collective != Collective::kAlltoallv && item_.collective != Collective::kScatter &&
-           item_.collective != Collective::kScatterv;
+           item_.collective != Collective::kScatterv &&
+           item_.collective != Collective::kReduceScatter &&
+           item_.collective != Collective::kReduceScatterBlock;
   }
   bool xors() const { return item_.number % 2 == 0; }
   size_t block_bytes() const {
-    return item_.collective == Collective::kReduce ? item_.bytes / 8 * 8 : item_.bytes;
+    return reduces(item_.collective) ? item_.bytes / 8 * 8 : item_.bytes;
   }
   /// Of the block that one rank has for another.
   size_t length(Rank origin, Rank target) const {
     if (!is_unequal(item_.collective)) return block_bytes();
+    if (reduces(item_.collective)) origin = 0;  // all send as much to one
     const auto mixed = static_cast<uint32_t>(origin * 5 + target * 3) + item_.number;
-    return item_.bytes * (mixed % 4) / 2;
+    const size_t bytes = item_.bytes * (mixed % 4) / 2;
+    return reduces(item_.collective) ? bytes / 8 * 8 : bytes;
   }
   void lay_out() {
     const Collective c = item_.collective;
-    const bool unequal = is_unequal(c);
+    const bool unequal = !lies_side_by_side(c);
     const Shape shape = Shape::single_server(ranks_);  // of the slots, which know no servers
     const Rank root = has_root(c) ? item_.root : 0;
     for (uint32_t i = 0; i < send_slots(c, shape, me_, root); ++i) {
@@ -144,21 +154,26 @@ class Posted {
     }
     for (uint32_t i = 0; i < recv_slots(c, shape, me_, root); ++i) {
       const Block block = recv_block(c, me_, root, i);
-      const bool known = block.target >= 0 && block.origin >= 0;
+      const bool known = block.target >= 0 && (block.origin >= 0 || reduces(c));
       in_.add(length(std::max(block.origin, 0), known ? block.target : 0), unequal);
     }
     // Past the end nothing may be written either.
     send_.resize(out_.bytes + 8);
-    recv_.resize(std::max(in_.bytes, c == Collective::kBcast ? out_.bytes : 0) + 8);
+    const bool holds_sent = c == Collective::kBcast || (reduces(c) && item_.in_place);
+    recv_.resize(std::max(in_.bytes, holds_sent ? out_.bytes : 0) + 8);
   }
   static void write(std::byte* to, size_t bytes, Rank origin, Rank target, uint32_t number) {
     for (size_t i = 0; i < bytes; ++i) to[i] = pattern(origin, target, i, number);
   }
   void combine(std::byte* to, size_t bytes, uint32_t number) const {
+    const Collective c = item_.collective;
+    const bool scatters = c == Collective::kReduceScatter || c == Collective::kReduceScatterBlock;
+    const Rank target = kCombined - (scatters ? me_ : 0);
+    const Rank end = contributors(c, Shape::single_server(ranks_), me_);
     for (size_t i = 0; i < bytes; ++i) {
       std::byte sum{};
-      for (Rank rank = 0; rank < ranks_; ++rank) {
-        const std::byte term = pattern(rank, kCombined, i, number);
+      for (Rank rank = 0; rank < end; ++rank) {
+        const std::byte term = pattern(rank, target, i, number);
         sum = xors()
                   ? sum ^ term
                   : static_cast<std::byte>(static_cast<uint8_t>(sum) + static_cast<uint8_t>(term));
@@ -172,6 +187,7 @@ class Posted {
   int ranks_;
   Call call_;
   Blocks out_, in_;
+  std::vector<int64_t> elements_;  ///< of a reduce_scatter: that each rank receives
   std::vector<std::byte> send_, recv_, expected_;
 };
 

@@ -60,16 +60,15 @@ class Memory {
 /// Length of the block `origin` has for `target` in the call of that number; where blocks differ,
 /// many are 0, some large.
 inline size_t block_length(const Block& block, const Case& c) {
-  if (!is_unequal(c.algorithm->collective)) {
-    // Of a reduction, whole elements.
-    return c.algorithm->collective == Collective::kReduce ? c.block_bytes / 4 * 4 : c.block_bytes;
-  }
+  // Of a reduction, whole elements.
+  const size_t grain = reduces(c.algorithm->collective) ? 4 : 1;
+  if (!is_unequal(c.algorithm->collective)) return c.block_bytes / grain * grain;
   Rank a = block.origin, b = block.target;
   // In place sends to a rank what it receives from it, so the lengths must be symmetric.
   if (c.in_place && c.algorithm->collective == Collective::kAlltoallv && a > b) std::swap(a, b);
   const uint32_t x =
       static_cast<uint32_t>(a * 31 + b * 17 + static_cast<int>(c.number)) * 2654435761u;
-  return (x >> 28) < 5 ? 0 : c.block_bytes * (1 + (x >> 27) % 3) / 2;
+  return (x >> 28) < 5 ? 0 : c.block_bytes * (1 + (x >> 27) % 3) / 2 / grain * grain;
 }
 
 /// One side's blocks: equal ones side by side, others in falling order with gaps between them,
@@ -80,7 +79,7 @@ struct Side {
   size_t bytes = 0;
 
   Side(uint32_t slots, const Case& c, const std::function<Block(uint32_t)>& block_of) {
-    const bool unequal = is_unequal(c.algorithm->collective) && slots > 1;
+    const bool unequal = !lies_side_by_side(c.algorithm->collective) && slots > 1;
     counts.resize(slots), places.resize(slots);
     for (uint32_t i = 0; i < slots; ++i) blocks.push_back(block_of(i));
     bytes = unequal ? 3 : 0;
@@ -97,7 +96,8 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   const Collective collective = c.algorithm->collective;
   const Shape& shape = group.shape();
   const Rank me = group.rank(), root = c.root(shape.ranks());
-  const bool reduces = collective == Collective::kReduce;
+  const bool combines = reduces(collective);
+  if (!c.algorithm->keeps_order(shape)) c.ordered = false;
   const bool keeps = collective == Collective::kScatter || collective == Collective::kScatterv;
   // What in place means differs; only roots do it where there is one.
   if (collective == Collective::kBcast || (has_root(collective) && me != root)) c.in_place = false;
@@ -106,17 +106,21 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   const Side receives(recv_slots(collective, shape, me, root), c,
                       [&](uint32_t i) { return recv_block(collective, me, root, i); });
   Memory send(rank.context, sends.bytes, c.shared_memory);
-  Memory recv(rank.context, receives.bytes, c.shared_memory);
+  // What is to be combined in place may be more than what is received.
+  Memory recv(rank.context, combines ? std::max(sends.bytes, receives.bytes) : receives.bytes,
+              c.shared_memory);
   const auto byte_of = [&](const Block& block, size_t at) {
     return pattern(block.origin, block.target, at, c.number);
   };
   for (size_t i = 0; i < sends.blocks.size(); ++i) {
     std::byte* place = send.data() + sends.places[i];
-    if (c.in_place && !keeps) {
-      const size_t slot = reduces ? 0 : sends.blocks.size() == 1 ? static_cast<size_t>(me) : i;
+    if (c.in_place && combines) {
+      place = recv.data() + sends.places[i];
+    } else if (c.in_place && !keeps) {
+      const size_t slot = sends.blocks.size() == 1 ? static_cast<size_t>(me) : i;
       place = recv.data() + receives.places[slot];
     }
-    const Block block = reduces ? Block{me, root} : sends.blocks[i];
+    const Block block = {combines ? me : sends.blocks[i].origin, sends.blocks[i].target};
     for (int64_t k = 0; k < sends.counts[i]; ++k) place[k] = byte_of(block, k);
   }
   CallArguments arguments;
@@ -132,7 +136,10 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   arguments.recv_displacements = receives.places.data();
   if (sends.counts.size() == 1) arguments.own_count = sends.counts[0];
   if (keeps && receives.counts.size() == 1) arguments.own_count = receives.counts[0];
-  if (reduces) arguments.reduction = find_reduction(ElementType::kUint32, Operator::kSum).value();
+  std::vector<int64_t> elements;
+  for (const int64_t bytes : sends.counts) elements.push_back(bytes / 4);
+  if (collective == Collective::kReduceScatter) arguments.recv_counts = elements.data();
+  if (combines) arguments.reduction = find_reduction(ElementType::kUint32, Operator::kSum).value();
   arguments.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered};
   Call call(group);
   if (!rank.good(call.prepare(arguments), c.name()) || !rank.good(call.start(), c.name()) ||
@@ -142,14 +149,15 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   std::vector<std::byte> expected(receives.bytes, kPoison);
   for (size_t i = 0; i < receives.blocks.size(); ++i) {
     std::byte* place = expected.data() + receives.places[i];
-    for (int64_t k = 0; k < receives.counts[i] && !reduces; ++k) {
+    for (int64_t k = 0; k < receives.counts[i] && !combines; ++k) {
       place[k] = byte_of(receives.blocks[i], k);
     }
-    for (int64_t k = 0; k < receives.counts[i] && reduces; k += 4) {
+    for (int64_t k = 0; k < receives.counts[i] && combines; k += 4) {
       uint32_t sum = 0;
-      for (Rank origin = 0; origin < shape.ranks(); ++origin) {
+      for (Rank origin = 0; origin < contributors(collective, shape, me); ++origin) {
         std::array<std::byte, 4> bytes;
-        for (int64_t j = 0; j < 4; ++j) bytes[j] = byte_of({origin, root}, k + j);
+        for (int64_t j = 0; j < 4; ++j)
+          bytes[j] = byte_of({origin, receives.blocks[i].target}, k + j);
         sum += std::bit_cast<uint32_t>(bytes);
       }
       std::memcpy(place + k, &sum, 4);
@@ -178,7 +186,7 @@ inline std::vector<Case> cases(const std::vector<size_t>& sizes, uint32_t number
         ++number;
         all.push_back({&algorithm, pacing, bytes, !barrier && number % 3 == 0, number % 2 == 0,
                        1 + number % 4, number, false});
-        if (algorithm.collective != Collective::kReduce) continue;
+        if (algorithm.spec->keeps_order == nullptr) continue;
         all.push_back(all.back());
         all.back().ordered = true;
       }

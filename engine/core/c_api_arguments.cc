@@ -58,7 +58,8 @@ Status take_reduction(const ibcoll_call& call, const OwnOperators& own, CallArgu
     return fail(ErrorCode::kInvalidArgument, "{} elements of {} bytes are more than 2^62 bytes",
                 call.elements, arguments.reduction.element_bytes);
   }
-  arguments.block_bytes = call.elements * arguments.reduction.element_bytes;
+  if (!is_unequal(arguments.collective))
+    arguments.block_bytes = call.elements * arguments.reduction.element_bytes;
   return {};
 }
 
@@ -80,11 +81,12 @@ Status take_buffers(const ibcoll_call& call, CallArguments& arguments) {
 Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arguments) {
   static_assert(static_cast<int>(Collective::kAllgatherv) == IBCOLL_ALLGATHERV &&
                 static_cast<int>(Collective::kScatterv) == IBCOLL_SCATTERV &&
-                static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER);
+                static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER &&
+                static_cast<int>(Collective::kExscan) == IBCOLL_EXSCAN);
   const int collective = number_of(call.collective);
-  if (collective < 0 || collective > IBCOLL_BARRIER) {
+  if (collective < 0 || collective > IBCOLL_EXSCAN) {
     return fail(ErrorCode::kInvalidArgument, "there is no collective {}: they are 0 to {}",
-                collective, static_cast<int>(IBCOLL_BARRIER));
+                collective, static_cast<int>(IBCOLL_EXSCAN));
   }
   arguments.collective = static_cast<Collective>(collective);
   arguments.root = call.root;
@@ -93,7 +95,7 @@ Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arg
   arguments.recv_counts = call.recv_counts;
   arguments.recv_displacements = call.recv_displacements;
   arguments.own_count = call.own_count;
-  if (arguments.collective == Collective::kReduce) {
+  if (reduces(arguments.collective)) {
     IBCOLL_TRY(take_reduction(call, own, arguments));
   } else if (arguments.collective != Collective::kBarrier && !is_unequal(arguments.collective)) {
     arguments.block_bytes = call.bytes;

@@ -119,7 +119,8 @@ void ibcoll::c_api::CountCopies::copy(CallArguments& arguments, const Group& gro
   keep(send_displacements_, arguments.send_displacements,
        unequal && holds_all && (scatters || sends));
   keep(recv_counts_, arguments.recv_counts, unequal && holds_all && !scatters);
-  keep(recv_displacements_, arguments.recv_displacements, unequal && holds_all && !scatters);
+  keep(recv_displacements_, arguments.recv_displacements,
+       unequal && holds_all && !scatters && arguments.collective != Collective::kReduceScatter);
 }
 
 ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
@@ -180,6 +181,34 @@ ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv, s
                             ibcoll_type type, ibcoll_operator op, int root,
                             const ibcoll_options* options) {
   return run(group, ibcoll_call_reduce(send, recv, elements, type, op, root, options));
+}
+
+ibcoll_status ibcoll_allreduce(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                               ibcoll_type type, ibcoll_operator op,
+                               const ibcoll_options* options) {
+  return run(group, ibcoll_call_allreduce(send, recv, elements, type, op, options));
+}
+
+ibcoll_status ibcoll_reduce_scatter(ibcoll_group* group, const void* send, void* recv,
+                                    const int64_t* counts, ibcoll_type type, ibcoll_operator op,
+                                    const ibcoll_options* options) {
+  return run(group, ibcoll_call_reduce_scatter(send, recv, counts, type, op, options));
+}
+
+ibcoll_status ibcoll_reduce_scatter_block(ibcoll_group* group, const void* send, void* recv,
+                                          size_t elements, ibcoll_type type, ibcoll_operator op,
+                                          const ibcoll_options* options) {
+  return run(group, ibcoll_call_reduce_scatter_block(send, recv, elements, type, op, options));
+}
+
+ibcoll_status ibcoll_scan(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                          ibcoll_type type, ibcoll_operator op, const ibcoll_options* options) {
+  return run(group, ibcoll_call_scan(send, recv, elements, type, op, options));
+}
+
+ibcoll_status ibcoll_exscan(ibcoll_group* group, const void* send, void* recv, size_t elements,
+                            ibcoll_type type, ibcoll_operator op, const ibcoll_options* options) {
+  return run(group, ibcoll_call_exscan(send, recv, elements, type, op, options));
 }
 
 ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options) {

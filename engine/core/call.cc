@@ -14,7 +14,14 @@ namespace {
 /// place is where it belongs.
 bool moves_aside(Collective collective) {
   return collective == Collective::kAlltoall || collective == Collective::kAlltoallv ||
-         collective == Collective::kReduce;
+         reduces(collective);
+}
+
+/// What stands for the size of a call's blocks where all ranks pass the same counts.
+uint64_t hash_of(const int64_t* counts, int ranks) {
+  uint64_t hash = 0;
+  for (int i = 0; i < ranks; ++i) hash = mix(hash, static_cast<uint64_t>(counts[i]));
+  return hash;
 }
 
 }  // namespace
@@ -41,14 +48,19 @@ Status Call::give_up(const Error& error) {
 Status Call::choose_and_bind() {
   const CallArguments& arguments = arguments_;
   const bool unequal = is_unequal(arguments.collective);
-  const uint64_t size = unequal ? CallMeaning::kUnequal : arguments.block_bytes;
+  const bool scatters_sums = arguments.collective == Collective::kReduceScatter;
+  const uint64_t size = scatters_sums ? hash_of(arguments.recv_counts, group_->size())
+                        : unequal     ? CallMeaning::kUnequal
+                                      : arguments.block_bytes;
+  const int64_t plan_bytes = scatters_sums ? mean_bytes(arguments, group_->size())
+                             : unequal     ? -1
+                                           : static_cast<int64_t>(arguments.block_bytes);
   std::span<const int64_t> counts;  // that all ranks know
   if (arguments.collective == Collective::kAllgatherv) {
     counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
   }
   IBCOLL_ASSIGN(const CallPlan* plan,
-                group_->call_plan(arguments.collective,
-                                  unequal ? -1 : static_cast<int64_t>(arguments.block_bytes),
+                group_->call_plan(arguments.collective, plan_bytes,
                                   has_root(arguments.collective) ? arguments.root : 0,
                                   arguments.options, counts));
   // Most calls are like the one before.
@@ -56,11 +68,12 @@ Status Call::choose_and_bind() {
   if (!told) plan_ = *plan;
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
-  binding_.unequal = unequal;
+  // Parts of a block that is reduced are combined in scratch, whose slots know their lengths.
+  binding_.unequal = unequal || (plan_.program->cut > 1 && reduces(arguments.collective));
   binding_.reduction = &arguments.reduction;
   binding_.grain = arguments.reduction.element_bytes;
   binding_.eager =
-      !unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
+      !binding_.unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
@@ -68,7 +81,9 @@ Status Call::choose_and_bind() {
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
          reduction_ == arguments.reduction.meaning;
   if (!told) tell_meaning(size);
-  IBCOLL_TRY(unequal ? bind_unequal() : bind_equal());
+  IBCOLL_TRY(!binding_.unequal               ? bind_equal()
+             : reduces(arguments.collective) ? bind_side_by_side()
+                                             : bind_unequal());
   prepared_ = true;
   return {};
 }
@@ -109,12 +124,44 @@ Status Call::bind_equal() {
   if (!arguments_.in_place) return {};
   const size_t own = static_cast<size_t>(group_->rank()) * arguments_.block_bytes;
   if (moves_aside(arguments_.collective)) {
-    return bind_in_place(plan_.program->recv_slots(group_->shape()) * arguments_.block_bytes);
+    return bind_in_place(plan_.program->send_slots(group_->shape()) * arguments_.block_bytes);
   }
   const bool keeps = arguments_.collective == Collective::kScatter;
   std::byte* base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
   binding_[keeps ? Buffer::kRecv : Buffer::kSend].base = base + own;
   return {};
+}
+
+/// Slots that lie side by side, and of which every rank knows the lengths.
+Status Call::bind_side_by_side() {
+  const RankProgram& program = *plan_.program;
+  const auto me = static_cast<size_t>(group_->rank());
+  const bool parts = program.cut > 1;
+  const auto slots = parts ? program.cut : static_cast<uint32_t>(group_->size());
+  const uint32_t element = arguments_.reduction.element_bytes;
+  slot_bytes_.resize(slots);
+  slot_offsets_.resize(slots);
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    slot_bytes_[slot] = parts ? cut_bytes(arguments_.block_bytes, program.cut, slot, 1, element)
+                              : static_cast<uint64_t>(arguments_.recv_counts[slot]) * element;
+  }
+  std::exclusive_scan(slot_bytes_.begin(), slot_bytes_.end(), slot_offsets_.begin(), uint64_t{0});
+  const uint64_t total = slot_offsets_.back() + slot_bytes_.back();
+  binding_.block_bytes = total / slots;
+  binding_.limit = UINT64_MAX;
+  binding_[Buffer::kSend].offsets = slot_offsets_.data();
+  binding_[Buffer::kSend].bytes = slot_bytes_.data();
+  static constexpr uint64_t kStart = 0;
+  binding_[Buffer::kRecv].offsets = parts ? slot_offsets_.data() : &kStart;
+  binding_[Buffer::kRecv].bytes = parts ? slot_bytes_.data() : slot_bytes_.data() + me;
+  if (arguments_.in_place) IBCOLL_TRY(bind_in_place(total));
+  if (program.scratch.empty()) return {};
+  scratch_bytes_.clear();
+  for (const Block& block : program.scratch) {
+    const Rank slot = parts ? Block::kFirstPart - block.target : block.target;
+    scratch_bytes_.push_back(slot_bytes_[static_cast<size_t>(slot)]);
+  }
+  return take_scratch_slots();
 }
 
 /// Memory for a copy of what is to be sent.
@@ -206,7 +253,7 @@ Status Call::start() {
     return fail(ErrorCode::kInvalidArgument, "the call is under way already: wait for it first");
   if (in_place_ != nullptr) {
     const auto* recv = static_cast<const std::byte*>(arguments_.recv);
-    if (!binding_.unequal) {
+    if (arguments_.collective != Collective::kAlltoallv) {
       std::memcpy(in_place_, recv, in_place_bytes_);
     } else {
       for (int i = 0; i < group_->size(); ++i) {

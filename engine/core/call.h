@@ -43,6 +43,7 @@ class Call {
   void tell_meaning(uint64_t block_bytes);
   Status bind_equal();
   Status bind_unequal();
+  Status bind_side_by_side();
   Status bind_in_place(size_t bytes);
   Status bind_known_scratch();
   Status take_scratch_slots();
@@ -63,7 +64,8 @@ class Call {
   std::byte* scratch_ = nullptr;   ///< of the program
   std::byte* in_place_ = nullptr;  ///< copy of the data to send
   size_t in_place_bytes_ = 0;
-  // Unequal blocks.
+  // Unequal blocks. Slots that lie side by side are those of reduce_scatter, and parts of a block.
+  std::vector<uint64_t> slot_bytes_, slot_offsets_;
   std::vector<uint64_t> send_offsets_, scratch_bytes_, scratch_offsets_;
   bool lengths_known_ = false;
   std::optional<uint32_t> data_sequence_;  ///< of the second phase

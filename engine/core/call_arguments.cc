@@ -66,7 +66,8 @@ Status check_in_place(Rank me, const CallArguments& a) {
 /// The block that a rank sends itself is copied here: whoever counts it twice must count it alike.
 /// Counts and places are known to be good.
 Status check_own_block(Rank me, const CallArguments& a) {
-  if (!is_unequal(a.collective) || a.in_place || (has_root(a.collective) && me != a.root))
+  if (!is_unequal(a.collective) || reduces(a.collective) || a.in_place ||
+      (has_root(a.collective) && me != a.root))
     return {};
   const bool sends_all =
       a.collective == Collective::kAlltoallv || a.collective == Collective::kScatterv;
@@ -78,9 +79,34 @@ Status check_own_block(Rank me, const CallArguments& a) {
               to_string(a.collective), me, sent, received);
 }
 
+/// What all ranks of a reduce_scatter receive together.
+Result<size_t> summed_bytes(const CallArguments& a, int ranks) {
+  if (a.recv_counts == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "the receive counts are null");
+  }
+  const uint64_t most = kMaxBytes / a.reduction.element_bytes;
+  uint64_t elements = 0;
+  for (int i = 0; i < ranks; ++i) {
+    if (a.recv_counts[i] < 0) {
+      return fail(ErrorCode::kInvalidArgument, "receive count {} of rank {} is negative",
+                  a.recv_counts[i], i);
+    }
+    if (static_cast<uint64_t>(a.recv_counts[i]) > most - elements) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the receive counts add up to more than 2^62 bytes at rank {}", i);
+    }
+    elements += static_cast<uint64_t>(a.recv_counts[i]);
+  }
+  return elements * a.reduction.element_bytes;
+}
+
 /// Bytes up to the end of the last block of a buffer with `slots` slots.
-Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, int ranks) {
+Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, Rank me, int ranks) {
   if (slots == 0) return 0;
+  if (a.collective == Collective::kReduceScatter) {
+    IBCOLL_ASSIGN(const size_t sum, summed_bytes(a, ranks));
+    return sends ? sum : static_cast<size_t>(a.recv_counts[me]) * a.reduction.element_bytes;
+  }
   const bool all = is_unequal(a.collective) && (a.collective == Collective::kAlltoallv ||
                                                 (a.collective == Collective::kScatterv) == sends);
   if (all) {
@@ -103,6 +129,12 @@ Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, in
 
 }  // namespace
 
+int64_t mean_bytes(const CallArguments& a, int ranks) {
+  int64_t elements = 0;
+  for (int i = 0; i < ranks; ++i) elements += a.recv_counts[i];
+  return elements * a.reduction.element_bytes / ranks;
+}
+
 Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
   if (a.collective == Collective::kBarrier) return {};
   const int ranks = shape.ranks();
@@ -115,11 +147,14 @@ Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
   size_t send_bytes = 0, recv_bytes = 0;
   if (!a.in_place || keeps) {
     IBCOLL_ASSIGN(send_bytes,
-                  used_bytes(a, true, send_slots(a.collective, shape, me, a.root), ranks));
+                  used_bytes(a, true, send_slots(a.collective, shape, me, a.root), me, ranks));
   }
   if (!a.in_place || !keeps) {
-    IBCOLL_ASSIGN(recv_bytes,
-                  used_bytes(a, false, recv_slots(a.collective, shape, me, a.root), ranks));
+    // What lies in place to be combined may be more than what is received.
+    const bool reads = a.in_place && reduces(a.collective);
+    const uint32_t slots = reads ? send_slots(a.collective, shape, me, a.root)
+                                 : recv_slots(a.collective, shape, me, a.root);
+    IBCOLL_ASSIGN(recv_bytes, used_bytes(a, reads, slots, me, ranks));
   }
   IBCOLL_TRY(check_own_block(me, a));
   IBCOLL_TRY(check_buffer("receive", a.recv, recv_bytes, a.recv_limit));

@@ -22,20 +22,24 @@ struct CallArguments {
   /// the root's own); scatter(v): the root's own block stays in the send buffer.
   bool in_place = false;
   size_t block_bytes = 0;  ///< equal blocks
-  // Where blocks differ, one entry a rank: alltoallv both, allgatherv and the root of gatherv those
-  // received, the root of scatterv those sent.
+  // Where blocks differ, one entry a rank: reduce_scatter the elements that each receives;
+  // alltoallv both, allgatherv and the root of gatherv those received, the root of scatterv those
+  // sent.
   const int64_t* send_counts = nullptr;
   const int64_t* send_displacements = nullptr;
   const int64_t* recv_counts = nullptr;
   const int64_t* recv_displacements = nullptr;
   /// allgatherv, gatherv: of the block that this rank sends; scatterv: that it receives.
   int64_t own_count = 0;
-  Reduction reduction;                ///< of reduce
+  Reduction reduction;                    ///< of what combines
   std::shared_ptr<const void> keeps;  ///< what the reduction's context is a part of, if anything
   size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
   int64_t time_limit_ns = 0;              ///< of the call on this rank, from its start; 0: none
   CallOptions options;
 };
+
+/// The mean of the blocks of a reduce_scatter, whose arguments are checked.
+int64_t mean_bytes(const CallArguments& arguments, int ranks);
 
 /// Refuses what can't be right before anything is sent: buffers that are missing, too small or
 /// overlap, counts that are missing, negative or differ for the rank's own block, a root that is

@@ -48,8 +48,9 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
       return &known->plan;
   }
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
-  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size)
-                            : choose(collective, state_.shape, block_bytes);
+  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size,
+                                     options.ordered)
+                            : choose(collective, state_.shape, block_bytes, options.ordered);
   if (!automatic) {
     choice.algorithm = options.algorithm;
     choice.pieces = choose_pieces(options.algorithm, collective, state_.shape, block_bytes);
@@ -60,6 +61,7 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
   if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
+  IBCOLL_TRY(check_order(*algorithm, state_.shape, choice.options));
   algorithm->set_pieces(choice.pieces, choice.options);
   auto program = context_->programs().find(*algorithm, state_.shape, state_.me, choice.options);
   const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||

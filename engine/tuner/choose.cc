@@ -162,9 +162,10 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
 }
 
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
-              int64_t rule_bytes) {
+              int64_t rule_bytes, bool ordered) {
   const Rule* const rule = rules.find(collective, shape, rule_bytes);
-  if (rule == nullptr) return choose(collective, shape, block_bytes);
+  if (rule == nullptr || !check_order(*rule->algorithm, shape, {.ordered = ordered}))
+    return choose(collective, shape, block_bytes, ordered);
   Choice choice{
       .algorithm = rule->algorithm->name, .options = {}, .pieces = rule->pieces, .by_rule = true};
   choice.options.pacing = rule->pacing.value_or(choose_pacing(shape, block_bytes));

@@ -23,9 +23,10 @@ struct Choice {
 Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered = false);
 
 /// The same where there are rules, which go before the engine's own choice. `rule_bytes`: the size
-/// that counts for these, block_bytes or the mean where all ranks know all blocks.
+/// that counts for these, block_bytes or the mean where all ranks know all blocks. A rule whose
+/// algorithm can't keep the order that is asked for does not count.
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
-              int64_t rule_bytes);
+              int64_t rule_bytes, bool ordered = false);
 
 /// How many pieces blocks of this size are passed on in; 1 where blocks may differ in size (-1).
 /// `plan`: of contention_free, where pieces must be small enough for tokens to be sent ahead.

@@ -149,6 +149,54 @@ static inline ibcoll_call ibcoll_call_reduce(const void* send, void* recv, size_
   return call;
 }
 
+/** The call that ibcoll_allreduce() makes. */
+static inline ibcoll_call ibcoll_call_allreduce(const void* send, void* recv, size_t elements,
+                                                ibcoll_type type, ibcoll_operator op,
+                                                const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_reduce(send, recv, elements, type, op, 0, options);
+  call.collective = IBCOLL_ALLREDUCE;
+  return call;
+}
+
+/** The call that ibcoll_reduce_scatter() makes. */
+static inline ibcoll_call ibcoll_call_reduce_scatter(const void* send, void* recv,
+                                                     const int64_t* counts, ibcoll_type type,
+                                                     ibcoll_operator op,
+                                                     const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_reduce(send, recv, 0, type, op, 0, options);
+  call.collective = IBCOLL_REDUCE_SCATTER;
+  call.recv_counts = counts;
+  return call;
+}
+
+/** The call that ibcoll_reduce_scatter_block() makes. */
+static inline ibcoll_call ibcoll_call_reduce_scatter_block(const void* send, void* recv,
+                                                           size_t elements, ibcoll_type type,
+                                                           ibcoll_operator op,
+                                                           const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_reduce(send, recv, elements, type, op, 0, options);
+  call.collective = IBCOLL_REDUCE_SCATTER_BLOCK;
+  return call;
+}
+
+/** The call that ibcoll_scan() makes. */
+static inline ibcoll_call ibcoll_call_scan(const void* send, void* recv, size_t elements,
+                                           ibcoll_type type, ibcoll_operator op,
+                                           const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_reduce(send, recv, elements, type, op, 0, options);
+  call.collective = IBCOLL_SCAN;
+  return call;
+}
+
+/** The call that ibcoll_exscan() makes. */
+static inline ibcoll_call ibcoll_call_exscan(const void* send, void* recv, size_t elements,
+                                             ibcoll_type type, ibcoll_operator op,
+                                             const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_reduce(send, recv, elements, type, op, 0, options);
+  call.collective = IBCOLL_EXSCAN;
+  return call;
+}
+
 /** The call that ibcoll_barrier() makes. */
 static inline ibcoll_call ibcoll_call_barrier(const ibcoll_options* options) {
   return ibcoll_call_of(IBCOLL_BARRIER, options);

@@ -256,9 +256,10 @@ typedef struct ibcoll_options {
   size_t
       send_bytes; /**< size of the send buffer, if not 0: a call that reaches past it is refused */
   size_t recv_bytes; /**< the same of the receive buffer */
-  int ordered;  /**< reduce: combine in the order of ranks, in a way that depends on their number
-                   only,  so that the result has the same bits whatever the layout and the root */
-  int reserved; /**< 0 */
+  int ordered;       /**< reductions: combine in the order of ranks, in a way that depends on their
+                        number only, so that results have the same bits whatever the layout, the root and
+                        the algorithm; one that can't is refused by its name */
+  int reserved;      /**< 0 */
   /** This rank's alone, the others may pass another one: if the call has not finished here so many
    * microseconds after its start, its group is over (IBCOLL_ERR_DEADLINE on all its ranks, see
    * ibcoll_cancel). 0: it may take as long as it likes. Peers that do not confirm that within as
@@ -322,6 +323,32 @@ IBCOLL_API ibcoll_status ibcoll_bcast(ibcoll_group* group, void* buffer, size_t 
 IBCOLL_API ibcoll_status ibcoll_reduce(ibcoll_group* group, const void* send, void* recv,
                                        size_t elements, ibcoll_type type, ibcoll_operator op,
                                        int root, const ibcoll_options* options);
+/** Every rank's `recv` is the combination, element by element, of what all ranks send: the same
+ * bits on all. Here and below, `send` may be IBCOLL_IN_PLACE on any rank: what it sends lies in
+ * `recv`. */
+IBCOLL_API ibcoll_status ibcoll_allreduce(ibcoll_group* group, const void* send, void* recv,
+                                          size_t elements, ibcoll_type type, ibcoll_operator op,
+                                          const ibcoll_options* options);
+/** What all ranks send is combined, and rank i receives counts[i] elements of that, those behind
+ * what the ranks before it receive. Every rank passes the same counts, in elements. In place `recv`
+ * holds all that is sent, and its beginning the result. */
+IBCOLL_API ibcoll_status ibcoll_reduce_scatter(ibcoll_group* group, const void* send, void* recv,
+                                               const int64_t* counts, ibcoll_type type,
+                                               ibcoll_operator op, const ibcoll_options* options);
+/** The same where every rank receives as many `elements`. */
+IBCOLL_API ibcoll_status ibcoll_reduce_scatter_block(ibcoll_group* group, const void* send,
+                                                     void* recv, size_t elements, ibcoll_type type,
+                                                     ibcoll_operator op,
+                                                     const ibcoll_options* options);
+/** Rank i's `recv` is the combination of what ranks 0 to i send. */
+IBCOLL_API ibcoll_status ibcoll_scan(ibcoll_group* group, const void* send, void* recv,
+                                     size_t elements, ibcoll_type type, ibcoll_operator op,
+                                     const ibcoll_options* options);
+/** Rank i's `recv` is the combination of what ranks 0 to i - 1 send; that of rank 0 is left as it
+ * is, and may be NULL. */
+IBCOLL_API ibcoll_status ibcoll_exscan(ibcoll_group* group, const void* send, void* recv,
+                                       size_t elements, ibcoll_type type, ibcoll_operator op,
+                                       const ibcoll_options* options);
 /** Nobody leaves before everybody has entered. */
 IBCOLL_API ibcoll_status ibcoll_barrier(ibcoll_group* group, const ibcoll_options* options);
 

@@ -8,14 +8,15 @@
 #include "ibcoll/basics.hpp"
 #include "ibcoll/group_base.hpp"
 #include "ibcoll/ibcoll.h"
+#include "ibcoll/reductions.hpp"
 
 namespace ibcoll::detail {
 
 /// The calls in place of a group, in the three forms that group has of all calls.
-class in_place_calls : public group_base {
+class in_place_calls : public reduction_calls {
  public:
   /// Those of the C interface's group.
-  explicit in_place_calls(ibcoll_group* handle) : group_base(handle) {}
+  explicit in_place_calls(ibcoll_group* handle) : reduction_calls(handle) {}
 
   /// @{
   /// What is sent to a rank lies where what comes from it is to lie.
@@ -215,10 +216,6 @@ class in_place_calls : public group_base {
   /// @}
 
  private:
-  template <class T>
-  static c_options received_in(std::span<T> recv, const options& o) {
-    return {o, std::span<const T>(), recv};
-  }
   template <class T>
   static c_options sent_from(std::span<const T> send, const options& o) {
     return {o, send, std::span<T>()};

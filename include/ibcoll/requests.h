@@ -16,17 +16,22 @@ extern "C" {
 
 /** Which collective an ibcoll_call is of. */
 typedef enum ibcoll_collective {
-  IBCOLL_ALLTOALL = 0,   /**< ibcoll_alltoall() */
-  IBCOLL_ALLTOALLV = 1,  /**< ibcoll_alltoallv() */
-  IBCOLL_ALLGATHER = 2,  /**< ibcoll_allgather() */
-  IBCOLL_ALLGATHERV = 3, /**< ibcoll_allgatherv() */
-  IBCOLL_GATHER = 4,     /**< ibcoll_gather() */
-  IBCOLL_GATHERV = 5,    /**< ibcoll_gatherv() */
-  IBCOLL_SCATTER = 6,    /**< ibcoll_scatter() */
-  IBCOLL_SCATTERV = 7,   /**< ibcoll_scatterv() */
-  IBCOLL_BCAST = 8,      /**< ibcoll_bcast() */
-  IBCOLL_REDUCE = 9,     /**< ibcoll_reduce() */
-  IBCOLL_BARRIER = 10    /**< ibcoll_barrier() */
+  IBCOLL_ALLTOALL = 0,              /**< ibcoll_alltoall() */
+  IBCOLL_ALLTOALLV = 1,             /**< ibcoll_alltoallv() */
+  IBCOLL_ALLGATHER = 2,             /**< ibcoll_allgather() */
+  IBCOLL_ALLGATHERV = 3,            /**< ibcoll_allgatherv() */
+  IBCOLL_GATHER = 4,                /**< ibcoll_gather() */
+  IBCOLL_GATHERV = 5,               /**< ibcoll_gatherv() */
+  IBCOLL_SCATTER = 6,               /**< ibcoll_scatter() */
+  IBCOLL_SCATTERV = 7,              /**< ibcoll_scatterv() */
+  IBCOLL_BCAST = 8,                 /**< ibcoll_bcast() */
+  IBCOLL_REDUCE = 9,                /**< ibcoll_reduce() */
+  IBCOLL_BARRIER = 10,              /**< ibcoll_barrier() */
+  IBCOLL_ALLREDUCE = 11,            /**< ibcoll_allreduce() */
+  IBCOLL_REDUCE_SCATTER = 12,       /**< ibcoll_reduce_scatter() */
+  IBCOLL_REDUCE_SCATTER_BLOCK = 13, /**< ibcoll_reduce_scatter_block() */
+  IBCOLL_SCAN = 14,                 /**< ibcoll_scan() */
+  IBCOLL_EXSCAN = 15                /**< ibcoll_exscan() */
 } ibcoll_collective;
 
 /** A flag of a call: it may be started as often as wanted; without it, once. */
@@ -42,16 +47,16 @@ typedef struct ibcoll_call {
   const void* send;                  /**< what this rank sends */
   void* recv;                        /**< where it receives; bcast: the buffer */
   size_t bytes;                      /**< equal blocks: of one; bcast: of the buffer */
-  size_t elements;                   /**< reduce */
+  size_t elements;                   /**< reductions but reduce_scatter */
   int64_t own_count;                 /**< allgatherv, gatherv: send_count; scatterv: recv_count */
   const int64_t* send_counts;        /**< alltoallv, scatterv */
   const int64_t* send_displacements; /**< alltoallv, scatterv */
-  const int64_t* recv_counts;        /**< alltoallv, allgatherv, gatherv */
+  const int64_t* recv_counts; /**< alltoallv, allgatherv, gatherv; reduce_scatter: elements */
   const int64_t* recv_displacements; /**< alltoallv, allgatherv, gatherv */
   const ibcoll_options* options;     /**< NULL: the defaults */
   int root;                          /**< gather, scatter and their like, bcast, reduce */
-  ibcoll_type type;                  /**< reduce */
-  ibcoll_operator op;                /**< reduce */
+  ibcoll_type type;                  /**< reductions */
+  ibcoll_operator op;                /**< reductions */
   int reserved;                      /**< 0 */
 } ibcoll_call;
 
