@@ -34,8 +34,10 @@ constexpr int kMostServersUnasked = 128;
 /// Up to this much, an allreduce of few ranks is fastest in one step in which all send to all.
 constexpr int64_t kAllreduceLinearBytes = 1024;
 constexpr int kAllreduceLinearRanks = 8;
-/// Above this, it pays that each rank combines a part only.
-constexpr int64_t kAllreduceSliceBytes = 8 * 1024;
+/// Above this, it pays that each rank combines a part only, with more than two ranks; on one server
+/// with a power of two of them above the second figure by halving (measured on two cores).
+constexpr int64_t kAllreduceSliceBytes = 16 * 1024;
+constexpr int64_t kAllreduceHalvingBytes = 128 * 1024;
 /// Of a reduce_scatter between servers: above this, every block is sent by its owners alone.
 constexpr int64_t kHalvingBytes = 4 * 1024;
 constexpr int64_t kScanChainBytes = 64 * 1024;
@@ -91,10 +93,11 @@ static std::string_view choose_reduction(Collective collective, const Shape& sha
   }
   if (single && block_bytes <= kAllreduceLinearBytes && shape.ranks() <= kAllreduceLinearRanks)
     return "linear";
-  if (block_bytes <= kAllreduceSliceBytes) return "recursive_doubling";
-  if (single || !ordered) return "two_level";
-  return std::has_single_bit(static_cast<unsigned>(shape.ranks())) ? "rabenseifner"
-                                                                   : "recursive_doubling";
+  if (block_bytes <= kAllreduceSliceBytes || shape.ranks() <= 2) return "recursive_doubling";
+  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(shape.ranks()));
+  if (power_of_two && (single ? block_bytes > kAllreduceHalvingBytes : ordered))
+    return "rabenseifner";
+  return single || !ordered ? "two_level" : "recursive_doubling";
 }
 
 Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered) {
