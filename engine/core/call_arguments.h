@@ -31,7 +31,7 @@ struct CallArguments {
   const int64_t* recv_displacements = nullptr;
   /// allgatherv, gatherv: of the block that this rank sends; scatterv: that it receives.
   int64_t own_count = 0;
-  Reduction reduction;                    ///< of what combines
+  Reduction reduction;                ///< of what combines
   std::shared_ptr<const void> keeps;  ///< what the reduction's context is a part of, if anything
   size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
   int64_t time_limit_ns = 0;              ///< of the call on this rank, from its start; 0: none

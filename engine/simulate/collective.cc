@@ -60,7 +60,7 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
     case Collective::kAllreduce:
     case Collective::kReduceScatter:
     case Collective::kReduceScatterBlock: {
-      // Each server gives and gets the data of a part that it combines, and of an allreduce the sums.
+      // Each server gives and gets data of the part that it combines, and of an allreduce the sums.
       const bool all = collective == Collective::kAllreduce;
       const int servers = shape.servers();
       if (servers == 1) return sum;
