@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ibcoll/ibcoll.hpp>
 #include <functional>
+#include <ibcoll/ibcoll.hpp>
 #include <numeric>
 
 #include "engine/schedule/rank_order.h"
