@@ -130,6 +130,7 @@ void Transport::drop(const SlotHeader& header) {
 }
 
 void Transport::drop(uint64_t group) {
+  std::erase_if(assemblies_, [group](const Assembly& one) { return one.key.group == group; });
   for (Peer& peer : peers_) {
     peer.stash.forget(group, [this](std::span<const std::byte> message) {
       drop(*reinterpret_cast<const SlotHeader*>(message.data()));

@@ -40,8 +40,9 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
     if (!part.streamed() || lane.next != lane.stream_first) return false;
     if (!lane.pending.empty()) {
       const PendingPut& first = lane.pending.front();
-      if (first.at < lane.next || first.piece < part.piece ||
-          (first.piece == part.piece && first.at < op.after[i]))
+      // Strands overtake each other, so that the first one started need not be that of the program.
+      if (call_.program->streams[lane.stream].in_strands() || first.at < lane.next ||
+          first.piece < part.piece || (first.piece == part.piece && first.at < op.after[i]))
         return false;
     }
     const uint32_t done = lane.piece > part.piece    ? call_.program->streams[lane.stream].count
