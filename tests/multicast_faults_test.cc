@@ -24,15 +24,8 @@ using testing::SentLetter;
 using testing::SharedFlags;
 using testing::SharedStage;
 
-constexpr int kRanks = 5;
 constexpr uint64_t kEnd = 1'000'000;
 constexpr int kLetters = 100'000;  // until a death is noticed
-const MulticastWay kOneServer{"shm", nullptr, kRanks};
-
-/// The letters of rank 0 while rank `victim` dies, to all others.
-Letter letter_of(int number, size_t bytes) {
-  return {0, {1, 2, 3, 4}, bytes + static_cast<size_t>(number % 40), static_cast<uint64_t>(number)};
-}
 
 /// What the processes of a test know of each other.
 struct Fates {
@@ -57,6 +50,24 @@ struct Death {
   const char* name;
   int victim;
   size_t bytes;
+  int ranks = 5;
+
+  MulticastWay way() const { return {"shm", nullptr, ranks}; }
+  /// To all but rank 0, the master, and maybe the victim.
+  std::vector<int> others(bool without_victim) const {
+    std::vector<int> members;
+    for (int rank = 1; rank < ranks; ++rank) {
+      if (!without_victim || rank != victim) members.push_back(rank);
+    }
+    return members;
+  }
+  /// The letters of rank 0 while the victim dies.
+  Letter letter(int number) const {
+    return {0, others(false), bytes + static_cast<size_t>(number % 40),
+            static_cast<uint64_t>(number)};
+  }
+  /// To those who are left.
+  Letter later() const { return {0, others(true), bytes, kEnd}; }
 };
 
 class MulticastDeaths : public ::testing::TestWithParam<Death> {};
@@ -98,7 +109,7 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
     return is_right_end(rank, status, death, *one);
   };
   for (int number = 0; number < kLetters; ++number) {
-    sent.push_back(std::make_unique<SentLetter>(rank, letter_of(number, death.bytes)));
+    sent.push_back(std::make_unique<SentLetter>(rank, death.letter(number)));
     ibcoll_status status = IBCOLL_ERR_BUSY;
     while (status == IBCOLL_ERR_BUSY) {
       status = sent.back()->start(options);
@@ -117,12 +128,9 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
     if (!wait_for_oldest()) return;
   }
   if (!failed) rank.complain("no letter to a dead rank has failed");
-  SentLetter refused(rank, letter_of(kLetters, death.bytes));
+  SentLetter refused(rank, death.letter(kLetters));
   if (refused.start() != IBCOLL_ERR_PEER_FAILED) rank.complain("a letter to a dead rank");
-  Letter later{0, {}, death.bytes, kEnd};
-  for (int member = 1; member < kRanks; ++member) {
-    if (member != death.victim) later.members.push_back(member);
-  }
+  Letter later = death.later();
   for (int i = 0; i < 20; ++i, ++later.tag) {
     SentLetter last(rank, later);
     if (!last.start_sometime(options) || !rank.good(last.wait(), "to those who are left")) return;
@@ -132,15 +140,12 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
 /// Takes what comes, in order, until those come that the dead rank is not in.
 void receive_past_death(const ApiRank& rank, const Death& death, const Fates& fates) {
   int next = 0;
-  Letter later{0, {}, death.bytes, kEnd};
-  for (int member = 1; member < kRanks; ++member) {
-    if (member != death.victim) later.members.push_back(member);
-  }
+  Letter later = death.later();
   while (later.tag < kEnd + 20) {
     const ibcoll_message* message = nullptr;
     if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
     const auto tag = static_cast<int>(message->tag);
-    const Letter letter = message->tag < kLetters ? letter_of(tag, death.bytes) : later;
+    const Letter letter = message->tag < kLetters ? death.letter(tag) : later;
     const std::string wrong = testing::wrong_in(rank, *message, letter);
     if (!wrong.empty()) return rank.complain(wrong);
     rank.good(ibcoll_message_free(rank.context, message), "free");
@@ -161,12 +166,12 @@ TEST_P(MulticastDeaths, LeaveTheOthersTheirMessages) {
   const SharedFates shared;
   int status = 0;
   const std::string complaints = testing::run_multicasts(
-      kOneServer, {},
+      death.way(), {},
       [&](const ApiRank& rank) {
         const int me = ibcoll_rank(rank.context);
         if (me == death.victim) {
           for (int number = 0; number < 5; ++number) {
-            if (!receive(rank, letter_of(number, death.bytes))) return;
+            if (!receive(rank, death.letter(number))) return;
           }
           raise(SIGKILL);
         }
@@ -176,22 +181,23 @@ TEST_P(MulticastDeaths, LeaveTheOthersTheirMessages) {
           receive_past_death(rank, death, *shared.fates);
         }
         testing::expect_no_memory(rank);
-        leave(rank, *shared.fates, kRanks - 1);
+        leave(rank, *shared.fates, death.ranks - 1);
       },
       &status);
   EXPECT_EQ(complaints, "");
   EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
 /// Messages of a master that dies come whole or not at all, those of others all.
 TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
   constexpr int kOfOther = 40;
   const Death& death = GetParam();
-  if (death.victim != kRanks - 1) GTEST_SKIP() << "the same as with another victim";
+  if (death.victim != death.ranks - 1) GTEST_SKIP() << "the same as with another victim";
   const SharedFates shared;
   int status = 0;
   const std::string complaints = testing::run_multicasts(
-      kOneServer, {},
+      death.way(), {},
       [&](const ApiRank& rank) {
         const int me = ibcoll_rank(rank.context);
         const auto of = [&](int master, int number) {
@@ -231,16 +237,24 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
           }
           testing::expect_no_memory(rank);
         }
-        leave(rank, *shared.fates, kRanks - 1);
+        leave(rank, *shared.fates, death.ranks - 1);
       },
       &status);
   EXPECT_EQ(complaints, "");
   EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
-const Death kDeaths[] = {{"short_of_the_root", 1, 100},       {"short_of_one_between", 2, 100},
-                         {"short_of_the_last", 4, 100},       {"long_of_the_root", 1, 700'000},
-                         {"long_of_one_between", 2, 700'000}, {"long_of_the_last", 4, 700'000}};
+const Death kDeaths[] = {{"short_of_the_root", 1, 100},
+                         {"short_of_one_between", 2, 100},
+                         {"short_of_the_last", 4, 100},
+                         {"long_of_the_root", 1, 700'000},
+                         {"long_of_one_between", 2, 700'000},
+                         {"long_of_the_last", 4, 700'000},
+                         // So many that they acknowledge to the root.
+                         {"short_of_the_root_of_many", 1, 100, 12},
+                         {"long_of_the_root_of_many", 1, 700'000, 12},
+                         {"short_of_one_of_many", 7, 100, 12}};
 std::string name_of(const ::testing::TestParamInfo<Death>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), name_of);
 

@@ -226,10 +226,10 @@ void Multicasts::lost(Rank rank, const Failure&) { lose(rank); }
 
 void Multicasts::lose(Rank rank) {
   take_inbox();  // what it sent while it lived
-  outbox_.lose(rank);
   assembly_.lose(rank);
   runs_.lose(rank);
   sends_.lose(rank);
+  outbox_.lose(rank);  // last: what follows from it may send to that rank
   hand_over();
 }
 

@@ -129,6 +129,19 @@ void MulticastSends::count_direct(MulticastSend& send) const {
       send.direct.push_back(rank);
   });
   if (!acknowledge_directly(true, send.direct.size())) send.direct.clear();
+  send.directly = !send.direct.empty();
+}
+
+/// Members that have not acknowledged to this rank, and need not have it.
+RankSet MulticastSends::unanswered(const MulticastSend& send) const {
+  std::vector<Rank> ranks;
+  send.set.for_each([&](Rank rank) {
+    const bool answers_here =
+        send.directly && rank != send.root && services_.job.same_server(rank, send.root);
+    const bool waits = std::find(send.direct.begin(), send.direct.end(), rank) != send.direct.end();
+    if (rank != services_.me && (!answers_here || waits)) ranks.push_back(rank);
+  });
+  return *RankSet::create(ranks, services_.job.ranks());  // they are of the job
 }
 
 /// Whom it waits for now, as far as this rank knows.
@@ -199,7 +212,9 @@ void MulticastSends::over(MulticastSend& send) {
     }
     // What comes later must not wait for it.
     missing.ranks.for_each([&](Rank rank) {
-      if (rank == services_.me || services_.executor.has_lost(rank)) return;
+      if (rank == services_.me || services_.executor.has_lost(rank) ||
+          services_.executor.has_gone(rank))
+        return;
       const MulticastHead head{
           send.counter, services_.me, services_.me, MulticastMailKind::kSkip, false, 0};
       outbox_.send(rank, head, encode_previous_one(window_.previous_of(send.counter, rank)));
@@ -241,7 +256,11 @@ void MulticastSends::own_is_done(MulticastSend& send, const Error* error) {
     if (send.result) send.result = tl::unexpected<Error>(*error);
     send.missing.push_back(services_.me);
   }
-  if (send.acked) window_.finish(send.counter);
+  if (send.acked) {
+    window_.finish(send.counter);
+  } else if (send.late) {
+    note_late(send);
+  }
   const auto found = sends_.find(send.counter);
   if (found == sends_.end()) return;
   const std::shared_ptr<MulticastSend> stays = found->second;
@@ -256,9 +275,13 @@ void MulticastSends::give_up(MulticastSend& send, ErrorCode why, std::string_vie
   const RankSet waits_for = awaited(send);
   // What lies below a root that has not said whom it waits for nobody knows.
   const bool all = !send.root_answered && send.late_below.empty();
-  (all ? send.set : waits_for).for_each([&](Rank rank) {
-    if (rank != services_.me) send.missing.push_back(rank);
-  });
+  for (const RankSet& lack : {all ? unanswered(send) : waits_for, send.named.ranks}) {
+    lack.for_each([&](Rank rank) {
+      if (rank != services_.me) send.missing.push_back(rank);
+    });
+  }
+  std::sort(send.missing.begin(), send.missing.end());
+  send.missing.erase(std::unique(send.missing.begin(), send.missing.end()), send.missing.end());
   const Rank first = waits_for.empty() ? services_.me : waits_for.rank_of(0);
   send.result =
       fail(why, "{} {}: rank {}{} has not acknowledged it", name(send), text, first,
@@ -314,13 +337,9 @@ void MulticastSends::lose(Rank rank) {
       send->root_answered = true;
       if (!send->fed())
         send->feed->end({rank, ErrorCode::kRankDied, fmt::format("rank {} has died", rank)});
-      // Members of this server say themselves whether they have it; of others nobody knows.
-      std::vector<Rank> lack;
-      send->set.for_each([&](Rank member) {
-        if (member == rank || !services_.job.same_server(member, services_.me))
-          lack.push_back(member);
-      });
-      name_missing(*send, *RankSet::create(lack, services_.job.ranks()), ErrorCode::kPeerFailed);
+      // Whom it has told of the message before nobody knows.
+      name_missing(*send, unanswered(*send), ErrorCode::kPeerFailed);
+      send->direct.clear();
     }
     look_whether_over(*send);
   }

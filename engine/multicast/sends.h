@@ -30,6 +30,7 @@ struct MulticastSend {
   std::unique_ptr<MulticastTransfer> feed;
   bool root_answered = false;
   bool counted = false;      ///< `direct` is known
+  bool directly = false;     ///< members of the root's server acknowledge to this rank
   std::vector<Rank> direct;  ///< members of this server that have not acknowledged; see awaits()
   MulticastMissing named;    ///< whom answers have named
   bool acked = false;        ///< by all, or nobody waits for them
@@ -80,6 +81,7 @@ class MulticastSends {
   Status check(const RankSet& set, size_t bytes, const MulticastOptions& options) const;
   void finish(MulticastSend& send);
   void count_direct(MulticastSend& send) const;
+  RankSet unanswered(const MulticastSend& send) const;
   RankSet awaited(const MulticastSend& send) const;
   void note_late(MulticastSend& send);
   void name_missing(MulticastSend& send, const RankSet& ranks, ErrorCode code);
