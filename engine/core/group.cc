@@ -51,6 +51,9 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size,
                                      options.ordered)
                             : choose(collective, state_.shape, block_bytes, options.ordered);
+  // No plans are made set by set.
+  if (choice.by_rule && identity_.of_set && choice.algorithm == "contention_free")
+    choice = choose(collective, state_.shape, block_bytes, options.ordered);
   if (!automatic) {
     choice.algorithm = options.algorithm;
     choice.pieces = choose_pieces(options.algorithm, collective, state_.shape, block_bytes);
