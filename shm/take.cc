@@ -119,8 +119,10 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const Wanted& wanted,
     return refuse(peer, fmt::format("sends {} bytes where {} are expected", total, bytes));
   }
   const bool direct = kind == MessageKind::kDirect;
-  if (direct && progress == 0 && is_retracted(source)) [[unlikely]]
+  if (direct && (progress == 0 || how != nullptr) && is_retracted(source)) [[unlikely]] {
+    progress = 0;
     return Pull::kNotYet;
+  }
   size_t piece = whole_elements(how, kPieceBytes, bytes - progress);
   if (kind == MessageKind::kChunk) {
     piece = header.length - sizeof(uint64_t);

@@ -156,6 +156,57 @@ TEST(OwnOperators, TakeAnyCallableInCxxOnGroupsSetsAndInPlace) {
             "");
 }
 
+/// What may be loaded by one instruction only where it is aligned.
+struct alignas(32) Wide {
+  std::array<double, 4> sums;
+};
+const char* add_wide(void* target, const void* source, size_t elements, void*) {
+  if (reinterpret_cast<uintptr_t>(target) % alignof(Wide) != 0) return "the target is not aligned";
+  if (reinterpret_cast<uintptr_t>(source) % alignof(Wide) != 0) return "the source is not aligned";
+  auto* to = static_cast<Wide*>(target);
+  const auto* from = static_cast<const Wide*>(source);
+  for (size_t i = 0; i < elements; ++i) {
+    for (size_t k = 0; k < 4; ++k) to[i].sums[k] += from[i].sums[k];
+  }
+  return nullptr;
+}
+
+TEST(OwnOperators, AreCalledOnAlignedElements) {
+  for (const bool commutes : {true, false}) {
+    for (const char* layout : {"4", "2,2", "1,3"}) {
+      EXPECT_EQ(launched(layout, 4,
+                         [&](const ApiRank& rank) {
+                           ibcoll_operator_description is = IBCOLL_OPERATOR_DESCRIPTION_INIT;
+                           is.element_bytes = sizeof(Wide);
+                           is.combine = add_wide;
+                           is.commutes = commutes ? 1 : 0;
+                           ibcoll_operator op;
+                           if (!rank.good(ibcoll_operator_create(rank.context, &is, &op), "create"))
+                             return;
+                           ibcoll_group* const world = ibcoll_world(rank.context);
+                           for (const size_t elements : {4, 36, 4000}) {
+                             const std::vector<Wide> mine(elements, Wide{{1, 2, 3, 4}});
+                             std::vector<Wide> all(elements);
+                             if (!rank.good(ibcoll_allreduce(world, mine.data(), all.data(),
+                                                             elements, IBCOLL_OWN, op, nullptr),
+                                            "allreduce"))
+                               return;
+                             if (all.back().sums[3] != 16) rank.complain("another sum");
+                             if (!rank.good(ibcoll_reduce_scatter_block(world, mine.data(),
+                                                                        all.data(), elements / 4,
+                                                                        IBCOLL_OWN, op, nullptr),
+                                            "reduce_scatter_block"))
+                               return;
+                             if (all[0].sums[2] != 12) rank.complain("another scattered sum");
+                           }
+                           rank.good(ibcoll_operator_free(rank.context, op), "free");
+                         }),
+                "")
+          << layout;
+    }
+  }
+}
+
 TEST(EnginesOperators, ReplaceAndNoOpGoByTheOrderOfRanksAndIndicesSayWhere) {
   EXPECT_EQ(testing::on_four_ranks([](const context& rank) {
               const int me = rank.rank();

@@ -9,17 +9,22 @@ namespace {
 
 /// Small enough to stay in the nearest cache.
 constexpr size_t kCopyBytes = 8192;
+/// All memory that operators are called with is aligned to that, and to elements of that size.
+constexpr size_t kLeastAlignment = 8;
 
 }  // namespace
 
 OwnOperator::OwnOperator(const OwnOperatorDescription& description, const EntryGuard& guard)
-    : is_(description), guard_(guard) {
+    : is_(description),
+      guard_(guard),
+      alignment_(std::min<size_t>(is_.element_bytes & -is_.element_bytes, alignof(Line))) {
   if (is_.commutes) {
     if (is_.combine == nullptr) is_.combine = is_.combine_reversed;
     if (is_.combine_reversed == nullptr) is_.combine_reversed = is_.combine;
   }
-  if (is_.combine == nullptr || is_.combine_reversed == nullptr)
-    copy_.resize(std::max<size_t>(kCopyBytes / is_.element_bytes, 1) * is_.element_bytes);
+  copy_bytes_ = std::max<size_t>(kCopyBytes / is_.element_bytes, 1) * is_.element_bytes;
+  if (is_.combine == nullptr || is_.combine_reversed == nullptr || alignment_ > kLeastAlignment)
+    copy_.resize((copy_bytes_ + sizeof(Line) - 1) / sizeof(Line));
 }
 
 OwnOperator::~OwnOperator() {
@@ -64,20 +69,39 @@ const char* OwnOperator::call(void* target, const void* source, size_t bytes, vo
 const char* OwnOperator::combine(bool reversed, std::byte* target, const std::byte* source,
                                  size_t bytes) {
   const auto function = reversed ? is_.combine_reversed : is_.combine;
-  if (function != nullptr) return function(target, source, bytes / is_.element_bytes, is_.context);
+  const bool aligned =
+      alignment_ <= kLeastAlignment || reinterpret_cast<uintptr_t>(source) % alignment_ == 0;
+  if (function != nullptr && aligned)
+    return function(target, source, bytes / is_.element_bytes, is_.context);
+  if (function != nullptr) return from_aligned(function, target, source, bytes);
   return by_way_of_copy(reversed ? is_.combine : is_.combine_reversed, target, source, bytes);
 }
 
 /// What goes the other way has the source for its target.
 const char* OwnOperator::by_way_of_copy(OwnOperatorDescription::Function function,
                                         std::byte* target, const std::byte* source, size_t bytes) {
-  for (size_t begin = 0; begin < bytes; begin += copy_.size()) {
-    const size_t piece = std::min(copy_.size(), bytes - begin);
-    std::memcpy(copy_.data(), source + begin, piece);
+  std::byte* const copy = copy_.front().bytes;
+  for (size_t begin = 0; begin < bytes; begin += copy_bytes_) {
+    const size_t piece = std::min(copy_bytes_, bytes - begin);
+    std::memcpy(copy, source + begin, piece);
     const char* const failure =
-        function(copy_.data(), target + begin, piece / is_.element_bytes, is_.context);
+        function(copy, target + begin, piece / is_.element_bytes, is_.context);
     if (failure != nullptr) return failure;
-    std::memcpy(target + begin, copy_.data(), piece);
+    std::memcpy(target + begin, copy, piece);
+  }
+  return nullptr;
+}
+
+/// Data that are combined where they have come in a message begin behind its header.
+const char* OwnOperator::from_aligned(OwnOperatorDescription::Function function, std::byte* target,
+                                      const std::byte* source, size_t bytes) {
+  std::byte* const copy = copy_.front().bytes;
+  for (size_t begin = 0; begin < bytes; begin += copy_bytes_) {
+    const size_t piece = std::min(copy_bytes_, bytes - begin);
+    std::memcpy(copy, source + begin, piece);
+    const char* const failure =
+        function(target + begin, copy, piece / is_.element_bytes, is_.context);
+    if (failure != nullptr) return failure;
   }
   return nullptr;
 }

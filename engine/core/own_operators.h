@@ -45,10 +45,17 @@ class OwnOperator {
   const char* combine(bool reversed, std::byte* target, const std::byte* source, size_t bytes);
   const char* by_way_of_copy(OwnOperatorDescription::Function function, std::byte* target,
                              const std::byte* source, size_t bytes);
+  const char* from_aligned(OwnOperatorDescription::Function function, std::byte* target,
+                           const std::byte* source, size_t bytes);
 
   OwnOperatorDescription is_;
   const EntryGuard& guard_;
-  std::vector<std::byte> copy_;  ///< of elements; empty: both directions are there
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  const size_t alignment_;  ///< of elements, as far as their size says
+  size_t copy_bytes_ = 0;   ///< whole elements
+  std::vector<Line> copy_;  ///< of them, on their way to the function
   std::string thrown_;
 };
 

@@ -30,7 +30,8 @@ extern "C" {
 /** Combines elements of two arrays, one by one, into the first one. The arrays do not overlap, and
  * are a part of what is combined: at least one element. They lie in the program's buffers, aligned
  * as these are, or in memory of the library's, aligned as elements of that size can be (to the
- * largest power of two that divides it, 64 at most).
+ * largest power of two that divides it, 64 at most). In a group that is just being ended early the
+ * source may hold anything.
  *
  * NULL: done. Else a line that says why it can't be done, which stays until the operator is freed;
  * the group is then over (IBCOLL_ERR_CANCELLED on all its ranks, with that line).
