@@ -55,7 +55,7 @@ RuleSection full_section() {
 TEST(RulesFile, ComesBackAsItWasWritten) {
   const RuleSection section = full_section();
   const std::string text = to_text(section, {"3 us", ""});
-  const auto read = parse_rules(text + to_text(section));
+  const auto read = parse_rules(text + " \r\n\n" + to_text(section));
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 2u) << "files may be joined";
   for (const RuleSection& back : *read) {

@@ -179,7 +179,7 @@ Result<std::vector<RuleSection>> parse_rules(std::string_view text) {
   };
   for (const std::string_view line : split(text, '\n')) {
     ++number;
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (const Status taken = reader.take(line); !taken) return at_line(taken.error());
   }
   if (const Status ended = reader.end_section(); !ended) return at_line(ended.error());
