@@ -313,7 +313,7 @@ Status Executor::wait(Completion& completion) {
   return status();
 }
 
-void Executor::look_after(std::span<PostedCall* const> calls) {
+void Executor::look_after(const std::vector<PostedCall*>& calls) {
   if (network_ == nullptr) mailroom_.take_local_mails();
   health_.check_all(calls, moves_);
 }

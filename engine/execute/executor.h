@@ -169,7 +169,8 @@ class Executor {
     return oversubscribed_ ? Idling::Manner::kYield : Idling::Manner::kSpin;
   }
   /// Looks for reasons why these calls may never end.
-  void look_after(std::span<PostedCall* const> calls);
+  /// Mails that are taken meanwhile may make calls, and so add to what is under way.
+  void look_after(const std::vector<PostedCall*>& calls);
   Status status() const {
     if (end_.has_come()) [[unlikely]]
       return tl::unexpected<Error>(*end_.error());

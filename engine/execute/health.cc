@@ -71,15 +71,16 @@ void Health::check_tested(PostedCall& call, uint32_t all_moves) {
   check(&call, now - tested.idle_since_ns, tested.next_report_ns);
 }
 
-void Health::check_all(std::span<PostedCall* const> calls, uint32_t all_moves) {
+void Health::check_all(const std::vector<PostedCall*>& calls, uint32_t all_moves) {
   const int64_t now = now_ns();
   for (PostedCall* call : calls) observe(*call, all_moves, now);
   if (now - checked_all_ns_ < kSeldomNs) return;
   checked_all_ns_ = now;
   int64_t never = 0;
   if (calls.empty()) check(nullptr, 0, never);
-  for (PostedCall* call : calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {  // mails that are taken meanwhile may make more
     if (end_.has_come()) return;
+    PostedCall* const call = calls[i];
     check(call, now - call->tested.idle_since_ns, call->tested.next_report_ns);
   }
 }

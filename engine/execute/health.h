@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <optional>
-#include <span>
+#include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/calls_under_way.h"
@@ -39,7 +39,7 @@ class Health {
   void check_tested(PostedCall& call, uint32_t moves);
   /// The same for several calls at once, however often it is called: of threads that wait, or of a
   /// program that makes progress of all. Without any, for the job.
-  void check_all(std::span<PostedCall* const> calls, uint32_t moves);
+  void check_all(const std::vector<PostedCall*>& calls, uint32_t moves);
   int64_t late_ns() const { return options_.late_ns; }
   int64_t deadline_ns() const { return options_.deadline_ns; }
 
