@@ -47,7 +47,7 @@ Reduction telling_reduction() {
 }
 
 uint32_t element(Rank rank, size_t at) {
-  return static_cast<uint32_t>(rank * 7919 + static_cast<Rank>(at) * 104729 + 11);
+  return static_cast<uint32_t>(rank) * 7919 + static_cast<uint32_t>(at) * 104729 + 11;
 }
 
 /// What the tree makes of an element of ranks first .. end - 1.
