@@ -2,37 +2,18 @@
 
 #include <algorithm>
 #include <cassert>
-#include <string_view>
 
-#include "engine/base/hash.h"
 #include "engine/schedule/op_kinds.h"
+#include "engine/schedule/program_hash.h"
 
 namespace ibcoll {
 
 namespace {
 
-constexpr uint64_t kFormatVersion = 4;  // of programs: part of their hash
-
 using Counts = std::array<uint32_t, kLanes>;
 
 void raise(Counts& counts, const Counts& to) {
   for (int lane = 0; lane < kLanes; ++lane) counts[lane] = std::max(counts[lane], to[lane]);
-}
-
-uint64_t program_hash(Collective collective, const std::string& algorithm, const Shape& shape,
-                      const AlgorithmOptions& options) {
-  const uint64_t fields[] = {kFormatVersion,
-                             static_cast<uint64_t>(collective),
-                             static_cast<uint64_t>(options.pacing),
-                             options.window,
-                             has_root(collective) ? static_cast<uint64_t>(options.root) : 0,
-                             options.ordered,
-                             options.cut,
-                             options.acks,
-                             options.plan != nullptr ? options.plan->hash : 0,
-                             shape.hash()};
-  const std::string_view bytes(reinterpret_cast<const char*>(fields), sizeof fields);
-  return hash_bytes(algorithm, hash_bytes(bytes));
 }
 
 /// The operation that wrote a slot: lane and one more than its index; 0: nobody.
