@@ -1,10 +1,7 @@
 /// ib_mcast_bench: multicasts to sets of ranks that are drawn at random, timed and checked: between
 /// processes that it starts on this machine, or that mpirun, mpiexec or srun have started.
 
-#include <unistd.h>
-
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 
 #include "engine/base/config.h"
@@ -17,6 +14,7 @@
 #include "engine/measure/contenders.h"
 #include "engine/schedule/layout.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/job.h"
 #include "tools/frame/progress.h"
 #include "tools/ib_mcast_bench/bench.h"
 #include "tools/ib_mcast_bench/report.h"
@@ -177,16 +175,6 @@ void set_environment(const Arguments& arguments) {
   }
   if (!arguments.placement.empty()) setenv("IBCOLL_PLACEMENT", arguments.placement.c_str(), 1);
   setenv("IBCOLL_DEADLINE", "60s", 0);
-}
-
-/// Fails now rather than after the run where the file can't be written. Leaves its content alone.
-Status check_writable(const std::string& path) {
-  if (path.empty()) return {};
-  const bool existed = access(path.c_str(), F_OK) == 0;
-  const std::ofstream file(path, std::ios::app);
-  if (!file) return fail_errno(fmt::format("can't write '{}'", path));
-  if (!existed) unlink(path.c_str());
-  return {};
 }
 
 /// One rank, which says what is wrong to all others.
