@@ -121,7 +121,7 @@ std::vector<int64_t> sizes_of(Collective collective, const std::vector<int64_t>&
 
 std::vector<Rule> contenders_of(Collective collective, const Shape& shape, int64_t bytes,
                                 const Rules* judged, size_t* which) {
-  const int64_t block_bytes = is_unequal(collective) ? -1 : bytes;
+  const int64_t block_bytes = size_to_choose_by(collective, bytes);
   std::vector<Rule> all{own_choice(collective, shape, block_bytes)};
   for (Rule& rule : other_choices(collective, shape, block_bytes)) all.push_back(std::move(rule));
   *which = 0;

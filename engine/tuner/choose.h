@@ -28,6 +28,11 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
               int64_t rule_bytes, bool ordered = false);
 
+/// What choose() is given for blocks of so many bytes, in the mean where they may differ.
+inline int64_t size_to_choose_by(Collective collective, int64_t bytes) {
+  return is_unequal(collective) && collective != Collective::kReduceScatter ? -1 : bytes;
+}
+
 /// How many pieces blocks of this size are passed on in; 1 where blocks may differ in size (-1).
 /// `plan`: of contention_free, where pieces must be small enough for tokens to be sent ahead.
 uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan = nullptr);

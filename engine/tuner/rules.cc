@@ -24,7 +24,8 @@ Result<Shape> shape_of_group(std::string_view layout) {
 }  // namespace
 
 bool has_sizes(Collective collective) {
-  if (collective == Collective::kAllgatherv) return true;
+  if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatter)
+    return true;  // all ranks know all blocks
   return !is_unequal(collective) && collective != Collective::kBarrier;
 }
 

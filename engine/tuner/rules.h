@@ -81,7 +81,8 @@ class Rules {
 };
 
 /// Whether rules of a collective are for sizes: not where blocks may differ and ranks don't know
-/// all of them, or there are none. Of an allgatherv it is the mean that counts.
+/// all of them, or there are none. Of allgatherv and
+/// reduce_scatter it is the mean that counts.
 bool has_sizes(Collective collective);
 
 }  // namespace ibcoll

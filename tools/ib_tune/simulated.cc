@@ -89,7 +89,7 @@ class Simulation {
   Result<double> time_of(const Rule& rule, int64_t bytes) {
     const Collective collective = rule.collective;
     const bool unequal = is_unequal(collective);
-    const int64_t block_bytes = unequal ? -1 : bytes;
+    const int64_t block_bytes = size_to_choose_by(collective, bytes);
     CollectiveOptions options = job_.options;
     options.mode = Mode::kPaced;
     options.network.level =
