@@ -207,26 +207,6 @@ TEST(OwnOperators, AreCalledOnAlignedElements) {
   }
 }
 
-TEST(EnginesOperators, ReplaceAndNoOpGoByTheOrderOfRanksAndIndicesSayWhere) {
-  EXPECT_EQ(testing::on_four_ranks([](const context& rank) {
-              const int me = rank.rank();
-              const std::vector<int> mine = {10 + me, 20 + me};
-              for (int root = 0; root < 4; ++root) {
-                std::vector<int> all(2);
-                rank.world().reduce<int>(mine, all, IBCOLL_REPLACE, root);
-                expect(me != root || all == std::vector<int>{13, 23}, "of the highest rank");
-                rank.world().reduce<int>(mine, all, IBCOLL_NO_OP, root);
-                expect(me != root || all == std::vector<int>{10, 20}, "of the lowest rank");
-                const indexed<double> here{me % 2 == 0 ? 1.5 : 0.5, me};
-                indexed<double> least{};
-                rank.world().reduce<indexed<double>>(std::span(&here, 1), std::span(&least, 1),
-                                                     IBCOLL_MINLOC, root);
-                expect(me != root || (least.value == 0.5 && least.index == 1), "the least");
-              }
-            }),
-            "");
-}
-
 /// Counts what is alive of it.
 class Counted {
  public:
