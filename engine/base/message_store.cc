@@ -8,7 +8,8 @@ constexpr size_t kKeptCapacity = 512;
 
 }  // namespace
 
-void MessageStore::keep(const Key& key, std::span<const std::byte> message) {
+void MessageStore::keep(const Key& key, std::span<const std::byte> message,
+                        std::span<const std::byte> rest) {
   if (buckets_.empty()) buckets_.resize(kBuckets);
   uint32_t index = free_;
   if (index == kEnd) {
@@ -19,7 +20,9 @@ void MessageStore::keep(const Key& key, std::span<const std::byte> message) {
   }
   Kept& kept = messages_[index];
   kept.key = key;
+  kept.bytes.reserve(message.size() + rest.size());
   kept.bytes.assign(message.begin(), message.end());
+  kept.bytes.insert(kept.bytes.end(), rest.begin(), rest.end());
   kept.next = kEnd;
   Bucket& bucket = buckets_[bucket_of(key)];
   (bucket.first == kEnd ? bucket.first : messages_[bucket.last].next) = index;

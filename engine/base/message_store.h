@@ -22,8 +22,9 @@ class MessageStore {
   };
 
   bool empty() const { return kept_ == 0; }
-  /// Copies a message to the end of its key's queue.
-  void keep(const Key& key, std::span<const std::byte> message);
+  /// Copies a message to the end of its key's queue; `rest` is what follows its first part.
+  void keep(const Key& key, std::span<const std::byte> message,
+            std::span<const std::byte> rest = {});
   /// The first message of a key; empty: there is none. Valid until the store is changed.
   std::span<const std::byte> front(const Key& key) const;
   /// Forgets the first message of a key, which has one.

@@ -72,6 +72,7 @@ ProgramBuilder::ProgramBuilder(Collective collective, std::string algorithm, con
   program_.algorithm = std::move(algorithm);
   program_.me = me;
   program_.root = has_root(collective) ? options.root : 0;
+  if (has_graph(collective)) program_.graph = options.graph;
   const size_t slots = program_.recv_slots(shape);
   state_->recv_writer.resize(slots);
   state_->recv_readers.resize(slots);
@@ -388,6 +389,8 @@ std::shared_ptr<const RankProgram> ProgramBuilder::finish() {
   program_.scratch.shrink_to_fit();
   program_.streams.shrink_to_fit();
   program_.strands.shrink_to_fit();
+  const std::vector<Op>& local = program_.lane(Lane::kLocal);
+  program_.sends_locally_only = std::none_of(local.begin(), local.end(), waits_locally);
   auto program = std::make_shared<RankProgram>(std::move(program_));
   program_ = RankProgram();
   return program;

@@ -58,6 +58,8 @@ class ProgramBuilder {
   void reduce(Slice dst, Slice src, Fold fold);
   /// Put `src` of this rank into `dst` of another; the peer must expect it.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);
+  /// The same where it is the peer's to say to which place (has_graph()).
+  void put(Rank peer, Slice src) { put(peer, src, {}); }
   /// The next put of rank `peer` lands in `dst` of this rank.
   void expect(Rank peer, Slice dst, uint8_t exposure = 0);
 

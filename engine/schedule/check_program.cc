@@ -61,7 +61,8 @@ class Checker {
     const bool of_rank = block.target >= 0 && block.target < shape_.ranks();
     if (!reduces(collective)) {
       return block.origin >= 0 && block.origin < shape_.ranks() &&
-             (of_rank || block.target == Block::kEveryone);
+             (of_rank || block.target == Block::kEveryone ||
+              (has_graph(collective) && block.target >= 0));
     }
     if (block.origin != Block::kCombined) return false;
     if (program_.cut > 1) {
@@ -164,11 +165,17 @@ class Checker {
     }
     if (means.reads) IBCOLL_TRY(check_slice(op, op.src()));
     if (op.dst_buffer == Buffer::kSend) return bad("the send buffer is only read");
+    if (op.kind == OpKind::kPut && has_graph(program_.collective) &&
+        (op.dst_buffer != Buffer::kNone || op.dst_first != 0)) {
+      return bad("says where its receiver puts it, which a rank of {} can't know",
+                 to_string(program_.collective));
+    }
     // The buffers of a peer are its own; that a put stays inside shows when it meets its expect.
     if (means.writes == OpMeaning::Writes::kOwn) IBCOLL_TRY(check_slice(op, op.dst()));
     const bool message = means.peer != OpMeaning::Peer::kNone;
     if (message && op.count > 1 && !lies_side_by_side(program_.collective) &&
-        (op.dst_buffer != Buffer::kScratch || (means.reads && op.src_buffer != Buffer::kScratch))) {
+        ((op.dst_buffer != Buffer::kScratch && op.dst_buffer != Buffer::kNone) ||
+         (means.reads && op.src_buffer != Buffer::kScratch))) {
       return bad("slots of the user's buffers don't lie side by side in {}",
                  to_string(program_.collective));
     }
@@ -185,6 +192,21 @@ class Checker {
                  to_string(slice.buffer), slots);
     }
     return {};
+  }
+
+  /// Where lengths differ a put's place is told in the order of operations, once for all its
+  /// pieces. Slots of a bcast are equal, but for the last one, and placed by their numbers.
+  Status check_streamed_put(const Stream& stream, const Op& op) {
+    const bool told = is_unequal(program_.collective) || has_graph(program_.collective) ||
+                      (program_.cut > 1 && reduces(program_.collective));
+    if (!told || stream.once || lane_ != Lane::kSend || op.kind != OpKind::kPut) return {};
+    const std::vector<Op>& ops = program_.lane(lane_);
+    const bool second =
+        std::any_of(ops.begin() + stream.first, ops.begin() + index_,
+                    [&](const Op& o) { return o.kind == OpKind::kPut && o.peer == op.peer; });
+    return second
+               ? bad("is the second put to its peer in one stream, whose places would be mixed up")
+               : Status{};
   }
 
   Status check_streams() {
@@ -205,6 +227,7 @@ class Checker {
         const Op& op = program_.lane(lane_)[index_];
         if (!meaning(op.kind).streamed) return bad("can't be in a stream");
         if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
+        IBCOLL_TRY(check_streamed_put(stream, op));
       }
       if (stream.once || stream.in_strands()) {
         index_ = stream.first;

@@ -21,9 +21,40 @@ bool has_root(Collective collective) {
 }
 
 bool is_unequal(Collective collective) {
-  return collective == Collective::kAlltoallv || collective == Collective::kAllgatherv ||
-         collective == Collective::kGatherv || collective == Collective::kScatterv ||
-         collective == Collective::kReduceScatter;
+  return collective == Collective::kAlltoallv || collective == Collective::kAlltoallw ||
+         collective == Collective::kAllgatherv || collective == Collective::kGatherv ||
+         collective == Collective::kScatterv || collective == Collective::kReduceScatter ||
+         collective == Collective::kNeighborAllgatherv ||
+         collective == Collective::kNeighborAlltoallv ||
+         collective == Collective::kNeighborAlltoallw;
+}
+
+bool is_alltoall(Collective collective) {
+  return collective == Collective::kAlltoall || collective == Collective::kAlltoallv ||
+         collective == Collective::kAlltoallw;
+}
+
+bool is_neighbor_alltoall(Collective collective) {
+  return collective == Collective::kNeighborAlltoall ||
+         collective == Collective::kNeighborAlltoallv ||
+         collective == Collective::kNeighborAlltoallw;
+}
+
+bool has_blocks(Collective collective) {
+  return collective == Collective::kAlltoallw || collective == Collective::kNeighborAlltoallw;
+}
+
+bool has_graph(Collective collective) {
+  switch (collective) {
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool reduces(Collective collective) {
@@ -49,11 +80,13 @@ bool knows_all_lengths(Collective collective) {
          collective == Collective::kReduceScatter;
 }
 
-uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root) {
+uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root,
+                    const Graph* graph) {
   const auto ranks = static_cast<uint32_t>(shape.ranks());
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
     case Collective::kReduceScatter:
     case Collective::kReduceScatterBlock:
       return ranks;
@@ -71,17 +104,26 @@ uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank roo
       return me == root ? ranks : 0;
     case Collective::kBcast:
       return me == root ? 1 : 0;
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
+      return 1;
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      return graph == nullptr ? 0 : static_cast<uint32_t>(graph->destinations(me).size());
     case Collective::kBarrier:
       break;
   }
   return 0;
 }
 
-uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank root) {
+uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank root,
+                    const Graph* graph) {
   const auto ranks = static_cast<uint32_t>(shape.ranks());
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
     case Collective::kAllgather:
     case Collective::kAllgatherv:
       return ranks;
@@ -101,18 +143,31 @@ uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank roo
       return me == root ? 0 : 1;
     case Collective::kReduce:
       return me == root ? 1 : 0;
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      return graph == nullptr ? 0 : static_cast<uint32_t>(graph->sources(me).size());
     case Collective::kBarrier:
       break;
   }
   return 0;
 }
 
-Block send_block(Collective collective, Rank me, Rank root, uint32_t slot) {
+Block send_block(Collective collective, Rank me, Rank root, uint32_t slot, const Graph* graph) {
   switch (collective) {
     case Collective::kAllgather:
     case Collective::kAllgatherv:
     case Collective::kBcast:
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
       return {me, Block::kEveryone};
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      return {me,
+              graph->target(graph->destinations(me)[slot], graph->destination_copies(me)[slot])};
     case Collective::kGather:
     case Collective::kGatherv:
       return {me, root};
@@ -130,11 +185,18 @@ Block send_block(Collective collective, Rank me, Rank root, uint32_t slot) {
   }
 }
 
-Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot) {
+Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot, const Graph* graph) {
   switch (collective) {
     case Collective::kAllgather:
     case Collective::kAllgatherv:
       return {static_cast<Rank>(slot), Block::kEveryone};
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
+      return {graph->sources(me)[slot], Block::kEveryone};
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      return {graph->sources(me)[slot], graph->target(me, graph->source_copies(me)[slot])};
     case Collective::kScatter:
     case Collective::kScatterv:
       return {root, me};
@@ -166,6 +228,8 @@ const char* to_string(Collective collective) {
       return "alltoall";
     case Collective::kAlltoallv:
       return "alltoallv";
+    case Collective::kAlltoallw:
+      return "alltoallw";
     case Collective::kAllgather:
       return "allgather";
     case Collective::kAllgatherv:
@@ -194,6 +258,16 @@ const char* to_string(Collective collective) {
       return "scan";
     case Collective::kExscan:
       return "exscan";
+    case Collective::kNeighborAllgather:
+      return "neighbor_allgather";
+    case Collective::kNeighborAllgatherv:
+      return "neighbor_allgatherv";
+    case Collective::kNeighborAlltoall:
+      return "neighbor_alltoall";
+    case Collective::kNeighborAlltoallv:
+      return "neighbor_alltoallv";
+    case Collective::kNeighborAlltoallw:
+      return "neighbor_alltoallw";
   }
   return "?";
 }

@@ -31,11 +31,12 @@ std::string describe(const Op& op) {
       op.threshold == 0
           ? ""
           : fmt::format(" when {:.0f} % are left", 100.0 * op.threshold / TransferPlan::kParts);
+  const bool unplaced = op.kind == OpKind::kPut && op.dst_buffer == Buffer::kNone;
   const char* peer = addresses_server(op) ? "server" : "rank";
   return fmt::format(
       fmt::runtime(meaning(op.kind).sentence), arg("src", describe(op.src())),
-      arg("dst", describe(op.dst())), arg("peer", fmt::format("{} {}", peer, op.peer)),
-      arg("threshold", op.threshold),
+      arg("dst", unplaced ? "its place" : describe(op.dst())),
+      arg("peer", fmt::format("{} {}", peer, op.peer)), arg("threshold", op.threshold),
       arg("order",
           fmt::format("{}{}", op.before ? " before it" : "", op.ordered ? " in rank order" : "")),
       arg("into", op.combines ? " combined into" : ""), arg("exposure", exposure),

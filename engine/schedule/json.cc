@@ -106,7 +106,7 @@ class LineReader {
     if (fields.empty()) return Slice{};
     IBCOLL_ASSIGN(const int64_t first, integer(fields[1], "a slot", 0, UINT32_MAX));
     IBCOLL_ASSIGN(const int64_t count, integer(fields[2], "a number of slots", 1, UINT32_MAX));
-    for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch}) {
+    for (const Buffer buffer : {Buffer::kNone, Buffer::kSend, Buffer::kRecv, Buffer::kScratch}) {
       if (fields[0] != to_string(buffer)) continue;
       return Slice{buffer, static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
     }
@@ -115,6 +115,7 @@ class LineReader {
 
   Result<Op> op(const json& object, Lane lane) const;
   Result<RankProgram> program(const json& object) const;
+  Result<Graph::Neighbours> neighbours(const json& object) const;
 
  private:
   std::string where_;
@@ -184,7 +185,8 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
 }
 
 Result<RankProgram> LineReader::program(const json& object) const {
-  IBCOLL_TRY(only(object, {"rank", "steps", "cut", "scratch", "streams", "send", "recv", "local"}));
+  IBCOLL_TRY(only(object, {"rank", "steps", "cut", "sources", "destinations", "scratch", "streams",
+                           "send", "recv", "local"}));
   RankProgram program;
   if (!object.contains("rank") || !object.contains("steps")) {
     return bad("'rank' or 'steps' is missing");
@@ -238,6 +240,20 @@ Result<RankProgram> LineReader::program(const json& object) const {
   return program;
 }
 
+Result<Graph::Neighbours> LineReader::neighbours(const json& object) const {
+  Graph::Neighbours lists;
+  const auto read = [&](const char* key, std::vector<Rank>& peers) -> Status {
+    IBCOLL_ASSIGN(const json ranks, array(object, key));
+    for (const json& rank : ranks) {
+      IBCOLL_ASSIGN(peers.emplace_back(), integer(rank, "a neighbour", 0, INT32_MAX));
+    }
+    return {};
+  };
+  IBCOLL_TRY(read("sources", lists.sources));
+  IBCOLL_TRY(read("destinations", lists.destinations));
+  return lists;
+}
+
 Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view line,
                                    RankProgram& common) {
   IBCOLL_ASSIGN(const json header, reader.parse(line));
@@ -287,6 +303,13 @@ ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any)
 ordered_json program_to_json(const RankProgram& program) {
   ordered_json object{{"rank", program.me}, {"steps", program.steps}};
   if (program.cut != 1) object["cut"] = program.cut;
+  if (program.graph != nullptr) {
+    const auto write = [&](const char* key, std::span<const Rank> peers) {
+      if (!peers.empty()) object[key] = std::vector<Rank>(peers.begin(), peers.end());
+    };
+    write("sources", program.graph->sources(program.me));
+    write("destinations", program.graph->destinations(program.me));
+  }
   for (const Block& block : program.scratch) {
     object["scratch"].push_back({block.origin, block.target});
   }
@@ -307,15 +330,28 @@ Result<LoadedSchedule> parse_schedule(std::string_view text) {
   RankProgram common;
   IBCOLL_ASSIGN(LoadedSchedule schedule,
                 read_header(LineReader("line 1"), lines.empty() ? "" : lines.front(), common));
+  std::vector<RankProgram> programs;
+  std::vector<Graph::Neighbours> neighbours;
   for (size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     const LineReader reader(fmt::format("line {}", i + 1));
     IBCOLL_ASSIGN(const json object, reader.parse(lines[i]));
-    IBCOLL_ASSIGN(RankProgram program, reader.program(object));
+    RankProgram& program = programs.emplace_back();
+    IBCOLL_ASSIGN(program, reader.program(object));
     program.collective = common.collective;
     program.algorithm = common.algorithm;
     program.root = common.root;
     program.hash = common.hash;
+    IBCOLL_ASSIGN(neighbours.emplace_back(), reader.neighbours(object));
+  }
+  std::shared_ptr<const Graph> graph;
+  // How many programs there are is for the verifier to say.
+  if (has_graph(common.collective) &&
+      neighbours.size() == static_cast<size_t>(schedule.shape.ranks())) {
+    IBCOLL_ASSIGN(graph, Graph::create(schedule.shape, neighbours));
+  }
+  for (RankProgram& program : programs) {
+    program.graph = graph;
     schedule.programs.push_back(std::make_shared<const RankProgram>(std::move(program)));
   }
   IBCOLL_ASSIGN(schedule.report, verify(schedule.shape, schedule.programs));

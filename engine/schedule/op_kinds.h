@@ -167,4 +167,10 @@ inline bool copies(const Op& op) {
   return op.lane == Lane::kLocal && meaning(op.kind).writes == OpMeaning::Writes::kOwn;
 }
 
+/// It stands in the local lane and goes on when another rank of the server has done its part.
+inline bool waits_locally(const Op& op) {
+  return op.lane == Lane::kLocal &&
+         (op.kind == OpKind::kExpect || op.kind == OpKind::kWait || op.kind == OpKind::kGateWait);
+}
+
 }  // namespace ibcoll

@@ -65,8 +65,9 @@ struct Op {
   OpKind kind = OpKind::kCopy;
   Lane lane = Lane::kLocal;
   Buffer src_buffer = Buffer::kNone;
-  Buffer dst_buffer = Buffer::kNone;  ///< kPut: a buffer of the peer
-  bool to_server : 1 = false;         ///< kExpose: peer is a server
+  /// kPut: a buffer of the peer; has_graph(): kNone, the place is what its expect says.
+  Buffer dst_buffer = Buffer::kNone;
+  bool to_server : 1 = false;  ///< kExpose: peer is a server
   /// kReduce, kExpect that combines: the data of dst and of src are the two parts of a node of the
   /// tree that all ordered reductions follow (rank_order.h), as Op::before says which is which.
   bool ordered : 1 = false;
@@ -159,6 +160,8 @@ struct AlgorithmOptions {
   bool acks = false;
   /// contention_free: what to carry out. Made for this collective, shape and root.
   std::shared_ptr<const TransferPlan> plan = {};
+  /// Where the collective has one (has_graph()): it must know the ranks of the program's server.
+  std::shared_ptr<const Graph> graph = {};
   friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
 };
 
@@ -181,13 +184,16 @@ struct RankProgram {
   uint32_t cut = 1;
   uint32_t steps = 0;      ///< one more than the largest step
   uint32_t last_part = 0;  ///< see TransferPlan
+  /// Sends to ranks of its server and gets nothing from them.
+  bool sends_locally_only = false;
+  std::shared_ptr<const Graph> graph;  ///< where the collective has one; null: no neighbours
 
   const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   uint32_t send_slots(const Shape& shape) const {
-    return ibcoll::send_slots(collective, shape, me, root) * cut;
+    return ibcoll::send_slots(collective, shape, me, root, graph.get()) * cut;
   }
   uint32_t recv_slots(const Shape& shape) const {
-    return ibcoll::recv_slots(collective, shape, me, root) * cut;
+    return ibcoll::recv_slots(collective, shape, me, root, graph.get()) * cut;
   }
   /// The block of a slot of one of the three buffers.
   Block block(Buffer buffer, uint32_t slot) const {
@@ -195,8 +201,8 @@ struct RankProgram {
       return {reduces(collective) ? Block::kCombined : root,
               Block::kFirstPart - static_cast<Rank>(slot)};
     }
-    return buffer == Buffer::kSend   ? send_block(collective, me, root, slot)
-           : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot)
+    return buffer == Buffer::kSend   ? send_block(collective, me, root, slot, graph.get())
+           : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot, graph.get())
                                      : scratch[slot];
   }
   size_t size() const { return lanes[0].size() + lanes[1].size() + lanes[2].size(); }

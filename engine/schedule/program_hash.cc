@@ -24,7 +24,9 @@ uint64_t program_hash(Collective collective, const std::string& algorithm, const
                              options.plan != nullptr ? options.plan->hash : 0,
                              shape.hash()};
   const std::string_view bytes(reinterpret_cast<const char*>(fields), sizeof fields);
-  return hash_bytes(algorithm, hash_bytes(bytes));
+  const uint64_t hash = hash_bytes(algorithm, hash_bytes(bytes));
+  return has_graph(collective) && options.graph != nullptr ? mix(hash, options.graph->hash())
+                                                           : hash;
 }
 
 }  // namespace ibcoll

@@ -70,7 +70,53 @@ void plan_reduce(const Turned& at, TransferPlan& plan) {
   }
 }
 
+/// Partial results along a ring to their targets.
+void plan_sums(const Turned& at, TransferPlan& plan) {
+  const int servers = at.servers;
+  for (int step = 0; step + 1 < servers; ++step) {
+    for (int from = 0; from < servers; ++from) {
+      const int target = (from - step - 1 + servers) % servers;
+      const uint32_t forwards =
+          step == 0 ? TransferPlan::kNone
+                    : static_cast<uint32_t>((step - 1) * servers + (from + servers - 1) % servers);
+      plan.transfers.push_back(
+          {from, (from + 1) % servers, Block::kEveryone, target, forwards, 2 * step, 2 * step + 1});
+    }
+  }
+}
+
+/// The ring of an allgather behind what brings each server its sum.
+void plan_results(const Turned& at, TransferPlan& plan) {
+  TransferPlan ring;
+  plan_ring(at, ring);
+  const auto summed = static_cast<uint32_t>(plan.transfers.size());
+  const auto servers = static_cast<uint32_t>(at.servers);
+  for (TransferPlan::Transfer& t : ring.transfers) {
+    const auto from = static_cast<uint32_t>(t.from);
+    t.forwards = t.forwards == TransferPlan::kNone
+                     ? summed - servers + (from + servers - 1) % servers
+                     : t.forwards + summed;
+    t.start_ns += 2 * (at.servers - 1);
+    t.end_ns += 2 * (at.servers - 1);
+    plan.transfers.push_back(t);
+  }
+}
+
 }  // namespace
+
+Sums::Targets sum_targets(Collective collective) {
+  switch (collective) {
+    case Collective::kReduce:
+      return Sums::Targets::kOne;
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      return Sums::Targets::kEach;
+    case Collective::kAllreduce:
+      return Sums::Targets::kEachForAll;
+    default:
+      return Sums::Targets::kNone;
+  }
+}
 
 void TransferPlan::seal() {
   hash = mix(0, transfers.size());
@@ -95,6 +141,7 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
       plan_walk(at, plan);
       break;
     case Collective::kAllgather:
@@ -124,6 +171,14 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
       break;
     case Collective::kReduce:
       plan_reduce(at, plan);
+      break;
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      plan_sums(at, plan);
+      break;
+    case Collective::kAllreduce:
+      plan_sums(at, plan);
+      plan_results(at, plan);
       break;
     default:  // has none
       break;

@@ -5,19 +5,21 @@
 #include <vector>
 
 #include "engine/schedule/collective.h"
+#include "engine/schedule/sums.h"
 
 namespace ibcoll {
 
 /// Messages between servers. A message has all that the ranks of its origin have for those of its
-/// target (Block::kEveryone: the same for all; as origin, of reduce: of all servers). Times say in
-/// which order a server sends and receives; what must not begin before something else has ended
+/// target (Block::kEveryone: the same for all; as origin, of reductions: of all servers). Times say
+/// in which order a server sends and receives; what must not begin before something else has ended
 /// says so in `tokens`.
 struct TransferPlan {
   static constexpr uint32_t kNone = ~uint32_t{0};
   struct Transfer {
     int from = 0, to = 0;        ///< servers
     int origin = 0, target = 0;  ///< of the message
-    uint32_t forwards = kNone;   ///< the transfer that brought the message to `from`
+    /// The transfer that brought the message to `from`; of what awaits a sum one that feeds it.
+    uint32_t forwards = kNone;
     int64_t start_ns = 0, end_ns = 0;
   };
   static constexpr uint32_t kParts = 1u << 16;
@@ -45,9 +47,13 @@ struct TransferPlan {
   void seal();
 };
 
+/// Where partial results come together in plans of a collective.
+Sums::Targets sum_targets(Collective collective);
+
 /// A plan that needs no planner: one switch, servers that are all alike. gather: one after the
 /// other; scatter: in turn; alltoall: a ring of servers, each with one sender at a time; allgather:
-/// along a ring; bcast and reduce: binomial trees.
+/// along a ring; bcast and reduce: binomial trees; reduce_scatter: a ring the other way round;
+/// allreduce: the same, then an allgather.
 TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank root);
 
 }  // namespace ibcoll
