@@ -13,6 +13,7 @@
 #include <bit>
 
 #include "engine/algorithms/exchange_plans.h"
+#include "engine/algorithms/server_slices.h"
 
 namespace ibcoll {
 namespace {
@@ -20,24 +21,16 @@ namespace {
 /// All ranks know what each rank has.
 class Slices {
  public:
-  Slices(const Shape& shape, bool ordered) : shape_(shape), ordered_(ordered) {}
+  Slices(const Shape& shape, bool ordered) : shape_(shape), slices_(shape), ordered_(ordered) {}
 
-  uint32_t count() const { return static_cast<uint32_t>(shape_.max_server_size()); }
-  uint32_t cut() const { return count() * servers(); }
+  uint32_t cut() const { return slices_.count() * servers(); }
   uint32_t servers() const { return static_cast<uint32_t>(shape_.servers()); }
-  /// The first slice of a local rank of a server; of one behind the last: the number of slices.
-  uint32_t first(int server, int local) const {
-    return (count() * static_cast<uint32_t>(local) + size(server) - 1) / size(server);
-  }
-  /// Which rank of a server has a slice.
-  Rank owner(int server, uint32_t slice) const {
-    return shape_.rank_at(server, static_cast<int>(slice * size(server) / count()));
-  }
+  Rank owner(int server, uint32_t slice) const { return slices_.owner(server, slice); }
   /// All slots of a rank's slices.
   Slice of(Rank rank, Buffer buffer) const {
     const int server = shape_.server_of(rank), local = shape_.local_of(rank);
-    const uint32_t begin = first(server, local);
-    return {buffer, begin * servers(), (first(server, local + 1) - begin) * servers()};
+    const uint32_t begin = slices_.first(server, local);
+    return {buffer, begin * servers(), (slices_.first(server, local + 1) - begin) * servers()};
   }
   uint32_t slot(uint32_t slice, int server) const {
     return slice * servers() + static_cast<uint32_t>(server);
@@ -45,7 +38,8 @@ class Slices {
 
   /// How a rank combines what the ranks of its server have of its slices.
   FoldPlan inside(Rank rank) const {
-    const std::vector<bool> apart(size(shape_.server_of(rank)), false);
+    const auto size = static_cast<size_t>(shape_.server_size(shape_.server_of(rank)));
+    const std::vector<bool> apart(size, false);
     return {apart, shape_.local_of(rank), ordered_};
   }
   /// How a rank of a server combines what all servers have of a slot.
@@ -64,14 +58,13 @@ class Slices {
   uint32_t scratch_between(Rank rank, uint32_t slice) const {
     const int server = shape_.server_of(rank);
     const Slice sum = local_sum(rank, inside(rank));
-    const uint32_t index = slice - first(server, shape_.local_of(rank));
+    const uint32_t index = slice - slices_.first(server, shape_.local_of(rank));
     return sum.first + sum.count + index * between(server).scratch_places();
   }
 
  private:
-  uint32_t size(int server) const { return static_cast<uint32_t>(shape_.server_size(server)); }
-
   const Shape& shape_;
+  const ServerSlices slices_;
   const bool ordered_;
 };
 
@@ -128,42 +121,48 @@ class TwoLevel {
     });
   }
 
-  /// Between servers.
+  /// Between servers: what has come in is combined, and passed on, piece by piece. A stream has one
+  /// put to a rank, since places are told in the order of operations.
   void exchange() {
-    const int servers = shape_.servers();
     const uint32_t first = mine_.first / slices_.servers();
     const uint32_t end = first + mine_.count / slices_.servers();
     program_.begin_step(1);
-    for (int i = 1; i < servers; ++i) {
-      const int server = (server_ + i) % servers;
-      const FoldPlan theirs = slices_.between(server);
-      for (uint32_t slice = first; slice < end; ++slice) {
-        const uint32_t slot = slices_.slot(slice, server);
-        const Rank to = slices_.owner(server, slice);
-        program_.put(
-            to, {sum_.buffer, sum_.first + slot - mine_.first, 1},
-            theirs.landing(server_, {Buffer::kRecv, slot, 1}, slices_.scratch_between(to, slice)));
-      }
-    }
-    const FoldPlan plan = slices_.between(server_);
     for (uint32_t slice = first; slice < end; ++slice) {
-      const uint32_t slot = slices_.slot(slice, server_);
-      std::vector<Rank> owners;
-      for (int server = 0; server < servers; ++server)
-        owners.push_back(slices_.owner(server, slice));
-      add_scratch({Buffer::kRecv, slot, 1}, plan.scratch_places());
-      plan.write(program_, owners, {sum_.buffer, sum_.first + slot - mine_.first, 1},
-                 {Buffer::kRecv, slot, 1}, slices_.scratch_between(me_, slice));
+      program_.begin_stream();
+      combine_between(slice);
+      program_.end_stream();
     }
     program_.begin_step(2);
-    for (int i = 1; i < servers; ++i) {
-      const int to = (server_ + i) % servers, from = (server_ + servers - i) % servers;
-      for (uint32_t slice = first; slice < end; ++slice) {
+    const int servers = shape_.servers();
+    for (uint32_t slice = first; slice < end; ++slice) {
+      program_.begin_stream();
+      for (int i = 1; i < servers; ++i) {
+        const int to = (server_ + i) % servers, from = (server_ + servers - i) % servers;
         const Slice done{Buffer::kRecv, slices_.slot(slice, server_), 1};
         program_.put(slices_.owner(to, slice), done, done);
         program_.expect(slices_.owner(from, slice), {Buffer::kRecv, slices_.slot(slice, from), 1});
       }
+      program_.end_stream();
     }
+  }
+
+  void combine_between(uint32_t slice) {
+    const int servers = shape_.servers();
+    for (int i = 1; i < servers; ++i) {
+      const int server = (server_ + i) % servers;
+      const uint32_t slot = slices_.slot(slice, server);
+      const Rank to = slices_.owner(server, slice);
+      program_.put(to, {sum_.buffer, sum_.first + slot - mine_.first, 1},
+                   slices_.between(server).landing(server_, {Buffer::kRecv, slot, 1},
+                                                   slices_.scratch_between(to, slice)));
+    }
+    const FoldPlan plan = slices_.between(server_);
+    const uint32_t slot = slices_.slot(slice, server_);
+    std::vector<Rank> owners;
+    for (int server = 0; server < servers; ++server) owners.push_back(slices_.owner(server, slice));
+    add_scratch({Buffer::kRecv, slot, 1}, plan.scratch_places());
+    plan.write(program_, owners, {sum_.buffer, sum_.first + slot - mine_.first, 1},
+               {Buffer::kRecv, slot, 1}, slices_.scratch_between(me_, slice));
   }
 
   void hand_out() {

@@ -172,7 +172,7 @@ int largest_put(const Shape& shape) { return shape.max_server_size(); }
 
 constexpr AlgorithmSpec kSpec{
     .name = "aggregate",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw},
     .summary = "SA: blocks of a server for one rank as one message",
     .when = "medium blocks",
     .source = "Kumar 2008",

@@ -112,7 +112,7 @@ int largest_put(const Shape& shape) { return (shape.ranks() + 1) / 2; }
 
 constexpr AlgorithmSpec kSpec{
     .name = "bruck",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw},
     .summary = "log2 P messages, blocks hop bit by bit",
     .when = "small blocks on many servers",
     .source = "Bruck 1997, fig. 3",

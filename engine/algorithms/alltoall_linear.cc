@@ -32,7 +32,7 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
 
 constexpr AlgorithmSpec kSpec{
     .name = "linear",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw},
     .summary = "all blocks at once, in any order",
     .when = "few ranks, or small blocks on one server",
     .source = "MPICH (scattered), Open MPI (basic linear)",

@@ -29,7 +29,7 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
 
 constexpr AlgorithmSpec kSpec{
     .name = "ring",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw},
     .summary = "step i to the rank i after",
     .when = "what MPI libraries do with large blocks",
     .source = "Naruse 2010, fig. 1",

@@ -47,7 +47,7 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
 
 constexpr AlgorithmSpec kSpec{
     .name = "two_level_ring",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw},
     .summary = "every server to one server a step, paced",
     .when = "large blocks",
     .source = "Naruse 2010, fig. 7",

@@ -3,8 +3,9 @@
 /// of Tokyo, about 2010): each transfer is put by one rank of the sending server to one of the
 /// receiving one when the tokens it waits for are in; inside a server blocks go to and from these
 /// ranks by shared memory. What is passed on goes piece by piece as it arrives. Without a plan
-/// (options.plan): one switch, all servers alike (one_switch_plan). Reductions in rank order know
-/// no plan: they go along the binomial tree of ranks. Steps: 1 (what orders transfers are tokens
+/// (options.plan): one switch, all servers alike (one_switch_plan). A reduce in rank order knows
+/// no plan: it goes along the binomial tree of ranks. Allreduce and reduce_scatter:
+/// carry_slices.cc. Steps: 1 (what orders transfers are tokens
 /// and the plan's times). Messages and bytes: the plan's; a message is as many puts as it has
 /// places at either end that do not lie side by side. Scratch: messages that are collected from or
 /// handed out to several ranks of a server, or passed on.
@@ -40,9 +41,7 @@ class CarryBlocks final : public CarryTransfers {
   bool scatters() const {
     return collective_ == Collective::kScatter || collective_ == Collective::kScatterv;
   }
-  bool exchanges() const {
-    return collective_ == Collective::kAlltoall || collective_ == Collective::kAlltoallv;
-  }
+  bool exchanges() const { return is_alltoall(collective_); }
   bool passes_on(uint32_t i) const { return plan_.transfers[i].forwards != kNone; }
   /// Goes to the server that the message is for.
   bool arrives(uint32_t i) const { return plan_.transfers[i].to == plan_.transfers[i].target; }
@@ -251,10 +250,10 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
 
 constexpr AlgorithmSpec kSpec{
     .name = "contention_free",
-    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAllgather,
-                    Collective::kAllgatherv, Collective::kGather, Collective::kGatherv,
-                    Collective::kScatter, Collective::kScatterv, Collective::kBcast,
-                    Collective::kReduce},
+    .collectives = {Collective::kAlltoall, Collective::kAlltoallv, Collective::kAlltoallw,
+                    Collective::kAllgather, Collective::kAllgatherv, Collective::kGather,
+                    Collective::kGatherv, Collective::kScatter, Collective::kScatterv,
+                    Collective::kBcast, Collective::kReduce},
     .summary = "as planned for the network, no link oversubscribed, released by tokens",
     .when = "large blocks where the network is known",
     .source = "thesis, University of Tokyo, about 2010",

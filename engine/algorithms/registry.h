@@ -38,6 +38,9 @@ struct AlgorithmSpec {
   /// Bcast: cuts the block into as many slots as AlgorithmOptions::cut says, where others pass on
   /// the pieces of streams.
   bool cuts = false;
+  /// Bcast: ranks other than the leaders of servers (ServerLine::leader) send to other servers,
+  /// too. A multicast, of whose members only those know each other, can't go by it.
+  bool beyond_leaders = false;
   /// Reductions: whether AlgorithmOptions::ordered can be asked for on that shape; null: never.
   bool (*keeps_order)(const Shape& shape) = nullptr;
   /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that

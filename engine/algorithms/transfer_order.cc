@@ -19,13 +19,16 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
     const bool of_root = has_root(collective_) && server == shape_.server_of(root_);
     return of_root ? root_ : shape_.rank_at(server, 0);
   };
-  // Blocks of an allgather are many: passing each on when it is there keeps links busy.
+  // Blocks that all servers have for all are many: passing each on when it is there keeps links
+  // busy. Unequal ones go in runs, which a stream can't tell apart.
+  const bool gathers =
+      collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv;
+  const bool reduces = collective_ == Collective::kReduce;
   const bool pieces =
-      collective_ != Collective::kAllgather && collective_ != Collective::kAllgatherv;
+      !gathers && !is_unequal(collective_) && (reduces || !ibcoll::reduces(collective_));
   for (size_t i = 0; i < transfers_.size(); ++i) {
     const TransferPlan::Transfer& planned = plan.transfers[i];
     Transfer& transfer = transfers_[i];
-    const bool reduces = collective_ == Collective::kReduce;
     transfer.sender = agent(planned.from);
     transfer.receiver = agent(planned.to);
     transfer.streamed = reduces || collective_ == Collective::kBcast;
@@ -41,8 +44,8 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
 void TransferOrder::set_times(const TransferPlan& plan) {
   std::vector<std::vector<TransferPlan::Token>> tokens(transfers_.size());  // by `before`
   for (const TransferPlan::Token& token : plan.tokens) tokens[token.before].push_back(token);
-  const bool reduces = collective_ == Collective::kReduce;
-  std::vector<int64_t> busy(shape_.ranks()), combined(shape_.ranks());
+  const Sums sums(sum_targets(collective_), shape_.servers());
+  std::vector<int64_t> busy(shape_.ranks()), combined(sums.count());
   std::map<std::pair<Rank, Rank>, int64_t> last;  // of the transfers of a pair: the end
   for (size_t i = 0; i < transfers_.size(); ++i) {
     const TransferPlan::Transfer& planned = plan.transfers[i];
@@ -56,8 +59,9 @@ void TransferOrder::set_times(const TransferPlan& plan) {
       const auto ahead = static_cast<int64_t>(static_cast<double>(after.end - after.start) * left);
       start = std::max(start, std::max(after.start, after.end - ahead) + 1);
     }
-    if (reduces) {
-      start = std::max(start, combined[transfer.sender]);
+    const size_t awaited = sums.awaited_by(planned), fed = sums.fed_by(planned);
+    if (awaited != Sums::kNone) {
+      start = std::max(start, combined[awaited]);
     } else if (planned.forwards != TransferPlan::kNone) {
       const Transfer& brings = transfers_[planned.forwards];
       start = std::max(start, brings.arrival() + 1);
@@ -67,11 +71,9 @@ void TransferOrder::set_times(const TransferPlan& plan) {
     transfer.start = start = std::max(start, before + 1);
     before = transfer.end = std::max({end, start + 1, start + planned.end_ns - planned.start_ns});
     // What is passed on comes piece by piece, and holds back what its sender sends next.
-    const bool waits = reduces || planned.forwards != TransferPlan::kNone;
+    const bool waits = awaited != Sums::kNone || planned.forwards != TransferPlan::kNone;
     if (transfer.streamed && waits) busy[transfer.sender] = transfer.end + 1;
-    if (reduces) {
-      combined[transfer.receiver] = std::max(combined[transfer.receiver], transfer.end + 1);
-    }
+    if (fed != Sums::kNone) combined[fed] = std::max(combined[fed], transfer.end + 1);
   }
 }
 
