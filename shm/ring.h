@@ -2,21 +2,28 @@
 /// A single-producer, single-consumer ring of messages in shared memory, one for each ordered pair
 /// of local ranks.
 ///
-/// The producer writes a slot's payload and header, then its stamp (release); the consumer polls
-/// the stamp of the one slot it expects next. A message of up to kInlineBytes travels in the
-/// stamp's own cache line: one line written, one line read.
+/// Each message has a line: a cache line that the producer writes, its stamp last (release); the
+/// consumer polls the stamp of the one line it expects next. A message of up to kInlineBytes
+/// travels in that line: one line written, one line read. The payload of a longer one lies in a
+/// second ring, of bytes, and the line says where. So a sender may be many short messages ahead,
+/// which is what small broadcasts and gathers in a row are about, and few long ones.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <vector>
+
+#include "engine/base/pages.h"
 
 namespace ibcoll::shm {
 
 enum class MessageKind : uint8_t {
-  kEager,   ///< the payload is the data
-  kDirect,  ///< the payload is a DirectSource: the consumer reads the data where it lies
-  kChunk,   ///< the payload is the total length and then the next part of the data
+  kEager,    ///< the payload is the data
+  kDirect,   ///< the payload is a DirectSource: the consumer reads the data where it lies
+  kStrided,  ///< a DirectSource, a StridedSource and its blocks: the same of data in runs
+  kChunk,    ///< the payload is the total length and then the next part of the data
 };
 
 /// Where the data of a kDirect message lies.
@@ -28,20 +35,42 @@ struct DirectSource {
   bool in_region;
 };
 
-struct SlotHeader {
-  std::atomic<uint32_t> stamp;  ///< number of the message that is in the slot, from 1, modulo 2^32
+/// How the data of a kStrided message lies: DirectSource::address is that of the buffer's base. So
+/// many StridedBlocks follow, and not only their place, since a sender that takes the message back
+/// may use their memory again.
+struct StridedSource {
+  uint64_t begin;  ///< see StridedView
+  uint64_t count;
+};
+
+struct MessageHeader {
+  std::atomic<uint32_t> stamp;  ///< number of the message that is in the line, from 1, modulo 2^32
   uint32_t sequence;
   uint64_t group;
   uint32_t program;
   uint32_t length : 24;  ///< payload bytes
   uint32_t kind : 4;
   uint32_t token : 4;
-
-  std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
-  const std::byte* payload() const { return reinterpret_cast<const std::byte*>(this + 1); }
 };
-static_assert(sizeof(SlotHeader) == 24 && std::atomic<uint32_t>::is_always_lock_free);
-inline constexpr size_t kInlineBytes = 64 - sizeof(SlotHeader);
+static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint32_t>::is_always_lock_free);
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kInlineBytes = kLineBytes - sizeof(MessageHeader);
+
+/// A message that is there: in its ring, or set aside.
+struct Message {
+  const MessageHeader* header;
+  const std::byte* payload;
+
+  std::span<const std::byte> head() const {
+    return {reinterpret_cast<const std::byte*>(header), sizeof(MessageHeader)};
+  }
+  std::span<const std::byte> body() const { return {payload, header->length}; }
+  /// One that lies in one piece.
+  static Message at(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const MessageHeader*>(bytes.data()),
+            bytes.data() + sizeof(MessageHeader)};
+  }
+};
 
 /// What the consumer tells the producer, but for kRetracted: how many messages it has taken off the
 /// ring, and which kDirect ones it has read. The latter may end in another order than they came:
@@ -57,12 +86,13 @@ struct alignas(64) RingControl {
 };
 static_assert(sizeof(RingControl) == 64);
 
-/// Geometry of all rings of one purpose. Slots are whole cache lines.
+/// Geometry of all rings of one purpose.
 struct RingLayout {
-  uint32_t slots;       ///< a power of two
-  uint32_t slot_bytes;  ///< a multiple of 64
-  constexpr size_t bytes() const { return sizeof(RingControl) + size_t{slots} * slot_bytes; }
-  constexpr size_t payload_bytes() const { return slot_bytes - sizeof(SlotHeader); }
+  uint32_t lines;          ///< a power of two
+  uint32_t payload_bytes;  ///< of the ring of payloads, whole lines; no message is longer
+  constexpr size_t bytes() const {
+    return sizeof(RingControl) + lines * kLineBytes + payload_bytes;
+  }
 };
 
 /// One side's view of a ring. `next` counts messages produced or consumed by this side.
@@ -79,38 +109,97 @@ class Ring {
   }
 
   // Producer.
-  bool has_room() {
-    if (next_ - consumed_seen_ < layout_.slots) return true;
-    consumed_seen_ = consumed();
-    return next_ - consumed_seen_ < layout_.slots;
+  /// Before the first message.
+  void begin_producing() { begins_.resize(layout_.lines); }
+  /// Where the payload of the next message goes, until publish(); null: there is no room for it
+  /// now.
+  std::byte* reserve(size_t length) {
+    if (next_ - consumed_seen_ >= layout_.lines) {
+      consumed_seen_ = consumed();
+      if (next_ - consumed_seen_ >= layout_.lines) return nullptr;
+    }
+    begins_[next_ & (layout_.lines - 1)] = tail_;
+    if (length <= kInlineBytes) return line(next_) + sizeof(MessageHeader);
+    return reserve_payload(static_cast<uint32_t>(round_up(length, kLineBytes)));
   }
-  SlotHeader& back() { return slot(next_); }
+  /// The header of the message that was reserved last.
+  MessageHeader& back() { return *header(next_); }
   void publish() {
-    back().stamp.store(static_cast<uint32_t>(next_ + 1), std::memory_order_release);
+    MessageHeader& message = back();
+    if (message.length > kInlineBytes) {
+      const uint32_t begin = begins_[next_ & (layout_.lines - 1)];
+      std::memcpy(line(next_) + sizeof(MessageHeader), &begin, sizeof(begin));
+      tail_ = begin + static_cast<uint32_t>(round_up(message.length, kLineBytes));
+    }
+    message.stamp.store(static_cast<uint32_t>(next_ + 1), std::memory_order_release);
     ++next_;
   }
 
   // Consumer.
   bool has_message() {
-    return slot(next_).stamp.load(std::memory_order_acquire) == static_cast<uint32_t>(next_ + 1);
+    return header(next_)->stamp.load(std::memory_order_acquire) == static_cast<uint32_t>(next_ + 1);
   }
-  const SlotHeader& front() { return slot(next_); }
+  const MessageHeader& front() { return *header(next_); }
+  Message message() {
+    const std::byte* payload = line(next_) + sizeof(MessageHeader);
+    if (front().length > kInlineBytes) {
+      uint32_t begin = 0;
+      std::memcpy(&begin, payload, sizeof(begin));
+      payload = payloads() + begin;
+    }
+    return {&front(), payload};
+  }
   void release() {
     ++next_;
     control().consumed.store(next_, std::memory_order_release);
   }
 
  private:
+  /// So many messages with payloads beside their lines are sent until it is looked whether all are
+  /// consumed: then the next one lies where the first one did, which is in the caches.
+  static constexpr uint32_t kHot = 4;
+
   RingControl& control() const { return *reinterpret_cast<RingControl*>(memory_); }
-  SlotHeader& slot(uint64_t number) {
-    return *reinterpret_cast<SlotHeader*>(memory_ + sizeof(RingControl) +
-                                          (number & (layout_.slots - 1)) * layout_.slot_bytes);
+  std::byte* line(uint64_t number) {
+    return memory_ + sizeof(RingControl) + (number & (layout_.lines - 1)) * kLineBytes;
+  }
+  MessageHeader* header(uint64_t number) { return reinterpret_cast<MessageHeader*>(line(number)); }
+  std::byte* payloads() { return memory_ + sizeof(RingControl) + layout_.lines * kLineBytes; }
+
+  std::byte* reserve_payload(uint32_t bytes) {
+    if (++since_look_ >= kHot) look();
+    if (!fits(bytes)) {
+      look();
+      if (!fits(bytes)) return nullptr;
+    }
+    return payloads() + begins_[next_ & (layout_.lines - 1)];
+  }
+  void look() {
+    consumed_seen_ = consumed();
+    since_look_ = 0;
+    if (consumed_seen_ == next_) tail_ = 0;
+  }
+  /// Sets where the next payload begins, if there is room: payloads that are not consumed yet lie
+  /// between that of the oldest such message and the tail, and never take all there is.
+  bool fits(uint32_t bytes) {
+    uint32_t& begin = begins_[next_ & (layout_.lines - 1)];
+    const uint32_t oldest =
+        consumed_seen_ == next_ ? tail_ : begins_[consumed_seen_ & (layout_.lines - 1)];
+    begin = tail_;
+    if (tail_ < oldest) return bytes < oldest - tail_;
+    if (bytes <= layout_.payload_bytes - tail_) return true;
+    begin = 0;
+    return bytes < oldest;
   }
 
   std::byte* memory_ = nullptr;
   RingLayout layout_{};
   uint64_t next_ = 0;
   uint64_t consumed_seen_ = 0;
+  // Of payloads, by the producer alone.
+  uint32_t tail_ = 0;             ///< where the latest one ends
+  uint32_t since_look_ = 0;       ///< how many were sent since
+  std::vector<uint32_t> begins_;  ///< by line: where its message's begins, or would
 };
 
 }  // namespace ibcoll::shm

@@ -11,13 +11,24 @@
 namespace ibcoll::shm {
 namespace {
 
-/// Four messages a pair: two collectives in flight never wait for room, and a pair's lines stay in
-/// the cache.
-constexpr uint32_t kSlots = 4;
-/// On a server with more ranks than this the rings of all pairs would take gigabytes: they are
-/// smaller there.
-constexpr size_t kManyRanks = 64;
-constexpr size_t kEagerOfMany = 1024;
+/// How much rings of a server with up to so many ranks hold.
+struct Size {
+  size_t ranks;
+  /// Messages: where ranks share cores, a sender may be so many calls ahead of its receiver before
+  /// it gives the core up.
+  uint32_t lines;
+  /// Payloads of the greatest length: two collectives in flight never wait for room.
+  uint32_t payloads;
+  size_t longest;  ///< payload
+};
+/// All pairs may have a ring each, which would take gigabytes where there are many ranks.
+constexpr Size kSizes[] = {{16, 256, 8, SIZE_MAX}, {64, 64, 4, SIZE_MAX}, {SIZE_MAX, 16, 4, 1024}};
+
+const Size& size_for(size_t ranks) {
+  return *std::find_if(std::begin(kSizes), std::end(kSizes),
+                       [ranks](const Size& size) { return ranks <= size.ranks; });
+}
+
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
 }  // namespace
@@ -33,8 +44,9 @@ struct Transport::Layout {
   RingLayout ring;
 
   Layout(size_t ranks, const Options& options) {
-    const size_t eager = std::max(options.eager_bytes, options.eager_shared_bytes);
-    ring = {kSlots, static_cast<uint32_t>(round_up(eager + sizeof(SlotHeader), 64))};
+    const size_t eager = options.longest_payload();
+    const Size& size = size_for(ranks);
+    ring = {size.lines, size.payloads * static_cast<uint32_t>(round_up(eager, kLineBytes))};
     pair_bytes = round_up(ring.bytes(), 64);
     mail_bytes = MailQueue::bytes(NetworkTransport::kMaxMailBytes);
     heap_bytes = round_up(options.heap_bytes, page_bytes());
@@ -70,13 +82,14 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
-  for (size_t* bytes : {&self->options_.eager_bytes, &self->options_.eager_shared_bytes}) {
-    if (*bytes >= (1u << 24) - 64) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "messages of {} bytes can't go through the ring: the limit is {}", *bytes,
-                  (1u << 24) - 65);
-    }
-    if (n > kManyRanks) *bytes = std::min(*bytes, kEagerOfMany);
+  if (self->options_.longest_payload() >= (1u << 24) - 64) {
+    return fail(ErrorCode::kInvalidArgument,
+                "messages of {} bytes can't go through the ring: the limit is {}",
+                self->options_.longest_payload(), (1u << 24) - 65);
+  }
+  for (size_t* bytes : {&self->options_.eager_bytes, &self->options_.eager_shared_bytes,
+                        &self->options_.eager_one_way_bytes}) {
+    *bytes = std::min(*bytes, size_for(n).longest);
   }
   const Layout layout(n, self->options_);
 
@@ -160,6 +173,7 @@ std::atomic<uint8_t>& Transport::ring_made(int receiver, int sender) {
 Status Transport::make_outgoing(Peer& peer) {
   const std::span<const std::byte> memory = peer.outgoing.memory();
   IBCOLL_TRY(region_.reserve(static_cast<size_t>(memory.data() - region_.data()), memory.size()));
+  peer.outgoing.begin_producing();
   peer.outgoing_made = true;
   ring_made(local(peer.rank), me_).store(1, std::memory_order_release);
   return {};

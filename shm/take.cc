@@ -30,6 +30,10 @@ Pull Transport::refuse(const Peer& peer, const std::string& why) {
 
 /// Copies data that has come to the target, or combines it with what is there; false: it failed.
 bool Transport::lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes) {
+  if (wanted.strided != nullptr) [[unlikely]] {
+    copy_strided(wanted.strided->from(at), {const_cast<std::byte*>(source)}, bytes);
+    return true;
+  }
   std::byte* target = wanted.target + at;
   if (wanted.how != nullptr) {
     Combining& how = *wanted.how;
@@ -42,6 +46,18 @@ bool Transport::lay_down(const Wanted& wanted, size_t at, const std::byte* sourc
     copy_plain(target, source, bytes);
   }
   return true;
+}
+
+/// The same of data that lies where this rank can read it, from its byte `at` on.
+bool Transport::lay_down(const Wanted& wanted, size_t at, const DirectSource& source,
+                         const StridedView* strided, size_t bytes) {
+  if (strided != nullptr) [[unlikely]] {
+    copy_strided(wanted.view().from(at), strided->from(at), bytes);
+    return true;
+  }
+  const std::byte* from = source.in_region ? region_.data() + source.address
+                                           : reinterpret_cast<const std::byte*>(source.address);
+  return lay_down(wanted, at, from + at, bytes);
 }
 
 /// Chunks may end inside an element: what is to be combined is put together first. Only where the
@@ -85,17 +101,18 @@ ssize_t Transport::read_private(const Peer& peer, const Wanted& wanted, uint64_t
   return whole;
 }
 
-/// Takes from one message, which lies in its slot or in the stash. `finished`: the message (chunk)
+/// Takes from one message, which is in the ring or in the stash. `finished`: the message (chunk)
 /// is used up.
-Pull Transport::take(Peer& peer, const SlotHeader& header, const Wanted& wanted, size_t& progress,
+Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
                      bool& finished) {
   finished = false;
   const size_t bytes = wanted.bytes;
   Combining* const how = wanted.how;
+  const MessageHeader& header = *message.header;
   if (header.program != wanted.key.program) [[unlikely]] {
     return refuse(peer, "runs another algorithm, collective or option in this call");
   }
-  const std::byte* payload = header.payload();
+  const std::byte* payload = message.payload;
   const auto kind = static_cast<MessageKind>(header.kind);
   if (kind == MessageKind::kEager) {
     if (header.length != bytes) [[unlikely]] {
@@ -105,6 +122,8 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const Wanted& wanted,
     if (how != nullptr) {
       if (bytes != 0 && !lay_down(wanted, 0, payload, bytes)) [[unlikely]]
         return Pull::kNotYet;
+    } else if (wanted.strided != nullptr) [[unlikely]] {
+      lay_down(wanted, 0, payload, bytes);
     } else if (bytes != 0) {
       std::memcpy(wanted.target, payload, bytes);
     }
@@ -112,13 +131,14 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const Wanted& wanted,
     return Pull::kDone;
   }
   DirectSource source{};
-  std::memcpy(&source, payload, kind == MessageKind::kDirect ? sizeof(source) : 0);
+  const bool direct = kind != MessageKind::kChunk;
+  const bool is_strided = kind == MessageKind::kStrided;
+  if (direct) std::memcpy(&source, payload, sizeof(source));
   uint64_t total = source.bytes;
   if (kind == MessageKind::kChunk) std::memcpy(&total, payload, sizeof(total));
   if (total != bytes) [[unlikely]] {
     return refuse(peer, fmt::format("sends {} bytes where {} are expected", total, bytes));
   }
-  const bool direct = kind == MessageKind::kDirect;
   if (direct && (progress == 0 || how != nullptr) && is_retracted(source)) [[unlikely]] {
     progress = 0;
     return Pull::kNotYet;
@@ -127,18 +147,23 @@ Pull Transport::take(Peer& peer, const SlotHeader& header, const Wanted& wanted,
   if (kind == MessageKind::kChunk) {
     piece = header.length - sizeof(uint64_t);
     if (how == nullptr) {
-      std::memcpy(wanted.target + progress, payload + sizeof(uint64_t), piece);
+      lay_down(wanted, progress, payload + sizeof(uint64_t), piece);
     } else if (!add_chunk(peer, wanted, payload + sizeof(uint64_t), piece, progress)) {
       return Pull::kNotYet;
     }
     finished = true;
   } else if (source.in_region || shares_address_space_) {
-    const std::byte* from = source.in_region ? region_.data() + source.address
-                                             : reinterpret_cast<const std::byte*>(source.address);
-    if (!lay_down(wanted, progress, from + progress, piece)) [[unlikely]]
+    const StridedView strided = is_strided ? view_of(source, payload) : StridedView{};
+    if (!lay_down(wanted, progress, source, is_strided ? &strided : nullptr, piece)) [[unlikely]]
       return Pull::kNotYet;
   } else {
-    const ssize_t copied = read_private(peer, wanted, source.address, progress);
+    const ssize_t copied =
+        !is_strided && wanted.strided == nullptr
+            ? read_private(peer, wanted, source.address, progress)
+            : read_private(peer, wanted,
+                           is_strided ? view_of(source, payload)
+                                      : StridedView{reinterpret_cast<std::byte*>(source.address)},
+                           progress);
     if (how != nullptr && how->failure != nullptr) [[unlikely]]
       return Pull::kNotYet;
     if (copied <= 0 && is_retracted(source)) [[unlikely]] {

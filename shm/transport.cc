@@ -22,7 +22,7 @@ void Transport::touched(Peer& peer) {
 }
 
 void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes) {
-  SlotHeader& header = peer.outgoing.back();
+  MessageHeader& header = peer.outgoing.back();
   header.sequence = key.sequence;
   header.group = key.group;
   header.program = key.program;
@@ -33,42 +33,73 @@ void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, siz
   touched(peer);
 }
 
-Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, size_t bytes,
-                       uint32_t& ticket) {
-  Peer& peer = peers_[local(rank)];
+std::optional<Offer> Transport::refuse_message(Peer& peer) {
   if (!peer.outgoing_made) [[unlikely]] {
     if (const Status made = make_outgoing(peer); !made) return no_memory(made.error());
   }
-  if (peer.unsent.bytes != 0 || !peer.outgoing.has_room()) return Offer::kNoRoom;
+  if (peer.unsent.bytes != 0) return Offer::kNoRoom;
+  return std::nullopt;
+}
+
+Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, size_t bytes,
+                       uint32_t& ticket) {
+  Peer& peer = peers_[local(rank)];
+  if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
   const bool shared = in_region(source, bytes);
-  if (bytes <= (shared ? options_.eager_shared_bytes : options_.eager_bytes)) {
-    if (bytes != 0) std::memcpy(peer.outgoing.back().payload(), source, bytes);
+  if (bytes <= longest_eager(key, shared)) {
+    std::byte* const payload = peer.outgoing.reserve(bytes);
+    if (payload == nullptr) return Offer::kNoRoom;
+    if (bytes != 0) std::memcpy(payload, source, bytes);
     publish(peer, key, MessageKind::kEager, bytes);
     return Offer::kDone;
   }
   if (shared || peer.reads_me) {
-    const uint32_t next = (peer.tickets + 1) & kTicketMask;
-    uint64_t receipt = 0;
-    if (ring_receipt_came_in(peer, (next - RingControl::kTickets) & kTicketMask)) [[likely]] {
-      peer.tickets = ticket = next;
-      receipt = static_cast<uint64_t>(
-          reinterpret_cast<const std::byte*>(&peer.outgoing.done(ticket)) - region_.data());
-    } else {
-      // Calls that this peer makes later must not wait for those of which it has read nothing yet.
-      const Result<uint32_t> other = receipts_->take();
-      if (!other) return no_memory(other.error());
-      ticket = kElsewhere | *other;
-      receipt = receipts_->offset(*other);
-    }
-    const DirectSource direct{
+    const uint64_t address =
         shared ? static_cast<uint64_t>(static_cast<const std::byte*>(source) - region_.data())
-               : reinterpret_cast<uint64_t>(source),
-        bytes, receipt, ticket, shared};
-    std::memcpy(peer.outgoing.back().payload(), &direct, sizeof(direct));
-    publish(peer, key, MessageKind::kDirect, sizeof(direct));
-    return Offer::kPending;
+               : reinterpret_cast<uint64_t>(source);
+    return offer_direct(peer, key, address, bytes, shared, nullptr, ticket);
   }
-  peer.unsent = {key, static_cast<const std::byte*>(source), bytes, 0, peer.unsent.count + 1};
+  // Chunks are only read of it.
+  auto* const memory = static_cast<std::byte*>(const_cast<void*>(source));
+  return offer_chunks(peer, key, {memory}, bytes, ticket);
+}
+
+Offer Transport::offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
+                              bool in_region, const StridedView* strided, uint32_t& ticket) {
+  const size_t blocks = strided == nullptr ? 0 : strided->count * sizeof(StridedBlock);
+  const size_t length =
+      sizeof(DirectSource) + (strided == nullptr ? 0 : sizeof(StridedSource)) + blocks;
+  std::byte* const payload = peer.outgoing.reserve(length);
+  if (payload == nullptr) return Offer::kNoRoom;
+  const uint32_t next = (peer.tickets + 1) & kTicketMask;
+  uint64_t receipt = 0;
+  if (ring_receipt_came_in(peer, (next - RingControl::kTickets) & kTicketMask)) [[likely]] {
+    peer.tickets = ticket = next;
+    receipt = static_cast<uint64_t>(
+        reinterpret_cast<const std::byte*>(&peer.outgoing.done(ticket)) - region_.data());
+  } else {
+    // Calls that this peer makes later must not wait for those of which it has read nothing yet.
+    const Result<uint32_t> other = receipts_->take();
+    if (!other) return no_memory(other.error());
+    ticket = kElsewhere | *other;
+    receipt = receipts_->offset(*other);
+  }
+  const DirectSource direct{address, bytes, receipt, ticket, in_region};
+  std::memcpy(payload, &direct, sizeof(direct));
+  if (strided == nullptr) [[likely]] {
+    publish(peer, key, MessageKind::kDirect, length);
+  } else {
+    const StridedSource head{strided->begin, strided->count};
+    std::memcpy(payload + sizeof(direct), &head, sizeof(head));
+    std::memcpy(payload + sizeof(direct) + sizeof(head), strided->blocks, blocks);
+    publish(peer, key, MessageKind::kStrided, length);
+  }
+  return Offer::kPending;
+}
+
+Offer Transport::offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source,
+                              size_t bytes, uint32_t& ticket) {
+  peer.unsent = {key, source, bytes, 0, peer.unsent.count + 1};
   ticket = kChunked | peer.unsent.count;
   ++unsent_;
   send_chunks(peer);
@@ -122,23 +153,22 @@ bool Transport::retract(Rank rank, uint32_t ticket) {
 }
 
 /// Ends a message without reading it.
-void Transport::drop(const SlotHeader& header) {
-  if (static_cast<MessageKind>(header.kind) != MessageKind::kDirect) return;
+void Transport::drop(const Message& message) {
+  const auto kind = static_cast<MessageKind>(message.header->kind);
+  if (kind != MessageKind::kDirect && kind != MessageKind::kStrided) return;
   DirectSource source{};
-  std::memcpy(&source, header.payload(), sizeof(source));
+  std::memcpy(&source, message.payload, sizeof(source));
   receipt(source.receipt).store(source.ticket, std::memory_order_release);
 }
 
 void Transport::drop(uint64_t group) {
   std::erase_if(assemblies_, [group](const Assembly& one) { return one.key.group == group; });
   for (Peer& peer : peers_) {
-    peer.stash.forget(group, [this](std::span<const std::byte> message) {
-      drop(*reinterpret_cast<const SlotHeader*>(message.data()));
-    });
+    peer.stash.forget(group, [this](std::span<const std::byte> kept) { drop(Message::at(kept)); });
     if (!peer.incoming_made && !find_incoming(peer)) continue;
     while (peer.incoming.has_message()) {
       if (peer.incoming.front().group == group) {
-        drop(peer.incoming.front());
+        drop(peer.incoming.message());
       } else {
         stash_front(peer);
       }
@@ -152,14 +182,14 @@ void Transport::drop(uint64_t group) {
 bool Transport::send_chunks(Peer& peer) {
   bool moved = false;
   Unsent& unsent = peer.unsent;
-  while (unsent.bytes != 0 && peer.outgoing.has_room()) {
-    const size_t room =
-        std::max(options_.eager_bytes, options_.eager_shared_bytes) - sizeof(uint64_t);
+  while (unsent.bytes != 0) {
+    const size_t room = options_.longest_payload() - sizeof(uint64_t);
     const size_t piece = std::min(room, unsent.bytes - unsent.sent);
-    std::byte* payload = peer.outgoing.back().payload();
+    std::byte* const payload = peer.outgoing.reserve(sizeof(uint64_t) + piece);
+    if (payload == nullptr) break;
     const uint64_t total = unsent.bytes;
     std::memcpy(payload, &total, sizeof(total));
-    std::memcpy(payload + sizeof(total), unsent.source + unsent.sent, piece);
+    copy_strided({payload + sizeof(total)}, unsent.source.from(unsent.sent), piece);
     publish(peer, unsent.key, MessageKind::kChunk, sizeof(total) + piece);
     unsent.sent += piece;
     moved = true;
@@ -172,23 +202,21 @@ bool Transport::send_chunks(Peer& peer) {
 }
 
 void Transport::stash_front(Peer& peer) {
-  const SlotHeader& front = peer.incoming.front();
-  const auto* begin = reinterpret_cast<const std::byte*>(&front);
-  peer.stash.keep({front.group, front.sequence, front.token != 0},
-                  {begin, sizeof(SlotHeader) + front.length});
+  const Message message = peer.incoming.message();
+  const MessageHeader& front = *message.header;
+  peer.stash.keep({front.group, front.sequence, front.token != 0}, message.head(), message.body());
   strays_.push_back({peer.rank, {front.group, front.sequence, front.program, front.token != 0}});
 }
 
 std::vector<LocalTransport::Stray> Transport::untaken() {
   std::vector<Stray> all;
   for (Peer& peer : peers_) {
-    const auto add = [&](const SlotHeader& header) {
+    const auto add = [&](const MessageHeader& header) {
       all.push_back(
           {peer.rank, {header.group, header.sequence, header.program, header.token != 0}});
     };
-    peer.stash.for_each([&add](std::span<const std::byte> message) {
-      add(*reinterpret_cast<const SlotHeader*>(message.data()));
-    });
+    peer.stash.for_each(
+        [&add](std::span<const std::byte> message) { add(*Message::at(message).header); });
     if ((peer.incoming_made || find_incoming(peer)) && peer.incoming.has_message())
       add(peer.incoming.front());
   }
@@ -200,8 +228,7 @@ Pull Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress,
   for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
     found = true;
     bool finished = false;
-    const Pull result = take(peer, *reinterpret_cast<const SlotHeader*>(message.data()), wanted,
-                             progress, finished);
+    const Pull result = take(peer, Message::at(message), wanted, progress, finished);
     if (finished) peer.stash.pop(kept);
     if (result != Pull::kPartial || !finished) return result;
   }
@@ -210,12 +237,13 @@ Pull Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress,
 
 Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t bytes, bool streaming,
                      size_t& progress) {
-  return pull(rank, {key, static_cast<std::byte*>(target), bytes, streaming, nullptr}, progress);
+  return pull(rank, {key, static_cast<std::byte*>(target), bytes, streaming, nullptr, nullptr},
+              progress);
 }
 
 Pull Transport::pull_combined(Rank rank, const MessageKey& key, void* target, size_t bytes,
                               Combining& how, size_t& progress) {
-  return pull(rank, {key, static_cast<std::byte*>(target), bytes, false, &how}, progress);
+  return pull(rank, {key, static_cast<std::byte*>(target), bytes, false, &how, nullptr}, progress);
 }
 
 Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
@@ -230,7 +258,7 @@ Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
   if (!peer.incoming_made && !find_incoming(peer)) [[unlikely]]
     return Pull::kNotYet;
   while (peer.incoming.has_message()) {
-    const SlotHeader& front = peer.incoming.front();
+    const MessageHeader& front = peer.incoming.front();
     if (front.group != key.group || front.sequence != key.sequence || front.token != key.token)
         [[unlikely]] {
       // It belongs to a call that comes later here: put aside, so that calls of different groups
@@ -241,7 +269,7 @@ Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
       continue;
     }
     bool finished = false;
-    const Pull result = take(peer, front, wanted, progress, finished);
+    const Pull result = take(peer, peer.incoming.message(), wanted, progress, finished);
     if (finished) {
       peer.incoming.release();
       touched(peer);

@@ -2,6 +2,7 @@
 /// Messages between the ranks of one server through a shared region: see LocalTransport for the
 /// contract.
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,10 +25,16 @@ struct Options {
   size_t heap_bytes =
       0;  ///< capacity of each rank's heap (address space; memory is reserved as it is allocated)
   size_t eager_bytes = 8192;  ///< longest message of private memory that is copied through the ring
-  size_t eager_shared_bytes =
-      1024;  ///< the same for memory of the heaps, which peers can read directly
+  /// The same for memory of the heaps, which peers can read directly: where the sender waits for
+  /// its peer anyway, and where it does not (MessageKey::one_way).
+  size_t eager_shared_bytes = 2048, eager_one_way_bytes = 8192;
   bool allow_process_vm =
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
+
+  /// Of what goes through the ring.
+  size_t longest_payload() const {
+    return std::max({eager_bytes, eager_shared_bytes, eager_one_way_bytes});
+  }
 };
 
 /// One rank's end of the server's shared region. Layout of the region: what ranks tell each other
@@ -51,9 +58,13 @@ class Transport final : public LocalTransport {
 
   Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
               uint32_t& ticket) override;
+  Offer offer_strided(Rank peer, const MessageKey& key, const StridedMemory& memory,
+                      const StridedView& source, size_t bytes, uint32_t& ticket) override;
   bool completed(Rank peer, uint32_t ticket) override;
   Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
             size_t& progress) override;
+  Pull pull_strided(Rank peer, const MessageKey& key, const StridedView& target, size_t bytes,
+                    size_t& progress) override;
   Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes, Combining& how,
                      size_t& progress) override;
   bool retract(Rank peer, uint32_t ticket) override;
@@ -74,7 +85,7 @@ class Transport final : public LocalTransport {
   /// A message in chunks that did not fit the ring yet.
   struct Unsent {
     MessageKey key;
-    const std::byte* source = nullptr;
+    StridedView source;
     size_t bytes = 0, sent = 0;
     uint32_t count = 0;  ///< such messages begun
   };
@@ -103,7 +114,10 @@ class Transport final : public LocalTransport {
     std::byte* target;
     size_t bytes;
     bool streaming;
-    Combining* how;  ///< null: the data is copied
+    Combining* how;              ///< null: the data is copied
+    const StridedView* strided;  ///< what to write to instead of `target`; null: that
+
+    StridedView view() const { return strided != nullptr ? *strided : StridedView{target}; }
   };
   /// A message in chunks that is combined once it is whole.
   struct Assembly {
@@ -119,14 +133,35 @@ class Transport final : public LocalTransport {
   int local(Rank rank) const { return shape_->local_of(rank); }
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
   bool send_chunks(Peer& peer);
+  /// Whether there is room for a message to that peer; else why not.
+  std::optional<Offer> refuse_message(Peer& peer);
+  Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
+                     bool in_region, const StridedView* strided, uint32_t& ticket);
+  /// Of messages that are copied through the ring.
+  size_t longest_eager(const MessageKey& key, bool shared) const {
+    return !shared       ? options_.eager_bytes
+           : key.one_way ? options_.eager_one_way_bytes
+                         : options_.eager_shared_bytes;
+  }
+  Offer offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source, size_t bytes,
+                     uint32_t& ticket);
   Offer no_memory(const Error& error);
-  void drop(const SlotHeader& header);
+  void drop(const Message& message);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
   Pull pull(Rank peer, const Wanted& wanted, size_t& progress);
-  Pull take(Peer& peer, const SlotHeader& header, const Wanted& wanted, size_t& progress,
+  Pull take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
             bool& finished);
   Pull take_stashed(Peer& peer, const Wanted& wanted, size_t& progress, bool& found);
   static bool lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes);
+  StridedView view_of(const DirectSource& source, const std::byte* payload) const;
+  bool lay_down(const Wanted& wanted, size_t at, const DirectSource& source,
+                const StridedView* strided, size_t bytes);
+  ssize_t read_private(const Peer& peer, const Wanted& wanted, const StridedView& source,
+                       size_t progress);
+  ssize_t read_runs(const Peer& peer, const StridedView& target, const StridedView& source,
+                    size_t bytes);
+  ssize_t read_buffered(const Peer& peer, const StridedView& target, const StridedView& source,
+                        size_t bytes);
   bool add_chunk(const Peer& peer, const Wanted& wanted, const std::byte* chunk, size_t bytes,
                  size_t progress);
   ssize_t read_private(const Peer& peer, const Wanted& wanted, uint64_t address, size_t progress);

@@ -18,6 +18,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/base/result.h"
+#include "engine/base/strided_copy.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
 
@@ -124,6 +125,9 @@ struct MessageKey {
   uint32_t sequence = 0;  ///< the how-many-th call on it
   uint32_t program = 0;   ///< hash of the program: checked, not matched
   bool token = false;     ///< tokens and data of one call are kept apart
+  /// Of an offer: the sender waits for no data of its server in this call, so that it can go on
+  /// where the message is copied.
+  bool one_way = false;
 };
 
 /// What became of an offer.
@@ -153,6 +157,16 @@ struct Combining {
   const char* failure = nullptr;  ///< what combine() gave
 };
 
+/// Memory of this rank whose blocks need not be contiguous.
+struct StridedMemory {
+  std::byte* base = nullptr;
+  const StridedBlock* blocks = nullptr;
+  /// What holds all runs of all blocks.
+  const std::byte* reach = nullptr;
+  size_t reach_bytes = 0;
+  bool short_runs = false;  ///< of some blocks: a reader would pay more for each than for a copy
+};
+
 /// Shared memory inside a server. Messages of one sender and one key stay in order.
 class LocalTransport {
  public:
@@ -162,6 +176,10 @@ class LocalTransport {
   /// kPending.
   virtual Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
                       uint32_t& ticket) = 0;
+  /// Offers the first `bytes` bytes of a view of that memory. The blocks must stay as long as the
+  /// source.
+  virtual Offer offer_strided(Rank peer, const MessageKey& key, const StridedMemory& memory,
+                              const StridedView& source, size_t bytes, uint32_t& ticket) = 0;
   /// True once; a ticket that has ended must not be asked for again.
   virtual bool completed(Rank peer, uint32_t ticket) = 0;
   /// Takes the next message of `peer` with that key into `target`; `bytes` is the length agreed on.
@@ -169,8 +187,11 @@ class LocalTransport {
   /// should bypass the caches.
   virtual Pull pull(Rank peer, const MessageKey& key, void* target, size_t bytes, bool streaming,
                     size_t& progress) = 0;
-  /// The same, but combines the message with what lies in the target. Where that fails nothing more
-  /// comes of it: kNotYet, and `how` says why.
+  /// The same into the first `bytes` bytes of a view.
+  virtual Pull pull_strided(Rank peer, const MessageKey& key, const StridedView& target,
+                            size_t bytes, size_t& progress) = 0;
+  /// The same as pull(), but combines the message with what lies in the target. Where that fails
+  /// nothing more comes of it: kNotYet, and `how` says why.
   virtual Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes,
                              Combining& how, size_t& progress) = 0;
   /// Takes back what was offered with that ticket: true once the peer will not read the source any
