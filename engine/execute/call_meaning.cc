@@ -60,7 +60,8 @@ std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning&
   }
   if (text.empty() && x.op == kOperators)
     return "their operators are for elements of other sizes, or they have other plans";
-  if (text.empty()) return "they have other plans, or place the group's ranks on other servers";
+  if (text.empty())
+    return "they have other plans or graphs, or place the group's ranks on other servers";
   return text;
 }
 

@@ -67,7 +67,7 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   call->group = &group;
   call->binding = binding;
   const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
-  call->key = {group.key, sequence, meant, false};
+  call->key = {group.key, sequence, meant, false, program.sends_locally_only};
   call->tested.left = call->tested.interval = Tested::kFirst;
   call->tested.read_ns = 0;
   completion.call = call;
@@ -162,6 +162,7 @@ Status Executor::start(PostedCall& call) {
     const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(call.group->me)));
     call.streaming = slots * call.binding.block_bytes * ranks > streaming_bytes_;
   }
+  call.plain = !call.binding.unequal && !call.binding.strided && !call.streaming;
   under_way_.started.push_back(&call);
   if (call.outward) {
     if (Status opened = mailroom_.open(call); !opened) {

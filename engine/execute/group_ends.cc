@@ -209,7 +209,7 @@ void GroupEnds::hold(PostedCall& call) {
   for (LaneState& lane : call.lanes) {
     for (; !lane.pending.empty(); lane.pending.pop()) {
       const PendingPut& put = lane.pending.front();
-      ending.sources.push_back({put.peer, put.local, put.ticket});
+      if (!put.ended) ending.sources.push_back({put.peer, put.local, put.ticket});
     }
   }
   const RemotePeers peers = remote_peers(call);

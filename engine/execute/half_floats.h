@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/execute/reduction_vectors.h"
+
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -25,17 +27,18 @@ float float_of(uint32_t bits) {
 /// IEEE 754's: 5 bits of exponent, 10 of fraction. All roundings are to the nearest, halfway to the
 /// even one, and a NaN stays one, with its sign and as much of its fraction as there is room for.
 struct Float16 {
+  static constexpr int16_t kInfinity = 0x7c00;
   static float to_float(uint16_t half) {
 #ifdef __aarch64__
     __fp16 value;
     __builtin_memcpy(&value, &half, sizeof value);
     return value;
 #else
-    constexpr uint32_t kRebias = 112u << 23, kInfinity = 0x7c00u << 13;
+    constexpr uint32_t kRebias = 112u << 23, kEnd = 0x7c00u << 13;
     const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
     // Subnormal ones: a float whose fraction is theirs, less the one that the float has before it.
     const uint32_t small = bits_of(float_of(rest + kRebias + (1u << 23)) - 0x1p-14f);
-    const uint32_t large = rest + kRebias + (rest >= kInfinity ? kRebias : 0);
+    const uint32_t large = rest + kRebias + (rest >= kEnd ? kRebias : 0);
     return float_of(sign | (rest < (1u << 23) ? small : large));
 #endif
   }
@@ -61,6 +64,7 @@ struct Float16 {
 
 /// The upper half of a float.
 struct Bfloat16 {
+  static constexpr int16_t kInfinity = 0x7f80;
   static float to_float(uint32_t half) { return float_of(half << 16); }
   static uint32_t from_float(float value) {
     const uint32_t all = bits_of(value);
@@ -69,36 +73,69 @@ struct Bfloat16 {
   }
 };
 
-#ifdef __AVX2__
-#define IBCOLL_HALF_LANES
-constexpr size_t kHalfLanes = 8;
+/// As many floats as there are halves in a vector, in whatever order narrow() takes them.
+struct Widened {
+  Vector<float> first, second;
+};
 
-__m256 load_lanes(Float16, const unsigned char* from) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+/// The even ones and the odd ones.
+Widened widen(Bfloat16, const unsigned char* from) {
+  const auto both = load<uint32_t>(from);
+  return {as<float>(both << 16), as<float>(both & 0xffff0000u)};
 }
-void store_lanes(Float16, __m256 lanes, unsigned char* to) {
-  const __m128i halves = _mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
+/// As Bfloat16::from_float, of what has been added or multiplied: a NaN is quiet then, and its
+/// lower half is 0 as those of the halves were, so that it is not rounded to something else.
+void narrow(Bfloat16, Widened wide, unsigned char* to) {
+  const auto even = as<uint32_t>(wide.first), odd = as<uint32_t>(wide.second);
+  const auto upper = as<uint16_t>(even >> 16 | (odd & 0xffff0000u));
+  const auto lower = as<uint16_t>((even & 0xffffu) | odd << 16);
+  // More than half of the last place, or half of it where that is odd.
+  const auto more = lower >= ((~upper & 1) | 0x8000);
+  store(to, upper - as<uint16_t>(more));
 }
 
-__m256 load_lanes(Bfloat16, const unsigned char* from) {
-  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+#ifdef __AVX512F__
+// g++ 12 calls what its own unmasked conversions begin with uninitialized, in sanitized builds.
+constexpr __mmask16 kAllLanes = 0xffff;
+Widened widen(Float16, const unsigned char* from) {
+  const auto* const halves = reinterpret_cast<const __m256i*>(from);
+  return {_mm512_maskz_cvtph_ps(kAllLanes, _mm256_loadu_si256(halves)),
+          _mm512_maskz_cvtph_ps(kAllLanes, _mm256_loadu_si256(halves + 1))};
 }
-/// As Bfloat16::from_float does it.
-void store_lanes(Bfloat16, __m256 lanes, unsigned char* to) {
-  const __m256i all = _mm256_castps_si256(lanes), upper = _mm256_srli_epi32(all, 16);
-  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(all, _mm256_set1_epi32(0x7fff)), odd);
-  const __m256i rounded = _mm256_srli_epi32(sum, 16);
-  const __m256i nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
-  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(lanes, lanes, _CMP_UNORD_Q));
-  const __m256i wide = _mm256_blendv_epi8(rounded, nan, is_nan);
-  const __m128i halves =
-      _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
+void narrow(Float16, Widened wide, unsigned char* to) {
+  auto* const halves = reinterpret_cast<__m256i*>(to);
+  constexpr int kRounding = _MM_FROUND_TO_NEAREST_INT;
+  _mm256_storeu_si256(halves, _mm512_maskz_cvtps_ph(kAllLanes, wide.first, kRounding));
+  _mm256_storeu_si256(halves + 1, _mm512_maskz_cvtps_ph(kAllLanes, wide.second, kRounding));
+}
+#elif defined(__AVX2__)
+Widened widen(Float16, const unsigned char* from) {
+  const auto* const halves = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+void narrow(Float16, Widened wide, unsigned char* to) {
+  auto* const halves = reinterpret_cast<__m128i*>(to);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(wide.first, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(wide.second, _MM_FROUND_TO_NEAREST_INT));
 }
 #endif
+
+/// As integers in the order of the floats; `size`: without the sign. 0 and -0 are alike.
+Vector<int16_t> value_of(Vector<int16_t> half, Vector<int16_t> size) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return as<int16_t>(_mm256_sign_epi16(as<long long>(size), as<long long>(half)));
+#else
+  const auto sign = half >> 15;
+  return (size ^ sign) - sign;
+#endif
+}
+/// Where x is less than y, and neither is a NaN.
+template <class Half>
+Vector<int16_t> less(Half, Vector<int16_t> x, Vector<int16_t> y) {
+  const auto size_x = x & 0x7fff, size_y = y & 0x7fff;
+  const auto larger = size_x > size_y ? size_x : size_y;
+  return (value_of(x, size_x) < value_of(y, size_y)) & (larger <= Half::kInfinity);
+}
 
 }  // namespace
 }  // namespace ibcoll

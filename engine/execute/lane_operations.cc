@@ -54,6 +54,8 @@ void LaneRunner::copy_scattered(const Op& op, Part part) {
 
 LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = call_.binding;
+  if (binding.strided) [[unlikely]]
+    return copy_between_views(lane, op, part);
   if (binding.unequal && op.count != 1) {
     copy_scattered(op, part);
     return Outcome::kDone;
@@ -79,22 +81,10 @@ LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
   return Outcome::kDone;
 }
 
-LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_t position,
-                                          Part part, bool token) {
-  const Rank peer = job_rank(op.peer);
-  if (call_.group->has_lost(peer)) [[unlikely]]
-    return Outcome::kDone;
-  MessageKey key = call_.key;
-  key.token = token;
-  const std::byte* source = nullptr;
-  size_t bytes = 0;
-  if (!token) {
-    const size_t length = call_.binding.length(op.src_buffer, op.src_first, op.count);
-    source = call_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
-    bytes = part_end(part, length) - part_begin(part, length);
-  }
-  uint32_t ticket = 0;
-  switch (services_.local.offer(peer, key, source, bytes, ticket)) {
+/// What becomes of an operation that has made an offer.
+[[gnu::always_inline]] inline LaneRunner::Outcome LaneRunner::note_offer(
+    LaneState& lane, Offer offer, Rank peer, uint32_t ticket, uint32_t position, Part part) {
+  switch (offer) {
     case Offer::kNoRoom:
       return Outcome::kBlocked;
     case Offer::kPending:
@@ -109,6 +99,44 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
       break;
   }
   return Outcome::kDone;
+}
+
+LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_t position,
+                                          Part part, bool token) {
+  const Rank peer = job_rank(op.peer);
+  if (call_.group->has_lost(peer)) [[unlikely]]
+    return Outcome::kDone;
+  MessageKey key = call_.key;
+  key.token = token;
+  const std::byte* source = nullptr;
+  size_t bytes = 0;
+  if (!token) {
+    if (call_.binding.strided) [[unlikely]]
+      return put_local_strided(lane, op, position, part);
+    const size_t length = call_.binding.length(op.src_buffer, op.src_first, op.count);
+    source = call_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
+    bytes = part_end(part, length) - part_begin(part, length);
+  }
+  uint32_t ticket = 0;
+  const Offer offer = services_.local.offer(peer, key, source, bytes, ticket);
+  return note_offer(lane, offer, peer, ticket, position, part);
+}
+
+[[gnu::noinline]] LaneRunner::Outcome LaneRunner::put_local_strided(LaneState& lane, const Op& op,
+                                                                    uint32_t position, Part part) {
+  const Rank peer = job_rank(op.peer);
+  const Binding& binding = call_.binding;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  const StridedView source = binding.view(op.src_buffer, op.src_first, op.count).from(begin);
+  const StridedBuffer* const strided = binding[op.src_buffer].strided;
+  LocalTransport& local = services_.local;
+  uint32_t ticket = 0;
+  const Offer offer =
+      strided == nullptr
+          ? local.offer(peer, call_.key, source.base + source.begin, bytes, ticket)
+          : local.offer_strided(peer, call_.key, strided->memory, source, bytes, ticket);
+  return note_offer(lane, offer, peer, ticket, position, part);
 }
 
 LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint32_t position,
@@ -141,6 +169,9 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   if (target.address == PeerRegions::kUnknown) [[unlikely]]
     return Outcome::kBlocked;
   target.address += part_begin(part, length);
+  if (binding.strided && !put_in_image(op, part_begin(part, length), part_end(part, length)))
+      [[unlikely]]
+    return Outcome::kMoved;
   if (!services_.network->put(
           peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),
           call_.regions_of(op.src_buffer).of(op.src_first).key, target,
@@ -157,6 +188,12 @@ LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length);
+  if (binding[op.src_buffer].strided != nullptr) [[unlikely]] {
+    const StridedView source = binding.view(op.src_buffer, op.src_first, op.count).from(begin);
+    return services_.mailroom.send_data(call_, op.peer, source, part_end(part, length) - begin)
+               ? Outcome::kDone
+               : Outcome::kBlocked;
+  }
   return services_.mailroom.send_data(
              call_, op.peer,
              {binding.address(op.src_buffer, op.src_first) + begin, part_end(part, length) - begin})
@@ -177,8 +214,12 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
                                                  job_rank(op.peer), put.bytes, bytes));
     return Outcome::kBlocked;
   }
-  copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin,
-             call_.mailed_data.data() + put.offset, bytes);
+  std::byte* const data = call_.mailed_data.data() + put.offset;
+  if (binding[op.dst_buffer].strided != nullptr) [[unlikely]] {
+    copy_strided(binding.view(op.dst_buffer, op.dst_first, op.count).from(begin), {data}, bytes);
+  } else {
+    copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin, data, bytes);
+  }
   queue.pop(call_.mailed);
   return Outcome::kDone;
 }
@@ -190,6 +231,8 @@ inline Pull LaneRunner::take(LaneState& lane, const Op& op, Part part, bool toke
   std::byte* target = nullptr;
   size_t bytes = 0;
   if (!token) {
+    if (call_.binding.strided) [[unlikely]]
+      return take_strided(lane, op, part);
     const size_t length = call_.binding.length(op.dst_buffer, op.dst_first, op.count);
     target = call_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
     bytes = part_end(part, length) - part_begin(part, length);
@@ -198,6 +241,20 @@ inline Pull LaneRunner::take(LaneState& lane, const Op& op, Part part, bool toke
   return how != nullptr
              ? local.pull_combined(job_rank(op.peer), key, target, bytes, *how, lane.progress)
              : local.pull(job_rank(op.peer), key, target, bytes, call_.streaming, lane.progress);
+}
+
+/// Of a call that combines nothing.
+[[gnu::noinline]] Pull LaneRunner::take_strided(LaneState& lane, const Op& op, Part part) {
+  const Binding& binding = call_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  const StridedView target = binding.view(op.dst_buffer, op.dst_first, op.count).from(begin);
+  LocalTransport& local = services_.local;
+  const Rank peer = job_rank(op.peer);
+  return binding[op.dst_buffer].strided != nullptr
+             ? local.pull_strided(peer, call_.key, target, bytes, lane.progress)
+             : local.pull(peer, call_.key, target.base + target.begin, bytes, call_.streaming,
+                          lane.progress);
 }
 
 LaneRunner::Outcome LaneRunner::pull(LaneState& lane, const Op& op, Part part, bool token) {

@@ -19,11 +19,19 @@ constexpr int64_t kPatienceNs = 50'000;
 }  // namespace
 
 /// Whether the source of a put may be overwritten.
-bool LaneRunner::has_ended(const PendingPut& put) {
+bool LaneRunner::is_complete(PendingPut& put) {
   if (!put.local) return services_.network->completed(put.peer) >= put.ticket;
-  const auto ticket = static_cast<uint32_t>(put.ticket);
-  if (services_.local.completed(put.peer, ticket)) return true;
-  return call_.group->has_lost(put.peer) && services_.local.retract(put.peer, ticket);
+  // Tickets that have ended may be another message's by now.
+  if (!put.ended)
+    put.ended = services_.local.completed(put.peer, static_cast<uint32_t>(put.ticket));
+  return put.ended;
+}
+
+/// The same, of a put that is to a dead rank once it has been taken back.
+bool LaneRunner::has_ended(PendingPut& put) {
+  if (is_complete(put)) return true;
+  return put.local && call_.group->has_lost(put.peer) &&
+         services_.local.retract(put.peer, static_cast<uint32_t>(put.ticket));
 }
 
 void LaneRunner::retire(LaneState& lane) {
@@ -32,25 +40,57 @@ void LaneRunner::retire(LaneState& lane) {
 }
 
 bool LaneRunner::ready_by_now(const Op& op, Part part) {
+  const uint32_t piece = part.streamed() ? part.piece : call_.binding.pieces - 1;
   for (int i = 0; i < kLanes; ++i) {
     LaneState& lane = call_.lanes[i];
     if (op.after[i] <= call_.complete[i]) continue;
     retire(lane);
     if (op.after[i] <= call_.complete[i]) continue;
-    if (!part.streamed() || lane.next != lane.stream_first) return false;
-    if (!lane.pending.empty()) {
-      const PendingPut& first = lane.pending.front();
-      // Strands overtake each other, so that the first one started need not be that of the program.
-      if (call_.program->streams[lane.stream].in_strands() || first.at < lane.next ||
-          first.piece < part.piece || (first.piece == part.piece && first.at < op.after[i]))
-        return false;
-    }
-    const uint32_t done = lane.piece > part.piece    ? call_.program->streams[lane.stream].count
-                          : lane.piece == part.piece ? lane.stream_position
-                                                     : 0;
-    if (op.after[i] > lane.next + done) return false;
+    if (!has_started(lane, op.after[i], piece) || is_read(lane, op.after[i], piece)) return false;
   }
   return true;
+}
+
+/// Whether the first `count` operations of a lane have started: of a stream that goes on, all up to
+/// that piece of the last one of them.
+bool LaneRunner::has_started(const LaneState& lane, uint32_t count, uint32_t piece) const {
+  if (count <= lane.next) return true;
+  if (lane.next != lane.stream_first) return false;
+  const uint32_t done = lane.piece > piece    ? call_.program->streams[lane.stream].count
+                        : lane.piece == piece ? lane.stream_position
+                                              : 0;
+  return count <= lane.next + done;
+}
+
+/// Whether a put among the same is still read from. No more may be waited for than the verifier
+/// lets: what stands behind may need the one that waits. Strands and relaxed runs start in any
+/// order, so all puts are looked at; mostly the first one tells.
+bool LaneRunner::is_read(LaneState& lane, uint32_t count, uint32_t piece) {
+  if (lane.pending.empty()) return false;
+  uint32_t first = count, end = count;  // of the stream that the last operation is in
+  if (const Stream* const stream = stream_at(lane, count - 1); stream != nullptr && !stream->once) {
+    first = stream->first;
+    end = first + stream->count;
+  }
+  return std::any_of(lane.pending.begin(), lane.pending.end(), [&](PendingPut& put) {
+    const bool before =
+        put.at < first ||
+        (put.at < end && (put.piece < piece || (put.piece == piece && put.at < count)));
+    return before && !is_complete(put);
+  });
+}
+
+/// The stream that an operation of a lane is in, which has started; null: none.
+const Stream* LaneRunner::stream_at(const LaneState& lane, uint32_t place) const {
+  const std::vector<Stream>& streams = call_.program->streams;
+  const auto which = static_cast<Lane>(&lane - call_.lanes.data());
+  // Streams stand in the order of lanes and places.
+  for (size_t i = std::min<size_t>(lane.stream + size_t{1}, streams.size()); i-- > 0;) {
+    const Stream& stream = streams[i];
+    if (stream.lane != which || stream.first > place) continue;
+    return place < stream.first + stream.count ? &stream : nullptr;
+  }
+  return nullptr;
 }
 
 /// A signal in a stream is sent with one of its pieces.
@@ -62,7 +102,7 @@ inline bool sends_token(const Op& op, Part part) {
 [[gnu::always_inline]] inline bool LaneRunner::copy_short(const Op& op, Part part) {
   const Binding& binding = call_.binding;
   const size_t bytes = op.count * binding.block_bytes;
-  if (part.streamed() || binding.unequal || call_.streaming || bytes > kPieceBytes) return false;
+  if (part.streamed() || !call_.plain || bytes > kPieceBytes) return false;
   if (bytes == 0) return true;
   std::byte* target = binding.address(op.dst_buffer, op.dst_first);
   const std::byte* source = binding.address(op.src_buffer, op.src_first);
@@ -89,6 +129,8 @@ inline bool sends_token(const Op& op, Part part) {
     case OpKind::kExpect:
       if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
       if (call_.binding.eager) return take_mailed(op, part);
+      if (call_.binding.strided) [[unlikely]]
+        return expect_strided(lane, op, part);
       return take_one(call_.peers[job_rank(op.peer)].arrivals) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kSignal:
       if (!sends_token(op, part)) return Outcome::kDone;
@@ -283,7 +325,9 @@ LaneRunner::Outcome LaneRunner::advance_strands(LaneState& lane, const Stream& s
       const Op& op = lane.ops[stream.first + place];
       const Part part = stream.once ? Part{} : Part{piece, pieces};
       const bool is_ready = ready(op, part);
-      if (is_ready && execute(lane, op, stream.first + place, part) == Outcome::kDone) {
+      const Outcome outcome =
+          is_ready ? execute(lane, op, stream.first + place, part) : Outcome::kBlocked;
+      if (outcome == Outcome::kDone) {
         moved = true;
         strand.next = item + 1;
         if (piece + 1 == pieces && place == strands.ends[number]) {
@@ -291,13 +335,14 @@ LaneRunner::Outcome LaneRunner::advance_strands(LaneState& lane, const Stream& s
           --lane.open_strands;
         }
       } else {
+        moved |= outcome == Outcome::kMoved;
         if (!held_up) {
           held_up = true;
           lane.piece = piece;
           lane.stream_position = place;
         }
         if (patient && !strand.is_late) break;
-        strand.is_late |= is_ready;
+        strand.is_late |= is_ready && outcome == Outcome::kBlocked;
         strand.held_up = lane.pass;
         --going;
       }

@@ -50,8 +50,12 @@ class LaneRunner {
     return ready_by_now(op, part);
   }
   bool ready_by_now(const Op& op, Part part);
+  bool has_started(const LaneState& lane, uint32_t count, uint32_t piece) const;
+  bool is_read(LaneState& lane, uint32_t count, uint32_t piece);
+  const Stream* stream_at(const LaneState& lane, uint32_t place) const;
   void retire(LaneState& lane);
-  bool has_ended(const PendingPut& put);
+  bool is_complete(PendingPut& put);
+  bool has_ended(PendingPut& put);
   /// To be called when lane.next has moved or a put has been retired.
   void note_complete(const LaneState& lane) {
     call_.complete[static_cast<size_t>(&lane - call_.lanes.data())] = lane.complete();
@@ -67,6 +71,13 @@ class LaneRunner {
   bool copy_short(const Op& op, Part part);
   Outcome copy(LaneState& lane, const Op& op, Part part);
   void copy_scattered(const Op& op, Part part);
+  Outcome put_local_strided(LaneState& lane, const Op& op, uint32_t position, Part part);
+  Outcome note_offer(LaneState& lane, Offer offer, Rank peer, uint32_t ticket, uint32_t position,
+                     Part part);
+  Pull take_strided(LaneState& lane, const Op& op, Part part);
+  Outcome copy_between_views(LaneState& lane, const Op& op, Part part);
+  bool put_in_image(const Op& op, size_t begin, size_t end);
+  Outcome expect_strided(LaneState& lane, const Op& op, Part part);
   Outcome reduce(LaneState& lane, const Op& op, Part part);
   Outcome end_by_operator(const Op& op, const char* failure);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);

@@ -312,18 +312,31 @@ bool Mailroom::send_token(PostedCall& call, Rank peer) {
   return network_->mail(to, std::span(mail_).first(sizeof(header)));
 }
 
-bool Mailroom::send_data(PostedCall& call, Rank peer, std::span<const std::byte> data) {
-  if (data.size() > kMaxMailData) {
-    end_.give_up(
-        {ErrorCode::kInternal, fmt::format("{} sends {} bytes at once where {} fit",
-                                           call.program->algorithm, data.size(), kMaxMailData)});
-    return false;
-  }
+bool Mailroom::fits_mail(const PostedCall& call, size_t bytes) {
+  if (bytes <= kMaxMailData) return true;
+  end_.give_up({ErrorCode::kInternal, fmt::format("{} sends {} bytes at once where {} fit",
+                                                  call.program->algorithm, bytes, kMaxMailData)});
+  return false;
+}
+
+/// The data stand behind the place of the head.
+bool Mailroom::send_data_mail(PostedCall& call, Rank peer, size_t bytes) {
   const MailHeader header = header_for(call, MailKind::kData);
   std::memcpy(mail_.data(), &header, sizeof(header));
-  if (!data.empty()) std::memcpy(mail_.data() + sizeof(header), data.data(), data.size());
-  return network_->mail(call.group->to_job[peer],
-                        std::span(mail_).first(sizeof(header) + data.size()), data.size());
+  return network_->mail(call.group->to_job[peer], std::span(mail_).first(sizeof(header) + bytes),
+                        bytes);
+}
+
+bool Mailroom::send_data(PostedCall& call, Rank peer, std::span<const std::byte> data) {
+  if (!fits_mail(call, data.size())) return false;
+  if (!data.empty()) std::memcpy(mail_.data() + sizeof(MailHeader), data.data(), data.size());
+  return send_data_mail(call, peer, data.size());
+}
+
+bool Mailroom::send_data(PostedCall& call, Rank peer, const StridedView& data, size_t bytes) {
+  if (!fits_mail(call, bytes)) return false;
+  copy_strided({mail_.data() + sizeof(MailHeader)}, data, bytes);
+  return send_data_mail(call, peer, bytes);
 }
 
 }  // namespace ibcoll

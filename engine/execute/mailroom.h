@@ -69,6 +69,8 @@ class Mailroom {
   bool send_token(PostedCall& call, Rank peer);
   /// An eager message.
   bool send_data(PostedCall& call, Rank peer, std::span<const std::byte> data);
+  /// The same of the first `bytes` bytes of a view.
+  bool send_data(PostedCall& call, Rank peer, const StridedView& data, size_t bytes);
   /// Passes exposures addressed to this server on to its other ranks; true if something moved.
   bool pass_on(PostedCall& call);
 
@@ -86,6 +88,8 @@ class Mailroom {
  private:
   static void index_expects(PostedCall& call);
   static bool add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail);
+  bool send_data_mail(PostedCall& call, Rank peer, size_t bytes);
+  bool fits_mail(const PostedCall& call, size_t bytes);
   void count_signal(const Arrival& arrival);
   void deliver(std::span<const std::byte> mail, bool local);
   void hand_to_runs(std::span<const std::byte> mail, bool local);

@@ -58,12 +58,24 @@ struct GroupState {
   }
 };
 
+/// A buffer of the program's whose slots lie in memory of any layout. Its BufferBinding is then
+/// that of a *packed image* of the slots, side by side in memory of the engine's own, through which
+/// the network moves them; there is none where it moves none of them.
+struct StridedBuffer {
+  StridedMemory memory;    ///< blocks: one a slot
+  bool parts = false;      ///< slots are parts of the one block (RankProgram::cut)
+  size_t image_bytes = 0;  ///< 0: there is no image
+  uint64_t* in_image =
+      nullptr;  ///< by slot: how many of its bytes, from the first, are in the image
+};
+
 /// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes, up to
 /// `limit` bytes. Otherwise (`offsets` set) slot i has bytes[i] bytes at base + offsets[i].
 struct BufferBinding {
   std::byte* base = nullptr;
   const uint64_t* offsets = nullptr;
   const uint64_t* bytes = nullptr;
+  const StridedBuffer* strided = nullptr;  ///< null: slots are contiguous, where this says
 };
 
 /// What a program is bound to when it is posted.
@@ -80,6 +92,7 @@ struct Binding {
                          ///< program's hash
   const CallMeaning* told = nullptr;  ///< for messages to people; stays as long as the completion
   bool unequal = false;               ///< slots differ in size
+  bool strided = false;               ///< some buffer is
   /// How long the call may take on this rank, and when (now_ns()) that has passed; 0: as long as it
   /// likes.
   int64_t time_limit_ns = 0, deadline_ns = 0;
@@ -99,6 +112,15 @@ struct Binding {
     const BufferBinding& b = (*this)[buffer];
     return b.base + (unequal ? b.offsets[slot] : offset(slot));
   }
+  /// The bytes of slots that follow each other, wherever they lie; those of a buffer that is not
+  /// strided must do so side by side.
+  StridedView view(Buffer buffer, uint32_t first, uint32_t count) const {
+    const StridedBuffer* const strided = (*this)[buffer].strided;
+    if (strided == nullptr) return {address(buffer, first)};
+    const StridedMemory& memory = strided->memory;
+    if (strided->parts) return {memory.base, memory.blocks, 1, offset(first)};
+    return {memory.base, memory.blocks + first, count};
+  }
   size_t length(Buffer buffer, uint32_t first, uint32_t count) const {
     if (!unequal) return offset(uint64_t{first} + count) - offset(first);
     size_t sum = 0;
@@ -114,6 +136,8 @@ class Queue {
   bool empty() const { return items_.empty(); }  // pop() clears what has run out
   T& front() { return items_[head_]; }
   const T& front() const { return items_[head_]; }
+  auto begin() { return items_.begin() + static_cast<ptrdiff_t>(head_); }
+  auto end() { return items_.end(); }
   void push(const T& item) { items_.push_back(item); }
   void pop() {
     if (++head_ == items_.size()) clear();
@@ -136,6 +160,7 @@ struct PendingPut {
   bool local;
   uint64_t ticket;
   uint32_t at, piece;  ///< which operation of the lane; of a stream, which piece
+  bool ended = false;  ///< it is not read any more; the transport is not asked again
 };
 
 /// Of a stream in strands. Its operations are counted through, piece by piece.
@@ -267,6 +292,7 @@ struct PostedCall {
   Binding binding;
   MessageKey key;
   bool streaming = false;  ///< copies bypass the caches
+  bool plain = false;      ///< slots are of one length and contiguous, copies are plain
   bool asked = false;      ///< whether the peer it waits for means the same
   int64_t absence_ns = 0;  ///< how long it had waited when a peer was found absent; 0: none is
   bool queued = false;     ///< posted, but too many calls are under way to start it

@@ -3,8 +3,12 @@
 /// and have loops of their own: nothing here, nor what is used here, may be a function that the
 /// linker could take from another of them, as inline functions with a name are.
 
+#include <type_traits>
+
 #include "engine/execute/half_floats.h"
+#include "engine/execute/reduction_complex.h"
 #include "engine/execute/reduction_kernels.h"
+#include "engine/execute/reduction_pairs.h"
 
 namespace ibcoll {
 namespace {
@@ -133,38 +137,57 @@ const char* combine(void* target, const void* source, size_t bytes, void*) {
                                                           bytes);
 }
 
-/// (a + bi) (c + di) by the formula: no look at infinities that come out as NaN.
-template <class T>
-void multiply_all(typename Unaligned<T>::Type* __restrict to,
-                  const typename Unaligned<T>::Type* __restrict from, size_t count) {
-  for (size_t i = 0; i < count; i += 2) {
-    const T a = to[i], b = to[i + 1], c = from[i], d = from[i + 1];
-    to[i] = a * c - b * d;
-    to[i + 1] = a * d + b * c;
+/// Bytes, which no instruction of x86 multiplies, as halves of words.
+void multiply_all_bytes(unsigned char* __restrict to, const unsigned char* __restrict from,
+                        size_t bytes) {
+  size_t at = 0;
+  for (; at + kVectorBytes <= bytes; at += kVectorBytes) {
+    const auto x = load<uint16_t>(to + at), y = load<uint16_t>(from + at);
+    store(to + at, (x * y & 0xff) | (x >> 8) * (y & 0xff00));
   }
+  for (; at < bytes; ++at) to[at] = Product::apply(to[at], from[at]);
 }
+const char* multiply_bytes(void* target, const void* source, size_t bytes, void*) {
+  return in_lines<1, unsigned char>(multiply_all_bytes, target, source, bytes);
+}
+
 template <class T>
 const char* multiply_complex(void* target, const void* source, size_t bytes, void*) {
-  return in_lines<2 * sizeof(T), typename Unaligned<T>::Type>(multiply_all<T>, target, source,
-                                                              bytes);
+  return in_lines<2 * sizeof(T), unsigned char>(multiply_all<T>, target, source, bytes);
 }
 
 /// Halves are combined as floats, which are more than twice as long: rounding twice is rounding
 /// once.
 template <class Half, class Op>
-const char* combine_halves(void* target, const void* source, size_t bytes, void*) {
-  auto* __restrict to = static_cast<unsigned char*>(target);
-  const auto* __restrict from = static_cast<const unsigned char*>(source);
-  size_t at = 0;
-#ifdef IBCOLL_HALF_LANES
-  for (; at + 2 * kHalfLanes <= bytes; at += 2 * kHalfLanes) {
-    float x[kHalfLanes], y[kHalfLanes];  // registers, in fact
-    _mm256_storeu_ps(x, load_lanes(Half{}, to + at));
-    _mm256_storeu_ps(y, load_lanes(Half{}, from + at));
-    for (size_t i = 0; i < kHalfLanes; ++i) x[i] = Op::template apply<float>(x[i], y[i]);
-    store_lanes(Half{}, _mm256_loadu_ps(x), to + at);
-  }
+struct AsFloats {
+#ifdef __AVX2__
+  static constexpr bool kHasVectors = true;
+#else
+  static constexpr bool kHasVectors = std::is_same_v<Half, Bfloat16>;
 #endif
+  static void combine(unsigned char* to, const unsigned char* from) {
+    const Widened x = widen(Half{}, to), y = widen(Half{}, from);
+    narrow(Half{}, {Op::apply(x.first, y.first), Op::apply(x.second, y.second)}, to);
+  }
+};
+/// Integers do for the least and the greatest ones. `kReversed`: the source stands on the left.
+template <class Half, bool kLeast, bool kReversed>
+struct Extreme {
+  static constexpr bool kHasVectors = true;
+  static void combine(unsigned char* to, const unsigned char* from) {
+    const auto a = load<int16_t>(kReversed ? from : to), b = load<int16_t>(kReversed ? to : from);
+    store(to, select(kLeast ? less(Half{}, b, a) : less(Half{}, a, b), b, a));
+  }
+};
+
+/// `Wide` combines vectors of halves, `Op` floats.
+template <class Half, class Wide, class Op>
+void combine_all_halves(unsigned char* __restrict to, const unsigned char* __restrict from,
+                        size_t bytes) {
+  size_t at = 0;
+  if constexpr (Wide::kHasVectors) {
+    for (; at + kVectorBytes <= bytes; at += kVectorBytes) Wide::combine(to + at, from + at);
+  }
   for (; at < bytes; at += 2) {
     uint16_t x, y;
     __builtin_memcpy(&x, to + at, sizeof x);
@@ -173,57 +196,12 @@ const char* combine_halves(void* target, const void* source, size_t bytes, void*
         Half::from_float(Op::template apply<float>(Half::to_float(x), Half::to_float(y))));
     __builtin_memcpy(to + at, &x, sizeof x);
   }
-  return nullptr;
+}
+template <class Half, class Wide, class Op>
+const char* combine_halves(void* target, const void* source, size_t bytes, void*) {
+  return in_lines<2, unsigned char>(combine_all_halves<Half, Wide, Op>, target, source, bytes);
 }
 
-struct Lower {
-  template <class T>
-  static bool before(T a, T b) {
-    return a < b;
-  }
-};
-struct Higher {
-  template <class T>
-  static bool before(T a, T b) {
-    return b < a;
-  }
-};
-
-/// As C lays it out.
-template <class T>
-struct Pair {
-  T value;
-  int index;
-};
-
-// Elements that have to be taken apart: longer vectors than these make it slower.
-#if defined(__AVX512F__) && !defined(__clang__)
-#define IBCOLL_SHORTER_VECTORS [[gnu::target("prefer-vector-width=256")]]
-#else
-#define IBCOLL_SHORTER_VECTORS
-#endif
-
-/// Of values that are alike the lower index is taken; a NaN goes before all numbers.
-template <class T, class Order>
-IBCOLL_SHORTER_VECTORS void extremes_all(unsigned char* __restrict to,
-                                         const unsigned char* __restrict from, size_t bytes) {
-  constexpr size_t kIndex = offsetof(Pair<T>, index);
-  for (size_t at = 0; at < bytes; at += sizeof(Pair<T>)) {
-    T a, b;
-    int i, j;
-    __builtin_memcpy(&a, to + at, sizeof a);
-    __builtin_memcpy(&b, from + at, sizeof b);
-    __builtin_memcpy(&i, to + at + kIndex, sizeof i);
-    __builtin_memcpy(&j, from + at + kIndex, sizeof j);
-    const bool alike = (a == b) | ((a != a) & (b != b));
-    const bool better = Order::before(b, a) | ((b != b) & (a == a));
-    const bool taken = better | (alike & (j < i));
-    a = taken ? b : a;
-    i = taken ? j : i;
-    __builtin_memcpy(to + at, &a, sizeof a);
-    __builtin_memcpy(to + at + kIndex, &i, sizeof i);
-  }
-}
 template <class T, class Order>
 const char* take_extreme(void* target, const void* source, size_t bytes, void*) {
   return in_lines<sizeof(Pair<T>), unsigned char>(extremes_all<T, Order>, target, source, bytes);
@@ -273,6 +251,8 @@ template <class T, class Unsigned>
 constexpr void add_integer(Row& row) {
   at(row, Operator::kSum) = both_ways<Unsigned, Sum>();
   at(row, Operator::kProduct) = both_ways<Unsigned, Product>();
+  if (sizeof(T) == 1 && kVectorBytes > 16)
+    at(row, Operator::kProduct) = {multiply_bytes, multiply_bytes};
   at(row, Operator::kMin) = both_ways<T, Min>();
   at(row, Operator::kMax) = both_ways<T, Max>();
   add_bits(row);
@@ -289,12 +269,23 @@ constexpr void add_floating(Row& row) {
   add_moves(row);
 }
 
+template <class Half, class Op>
+constexpr ReductionKernels both_ways_of_halves() {
+  return {combine_halves<Half, AsFloats<Half, Op>, Op>,
+          combine_halves<Half, AsFloats<Half, Op>, Op>};
+}
+template <class Half, bool kLeast, class Op>
+constexpr ReductionKernels each_way_of_halves() {
+  return {combine_halves<Half, Extreme<Half, kLeast, false>, Op>,
+          combine_halves<Half, Extreme<Half, kLeast, true>, Reversed<Op>>};
+}
+
 template <class Half>
 constexpr void add_half(Row& row) {
-  at(row, Operator::kSum) = {combine_halves<Half, Sum>, combine_halves<Half, Sum>};
-  at(row, Operator::kProduct) = {combine_halves<Half, Product>, combine_halves<Half, Product>};
-  at(row, Operator::kMin) = {combine_halves<Half, Min>, combine_halves<Half, Reversed<Min>>};
-  at(row, Operator::kMax) = {combine_halves<Half, Max>, combine_halves<Half, Reversed<Max>>};
+  at(row, Operator::kSum) = both_ways_of_halves<Half, Sum>();
+  at(row, Operator::kProduct) = both_ways_of_halves<Half, Product>();
+  at(row, Operator::kMin) = each_way_of_halves<Half, true, Min>();
+  at(row, Operator::kMax) = each_way_of_halves<Half, false, Max>();
   add_moves(row);
 }
 

@@ -28,6 +28,7 @@ class BufferRegistration {
         regions_(regions),
         user_(user) {}
 
+  /// The packed image, or the slots of equal length.
   Status equal(uint64_t bytes) { return bytes == 0 ? Status{} : enter({0, bytes}); }
 
   Status unequal(uint32_t slots) {
@@ -107,7 +108,9 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
   const Shape& shape = call.group->shape;
   const auto enter = [&](Buffer buffer, size_t slots) -> Status {
     BufferRegistration registration(call, buffer, network, regions, user);
-    const Status registered = call.binding.unequal
+    const StridedBuffer* const strided = call.binding[buffer].strided;
+    const Status registered = strided != nullptr ? registration.equal(strided->image_bytes)
+                              : call.binding.unequal
                                   ? registration.unequal(static_cast<uint32_t>(slots))
                                   : registration.equal(call.binding.offset(slots));
     if (registered) return {};
