@@ -24,9 +24,14 @@ Result<MulticastChoice> choose_multicast(const MulticastFacts& facts,
   const auto bytes = static_cast<int64_t>(facts.bytes);
   MulticastChoice choice;
   if (facts.algorithm == 0) {
-    choice.algorithm = choose_bcast(shape, bytes).algorithm;
+    choice.algorithm = choose_bcast(shape, bytes, Crossing::kLeaders).algorithm;
   } else {
     IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(facts.algorithm));
+    if (algorithm->spec->beyond_leaders) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} needs all members of a server at once: a multicast reaches one of them",
+                  algorithm->name);
+    }
     choice.algorithm = algorithm->name;
   }
   choice.pieces = facts.pieces != 0 ? facts.pieces : bcast_pieces(choice.algorithm, shape, bytes);

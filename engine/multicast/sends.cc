@@ -46,6 +46,11 @@ Status MulticastSends::check(const RankSet& set, size_t bytes,
                   "{} sends to each rank itself: a multicast goes by the leaders of servers",
                   algorithm->name);
     }
+    if (algorithm->spec->beyond_leaders) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} goes through all ranks of servers: a multicast goes by their leaders",
+                  algorithm->name);
+    }
   }
   if (const auto held = window_.held(set)) {
     if (held->late) {

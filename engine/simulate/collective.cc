@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <unordered_set>
 
+#include "engine/schedule/verifier.h"
 #include "engine/simulate/link_load.h"
 
 namespace ibcoll::sim {
@@ -16,6 +19,27 @@ struct Demand {
   uint64_t out = 0, in = 0;
 };
 
+/// Of a neighbour collective. A block that is for several ranks of a server crosses once.
+Demand neighbor_demand(const Programs& programs, const Shape& shape, int server,
+                       const RunOptions& run) {
+  Demand sum;
+  std::set<std::tuple<int, Rank, Rank>> crossed;  // target server, block
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    const RankProgram& program = *programs[static_cast<size_t>(rank)];
+    if (program.graph == nullptr) break;
+    const auto destinations = program.graph->destinations(rank);
+    const int from = shape.server_of(rank);
+    for (uint32_t i = 0; i < destinations.size(); ++i) {
+      const int to = shape.server_of(destinations[i]);
+      if (from == to || (from != server && to != server)) continue;
+      const Block block = program.block(Buffer::kSend, program.send_slots(shape) == 1 ? 0 : i);
+      if (!crossed.emplace(to, block.origin, block.target).second) continue;
+      (from == server ? sum.out : sum.in) += run.bytes_of ? run.bytes_of(block) : run.block_bytes;
+    }
+  }
+  return sum;
+}
+
 Demand demand(Collective collective, const Shape& shape, int server, Rank root,
               const RunOptions& run) {
   const auto bytes = [&](Rank origin, Rank target) {
@@ -26,6 +50,7 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
       for (const Rank mine : shape.members(server)) {
         for (Rank other = 0; other < shape.ranks(); ++other) {
           if (shape.server_of(other) == server) continue;
@@ -92,6 +117,11 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
       return sum;
     }
     case Collective::kBarrier:
+    case Collective::kNeighborAllgather:  // see neighbor_demand()
+    case Collective::kNeighborAllgatherv:
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
       break;
   }
   return sum;
@@ -107,19 +137,20 @@ double port_rate(const Routes& routes, uint32_t host_node, bool out) {
 }
 
 Result<std::vector<uint32_t>> hosts_of(const Shape& shape, const Routes& routes,
-                                       const std::vector<uint32_t>& given) {
+                                       const std::vector<uint32_t>& given, uint32_t ports) {
   const auto servers = static_cast<uint32_t>(shape.servers());
-  if (servers > routes.hosts()) {
-    return fail(ErrorCode::kInvalidArgument, "{} servers: the network has {} hosts", servers,
-                routes.hosts());
+  if (ports == 0 || servers > routes.hosts() / ports) {
+    return fail(ErrorCode::kInvalidArgument, "{} servers{}: the network has {} hosts", servers,
+                ports == 1 ? "" : fmt::format(" of {} ports", ports), routes.hosts());
   }
   std::vector<uint32_t> hosts = given;
   if (hosts.empty()) {
-    hosts.resize(servers);
+    hosts.resize(size_t{servers} * ports);
     std::iota(hosts.begin(), hosts.end(), 0);
   }
-  if (hosts.size() != servers) {
-    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers", hosts.size(), servers);
+  if (hosts.size() != size_t{servers} * ports) {
+    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers{}", hosts.size(), servers,
+                ports == 1 ? "" : fmt::format(" of {} ports", ports));
   }
   std::unordered_set<uint32_t> seen;
   for (const uint32_t host : hosts) {
@@ -150,7 +181,8 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
                                   const CollectiveOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Routes routes(fabric, options.network.level == Level::kPacket);
-  IBCOLL_ASSIGN(const std::vector<uint32_t> hosts, hosts_of(shape, routes, options.hosts));
+  IBCOLL_ASSIGN(const std::vector<uint32_t> hosts,
+                hosts_of(shape, routes, options.hosts, options.ports));
   IBCOLL_TRY(add_all_routes(hosts, routes));
   AlgorithmOptions how = options.algorithm;
   if (options.mode != Mode::kPaced) how.pacing = Pacing::kFree, how.window = 0;
@@ -172,14 +204,20 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   CollectiveReport report;
   report.time_us = static_cast<double>(times.end) * 1e-6;
   for (int server = 0; server < shape.servers(); ++server) {
-    const Demand bytes = demand(algorithm.collective, shape, server, options.algorithm.root, run);
+    const Demand bytes =
+        has_graph(algorithm.collective)
+            ? neighbor_demand(programs, shape, server, run)
+            : demand(algorithm.collective, shape, server, options.algorithm.root, run);
     if (times.end == 0) continue;
     for (const bool out : {true, false}) {  // bytes a picosecond
       const double rate =
           static_cast<double>(out ? bytes.out : bytes.in) / static_cast<double>(times.end);
+      double most = 0;
+      for (uint32_t port = 0; port < options.ports; ++port) {
+        most += port_rate(routes, hosts[static_cast<size_t>(server) * options.ports + port], out);
+      }
       report.bandwidth_MBps = std::max(report.bandwidth_MBps, rate * 1e6);
-      report.link_fraction =
-          std::max(report.link_fraction, rate / port_rate(routes, hosts[server], out));
+      report.link_fraction = std::max(report.link_fraction, rate / most);
     }
   }
   report.max_link_utilisation = max_link_utilisation(routes, network->link_bytes(), times.end);

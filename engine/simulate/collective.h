@@ -25,6 +25,9 @@ struct CollectiveOptions {
   NetworkOptions network;
   RunOptions run;               ///< `hold` is set by the mode; block_bytes: bytes a pair
   std::vector<uint32_t> hosts;  ///< of each server; empty: host i for server i
+  /// Of a server, over which its ranks are dealt. Each is a host of the fabric: those of a server
+  /// follow each other, in `hosts` as well.
+  uint32_t ports = 1;
 };
 
 struct CollectiveReport {
@@ -44,7 +47,7 @@ struct CollectiveReport {
   double wall_s = 0;   ///< real time it took to simulate
 };
 
-/// One run. Fails when the fabric has fewer hosts than the shape servers, when hosts repeat, or
+/// One run. Fails when the fabric has fewer hosts than the servers ports, when hosts repeat, or
 /// when the program can't run in the mode.
 Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape,
                                   const topology::Fabric& fabric, const CollectiveOptions& options);

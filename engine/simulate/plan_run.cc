@@ -7,7 +7,6 @@ namespace ibcoll::sim {
 
 namespace {
 
-using contention_free::Kind;
 using contention_free::Plan;
 using contention_free::Token;
 using contention_free::Transfer;
@@ -99,6 +98,12 @@ class PlanRun final : public NetworkClient {
       const Token& token = plan_.tokens[t];
       if (token.anchor != kNone) states_[token.anchor].tokens[token.at_sender].push_back(t);
     }
+    const Sums sums = contention_free::sums_of(plan_.kind, plan_.servers);
+    std::vector<std::vector<uint32_t>> into(sums.count());
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const size_t sum = sums.fed_by(plan_.transfers[i]);
+      if (sum != Sums::kNone) into[sum].push_back(i);
+    }
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& transfer = plan_.transfers[i];
       const auto feed = [&](uint32_t by) {
@@ -106,13 +111,12 @@ class PlanRun final : public NetworkClient {
         states_[by].followers.push_back(i);
       };
       if (transfer.forwards == kNone) continue;
-      if (plan_.kind != Kind::kReduce) {
+      const size_t sum = sums.awaited_by(transfer);
+      if (sum == Sums::kNone) {
         feed(transfer.forwards);
         continue;
       }
-      for (uint32_t j = 0; j < plan_.transfers.size(); ++j) {
-        if (plan_.transfers[j].to == transfer.from) feed(j);
-      }
+      for (const uint32_t by : into[sum]) feed(by);
     }
   }
 

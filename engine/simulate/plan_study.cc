@@ -40,7 +40,10 @@ Status time_cache(const PlanRequest& request, PlanResult& result) {
   IBCOLL_ASSIGN(result.lookup_ns, time_lookups([&] {
                   return cache.get(request.kind, request.root, request.block_bytes);
                 }));
-  if (request.kind == Kind::kBcast || request.kind == Kind::kReduce) return {};
+  if (request.kind == Kind::kBcast || request.kind == Kind::kReduce ||
+      request.kind == Kind::kAllreduce) {
+    return {};
+  }
   std::vector<uint64_t> counts(request.server_ranks.size(), request.block_bytes);
   if (request.kind == Kind::kAlltoall) {
     counts.assign(counts.size() * counts.size(), request.block_bytes);

@@ -76,16 +76,14 @@ uint64_t ProgramRun::item_bytes(Rank rank, int lane, uint32_t item) const {
 Time ProgramRun::cost(Rank rank, int lane, uint32_t item) {
   const LaneCursor& at = ranks_[rank].at[lane];
   const Op& op = at.op(item);
-  const int server = shape_.server_of(rank);
   switch (op.kind) {
     case OpKind::kPut: {
       if (shape_.same_server(rank, op.peer)) return 0;
       Time time = options_.send_overhead_ns * kPicosecondsPerNanosecond;
       if (options_.jitter > 0) {
-        const uint32_t route = route_of_[server * shape_.servers() + shape_.server_of(op.peer)];
         time += std::llround(random_.unit() * options_.jitter *
                              static_cast<double>(item_bytes(rank, lane, item)) *
-                             routes_.ps_per_byte(route));
+                             routes_.ps_per_byte(route(rank, op.peer)));
       }
       return time;
     }

@@ -69,11 +69,17 @@ ProgramRun::ProgramRun(const Shape& shape,
     }
     items_ += run.left;
   }
-  const int servers = shape.servers();
-  route_of_.resize(static_cast<size_t>(servers) * servers, kNone);
-  for (int from = 0; from < servers; ++from) {
-    for (int to = 0; to < servers; ++to) {
-      if (from != to) route_of_[from * servers + to] = routes.find(hosts[from], hosts[to]);
+  ports_ = static_cast<uint32_t>(hosts.size());
+  const uint32_t each = ports_ / static_cast<uint32_t>(shape.servers());
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    port_of_.push_back(static_cast<uint32_t>(shape.server_of(rank)) * each +
+                       static_cast<uint32_t>(shape.local_of(rank)) % each);
+  }
+  route_of_.resize(size_t{ports_} * ports_, kNone);
+  for (uint32_t from = 0; from < ports_; ++from) {
+    for (uint32_t to = 0; to < ports_; ++to) {
+      if (from / each == to / each) continue;
+      route_of_[from * ports_ + to] = routes.find(hosts[from], hosts[to]);
     }
   }
 }
@@ -190,7 +196,7 @@ void ProgramRun::start_slice(Rank rank, int lane) {
 void ProgramRun::effect(Rank rank, int lane, uint32_t item) {
   const LaneCursor& at = ranks_[rank].at[lane];
   const Op& op = at.op(item);
-  const int server = shape_.server_of(rank), servers = shape_.servers();
+  const int server = shape_.server_of(rank);
   Flight flight{op.kind, false, rank, op.peer, item, 0, -1};
   switch (op.kind) {
     case OpKind::kPut:
@@ -198,7 +204,7 @@ void ProgramRun::effect(Rank rank, int lane, uint32_t item) {
         local_puts(rank, op.peer).items.push_back(item);
         return wake(op.peer);  // complete when it is taken
       }
-      flight.route = route_of_[server * servers + shape_.server_of(op.peer)];
+      flight.route = route(rank, op.peer);
       ++times_.messages;
       return launch(flight, item_bytes(rank, lane, item), false);
     case OpKind::kSignal:
@@ -207,7 +213,7 @@ void ProgramRun::effect(Rank rank, int lane, uint32_t item) {
         ++local_puts(rank, op.peer).tokens;
         wake(op.peer);
       } else {
-        flight.route = route_of_[server * servers + shape_.server_of(op.peer)];
+        flight.route = route(rank, op.peer);
         launch(flight, 0, true);
       }
       break;
@@ -216,7 +222,7 @@ void ProgramRun::effect(Rank rank, int lane, uint32_t item) {
         flight.server = op.peer;
         flight.to = gateway(shape_, rank, op.peer);
       }
-      flight.route = route_of_[server * servers + shape_.server_of(flight.to)];
+      flight.route = route(rank, flight.to);
       launch(flight, options_.control_bytes, true);
       break;
     case OpKind::kExpect:

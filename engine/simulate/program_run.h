@@ -59,7 +59,8 @@ struct RunTimes {
 /// nothing takes no time.
 class ProgramRun final : public NetworkClient {
  public:
-  /// `hosts`: of each server. `routes` must have all_routes() of the shape; programs must be
+  /// `hosts`: of each server, or as many of each one after the other: a port each, over which its
+  /// ranks are dealt. `routes` must have all_routes() of the shape; programs must be
   /// verified. Everything referred to must outlive the run.
   ProgramRun(const Shape& shape, std::span<const std::shared_ptr<const RankProgram>> programs,
              std::span<const uint32_t> hosts, const Routes& routes, Network& network,
@@ -140,7 +141,14 @@ class ProgramRun final : public NetworkClient {
   topology::FastRandom random_;
 
   std::vector<RankRun> ranks_;
-  std::vector<uint32_t> route_of_;  // by pair of servers
+  /// From rank to rank of another server.
+  uint32_t route(Rank from, Rank to) const {
+    return route_of_[port_of_[from] * ports_ + port_of_[to]];
+  }
+
+  uint32_t ports_;                  // of all servers
+  std::vector<uint32_t> port_of_;   // by rank
+  std::vector<uint32_t> route_of_;  // by pair of ports
   std::vector<uint16_t> arrived_;   // by (at, from): puts not yet expected
   std::vector<uint16_t> tokens_;    // the same; empty until the first
   std::vector<uint8_t> exposures_;  // by (at, from)

@@ -41,6 +41,7 @@ const char* size_label(Collective collective) {
   switch (collective) {
     case Collective::kAlltoall:
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
       return "bytes a pair";
     case Collective::kBcast:
     case Collective::kReduce:
@@ -215,7 +216,7 @@ Plot bandwidth_plot(const std::vector<SimRow>& rows, const topology::Fabric& fab
     plot.subtitle += fmt::format("; {}", rows.front().shape.describe());
     plot.x = {.label = size_label(collective), .scale = Scale::kLog2, .ticks = TickLabels::kSize};
   }
-  const bool alltoall = collective == Collective::kAlltoall || collective == Collective::kAlltoallv;
+  const bool alltoall = is_alltoall(collective);
   plot.y = {
       .label = fmt::format("{} bandwidth (MB/s)", alltoall ? "all-to-all" : to_string(collective))};
   std::vector<Series> series;

@@ -111,6 +111,20 @@ int64_t tree_ns(const Problem& problem) {
   return last + busy - first;
 }
 
+/// What is for many or of many leaves as many servers as there are but one, wherever it goes: the
+/// time in which all together can send so much.
+double together_ns(const Problem& problem) {
+  double bytes = 0, bandwidth = 0;
+  visit_messages(problem.request, [&](int origin, int target, uint64_t message) {
+    if (origin != kEveryone && target != kEveryone) return;
+    bytes += static_cast<double>(message) * (problem.servers - 1);
+  });
+  for (const int host : problem.hosts) {
+    bandwidth += problem.fabric.link(problem.fabric.host_link(host)).bandwidth;
+  }
+  return bytes * 1e9 / bandwidth;
+}
+
 }  // namespace
 
 int64_t lower_bound_ns(const Problem& problem) {
@@ -158,7 +172,8 @@ int64_t lower_bound_ns(const Problem& problem) {
   int64_t tree = 0;
   const Kind kind = problem.request.kind;
   if (message > 0 && (kind == Kind::kBcast || kind == Kind::kReduce)) tree = tree_ns(problem);
-  return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)), tree});
+  return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)),
+                   static_cast<int64_t>(std::floor(together_ns(problem))), tree});
 }
 
 }  // namespace ibcoll::contention_free

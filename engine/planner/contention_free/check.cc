@@ -19,13 +19,21 @@ constexpr int64_t kRoundingNs = 16;
 class Checker {
  public:
   Checker(const PlanRequest& request, const Plan& plan)
-      : request_(request), plan_(plan), fabric_(*request.fabric) {}
+      : request_(request),
+        plan_(plan),
+        fabric_(*request.fabric),
+        sums_(sums_of(request.kind, static_cast<int>(request.server_ranks.size()))) {}
 
   Status run() {
     IBCOLL_TRY(check_head());
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) IBCOLL_TRY(check_transfer(i));
     IBCOLL_TRY(check_deliveries(request_, plan_));
     IBCOLL_TRY(check_tokens());
+    feeders_.resize(sums_.count());
+    for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
+      const size_t sum = sums_.fed_by(plan_.transfers[i]);
+      if (sum != Sums::kNone) feeders_[sum].push_back(i);
+    }
     IBCOLL_TRY(check_waits());
     std::vector<LinkWindow> windows;
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
@@ -152,13 +160,15 @@ class Checker {
     for (auto it = begin; it != plan_.tokens.end() && it->before == i; ++it) {
       if (it->anchor != kNone) visit(it->anchor);
     }
-    if (plan_.kind != Kind::kReduce) {
-      if (plan_.transfers[i].forwards != kNone) visit(plan_.transfers[i].forwards);
-      return;
-    }
-    if (plan_.transfers[i].forwards == kNone) return;
-    for (uint32_t j = 0; j < plan_.transfers.size(); ++j) {
-      if (plan_.transfers[j].to == plan_.transfers[i].from) visit(j);
+    visit_feeders(plan_.transfers[i], visit);
+  }
+  /// Calls `visit(transfer)` for all that bring what `t` passes on.
+  template <class Visit>
+  void visit_feeders(const Transfer& t, Visit&& visit) const {
+    if (const size_t sum = sums_.awaited_by(t); sum != Sums::kNone) {
+      for (const uint32_t j : feeders_[sum]) visit(j);
+    } else if (t.forwards != kNone) {
+      visit(t.forwards);
     }
   }
 
@@ -216,18 +226,12 @@ class Checker {
         start = std::max(start, token_arrival_ns(*it));
       }
       if (t.forwards != kNone) {
-        const auto wait_for = [&](const Transfer& source) {
+        visit_feeders(t, [&](uint32_t j) {
+          const Transfer& source = plan_.transfers[j];
           Transfer piece = source;
           piece.bytes = std::min(source.bytes, plan_.piece_bytes);
           start = std::max(start, source.end_ns - length_ns(source) + length_ns(piece));
-        };
-        if (plan_.kind != Kind::kReduce) {
-          wait_for(plan_.transfers[t.forwards]);
-        } else {
-          for (const Transfer& other : plan_.transfers) {
-            if (other.to == t.from) wait_for(other);
-          }
-        }
+        });
         if (t.rate > plan_.transfers[t.forwards].rate * (1 + 1e-9)) {
           return wrong(i, "goes faster than what it forwards");
         }
@@ -273,10 +277,7 @@ class Checker {
 
   /// What each server holds at once for others, from first arrival to last departure.
   Status check_buffers() const {
-    if (plan_.kind == Kind::kAllgather || plan_.kind == Kind::kBcast ||
-        plan_.kind == Kind::kReduce) {
-      return {};
-    }
+    if (spreads(plan_.kind)) return {};
     std::map<int, std::map<int64_t, int64_t>> changes;
     for (const Transfer& t : plan_.transfers) {
       if (t.forwards == kNone) continue;
@@ -301,8 +302,10 @@ class Checker {
   const PlanRequest& request_;
   const Plan& plan_;
   const topology::Fabric& fabric_;
-  std::vector<uint32_t> order_;  ///< transfers, each after all it waits for
-  std::vector<char> exempt_;     ///< links that need no order
+  const Sums sums_;
+  std::vector<std::vector<uint32_t>> feeders_;  ///< by sum
+  std::vector<uint32_t> order_;                 ///< transfers, each after all it waits for
+  std::vector<char> exempt_;                    ///< links that need no order
 };
 
 }  // namespace

@@ -14,10 +14,12 @@ constexpr uint32_t kNone = Transfer::kNone;
 
 class Deliveries {
  public:
-  Deliveries(const PlanRequest& request, const Plan& plan) : request_(request), plan_(plan) {}
+  Deliveries(const PlanRequest& request, const Plan& plan)
+      : request_(request), plan_(plan), sums_(sums_of(plan.kind, plan.servers)) {}
 
   Status check() const {
-    return plan_.kind == Kind::kReduce ? check_reduction() : check_delivery();
+    if (sums_.count() > 0) IBCOLL_TRY(check_reduction());
+    return check_delivery();
   }
 
  private:
@@ -28,12 +30,13 @@ class Deliveries {
                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// All kinds but reduce: who has a message passes it to who needs it.
+  /// Of what is not combined on its way: who has a message passes it to who needs it.
   Status check_delivery() const {
     using Place = std::tuple<int, int, int>;  // message, server
     std::vector<std::pair<Place, uint32_t>> arrivals;
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
+      if (t.origin == kEveryone) continue;
       arrivals.push_back({{t.origin, t.target, t.to}, i});
       if (t.to == t.origin) return wrong(i, "goes back to where it came from");
     }
@@ -51,6 +54,7 @@ class Deliveries {
     std::vector<char> passed_on(plan_.transfers.size(), 0);
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
+      if (sums_.awaited_by(t) != Sums::kNone) continue;
       const uint32_t source = t.from == t.origin ? kNone : arrived({t.origin, t.target, t.from});
       if (t.from != t.origin && source == kNone)
         return wrong(i, "its sender never has the message");
@@ -62,7 +66,7 @@ class Deliveries {
     }
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
-      const bool needed = t.target == kEveryone || t.target == t.to;
+      const bool needed = t.origin == kEveryone || t.target == kEveryone || t.target == t.to;
       if (!needed && !passed_on[i]) return wrong(i, "ends where nobody needs it");
     }
     const auto delivered = [&](int origin, int target, int server) -> Status {
@@ -73,50 +77,64 @@ class Deliveries {
     };
     for (int origin = 0; origin < plan_.servers; ++origin) {
       for (int server = 0; server < plan_.servers; ++server) {
-        const bool many = plan_.kind == Kind::kAllgather || plan_.kind == Kind::kBcast;
-        IBCOLL_TRY(delivered(origin, many ? kEveryone : server, server));
+        IBCOLL_TRY(delivered(origin, spreads(plan_.kind) ? kEveryone : server, server));
       }
     }
     return {};
   }
 
-  /// Reduce: everybody but the root sends once, and all ways lead to the root.
+  /// Of each message that is combined: everybody but its target sends once, all ways lead to the
+  /// target, and nothing goes on before all of it is there.
   Status check_reduction() const {
-    std::vector<uint32_t> sends(plan_.servers, kNone), receives(plan_.servers, kNone);
+    std::vector<uint32_t> sends(sums_.count(), kNone), receives(sums_.count(), kNone);
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
-      if (t.from == plan_.root) return wrong(i, "the root sends");
-      if (sends[t.from] != kNone) {
+      if (t.origin != kEveryone) continue;
+      if (t.from == t.target) return wrong(i, "its target sends");
+      uint32_t& sent = sends[sums_.awaited_by(t)];
+      if (sent != kNone) {
         return wrong(i, "its sender's part is counted twice, also by {}",
-                     name_transfer(plan_, sends[t.from]));
+                     name_transfer(plan_, sent));
       }
-      sends[t.from] = i;
-      receives[t.to] = i;
+      sent = i;
+      receives[sums_.fed_by(t)] = i;
     }
-    if (asked_bytes(request_, kEveryone, plan_.root) == 0) return {};
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
-      if (t.forwards == kNone && receives[t.from] != kNone) {
+      const size_t sum = sums_.awaited_by(t);
+      if (sum == Sums::kNone) continue;
+      if (t.forwards == kNone && receives[sum] != kNone) {
         return wrong(i, "does not wait for what its sender receives");
       }
-      if (t.forwards != kNone &&
-          (t.forwards >= plan_.transfers.size() || plan_.transfers[t.forwards].to != t.from)) {
+      if (t.forwards != kNone && (t.forwards >= plan_.transfers.size() ||
+                                  sums_.fed_by(plan_.transfers[t.forwards]) != sum)) {
         return wrong(i, "forwards transfer {}, which is not for its sender", t.forwards);
       }
     }
+    for (int target = 0; target < plan_.servers; ++target) {
+      if (asked_bytes(request_, kEveryone, target) > 0) IBCOLL_TRY(check_ways(target, sends));
+    }
+    return {};
+  }
+
+  /// Everybody's part of a message reaches its target.
+  Status check_ways(int target, const std::vector<uint32_t>& sends) const {
     for (int server = 0; server < plan_.servers; ++server) {
       int at = server, steps = 0;
-      while (at != plan_.root && sends[at] != kNone && steps++ < plan_.servers) {
-        at = plan_.transfers[sends[at]].to;
+      for (uint32_t next; at != target && steps++ < plan_.servers; at = plan_.transfers[next].to) {
+        next = sends[sums_.at(target, at)];
+        if (next == kNone) break;
       }
-      if (at == plan_.root) continue;
-      return fail(ErrorCode::kInvalidProgram, "server {}'s part never reaches the root", server);
+      if (at == target) continue;
+      return fail(ErrorCode::kInvalidProgram, "server {}'s part never reaches server {}", server,
+                  target);
     }
     return {};
   }
 
   const PlanRequest& request_;
   const Plan& plan_;
+  const Sums sums_;
 };
 
 }  // namespace
@@ -148,6 +166,13 @@ uint64_t asked_bytes(const PlanRequest& request, int origin, int target) {
       return origin == root && target == kEveryone ? request.block_bytes : 0;
     case Kind::kReduce:
       return origin == kEveryone && target == root ? request.block_bytes : 0;
+    case Kind::kReduceScatter:
+      return origin == kEveryone && valid(target) ? of(target) : 0;
+    case Kind::kAllreduce: {
+      const bool asked = origin == kEveryone ? valid(target) : valid(origin) && target == kEveryone;
+      const auto slices = static_cast<uint64_t>(servers);
+      return asked ? request.block_bytes / slices + (request.block_bytes % slices > 0 ? 1 : 0) : 0;
+    }
   }
   return 0;
 }

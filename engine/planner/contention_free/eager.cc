@@ -61,28 +61,27 @@ class Eager {
     }
   };
 
-  /// Who waits for whom, and how long a chain depends on each. Of a reduce, what a server sends
-  /// waits for all that it receives.
+  /// Who waits for whom, and how long a chain depends on each.
   void find_followers() {
     const auto count = static_cast<uint32_t>(problem_.jobs.size());
     followers_.resize(count);
     waits_.assign(count, 0);
     ready_.assign(count, 0);
     height_.assign(count, 0);
-    const bool reduce = problem_.request.kind == Kind::kReduce;
-    std::vector<std::vector<uint32_t>> into(reduce ? problem_.servers : 0);
+    const Sums sums = sums_of(problem_.request.kind, problem_.servers);
+    std::vector<std::vector<uint32_t>> into(sums.count());
     for (uint32_t i = 0; i < count; ++i) {
       const Job& job = problem_.jobs[i];
       const auto follow = [&](uint32_t before) {
         followers_[before].push_back(i);
         ++waits_[i];
       };
-      if (reduce) {
-        for (const uint32_t before : into[job.from]) follow(before);
-        into[job.to].push_back(i);
+      if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
+        for (const uint32_t before : into[sum]) follow(before);
       } else if (job.forwards != kNone) {
         follow(job.forwards);
       }
+      if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) into[sum].push_back(i);
     }
     for (uint32_t i = count; i-- > 0;) {  // what follows stands behind
       for (const uint32_t next : followers_[i]) {

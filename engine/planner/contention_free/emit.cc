@@ -208,7 +208,8 @@ class Emitter {
   /// When a transfer has what it forwards, or begins to.
   int64_t fed_ns(uint32_t i, const std::vector<int64_t>& pieces) const {
     const Transfer& transfer = plan_.transfers[i];
-    if (!pieces.empty()) return pieces[transfer.from];
+    const size_t sum = sums_of(plan_.kind, plan_.servers).awaited_by(transfer);
+    if (sum != Sums::kNone) return pieces[sum];
     return transfer.forwards == kNone ? 0
                                       : first_piece_ns(plan_, plan_.transfers[transfer.forwards]);
   }
@@ -223,12 +224,11 @@ class Emitter {
     };
     plan_.tokens.clear();
     plan_.tokens.reserve(tokens_.size());
-    std::vector<int64_t> pieces;  // of a reduce, by server: the first pieces of all are there
-    if (plan_.kind == Kind::kReduce) {
-      pieces.assign(plan_.servers, 0);
-      for (const Transfer& t : plan_.transfers) {
-        pieces[t.to] = std::max(pieces[t.to], first_piece_ns(plan_, t));
-      }
+    const Sums sums = sums_of(plan_.kind, plan_.servers);
+    std::vector<int64_t> pieces(sums.count());  // by sum: the first pieces of all are there
+    for (const Transfer& t : plan_.transfers) {
+      const size_t sum = sums.fed_by(t);
+      if (sum != Sums::kNone) pieces[sum] = std::max(pieces[sum], first_piece_ns(plan_, t));
     }
     std::vector<Planned> mine;
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {

@@ -40,7 +40,7 @@ class GroupPlanner {
     make_queues();  // puts the widest first on each link
     const bool chained = std::any_of(problem_.jobs.begin(), problem_.jobs.end(),
                                      [](const Job& job) { return job.forwards != kNone; });
-    if (chained || problem_.request.kind == Kind::kReduce) {
+    if (chained || sums_of(problem_.request.kind, problem_.servers).count() > 0) {
       schedule_in_order();
     } else {
       schedule();
@@ -277,20 +277,24 @@ class GroupPlanner {
 
   /// Jobs that forward others, in an order in which what they forward stands before them.
   void schedule_in_order() {
-    const bool reduce = problem_.request.kind == Kind::kReduce;
-    std::vector<int64_t> ready(problem_.servers, 0);
+    const Sums sums = sums_of(problem_.request.kind, problem_.servers);
+    std::vector<int64_t> ready(sums.count());
     std::vector<Leg> made;
     for (const Job& job : problem_.jobs) {
       const Leg* feeder = job.forwards == kNone ? nullptr : &made[job.forwards];
-      Leg leg = groups_.leg(job.from, job.to, job.bytes, feeder, reduce ? ready[job.from] : 0);
+      const size_t awaited = sums.awaited_by(job), fed = sums.fed_by(job);
+      Leg leg = groups_.leg(job.from, job.to, job.bytes, feeder,
+                            awaited == Sums::kNone ? 0 : ready[awaited]);
       leg.rate = job.rate;
       leg.duration_ns = job.duration_ns;
       add(job, leg, job.forwards);
       if (feeder != nullptr && job.origin != kEveryone && job.target != kEveryone) {
         plan_.relayed_bytes += job.bytes;
       }
-      const int64_t piece = first_piece_ns(problem_, job, leg.start_ns, leg.latency_ns);
-      ready[job.to] = std::max(ready[job.to], piece);
+      if (fed != Sums::kNone) {
+        const int64_t piece = first_piece_ns(problem_, job, leg.start_ns, leg.latency_ns);
+        ready[fed] = std::max(ready[fed], piece);
+      }
       made.push_back(std::move(leg));
     }
   }

@@ -139,8 +139,14 @@ void spread_earliest(const Problem& problem, uint64_t bytes, const std::vector<i
 
 std::vector<Step> spread_from(const Problem& problem, int source, uint64_t bytes, Spread spread,
                               const std::vector<std::vector<int>>& servers_at) {
-  const std::vector<int> order = nearest_first(problem, source, servers_at);
   std::vector<Step> steps;
+  if (spread == Spread::kRing) {
+    std::vector<int> ring = problem.by_position;
+    std::rotate(ring.begin(), ring.begin() + problem.position[source], ring.end());
+    chain(ring, steps);
+    return steps;
+  }
+  const std::vector<int> order = nearest_first(problem, source, servers_at);
   if (spread == Spread::kChain) {
     chain(order, steps);
     return steps;
@@ -180,7 +186,8 @@ std::vector<Step> spread_from(const Problem& problem, int source, uint64_t bytes
   return steps;
 }
 
-/// Jobs of data for many: all messages' first steps, then all second ones, and so on.
+/// Jobs of data for many: all messages' first steps, then all second ones, and so on. Partial
+/// results go the way back, last steps first, before what they come to goes on.
 Status spread_jobs(Problem& problem, Spread spread) {
   std::vector<std::vector<int>> next, servers_at(problem.fabric.switches());
   const bool limited = problem.request.permitted.has_value();
@@ -192,51 +199,52 @@ Status spread_jobs(Problem& problem, Spread spread) {
     servers_at[leaf - problem.fabric.hosts()].push_back(server);
   }
   struct Item {
-    int origin, target;
+    int origin, target, source;  ///< the source is where all its ways begin, or end
     uint64_t bytes;
     std::vector<Step> steps;
     std::vector<uint32_t> arrived;  ///< by server: the job that brings it
   };
   std::vector<Item> items;
   visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
-    items.push_back({origin, target, bytes, {}, {}});
+    items.push_back({origin, target, origin == kEveryone ? target : origin, bytes, {}, {}});
   });
   size_t longest = 0;
   std::vector<int> order;
   for (Item& item : items) {
-    const int source = item.origin == kEveryone ? item.target : item.origin;
     if (limited) {
-      IBCOLL_ASSIGN(const std::vector<int> before, ways(problem, next, source, order));
+      IBCOLL_ASSIGN(const std::vector<int> before, ways(problem, next, item.source, order));
       for (size_t i = 1; i < order.size(); ++i) item.steps.push_back({before[order[i]], order[i]});
     } else {
-      item.steps = spread_from(problem, source, item.bytes, spread, servers_at);
+      item.steps = spread_from(problem, item.source, item.bytes, spread, servers_at);
     }
     item.arrived.assign(problem.servers, Transfer::kNone);
     longest = std::max(longest, item.steps.size());
   }
   std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
-    return a.origin != kEveryone && problem.position[a.origin] < problem.position[b.origin];
+    return problem.position[a.source] < problem.position[b.source];
   });
-  if (problem.request.kind == Kind::kReduce) {
-    // The way back, last steps first.
+  const auto add = [&](Item& item, int from, int to) {
+    const auto index = static_cast<uint32_t>(problem.jobs.size());
+    problem.jobs.push_back({from, to, item.origin, item.target, item.bytes, item.arrived[from]});
+    item.arrived[to] = index;
+  };
+  for (size_t i = longest; i-- > 0;) {
     for (Item& item : items) {
-      for (size_t i = item.steps.size(); i-- > 0;) {
-        const auto [to, from] = item.steps[i];
-        const auto index = static_cast<uint32_t>(problem.jobs.size());
-        problem.jobs.push_back(
-            {from, to, item.origin, item.target, item.bytes, item.arrived[from]});
-        item.arrived[to] = index;
-      }
+      if (item.origin != kEveryone || i >= item.steps.size()) continue;
+      add(item, item.steps[i].to, item.steps[i].from);
     }
-    return {};
+  }
+  std::vector<uint32_t> summed(problem.servers, Transfer::kNone);
+  for (const Item& item : items) {
+    if (item.origin == kEveryone) summed[item.target] = item.arrived[item.target];
+  }
+  for (Item& item : items) {
+    if (item.origin != kEveryone) item.arrived[item.origin] = summed[item.origin];
   }
   for (size_t i = 0; i < longest; ++i) {
     for (Item& item : items) {
-      if (i >= item.steps.size()) continue;
-      const auto [from, to] = item.steps[i];
-      const auto index = static_cast<uint32_t>(problem.jobs.size());
-      problem.jobs.push_back({from, to, item.origin, item.target, item.bytes, item.arrived[from]});
-      item.arrived[to] = index;
+      if (item.origin == kEveryone || i >= item.steps.size()) continue;
+      add(item, item.steps[i].from, item.steps[i].to);
     }
   }
   return {};
@@ -288,9 +296,7 @@ Status straight_jobs(Problem& problem) {
 
 Status make_jobs(Problem& problem, Spread spread) {
   problem.jobs.clear();
-  const Kind kind = problem.request.kind;
-  const bool many = kind == Kind::kAllgather || kind == Kind::kBcast || kind == Kind::kReduce;
-  IBCOLL_TRY(many ? spread_jobs(problem, spread) : straight_jobs(problem));
+  IBCOLL_TRY(spreads(problem.request.kind) ? spread_jobs(problem, spread) : straight_jobs(problem));
   measure_jobs(problem);
   return {};
 }

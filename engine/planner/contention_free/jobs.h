@@ -39,6 +39,15 @@ void visit_messages(const PlanRequest& request, Visit&& visit) {
       return one(request.root, kEveryone, request.block_bytes);
     case Kind::kReduce:
       return one(kEveryone, request.root, request.block_bytes);
+    case Kind::kReduceScatter:
+    case Kind::kAllreduce:
+      for (int target = 0; target < servers; ++target) {
+        one(kEveryone, target, message_bytes(request, kEveryone, target));
+      }
+      for (int origin = 0; origin < servers && request.kind == Kind::kAllreduce; ++origin) {
+        one(origin, kEveryone, message_bytes(request, origin, kEveryone));
+      }
+      return;
   }
 }
 
@@ -50,6 +59,7 @@ enum class Spread : uint8_t {
               ///< through the others; no link between switches carries it twice either
   kEarliest,  ///< whoever can send first sends it to the next that lacks it, one server of each
               ///< switch first: the shortest tree on one switch (postal model, Karp et al. 1993)
+  kRing,      ///< from each server to the next by position, all messages the same way round
   kHeads,     ///< one server of each switch as kEarliest, the others as kChain
 };
 

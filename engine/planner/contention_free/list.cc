@@ -26,10 +26,7 @@ constexpr double kAlike = 0.8;
 /// Positions from 0 to 2^32 - 1 that sort the jobs.
 using Keys = std::vector<uint64_t>;
 
-bool spreads(const Problem& problem) {
-  const Kind kind = problem.request.kind;
-  return kind == Kind::kAllgather || kind == Kind::kBcast || kind == Kind::kReduce;
-}
+bool spreads(const Problem& problem) { return contention_free::spreads(problem.request.kind); }
 
 int shift(const Problem& problem, const Job& job) {
   const int from = problem.position[job.from], to = problem.position[job.to];
@@ -157,15 +154,14 @@ Timing place_on(std::vector<Link>& links, const Problem& problem,
                 const std::vector<uint32_t>& order, int64_t limit_ns) {
   Timing timing;
   timing.start_ns.resize(problem.jobs.size());
-  const bool reduce = problem.request.kind == Kind::kReduce;
-  std::vector<int64_t> ready;  // of a reduce, by server: the first piece of all is there
-  if (reduce) ready.assign(problem.servers, 0);
+  const Sums sums = sums_of(problem.request.kind, problem.servers);
+  std::vector<int64_t> ready(sums.count());  // by sum: the first piece of all is there
   Path path;
   for (const uint32_t index : order) {
     const Job& job = problem.jobs[index];
     int64_t begin = 0;
-    if (reduce) {
-      begin = ready[job.from];
+    if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
+      begin = ready[sum];
     } else if (job.forwards != Transfer::kNone) {
       const Job& before = problem.jobs[job.forwards];
       begin = first_piece_ns(problem, before, timing.start_ns[job.forwards], before.latency_ns);
@@ -181,8 +177,8 @@ Timing place_on(std::vector<Link>& links, const Problem& problem,
       timing.time_ns = INT64_MAX;
       return timing;
     }
-    if (reduce) {
-      ready[job.to] = std::max(ready[job.to], first_piece_ns(problem, job, begin, job.latency_ns));
+    if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) {
+      ready[sum] = std::max(ready[sum], first_piece_ns(problem, job, begin, job.latency_ns));
     }
   }
   return timing;

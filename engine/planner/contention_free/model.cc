@@ -29,7 +29,9 @@ Status check_sizes(const PlanRequest& request) {
   if (request.message_bytes.empty()) return {};
   size_t expected = servers;
   if (request.kind == Kind::kAlltoall) expected = servers * servers;
-  if (request.kind == Kind::kBcast || request.kind == Kind::kReduce) expected = 0;
+  const bool alike = request.kind == Kind::kBcast || request.kind == Kind::kReduce ||
+                     request.kind == Kind::kAllreduce;
+  if (alike) expected = 0;
   if (request.message_bytes.size() != expected) {
     return fail(ErrorCode::kInvalidArgument, "{} sizes of messages: {} of {} servers takes {}",
                 request.message_bytes.size(), to_string(request.kind), servers, expected);
@@ -123,6 +125,7 @@ uint64_t message_bytes(const PlanRequest& request, int origin, int target) {
     case Kind::kAllgather:
       return sized(origin);
     case Kind::kScatter:
+    case Kind::kReduceScatter:
       return sized(target);
     case Kind::kAlltoall:
       return request.message_bytes.empty()
@@ -132,6 +135,8 @@ uint64_t message_bytes(const PlanRequest& request, int origin, int target) {
     case Kind::kBcast:
     case Kind::kReduce:
       return request.block_bytes;
+    case Kind::kAllreduce:
+      return (request.block_bytes + ranks.size() - 1) / ranks.size();
   }
   return 0;
 }
@@ -163,11 +168,10 @@ Result<Problem> make_problem(const PlanRequest& request) {
     return fail(ErrorCode::kInvalidArgument, "server {} has {} ranks: at least 1", server,
                 request.server_ranks[server]);
   }
-  const int64_t pairs = int64_t{problem.servers} * (problem.servers - 1);
-  const bool all = request.kind == Kind::kAlltoall || request.kind == Kind::kAllgather;
-  if (all && pairs > kMostTransfers) {
+  const int64_t transfers = transfers_of(request.kind, problem.servers);
+  if (transfers > kMostTransfers) {
     return fail(ErrorCode::kInvalidArgument, "{} of {} servers has {} transfers: at most {}",
-                to_string(request.kind), problem.servers, pairs, kMostTransfers);
+                to_string(request.kind), problem.servers, transfers, kMostTransfers);
   }
   if (request.root < 0 || request.root >= problem.servers) {
     return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", request.root,
@@ -191,8 +195,8 @@ Result<Problem> make_problem(const PlanRequest& request) {
 
 void measure_jobs(Problem& problem) {
   problem.links.assign(problem.fabric.links(), {});
-  std::vector<double> arriving(problem.servers, INFINITY);  // of a reduce: the slowest into each
-  const bool reduce = problem.request.kind == Kind::kReduce;
+  const Sums sums = sums_of(problem.request.kind, problem.servers);
+  std::vector<double> arriving(sums.count(), INFINITY);  // by sum: the slowest into it
   problem.hops.clear();
   problem.first_hop.clear();
   const bool keep = problem.jobs.size() <= kMostRoutes;
@@ -210,11 +214,13 @@ void measure_jobs(Problem& problem) {
     }
     job.latency_ns = path.latency_ns;
     job.rate = path.bandwidth;
-    if (reduce) {
-      job.rate = std::min(job.rate, arriving[job.from]);
-      arriving[job.to] = std::min(arriving[job.to], job.rate);
+    if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
+      job.rate = std::min(job.rate, arriving[sum]);
     } else if (job.forwards != Transfer::kNone) {
       job.rate = std::min(job.rate, problem.jobs[job.forwards].rate);
+    }
+    if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) {
+      arriving[sum] = std::min(arriving[sum], job.rate);
     }
     job.duration_ns = duration_ns(job.bytes, job.rate);
     for (const Hop& hop : path.hops) {

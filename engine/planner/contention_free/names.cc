@@ -6,8 +6,8 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr std::array<const char*, kKinds> kKindNames = {"gather",    "scatter", "alltoall",
-                                                        "allgather", "bcast",   "reduce"};
+constexpr std::array<const char*, kKinds> kKindNames = {
+    "gather", "scatter", "alltoall", "allgather", "bcast", "reduce", "reduce_scatter", "allreduce"};
 constexpr std::array<const char*, kPlanners> kPlannerNames = {"thesis", "fixed", "list", "best"};
 constexpr std::array<const char*, kPolicies> kPolicyNames = {"random", "max-cost", "min-cost",
                                                              "max-sync", "min-sync"};

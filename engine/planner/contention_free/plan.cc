@@ -21,6 +21,11 @@ constexpr uint64_t kLeastRelayed = 4096;
 /// With more jobs than this only the largest pieces are tried.
 constexpr size_t kManyForwards = 5'000;
 
+/// Programs don't cut what is combined for many: it goes on when all of it is there.
+bool combines_for_many(Kind kind) {
+  return kind == Kind::kReduceScatter || kind == Kind::kAllreduce;
+}
+
 /// Tries the ways to spread data for many and pieces of several sizes; leaves the best jobs and
 /// size in the problem.
 Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
@@ -46,10 +51,13 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     return than_ns == INT64_MAX ||
            static_cast<double>(time_ns) < (1 - kWorthMore) * static_cast<double>(than_ns);
   };
-  for (const Spread spread :
-       {Spread::kChain, Spread::kBranches, Spread::kHeads, Spread::kEarliest}) {
+  std::vector<Spread> spreads = {Spread::kChain, Spread::kBranches, Spread::kHeads,
+                                 Spread::kEarliest};
+  const bool cut = !combines_for_many(problem.request.kind);
+  if (!cut) spreads.insert(spreads.begin(), Spread::kRing);
+  for (const Spread spread : spreads) {
     int64_t last_ns = INT64_MAX;  // with pieces twice as large
-    for (uint64_t piece = std::min(problem.request.piece_bytes, whole);; piece /= 2) {
+    for (uint64_t piece = cut ? std::min(problem.request.piece_bytes, whole) : whole;; piece /= 2) {
       IBCOLL_TRY(make({spread, piece}));
       Timing tried = list_schedule(problem, bound_ns);
       const bool smaller = worth(tried.time_ns, last_ns);
@@ -58,7 +66,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
         timing = std::move(tried);
         best = made;
       }
-      if (!smaller || piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
+      if (!cut || !smaller || piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
     }
     if (problem.request.permitted) break;  // one way only
   }
@@ -93,10 +101,8 @@ constexpr size_t kJobsForAll = 1'000;
 Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   const PlanRequest& request = problem.request;
   IBCOLL_TRY(make_jobs(problem, Spread::kChain));
-  const bool many = request.kind == Kind::kAllgather || request.kind == Kind::kBcast ||
-                    request.kind == Kind::kReduce;
   Timing timing;
-  if (many) {
+  if (spreads(request.kind)) {
     IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
   } else if (request.planner == Planner::kList || request.planner == Planner::kBest) {
     timing = list_schedule(problem, bound_ns);
@@ -110,7 +116,11 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   if (request.planner == Planner::kList || near || problem.jobs.size() > kJobsForAll) return plan;
   for (const Planner planner : {Planner::kFixed, Planner::kThesis}) {
     Plan other = plan_groups(problem, planner);
-    if (other.time_ns < plan.time_ns) plan = std::move(other);
+    // Each transfer of these waits for tokens of others that wait: a little is soon lost.
+    const double part = combines_for_many(request.kind) ? 1 - kWorthMore : 1;
+    if (static_cast<double>(other.time_ns) < part * static_cast<double>(plan.time_ns)) {
+      plan = std::move(other);
+    }
   }
   return plan;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/schedule/sums.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::contention_free {
@@ -19,17 +20,55 @@ namespace ibcoll::contention_free {
 /// What is to be delivered. Messages are named (origin, target) as blocks are:
 /// gather: (s, root) for every other server s; scatter: (root, t); alltoall: (s, t) for every
 /// ordered pair; allgather: (s, kEveryone); bcast: (root, kEveryone); reduce: (kEveryone, root),
-/// of which transfers carry partial results. The v-kinds are the same with sizes that differ.
-enum class Kind : uint8_t { kGather, kScatter, kAlltoall, kAllgather, kBcast, kReduce };
-inline constexpr int kKinds = 6;
+/// reduce_scatter: (kEveryone, t) for every server t, of which transfers carry partial results;
+/// allreduce: the same of slices alike, one a server, and (t, kEveryone) of what they come to. The
+/// v-kinds are the same with sizes that differ.
+enum class Kind : uint8_t {
+  kGather,
+  kScatter,
+  kAlltoall,
+  kAllgather,
+  kBcast,
+  kReduce,
+  kReduceScatter,
+  kAllreduce
+};
+inline constexpr int kKinds = 8;
 inline constexpr int32_t kEveryone = -1;
+
+/// True where a message is not of one server for one other.
+inline bool spreads(Kind kind) {
+  return kind != Kind::kGather && kind != Kind::kScatter && kind != Kind::kAlltoall;
+}
+/// How many transfers a plan has where each server may send to each.
+inline int64_t transfers_of(Kind kind, int64_t servers) {
+  switch (kind) {
+    case Kind::kAlltoall:
+    case Kind::kAllgather:
+    case Kind::kReduceScatter:
+      return servers * (servers - 1);
+    case Kind::kAllreduce:
+      return 2 * servers * (servers - 1);
+    default:
+      return servers - 1;
+  }
+}
+/// Where partial results of a kind come together.
+inline Sums sums_of(Kind kind, int servers) {
+  const auto targets = kind == Kind::kReduce          ? Sums::Targets::kOne
+                       : kind == Kind::kReduceScatter ? Sums::Targets::kEach
+                       : kind == Kind::kAllreduce     ? Sums::Targets::kEachForAll
+                                                      : Sums::Targets::kNone;
+  return {targets, servers};
+}
 
 enum class Planner : uint8_t {
   kThesis,  ///< as the thesis has it: link groups, a task policy, relaying, completion tokens
   kFixed,   ///< the same with sound link groups: slots by the rate of the whole route, ties by
             ///< earliest start
   kList,    ///< list scheduling on the links' timelines, tokens sent ahead, several orders tried
-  kBest,    ///< whichever of these has the shortest planned time
+  kBest,    ///< whichever of these has the shortest planned time; of reduce_scatter and allreduce
+            ///< kList, unless another is clearly shorter
 };
 inline constexpr int kPlanners = 4;
 
@@ -48,8 +87,8 @@ struct Transfer {
   int64_t end_ns = 0;              ///< planned: the last byte is at `to`
   double rate = 0;                 ///< planned, bytes a second
   /// The transfer that brings this message to `from`, whose pieces are passed on as they arrive;
-  /// kNone where `from` has the message from the beginning. Of a reduce: one of the transfers into
-  /// `from`; all of them come first, and each piece waits for that piece of all of them.
+  /// kNone where `from` has the message from the beginning. Of what awaits a sum (Sums): one of the
+  /// transfers that feed it; all of them come first.
   uint32_t forwards = kNone;
 };
 
@@ -112,12 +151,13 @@ struct PlanRequest {
   int root = 0;  ///< server; of gather, scatter, bcast, reduce
   /// Ranks of each server; its size is the number of servers.
   std::vector<int> server_ranks;
-  /// Bytes of a block: what a rank has for a rank (alltoall) or for all (other kinds). The message
-  /// of two servers has the blocks of all their ranks; of bcast and reduce it has one.
+  /// Bytes of a block: what a rank has for a rank (alltoall, reduce_scatter) or for all (other
+  /// kinds). The message of two servers has the blocks of all their ranks; of bcast and reduce it
+  /// has one, of allreduce a slice of one.
   uint64_t block_bytes = 0;
   /// Sizes of messages where blocks differ, instead of block_bytes: one a server (gather, scatter,
-  /// allgather; by origin or target other than the root), or one an ordered pair, [origin * servers
-  /// + target] (alltoall). Messages of 0 bytes are not sent. Empty otherwise.
+  /// allgather, reduce_scatter; by origin or target, other than the root), or one an ordered pair,
+  /// [origin * servers + target] (alltoall). Messages of 0 bytes are not sent. Empty otherwise.
   std::vector<uint64_t> message_bytes;
   const topology::Fabric* fabric = nullptr;
   /// The host of the fabric that each server is. Empty: host s is server s.

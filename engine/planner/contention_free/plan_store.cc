@@ -57,6 +57,11 @@ Kind kind_of(Collective collective) {
       return Kind::kBcast;
     case Collective::kReduce:
       return Kind::kReduce;
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      return Kind::kReduceScatter;
+    case Collective::kAllreduce:
+      return Kind::kAllreduce;
     default:
       return Kind::kAlltoall;
   }

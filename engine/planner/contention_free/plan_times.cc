@@ -17,8 +17,8 @@ bool stands_before(const Token& a, const Token& b) {
 }  // namespace
 
 void retime(const Problem& problem, Plan& plan) {
-  const bool reduce = plan.kind == Kind::kReduce;
-  std::vector<int64_t> ready(reduce ? plan.servers : 0);
+  const Sums sums = sums_of(plan.kind, plan.servers);
+  std::vector<int64_t> ready(sums.count());
   size_t token = 0;
   plan.time_ns = 0;
   for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
@@ -36,15 +36,17 @@ void retime(const Problem& problem, Plan& plan) {
           (t.at_sender ? anchor.start_ns + duration_ns(anchor) : anchor.end_ns) - left + t.wait_ns;
       start = std::max(start, sent + problem.latency_ns(plan.sent_by(t), transfer.from));
     }
-    if (reduce) {
-      start = std::max(start, ready[transfer.from]);
+    if (const size_t sum = sums.awaited_by(transfer); sum != Sums::kNone) {
+      start = std::max(start, ready[sum]);
     } else if (transfer.forwards != kNone) {
       start = std::max(start, first_piece_ns(plan, plan.transfers[transfer.forwards]));
     }
     transfer.start_ns = start;
     transfer.end_ns =
         start + problem.latency_ns(transfer.from, transfer.to) + duration_ns(transfer);
-    if (reduce) ready[transfer.to] = std::max(ready[transfer.to], first_piece_ns(plan, transfer));
+    if (const size_t sum = sums.fed_by(transfer); sum != Sums::kNone) {
+      ready[sum] = std::max(ready[sum], first_piece_ns(plan, transfer));
+    }
     plan.time_ns = std::max(plan.time_ns, transfer.end_ns);
   }
 }
@@ -85,9 +87,7 @@ void sort_plan(Plan& plan) {
 }
 
 uint64_t relay_buffer_bytes(const Plan& plan) {
-  const bool straight =
-      plan.kind == Kind::kGather || plan.kind == Kind::kScatter || plan.kind == Kind::kAlltoall;
-  if (!straight) return 0;
+  if (spreads(plan.kind)) return 0;
   struct Change {
     int server;
     int64_t time;

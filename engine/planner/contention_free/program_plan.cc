@@ -29,12 +29,16 @@ std::vector<uint32_t> order_of(const Plan& plan, const Orders& orders) {
     ++waits[before];
   };
   for (const TransferPlan::Token& order : orders) follows(order.after, order.before);
-  std::vector<std::vector<uint32_t>> into(plan.servers);
-  for (uint32_t i = 0; i < count; ++i) into[plan.transfers[i].to].push_back(i);
+  const Sums sums = sums_of(plan.kind, plan.servers);
+  std::vector<std::vector<uint32_t>> into(sums.count());
+  for (uint32_t i = 0; i < count; ++i) {
+    const size_t sum = sums.fed_by(plan.transfers[i]);
+    if (sum != Sums::kNone) into[sum].push_back(i);
+  }
   for (uint32_t i = 0; i < count; ++i) {
     const Transfer& transfer = plan.transfers[i];
-    if (plan.kind == Kind::kReduce) {
-      for (const uint32_t source : into[transfer.from]) follows(source, i);
+    if (const size_t sum = sums.awaited_by(transfer); sum != Sums::kNone) {
+      for (const uint32_t source : into[sum]) follows(source, i);
     } else if (transfer.forwards != Transfer::kNone) {
       follows(transfer.forwards, i);
     }
@@ -142,8 +146,9 @@ class Moments {
       : plan_(plan), fabric_(fabric), hosts_(hosts), first_(plan.transfers.size() + 1) {
     for (const Token& token : plan.tokens) ++first_[token.before + 1];
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
-    // Blocks of an allgather are many: they are not cut.
-    if (most_pieces > 1 && plan.kind != Kind::kAllgather) cut(most_pieces);
+    // Blocks that all servers have for all are many: they are not cut.
+    const bool many = spreads(plan.kind) && plan.kind != Kind::kBcast && plan.kind != Kind::kReduce;
+    if (most_pieces > 1 && !many) cut(most_pieces);
   }
 
   uint32_t pieces() const { return pieces_; }
@@ -319,7 +324,7 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
   result.time_ns = plan.time_ns;
   result.keeps_time = keeps_time(plan);
   result.bound_ns = plan.bound_ns;
-  result.relays = plan.kind == Kind::kBcast || plan.kind == Kind::kReduce;
+  result.relays = spreads(plan.kind) && plan.kind != Kind::kAllgather;
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;

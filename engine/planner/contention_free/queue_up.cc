@@ -20,19 +20,23 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
   std::vector<Timeline> timelines;
   for (const LinkUse& use : problem.links) timelines.emplace_back(use.units, 0);
   std::vector<uint32_t> waits(count, 0);
-  std::vector<int64_t> ready(count, 0), piece_at(plan.servers, 0);
+  std::vector<int64_t> ready(count, 0);
   std::vector<std::vector<uint32_t>> followers(count);
-  const bool reduce = plan.kind == Kind::kReduce;
+  const Sums sums = sums_of(plan.kind, plan.servers);
+  std::vector<std::vector<uint32_t>> into(sums.count());
   const auto edge = [&](uint32_t before, uint32_t after) {
     ++waits[after];
     followers[before].push_back(after);
   };
   for (const Token& token : plan.tokens) edge(token.after, token.before);
   for (uint32_t i = 0; i < count; ++i) {
-    if (!reduce && plan.transfers[i].forwards != kNone) edge(plan.transfers[i].forwards, i);
-    for (uint32_t j = 0; reduce && j < i; ++j) {
-      if (plan.transfers[j].to == plan.transfers[i].from) edge(j, i);
+    const Transfer& t = plan.transfers[i];
+    if (const size_t sum = sums.awaited_by(t); sum != Sums::kNone) {
+      for (const uint32_t before : into[sum]) edge(before, i);
+    } else if (t.forwards != kNone) {
+      edge(t.forwards, i);
     }
+    if (const size_t sum = sums.fed_by(t); sum != Sums::kNone) into[sum].push_back(i);
   }
   using Ready = std::pair<int64_t, uint32_t>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> heap;
@@ -68,7 +72,8 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
     for (const uint32_t next : followers[i]) {
       const Transfer& n = plan.transfers[next];
       // By a token, at full arrival; of what is forwarded, by the first piece.
-      const bool fed = reduce ? n.from == t.to : n.forwards == i;
+      const size_t sum = sums.awaited_by(n);
+      const bool fed = sum != Sums::kNone ? sum == sums.fed_by(t) : n.forwards == i;
       const int64_t told =
           n.from == t.from ? start + length : t.end_ns + groups.latency_ns(t.to, n.from);
       ready[next] = std::max(ready[next], fed ? first_piece_ns(plan, t) : told);
