@@ -18,7 +18,16 @@ constexpr int64_t kAggregateBytes = 32 * 1024;
 constexpr int64_t kBruckBytes = 128;
 constexpr int kBruckServers = 32;
 constexpr int64_t kAllgatherRingBytes = 32 * 1024;
+/// On one server, a power of two of ranks, more than two, save context switches by doubling with
+/// blocks from here to kAllgatherRingBytes (measured on two cores, as all below of one server).
+constexpr int64_t kAllgatherDoublingBytes = 512;
+/// Where servers are unequal their ranks share the ring from here on.
+constexpr int64_t kUnequalRingBytes = 1024 * 1024;
 constexpr int64_t kRelayPieceBytes = 64 * 1024;
+/// On one server nobody relays in a reduce: its pieces, which shall stay in a cache between one
+/// rank's data and the next one's, may be so many times as long. A system call reads each where
+/// memory is private.
+constexpr int64_t kServerPieces = 4;
 /// Above this, packing the blocks of servers into one message costs more than the messages it
 /// saves.
 constexpr int64_t kGatherBinomialBytes = 4 * 1024;
@@ -34,13 +43,28 @@ constexpr int kMostServersUnasked = 128;
 /// Up to this much, an allreduce of few ranks is fastest in one step in which all send to all.
 constexpr int64_t kAllreduceLinearBytes = 1024;
 constexpr int kAllreduceLinearRanks = 8;
-/// Above this, it pays that each rank combines a part only, with more than two ranks; on one server
-/// with a power of two of them above the second figure by halving (measured on two cores).
+/// Above this, it pays that each rank combines a part only, with more than two ranks: between
+/// servers, and on one server, where a power of two of them does it by halving.
 constexpr int64_t kAllreduceSliceBytes = 16 * 1024;
-constexpr int64_t kAllreduceHalvingBytes = 128 * 1024;
-/// Of a reduce_scatter between servers: above this, every block is sent by its owners alone.
+constexpr int64_t kServerSliceBytes = 64 * 1024;
+constexpr int64_t kServerHalvingBytes = 128 * 1024;
+/// On several servers each adds its part to what goes round from here on, if that part is as long
+/// as the second figure: simulated, and measured on two to four emulated servers.
+constexpr int64_t kAllreduceRingBytes = 1024 * 1024;
+constexpr int64_t kAllreduceRingPartBytes = 8 * 1024;
+/// Of a reduce_scatter: above this, every block is sent by its owners alone.
 constexpr int64_t kHalvingBytes = 4 * 1024;
+constexpr int64_t kServerHalvedBytes = 16 * 1024;
 constexpr int64_t kScanChainBytes = 64 * 1024;
+/// On one server with so few ranks a scan's chain is never slower, since nobody waits for those
+/// behind, and short blocks of a reduce_scatter go best to all at once.
+constexpr int kServerFewRanks = 8;
+/// Neighbour collectives: blocks up to this size go as one message where there are so many for a
+/// server in the mean; up to the larger size where a message carries a block for so many ranks
+/// (ib_sim, docs/algorithms.md).
+constexpr int64_t kNeighborBytes = 512;
+constexpr int64_t kNeighborSharedBytes = 32 * 1024;
+constexpr uint64_t kNeighborBlocks = 2;
 
 }  // namespace
 
@@ -81,29 +105,76 @@ Pacing choose_pacing(const Shape& shape, int64_t block_bytes) {
                                                                          : Pacing::kGateToken;
 }
 
-/// Of the collectives in which all ranks combine.
+/// Of the collectives in which all ranks combine, on one server.
+static std::string_view choose_reduction(Collective collective, int ranks, int64_t block_bytes,
+                                         bool ordered) {
+  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
+  switch (collective) {
+    case Collective::kScan:
+    case Collective::kExscan:
+      if (ordered) return "doubling";
+      return ranks <= kServerFewRanks || block_bytes > kScanChainBytes ? "chain" : "doubling";
+    case Collective::kAllreduce:
+      if (block_bytes <= kAllreduceLinearBytes && ranks <= kAllreduceLinearRanks) return "linear";
+      if (block_bytes <= (power_of_two ? kServerHalvingBytes : kServerSliceBytes) || ranks <= 2)
+        return "recursive_doubling";
+      return power_of_two ? "rabenseifner" : "two_level";
+    default:
+      if (ranks > 2 && ranks <= kServerFewRanks && block_bytes <= kServerHalvedBytes)
+        return "linear";
+      if (ordered) return "pairwise";
+      return ranks == 2 || block_bytes <= (power_of_two ? kServerHalvedBytes : kHalvingBytes)
+                 ? "halving"
+                 : "pairwise";
+  }
+}
+
+/// The same of several servers.
 static std::string_view choose_reduction(Collective collective, const Shape& shape,
                                          int64_t block_bytes, bool ordered) {
-  const bool single = shape.servers() == 1;
+  const int ranks = shape.ranks();
+  if (shape.servers() == 1) return choose_reduction(collective, ranks, block_bytes, ordered);
   if (collective == Collective::kScan || collective == Collective::kExscan)
     return ordered || block_bytes <= kScanChainBytes ? "doubling" : "chain";
   if (collective != Collective::kAllreduce) {
-    if (single || ordered) return "pairwise";
+    if (ordered) return "pairwise";
     return block_bytes <= kHalvingBytes ? "halving" : "ring";
   }
-  if (single && block_bytes <= kAllreduceLinearBytes && shape.ranks() <= kAllreduceLinearRanks)
-    return "linear";
-  if (block_bytes <= kAllreduceSliceBytes || shape.ranks() <= 2) return "recursive_doubling";
-  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(shape.ranks()));
-  if (power_of_two && (single ? block_bytes > kAllreduceHalvingBytes : ordered))
-    return "rabenseifner";
-  return single || !ordered ? "two_level" : "recursive_doubling";
+  if (block_bytes <= kAllreduceSliceBytes || ranks <= 2) return "recursive_doubling";
+  if (ordered) {
+    return std::has_single_bit(static_cast<unsigned>(ranks)) ? "rabenseifner"
+                                                             : "recursive_doubling";
+  }
+  const bool ring = block_bytes >= kAllreduceRingBytes &&
+                    block_bytes / shape.servers() >= kAllreduceRingPartBytes;
+  return ring ? "two_level_ring" : "two_level";
 }
 
-Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered) {
+/// An allgather on one server.
+static std::string_view choose_allgather(int ranks, int64_t block_bytes) {
+  const bool doubles = ranks > 2 && std::has_single_bit(static_cast<unsigned>(ranks)) &&
+                       block_bytes >= kAllgatherDoublingBytes && block_bytes <= kAllgatherRingBytes;
+  return doubles ? "recursive_doubling" : "linear";
+}
+
+/// Whether it pays to send what a server has for another as one message.
+static bool aggregates(Collective collective, const Graph& graph, int64_t block_bytes) {
+  const Graph::Totals& totals = graph.totals();
+  if (block_bytes < 0 || totals.pairs == 0) return false;
+  const bool shared = collective == Collective::kNeighborAllgather &&
+                      totals.crossing >= kNeighborBlocks * totals.origins;
+  return block_bytes <= (shared ? kNeighborSharedBytes : kNeighborBytes) &&
+         totals.crossing >= kNeighborBlocks * totals.pairs;
+}
+
+Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered,
+              const Graph* graph) {
   Choice choice;
   choice.options.pacing = choose_pacing(shape, block_bytes);
   const bool single = shape.servers() == 1;
+  const bool shared =
+      !single && (shape.equal_servers() ? shape.max_server_size() > 1
+                                        : shares_alike(shape) && block_bytes >= kUnequalRingBytes);
   switch (collective) {
     case Collective::kAlltoall:
       if (single) {
@@ -120,14 +191,18 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
       }
       break;
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
       choice.algorithm = single ? "linear" : "two_level_ring";
       break;
     case Collective::kAllgather:
-      choice.algorithm = block_bytes <= kAllgatherRingBytes ? "recursive_doubling" : "ring";
+      choice.algorithm = single ? choose_allgather(shape.ranks(), block_bytes)
+                         : block_bytes <= kAllgatherRingBytes ? "recursive_doubling"
+                         : shared                             ? "two_level_ring"
+                                                              : "ring";
       choice.pieces = choose_pieces(block_bytes);
       break;
     case Collective::kAllgatherv:
-      choice.algorithm = "ring";
+      choice.algorithm = single ? "linear" : shared ? "two_level_ring" : "ring";
       break;
     case Collective::kGather:
     case Collective::kScatter:
@@ -140,12 +215,13 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
     case Collective::kBcast: {
       const BcastChoice bcast = choose_bcast(shape, block_bytes);
       choice.algorithm = bcast.algorithm;
-      choice.pieces = bcast.pieces;
+      // All ranks of a server read from the root itself.
+      choice.pieces = single ? 1 : bcast.pieces;
       break;
     }
     case Collective::kReduce:
       choice.algorithm = single || ordered || block_bytes <= kChainBytes ? "binomial" : "chain";
-      choice.pieces = choose_pieces(block_bytes);
+      choice.pieces = choose_pieces(single ? block_bytes / kServerPieces : block_bytes);
       break;
     case Collective::kBarrier:
       choice.algorithm = "dissemination";
@@ -160,15 +236,23 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
       choice.pieces = choose_pieces(
           collective == Collective::kAllreduce ? block_bytes / shape.ranks() : block_bytes);
       break;
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAllgatherv:
+    case Collective::kNeighborAlltoall:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
+      choice.algorithm =
+          graph != nullptr && aggregates(collective, *graph, block_bytes) ? "aggregated" : "direct";
+      break;
   }
   return choice;
 }
 
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
-              int64_t rule_bytes, bool ordered) {
+              int64_t rule_bytes, bool ordered, const Graph* graph) {
   const Rule* const rule = rules.find(collective, shape, rule_bytes);
   if (rule == nullptr || !check_order(*rule->algorithm, shape, {.ordered = ordered}))
-    return choose(collective, shape, block_bytes, ordered);
+    return choose(collective, shape, block_bytes, ordered, graph);
   Choice choice{
       .algorithm = rule->algorithm->name, .options = {}, .pieces = rule->pieces, .by_rule = true};
   choice.options.pacing = rule->pacing.value_or(choose_pacing(shape, block_bytes));

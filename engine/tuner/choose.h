@@ -20,13 +20,15 @@ struct Choice {
 /// A pure function of what all ranks of a group know alike. `block_bytes`: -1 where blocks may
 /// differ in size; of a reduce_scatter the mean, which all ranks know. `ordered`: see
 /// AlgorithmOptions::ordered; what is chosen keeps it.
-Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered = false);
+/// `graph`: where the collective has one.
+Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bool ordered = false,
+              const Graph* graph = nullptr);
 
 /// The same where there are rules, which go before the engine's own choice. `rule_bytes`: the size
 /// that counts for these, block_bytes or the mean where all ranks know all blocks. A rule whose
 /// algorithm can't keep the order that is asked for does not count.
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
-              int64_t rule_bytes, bool ordered = false);
+              int64_t rule_bytes, bool ordered = false, const Graph* graph = nullptr);
 
 /// What choose() is given for blocks of so many bytes, in the mean where they may differ.
 inline int64_t size_to_choose_by(Collective collective, int64_t bytes) {

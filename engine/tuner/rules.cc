@@ -12,16 +12,15 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 24;
 
-/// The shape that a layout means, "4x2" or "3,1,2 cyclic".
-Result<Shape> shape_of_group(std::string_view layout) {
+}  // namespace
+
+Result<Shape> shape_of_layout(std::string_view layout) {
   const size_t blank = layout.find(' ');
   const std::string_view placement =
       blank == std::string_view::npos ? "block" : layout.substr(blank + 1);
   IBCOLL_ASSIGN(const Placement placed, parse_placement(placement));
   return parse_layout(layout.substr(0, blank), placed);
 }
-
-}  // namespace
 
 bool has_sizes(Collective collective) {
   if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatter)
@@ -62,7 +61,7 @@ Result<Rules> Rules::create(const RuleSection& section, const Shape& job) {
   for (const Rule& rule : section.rules) {
     uint64_t shape = job.hash();
     if (!rule.layout.empty()) {
-      IBCOLL_ASSIGN(const Shape group, shape_of_group(rule.layout));
+      IBCOLL_ASSIGN(const Shape group, shape_of_layout(rule.layout));
       shape = group.hash();
     }
     rules.places_.push_back({shape, rule.collective, rule.from, rule});
@@ -72,7 +71,7 @@ Result<Rules> Rules::create(const RuleSection& section, const Shape& job) {
   };
   std::sort(rules.places_.begin(), rules.places_.end(),
             [&](const Place& a, const Place& b) { return key(a) < key(b); });
-  // Of one layout parse_rules has seen to it; here "2x1" and "1,1" are the same.
+  // parse_rules has seen to it where rules come from a file.
   for (size_t i = 1; i < rules.places_.size(); ++i) {
     const Place &a = rules.places_[i - 1], &b = rules.places_[i];
     if (a.shape != b.shape || a.collective != b.collective || a.rule.to < b.from) continue;

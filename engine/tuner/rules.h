@@ -48,6 +48,9 @@ struct RuleSection {
   std::vector<Rule> rules;
 };
 
+/// The shape that a layout means, "4x2" or "3,1,2 cyclic".
+Result<Shape> shape_of_layout(std::string_view layout);
+
 /// The sections of a file's text, at least one. Fails, naming the line, where it is damaged, names
 /// what there is not, or two rules are for one call.
 Result<std::vector<RuleSection>> parse_rules(std::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/base/units.h"
 #include "engine/schedule/layout.h"
@@ -82,13 +83,6 @@ Result<Header> read_header(const Line& line) {
   return header;
 }
 
-Status check_layout(const std::string& layout) {
-  const size_t blank = layout.find(' ');
-  if (blank != std::string::npos) IBCOLL_TRY(parse_placement(layout.substr(blank + 1)));
-  IBCOLL_TRY(parse_layout(layout.substr(0, blank)));
-  return {};
-}
-
 Result<Rule> read_rule(const Line& line, const RulesJob& job) {
   IBCOLL_TRY(line.check_keys(
       {"collective", "layout", "from", "to", "algorithm", "pacing", "window", "pieces"}));
@@ -99,7 +93,7 @@ Result<Rule> read_rule(const Line& line, const RulesJob& job) {
   IBCOLL_ASSIGN(rule.algorithm, find_algorithm(rule.collective, algorithm));
   IBCOLL_ASSIGN(rule.layout, line.text("layout", ""));
   if (rule.layout == job.layout) rule.layout.clear();
-  if (!rule.layout.empty()) IBCOLL_TRY(check_layout(rule.layout));
+  if (!rule.layout.empty()) IBCOLL_TRY(shape_of_layout(rule.layout));
   if (!has_sizes(rule.collective) && (line.has("from") || line.has("to")))
     return fail(ErrorCode::kInput, "rules of {} are for all sizes: no 'from' and no 'to'",
                 collective);
@@ -116,21 +110,11 @@ Result<Rule> read_rule(const Line& line, const RulesJob& job) {
                 algorithm);
   IBCOLL_ASSIGN(const int64_t window, line.number("window", 0, kMaxLayoutRanks, 1));
   IBCOLL_ASSIGN(const int64_t pieces, line.number("pieces", 0, kMostPieces, 0));
+  if (pieces != 0 && rule.algorithm->name == "contention_free")
+    return fail(ErrorCode::kInput, "'pieces' are not for contention_free, whose plan has them");
   rule.window = static_cast<uint32_t>(window);
   rule.pieces = static_cast<uint32_t>(pieces);
   return rule;
-}
-
-Status check_overlap(const std::vector<Rule>& rules) {
-  const Rule& last = rules.back();
-  for (size_t i = 0; i + 1 < rules.size(); ++i) {
-    const Rule& other = rules[i];
-    if (other.collective != last.collective || other.layout != last.layout) continue;
-    if (other.to < last.from || last.to < other.from) continue;
-    return fail(ErrorCode::kInput, "a second rule for {} of {} bytes", to_string(last.collective),
-                std::max(other.from, last.from));
-  }
-  return {};
 }
 
 /// Reads line by line.
@@ -145,6 +129,7 @@ class Reader {
       IBCOLL_ASSIGN(Header header, read_header(line));
       count_ = header.count;
       sections_.push_back({std::move(header.job), {}});
+      shapes_.clear();
       return {};
     }
     if (sections_.empty())
@@ -152,7 +137,8 @@ class Reader {
     RuleSection& section = sections_.back();
     IBCOLL_ASSIGN(Rule rule, read_rule(line, section.job));
     section.rules.push_back(std::move(rule));
-    return check_overlap(section.rules);
+    shapes_.push_back(hash_of(section, section.rules.back()));
+    return check_overlap(section);
   }
   /// What is cut off behind a line would not be missed otherwise.
   Status end_section() const {
@@ -165,7 +151,33 @@ class Reader {
   std::vector<RuleSection> take_sections() { return std::move(sections_); }
 
  private:
+  static const std::string& layout_of(const RuleSection& section, const Rule& rule) {
+    return rule.layout.empty() ? section.job.layout : rule.layout;
+  }
+  /// Layouts that are written differently may be the same: 2x1 and 1,1. Those of jobs need not be
+  /// any that can be written.
+  static uint64_t hash_of(const RuleSection& section, const Rule& rule) {
+    const std::string& layout = layout_of(section, rule);
+    const Result<Shape> shape = shape_of_layout(layout);
+    return shape ? shape->hash() : hash_bytes(layout);
+  }
+  /// The last rule with those before it.
+  Status check_overlap(const RuleSection& section) const {
+    const Rule& last = section.rules.back();
+    for (size_t i = 0; i + 1 < section.rules.size(); ++i) {
+      const Rule& other = section.rules[i];
+      if (other.collective != last.collective || shapes_[i] != shapes_.back()) continue;
+      if (other.to < last.from || last.to < other.from) continue;
+      const std::string &here = layout_of(section, last), &there = layout_of(section, other);
+      return fail(ErrorCode::kInput, "a second rule for {} of {} bytes{}",
+                  to_string(last.collective), std::max(other.from, last.from),
+                  here == there ? "" : fmt::format(", of layout {}, which is {}", here, there));
+    }
+    return {};
+  }
+
   std::vector<RuleSection> sections_;
+  std::vector<uint64_t> shapes_;  ///< of the last section's rules, as hashes
   std::optional<int64_t> count_;
 };
 
