@@ -25,6 +25,8 @@ class CountCopies {
   void copy(CallArguments& arguments, const Group& group);
 
  private:
+  void copy_of_neighbors(CallArguments& arguments, const Group& group);
+
   std::vector<int64_t> send_counts_, send_displacements_, recv_counts_, recv_displacements_;
 };
 
@@ -55,6 +57,14 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   bool busy = false;     ///< a thread waits for it
 };
 
+struct ibcoll_graph : ibcoll::c_api::Handle<ibcoll_graph> {
+  ibcoll_context* context = nullptr;
+  std::shared_ptr<ibcoll::Group> group;
+  std::shared_ptr<const ibcoll::Graph> graph;
+  std::unique_ptr<ibcoll::Call> blocking;
+  bool busy = false;  ///< a thread is in a blocking call
+};
+
 namespace ibcoll::c_api {
 
 /// A message of ibcoll_multicast_receive.
@@ -76,6 +86,7 @@ struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
   ibcoll::c_api::HandlePool<ibcoll_group> groups;
   ibcoll::c_api::HandlePool<ibcoll_request> requests;
   ibcoll::c_api::HandlePool<ibcoll_memory> memories;
+  ibcoll::c_api::HandlePool<ibcoll_graph> graphs;
   ibcoll::c_api::HandlePool<ibcoll::c_api::TakenMessage> messages;
 };
 
@@ -93,7 +104,7 @@ ibcoll_status report(const Error& error) noexcept;
 ibcoll_status refuse(std::string_view message) noexcept;
 
 /// Why a handle can't be used: it is null, or no longer one. `what`: "context", "group", "request",
-/// "registered memory".
+/// "registered memory", "graph".
 ibcoll_status refuse_handle(const char* what, const void* handle) noexcept;
 
 template <class T>
@@ -198,6 +209,8 @@ Status on_group(ibcoll_group& handle, Body&& body) {
 
 /// Gives the request's memory and its share in the group back.
 void drop(ibcoll_request& request);
+/// Gives back what the graph's handle has.
+void drop(ibcoll_graph& graph);
 /// Ends the registration, if there is one.
 void drop(ibcoll_memory& memory);
 

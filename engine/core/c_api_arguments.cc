@@ -1,5 +1,6 @@
 #include "engine/core/c_api_arguments.h"
 
+#include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
 
 namespace ibcoll::c_api {
@@ -78,15 +79,27 @@ Status take_buffers(const ibcoll_call& call, CallArguments& arguments) {
               to_string(collective), scatters ? "receive" : "send");
 }
 
+Status take_graph(const ibcoll_call& call, CallArguments& arguments) {
+  if (!is_live(call.graph)) {
+    return fail(ErrorCode::kInvalidArgument, "{}: the graph {}", to_string(arguments.collective),
+                call.graph == nullptr ? "is null" : "was freed, or is none");
+  }
+  arguments.options.graph = call.graph->graph;
+  return {};
+}
+
 Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arguments) {
   static_assert(static_cast<int>(Collective::kAllgatherv) == IBCOLL_ALLGATHERV &&
                 static_cast<int>(Collective::kScatterv) == IBCOLL_SCATTERV &&
                 static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER &&
-                static_cast<int>(Collective::kExscan) == IBCOLL_EXSCAN);
+                static_cast<int>(Collective::kExscan) == IBCOLL_EXSCAN &&
+                static_cast<int>(Collective::kAlltoallw) == IBCOLL_ALLTOALLW &&
+                static_cast<int>(Collective::kNeighborAlltoallw) == IBCOLL_NEIGHBOR_ALLTOALLW);
+  constexpr int kLast = IBCOLL_NEIGHBOR_ALLTOALLW;
   const int collective = number_of(call.collective);
-  if (collective < 0 || collective > IBCOLL_EXSCAN) {
+  if (collective < 0 || collective > kLast) {
     return fail(ErrorCode::kInvalidArgument, "there is no collective {}: they are 0 to {}",
-                collective, static_cast<int>(IBCOLL_EXSCAN));
+                collective, kLast);
   }
   arguments.collective = static_cast<Collective>(collective);
   arguments.root = call.root;
@@ -95,11 +108,15 @@ Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arg
   arguments.recv_counts = call.recv_counts;
   arguments.recv_displacements = call.recv_displacements;
   arguments.own_count = call.own_count;
+  arguments.send_blocks =
+      arguments.collective == Collective::kBcast ? call.recv_blocks : call.send_blocks;
+  arguments.recv_blocks = call.recv_blocks;
   if (reduces(arguments.collective)) {
     IBCOLL_TRY(take_reduction(call, own, arguments));
   } else if (arguments.collective != Collective::kBarrier && !is_unequal(arguments.collective)) {
     arguments.block_bytes = call.bytes;
   }
+  if (has_graph(arguments.collective)) IBCOLL_TRY(take_graph(call, arguments));
   IBCOLL_TRY(take_buffers(call, arguments));
   return take_options(call.options, arguments);
 }

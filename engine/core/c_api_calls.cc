@@ -48,6 +48,12 @@ ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
   });
 }
 
+Status check_graph(const ibcoll_call& call, const CallArguments& arguments, const Group& group) {
+  if (!has_graph(arguments.collective) || call.graph->group.get() == &group) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: the graph is one of another group",
+              to_string(arguments.collective));
+}
+
 /// Checks `flags` and takes what a request is given. Counts and places that are looked at more than
 /// once are copied.
 Status prepare(ibcoll_request& request, Group& group, const ibcoll_call& call) {
@@ -58,6 +64,7 @@ Status prepare(ibcoll_request& request, Group& group, const ibcoll_call& call) {
   request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
   request.call.emplace(group);
   IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call, group.context().own_operators()));
+  IBCOLL_TRY(check_graph(call, arguments, group));
   if (request.persistent) {
     // Only what is known to be right may be read.
     IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
@@ -77,6 +84,7 @@ Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
   const Result<CallArguments> arguments =
       arguments_of(given, call.group().context().own_operators());
   if (!arguments) return tl::unexpected<Error>(arguments.error());
+  IBCOLL_TRY(check_graph(given, *arguments, call.group()));
   IBCOLL_TRY(call.prepare(*arguments));
   IBCOLL_TRY(call.start());
   return call.wait();
@@ -105,22 +113,45 @@ Status ibcoll::c_api::make_request(ibcoll_context& context, Group& group, const 
 }
 
 void ibcoll::c_api::CountCopies::copy(CallArguments& arguments, const Group& group) {
+  if (has_graph(arguments.collective)) return copy_of_neighbors(arguments, group);
   const auto ranks = static_cast<size_t>(group.size());
   const bool holds_all = !has_root(arguments.collective) || arguments.root == group.rank();
   const bool unequal = is_unequal(arguments.collective);
   const bool scatters = arguments.collective == Collective::kScatterv;
-  const bool sends = arguments.collective == Collective::kAlltoallv && !arguments.in_place;
-  const auto keep = [&](std::vector<int64_t>& place, const int64_t*& array, bool read) {
+  const bool sends = is_alltoall(arguments.collective) && !arguments.in_place;
+  const auto keep = [&](std::vector<int64_t>& place, const int64_t*& array, bool read,
+                        const ibcoll_block* blocks) {
     place.clear();
+    read = read && blocks == nullptr;
     if (read) place.assign(array, array + ranks);
     array = read ? place.data() : nullptr;
   };
-  keep(send_counts_, arguments.send_counts, unequal && holds_all && (scatters || sends));
+  keep(send_counts_, arguments.send_counts, unequal && holds_all && (scatters || sends),
+       arguments.send_blocks);
   keep(send_displacements_, arguments.send_displacements,
-       unequal && holds_all && (scatters || sends));
-  keep(recv_counts_, arguments.recv_counts, unequal && holds_all && !scatters);
+       unequal && holds_all && (scatters || sends), arguments.send_blocks);
+  keep(recv_counts_, arguments.recv_counts, unequal && holds_all && !scatters,
+       arguments.recv_blocks);
   keep(recv_displacements_, arguments.recv_displacements,
-       unequal && holds_all && !scatters && arguments.collective != Collective::kReduceScatter);
+       unequal && holds_all && !scatters && arguments.collective != Collective::kReduceScatter,
+       arguments.recv_blocks);
+}
+
+void ibcoll::c_api::CountCopies::copy_of_neighbors(CallArguments& arguments, const Group& group) {
+  const Graph& graph = *arguments.options.graph;
+  const auto keep = [](std::vector<int64_t>& place, const int64_t*& array, size_t count) {
+    place.clear();
+    if (count != 0) place.assign(array, array + count);
+    array = place.data();
+  };
+  const bool sends = lists_all(arguments.collective, true) && arguments.send_blocks == nullptr;
+  const bool receives = lists_all(arguments.collective, false) && arguments.recv_blocks == nullptr;
+  const size_t sent = sends ? graph.destinations(group.rank()).size() : 0;
+  const size_t received = receives ? graph.sources(group.rank()).size() : 0;
+  keep(send_counts_, arguments.send_counts, sent);
+  keep(send_displacements_, arguments.send_displacements, sent);
+  keep(recv_counts_, arguments.recv_counts, received);
+  keep(recv_displacements_, arguments.recv_displacements, received);
 }
 
 ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
@@ -134,6 +165,12 @@ ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send, const int6
                                const ibcoll_options* options) {
   return run(group, ibcoll_call_alltoallv(send, send_counts, send_displacements, recv, recv_counts,
                                           recv_displacements, options));
+}
+
+ibcoll_status ibcoll_alltoallw(ibcoll_group* group, const void* send,
+                               const ibcoll_block* send_blocks, void* recv,
+                               const ibcoll_block* recv_blocks, const ibcoll_options* options) {
+  return run(group, ibcoll_call_alltoallw(send, send_blocks, recv, recv_blocks, options));
 }
 
 ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,

@@ -85,12 +85,13 @@ bool is_under_way(const ibcoll_request& request) {
 /// What the user has left: "2 groups, 1 registered buffer and 3 requests: 1 alltoall (1 under way),
 /// 2 bcast"; empty: nothing.
 std::string leftovers(ibcoll_context& context) {
-  int groups = 0, buffers = 0, messages = 0, requests = 0;
+  int groups = 0, graphs = 0, buffers = 0, messages = 0, requests = 0;
   struct Count {
     int all = 0, under_way = 0;
   };
   std::array<Count, kCollectives.size() + 1> counts;  // multicasts last
   context.groups.for_each_live([&](ibcoll_group&) { ++groups; });
+  context.graphs.for_each_live([&](ibcoll_graph&) { ++graphs; });
   context.memories.for_each_live([&](ibcoll_memory&) { ++buffers; });
   context.messages.for_each_live([&](TakenMessage&) { ++messages; });
   context.requests.for_each_live([&](ibcoll_request& request) {
@@ -112,6 +113,7 @@ std::string leftovers(ibcoll_context& context) {
     if (count != 0) parts.push_back(fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"));
   };
   add(groups, "group");
+  add(graphs, "graph");
   add(buffers, "registered buffer");
   add(messages, "message");
   add(static_cast<int>(context.context->own_operators().count()), "operator");
@@ -142,6 +144,7 @@ Status leave(ibcoll_context& context) {
       (void)request.call->wait();
   });
   context.requests.for_each_live([](ibcoll_request& request) { drop(request); });
+  context.graphs.for_each_live([](ibcoll_graph& graph) { drop(graph); });
   context.memories.for_each_live([](ibcoll_memory& memory) { drop(memory); });
   context.groups.for_each_live([&context](ibcoll_group& group) {
     group.blocking.reset();

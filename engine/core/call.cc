@@ -10,13 +10,6 @@
 namespace ibcoll {
 namespace {
 
-/// Data that is moved aside first, since it lies where other data is to land; elsewhere what is in
-/// place is where it belongs.
-bool moves_aside(Collective collective) {
-  return collective == Collective::kAlltoall || collective == Collective::kAlltoallv ||
-         reduces(collective);
-}
-
 /// What stands for the size of a call's blocks where all ranks pass the same counts.
 uint64_t hash_of(const int64_t* counts, int ranks) {
   uint64_t hash = 0;
@@ -33,6 +26,11 @@ Status Call::prepare(const CallArguments& arguments) {
   release();
   arguments_ = arguments;
   arguments_.options.ordered |= !arguments.reduction.commutes;
+  has_blocks_ = arguments.send_blocks != nullptr || arguments.recv_blocks != nullptr;
+  if (has_blocks_) [[unlikely]] {
+    if (blocks_ == nullptr) blocks_ = std::make_unique<CallBlocks>();
+    blocks_->take(group_->shape(), group_->rank(), arguments_);
+  }
   Status bound = choose_and_bind();
   // The others have no part in that and would wait for this rank.
   if (!bound && bound.error().code == ErrorCode::kNoMemory) return give_up(bound.error());
@@ -69,7 +67,9 @@ Status Call::choose_and_bind() {
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
   // Parts of a block that is reduced are combined in scratch, whose slots know their lengths.
-  binding_.unequal = unequal || (plan_.program->cut > 1 && reduces(arguments.collective));
+  // Of neighbours the places travel with the exposures.
+  binding_.unequal = unequal || has_graph(arguments.collective) ||
+                     (plan_.program->cut > 1 && reduces(arguments.collective));
   binding_.reduction = &arguments.reduction;
   binding_.grain = arguments.reduction.element_bytes;
   binding_.eager =
@@ -81,9 +81,13 @@ Status Call::choose_and_bind() {
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
          reduction_ == arguments.reduction.meaning;
   if (!told) tell_meaning(size);
-  IBCOLL_TRY(!binding_.unequal               ? bind_equal()
-             : reduces(arguments.collective) ? bind_side_by_side()
-                                             : bind_unequal());
+  IBCOLL_TRY(!binding_.unequal                 ? bind_equal()
+             : reduces(arguments.collective)   ? bind_side_by_side()
+             : has_graph(arguments.collective) ? bind_neighbors()
+                                               : bind_unequal());
+  binding_.strided = false;
+  if (has_blocks_) [[unlikely]]
+    IBCOLL_TRY(blocks_->bind(group_->context().scratch(), *plan_.program, arguments_, binding_));
   prepared_ = true;
   return {};
 }
@@ -183,7 +187,7 @@ Status Call::bind_unequal() {
     binding_[buffer].offsets = reinterpret_cast<const uint64_t*>(displacements);
   };
   static constexpr int64_t kStart = 0;
-  const bool alltoallv = arguments_.collective == Collective::kAlltoallv;
+  const bool alltoallv = is_alltoall(arguments_.collective);
   const bool scatters = arguments_.collective == Collective::kScatterv;
   if (alltoallv || scatters) {
     bind(Buffer::kSend, arguments_.send_counts, arguments_.send_displacements);
@@ -251,18 +255,9 @@ Status Call::start() {
   if (!prepared_) return fail(ErrorCode::kInvalidArgument, "the call has no arguments yet");
   if (under_way())
     return fail(ErrorCode::kInvalidArgument, "the call is under way already: wait for it first");
-  if (in_place_ != nullptr) {
-    const auto* recv = static_cast<const std::byte*>(arguments_.recv);
-    if (arguments_.collective != Collective::kAlltoallv) {
-      std::memcpy(in_place_, recv, in_place_bytes_);
-    } else {
-      for (int i = 0; i < group_->size(); ++i) {
-        if (arguments_.recv_counts[i] == 0) continue;
-        std::memcpy(in_place_ + send_offsets_[i], recv + arguments_.recv_displacements[i],
-                    arguments_.recv_counts[i]);
-      }
-    }
-  }
+  if (in_place_ != nullptr) copy_aside();
+  if (has_blocks_) [[unlikely]]
+    blocks_->start();
   failure_ = {};
   binding_.time_limit_ns = arguments_.time_limit_ns;
   binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;
@@ -286,6 +281,7 @@ Status Call::start() {
   lengths[Buffer::kSend].base = lengths_;
   lengths[Buffer::kRecv].base = lengths_ + sends;
   lengths[Buffer::kScratch].base = lengths_ + sends + receives;
+  if (has_graph(arguments_.collective)) place_lengths(lengths);
   completion_.then = after_lengths;
   // Both phases get their place in the group's order of calls now: other calls may be posted before
   // the second one is.
@@ -301,6 +297,21 @@ Status Call::start_data() {
       data_sequence_ ? *data_sequence_ : executor.next_sequence(group_->state());
   data_sequence_.reset();
   return executor.post(group_->state(), *plan_.program, binding_, completion_, sequence);
+}
+
+/// Copies what is to be sent, and lies where other data is to land.
+void Call::copy_aside() {
+  if (has_blocks_ && blocks_->pack(Buffer::kRecv, in_place_)) return;
+  const auto* recv = static_cast<const std::byte*>(arguments_.recv);
+  if (!is_unequal(arguments_.collective) || reduces(arguments_.collective)) {
+    std::memcpy(in_place_, recv, in_place_bytes_);
+    return;
+  }
+  for (int i = 0; i < group_->size(); ++i) {
+    if (arguments_.recv_counts[i] == 0) continue;
+    std::memcpy(in_place_ + send_offsets_[i], recv + arguments_.recv_displacements[i],
+                arguments_.recv_counts[i]);
+  }
 }
 
 /// Runs when the first phase has ended, from inside whatever makes progress.
@@ -361,6 +372,8 @@ void Call::release() {
   put_back(scratch_);
   put_back(in_place_);
   put_back(lengths_);
+  if (blocks_ != nullptr) [[unlikely]]
+    blocks_->release(group_->context().scratch());
   arguments_.keeps.reset();
   lengths_known_ = false;
   prepared_ = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/core/call_arguments.h"
+#include "engine/core/call_blocks.h"
 
 namespace ibcoll {
 
@@ -43,8 +44,11 @@ class Call {
   void tell_meaning(uint64_t block_bytes);
   Status bind_equal();
   Status bind_unequal();
+  Status bind_neighbors();
+  void place_lengths(Binding& lengths);
   Status bind_side_by_side();
   Status bind_in_place(size_t bytes);
+  void copy_aside();
   Status bind_known_scratch();
   Status take_scratch_slots();
   Status start_data();
@@ -67,6 +71,9 @@ class Call {
   // Unequal blocks. Slots that lie side by side are those of reduce_scatter, and parts of a block.
   std::vector<uint64_t> slot_bytes_, slot_offsets_;
   std::vector<uint64_t> send_offsets_, scratch_bytes_, scratch_offsets_;
+  std::unique_ptr<CallBlocks> blocks_;  ///< null: no call so far had blocks of its own layout
+  bool has_blocks_ = false;             ///< this one has
+  std::vector<uint64_t> length_offsets_, length_bytes_;  ///< of neighbours' lengths
   bool lengths_known_ = false;
   std::optional<uint32_t> data_sequence_;  ///< of the second phase
   std::byte* lengths_ =

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "engine/core/group.h"
 #include "engine/execute/reduction.h"
+#include "ibcoll/blocks.h"
 
 namespace ibcoll {
 
@@ -31,6 +33,10 @@ struct CallArguments {
   const int64_t* recv_displacements = nullptr;
   /// allgatherv, gatherv: of the block that this rank sends; scatterv: that it receives.
   int64_t own_count = 0;
+  /// How the blocks of a side lie: one a slot, instead of counts and displacements; null: they are
+  /// contiguous. bcast: the buffer's, as both.
+  const ibcoll_block* send_blocks = nullptr;
+  const ibcoll_block* recv_blocks = nullptr;
   Reduction reduction;                ///< of what combines
   std::shared_ptr<const void> keeps;  ///< what the reduction's context is a part of, if anything
   size_t send_limit = 0, recv_limit = 0;  ///< sizes of the buffers; 0: not known
@@ -41,9 +47,31 @@ struct CallArguments {
 /// The mean of the blocks of a reduce_scatter, whose arguments are checked.
 int64_t mean_bytes(const CallArguments& arguments, int ranks);
 
+/// True where the data to send lies in the receive buffer, but not to stay there: it is moved aside
+/// first. Elsewhere what is in place is where it belongs.
+bool moves_aside(Collective collective);
+/// Whether that side of a call has an entry a rank, where blocks differ in length.
+bool lists_all(Collective collective, bool sends);
+
 /// Refuses what can't be right before anything is sent: buffers that are missing, too small or
 /// overlap, counts that are missing, negative or differ for the rank's own block, a root that is
 /// not there, in place where it makes no sense.
 Status check_arguments(const Shape& shape, Rank me, const CallArguments& arguments);
+
+// Of its parts:
+
+/// A buffer of which `bytes` bytes are used; `what`: "send", "receive".
+Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t limit);
+/// Bytes up to the end of the last block of a buffer with `slots` slots whose blocks are
+/// contiguous.
+Result<size_t> used_bytes(const CallArguments& arguments, bool sends, uint32_t slots, Rank me,
+                          int ranks);
+/// Of a neighbour collective whose blocks may differ: what goes along the edges from a rank to
+/// itself is counted twice, and must be counted alike.
+Status check_own_edges(Rank me, const CallArguments& arguments,
+                       const std::function<int64_t(size_t slot)>& sent,
+                       const std::function<int64_t(size_t slot)>& received);
+/// The rest of check_arguments where some side has blocks of any layout, or needs them.
+Status check_blocks(const Shape& shape, Rank me, const CallArguments& arguments);
 
 }  // namespace ibcoll

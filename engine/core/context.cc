@@ -111,9 +111,12 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(shm_options.heap_bytes, heap_bytes(bootstrap, shape, options.heap_bytes));
   shm_options.allow_process_vm = options.allow_process_vm;
   const bool crowded = oversubscribed(places, machines, machines[me]);
-  // Ranks that share a core find each other's messages in its cache, and every system call of one
-  // keeps the others waiting; between cores a line costs more than the kernel's copy from 8 KB on.
-  if (crowded) shm_options.eager_bytes *= 2;
+  // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
+  // message to be read gives the core up: copying twice is cheaper.
+  if (crowded) {
+    shm_options.eager_bytes *= 2;
+    shm_options.eager_shared_bytes = shm_options.eager_one_way_bytes = shm_options.eager_bytes;
+  }
   IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
   self->scratch_.emplace(self->local_->heap());
   if (shape.servers() > 1) {

@@ -42,15 +42,17 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   if (!identity_.of_set) [[likely]] {
     std::unique_ptr<KnownCallPlans>& all = known_[static_cast<size_t>(collective)];
     if (all == nullptr) all = std::make_unique<KnownCallPlans>();
-    const uint64_t wanted = static_cast<uint64_t>(size) ^ static_cast<uint64_t>(root) << 48;
+    uint64_t wanted = static_cast<uint64_t>(size) ^ static_cast<uint64_t>(root) << 48;
+    if (options.graph != nullptr) wanted ^= options.graph->hash();
     known = &(*all)[bucket_of(wanted, kKnownBits)];
     if (known->is_for(size, root, options)) [[likely]]
       return &known->plan;
   }
   const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
   Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size,
-                                     options.ordered)
-                            : choose(collective, state_.shape, block_bytes, options.ordered);
+                                     options.ordered, options.graph.get())
+                            : choose(collective, state_.shape, block_bytes, options.ordered,
+                                     options.graph.get());
   // No plans are made set by set.
   if (choice.by_rule && identity_.of_set && choice.algorithm == "contention_free")
     choice = choose(collective, state_.shape, block_bytes, options.ordered);
@@ -61,6 +63,7 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   if (options.pacing) choice.options.pacing = *options.pacing;
   choice.options.root = root;
   choice.options.ordered = options.ordered;
+  choice.options.graph = options.graph;
   IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
   if (options.pieces != 0) choice.pieces = options.pieces;
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
@@ -85,6 +88,17 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
 
 void Group::forget_call_plans() {
   for (auto& known : known_) known.reset();
+}
+
+void Group::forget(const std::shared_ptr<const Graph>& graph) {
+  for (auto& known : known_) {
+    if (known == nullptr) continue;
+    for (Known& one : *known) {
+      if (one.options.graph == graph) one = {};
+    }
+  }
+  if (other_.options.graph == graph) other_ = {};
+  context_->programs().forget(*graph);
 }
 
 /// The plan of contention_free, where the network is known; chooses that algorithm where it pays.

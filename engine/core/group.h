@@ -19,7 +19,8 @@ struct CallOptions {
   std::string_view algorithm;
   std::optional<Pacing> pacing;
   uint32_t pieces = 0;
-  bool ordered = false;  ///< reduce: see AlgorithmOptions::ordered
+  bool ordered = false;                     ///< reduce: see AlgorithmOptions::ordered
+  std::shared_ptr<const Graph> graph = {};  ///< where the collective has one (has_graph())
 };
 
 /// What a call runs: an algorithm's program with everything chosen.
@@ -64,6 +65,8 @@ class Group : public std::enable_shared_from_this<Group> {
                                     std::span<const int64_t> counts = {});
   /// Has calls choose anew, after Context::use_rules.
   void forget_call_plans();
+  /// Drops what is kept for calls on that graph, which the program has freed.
+  void forget(const std::shared_ptr<const Graph>& graph);
 
  private:
   /// One of the latest plans: programs repeat their calls.
@@ -77,7 +80,7 @@ class Group : public std::enable_shared_from_this<Group> {
     bool is_for(int64_t bytes, Rank of_root, const CallOptions& with) const {
       return block_bytes == bytes && root == of_root && algorithm == with.algorithm &&
              options.pacing == with.pacing && options.pieces == with.pieces &&
-             options.ordered == with.ordered;
+             options.ordered == with.ordered && options.graph == with.graph;
     }
   };
   /// Where plans of so many sizes and roots stand, by their hash; those that meet replace each

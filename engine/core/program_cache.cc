@@ -14,13 +14,15 @@ std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm
                 options.ordered,
                 options.cut,
                 options.acks,
-                options.plan != nullptr ? options.plan->hash : 0};
+                options.plan != nullptr ? options.plan->hash : 0,
+                options.graph != nullptr ? options.graph->hash() : 0};
   if (const auto found = places_.find(key); found != places_.end()) {
     by_use_.splice(by_use_.begin(), by_use_, found->second);
     return by_use_.front().program;
   }
   std::shared_ptr<const RankProgram> program = algorithm.build(shape, me, options);
-  const size_t bytes = program->memory_bytes();
+  const size_t bytes =
+      program->memory_bytes() + (program->graph != nullptr ? program->graph->memory_bytes() : 0);
   by_use_.push_front({key, program, bytes});
   places_.emplace(key, by_use_.begin());
   bytes_ += bytes;
@@ -30,6 +32,18 @@ std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm
     by_use_.pop_back();
   }
   return program;
+}
+
+void ProgramCache::forget(const Graph& graph) {
+  for (auto entry = by_use_.begin(); entry != by_use_.end();) {
+    const auto next = std::next(entry);
+    if (entry->program->graph != nullptr && entry->key.graph == graph.hash()) {
+      bytes_ -= entry->bytes;
+      places_.erase(entry->key);
+      by_use_.erase(entry);
+    }
+    entry = next;
+  }
 }
 
 }  // namespace ibcoll

@@ -18,7 +18,9 @@ class ProgramCache {
   /// owns a share of it.
   std::shared_ptr<const RankProgram> find(const Algorithm& algorithm, const Shape& shape, Rank me,
                                           const AlgorithmOptions& options);
-  /// Of the programs kept now.
+  /// Drops the programs for that graph.
+  void forget(const Graph& graph);
+  /// Of the programs kept now, and of their graphs.
   size_t bytes() const { return bytes_; }
   size_t size() const { return places_.size(); }
 
@@ -33,7 +35,8 @@ class ProgramCache {
     bool ordered;
     uint32_t cut;
     bool acks;
-    uint64_t plan;  ///< its hash; 0: none
+    uint64_t plan;   ///< its hash; 0: none
+    uint64_t graph;  ///< the same
     auto operator<=>(const Key&) const = default;
   };
   struct Entry {

@@ -18,8 +18,8 @@
 static inline ibcoll_call ibcoll_call_of(ibcoll_collective collective,
                                          const ibcoll_options* options) {
   const ibcoll_call call = {
-      sizeof(ibcoll_call), collective, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, options, 0,
-      IBCOLL_INT8,         IBCOLL_SUM, 0};
+      sizeof(ibcoll_call), collective, 0, NULL, NULL, 0,   0, 0, NULL, NULL, NULL, NULL, options, 0,
+      IBCOLL_INT8,         IBCOLL_SUM, 0, NULL, NULL, NULL};
   return call;
 }
 
@@ -46,6 +46,18 @@ static inline ibcoll_call ibcoll_call_alltoallv(const void* send, const int64_t*
   call.recv = recv;
   call.recv_counts = recv_counts;
   call.recv_displacements = recv_displacements;
+  return call;
+}
+
+/** The call that ibcoll_alltoallw() makes. */
+static inline ibcoll_call ibcoll_call_alltoallw(const void* send, const ibcoll_block* send_blocks,
+                                                void* recv, const ibcoll_block* recv_blocks,
+                                                const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_of(IBCOLL_ALLTOALLW, options);
+  call.send = send;
+  call.send_blocks = send_blocks;
+  call.recv = recv;
+  call.recv_blocks = recv_blocks;
   return call;
 }
 
@@ -200,6 +212,65 @@ static inline ibcoll_call ibcoll_call_exscan(const void* send, void* recv, size_
 /** The call that ibcoll_barrier() makes. */
 static inline ibcoll_call ibcoll_call_barrier(const ibcoll_options* options) {
   return ibcoll_call_of(IBCOLL_BARRIER, options);
+}
+
+/** The call that ibcoll_neighbor_allgather() makes. */
+static inline ibcoll_call ibcoll_call_neighbor_allgather(ibcoll_graph* graph, const void* send,
+                                                         void* recv, size_t block_bytes,
+                                                         const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_allgather(send, recv, block_bytes, options);
+  call.collective = IBCOLL_NEIGHBOR_ALLGATHER;
+  call.graph = graph;
+  return call;
+}
+
+/** The call that ibcoll_neighbor_allgatherv() makes. */
+static inline ibcoll_call ibcoll_call_neighbor_allgatherv(ibcoll_graph* graph, const void* send,
+                                                          int64_t send_count, void* recv,
+                                                          const int64_t* recv_counts,
+                                                          const int64_t* recv_displacements,
+                                                          const ibcoll_options* options) {
+  ibcoll_call call =
+      ibcoll_call_allgatherv(send, send_count, recv, recv_counts, recv_displacements, options);
+  call.collective = IBCOLL_NEIGHBOR_ALLGATHERV;
+  call.graph = graph;
+  return call;
+}
+
+/** The call that ibcoll_neighbor_alltoall() makes. */
+static inline ibcoll_call ibcoll_call_neighbor_alltoall(ibcoll_graph* graph, const void* send,
+                                                        void* recv, size_t block_bytes,
+                                                        const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_alltoall(send, recv, block_bytes, options);
+  call.collective = IBCOLL_NEIGHBOR_ALLTOALL;
+  call.graph = graph;
+  return call;
+}
+
+/** The call that ibcoll_neighbor_alltoallv() makes. */
+static inline ibcoll_call ibcoll_call_neighbor_alltoallv(ibcoll_graph* graph, const void* send,
+                                                         const int64_t* send_counts,
+                                                         const int64_t* send_displacements,
+                                                         void* recv, const int64_t* recv_counts,
+                                                         const int64_t* recv_displacements,
+                                                         const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_alltoallv(send, send_counts, send_displacements, recv, recv_counts,
+                                           recv_displacements, options);
+  call.collective = IBCOLL_NEIGHBOR_ALLTOALLV;
+  call.graph = graph;
+  return call;
+}
+
+/** The call that ibcoll_neighbor_alltoallw() makes. */
+static inline ibcoll_call ibcoll_call_neighbor_alltoallw(ibcoll_graph* graph, const void* send,
+                                                         const ibcoll_block* send_blocks,
+                                                         void* recv,
+                                                         const ibcoll_block* recv_blocks,
+                                                         const ibcoll_options* options) {
+  ibcoll_call call = ibcoll_call_alltoallw(send, send_blocks, recv, recv_blocks, options);
+  call.collective = IBCOLL_NEIGHBOR_ALLTOALLW;
+  call.graph = graph;
+  return call;
 }
 
 /** @} */

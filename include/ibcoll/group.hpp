@@ -12,6 +12,8 @@
 
 namespace ibcoll {
 
+class graph;
+
 /// A set of ranks that makes collective calls. A handle: copies mean the same group.
 ///
 /// Every call has a nonblocking form (i...), which starts it, and a persistent one (..._init),
@@ -23,6 +25,10 @@ class group : public detail::in_place_calls {
  public:
   /// Of the C interface's.
   explicit group(ibcoll_group* handle) : in_place_calls(handle) {}
+
+  /// A graph of who sends to whom, which all ranks of the group make together: this rank's sources
+  /// and destinations, as ranks of the group, in its own order. See ibcoll_graph_create.
+  graph make_graph(std::span<const int> sources, std::span<const int> destinations) const;
 
   /// Ends the group on all its ranks; see ibcoll_cancel.
   void cancel() const { detail::check(ibcoll_group_cancel(handle_)); }
@@ -82,6 +88,33 @@ class group : public detail::in_place_calls {
                               at(recv), recv_layout.counts.data(), recv_layout.displacements.data(),
                               c_options(o, send, recv).get()),
         IBCOLL_PERSISTENT);
+  }
+  /// @}
+
+  /// @{
+  /// The same with a layout for each block; places are in bytes from the beginning of the spans, in
+  /// which all blocks must lie.
+  template <class T>
+  void alltoallw(std::span<const T> send, std::span<const ibcoll_block> send_blocks,
+                 std::span<T> recv, std::span<const ibcoll_block> recv_blocks,
+                 const options& o = {}) const {
+    detail::check(ibcoll_alltoallw(handle_, at(send), checked(send_blocks), at(recv),
+                                   checked(recv_blocks), c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request ialltoallw(std::span<const T> send, std::span<const ibcoll_block> send_blocks,
+                     std::span<T> recv, std::span<const ibcoll_block> recv_blocks,
+                     const options& o = {}) const {
+    return make(ibcoll_call_alltoallw(at(send), checked(send_blocks), at(recv),
+                                      checked(recv_blocks), c_options(o, send, recv).get()));
+  }
+  template <class T>
+  request alltoallw_init(std::span<const T> send, std::span<const ibcoll_block> send_blocks,
+                         std::span<T> recv, std::span<const ibcoll_block> recv_blocks,
+                         const options& o = {}) const {
+    return make(ibcoll_call_alltoallw(at(send), checked(send_blocks), at(recv),
+                                      checked(recv_blocks), c_options(o, send, recv).get()),
+                IBCOLL_PERSISTENT);
   }
   /// @}
 

@@ -49,6 +49,13 @@ class group_base {
                                   std::to_string(size()) + " in all");
     }
   }
+  const ibcoll_block* checked(std::span<const ibcoll_block> blocks) const {
+    if (blocks.size() != static_cast<size_t>(size())) {
+      throw std::invalid_argument("ibcoll: one block a rank is needed, " + std::to_string(size()) +
+                                  " in all");
+    }
+    return blocks.data();
+  }
   /// Null where there is nothing: where it is used all the same, that is refused.
   template <class T>
   static T* at(std::span<T> memory) {

@@ -40,6 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ibcoll/blocks.h"
 #include "ibcoll/types.h"
 
 #ifdef __cplusplus
@@ -100,6 +101,7 @@ typedef struct ibcoll_context ibcoll_context; /**< one rank's membership in a jo
 typedef struct ibcoll_group ibcoll_group;     /**< a set of ranks that makes collective calls */
 typedef struct ibcoll_request ibcoll_request; /**< a call of ibcoll_call_init */
 typedef struct ibcoll_memory ibcoll_memory;   /**< registered memory */
+typedef struct ibcoll_graph ibcoll_graph;     /**< who sends to whom in neighbour collectives */
 
 /** The line that explains the last error of the calling thread; "" if there was none. */
 IBCOLL_API const char* ibcoll_last_error(void);
@@ -167,9 +169,10 @@ typedef struct ibcoll_bootstrap {
 IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
 /** Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
- * under way first. IBCOLL_ERR_INVALID, with their number, if groups, requests or messages had not
- * been freed, or memory not deregistered: the job is left all the same, and they are refused from
- * then on. IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a call. */
+ * under way first. IBCOLL_ERR_INVALID, with their number, if groups, graphs, requests or messages
+ * had not been freed, or memory not deregistered: the job is left all the same, and they are
+ * refused from then on. IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a
+ * call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 /** This process's rank in the job. */
@@ -205,8 +208,8 @@ IBCOLL_API ibcoll_status ibcoll_group_create(ibcoll_context* context, const int*
 typedef struct ibcoll_group_options {
   size_t struct_size; /**< sizeof(ibcoll_group_options) */
   /** Tells groups of the same ranks apart, in whatever order their members make them; the same on
-   * all members. 0: none. It may be given again once the group and its requests have been freed,
-   * unless the group was ended early (ibcoll_cancel). */
+   * all members. 0: none. It may be given again once the group, its requests and its graphs have
+   * been freed, unless the group was ended early (ibcoll_cancel). */
   uint64_t id;
 } ibcoll_group_options;
 /** The same, with options (NULL: the defaults). With an identifier the rule on the order holds only
@@ -281,6 +284,14 @@ IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
                                           const int64_t* send_displacements, void* recv,
                                           const int64_t* recv_counts,
                                           const int64_t* recv_displacements,
+                                          const ibcoll_options* options);
+/** The same where each block has a layout: offsets, strides and lengths (ibcoll_block). Block i of
+ * `send` goes to rank i, block i of `recv` comes from it; each has as many bytes as the other side
+ * says. In place `send_blocks` is not looked at: what is sent to a rank lies where what comes from
+ * it is to lie. The blocks are not needed after the call has been prepared. */
+IBCOLL_API ibcoll_status ibcoll_alltoallw(ibcoll_group* group, const void* send,
+                                          const ibcoll_block* send_blocks, void* recv,
+                                          const ibcoll_block* recv_blocks,
                                           const ibcoll_options* options);
 /** Everybody receives everybody's block: block i of `recv` is the one rank i sent. */
 IBCOLL_API ibcoll_status ibcoll_allgather(ibcoll_group* group, const void* send, void* recv,
@@ -372,6 +383,7 @@ IBCOLL_API ibcoll_status ibcoll_exchange_root_counts(ibcoll_group* group, int64_
 #endif
 
 #include "ibcoll/counters.h"
+#include "ibcoll/graphs.h"
 #include "ibcoll/memory.h"
 #include "ibcoll/multicast.h"
 #include "ibcoll/operators.h"

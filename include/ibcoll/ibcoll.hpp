@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "ibcoll/basics.hpp"
+#include "ibcoll/graph.hpp"
 #include "ibcoll/group.hpp"
 #include "ibcoll/ibcoll.h"
 #include "ibcoll/multicast.hpp"

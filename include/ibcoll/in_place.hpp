@@ -64,6 +64,29 @@ class in_place_calls : public reduction_calls {
   /// @}
 
   /// @{
+  /// The same with a layout for each block.
+  template <class T>
+  void alltoallw_in_place(std::span<T> recv, std::span<const ibcoll_block> blocks,
+                          const options& o = {}) const {
+    detail::check(ibcoll_alltoallw(handle_, IBCOLL_IN_PLACE, nullptr, at(recv), checked(blocks),
+                                   received_in(recv, o).get()));
+  }
+  template <class T>
+  request ialltoallw_in_place(std::span<T> recv, std::span<const ibcoll_block> blocks,
+                              const options& o = {}) const {
+    return make(ibcoll_call_alltoallw(IBCOLL_IN_PLACE, nullptr, at(recv), checked(blocks),
+                                      received_in(recv, o).get()));
+  }
+  template <class T>
+  request alltoallw_in_place_init(std::span<T> recv, std::span<const ibcoll_block> blocks,
+                                  const options& o = {}) const {
+    return make(ibcoll_call_alltoallw(IBCOLL_IN_PLACE, nullptr, at(recv), checked(blocks),
+                                      received_in(recv, o).get()),
+                IBCOLL_PERSISTENT);
+  }
+  /// @}
+
+  /// @{
   /// This rank's block is in its place in recv already.
   template <class T>
   void allgather_in_place(std::span<T> recv, const options& o = {}) const {

@@ -31,7 +31,13 @@ typedef enum ibcoll_collective {
   IBCOLL_REDUCE_SCATTER = 12,       /**< ibcoll_reduce_scatter() */
   IBCOLL_REDUCE_SCATTER_BLOCK = 13, /**< ibcoll_reduce_scatter_block() */
   IBCOLL_SCAN = 14,                 /**< ibcoll_scan() */
-  IBCOLL_EXSCAN = 15                /**< ibcoll_exscan() */
+  IBCOLL_EXSCAN = 15,               /**< ibcoll_exscan() */
+  IBCOLL_ALLTOALLW = 16,            /**< ibcoll_alltoallw() */
+  IBCOLL_NEIGHBOR_ALLGATHER = 17,   /**< ibcoll_neighbor_allgather() */
+  IBCOLL_NEIGHBOR_ALLGATHERV = 18,  /**< ibcoll_neighbor_allgatherv() */
+  IBCOLL_NEIGHBOR_ALLTOALL = 19,    /**< ibcoll_neighbor_alltoall() */
+  IBCOLL_NEIGHBOR_ALLTOALLV = 20,   /**< ibcoll_neighbor_alltoallv() */
+  IBCOLL_NEIGHBOR_ALLTOALLW = 21    /**< ibcoll_neighbor_alltoallw() */
 } ibcoll_collective;
 
 /** A flag of a call: it may be started as often as wanted; without it, once. */
@@ -58,12 +64,22 @@ typedef struct ibcoll_call {
   ibcoll_type type;                  /**< reductions */
   ibcoll_operator op;                /**< reductions */
   int reserved;                      /**< 0 */
+  /** Of all that does not combine: where the blocks lie that this rank sends, one an entry:
+   * alltoall and its like and the root of scatter(v) one a rank, else 1. It replaces
+   * send_counts, send_displacements and own_count; where blocks are equal each must have `bytes`
+   * bytes. NULL: they are contiguous. Not of bcast. neighbor_...: one a destination, of an
+   * allgather one. */
+  const ibcoll_block* send_blocks;
+  /** The same of what it receives: alltoall and allgather and their like and the root of gather(v)
+   * one a rank, else 1; bcast: of the buffer, on all ranks. neighbor_...: one a source. */
+  const ibcoll_block* recv_blocks;
+  ibcoll_graph* graph; /**< neighbor_...: a graph of the group */
 } ibcoll_call;
 
 /** Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
- * afterwards. The counts and displacements of a persistent call are copied; those of any other, and
- * the buffers of both, must stay until the call has finished. The request is the program's until
- * ibcoll_call_free, whatever becomes of the call. */
+ * afterwards. The counts and displacements of a persistent call are copied, blocks of any; the
+ * others, and the buffers of all, must stay until the call has finished. The request is the
+ * program's until ibcoll_call_free, whatever becomes of the call. */
 IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
                                           ibcoll_request** request);
 /** Starts the call; all ranks of the group start their calls in the same order. A persistent one
