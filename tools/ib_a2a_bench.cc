@@ -13,6 +13,7 @@
 #include "engine/measure/collective_bench.h"
 #include "engine/measure/timeline.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/graph_option.h"
 #include "tools/frame/job.h"
 #include "tools/frame/progress.h"
 
@@ -27,7 +28,7 @@ constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 struct Arguments {
   tools::JobArguments job;
   std::string collective = "alltoall", algorithms = "auto", pacing;
-  std::string sizes = "1K,64K,1M", batch = "1ms", json, plot, timeline;
+  std::string sizes = "1K,64K,1M", batch = "1ms", json, plot, timeline, graph;
   int iterations = 50, warmup = 5;
   int64_t root = 0;
   bool ordered = false, check = false, user_memory = false;
@@ -83,6 +84,7 @@ Status understand_calls(const Arguments& arguments, const Shape& shape, BenchReq
   }
   request.root = has_root(request.collective) ? static_cast<Rank>(arguments.root) : 0;
   request.ordered = arguments.ordered;
+  IBCOLL_ASSIGN(request.graph, tools::graph_of(request.collective, arguments.graph, shape));
   IBCOLL_ASSIGN(request.batch_ns, parse_duration(arguments.batch));
   if (request.batch_ns > 60'000'000'000)
     return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s",
@@ -97,6 +99,8 @@ Status understand_calls(const Arguments& arguments, const Shape& shape, BenchReq
     return fail(ErrorCode::kInvalidArgument,
                 "--timeline records one algorithm at one size, not {} at {}",
                 request.contenders.size(), request.sizes.size());
+  if (request.graph != nullptr)
+    return fail(ErrorCode::kInvalidArgument, "--timeline: a recording holds no --graph");
   if (shape.ranks() > kMaxRecordedRanks)
     return fail(ErrorCode::kInvalidArgument, "--timeline records up to {} ranks, not {}",
                 kMaxRecordedRanks, shape.ranks());
@@ -199,10 +203,13 @@ int main(int argc, char** argv) {
       "machine, or that mpirun, mpiexec or srun have started");
   Arguments a;
   tools::add_shape_options(app, a.job);
-  app.add_option("--collective", a.collective, "One of " + collective_names())
+  app.add_option("--collective", a.collective,
+                 "One of " + collective_names() +
+                     " (of alltoallw in runs of up to 64 bytes, with gaps as long)")
       ->capture_default_str();
   app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
       ->capture_default_str();
+  tools::add_graph_option(app, a.graph);
   app.add_flag("--ordered", a.ordered, "Reductions (sums of doubles) in the order of ranks");
   app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
       ->capture_default_str();
@@ -231,6 +238,8 @@ int main(int argc, char** argv) {
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm two_level_ring --pacing free,gate,gate_token\n"
       "  ib_a2a_bench --collective gather --root 3 --layout 6x1 --algorithm all --check\n"
+      "  ib_a2a_bench --collective neighbor_alltoall --graph grid:2x2x2 --layout 4,4 --algorithm "
+      "all\n"
       "  ib_a2a_bench --ranks 4 --user-memory --json - | jq .median_us\n"
       "  ib_a2a_bench --servers 4 --ranks 8 --transport verbs\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"

@@ -24,7 +24,7 @@ using namespace ibcoll;
 using namespace ibcoll::contention_free;
 
 /// Plans with more transfers than this are simulated only where asked for.
-constexpr size_t kSimulatedByItself = 30'000;
+constexpr int64_t kSimulatedByItself = 30'000;
 /// A plan of more would take hours and, at kTransferBytes each, gigabytes.
 constexpr int64_t kMostTransfers = 1 << 20;
 constexpr int64_t kTransferBytes = 500;
@@ -159,9 +159,9 @@ Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRe
   study.wrong = seen.wrong;
   study.check = a.check;
   study.lookup = a.lookup;
-  const size_t servers = request.server_ranks.size();
-  const bool all = request.kind == Kind::kAlltoall || request.kind == Kind::kAllgather;
-  study.simulate = a.simulate || seen.wrong > 0 || !all || servers * servers <= kSimulatedByItself;
+  const auto servers = static_cast<int64_t>(request.server_ranks.size());
+  study.simulate =
+      a.simulate || seen.wrong > 0 || transfers_of(request.kind, servers) <= kSimulatedByItself;
   sim::PlanRow row;
   row.network = seen.name;
   row.asked = request.planner;
@@ -197,8 +197,7 @@ Status visit_requests(const Input& input, PlanRequest request, One&& one) {
 }
 
 Status check_transfers(Kind kind, int64_t servers) {
-  const bool all = kind == Kind::kAlltoall || kind == Kind::kAllgather;
-  const int64_t transfers = all ? servers * (servers - 1) : servers;
+  const int64_t transfers = transfers_of(kind, servers);
   if (transfers <= kMostTransfers) return {};
   return fail(
       ErrorCode::kInvalidArgument,
@@ -281,7 +280,7 @@ int main(int argc, char** argv) {
       "compares planners, and checks, simulates and draws plans.");
   Arguments a;
   app.add_option("--collective", a.collective,
-                 "gather, scatter, alltoall, allgather, bcast, reduce")
+                 "gather, scatter, alltoall, allgather, bcast, reduce, reduce_scatter, allreduce")
       ->capture_default_str();
   app.add_option("--network", a.networks, "A file or a description, see below; or several")
       ->capture_default_str();

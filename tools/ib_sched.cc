@@ -15,6 +15,7 @@
 #include "engine/schedule/recording.h"
 #include "engine/verification/verification.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/graph_option.h"
 #include "tools/frame/progress.h"
 #include "topology/spec.h"
 
@@ -32,7 +33,7 @@ struct Arguments {
   std::string pacing = "gate_token", json, output, network, recorded;
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0, root = 0;
-  std::string size = "64K";
+  std::string size = "64K", graph;
   bool ordered = false, acks = false;
 };
 
@@ -128,6 +129,7 @@ Result<Request> understand(const Arguments& arguments, bool one) {
   request.options.cut = request.pieces;
   IBCOLL_TRY(open_network(arguments, request));
   IBCOLL_ASSIGN(request.block_bytes, parse_size(arguments.size));
+  IBCOLL_ASSIGN(request.options.graph, tools::graph_of(collective, arguments.graph, request.shape));
   return request;
 }
 
@@ -238,6 +240,7 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     command->add_option("--size", a.size, "Bytes of a block, which contention_free plans for")
         ->capture_default_str();
+    tools::add_graph_option(*command, a.graph);
     command->add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
     command->add_flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
     command->add_option("--layout", a.layout,
@@ -282,6 +285,7 @@ int main(int argc, char** argv) {
       "  ib_sched draw --recorded ring.jsonl --output ring.svg\n"
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
       "  ib_sched verify --program ring.json\n"
+      "  ib_sched verify --collective neighbor_alltoall --graph grid:3x4x2 --layout 4x6\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
     if (list_command->parsed()) return list_algorithms(a);

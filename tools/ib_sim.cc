@@ -33,7 +33,13 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   row.options.mode = mode;
   row.options.run.block_bytes = static_cast<uint64_t>(size);
   row.options.hosts = request.hosts[which];
+  row.options.algorithm.graph = request.graphs[which];
   if (algorithm.name == "contention_free") {
+    if (request.options.ports > 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--ports {}: contention_free plans for servers of one port",
+                  request.options.ports);
+    }
     const std::vector<int> hosts(row.options.hosts.begin(), row.options.hosts.end());
     IBCOLL_ASSIGN(row.options.algorithm.plan,
                   plans.find(request.collective, shape, hosts, row.options.algorithm.root,
@@ -48,10 +54,12 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   }
   algorithm.set_pieces(row.options.run.pieces, row.options.algorithm);
   const measure::Traffic traffic(request.collective, shape.ranks(), size,
-                                 request.options.algorithm.root);
+                                 request.options.algorithm.root, request.graphs[which]);
   if (is_unequal(request.collective)) {
     row.options.run.bytes_of = [&traffic](const Block& block) {
-      return static_cast<uint64_t>(traffic.bytes(block.origin, std::max(block.target, 0)));
+      // A copy of a neighbour's edge is as long as the first.
+      const Rank target = std::max(block.target, 0) % traffic.ranks();
+      return static_cast<uint64_t>(traffic.bytes(block.origin, target));
     };
   }
   tools::ProgressLine line;

@@ -35,7 +35,8 @@ class BenchMemory {
   Context* context_ = nullptr;
 };
 
-/// One rank's buffers, filled with what only this rank sends in this iteration.
+/// One rank's buffers (of an alltoallw: blocks of runs of at most 64 bytes, each with a gap as long
+/// behind it), filled with what only this rank sends in this iteration.
 class BenchBuffers {
  public:
   BenchBuffers(Rank me, int ranks) : me_(me), ranks_(ranks) {}
@@ -51,11 +52,17 @@ class BenchBuffers {
   Status compare(const Traffic& traffic, int iteration, std::string_view algorithm) const;
 
  private:
+  Result<std::vector<std::byte>> gathered(const Traffic::Slot& slot,
+                                          std::string_view algorithm) const;
+  CallArguments with_lists(CallArguments arguments) const;
+  Status compare_block(const Block& block, const std::byte* data, int64_t bytes, int iteration,
+                       std::string_view algorithm) const;
   Status compare_sums(const Traffic& traffic, int iteration, std::string_view algorithm) const;
 
   Rank me_;
   int ranks_;
   BenchMemory send_, receive_;
+  std::vector<ibcoll_block> send_blocks_, receive_blocks_;
   std::vector<int64_t> send_counts_, send_places_, receive_counts_, receive_places_;
 };
 

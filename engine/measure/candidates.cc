@@ -57,8 +57,8 @@ bool same_choice(const Rule& a, const Rule& b) {
          a.pieces == b.pieces;
 }
 
-std::vector<Rule> other_choices(Collective collective, const Shape& shape, int64_t block_bytes) {
-  const Rule own = own_choice(collective, shape, block_bytes);
+std::vector<Rule> other_choices(const Rule& own, const Shape& shape, int64_t block_bytes) {
+  const Collective collective = own.collective;
   std::vector<Rule> all;
   const auto add = [&](const Rule& rule) {
     if (same_choice(rule, own)) return;

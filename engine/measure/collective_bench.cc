@@ -116,7 +116,7 @@ class RankBench {
   }
 
   Traffic traffic_of(int64_t bytes) const {
-    return {request_.collective, ranks_, bytes, request_.root};
+    return {request_.collective, ranks_, bytes, request_.root, request_.graph};
   }
 
   /// Per call, of the rank with most of each.
@@ -190,7 +190,7 @@ int64_t memory_needed(const BenchRequest& request, int ranks) {
   const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
   // The buffers, the same again to measure copying, and up to as much for what algorithms stage.
   constexpr int64_t kUnit = 1024;  // sizes may be too large to add up as they are
-  const Traffic unit(request.collective, ranks, kUnit, request.root);
+  const Traffic unit(request.collective, ranks, kUnit, request.root, request.graph);
   const double bytes =
       3.0 * static_cast<double>(unit.footprint_bytes()) * (static_cast<double>(largest) / kUnit);
   return bytes > 0x1p62 ? int64_t{1} << 62 : static_cast<int64_t>(bytes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,8 +19,9 @@ namespace ibcoll::measure {
 
 struct BenchRequest {
   Collective collective = Collective::kAlltoall;
-  Rank root = 0;         ///< where the collective has one
-  bool ordered = false;  ///< reduce, of doubles: combine in the order of ranks
+  Rank root = 0;                       ///< where the collective has one
+  bool ordered = false;                ///< reduce, of doubles: combine in the order of ranks
+  std::shared_ptr<const Graph> graph;  ///< where the collective has one
   std::vector<Contender> contenders;
   std::vector<int64_t> sizes;  ///< bytes a pair; of reduce, multiples of 8
   int iterations = 50;

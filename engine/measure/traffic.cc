@@ -1,6 +1,7 @@
 #include "engine/measure/traffic.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ibcoll::measure {
 
@@ -16,11 +17,16 @@ bool is_one_to_one(Collective collective) {
          collective == Collective::kExscan;
 }
 
+int64_t end_of(const std::vector<Traffic::Slot>& slots) {
+  return slots.empty() ? 0 : slots.back().offset + slots.back().bytes;
+}
+
 }  // namespace
 
 bool Traffic::same_for_all() const {
   return collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv ||
-         collective_ == Collective::kBcast;
+         collective_ == Collective::kBcast || collective_ == Collective::kNeighborAllgather ||
+         collective_ == Collective::kNeighborAllgatherv;
 }
 
 int64_t Traffic::of_class(int which) const {
@@ -38,12 +44,18 @@ int64_t Traffic::bytes(Rank origin, Rank target) const {
     case Collective::kReduceScatterBlock:
     case Collective::kScan:
     case Collective::kExscan:
+    case Collective::kNeighborAllgather:
+    case Collective::kNeighborAlltoall:
       return bytes_;
     case Collective::kReduceScatter:
       return of_class(target);
     case Collective::kAlltoallv:
+    case Collective::kAlltoallw:
+    case Collective::kNeighborAlltoallv:
+    case Collective::kNeighborAlltoallw:
       return of_class(origin + target);
     case Collective::kAllgatherv:
+    case Collective::kNeighborAllgatherv:
       return of_class(origin);
     case Collective::kGather:
     case Collective::kReduce:
@@ -60,6 +72,14 @@ int64_t Traffic::bytes(Rank origin, Rank target) const {
       break;
   }
   return 0;
+}
+
+int64_t Traffic::mean_bytes() const {
+  if (collective_ != Collective::kAllgatherv && collective_ != Collective::kReduceScatter)
+    return bytes_;
+  int64_t sum = 0;
+  for (Rank rank = 0; rank < ranks_; ++rank) sum += of_class(rank);
+  return sum / ranks_;
 }
 
 int64_t Traffic::send_offset(Rank origin, Rank target) const {
@@ -89,13 +109,31 @@ int64_t Traffic::receive_offset(Rank target, Rank origin) const {
   return sum;
 }
 
+std::vector<Traffic::Slot> Traffic::slots(Rank rank, bool sent) const {
+  const Shape shape = Shape::single_server(ranks_);  // who shares a server is of no account
+  const uint32_t count = sent ? send_slots(collective_, shape, rank, 0, graph_.get())
+                              : recv_slots(collective_, shape, rank, 0, graph_.get());
+  std::vector<Slot> all;
+  int64_t offset = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Block block = sent ? send_block(collective_, rank, 0, i, graph_.get())
+                             : recv_block(collective_, rank, 0, i, graph_.get());
+    const int64_t length = bytes(block.origin, same_for_all() ? rank : block.target % ranks_);
+    all.push_back({block, length, offset});
+    offset += length;
+  }
+  return all;
+}
+
 int64_t Traffic::send_bytes(Rank rank) const {
+  if (has_graph(collective_)) return end_of(sent_slots(rank));
   if (collective_ == Collective::kBcast) return rank == root_ ? bytes_ : 0;
   return same_for_all() || is_one_to_one(collective_) ? bytes(rank, rank)
                                                       : send_offset(rank, ranks_);
 }
 
 int64_t Traffic::receive_bytes(Rank rank) const {
+  if (has_graph(collective_)) return end_of(received_slots(rank));
   if (collective_ == Collective::kReduce) return rank == root_ ? bytes_ : 0;
   if (collective_ == Collective::kExscan && rank == 0) return 0;
   if (reduces(collective_)) return bytes(rank, rank);
@@ -110,7 +148,23 @@ int64_t Traffic::total_bytes() const {
   return sum;
 }
 
+/// What a block of an allgather is for on one server crosses once.
+int64_t Traffic::busiest_server_of_graph(const Shape& shape) const {
+  std::vector<int64_t> out(static_cast<size_t>(shape.servers()));
+  for (Rank rank = 0; rank < ranks_ && graph_ != nullptr; ++rank) {
+    std::set<int> reached;
+    for (const Rank to : graph_->destinations(rank)) {
+      const int server = shape.server_of(to);
+      if (shape.same_server(rank, to) || (same_for_all() && !reached.insert(server).second))
+        continue;
+      out[static_cast<size_t>(shape.server_of(rank))] += bytes(rank, to);
+    }
+  }
+  return *std::max_element(out.begin(), out.end());
+}
+
 int64_t Traffic::busiest_server_bytes(const Shape& shape) const {
+  if (has_graph(collective_)) return busiest_server_of_graph(shape);
   if (collective_ == Collective::kBcast || collective_ == Collective::kReduce) {
     return shape.servers() > 1 ? bytes_ : 0;
   }

@@ -3,6 +3,9 @@
 /// fills and checks buffers, and computes bandwidths, from this alone.
 
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/schedule/program.h"
 #include "engine/schedule/shape.h"
@@ -17,6 +20,7 @@ int64_t element_bytes(Collective collective);
 /// - alltoallv, gatherv, scatterv: half, once and one and a half times as much, by the sum of
 ///   origin and target mod 3, so that the mean of an alltoallv is the nominal number; blocks lie
 ///   side by side. allgatherv: the same by origin mod 3.
+/// - alltoallw: as many bytes as in an alltoallv, in runs with gaps between them (BenchBuffers).
 /// - allgather(v): the origin has one block for everybody.
 /// - gather(v): only the root receives; scatter(v): only the root sends.
 /// - bcast: the root has one block for everybody but itself.
@@ -26,16 +30,25 @@ int64_t element_bytes(Collective collective);
 ///   ranks, or of those up to it, are combined.
 /// - reduce_scatter(_block): every rank has one for each, and receives one, combined; they differ
 ///   in length as those of an allgatherv, in whole doubles.
+/// - neighbor_alltoall(v), neighbor_allgather(v): the same as without a graph, an edge for a pair;
+///   slots lie side by side.
 /// - barrier: nothing.
 class Traffic {
  public:
-  Traffic(Collective collective, int ranks, int64_t bytes_per_pair, Rank root = 0)
-      : collective_(collective), ranks_(ranks), bytes_(bytes_per_pair), root_(root) {}
+  Traffic(Collective collective, int ranks, int64_t bytes_per_pair, Rank root = 0,
+          std::shared_ptr<const Graph> graph = nullptr)
+      : collective_(collective),
+        ranks_(ranks),
+        bytes_(bytes_per_pair),
+        root_(root),
+        graph_(std::move(graph)) {}
 
   Collective collective() const { return collective_; }
   int ranks() const { return ranks_; }
   int64_t bytes_per_pair() const { return bytes_; }
   Rank root() const { return root_; }
+  /// Of a neighbour collective; null: no rank has neighbours.
+  const std::shared_ptr<const Graph>& graph() const { return graph_; }
   /// True where an origin has the same block for all targets.
   bool same_for_all() const;
 
@@ -45,6 +58,16 @@ class Traffic {
   int64_t send_offset(Rank origin, Rank target) const;
   /// Where they go to in the receive buffer of `target`.
   int64_t receive_offset(Rank target, Rank origin) const;
+  /// What calls of a collective whose ranks know all blocks go by (allgatherv, reduce_scatter): the
+  /// mean of the blocks, rounded down as they do it. Of others the nominal number.
+  int64_t mean_bytes() const;
+  /// Of a neighbour collective, in place of these: a rank's slots, side by side.
+  struct Slot {
+    Block block;
+    int64_t bytes = 0, offset = 0;
+  };
+  std::vector<Slot> sent_slots(Rank rank) const { return slots(rank, true); }
+  std::vector<Slot> received_slots(Rank rank) const { return slots(rank, false); }
   /// Sizes of a rank's buffers.
   int64_t send_bytes(Rank rank) const;
   int64_t receive_bytes(Rank rank) const;
@@ -62,11 +85,14 @@ class Traffic {
  private:
   /// Half, once or one and a half times the nominal bytes.
   int64_t of_class(int which) const;
+  std::vector<Slot> slots(Rank rank, bool sent) const;
+  int64_t busiest_server_of_graph(const Shape& shape) const;
 
   Collective collective_;
   int ranks_;
   int64_t bytes_;
   Rank root_;
+  std::shared_ptr<const Graph> graph_;
 };
 
 }  // namespace ibcoll::measure

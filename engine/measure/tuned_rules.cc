@@ -45,9 +45,11 @@ std::vector<Noted> ranges_of(const std::vector<const TunePoint*>& points) {
     }
     if (!own) {
       Rule rule = choice;
-      rule.from = first == 0 ? 0 : between(points[first - 1]->bytes, points[first]->bytes) + 1;
-      rule.to = end == points.size() ? points[end - 1]->bytes
-                                     : between(points[end - 1]->bytes, points[end]->bytes);
+      const auto border = [&](size_t behind) {
+        return between(points[behind - 1]->rule_bytes, points[behind]->rule_bytes);
+      };
+      rule.from = first == 0 ? 0 : border(first) + 1;
+      rule.to = end == points.size() ? points[end - 1]->rule_bytes : border(end);
       rules.push_back({rule, note_on(geometric_mean(ratios), ratios.size(),
                                      points[first]->contenders[0].describe())});
     }
@@ -83,8 +85,13 @@ RuleSection rules_of(const std::vector<TunePoint>& points, const RulesJob& job,
   notes.clear();
   for (const Collective collective : kCollectives) {
     std::vector<const TunePoint*> of_it;
-    for (const TunePoint& point : points)
-      if (point.collective == collective) of_it.push_back(&point);
+    for (const TunePoint& point : points) {
+      if (point.collective != collective) continue;
+      // Short blocks of different lengths may have the same mean.
+      if (has_sizes(collective) && !of_it.empty() && of_it.back()->rule_bytes == point.rule_bytes)
+        continue;
+      of_it.push_back(&point);
+    }
     if (of_it.empty()) continue;
     for (Noted& one : has_sizes(collective) ? ranges_of(of_it) : one_for_all(of_it)) {
       section.rules.push_back(std::move(one.rule));

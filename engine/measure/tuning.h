@@ -10,6 +10,7 @@
 
 #include "engine/core/context.h"
 #include "engine/measure/race.h"
+#include "engine/measure/traffic.h"
 #include "engine/tuner/rules.h"
 
 namespace ibcoll::measure {
@@ -28,6 +29,7 @@ struct TuneRequest {
 struct TunePoint {
   Collective collective = Collective::kBarrier;
   int64_t bytes = 0;
+  int64_t rule_bytes = 0;        ///< that rules go by: Traffic::mean_bytes()
   std::vector<Rule> contenders;  ///< the engine's own choice first
   std::vector<double> score;     ///< of each: its time in parts of that of the first one
   size_t choice = 0;             ///< of contenders: the first one, unless another is surely better
@@ -40,21 +42,23 @@ struct TunePoint {
   double regret = 1, sure_regret = 1;
 };
 
-/// The contenders of a call. `judged`: null, or rules whose choice is one of them; `which`: that
-/// one.
-std::vector<Rule> contenders_of(Collective collective, const Shape& shape, int64_t bytes,
+/// What the engine chooses for such calls where it knows no network.
+Rule own_choice_of(const Traffic& traffic, const Shape& shape);
+/// The contenders of such a call, of which `own` is what the engine runs by itself. `judged`: null,
+/// or rules whose choice is one of them; `which`: that one.
+std::vector<Rule> contenders_of(const Traffic& traffic, const Shape& shape, const Rule& own,
                                 const Rules* judged, size_t* which);
 /// What a race that is over says of its contenders; times are in ns.
-TunePoint conclude(Collective collective, int64_t bytes, std::vector<Rule> contenders,
-                   size_t judged, const Race& race);
+TunePoint conclude(const Traffic& traffic, std::vector<Rule> contenders, size_t judged,
+                   const Race& race);
 
 /// The sizes that are measured for a collective: none but 0 where it has no data, and whole
 /// elements of a reduction.
 std::vector<int64_t> sizes_of(Collective collective, const std::vector<int64_t>& sizes);
 
-/// Collective over all ranks of the context, whose rules are gone afterwards. Rank 0 gives each
-/// point to `on_point` as it is found, and one line of what it is doing to `on_progress`. All ranks
-/// get all points.
+/// Collective over all ranks of the context, whose rules are gone afterwards. The races take turns,
+/// a few rounds at a time. Rank 0 gives each point to `on_point` as its race is over, and one line
+/// of what it is doing to `on_progress`. All ranks get all points.
 Result<std::vector<TunePoint>> measure_choices(
     Bootstrap& bootstrap, Context& context, const TuneRequest& request,
     const std::function<void(const TunePoint&)>& on_point,

@@ -8,6 +8,7 @@
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
 #include "tools/frame/frame.h"
+#include "tools/frame/graph_option.h"
 #include "topology/mapping/random.h"
 #include "topology/spec.h"
 
@@ -18,7 +19,8 @@ namespace {
 using namespace ibcoll::sim;
 
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
-constexpr int kMostRanks = 8192;      // memory grows with their square
+constexpr int kMostRanks = 8192;  // memory grows with their square
+constexpr int64_t kMostPorts = 64;
 constexpr double kMostPackets = 1e9;  // an hour or so
 
 Result<std::vector<uint32_t>> server_order(const std::string& text, int hosts, uint64_t seed) {
@@ -95,6 +97,7 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
   options.algorithm.window = static_cast<uint32_t>(a.window);
   options.algorithm.root = static_cast<Rank>(a.root);
   options.algorithm.acks = a.acks;
+  options.algorithm.ordered = a.ordered;
   return {};
 }
 
@@ -112,13 +115,47 @@ Status choose_algorithms(const std::string& names, Request& request) {
   return {};
 }
 
+/// Plans are for servers of one port.
+Status check_ports(bool all, int64_t ports, Request& request) {
+  if (ports == 1) return {};
+  const auto planned = [](const Algorithm* algorithm) {
+    return algorithm->name == "contention_free";
+  };
+  if (all) {
+    std::erase_if(request.algorithms, planned);
+    return {};
+  }
+  if (std::none_of(request.algorithms.begin(), request.algorithms.end(), planned)) return {};
+  return fail(ErrorCode::kInvalidArgument, "contention_free plans for servers of one port");
+}
+
+/// Of all algorithms those that can't combine in order are left out; one that is named is refused.
+Status check_orders(bool all, Request& request) {
+  for (const Shape& shape : request.shapes) {
+    for (size_t i = 0; i < request.algorithms.size();) {
+      const auto at = request.algorithms.begin() + static_cast<ptrdiff_t>(i);
+      const Status keeps = check_order(**at, shape, request.options.algorithm);
+      if (keeps)
+        ++i;
+      else if (all)
+        request.algorithms.erase(at);
+      else
+        return fail(keeps.error().code, "layout {}: {}", shape.describe(), keeps.error().message);
+    }
+  }
+  return {};
+}
+
 /// Packet by packet every packet between servers takes time and, under way, memory: refuses what
 /// would take days.
 Status check_packets(const Request& request, const std::string& sizes) {
   if (request.options.network.level != Level::kPacket) return {};
-  for (const Shape& shape : request.shapes) {
+  for (size_t i = 0; i < request.shapes.size(); ++i) {
+    const Shape& shape = request.shapes[i];
     double messages = shape.ranks();
-    if (!has_root(request.collective)) {
+    if (request.graphs[i] != nullptr) {
+      messages = static_cast<double>(request.graphs[i]->totals().crossing);
+    } else if (!has_root(request.collective)) {
       messages *= messages;
       for (int server = 0; server < shape.servers(); ++server) {
         const double ranks = shape.server_size(server);
@@ -169,6 +206,12 @@ Result<Request> understand(const Arguments& a) {
                   shape_from_options("", a.ranks.value_or(servers * 8), servers, placement));
     request.shapes.push_back(std::move(shape));
   }
+  if (a.ports < 1 || a.ports > kMostPorts || (a.ports > 1 && a.renumber)) {
+    return fail(ErrorCode::kInvalidArgument, "--ports {}: must be 1 to {}, and 1 with --renumber",
+                a.ports, kMostPorts);
+  }
+  const int ports = static_cast<int>(a.ports);
+  request.options.ports = static_cast<uint32_t>(ports);
   int servers = 0;
   for (const Shape& shape : request.shapes) {
     if (shape.ranks() > kMostRanks) {
@@ -193,23 +236,29 @@ Result<Request> understand(const Arguments& a) {
     return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", a.root,
                 shape.ranks() - 1);
   }
+  for (const Shape& shape : request.shapes) {
+    IBCOLL_ASSIGN(request.graphs.emplace_back(), graph_of(request.collective, a.graph, shape));
+  }
   IBCOLL_TRY(read_model(a, request.options));
+  IBCOLL_TRY(check_ports(a.algorithms == "all", ports, request));
+  IBCOLL_TRY(check_orders(a.algorithms == "all", request));
   IBCOLL_TRY(check_packets(request, a.sizes));
   const std::string network =
-      a.network.empty() ? fmt::format("single-switch:{}", std::max(servers, 2)) : a.network;
+      a.network.empty() ? fmt::format("single-switch:{}", std::max(servers * ports, 2)) : a.network;
   IBCOLL_ASSIGN(request.fabric, topology::open_fabric(network));
-  if (servers > request.fabric.hosts()) {
-    return fail(ErrorCode::kInvalidArgument, "{} servers: the network '{}' has {} hosts", servers,
-                network, request.fabric.hosts());
+  if (servers * ports > request.fabric.hosts()) {
+    return fail(ErrorCode::kInvalidArgument, "{} {}: the network '{}' has {} hosts",
+                servers * ports, ports > 1 ? "ports of servers" : "servers", network,
+                request.fabric.hosts());
   }
   IBCOLL_ASSIGN(const auto order,
                 server_order(a.server_order, request.fabric.hosts(), request.options.run.seed));
-  if (static_cast<int>(order.size()) < servers) {
+  if (static_cast<int>(order.size()) < servers * ports) {
     return fail(ErrorCode::kInvalidArgument, "--server-order names {} hosts for {} servers",
-                order.size(), servers);
+                order.size(), servers * ports);
   }
   for (Shape& shape : request.shapes) {
-    request.hosts.emplace_back(order.begin(), order.begin() + shape.servers());
+    request.hosts.emplace_back(order.begin(), order.begin() + shape.servers() * ports);
     if (a.renumber) IBCOLL_TRY(renumber(request.fabric, shape, request.hosts.back()));
   }
   return request;
@@ -221,6 +270,7 @@ namespace {
 void add_run_options(CLI::App& app, Arguments& a) {
   app.add_option("collective", a.collective, "One of " + collective_names())->capture_default_str();
   app.add_option("--root", a.root, "Of gather, scatter, bcast and reduce")->capture_default_str();
+  add_graph_option(app, a.graph);
   app.add_option("--network", a.network,
                  "A file or a description, see below (default: one switch of 2000 MB/s links)");
   app.add_option("--layout", a.layouts,
@@ -228,6 +278,9 @@ void add_run_options(CLI::App& app, Arguments& a) {
   app.add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
   app.add_option("--servers", a.servers, "Spread them over so many servers");
   app.add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+      ->capture_default_str();
+  app.add_option("--ports", a.ports,
+                 "Of a server: its ranks are dealt over so many hosts of the network")
       ->capture_default_str();
   app.add_option("--server-order", a.server_order,
                  "Which host is which server: natural, random (by --seed) or a list")
@@ -253,6 +306,7 @@ void add_run_options(CLI::App& app, Arguments& a) {
          "many pieces (0: as the engine)")
       ->capture_default_str();
   app.add_flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
+  app.add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
 }
 
 /// The network and the ranks as they are modelled.

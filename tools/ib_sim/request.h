@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,13 +21,13 @@ struct Arguments {
   std::string collective = "alltoall", network, placement = "block", algorithms = "all";
   std::vector<std::string> layouts;
   std::optional<int64_t> ranks, servers;
-  std::string sizes = "1M", modes = "paced", pacing = "gate_token", server_order = "natural";
+  std::string sizes = "1M", modes = "paced", pacing = "gate_token", server_order = "natural", graph;
   std::string level = "packet", queues = "fifo", arbiter = "round-robin", nic = "random";
   std::string mtu = "2K", header = "0", switching = "cut-through", copy_rate;
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
-  int64_t window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
+  int64_t ports = 1, window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
   double jitter = 0;
-  bool steps = false, links = false, renumber = false, acks = false;
+  bool steps = false, links = false, renumber = false, acks = false, ordered = false;
 };
 
 /// What it means.
@@ -34,7 +35,8 @@ struct Request {
   Collective collective = Collective::kAlltoall;
   std::vector<const Algorithm*> algorithms;
   std::vector<Shape> shapes;
-  std::vector<std::vector<uint32_t>> hosts;  // of each shape's servers
+  std::vector<std::shared_ptr<const Graph>> graphs;  // of each shape, where there are
+  std::vector<std::vector<uint32_t>> hosts;          // of each shape's servers, port by port
   std::vector<sim::Mode> modes;
   std::vector<int64_t> sizes;
   sim::CollectiveOptions options;

@@ -1,6 +1,7 @@
 #include "tools/ib_tune/request.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/base/units.h"
 #include "tools/frame/frame.h"
@@ -11,10 +12,16 @@ namespace {
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 
 Result<std::vector<Collective>> understand_collectives(const std::string& names) {
-  if (names == "all") return std::vector(kCollectives.begin(), kCollectives.end());
   std::vector<Collective> all;
+  if (names == "all") {
+    std::copy_if(kCollectives.begin(), kCollectives.end(), std::back_inserter(all),
+                 [](Collective one) { return !has_graph(one); });
+    return all;
+  }
   for (const std::string_view name : split(names, ',')) {
     IBCOLL_ASSIGN(const Collective one, parse_collective(name));
+    if (has_graph(one))
+      return fail(ErrorCode::kInvalidArgument, "{} is not tuned: that depends on its graph", name);
     if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
   }
   if (all.empty()) return fail(ErrorCode::kInvalidArgument, "no collective is named");
@@ -25,7 +32,8 @@ Result<std::vector<Collective>> understand_collectives(const std::string& names)
 
 void add_options(CLI::App& app, TuneArguments& a) {
   add_shape_options(app, a.job);
-  app.add_option("--collectives", a.collectives, "Names, or all")->capture_default_str();
+  app.add_option("--collectives", a.collectives, "Names, or all (but neighbour collectives)")
+      ->capture_default_str();
   app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
       ->capture_default_str();
   app.add_option("--rounds", a.rounds, "In which the last contenders meet, at most")

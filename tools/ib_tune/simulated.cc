@@ -86,10 +86,11 @@ class Simulation {
   }
 
   /// In ns.
-  Result<double> time_of(const Rule& rule, int64_t bytes) {
+  Result<double> time_of(const Rule& rule, const measure::Traffic& traffic) {
     const Collective collective = rule.collective;
     const bool unequal = is_unequal(collective);
-    const int64_t block_bytes = size_to_choose_by(collective, bytes);
+    const int64_t bytes = traffic.bytes_per_pair();
+    const int64_t block_bytes = size_to_choose_by(collective, traffic.mean_bytes());
     CollectiveOptions options = job_.options;
     options.mode = Mode::kPaced;
     options.network.level =
@@ -109,7 +110,6 @@ class Simulation {
     rule.algorithm->set_pieces(pieces, options.algorithm);
     options.run.pieces = pieces;
     options.run.block_bytes = static_cast<uint64_t>(bytes);
-    const measure::Traffic traffic(collective, job_.shape.ranks(), bytes, 0);
     if (unequal) {
       options.run.bytes_of = [&traffic](const Block& block) {
         return static_cast<uint64_t>(traffic.bytes(block.origin, std::max(block.target, 0)));
@@ -171,17 +171,19 @@ Result<std::vector<TunePoint>> simulate_choices(
         return points;
       }
       size_t judged = 0;
+      const measure::Traffic traffic(collective, job.shape.ranks(), bytes, 0);
+      const Rule own = measure::own_choice_of(traffic, job.shape);
       std::vector<Rule> contenders =
-          measure::contenders_of(collective, job.shape, bytes, rules, &judged);
+          measure::contenders_of(traffic, job.shape, own, rules, &judged);
       std::vector<double> times;
       for (const Rule& contender : contenders) {
         on_progress(fmt::format("{} of {}: {}", to_string(collective), format_size(bytes),
                                 contender.describe()));
-        IBCOLL_ASSIGN(times.emplace_back(), simulation.time_of(contender, bytes));
+        IBCOLL_ASSIGN(times.emplace_back(), simulation.time_of(contender, traffic));
       }
       measure::Race race(contenders.size());
       race.add_round(times);
-      TunePoint point = measure::conclude(collective, bytes, std::move(contenders), judged, race);
+      TunePoint point = measure::conclude(traffic, std::move(contenders), judged, race);
       on_point(point);
       points.push_back(std::move(point));
     }
