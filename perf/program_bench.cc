@@ -45,11 +45,12 @@ double heap_bytes() {
 
 /// Bytes of resident memory that building the program takes at its peak, over what the heap has
 /// free anyway.
-double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
+double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
+                        const AlgorithmOptions& options) {
   malloc_trim(0);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  const auto program = algorithm.build(shape, me, {});
+  const auto program = algorithm.build(shape, me, options);
   benchmark::DoNotOptimize(program.get());
   getrusage(RUSAGE_SELF, &after);
   return 1024.0 * static_cast<double>(after.ru_maxrss - before.ru_maxrss);
@@ -57,7 +58,19 @@ double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me)
 
 /// Bytes of heap that a rank holds while a call of this program is under way: the program and the
 /// executor's state of the call.
-double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
+/// Of neighbour collectives: 26 neighbours a rank, in a periodic grid.
+AlgorithmOptions options_for(const Algorithm& algorithm, const Shape& shape) {
+  AlgorithmOptions options;
+  if (!has_graph(algorithm.collective)) return options;
+  const int ranks = shape.ranks();
+  int a = 4, b = 4;
+  while (2 * a * a * b <= ranks && ranks % (2 * a * b) == 0) (a == b ? b : a) *= 2;
+  options.graph = *parse_graph(fmt::format("grid:{}x{}x{}", a, b, ranks / (a * b)), shape);
+  return options;
+}
+
+double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
+                  const AlgorithmOptions& options) {
   perf::LoneBootstrap bootstrap(shape.ranks());
   perf::EmptyLocal local;
   perf::EmptyNetwork network;
@@ -68,7 +81,7 @@ double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me) {
   group.to_job.resize(shape.ranks());
   std::iota(group.to_job.begin(), group.to_job.end(), 0);
   const double before = heap_bytes();
-  const auto program = algorithm.build(shape, me, {});
+  const auto program = algorithm.build(shape, me, options);
   Binding binding;
   std::byte memory{};
   for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch})
@@ -84,12 +97,14 @@ void build_program(benchmark::State& state, const Algorithm& algorithm) {
   const Shape shape =
       *Shape::from_layout(std::vector<int>(servers, kRanksPerServer), Placement::kBlock);
   const Rank me = shape.ranks() / 2 + 3;
+  const AlgorithmOptions options = options_for(algorithm, shape);
   state.counters["build_peak_bytes"] =
-      in_child([&] { return build_peak_bytes(algorithm, shape, me); });
-  state.counters["call_bytes"] = in_child([&] { return call_bytes(algorithm, shape, me); });
+      in_child([&] { return build_peak_bytes(algorithm, shape, me, options); });
+  state.counters["call_bytes"] =
+      in_child([&] { return call_bytes(algorithm, shape, me, options); });
   std::shared_ptr<const RankProgram> program;
   for ([[maybe_unused]] auto _ : state) {
-    program = algorithm.build(shape, me, {});
+    program = algorithm.build(shape, me, options);
     benchmark::DoNotOptimize(program.get());
   }
   state.counters["operations"] = static_cast<double>(program->size());
@@ -107,6 +122,7 @@ int main(int argc, char** argv) {
         ->ArgName("servers_of_8")
         ->Arg(16)
         ->Arg(128)
+        ->Arg(512)
         ->Arg(1280)
         ->Unit(benchmark::kMicrosecond);
   }

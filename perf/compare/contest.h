@@ -21,9 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "contest_calls.h"
+
 enum {
   CONTEST_SEATS = 4,
-  CONTEST_MAX_RANKS = 64,
   CONTEST_MAX_SAMPLES = 256,
   CONTEST_LINE = 64 /* bytes of a cache line */
 };
@@ -33,10 +34,12 @@ struct contest_seat {
   /* Written by the driver. `order` counts measurements asked for; ranks sleep on it. */
   uint32_t order __attribute__((aligned(CONTEST_LINE)));
   uint32_t quit;
+  uint32_t collective; /* enum contest_collective */
   uint64_t block_bytes;
-  uint64_t batch_ns; /* what a batch of calls should take */
-  uint32_t samples;  /* batches to time, at most CONTEST_MAX_SAMPLES */
-  uint32_t check;    /* look at the received bytes before timing */
+  uint64_t batch_ns;      /* what a batch of calls should take */
+  uint32_t samples;       /* batches to time, at most CONTEST_MAX_SAMPLES */
+  uint32_t check;         /* look at the received bytes before timing */
+  uint32_t after_barrier; /* a barrier of the contender's, which is not timed, before each call */
   /* Barrier between the ranks. */
   uint32_t arrived __attribute__((aligned(CONTEST_LINE)));
   uint32_t released __attribute__((aligned(CONTEST_LINE)));
@@ -56,22 +59,27 @@ struct contest {
   int32_t
       cpu[CONTEST_MAX_RANKS]; /* where each rank runs, the same for all contenders; -1: anywhere */
   int32_t ranks;
-  uint64_t max_block_bytes;
+  uint64_t send_room, receive_room; /* bytes of each rank's buffers */
   struct contest_seat seat[CONTEST_SEATS];
 };
 
-/* One all-to-all of `block_bytes` a pair, from and to the contender's buffers. Non-zero: failed. */
-typedef int (*contest_call)(void* context, uint64_t block_bytes);
+struct contest_rank;
+
+/* One call of that collective, from and to the contender's buffers. Non-zero: failed. */
+typedef int (*contest_call)(const struct contest_rank* me, int collective);
 
 struct contest_rank {
   struct contest* contest;
   struct contest_seat* seat;
   int rank;
-  unsigned char* send; /* ranks x max_block_bytes each */
+  unsigned char* send;
   unsigned char* receive;
+  uint64_t block_bytes; /* of the order that is carried out */
+  struct contest_blocks blocks;
   contest_call call;
-  void* context; /* what `call` gets */
-  void* user;    /* the contender's own */
+  void* user; /* the contender's own */
+  /* Before the calls of an order, if set: for what `call` needs of `blocks` in another form. */
+  void (*prepare)(const struct contest_rank* me);
   /* Instead of timing `call`: fills call_ns by itself. NULL for most. */
   int (*measure)(const struct contest_rank* me);
 };
@@ -146,48 +154,54 @@ static inline int contest_barrier(const struct contest_rank* me) {
   return 0;
 }
 
-/* The byte at `at` of the block that `origin` sends to `target`. */
-static inline unsigned char contest_pattern(int origin, int target, uint64_t at) {
-  return (unsigned char)(((uint64_t)origin * 151 + (uint64_t)target * 31 + at * 7 + at / 251) | 1);
+/* One call whose result is looked at. A broadcast goes out from the buffer in which the others
+ * receive it. */
+static inline int contest_check(const struct contest_rank* me) {
+  const int collective = (int)me->seat->collective;
+  const int sends_there = collective == CONTEST_BCAST && me->rank == 0;
+  memset(me->receive, 0, (size_t)me->blocks.receive_end);
+  contest_fill(collective, me->rank, &me->blocks, sends_there ? me->receive : me->send);
+  if (me->call(me, collective) != 0) return -1;
+  char text[160];
+  if (contest_compare(collective, me->contest->ranks, me->rank, &me->blocks, me->receive, text,
+                      sizeof text))
+    return 0;
+  contest_fail(me->seat, text);
+  return -1;
 }
 
-/* One call whose result is looked at. */
-static inline int contest_check(const struct contest_rank* me, uint64_t bytes) {
-  const int ranks = me->contest->ranks;
-  for (int peer = 0; peer < ranks; ++peer) {
-    for (uint64_t i = 0; i < bytes; ++i)
-      me->send[(uint64_t)peer * bytes + i] = contest_pattern(me->rank, peer, i);
-  }
-  memset(me->receive, 0, (uint64_t)ranks * bytes);
-  if (me->call(me->context, bytes) != 0) return -1;
-  for (int peer = 0; peer < ranks; ++peer) {
-    for (uint64_t i = 0; i < bytes; ++i) {
-      if (me->receive[(uint64_t)peer * bytes + i] == contest_pattern(peer, me->rank, i)) continue;
-      char text[120];
-      snprintf(text, sizeof text, "rank %d received a wrong byte %llu from rank %d", me->rank,
-               (unsigned long long)i, peer);
-      contest_fail(me->seat, text);
-      return -1;
-    }
-  }
-  return 0;
-}
+/* What a batch of calls took: in all, and the calls alone. */
+struct contest_took {
+  double batch_ns, calls_ns;
+};
 
-/* Times `calls` calls back to back after a barrier; negative: failed. */
-static inline double contest_batch(const struct contest_rank* me, uint64_t calls) {
-  const uint64_t bytes = me->seat->block_bytes;
+/* Times `calls` calls after a barrier, back to back or with one before each. Non-zero: failed. */
+static inline int contest_batch(const struct contest_rank* me, uint64_t calls,
+                                struct contest_took* took) {
+  const int collective = (int)me->seat->collective;
   if (contest_barrier(me) != 0) return -1;
   const uint64_t begin = contest_now_ns();
+  uint64_t in_calls = 0;
   for (uint64_t i = 0; i < calls; ++i) {
-    if (me->call(me->context, bytes) != 0) return -1;
+    if (!me->seat->after_barrier) {
+      if (me->call(me, collective) != 0) return -1;
+      continue;
+    }
+    if (me->call(me, CONTEST_BARRIER) != 0) return -1;
+    const uint64_t call_begin = contest_now_ns();
+    if (me->call(me, collective) != 0) return -1;
+    in_calls += contest_now_ns() - call_begin;
   }
-  return (double)(contest_now_ns() - begin);
+  took->batch_ns = (double)(contest_now_ns() - begin);
+  took->calls_ns = me->seat->after_barrier ? (double)in_calls : took->batch_ns;
+  return 0;
 }
 
 /* Carries out the order in the seat. Non-zero: failed. */
 static inline int contest_measure(const struct contest_rank* me) {
   struct contest_seat* seat = me->seat;
-  if (seat->check && contest_check(me, seat->block_bytes) != 0) return -1;
+  struct contest_took took = {0, 0};
+  if (seat->check && contest_check(me) != 0) return -1;
   if (me->rank == 0) {
     seat->calls = 1;
     seat->growing = 1;
@@ -195,11 +209,11 @@ static inline int contest_measure(const struct contest_rank* me) {
   /* Warm up with batches that grow until they take as long as they should. */
   if (contest_barrier(me) != 0) return -1;
   while (seat->growing) {
-    const double took = contest_batch(me, seat->calls);
-    if (took < 0 || contest_barrier(me) != 0) return -1;
+    if (contest_batch(me, seat->calls, &took) != 0 || contest_barrier(me) != 0) return -1;
     if (me->rank == 0) {
-      const double fit = (double)seat->calls * (double)seat->batch_ns / (took < 1 ? 1 : took);
-      seat->growing = took * 2 < (double)seat->batch_ns;
+      const double all = took.batch_ns < 1 ? 1 : took.batch_ns;
+      const double fit = (double)seat->calls * (double)seat->batch_ns / all;
+      seat->growing = all * 2 < (double)seat->batch_ns;
       const double most = (double)seat->calls * (seat->growing ? 16 : 2);
       const double next = fit < most ? fit : most;
       seat->calls = next < 1 ? 1 : (uint64_t)next;
@@ -207,16 +221,15 @@ static inline int contest_measure(const struct contest_rank* me) {
     if (contest_barrier(me) != 0) return -1;
   }
   for (uint32_t sample = 0; sample < seat->samples; ++sample) {
-    const double took = contest_batch(me, seat->calls);
-    if (took < 0) return -1;
-    seat->call_ns[me->rank][sample] = took / (double)seat->calls;
+    if (contest_batch(me, seat->calls, &took) != 0) return -1;
+    seat->call_ns[me->rank][sample] = took.calls_ns / (double)seat->calls;
   }
   return 0;
 }
 
 /* Serves the driver until it says quit or is gone: the main loop of every rank. Returns the rank's
  * exit status. */
-static inline int contest_serve(const struct contest_rank* me) {
+static inline int contest_serve(struct contest_rank* me) {
   struct contest_seat* seat = me->seat;
   for (uint32_t done = 0;; ++done) {
     while (__atomic_load_n(&seat->order, __ATOMIC_ACQUIRE) == done) {
@@ -224,6 +237,10 @@ static inline int contest_serve(const struct contest_rank* me) {
       if (contest_over(me)) return 1;
     }
     if (seat->quit) return 0;
+    me->block_bytes = seat->block_bytes;
+    contest_describe((int)seat->collective, me->contest->ranks, me->rank,
+                     (int64_t)seat->block_bytes, &me->blocks);
+    if (me->prepare != NULL) me->prepare(me);
     if ((me->measure != NULL ? me->measure(me) : contest_measure(me)) != 0) {
       contest_fail(seat, "a call failed");
       __atomic_add_fetch(&seat->finished, 1, __ATOMIC_RELEASE);

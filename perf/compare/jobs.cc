@@ -62,8 +62,7 @@ bool interrupted() { return interrupt_signal != 0; }
 
 void Jobs::Unmap::operator()(contest* shared) const { munmap(shared, sizeof(contest)); }
 
-Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks,
-                         uint64_t max_block_bytes) {
+Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks, Room room) {
   if (ranks < 1 || ranks > CONTEST_MAX_RANKS || contenders.size() > CONTEST_SEATS) {
     return fail(ErrorCode::kInvalidArgument, "{} ranks; 1 to {} are possible", ranks,
                 static_cast<int>(CONTEST_MAX_RANKS));
@@ -77,7 +76,8 @@ Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks,
   if (!jobs.contest_) return fail(ErrorCode::kSystem, "can't map the comparison's shared memory");
   jobs.contest_->driver = getpid();
   jobs.contest_->ranks = ranks;
-  jobs.contest_->max_block_bytes = max_block_bytes;
+  jobs.contest_->send_room = room.send;
+  jobs.contest_->receive_room = room.receive;
   IBCOLL_ASSIGN(const std::vector<CpuSet> cores, usable_core_sets());
   const std::vector<CpuSet> binding = plan_binding(ranks, cores);
   for (int rank = 0; rank < ranks; ++rank)
@@ -129,6 +129,8 @@ Status Jobs::reap(Job& job, bool expected) {
 Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
   Job& job = jobs_[index];
   contest_seat& seat = contest_->seat[index];
+  seat.collective = order.collective;
+  seat.after_barrier = order.after_barrier ? 1 : 0;
   seat.block_bytes = order.block_bytes;
   seat.batch_ns = order.batch_ns;
   seat.samples = static_cast<uint32_t>(std::clamp<int>(order.samples, 1, CONTEST_MAX_SAMPLES));
@@ -149,12 +151,14 @@ Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
       return fail(ErrorCode::kDeadline, "{} did not answer within two minutes", job.name);
     contest_sleep(&seat.finished, finished);
   }
-  std::vector<double> slowest(seat.samples, 0);
+  std::vector<double> calls(seat.samples, 0);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    for (uint32_t i = 0; i < seat.samples; ++i)
-      slowest[i] = std::max(slowest[i], seat.call_ns[rank][i]);
+    for (uint32_t i = 0; i < seat.samples; ++i) {
+      const double one = seat.call_ns[rank][i];
+      calls[i] = order.after_barrier ? calls[i] + one / ranks : std::max(calls[i], one);
+    }
   }
-  return slowest;
+  return calls;
 }
 
 Status Jobs::finish() {

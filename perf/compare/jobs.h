@@ -27,21 +27,27 @@ struct Contender {
 /// destruction.
 class Jobs {
  public:
-  /// Starts all contenders with `ranks` ranks each and buffers for blocks up to `max_block_bytes`.
-  static Result<Jobs> start(const std::vector<Contender>& contenders, int ranks,
-                            uint64_t max_block_bytes);
+  /// What each rank's buffers take.
+  struct Room {
+    uint64_t send = 0, receive = 0;
+  };
+  /// Starts all contenders with `ranks` ranks each.
+  static Result<Jobs> start(const std::vector<Contender>& contenders, int ranks, Room room);
   Jobs(Jobs&&) = default;
   Jobs& operator=(Jobs&&) = delete;
   ~Jobs();
 
   struct Order {
+    contest_collective collective = CONTEST_ALLTOALL;
+    bool after_barrier = false;
     uint64_t block_bytes = 0;
     uint64_t batch_ns = 0;
     int samples = 0;
     bool check = false;
   };
-  /// Lets contender `index` measure and gives for each batch the time of one call on the slowest
-  /// rank, in nanoseconds. Fails when the contender does, is gone or takes more than two minutes.
+  /// Lets contender `index` measure and gives for each batch the time of one call in nanoseconds:
+  /// on the slowest rank, after barriers the mean over ranks. Fails when the contender does, is
+  /// gone or takes more than two minutes.
   Result<std::vector<double>> measure(size_t index, const Order& order);
 
   /// Asks all contenders to end and waits for them.

@@ -8,8 +8,8 @@ namespace ibcoll::compare {
 /// The library, on buffers of its own (allocated by the engine) or on private memory.
 int run_ibcoll(contest& shared, int seat, bool user_memory);
 
-/// memcpy of the same blocks by as many processes, which wait for nobody: what an all-to-all costs
-/// at least.
+/// memcpy of what must be moved by as many processes, which wait for nobody: what a call costs at
+/// least. Of reductions, of as many bytes as are read and written.
 int run_memcpy(contest& shared, int seat);
 
 }  // namespace ibcoll::compare

@@ -31,6 +31,13 @@ class EmptyLocal : public LocalTransport {
   Offer offer(Rank, const MessageKey&, const void*, size_t, uint32_t&) override {
     return Offer::kDone;
   }
+  Offer offer_strided(Rank, const MessageKey&, const StridedMemory&, const StridedView&, size_t,
+                      uint32_t&) override {
+    return Offer::kDone;
+  }
+  Pull pull_strided(Rank, const MessageKey&, const StridedView&, size_t, size_t&) override {
+    return Pull::kDone;
+  }
   bool completed(Rank, uint32_t) override { return true; }
   Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override { return Pull::kDone; }
   Pull pull_combined(Rank, const MessageKey&, void*, size_t, Combining&, size_t&) override {

@@ -1,0 +1,227 @@
+/// strided_bench: what it costs that blocks are not contiguous: copies of runs with gaps between
+/// them beside copies of as many bytes side by side, and alltoallw beside an alltoall whose program
+/// packs and unpacks by itself.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/stats.h"
+#include "engine/base/strided_copy.h"
+#include "engine/base/table.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/core/call.h"
+#include "engine/core/context.h"
+#include "engine/core/group.h"
+
+namespace {
+
+using namespace ibcoll;
+
+struct Request {
+  int ranks = 2;
+  int servers = 1;
+  int64_t bytes = 256 * 1024;
+  int rounds = 101;
+};
+
+constexpr size_t kRuns[] = {8, 64, 512, 4096};
+
+StridedBlock block_of(size_t bytes, size_t run) {
+  return canonical(
+      {.bytes = bytes, .run = run, .count = bytes / run, .stride = static_cast<int64_t>(2 * run)});
+}
+
+double timed_us(const auto& work) {
+  const int64_t begin = now_ns();
+  work();
+  return static_cast<double>(now_ns() - begin) / 1e3;
+}
+
+/// Copies by one core.
+void copies(const Request& request, Table& table) {
+  const auto bytes = static_cast<size_t>(request.bytes);
+  std::vector<std::byte> from(2 * bytes, std::byte{1}), to(2 * bytes, std::byte{2});
+  for (const size_t run : kRuns) {
+    const StridedBlock runs = block_of(bytes, run);
+    const StridedView scattered{from.data(), &runs, 1}, target{to.data(), &runs, 1};
+    std::vector<double> plain, packed, unpacked, both;
+    for (int round = 0; round < request.rounds; ++round) {
+      plain.push_back(timed_us([&] { std::memcpy(to.data(), from.data(), bytes); }));
+      packed.push_back(timed_us([&] { copy_strided({to.data()}, scattered, bytes); }));
+      unpacked.push_back(timed_us([&] { copy_strided(target, {from.data()}, bytes); }));
+      both.push_back(timed_us([&] { copy_strided(target, scattered, bytes); }));
+    }
+    const double least = median(plain);
+    table.add_row({format_size(static_cast<int64_t>(run)), fmt::format("{:.1f}", least),
+                   fmt::format("{:.2f}", median(packed) / least),
+                   fmt::format("{:.2f}", median(unpacked) / least),
+                   fmt::format("{:.2f}", median(both) / least)});
+  }
+}
+
+/// Of one rank: its memory, and the calls that are compared.
+class Exchange {
+ public:
+  Exchange(Context& context, size_t bytes, bool shared) : context_(context), bytes_(bytes) {
+    const auto ranks = static_cast<size_t>(context.size());
+    for (std::byte** memory : {&from_, &to_, &packed_from_, &packed_to_}) {
+      const size_t size = 2 * bytes * ranks;
+      if (shared) {
+        *memory = static_cast<std::byte*>(context.allocate(size).value());
+      } else {
+        kept_.emplace_back(size);
+        *memory = kept_.back().data();
+      }
+      std::memset(*memory, 1, size);
+    }
+    shared_ = shared;
+  }
+  ~Exchange() {
+    for (std::byte* memory : {from_, to_, packed_from_, packed_to_}) {
+      if (shared_) (void)context_.free(memory);
+    }
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Median times, of the slowest rank: contiguous, packed by the program, alltoallw.
+  Result<std::array<double, 3>> measure(Bootstrap& bootstrap, size_t run, int rounds) {
+    const auto ranks = static_cast<size_t>(context_.size());
+    const StridedBlock runs = block_of(bytes_, run);
+    std::vector<ibcoll_block> blocks;
+    for (size_t i = 0; i < ranks; ++i) {
+      blocks.push_back(
+          ibcoll_block_vector(static_cast<int64_t>(2 * bytes_ * i), static_cast<int64_t>(run),
+                              static_cast<int64_t>(bytes_ / run), static_cast<int64_t>(2 * run)));
+    }
+    CallArguments plain;
+    plain.collective = Collective::kAlltoall;
+    plain.send = packed_from_;
+    plain.recv = packed_to_;
+    plain.block_bytes = bytes_;
+    CallArguments strided;
+    strided.collective = Collective::kAlltoallw;
+    strided.send = from_;
+    strided.recv = to_;
+    strided.send_blocks = strided.recv_blocks = blocks.data();
+    Call contiguous(context_.world()), layouts(context_.world());
+    IBCOLL_TRY(contiguous.prepare(plain));
+    IBCOLL_TRY(layouts.prepare(strided));
+    const auto whole = [](Call& call) -> Status {
+      IBCOLL_TRY(call.start());
+      return call.wait();
+    };
+    const auto view = [&](std::byte* memory, size_t i) {
+      return StridedView{memory + 2 * bytes_ * i, &runs, 1};
+    };
+    std::array<std::vector<double>, 3> us;
+    Status ended;
+    for (int round = 0; round < rounds && ended; ++round) {
+      for (int kind = 0; kind < 3 && ended; ++kind) {
+        IBCOLL_TRY(whole(contiguous));  // all begin together
+        us[kind].push_back(timed_us([&] {
+          for (size_t i = 0; i < ranks && kind == 1; ++i)
+            copy_strided({packed_from_ + i * bytes_}, view(from_, i), bytes_);
+          ended = whole(kind == 2 ? layouts : contiguous);
+          for (size_t i = 0; i < ranks && kind == 1; ++i)
+            copy_strided(view(to_, i), {packed_to_ + i * bytes_}, bytes_);
+        }));
+      }
+    }
+    IBCOLL_TRY(ended);
+    std::array<double, 3> mine, worst{};
+    for (int kind = 0; kind < 3; ++kind) mine[kind] = median(us[kind]);
+    std::vector<std::array<double, 3>> all(ranks);
+    IBCOLL_TRY(bootstrap.allgather(mine.data(), sizeof mine, all.data()));
+    for (const auto& one : all) {
+      for (int kind = 0; kind < 3; ++kind) worst[kind] = std::max(worst[kind], one[kind]);
+    }
+    return worst;
+  }
+
+ private:
+  Context& context_;
+  const size_t bytes_;
+  bool shared_ = false;
+  std::vector<std::vector<std::byte>> kept_;
+  std::byte *from_ = nullptr, *to_ = nullptr, *packed_from_ = nullptr, *packed_to_ = nullptr;
+};
+
+Status calls(Bootstrap& bootstrap, const Request& request, const Shape& shape) {
+  ContextOptions options;
+  options.shape = shape;
+  IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
+  Table table(
+      {"memory", "run", "contiguous us", "packed by the program", "alltoallw", "packed/alltoallw"});
+  for (const bool shared : {true, false}) {
+    Exchange exchange(*context, static_cast<size_t>(request.bytes), shared);
+    for (const size_t run : kRuns) {
+      IBCOLL_ASSIGN(const auto us, exchange.measure(bootstrap, run, request.rounds));
+      table.add_row({shared ? "the engine's" : "private", format_size(static_cast<int64_t>(run)),
+                     fmt::format("{:.1f}", us[0]), fmt::format("{:.2f}", us[1] / us[0]),
+                     fmt::format("{:.2f}", us[2] / us[0]), fmt::format("{:.2f}", us[1] / us[2])});
+    }
+  }
+  if (context->rank() == 0) fmt::print("\n{}", table.text());
+  return context->close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Request request;
+  std::string bytes = "256K";
+  CLI::App app("What it costs that blocks are not contiguous: times over those of contiguous ones");
+  app.add_option("--ranks", request.ranks, "Processes to start")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--servers", request.servers, "Spread them over so many emulated servers")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--bytes", bytes, "Bytes a pair, whole runs of 4K")->capture_default_str();
+  app.add_option("--rounds", request.rounds, "Rounds, of which the median is taken")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  app.footer("Example: strided_bench --ranks 2 --bytes 64K --rounds 11");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "strided_bench: {}\n", error.what());
+    return 2;
+  }
+  const Result<int64_t> size = parse_size(bytes);
+  if (!size || *size < 4096 || *size % 4096 != 0 || *size > int64_t{1} << 30) {
+    fmt::print(stderr, "strided_bench: --bytes {} must be a multiple of 4K, at most 1G\n", bytes);
+    return 2;
+  }
+  request.bytes = *size;
+  if (request.ranks % request.servers != 0) {
+    fmt::print(stderr, "strided_bench: {} servers do not divide {} ranks\n", request.servers,
+               request.ranks);
+    return 2;
+  }
+  const Result<Shape> shape = Shape::from_layout(
+      std::vector<int>(request.servers, request.ranks / request.servers), Placement::kBlock);
+  Table table({"run", "memcpy us", "pack", "unpack", "runs to runs"});
+  copies(request, table);
+  fmt::print("{}", table.text());
+  std::fflush(stdout);
+  LaunchOptions launch;
+  launch.ranks = shape->ranks();
+  const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
+    const Status measured = calls(bootstrap, request, *shape);
+    if (!measured) fmt::print(stderr, "strided_bench: {}\n", measured.error().message);
+    return measured ? 0 : 1;
+  });
+  return status && *status == 0 ? 0 : 1;
+}
