@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/graphs.h"
 #include "tests/job.h"
 
 namespace ibcoll::testing {
@@ -30,11 +31,13 @@ struct Item {
 /// One side's blocks, with gaps between those that differ in length.
 struct Blocks {
   std::vector<int64_t> counts, places;
+  std::vector<ibcoll_block> layouts;  ///< the same, where has_blocks()
   size_t bytes = 0;
 
   void add(size_t count, bool gap) {
     counts.push_back(static_cast<int64_t>(count));
     places.push_back(static_cast<int64_t>(bytes));
+    layouts.push_back(ibcoll_block_contiguous(places.back(), counts.back()));
     bytes += count + (gap ? 5 : 0);
   }
 };
@@ -44,6 +47,7 @@ class Posted {
  public:
   Posted(Group& group, const Item& item)
       : item_(item), me_(group.rank()), ranks_(group.size()), call_(group) {
+    if (has_graph(item.collective)) graph_ = graphs_for(group.shape())[item.number % kGraphs].graph;
     lay_out();
     fill(item.number);
   }
@@ -63,11 +67,17 @@ class Posted {
     a.send_displacements = out_.places.data();
     a.recv_counts = in_.counts.data();
     a.recv_displacements = in_.places.data();
+    if (has_blocks(item_.collective)) {
+      a.send_blocks = out_.layouts.data();
+      a.recv_blocks = in_.layouts.data();
+    }
+    a.options.graph = graph_;
     if (item_.collective == Collective::kReduceScatter) {
       elements_.clear();
       for (const int64_t bytes : out_.counts) elements_.push_back(bytes / (xors() ? 8 : 1));
       a.recv_counts = elements_.data();
-    } else if (is_unequal(item_.collective) && item_.collective != Collective::kAlltoallv) {
+    } else if (is_unequal(item_.collective) && !is_alltoall(item_.collective) &&
+               !is_neighbor_alltoall(item_.collective)) {
       a.own_count = item_.collective == Collective::kScatterv ? in_.counts[0] : out_.counts[0];
     }
     if (reduces(item_.collective)) {
@@ -83,7 +93,9 @@ class Posted {
     expected_ = recv_;
     const Collective c = item_.collective;
     for (size_t i = 0; i < out_.counts.size(); ++i) {
-      const Rank target = reduces(c) ? kCombined - static_cast<Rank>(i)
+      const Rank target = graph_ != nullptr
+                              ? send_block(c, me_, 0, static_cast<uint32_t>(i), graph_.get()).target
+                          : reduces(c) ? kCombined - static_cast<Rank>(i)
                           : c == Collective::kGather || c == Collective::kGatherv ? item_.root
                           : sends_one()                                           ? Block::kEveryone
                                         : static_cast<Rank>(i);
@@ -102,6 +114,9 @@ class Posted {
       const auto bytes = static_cast<size_t>(in_.counts[i]);
       if (reduces(c)) {
         combine(to, bytes, number);
+      } else if (graph_ != nullptr) {
+        const Block block = recv_block(c, me_, 0, static_cast<uint32_t>(i), graph_.get());
+        write(to, bytes, block.origin, block.target, number);
       } else if (c == Collective::kBcast) {
         write(to, bytes, item_.root, Block::kEveryone, number);
       } else {
@@ -125,11 +140,11 @@ class Posted {
 
  private:
   bool sends_one() const {
-    return item_.collective != Collective::kAlltoall &&
-           item_.collective != Collective::kAlltoallv && item_.collective != Collective::kScatter &&
+    return !is_alltoall(item_.collective) && item_.collective != Collective::kScatter &&
            item_.collective != Collective::kScatterv &&
            item_.collective != Collective::kReduceScatter &&
-           item_.collective != Collective::kReduceScatterBlock;
+           item_.collective != Collective::kReduceScatterBlock &&
+           !is_neighbor_alltoall(item_.collective);
   }
   bool xors() const { return item_.number % 2 == 0; }
   size_t block_bytes() const {
@@ -148,12 +163,13 @@ class Posted {
     const bool unequal = !lies_side_by_side(c);
     const Shape shape = Shape::single_server(ranks_);  // of the slots, which know no servers
     const Rank root = has_root(c) ? item_.root : 0;
-    for (uint32_t i = 0; i < send_slots(c, shape, me_, root); ++i) {
-      const Block block = send_block(c, me_, root, i);
+    const Graph* const graph = graph_.get();
+    for (uint32_t i = 0; i < send_slots(c, shape, me_, root, graph); ++i) {
+      const Block block = send_block(c, me_, root, i, graph);
       out_.add(length(block.origin, std::max(block.target, 0)), unequal);
     }
-    for (uint32_t i = 0; i < recv_slots(c, shape, me_, root); ++i) {
-      const Block block = recv_block(c, me_, root, i);
+    for (uint32_t i = 0; i < recv_slots(c, shape, me_, root, graph); ++i) {
+      const Block block = recv_block(c, me_, root, i, graph);
       const bool known = block.target >= 0 && (block.origin >= 0 || reduces(c));
       in_.add(length(std::max(block.origin, 0), known ? block.target : 0), unequal);
     }
@@ -186,6 +202,7 @@ class Posted {
   Rank me_;
   int ranks_;
   Call call_;
+  std::shared_ptr<const Graph> graph_;  ///< where the collective has one
   Blocks out_, in_;
   std::vector<int64_t> elements_;  ///< of a reduce_scatter: that each rank receives
   std::vector<std::byte> send_, recv_, expected_;

@@ -134,7 +134,7 @@ TEST_F(CApiCalls, ValuesThatEnumsDoNotHaveAreRefusedByNumber) {
     std::memcpy(reinterpret_cast<std::byte*>(&call) + offset, &value, sizeof value);
     return call;
   };
-  for (const int value : {-1, 16, 266}) {
+  for (const int value : {-1, IBCOLL_NEIGHBOR_ALLTOALLW + 1, 266}) {
     const ibcoll_call call = with(offsetof(ibcoll_call, collective), value);
     expect_refused(&call, "there is no collective " + std::to_string(value));
   }

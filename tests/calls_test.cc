@@ -1,17 +1,11 @@
-// Calls as users make them: several in flight, on overlapping groups, persistent; and what happens
-// when something goes wrong.
+// Calls as users make them: several in flight, on overlapping groups, persistent; and what is
+// refused.
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
-#include <filesystem>
-#include <numeric>
-#include <random>
 #include <thread>
 
 #include "engine/core/exchange_counts.h"
@@ -20,11 +14,10 @@
 namespace ibcoll {
 namespace {
 
-using testing::Complaints;
 using testing::Exchange;
 using testing::job_of;
 using testing::JobOptions;
-using testing::kPoison;
+using testing::one_call;
 using testing::pattern;
 using testing::RankView;
 
@@ -146,189 +139,6 @@ TEST(Calls, CountsThatOneSideKnowsAreFilledIn) {
                 }
               }),
       "");
-}
-
-/// Every rank must have got one error of that kind that has `text` in it.
-void expect_everywhere(const JobOptions& job, ErrorCode code, const std::string& text,
-                       const std::function<Status(const RankView&)>& body, Rank except = -1) {
-  Complaints errors(job.shape.ranks());
-  int status = 0;
-  const std::string other = run_job(
-      job,
-      [&](const RankView& rank) {
-        const Status result = body(rank);
-        if (!result)
-          errors.add(
-              rank.context.rank(),
-              fmt::format("{}|{}", static_cast<int>(result.error().code), result.error().message));
-      },
-      &status);
-  for (Rank rank = 0; rank < job.shape.ranks(); ++rank) {
-    if (rank == except) continue;
-    EXPECT_EQ(errors.of(rank).substr(0, 2), fmt::format("{}|", static_cast<int>(code)))
-        << "rank " << rank << ": " << errors.of(rank) << other;
-    EXPECT_NE(errors.of(rank).find(text), std::string::npos)
-        << "rank " << rank << ": " << errors.of(rank);
-  }
-}
-
-Status one_call(Group& group, size_t bytes, std::string_view algorithm) {
-  Exchange exchange(group, bytes, 1, algorithm);
-  IBCOLL_TRY(exchange.post());
-  return exchange.call().wait();
-}
-
-/// The same twice: ranks that were not told in the first call are in the second.
-Status two_calls(const RankView& rank, size_t bytes, std::string_view algorithm) {
-  IBCOLL_TRY(one_call(rank.context.world(), bytes, algorithm));
-  return one_call(rank.context.world(), 64, "linear");
-}
-
-TEST(Disagreement, OfSizesIsAnErrorOnEveryRank) {
-  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const char* algorithm : {"linear", "ring", "two_level_ring", "aggregate", "bruck"}) {
-      SCOPED_TRACE(algorithm);
-      expect_everywhere(job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) {
-        return two_calls(rank, rank.context.rank() == 1 ? 4096 : 100, algorithm);
-      });
-    }
-  }
-}
-
-TEST(Disagreement, OfAlgorithmsIsAnErrorOnEveryRank) {
-  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
-    expect_everywhere(job_of(layout), ErrorCode::kMismatch, "runs algorithm",
-                      [](const RankView& rank) {
-                        return two_calls(rank, 100, rank.context.rank() == 2 ? "ring" : "linear");
-                      });
-  }
-}
-
-TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
-  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const char* algorithm : {"linear", "two_level_ring", "aggregate", "bruck"}) {
-      SCOPED_TRACE(algorithm);
-      expect_everywhere(
-          job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) -> Status {
-            std::vector<int64_t> counts(3, 10), wrong(3, 10), places{0, 100, 200};
-            if (rank.context.rank() == 0) wrong[2] = 11;
-            std::vector<std::byte> send(300), recv(300);
-            CallArguments arguments;
-            arguments.collective = Collective::kAlltoallv;
-            arguments.send = send.data();
-            arguments.recv = recv.data();
-            arguments.send_counts = counts.data();
-            arguments.recv_counts = wrong.data();
-            arguments.send_displacements = arguments.recv_displacements = places.data();
-            arguments.options.algorithm = algorithm;
-            Call call(rank.context.world());
-            IBCOLL_TRY(call.prepare(arguments));
-            IBCOLL_TRY(call.start());
-            IBCOLL_TRY(call.wait());
-            return one_call(rank.context.world(), 64, "linear");
-          });
-    }
-  }
-}
-
-size_t files_in_dev_shm() {
-  size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-    ++files;
-  return files;
-}
-
-TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
-  const size_t before = files_in_dev_shm();
-  for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 1, 1}}) {
-    for (uint32_t trial = 0; trial < 6; ++trial) {
-      const Rank victim = static_cast<Rank>(trial % 4);
-      const auto begin = std::chrono::steady_clock::now();
-      expect_everywhere(
-          job_of(layout), ErrorCode::kPeerFailed, fmt::format("rank {}", victim),
-          [&](const RankView& rank) -> Status {
-            for (uint32_t i = 0;; ++i) {
-              if (rank.context.rank() == victim && i == trial * 37) {
-                // Dies in the middle of a call: some of its data is out, some is not.
-                Exchange exchange(rank.context.world(), i % 2 == 0 ? 30000 : 100, i);
-                IBCOLL_TRY(exchange.post());
-                kill(getpid(), SIGKILL);
-              }
-              IBCOLL_TRY(one_call(rank.context.world(), i % 2 == 0 ? 30000 : 100, {}));
-            }
-          },
-          victim);
-      const auto took = std::chrono::steady_clock::now() - begin;
-      EXPECT_LT(took, std::chrono::seconds(8)) << "survivors must not hang";
-    }
-  }
-  EXPECT_EQ(files_in_dev_shm(), before);
-}
-
-/// The victim is killed from outside, `after` its context is there: in a call, between calls, in
-/// memory that is half written.
-void kill_at_some_time(const std::vector<int>& layout, Rank victim, std::chrono::microseconds after,
-                       uint32_t trial) {
-  SCOPED_TRACE(fmt::format("trial {}: rank {} killed after {} us", trial, victim, after.count()));
-  expect_everywhere(
-      job_of(layout), ErrorCode::kPeerFailed, fmt::format("rank {}", victim),
-      [&](const RankView& rank) -> Status {
-        if (rank.context.rank() == victim) {
-          sigevent killed{};
-          killed.sigev_notify = SIGEV_SIGNAL;
-          killed.sigev_signo = SIGKILL;
-          timer_t timer;
-          itimerspec when{};
-          when.it_value.tv_nsec = after.count() * 1000;
-          if (timer_create(CLOCK_MONOTONIC, &killed, &timer) != 0 ||
-              timer_settime(timer, 0, &when, nullptr) != 0) {
-            return fail_errno("no timer");
-          }
-        }
-        constexpr std::array<size_t, 4> kSizes{100, 30000, 0, 200000};
-        for (uint32_t i = 0;; ++i) {
-          IBCOLL_TRY(one_call(rank.context.world(), kSizes[(i + trial) % kSizes.size()], {}));
-        }
-      },
-      victim);
-}
-
-void kill_at_random(uint32_t trials, uint32_t seed) {
-  const size_t before = files_in_dev_shm();
-  std::mt19937 random(seed);
-  for (uint32_t trial = 0; trial < trials; ++trial) {
-    const std::vector<int> layout =
-        trial % 2 == 0 ? std::vector<int>{4} : std::vector<int>{2, 1, 1};
-    const auto begin = std::chrono::steady_clock::now();
-    kill_at_some_time(layout, static_cast<Rank>(random() % 4),
-                      std::chrono::microseconds(1 + random() % 20000), trial);
-    // 2 s are promised; the rest is for starting four processes on a busy machine.
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
-  }
-  EXPECT_EQ(files_in_dev_shm(), before);
-}
-
-TEST(Death, AtRandomMomentsIsOneErrorOnEverySurvivor) { kill_at_random(12, 1); }
-
-TEST(DeathFull, AtRandomMomentsIsOneErrorOnEverySurvivor) { kill_at_random(300, 2); }
-
-TEST(Lateness, IsNoErrorUnlessADeadlineIsSet) {
-  JobOptions job = job_of({2, 1});
-  job.context.late_ns = 50'000'000;
-  EXPECT_EQ(run_job(job,
-                    [](const RankView& rank) {
-                      if (rank.context.rank() == 1) usleep(300'000);
-                      rank.good(one_call(rank.context.world(), 5000, {}), "call");
-                    }),
-            "");
-  job.context.deadline_ns = 100'000'000;
-  expect_everywhere(
-      job, ErrorCode::kDeadline, "IBCOLL_DEADLINE",
-      [](const RankView& rank) -> Status {
-        if (rank.context.rank() == 1) usleep(600'000);
-        return one_call(rank.context.world(), 5000, {});
-      },
-      1);
 }
 
 TEST(Misuse, BuffersAndCountsAreCheckedBeforeAnythingIsSent) {

@@ -201,7 +201,7 @@ TEST(ContentionFreeChecker, RejectsDamagedPlansOfEveryPlanner) {
           if (!ahead && planner != Planner::kList) continue;  // the same
           const Plan plan = planned(request);
           for (const Damage& damage : damages()) {
-            if (kind == Kind::kReduce && damage.name == std::string("astray")) continue;  // may do
+            if (combines(kind) && damage.name == std::string("astray")) continue;  // may do
             for (int seed = 0; seed < 3; ++seed) {
               const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
               expect_rejected(request, plan, damage, i, label(spec, request));
@@ -297,7 +297,7 @@ void random_case(uint32_t seed, int most_hosts) {
   size_t sizes = 0;
   if (request.kind == Kind::kAlltoall) sizes = static_cast<size_t>(hosts) * hosts;
   if (request.kind == Kind::kGather || request.kind == Kind::kScatter ||
-      request.kind == Kind::kAllgather) {
+      request.kind == Kind::kAllgather || request.kind == Kind::kReduceScatter) {
     sizes = hosts;
   }
   for (size_t i = 0; i < sizes; ++i) {
@@ -309,7 +309,7 @@ void random_case(uint32_t seed, int most_hosts) {
   const Damage& damage = damages()[random() % damages().size()];
   const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
   if (plan.transfers[i].bytes < 2) return;
-  if (request.kind == Kind::kReduce && damage.name == std::string("astray")) return;
+  if (combines(request.kind) && damage.name == std::string("astray")) return;
   expect_rejected(request, plan, damage, i, fmt::format("seed {}", seed));
 }
 

@@ -41,8 +41,12 @@ inline const std::vector<std::string>& networks() {
   return kNetworks;
 }
 
-inline const std::vector<Kind> kAllKinds = {Kind::kGather,    Kind::kScatter, Kind::kAlltoall,
-                                            Kind::kAllgather, Kind::kBcast,   Kind::kReduce};
+inline const std::vector<Kind> kAllKinds = {Kind::kGather,        Kind::kScatter,  Kind::kAlltoall,
+                                            Kind::kAllgather,     Kind::kBcast,    Kind::kReduce,
+                                            Kind::kReduceScatter, Kind::kAllreduce};
+
+/// True where partial results are on their way.
+inline bool combines(Kind kind) { return sums_of(kind, 1).count() > 0; }
 
 inline PlanRequest request_for(const Fabric& fabric, Kind kind, uint64_t bytes) {
   PlanRequest request;

@@ -46,8 +46,13 @@ std::vector<const Algorithm*> planned() {
 }
 
 TEST(ContentionFreePrograms, EveryKindIsPlanned) {
-  // A barrier moves nothing; the reductions of all ranks have no plans.
-  EXPECT_EQ(planned().size(), static_cast<size_t>(Collective::kBarrier));
+  // A barrier moves nothing; scans and neighbours have no plans.
+  for (const Collective collective : kCollectives) {
+    const bool none = collective == Collective::kBarrier || collective == Collective::kScan ||
+                      collective == Collective::kExscan || has_graph(collective);
+    EXPECT_EQ(find_algorithm(collective, "contention_free").has_value(), !none)
+        << to_string(collective);
+  }
 }
 
 TEST(ContentionFreePrograms, HoldOnEveryFabricAndShape) {
@@ -127,6 +132,13 @@ TEST(ContentionFreePrograms, HoldWhereMessagesAreRelayed) {
           break;
         case Collective::kReduce:
           request.kind = Kind::kReduce;
+          break;
+        case Collective::kReduceScatter:
+        case Collective::kReduceScatterBlock:
+          request.kind = Kind::kReduceScatter;
+          break;
+        case Collective::kAllreduce:
+          request.kind = Kind::kAllreduce;
           break;
         default:
           request.kind = Kind::kAlltoall;

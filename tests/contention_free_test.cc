@@ -299,7 +299,9 @@ TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
     const Fabric fabric = network(spec);
     for (const Kind kind : kAllKinds) {
       for (const Planner planner : {Planner::kList, Planner::kFixed}) {
-        PlanRequest request = request_for(fabric, kind, 50'000);
+        // Messages alike: of an allreduce they are slices.
+        const int slices = kind == Kind::kAllreduce ? fabric.hosts() : 1;
+        PlanRequest request = request_for(fabric, kind, uint64_t{50'000} * slices);
         request.planner = planner;
         const Plan plan = planned(request);
         const auto times = sim::simulate_plan(fabric, {}, plan);

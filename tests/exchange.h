@@ -63,4 +63,11 @@ class Exchange {
   CallArguments arguments_;
 };
 
+/// From its start to its end.
+inline Status one_call(Group& group, size_t bytes, std::string_view algorithm) {
+  Exchange exchange(group, bytes, 1, algorithm);
+  IBCOLL_TRY(exchange.post());
+  return exchange.call().wait();
+}
+
 }  // namespace ibcoll::testing

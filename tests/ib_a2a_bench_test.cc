@@ -51,6 +51,11 @@ TEST(IbA2aBench, RefusesBadInputWithOneLine) {
   expect_refused("--algorithm rnig", "two_level_ring");
   expect_refused("--pacing later --algorithm two_level_ring", "later");
   expect_refused("--collective gossip", "gossip");
+  expect_refused("--collective neighbor_alltoall --ranks 4", "neighbor_alltoall needs --graph");
+  expect_refused("--collective neighbor_alltoall --ranks 4 --graph grid:3x2", "4 ranks");
+  expect_refused("--ranks 4 --graph ring:1", "alltoall has no --graph");
+  expect_refused("--collective neighbor_alltoall --ranks 4 --graph ring:1 --sizes 8 --timeline x",
+                 "holds no --graph");
   expect_refused("--iterations 0", "iterations");
   expect_refused("--batch 1y", "1y");
   expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
@@ -92,6 +97,19 @@ TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
   }
 }
 
+TEST(IbA2aBench, NeighboursExchangeOnAGraph) {
+  for (const std::string collective :
+       {"neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv"}) {
+    const Ran ran = run("--layout 3,1,2 --graph random:4:7 --collective " + collective +
+                        " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check "
+                        "--json -");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const auto rows = json_lines(ran.out);
+    EXPECT_EQ(rows.size(), 6u);
+    for (const auto& row : rows) EXPECT_EQ(row["checked"], true) << row.dump();
+  }
+}
+
 TEST(IbA2aBench, TheEnvironmentsServersCount) {
   const auto servers = [](const char* name, const char* value, const std::string& arguments) {
     setenv(name, value, 1);
@@ -121,6 +139,17 @@ TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
     EXPECT_NEAR(row["a2a_bandwidth_MBps"].get<double>() * row["median_us"].get<double>(), out_bytes,
                 1e-6 * out_bytes);
   }
+}
+
+TEST(IbA2aBench, CountsOneMessageAPairOfServersOfNeighbours) {
+  const Ran ran = run(
+      "--layout 4x2 --collective neighbor_alltoall --graph ring:3 --algorithm direct,aggregated "
+      "--sizes 64 --iterations 4 --json -");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rows = json_lines(ran.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["net_messages_per_rank"], 5);
+  EXPECT_EQ(rows[1]["net_messages_per_rank"], 2);  // of three of its server
 }
 
 TEST(IbA2aBench, ATimelineIsDrawnBesideThePlan) {

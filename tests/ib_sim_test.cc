@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/tool.h"
 
 namespace ibcoll {
@@ -85,6 +87,23 @@ done
   }
 }
 
+TEST(IbSim, LeavesOutWhatCannotCombineInOrder) {
+  const auto algorithms = [](const std::string& ordered) {
+    const Ran ran = run_tool("ib_sim",
+                             "allreduce --algorithm all --layout 3x2 --sizes 1K "
+                             "--json " +
+                                 ordered);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    std::set<std::string> names;
+    for (const nlohmann::json& line : json_lines(ran.out)) names.insert(line["algorithm"]);
+    return names;
+  };
+  EXPECT_TRUE(algorithms("").contains("ring"));
+  const std::set<std::string> ordered = algorithms("--ordered");
+  EXPECT_TRUE(ordered.contains("recursive_doubling"));
+  EXPECT_FALSE(ordered.contains("ring"));
+}
+
 TEST(IbSim, RenumbersServers) {
   const auto time_us = [](const std::string& arguments) {
     const Ran ran = run_tool("ib_sim",
@@ -101,6 +120,7 @@ TEST(IbSim, RenumbersServers) {
 TEST(IbSim, RefusesBadInput) {
   expect_refused("ib_sim", "alltoal", "unknown collective 'alltoal'");
   expect_refused("ib_sim", "--algorithm rings", "linear, ring, two_level_ring");
+  expect_refused("ib_sim", "neighbor_allgather --layout 2x2", "neighbor_allgather needs --graph");
   expect_refused("ib_sim", "--layout 0x3", "layout '0x3'");
   expect_refused("ib_sim", "--layout 3,x", "'x' in layout '3,x' is neither");
   expect_refused("ib_sim", "--layout 2000x8", "more than the limit of 8192");
@@ -118,6 +138,8 @@ TEST(IbSim, RefusesBadInput) {
   expect_refused("ib_sim", "--jitter -1", "0 to 100");
   expect_refused("ib_sim", "--pieces 4097", "1 to 4096");
   expect_refused("ib_sim", "--seed -3", "negative");
+  expect_refused("ib_sim", "allreduce --algorithm ring --ordered --layout 2x2",
+                 "layout 2x2: allreduce algorithm 'ring' can't combine in the order of ranks");
   expect_refused("ib_sim", "--layout 3x1 --server-order 0,1", "2 hosts for 3 servers");
   expect_refused("ib_sim", "--layout 2x1 --server-order 0,0", "two servers");
   expect_refused("ib_sim", "--layout 2x1 --server-order 0,x", "server-order");

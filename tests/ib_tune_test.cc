@@ -92,6 +92,22 @@ TEST(IbTune, JudgesRules) {
   EXPECT_THAT(text.out, HasSubstr("1 of 1 choices (100 %) within 5 %"));
 }
 
+TEST(IbTune, NamesWhatTheEngineRunsOnAKnownNetwork) {
+  const std::string job =
+      "--layout 4x1 --transport loopback --network single-switch:4 --collectives gather "
+      "--sizes 64K --rounds 3 --batch 1us --json ";
+  const Ran ran = tune(job);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(of_kind(ran, "point").at(0)["own"], "contention_free");
+  const std::string rules = file("linear.jsonl", R"({"ibcoll_rules": 1, "layout": "4x1"}
+{"collective": "gather", "algorithm": "linear"}
+)");
+  const Ran judged = tune(job + "--verify " + rules);
+  ASSERT_EQ(judged.status, 0) << judged.err;
+  EXPECT_EQ(of_kind(judged, "point").at(0)["own"], "contention_free");
+  EXPECT_EQ(of_kind(judged, "point").at(0)["judged"], "linear");
+}
+
 TEST(IbTune, SimulatesJobsThatAreNotHere) {
   const std::string rules = folder() / "simulated.jsonl";
   const std::string job =

@@ -61,7 +61,7 @@ const char* some_algorithm(std::mt19937& random) {
   std::vector<const char*> names(2, nullptr);
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective == Collective::kBcast && !algorithm.paced &&
-        algorithm.name != "linear")
+        !algorithm.spec->beyond_leaders && algorithm.name != "linear")
       names.push_back(algorithm.name.data());
   }
   return names[random() % names.size()];

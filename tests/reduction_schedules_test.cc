@@ -65,23 +65,25 @@ TEST(ReductionSchedules, OfScansTakeNothingOfRanksBehind) {
 
 TEST(ReductionSchedules, OfTwoLevelAllreduceSendEachPartTwice) {
   // 2 (Ns - 1) / Ns of the block out of each server, whatever its size.
-  for (const char* layout : {"4x2", "3x4", "3,1,2", "5,2"}) {
-    const Shape shape = parse_layout(layout).value();
-    const auto algorithm = find_algorithm(Collective::kAllreduce, "two_level").value();
-    const auto programs = build_all(*algorithm, shape, {});
-    ASSERT_TRUE(verify(shape, programs)) << layout;
-    const auto servers = static_cast<uint32_t>(shape.servers());
-    std::vector<uint32_t> out(servers), in(servers);
-    for (const auto& program : programs) {
-      for (const Op& op : program->lane(Lane::kSend)) {
-        if (op.kind != OpKind::kPut) continue;
-        out[static_cast<size_t>(shape.server_of(program->me))] += op.count;
-        in[static_cast<size_t>(shape.server_of(op.peer))] += op.count;
+  for (const char* name : {"two_level", "two_level_ring"}) {
+    for (const char* layout : {"4x2", "3x4", "3,1,2", "5,2"}) {
+      const Shape shape = parse_layout(layout).value();
+      const auto algorithm = find_algorithm(Collective::kAllreduce, name).value();
+      const auto programs = build_all(*algorithm, shape, {});
+      ASSERT_TRUE(verify(shape, programs)) << name << " on " << layout;
+      const auto servers = static_cast<uint32_t>(shape.servers());
+      std::vector<uint32_t> out(servers), in(servers);
+      for (const auto& program : programs) {
+        for (const Op& op : program->lane(Lane::kSend)) {
+          if (op.kind != OpKind::kPut) continue;
+          out[static_cast<size_t>(shape.server_of(program->me))] += op.count;
+          in[static_cast<size_t>(shape.server_of(op.peer))] += op.count;
+        }
       }
+      const uint32_t bound = 2 * (servers - 1) * programs[0]->cut / servers;
+      EXPECT_EQ(out, std::vector<uint32_t>(servers, bound)) << name << " on " << layout;
+      EXPECT_EQ(in, out) << name << " on " << layout;
     }
-    const uint32_t bound = 2 * (servers - 1) * programs[0]->cut / servers;
-    EXPECT_EQ(out, std::vector<uint32_t>(servers, bound)) << layout;
-    EXPECT_EQ(in, out) << layout;
   }
 }
 

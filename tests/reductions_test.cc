@@ -17,47 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/execute/reduction.h"
-#include "engine/execute/reduction_kernels.h"
+#include "tests/reduction_kinds.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<const KernelTable*> tables() {
-  std::vector<const KernelTable*> all;
-  for (const auto* table = usable_kernels(); *table != nullptr; ++table) all.push_back(*table);
-  return all;
-}
-
-const ReductionKernels& kernels_of(const KernelTable& table, ElementType type, Operator op) {
-  return table.of[static_cast<int>(type)][static_cast<int>(op)];
-}
-
-/// Of 16 bits, as a number that has room for all of it.
-template <class Half>
-struct HalfFormat;
-template <>
-struct HalfFormat<float16> {
-  static constexpr int kFraction = 10, kBias = 15;
-};
-template <>
-struct HalfFormat<bfloat16> {
-  static constexpr int kFraction = 7, kBias = 127;
-};
-template <class Half>
-long double value_of(Half half) {
-  constexpr int kFraction = HalfFormat<Half>::kFraction, kBias = HalfFormat<Half>::kBias;
-  const int exponent = (half.bits & 0x7fff) >> kFraction;
-  const int fraction = half.bits & ((1 << kFraction) - 1);
-  const long double sign = half.bits & 0x8000 ? -1 : 1;
-  if (exponent == 2 * kBias + 1)
-    return fraction != 0 ? std::numeric_limits<long double>::quiet_NaN()
-                         : sign * std::numeric_limits<long double>::infinity();
-  if (exponent == 0) return sign * std::ldexp(1.0L * fraction, 1 - kBias - kFraction);
-  return sign * std::ldexp(1.0L * (fraction + (1 << kFraction)), exponent - kBias - kFraction);
-}
 
 /// The nearest one, found by trying both neighbours; halfway the even one.
 template <class Half>
@@ -82,17 +47,6 @@ Half nearest(long double value) {
   if (negative) result.bits |= 0x8000;
   return result;
 }
-
-template <class T>
-constexpr bool kIsPair = false;
-template <class T>
-constexpr bool kIsPair<indexed<T>> = true;
-template <class T>
-constexpr bool kIsComplex = false;
-template <class T>
-constexpr bool kIsComplex<std::complex<T>> = true;
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
 /// One element, as a plain program has it.
 template <class T>
@@ -173,25 +127,6 @@ bool alike(const T& a, const T& b) {
     return a == b;
 }
 
-/// Calls visit(T{}) for the C++ type.
-template <class Visit>
-void visit_type(ElementType type, Visit&& visit) {
-  static const std::map<ElementType, std::function<void(Visit&)>> all = [] {
-    std::map<ElementType, std::function<void(Visit&)>> of;
-    const auto add = [&of](auto sample) {
-      of[static_cast<ElementType>(type_of<decltype(sample)>())] = [sample](Visit& v) { v(sample); };
-    };
-    add(int8_t{}), add(uint8_t{}), add(int16_t{}), add(uint16_t{});
-    add(int32_t{}), add(uint32_t{}), add(int64_t{}), add(uint64_t{});
-    add(0.0f), add(0.0), add(0.0L), add(false), add(std::byte{}), add(float16{}), add(bfloat16{});
-    add(std::complex<float>()), add(std::complex<double>()), add(std::complex<long double>());
-    add(indexed<float>{}), add(indexed<double>{}), add(indexed<long>{}), add(indexed<int>{});
-    add(indexed<short>{}), add(indexed<long double>{});
-    return of;
-  }();
-  all.at(type)(visit);
-}
-
 /// One call of a kernel, at addresses that are `shift` bytes off.
 template <class T>
 void check_kernel(Operator op, Combine kernel, bool reversed, size_t count, size_t shift) {
@@ -218,38 +153,6 @@ void check_kernel(Operator op, Combine kernel, bool reversed, size_t count, size
   for (size_t i = 0; i < target.size(); ++i) {
     const bool outside = i < shift || i >= shift + bytes;
     ASSERT_TRUE(!outside || target[i] == std::byte{0x5a}) << "byte " << i;
-  }
-}
-
-/// What MPI allows.
-std::set<std::string> operators_of(ElementType type) {
-  std::set<std::string> all = {"replace", "no_op"};
-  const auto add = [&all](std::set<std::string> some) { all.merge(some); };
-  if (type <= ElementType::kUint64) {
-    add({"sum", "product", "min", "max", "band", "bor", "bxor", "land", "lor", "lxor"});
-  } else if (type <= ElementType::kLongDouble || type == ElementType::kFloat16 ||
-             type == ElementType::kBfloat16) {
-    add({"sum", "product", "min", "max"});
-  } else if (type <= ElementType::kLongDoubleComplex) {
-    add({"sum", "product"});
-  } else if (type == ElementType::kBool) {
-    add({"land", "lor", "lxor"});
-  } else if (type == ElementType::kByte) {
-    add({"band", "bor", "bxor"});
-  } else {
-    add({"minloc", "maxloc"});
-  }
-  return all;
-}
-
-template <class Visit>
-void for_each_reduction(Visit&& visit) {
-  for (int t = 0; t < kElementTypes; ++t) {
-    for (int o = 0; o < kOperators; ++o) {
-      const auto type = static_cast<ElementType>(t);
-      const auto op = static_cast<Operator>(o);
-      if (operators_of(type).contains(to_string(op))) visit(type, op);
-    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
+#include "tests/graphs.h"
 
 namespace ibcoll {
 namespace {
@@ -50,6 +51,16 @@ std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape
     if (!algorithm.paced && pacing != Pacing::kFree) continue;
     for (const uint32_t window : {0, 1, 3}) all.push_back({pacing, window});
   }
+  if (has_graph(algorithm.collective)) {
+    all.clear();
+    for (const auto& [name, graph] : graphs_for(shape)) {
+      all.push_back({});
+      all.back().pacing = Pacing::kFree;
+      all.back().graph = graph;
+    }
+    all.push_back({Pacing::kFree});  // without a graph: no neighbours
+    return all;
+  }
   if (!has_root(algorithm.collective)) {
     if (algorithm.keeps_order(shape)) all.push_back({Pacing::kFree, 1, 0, true});
     return all;
@@ -80,6 +91,8 @@ TEST_P(Sweep, EveryScheduleHolds) {
             << to_string(algorithm.collective) << " " << algorithm.name << " on "
             << shape.describe() << ", pacing " << to_string(options.pacing) << ", window "
             << options.window << ", root " << options.root << ", cut " << options.cut
+            << (options.graph ? fmt::format(", graph of {} edges", options.graph->totals().edges)
+                              : "")
             << (options.acks ? ", acks" : "") << (options.ordered ? ", ordered" : "") << ": "
             << report.error().message;
         for (const auto& program : programs) {

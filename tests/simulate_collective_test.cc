@@ -62,6 +62,8 @@ TEST_P(SimulatedSweep, EveryAlgorithmDelivers) {
             CollectiveOptions options = options_for(bytes, mode);
             options.network.level = level;
             options.run.pieces = 2;
+            if (has_graph(algorithm.collective))
+              options.algorithm.graph = parse_graph("random:3:1", shape).value();
             options.run.control_bytes = 0;
             options.run.jitter = 0.3;
             options.run.skew_ns = 1000;

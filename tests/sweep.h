@@ -7,6 +7,7 @@
 #include <bit>
 #include <numeric>
 
+#include "tests/graphs.h"
 #include "tests/job.h"
 
 namespace ibcoll::testing {
@@ -21,6 +22,7 @@ struct Case {
   uint32_t pieces;
   uint32_t number;
   bool ordered;
+  int graph = -1;  ///< of graphs_for(), where the collective has one
 
   Rank root(int ranks) const {
     return has_root(algorithm->collective) ? static_cast<Rank>(number) % ranks : 0;
@@ -29,7 +31,8 @@ struct Case {
     return fmt::format("{} {} ({}), {} bytes, {}{} memory, {} pieces{}",
                        to_string(algorithm->collective), algorithm->name, to_string(pacing),
                        block_bytes, in_place ? "in place, " : "",
-                       shared_memory ? "shared" : "private", pieces, ordered ? ", ordered" : "");
+                       shared_memory ? "shared" : "private", pieces, ordered ? ", ordered" : "") +
+           (graph < 0 ? "" : fmt::format(", graph {}", graph));
   }
 };
 
@@ -65,7 +68,7 @@ inline size_t block_length(const Block& block, const Case& c) {
   if (!is_unequal(c.algorithm->collective)) return c.block_bytes / grain * grain;
   Rank a = block.origin, b = block.target;
   // In place sends to a rank what it receives from it, so the lengths must be symmetric.
-  if (c.in_place && c.algorithm->collective == Collective::kAlltoallv && a > b) std::swap(a, b);
+  if (c.in_place && is_alltoall(c.algorithm->collective) && a > b) std::swap(a, b);
   const uint32_t x =
       static_cast<uint32_t>(a * 31 + b * 17 + static_cast<int>(c.number)) * 2654435761u;
   return (x >> 28) < 5 ? 0 : c.block_bytes * (1 + (x >> 27) % 3) / 2 / grain * grain;
@@ -76,6 +79,7 @@ inline size_t block_length(const Block& block, const Case& c) {
 struct Side {
   std::vector<Block> blocks;
   std::vector<int64_t> counts, places;
+  std::vector<ibcoll_block> layouts;  ///< the same
   size_t bytes = 0;
 
   Side(uint32_t slots, const Case& c, const std::function<Block(uint32_t)>& block_of) {
@@ -89,6 +93,8 @@ struct Side {
       places[i] = static_cast<int64_t>(bytes);
       bytes += static_cast<size_t>(counts[i]) + (unequal ? 5 : 0);
     }
+    for (uint32_t i = 0; i < slots; ++i)
+      layouts.push_back(ibcoll_block_contiguous(places[i], counts[i]));
   }
 };
 
@@ -101,10 +107,13 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   const bool keeps = collective == Collective::kScatter || collective == Collective::kScatterv;
   // What in place means differs; only roots do it where there is one.
   if (collective == Collective::kBcast || (has_root(collective) && me != root)) c.in_place = false;
-  const Side sends(send_slots(collective, shape, me, root), c,
-                   [&](uint32_t i) { return send_block(collective, me, root, i); });
-  const Side receives(recv_slots(collective, shape, me, root), c,
-                      [&](uint32_t i) { return recv_block(collective, me, root, i); });
+  std::shared_ptr<const Graph> owned;
+  if (c.graph >= 0) owned = graphs_for(shape)[static_cast<size_t>(c.graph)].graph;
+  const Graph* const graph = owned.get();
+  const Side sends(send_slots(collective, shape, me, root, graph), c,
+                   [&](uint32_t i) { return send_block(collective, me, root, i, graph); });
+  const Side receives(recv_slots(collective, shape, me, root, graph), c,
+                      [&](uint32_t i) { return recv_block(collective, me, root, i, graph); });
   Memory send(rank.context, sends.bytes, c.shared_memory);
   // What is to be combined in place may be more than what is received.
   Memory recv(rank.context, combines ? std::max(sends.bytes, receives.bytes) : receives.bytes,
@@ -134,13 +143,17 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   arguments.send_displacements = sends.places.data();
   arguments.recv_counts = receives.counts.data();
   arguments.recv_displacements = receives.places.data();
+  if (has_blocks(collective)) {
+    arguments.send_blocks = sends.layouts.data();
+    arguments.recv_blocks = receives.layouts.data();
+  }
   if (sends.counts.size() == 1) arguments.own_count = sends.counts[0];
   if (keeps && receives.counts.size() == 1) arguments.own_count = receives.counts[0];
   std::vector<int64_t> elements;
   for (const int64_t bytes : sends.counts) elements.push_back(bytes / 4);
   if (collective == Collective::kReduceScatter) arguments.recv_counts = elements.data();
   if (combines) arguments.reduction = find_reduction(ElementType::kUint32, Operator::kSum).value();
-  arguments.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered};
+  arguments.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered, owned};
   Call call(group);
   if (!rank.good(call.prepare(arguments), c.name()) || !rank.good(call.start(), c.name()) ||
       !rank.good(call.wait(), c.name())) {
@@ -184,6 +197,13 @@ inline std::vector<Case> cases(const std::vector<size_t>& sizes, uint32_t number
       if (pacing != Pacing::kGateToken && !algorithm.paced) continue;
       for (const size_t bytes : barrier ? std::vector<size_t>{0} : sizes) {
         ++number;
+        if (has_graph(algorithm.collective)) {
+          for (int graph = 0; graph < static_cast<int>(kGraphs); ++graph) {
+            all.push_back({&algorithm, pacing, bytes, false, (number + graph) % 2 == 0,
+                           1 + number % 4, number, false, graph});
+          }
+          continue;
+        }
         all.push_back({&algorithm, pacing, bytes, !barrier && number % 3 == 0, number % 2 == 0,
                        1 + number % 4, number, false});
         if (algorithm.spec->keeps_order == nullptr) continue;

@@ -1,0 +1,219 @@
+// Graphs of neighbours: what they know, patterns and files, which messages the algorithms send, and
+// how large their programs are.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "engine/algorithms/registry.h"
+#include "engine/schedule/json.h"
+#include "engine/schedule/verifier.h"
+#include "engine/tuner/choose.h"
+#include "tests/graphs.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Collective kAll[] = {Collective::kNeighborAllgather, Collective::kNeighborAllgatherv,
+                               Collective::kNeighborAlltoall, Collective::kNeighborAlltoallv,
+                               Collective::kNeighborAlltoallw};
+
+Shape layout(std::vector<int> sizes, Placement placement = Placement::kBlock) {
+  return Shape::from_layout(sizes, placement).value();
+}
+
+std::string refused(std::string_view pattern, const Shape& shape) {
+  const auto graph = parse_graph(pattern, shape);
+  return graph ? "taken" : graph.error().message;
+}
+
+TEST(Graph, KnowsWhichEdgeIsWhich) {
+  const Shape shape = layout({2, 1});
+  const Graph::Edge edges[] = {{0, 2}, {0, 0}, {0, 2}, {1, 2}, {2, 0}};
+  const auto graph = Graph::create(shape, edges).value();
+  EXPECT_THAT(graph->destinations(0), ElementsAre(2, 0, 2));
+  EXPECT_THAT(graph->destination_copies(0), ElementsAre(0, 0, 1));
+  EXPECT_THAT(graph->sources(2), ElementsAre(0, 0, 1));
+  EXPECT_THAT(graph->source_copies(2), ElementsAre(0, 1, 0));
+  EXPECT_EQ(graph->totals(), (Graph::Totals{5, 4, 3, 2}));
+  EXPECT_EQ(recv_block(Collective::kNeighborAlltoall, 2, 0, 1, graph.get()), (Block{0, 2 + 3}));
+}
+
+TEST(Graph, ItsHashIsThatOfAllListsInTheirOrder) {
+  const Shape shape = layout({4});
+  std::set<uint64_t> hashes;
+  for (const auto& edges : std::vector<std::vector<Graph::Edge>>{
+           {}, {{0, 1}}, {{1, 0}}, {{0, 1}, {0, 2}}, {{0, 2}, {0, 1}}, {{0, 1}, {0, 1}}})
+    hashes.insert(Graph::create(shape, edges).value()->hash());
+  EXPECT_EQ(hashes.size(), 6u);
+}
+
+TEST(Graph, NamesTwoRanksThatDisagree) {
+  const Shape shape = layout({3});
+  std::vector<Graph::Neighbours> lists(3);
+  lists[0].destinations = {2, 2};
+  lists[2].sources = {0};
+  EXPECT_EQ(Graph::create(shape, lists).error().message,
+            "rank 0 has 2 edges to rank 2, which has 1 edge from it");
+  lists[1].sources = {7};
+  EXPECT_EQ(Graph::create(shape, lists).error().message,
+            "rank 1 has the neighbour 7: the ranks are 0 to 2");
+}
+
+TEST(Graph, PartsOfRanksThatAgreeAddUpToNothing) {
+  const Shape shape = layout({3, 4});
+  for (const auto& [name, graph] : graphs_for(shape)) {
+    uint64_t open[2] = {0, 0};
+    for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+      const auto from = graph->sources(rank), to = graph->destinations(rank);
+      const Graph::Part part =
+          Graph::part_of(rank, {{from.begin(), from.end()}, {to.begin(), to.end()}});
+      for (int i = 0; i < 2; ++i) open[i] += part.open[i];
+    }
+    EXPECT_EQ(open[0], 0u) << name;
+    EXPECT_EQ(open[1], 0u) << name;
+  }
+}
+
+TEST(GraphPatterns, AreThoseOfTheirNames) {
+  EXPECT_EQ(parse_graph("grid:4x4x4", layout({64})).value()->destinations(5).size(), 26u);
+  EXPECT_EQ(parse_graph("ring:2", layout({8})).value()->totals().edges, 32u);
+  EXPECT_THAT(parse_graph("ring:1", layout({5})).value()->destinations(0), ElementsAre(1, 4));
+  EXPECT_EQ(parse_graph("random:3:1", layout({8})).value()->totals().edges, 24u);
+  EXPECT_EQ(parse_graph("grid:2x1", layout({2})).value()->totals().edges, 16u);
+}
+
+TEST(GraphPatterns, SayWhatIsWrong) {
+  const Shape shape = layout({8});
+  EXPECT_THAT(refused("grid:2x3", shape), HasSubstr("must multiply to the 8 ranks"));
+  EXPECT_THAT(refused("ring:-1", shape), HasSubstr("ring:K"));
+  EXPECT_THAT(refused("ring:", shape), HasSubstr("ring:K"));
+  EXPECT_THAT(refused("random:2", shape), HasSubstr("random:K:SEED"));
+  EXPECT_THAT(refused("no such file", shape), HasSubstr("no such file"));
+  const std::string path = ::testing::TempDir() + "/ibcoll_graph_" + std::to_string(getpid());
+  std::ofstream(path) << "# two edges\n0 1\n\n1 7\n";
+  EXPECT_EQ(parse_graph(path, shape).value()->totals().edges, 2u);
+  std::ofstream(path) << "0 1\n3\n";
+  EXPECT_EQ(refused(path, shape), path + ": line 2: a line is 'source destination'");
+  std::ofstream(path) << "0 1\n3 8\n";
+  EXPECT_THAT(refused(path, shape), HasSubstr(path + ": line 2: "));
+  std::remove(path.c_str());
+}
+
+/// What crosses between servers: messages by pair of servers, and blocks.
+struct Crossing {
+  std::map<std::pair<int, int>, int> messages;
+  uint64_t blocks = 0;
+};
+Crossing crossing(const Shape& shape, const std::vector<ProgramPtr>& programs) {
+  Crossing result;
+  for (const ProgramPtr& program : programs) {
+    for (const Op& op : program->lane(Lane::kSend)) {
+      if (op.kind != OpKind::kPut) continue;
+      ++result.messages[{shape.server_of(program->me), shape.server_of(op.peer)}];
+      result.blocks += op.count;
+    }
+  }
+  return result;
+}
+
+TEST(NeighborPrograms, AggregatedSendsOneMessageAPairOfServersThatExchange) {
+  for (const Shape& shape : {layout({3, 1, 4}), layout({3, 1, 4}, Placement::kCyclic),
+                             layout({2, 2, 2}), layout({1, 1, 1, 1, 1})}) {
+    for (const auto& [name, graph] : graphs_for(shape)) {
+      for (const Collective collective : kAll) {
+        const auto& aggregated = *find_algorithm(collective, "aggregated").value();
+        const Crossing all = crossing(shape, build_all(aggregated, shape, {.graph = graph}));
+        EXPECT_EQ(all.messages.size(), graph->totals().pairs) << name;
+        for (const auto& [servers, messages] : all.messages) EXPECT_EQ(messages, 1) << name;
+        // Of an allgather each origin's block crosses once a server.
+        const bool gathers = send_slots(collective, shape, 0, 0, graph.get()) == 1 &&
+                             (collective == Collective::kNeighborAllgather ||
+                              collective == Collective::kNeighborAllgatherv);
+        EXPECT_EQ(all.blocks, gathers ? graph->totals().origins : graph->totals().crossing) << name;
+      }
+    }
+  }
+}
+
+TEST(NeighborPrograms, DirectSendsOneMessageAnEdge) {
+  const Shape shape = layout({3, 1, 4});
+  for (const auto& [name, graph] : graphs_for(shape)) {
+    for (const Collective collective : kAll) {
+      const auto& direct = *find_algorithm(collective, "direct").value();
+      const auto programs = build_all(direct, shape, {.graph = graph});
+      EXPECT_EQ(crossing(shape, programs).blocks, graph->totals().crossing) << name;
+      for (const auto& program : programs) EXPECT_TRUE(program->scratch.empty());
+    }
+  }
+}
+
+TEST(NeighborPrograms, AreSmallInJobsOfManyRanks) {
+  const Shape shape = layout(std::vector<int>(128, 32));
+  const auto graph = parse_graph("grid:16x16x16", shape).value();
+  for (const Collective collective : kAll) {
+    for (const char* name : {"direct", "aggregated"}) {
+      const auto& algorithm = *find_algorithm(collective, name).value();
+      for (const Rank rank : {0, 77, 4095})
+        EXPECT_LT(algorithm.build(shape, rank, {.graph = graph})->memory_bytes(), 100'000u) << name;
+    }
+  }
+}
+
+TEST(NeighborPrograms, NeedToKnowNoMoreThanTheServersOwnLists) {
+  const Shape shape = layout({3, 2, 4}, Placement::kCyclic);
+  for (const auto& [name, graph] : graphs_for(shape)) {
+    for (const Rank rank : {0, 4, 8}) {
+      const auto members = shape.members(shape.server_of(rank));
+      std::vector<Graph::Neighbours> lists;
+      for (const Rank member : members) {
+        const auto from = graph->sources(member), to = graph->destinations(member);
+        lists.push_back({{from.begin(), from.end()}, {to.begin(), to.end()}});
+      }
+      const auto part = std::make_shared<Graph>(
+          shape.ranks(), std::vector<Rank>(members.begin(), members.end()), lists);
+      for (const Collective collective : kAll) {
+        for (const char* algorithm : {"direct", "aggregated"}) {
+          const auto& build = *find_algorithm(collective, algorithm).value();
+          EXPECT_EQ(program_to_json(*build.build(shape, rank, {.graph = part})),
+                    program_to_json(*build.build(shape, rank, {.graph = graph})))
+              << name << " " << algorithm;
+        }
+      }
+    }
+  }
+}
+
+TEST(NeighborPrograms, AreReadBackFromFiles) {
+  const Shape shape = layout({3, 2});
+  const auto graph = graphs_for(shape)[6].graph;
+  const auto& algorithm = *find_algorithm(Collective::kNeighborAlltoallv, "aggregated").value();
+  const auto programs = build_all(algorithm, shape, {.graph = graph});
+  std::string text = schedule_header_to_json(shape, *programs[0]).dump() + "\n";
+  for (const auto& program : programs) text += program_to_json(*program).dump() + "\n";
+  const auto loaded = parse_schedule(text);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(program_to_json(*loaded->programs[1]), program_to_json(*programs[1]));
+}
+
+TEST(NeighborChoice, FollowsFromWhatAllRanksKnow) {
+  const Shape shape = layout(std::vector<int>(8, 8));
+  const auto dense = parse_graph("grid:4x4x4", shape).value();
+  const auto sparse = parse_graph("ring:1", shape).value();
+  const auto choice = [&](const Graph& graph, int64_t bytes) {
+    return choose(Collective::kNeighborAlltoall, shape, bytes, false, &graph).algorithm;
+  };
+  EXPECT_EQ(choice(*dense, 8), "aggregated");
+  EXPECT_EQ(choice(*dense, 1 << 20), "direct");
+  EXPECT_EQ(choice(*dense, -1), "direct");
+  EXPECT_EQ(choice(*sparse, 8), "direct");
+}
+
+}  // namespace
+}  // namespace ibcoll
