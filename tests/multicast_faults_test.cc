@@ -119,6 +119,8 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
       const std::string line = ibcoll_last_error();
       if (status != IBCOLL_ERR_PEER_FAILED || line.find(name) == std::string::npos)
         rank.complain("refused with: " + line);
+      // It may have acknowledged all that was under way before it died.
+      failed = true;
       sent.pop_back();
       break;
     }
@@ -127,7 +129,7 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
   while (!sent.empty()) {
     if (!wait_for_oldest()) return;
   }
-  if (!failed) rank.complain("no letter to a dead rank has failed");
+  if (!failed) rank.complain("no letter to a dead rank has failed, and none was refused");
   SentLetter refused(rank, death.letter(kLetters));
   if (refused.start() != IBCOLL_ERR_PEER_FAILED) rank.complain("a letter to a dead rank");
   Letter later = death.later();
