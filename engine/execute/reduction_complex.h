@@ -20,8 +20,7 @@ Vector<T> multiply(Vector<T> x, Vector<T> y) {
   constexpr auto kAll = std::make_index_sequence<kLanes<T>>();
   constexpr size_t kEven = ~size_t{1};
   const auto a = lanes_of<kEven, 0>(x, kAll), b = lanes_of<kEven, 1>(x, kAll);
-  Vector<T> minus{};
-  for (size_t i = 0; i < kLanes<T>; i += 2) minus[i] = -T{0};
+  const auto minus = lanes_of<1, 0>(Vector<T>{-T{0}, T{0}}, kAll);
   // Less is the same as plus what has the other sign.
   const auto crossed = b * lanes_of<~size_t{0}, 1>(y, kAll);
   return a * y + as<T>(as<uint32_t>(crossed) ^ as<uint32_t>(minus));
