@@ -288,6 +288,7 @@ void expect_right(const RankView& rank, Group& group, uint32_t calls) {
 TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
   for (const bool tests : {false, true}) {
     int status = 0;
+    SharedFlags& posted = SharedFlags::create();
     testing::Complaints closing(5);
     const std::string complaints = run_job(
         job_of({5}),
@@ -300,11 +301,12 @@ TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
           if (me < 3) three = *context.create_group({0, 1, 2}, 1);
           if (me < 4) four = *context.create_group({0, 1, 2, 3}, 1);
           if (me == 4) {
-            usleep(20'000);
+            posted.await(0, 4);
             raise(SIGKILL);
           }
           Exchange under_way(world, 30'000, 9);
           if (!rank.good(under_way.post(), "post")) return;
+          posted.raise(0);
           Result<bool> done = false;
           while (tests && done && !*done) done = under_way.call().test();
           const Status waited = under_way.call().wait();
