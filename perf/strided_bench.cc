@@ -31,9 +31,8 @@ struct Request {
   int servers = 1;
   int64_t bytes = 256 * 1024;
   int rounds = 101;
+  std::vector<int64_t> runs;
 };
-
-constexpr size_t kRuns[] = {8, 64, 512, 4096};
 
 StridedBlock block_of(size_t bytes, size_t run) {
   return canonical(
@@ -50,7 +49,8 @@ double timed_us(const auto& work) {
 void copies(const Request& request, Table& table) {
   const auto bytes = static_cast<size_t>(request.bytes);
   std::vector<std::byte> from(2 * bytes, std::byte{1}), to(2 * bytes, std::byte{2});
-  for (const size_t run : kRuns) {
+  for (const int64_t length : request.runs) {
+    const auto run = static_cast<size_t>(length);
     const StridedBlock runs = block_of(bytes, run);
     const StridedView scattered{from.data(), &runs, 1}, target{to.data(), &runs, 1};
     std::vector<double> plain, packed, unpacked, both;
@@ -61,7 +61,7 @@ void copies(const Request& request, Table& table) {
       both.push_back(timed_us([&] { copy_strided(target, scattered, bytes); }));
     }
     const double least = median(plain);
-    table.add_row({format_size(static_cast<int64_t>(run)), fmt::format("{:.1f}", least),
+    table.add_row({format_size(length), fmt::format("{:.1f}", least),
                    fmt::format("{:.2f}", median(packed) / least),
                    fmt::format("{:.2f}", median(unpacked) / least),
                    fmt::format("{:.2f}", median(both) / least)});
@@ -164,9 +164,10 @@ Status calls(Bootstrap& bootstrap, const Request& request, const Shape& shape) {
       {"memory", "run", "contiguous us", "packed by the program", "alltoallw", "packed/alltoallw"});
   for (const bool shared : {true, false}) {
     Exchange exchange(*context, static_cast<size_t>(request.bytes), shared);
-    for (const size_t run : kRuns) {
-      IBCOLL_ASSIGN(const auto us, exchange.measure(bootstrap, run, request.rounds));
-      table.add_row({shared ? "the engine's" : "private", format_size(static_cast<int64_t>(run)),
+    for (const int64_t run : request.runs) {
+      IBCOLL_ASSIGN(const auto us,
+                    exchange.measure(bootstrap, static_cast<size_t>(run), request.rounds));
+      table.add_row({shared ? "the engine's" : "private", format_size(run),
                      fmt::format("{:.1f}", us[0]), fmt::format("{:.2f}", us[1] / us[0]),
                      fmt::format("{:.2f}", us[2] / us[0]), fmt::format("{:.2f}", us[1] / us[2])});
     }
@@ -179,7 +180,7 @@ Status calls(Bootstrap& bootstrap, const Request& request, const Shape& shape) {
 
 int main(int argc, char** argv) {
   Request request;
-  std::string bytes = "256K";
+  std::string bytes = "256K", runs = "8,64,512,4K";
   CLI::App app("What it costs that blocks are not contiguous: times over those of contiguous ones");
   app.add_option("--ranks", request.ranks, "Processes to start")
       ->capture_default_str()
@@ -187,7 +188,8 @@ int main(int argc, char** argv) {
   app.add_option("--servers", request.servers, "Spread them over so many emulated servers")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--bytes", bytes, "Bytes a pair, whole runs of 4K")->capture_default_str();
+  app.add_option("--bytes", bytes, "Bytes a pair, whole runs")->capture_default_str();
+  app.add_option("--runs", runs, "Lengths of the runs")->capture_default_str();
   app.add_option("--rounds", request.rounds, "Rounds, of which the median is taken")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
@@ -200,10 +202,19 @@ int main(int argc, char** argv) {
     return 2;
   }
   const Result<int64_t> size = parse_size(bytes);
-  if (!size || *size < 4096 || *size % 4096 != 0 || *size > int64_t{1} << 30) {
-    fmt::print(stderr, "strided_bench: --bytes {} must be a multiple of 4K, at most 1G\n", bytes);
+  if (!size || *size < 1 || *size > int64_t{1} << 30) {
+    fmt::print(stderr, "strided_bench: --bytes {} must be a size from 1 to 1G\n", bytes);
     return 2;
   }
+  const Result<std::vector<int64_t>> lengths = parse_sizes(runs);
+  if (!lengths || std::any_of(lengths->begin(), lengths->end(),
+                              [&](int64_t run) { return run < 1 || *size % run != 0; })) {
+    fmt::print(stderr,
+               "strided_bench: --runs {} must be lengths of which --bytes {} is a multiple\n", runs,
+               bytes);
+    return 2;
+  }
+  request.runs = *lengths;
   request.bytes = *size;
   if (request.ranks % request.servers != 0) {
     fmt::print(stderr, "strided_bench: {} servers do not divide {} ranks\n", request.servers,
