@@ -40,6 +40,11 @@ class KeyCounting final : public NetworkTransport {
            size_t bytes, uint64_t immediate) override {
     return inner_->put(peer, source, source_key, target, bytes, immediate);
   }
+  size_t max_put_segments() const override { return inner_->max_put_segments(); }
+  bool put_segments(Rank peer, std::span<const PutSegment> segments, const MemoryKey& source_key,
+                    RemoteAddress target, uint64_t immediate) override {
+    return inner_->put_segments(peer, segments, source_key, target, immediate);
+  }
   bool signal(Rank peer, uint32_t immediate) override { return inner_->signal(peer, immediate); }
   bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
     if (!inner_->mail(peer, bytes, data_bytes)) return false;

@@ -19,6 +19,7 @@ INSTANTIATE_TEST_SUITE_P(, LoopbackTraffic, all_networks(), name_of);
 constexpr size_t kAreaBytes = 12 * 1024;
 constexpr uint32_t kMessages = 48;
 constexpr size_t kSources = 3;
+constexpr size_t kGap = 100;  ///< between the segments of a put
 
 /// The `index`-th message from one rank to another.
 struct Message {
@@ -62,7 +63,7 @@ class Sender {
   Sender(Node& node, Rank to, RemoteAddress target)
       : node_(node), to_(to), target_(target), stream_(node.me(), to) {
     for (Source& source : sources_) {
-      source.bytes.resize(kAreaBytes);
+      source.bytes.resize(kAreaBytes + node.net.max_put_segments() * kGap);
       source.key = node.net.register_memory(source.bytes.data(), source.bytes.size()).value();
     }
     message_ = stream_.next();
@@ -96,20 +97,41 @@ class Sender {
                                              [](const Source& source) { return !source.busy; }));
   }
 
+  /// Where the message stands in a source. Puts take more and more segments, as far as there are.
+  std::vector<PutSegment> segments_in(const Source& source) const {
+    const size_t wanted = message_.writes() ? 1 + message_.index % node_.net.max_put_segments() : 1;
+    const size_t count = std::clamp<size_t>(message_.bytes, 1, wanted);
+    std::vector<PutSegment> segments;
+    for (size_t i = 0, begin = 0; i < count; ++i) {
+      const size_t end = message_.bytes * (i + 1) / count;
+      segments.push_back({source.bytes.data() + begin + i * kGap, end - begin});
+      begin = end;
+    }
+    return segments;
+  }
+
   bool post() {
     if (message_.kind == Message::kToken) return node_.net.signal(to_, message_.index);
     const auto source = std::find_if(sources_.begin(), sources_.end(),
                                      [](const Source& candidate) { return !candidate.busy; });
     if (source == sources_.end()) return false;
-    for (size_t i = 0; i < message_.bytes; ++i)
-      source->bytes[i] = content(node_.me(), to_, message_.index, i);
+    const std::vector<PutSegment> segments = segments_in(*source);
+    size_t written = 0;
+    for (const PutSegment& segment : segments) {
+      std::byte* const place = source->bytes.data() + (segment.source - source->bytes.data());
+      for (size_t i = 0; i < segment.bytes; ++i)
+        place[i] = content(node_.me(), to_, message_.index, written++);
+    }
     if (message_.kind == Message::kMail)
       return node_.net.mail(to_, {source->bytes.data(), message_.bytes});
     const RemoteAddress target{target_.address + message_.area * kAreaBytes + message_.offset,
                                target_.key};
     const uint64_t immediate =
         message_.kind == Message::kSignalledPut ? message_.index : NetworkTransport::kNoSignal;
-    if (!node_.net.put(to_, source->bytes.data(), source->key, target, message_.bytes, immediate))
+    if (!(segments.size() > 1
+              ? node_.net.put_segments(to_, segments, source->key, target, immediate)
+              : node_.net.put(to_, source->bytes.data(), source->key, target, message_.bytes,
+                              immediate)))
       return false;
     source->until = node_.net.posted(to_);
     source->busy = true;
@@ -230,6 +252,7 @@ int exchange_random_traffic(Node& node) {
   const TransportCounters& counters = node.net.counters();
   CHECK_RANK(counters.data_messages + counters.tokens == ranks * kMessages);
   CHECK_RANK(counters.queue_pairs == ranks);
+  CHECK_RANK(counters.gathers > 0 && counters.gathers < counters.data_messages);
   return kGood;
 }
 

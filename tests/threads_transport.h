@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -70,14 +71,22 @@ class ThreadsTransport final : public NetworkTransport {
 
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override {
-    if (bytes > 0) {
-      if (!covers(me_, source_key.local, reinterpret_cast<uint64_t>(source), bytes) ||
-          !covers(peer, target.key, target.address, bytes))
-        return refuse(peer, bytes);
-      std::memcpy(reinterpret_cast<void*>(target.address), source, bytes);
+    if (bytes > 0 && !copy(peer, source, source_key, target, bytes)) return refuse(peer, bytes);
+    return arrive(peer, bytes, immediate);
+  }
+  size_t max_put_segments() const override { return 2; }
+  bool put_segments(Rank peer, std::span<const PutSegment> segments, const MemoryKey& source_key,
+                    RemoteAddress target, uint64_t immediate) override {
+    if (segments.size() > max_put_segments()) return refuse(peer, segments[0].bytes);
+    size_t bytes = 0;
+    for (const PutSegment& segment : segments) {
+      if (!copy(peer, segment.source, source_key, {target.address + bytes, target.key},
+                segment.bytes))
+        return refuse(peer, segment.bytes);
+      bytes += segment.bytes;
     }
-    if (immediate != kNoSignal) deliver(peer, {me_, static_cast<uint32_t>(immediate), false, {}});
-    return count(peer, bytes);
+    if (segments.size() > 1) ++counters_.gathers;
+    return arrive(peer, bytes, immediate);
   }
   bool signal(Rank peer, uint32_t immediate) override {
     return put(peer, nullptr, {}, {}, 0, immediate);
@@ -150,6 +159,18 @@ class ThreadsTransport final : public NetworkTransport {
     if (found == node(owner).regions.end()) return false;
     const Region& region = found->second;
     return address >= region.address && address + bytes <= region.address + region.bytes;
+  }
+  bool copy(Rank peer, const void* source, const MemoryKey& key, RemoteAddress target,
+            size_t bytes) {
+    if (!covers(me_, key.local, reinterpret_cast<uint64_t>(source), bytes) ||
+        !covers(peer, target.key, target.address, bytes))
+      return false;
+    std::memcpy(reinterpret_cast<void*>(target.address), source, bytes);
+    return true;
+  }
+  bool arrive(Rank peer, size_t bytes, uint64_t immediate) {
+    if (immediate != kNoSignal) deliver(peer, {me_, static_cast<uint32_t>(immediate), false, {}});
+    return count(peer, bytes);
   }
   /// False: there is no room.
   bool deliver(Rank peer, Message message) {

@@ -62,7 +62,7 @@ class VerbsDevicesOther : public ::testing::Test {
 };
 
 TEST_F(VerbsDevicesOther, SmallLimitsAreKept) {
-  expect_right("SHIM_LIMITS=max_inline=0,max_rd_atomic=1");
+  expect_right("SHIM_LIMITS=max_inline=0,max_rd_atomic=1,max_sge=1");
   expect_right("SHIM_LIMITS=max_qp_wr=16,max_srq_wr=8,max_cqe=32");
   expect_right("SHIM_LIMITS=max_mr_size=4194304,max_qp=5,max_cq=4,max_srq=1");
 }

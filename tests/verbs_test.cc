@@ -122,6 +122,53 @@ TEST_F(Verbs, PutsArriveWholeBetweenUnequalServersDealtCyclically) {
 }
 TEST_F(Verbs, PutsOfFourMegabytesArriveWhole) { exchange_all(layout({1, 1}), {4 << 20}); }
 
+/// As many segments as the network takes, of lengths that are nothing's multiple, in one request.
+TEST_F(Verbs, PutsOfManySegmentsAreOneMessageAndArriveWhole) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    const size_t most = node.transport().max_put_segments();
+    EXPECT_GE(most, 2u);
+    for (const size_t segment_bytes : {size_t{3}, size_t{5000}, size_t{70'001}}) {
+      const size_t stride = segment_bytes + 777, bytes = most * segment_bytes;
+      const Pages source(most * stride), target(bytes + 1);
+      MemoryKey source_key, target_key;
+      node.share(source.data(), most * stride, source_key);
+      const auto places = node.share(target.data(), bytes + 1, target_key);
+      std::vector<PutSegment> segments;
+      for (size_t i = 0; i < most; ++i) {
+        segments.push_back({source.data() + i * stride, segment_bytes});
+        for (size_t at = 0; at < segment_bytes; ++at)
+          source.data()[i * stride + at] = pattern(node.me(), 0, i * segment_bytes + at);
+      }
+      const Rank peer = 1 - node.me();
+      const uint64_t before = node.transport().posted(peer);
+      ASSERT_TRUE(node.until([&] {
+        return node.transport().put_segments(peer, segments, source_key,
+                                             places[static_cast<size_t>(peer)], 7);
+      }));
+      EXPECT_EQ(node.transport().posted(peer), before + 1);
+      node.transport().flush();
+      const auto seen = node.next();
+      ASSERT_TRUE(seen.has_value());
+      EXPECT_EQ(seen->immediate, 7u);
+      size_t wrong = 0;
+      for (size_t at = 0; at < bytes; ++at) wrong += target.data()[at] != pattern(peer, 0, at);
+      EXPECT_EQ(wrong, 0u);
+      EXPECT_EQ(target.data()[bytes], std::byte{0}) << "written past the end";
+      ASSERT_TRUE(node.drain(peer));
+      ASSERT_TRUE(bootstrap.barrier());
+      node.transport().deregister_memory(source_key);
+      node.transport().deregister_memory(target_key);
+    }
+    EXPECT_EQ(node.transport().counters().gathers, 3u);
+    EXPECT_EQ(node.transport().counters().data_messages, 3u);
+    node.close();
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(Verbs, ASignalCoversEarlierPutsAndFewCompletionsAreAskedFor) {
   const Shape shape = layout({1, 1});
   constexpr size_t kPuts = 1000, kBytes = 512;

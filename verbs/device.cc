@@ -206,6 +206,7 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.numa_node = numa_node_of(*device);
       port.max_queue_pairs = limits.max_qp;
       port.max_work_requests = limits.max_qp_wr;
+      port.max_segments = std::max(limits.max_sge, 1);
       port.max_completion_queues = limits.max_cq;
       port.max_completions = limits.max_cqe;
       port.max_shared_queues = limits.max_srq;

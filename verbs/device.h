@@ -45,6 +45,7 @@ struct PortInfo {
   int numa_node = -1;  ///< -1: not known
   int max_queue_pairs = 0;
   int max_work_requests = 0;  ///< of one queue pair, sends or receives
+  int max_segments = 1;       ///< of one work request
   int max_completion_queues = 0;
   int max_completions = 0;  ///< of one completion queue
   int max_shared_queues = 0;

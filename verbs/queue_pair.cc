@@ -43,24 +43,36 @@ int timeout_exponent_for(const RetryOptions& retry) {
   return exponent;
 }
 
+uint32_t wanted_segments(const PortInfo& port) {
+  return std::min(kWantedSegments, static_cast<uint32_t>(port.max_segments));
+}
+
 Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
                                                     ibv_cq* receives, ibv_srq* shared_receives) {
   ReliableQueuePair result;
   result.depth_ = std::min(kSendDepth, static_cast<uint32_t>(device.port().max_work_requests));
-  for (uint32_t inline_bytes = kWantedInline; !result.handle_; inline_bytes /= 2) {
+  uint32_t segments = wanted_segments(device.port());
+  for (uint32_t inline_bytes = kWantedInline; !result.handle_;) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = sends;
     wanted.recv_cq = receives;
     wanted.srq = shared_receives;
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap.max_send_wr = result.depth_;
-    wanted.cap.max_send_sge = 1;
+    wanted.cap.max_send_sge = segments;
     wanted.cap.max_inline_data = inline_bytes;
     result.handle_.reset(ibv_create_qp(device.domain(), &wanted));
-    if (result.handle_)
+    if (result.handle_) {
       result.max_inline_ = std::min(wanted.cap.max_inline_data, kWantedInline);
-    else if (inline_bytes == 0)
+      result.max_segments_ = segments;
+    } else if (inline_bytes != 0) {
+      inline_bytes /= 2;
+    } else if (segments != 1) {
+      segments = 1;
+      inline_bytes = kWantedInline;
+    } else {
       return queue_pair_error(device, "queue pair", errno);
+    }
   }
   IBCOLL_TRY(result.restart(device));
   return result;

@@ -31,6 +31,12 @@ int64_t longest_patience_ns(const RetryOptions& retry);
 inline constexpr uint32_t kSendDepth = 128;
 /// The most bytes a send asks to carry inside its work request; devices may offer less.
 inline constexpr uint32_t kWantedInline = 256;
+/// The most pieces of memory a send asks to take its data from: a device's list of them has 16
+/// bytes for each, and stands where data inside the work request would, so that this makes queues
+/// no longer.
+inline constexpr uint32_t kWantedSegments = kWantedInline / 16;
+/// How many a queue pair of that port asks for.
+uint32_t wanted_segments(const PortInfo& port);
 
 /// A reliable connected queue pair.
 class ReliableQueuePair {
@@ -52,6 +58,7 @@ class ReliableQueuePair {
 
   uint32_t number() const { return handle_->qp_num; }
   uint32_t max_inline() const { return max_inline_; }
+  uint32_t max_segments() const { return max_segments_; }
   /// How many work requests it holds.
   uint32_t depth() const { return depth_; }
   ibv_qp* get() const { return handle_.get(); }
@@ -59,6 +66,7 @@ class ReliableQueuePair {
  private:
   QueuePairHandle handle_;
   uint32_t max_inline_ = 0;
+  uint32_t max_segments_ = 1;
   uint32_t depth_ = 0;
 };
 

@@ -23,6 +23,46 @@ constexpr uint32_t kCountMask = kCreditOnly - 1;
 constexpr uint32_t kPollsPerTick = 1024;
 constexpr uint32_t kIdleWeight = 64;
 
+/// Makes a request a write to that place.
+void write_to(ibv_send_wr& work, RemoteAddress target, uint64_t immediate) {
+  work.wr.rdma.remote_addr = target.address;
+  work.wr.rdma.rkey = static_cast<uint32_t>(target.key);
+  if (immediate != NetworkTransport::kNoSignal) {
+    work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    work.imm_data = htonl(static_cast<uint32_t>(immediate));
+  } else {
+    work.opcode = IBV_WR_RDMA_WRITE;
+  }
+}
+
+/// A put of several segments, cut into the requests it takes: one, unless its queue pair got fewer
+/// pieces than the port has, or the device ends messages sooner.
+struct Cut {
+  std::span<const PutSegment> segments;
+  uint32_t key;
+  size_t max_bytes, max_pieces;  ///< of a request
+
+  /// Calls use(pieces, bytes) for each request, in order.
+  template <class Use>
+  void for_each_request(Use&& use) const {
+    std::array<Piece, kWantedSegments> pieces;
+    size_t count = 0, bytes = 0;
+    for (const PutSegment& segment : segments) {
+      for (size_t begin = 0; begin < segment.bytes;) {
+        if (count == max_pieces || bytes == max_bytes) {
+          use(std::span<const Piece>(pieces).first(count), bytes);
+          count = bytes = 0;
+        }
+        const size_t length = std::min(segment.bytes - begin, max_bytes - bytes);
+        pieces[count++] = {segment.source + begin, static_cast<uint32_t>(length), key};
+        begin += length;
+        bytes += length;
+      }
+    }
+    use(std::span<const Piece>(pieces).first(count), bytes);
+  }
+};
+
 }  // namespace
 
 Result<MemoryKey> RcTransport::register_memory(void* base, size_t bytes) {
@@ -64,29 +104,53 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
   Peer* peer = usable(rank);
   if (!peer) return false;
   const size_t pieces = bytes == 0 ? 1 : (bytes + max_piece_ - 1) / max_piece_;
-  const size_t most = peer->send.depth - kReserved;
-  if (pieces > most) [[unlikely]] {
-    latch(Failure{me_, ErrorCode::kInvalidArgument,
-                  fmt::format("rank {} sends {} bytes at once; {} can send {} at most", me_, bytes,
-                              device_.port().name(), max_piece_ * most)});
-    return false;
-  }
-  if (!sends_->room(peer->send, static_cast<uint32_t>(pieces))) return false;
+  if (!room(*peer, pieces, bytes)) return false;
   const auto* from = static_cast<const std::byte*>(source);
   for (size_t begin = 0, piece = 0; piece < pieces; ++piece, begin += max_piece_) {
     const auto length = static_cast<uint32_t>(std::min(bytes - begin, max_piece_));
     ibv_send_wr& work = sends_->append(
         peer->send, {from + begin, length, static_cast<uint32_t>(source_key.local)}, bytes > 0);
-    work.wr.rdma.remote_addr = target.address + begin;
-    work.wr.rdma.rkey = static_cast<uint32_t>(target.key);
-    if (piece + 1 == pieces && immediate != kNoSignal) {
-      work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-      work.imm_data = htonl(static_cast<uint32_t>(immediate));
-    } else {
-      work.opcode = IBV_WR_RDMA_WRITE;
-    }
+    write_to(work, {target.address + begin, target.key},
+             piece + 1 == pieces ? immediate : kNoSignal);
   }
   count(bytes);
+  return true;
+}
+
+/// For that many requests at once, of so many bytes together.
+bool RcTransport::room(const Peer& peer, size_t requests, size_t bytes) {
+  const size_t most = peer.send.depth - kReserved;
+  if (requests > most) [[unlikely]] {
+    latch(Failure{me_, ErrorCode::kInvalidArgument,
+                  fmt::format("rank {} sends {} bytes at once; {} can send {} at most", me_, bytes,
+                              device_.port().name(), max_piece_ * most)});
+    return false;
+  }
+  return sends_->room(peer.send, static_cast<uint32_t>(requests));
+}
+
+size_t RcTransport::max_put_segments() const { return wanted_segments(device_.port()); }
+
+bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
+                               const MemoryKey& source_key, RemoteAddress target,
+                               uint64_t immediate) {
+  Peer* peer = usable(rank);
+  if (!peer) return false;
+  const Cut cut{segments, static_cast<uint32_t>(source_key.local), max_piece_,
+                peer->send.max_segments};
+  size_t requests = 0, bytes = 0;
+  cut.for_each_request([&](std::span<const Piece>, size_t length) {
+    ++requests;
+    bytes += length;
+  });
+  if (!room(*peer, requests, bytes)) return false;
+  cut.for_each_request([&](std::span<const Piece> pieces, size_t length) {
+    write_to(sends_->append(peer->send, pieces, length, true), target,
+             --requests == 0 ? immediate : kNoSignal);
+    target.address += length;
+  });
+  count(bytes);
+  if (segments.size() > 1) ++counters_.gathers;
   return true;
 }
 

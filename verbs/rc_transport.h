@@ -35,6 +35,9 @@ class RcTransport final : public NetworkTransport {
   void deregister_memory(const MemoryKey& key) override { memory_->release(key); }
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override;
+  size_t max_put_segments() const override;
+  bool put_segments(Rank peer, std::span<const PutSegment> segments, const MemoryKey& source_key,
+                    RemoteAddress target, uint64_t immediate) override;
   bool signal(Rank peer, uint32_t immediate) override;
   bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override;
   size_t poll(std::span<Arrival> arrivals) override;
@@ -74,6 +77,7 @@ class RcTransport final : public NetworkTransport {
   RcTransport() = default;
   Peer* usable(Rank peer);
   Peer& enter(Rank peer);
+  bool room(const Peer& peer, size_t requests, size_t bytes);
   bool add_mail_slots(Peer& peer);
   void count(size_t data_bytes);
   void take_sends();

@@ -15,12 +15,13 @@ constexpr size_t kChained = 512;
 void SendState::use(const ReliableQueuePair& queue_pair) {
   qp = queue_pair.get();
   max_inline = queue_pair.max_inline();
+  max_segments = queue_pair.max_segments();
   depth = queue_pair.depth();
   interval = std::clamp((depth - kReserved) / 2, 1u, kSignalInterval);
 }
 
 SendQueue::SendQueue(uint32_t completion_depth)
-    : completion_depth_(completion_depth), requests_(kChained) {
+    : completion_depth_(completion_depth), requests_(kChained), pieces_(kChained) {
   chained_.reserve(kChained);
 }
 
@@ -30,23 +31,24 @@ bool SendQueue::room(const SendState& peer, uint32_t requests, uint32_t reserved
          signaled_in_flight_ + chained_.size() + requests / peer.interval + 2 <= completion_depth_;
 }
 
-ibv_send_wr& SendQueue::append(SendState& peer, const Piece& piece, bool data) {
-  if (used_ == requests_.size()) {
+ibv_send_wr& SendQueue::append(SendState& peer, std::span<const Piece> pieces, uint64_t bytes,
+                               bool data) {
+  if (used_ == requests_.size() || pieces_used_ + pieces.size() > pieces_.size()) {
     if (Status flushed = flush(); !flushed) failed_ = flushed;  // told by the next flush()
   }
-  Request& request = requests_[used_++];
+  ibv_send_wr& work = requests_[used_++];
   const uint64_t position = ++peer.posted;
   if (data) peer.last_data = position;
-  request.piece = {reinterpret_cast<uint64_t>(piece.base), piece.bytes, piece.key};
-  ibv_send_wr& work = request.work;
   work = {};
   work.wr_id = static_cast<uint64_t>(peer.peer) << kPositionBits |
                (position & ((uint64_t{1} << kPositionBits) - 1));
-  if (piece.bytes > 0) {
-    work.sg_list = &request.piece;
-    work.num_sge = 1;
-    if (piece.bytes <= peer.max_inline) work.send_flags = IBV_SEND_INLINE;
+  if (!pieces.empty()) {
+    work.sg_list = &pieces_[pieces_used_];
+    work.num_sge = static_cast<int>(pieces.size());
+    if (bytes <= peer.max_inline) work.send_flags = IBV_SEND_INLINE;
   }
+  for (const Piece& piece : pieces)
+    pieces_[pieces_used_++] = {reinterpret_cast<uint64_t>(piece.base), piece.bytes, piece.key};
   if (position - peer.signaled >= peer.interval) signal(peer, work);
   if (peer.first) {
     peer.last->next = &work;
@@ -111,7 +113,7 @@ Status SendQueue::flush() {
     peer->first = peer->last = nullptr;
   }
   chained_.clear();
-  used_ = 0;
+  used_ = pieces_used_ = 0;
   return failed_;
 }
 

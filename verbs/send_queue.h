@@ -5,6 +5,7 @@
 /// that to a peer. Where the last one did, the end is left to be asked for.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -28,6 +29,7 @@ struct SendState {
   Rank peer = -1;
   ibv_qp* qp = nullptr;
   uint32_t max_inline = 0;
+  uint32_t max_segments = 1;
   uint32_t depth = 0;     ///< work requests the queue pair holds
   uint32_t interval = 0;  ///< between those that ask for a completion
   uint64_t posted = 0;
@@ -65,7 +67,11 @@ class SendQueue {
   /// Chains a request: opcode, immediate (host order) and remote place are the caller's to set in
   /// what is returned, before the next call of anything here.
   /// `data`: its source may be wanted back before the peer says anything.
-  ibv_send_wr& append(SendState& peer, const Piece& piece, bool data = false);
+  ibv_send_wr& append(SendState& peer, const Piece& piece, bool data = false) {
+    return append(peer, {&piece, piece.bytes > 0 ? size_t{1} : 0}, piece.bytes, data);
+  }
+  /// The same of several pieces, `bytes` bytes together, at most as many as the queue pair takes.
+  ibv_send_wr& append(SendState& peer, std::span<const Piece> pieces, uint64_t bytes, bool data);
   /// The position up to which all is complete. Asking twice with nothing posted in between makes a
   /// completion for all of it come.
   uint64_t completed(SendState& peer);
@@ -83,17 +89,14 @@ class SendQueue {
 
  private:
   static constexpr int kPositionBits = 40;
-  struct Request {
-    ibv_send_wr work;
-    ibv_sge piece;
-  };
   void signal(SendState& peer, ibv_send_wr& work);
   void ask_completion(SendState& peer);
 
   uint32_t completion_depth_;
   uint32_t signaled_in_flight_ = 0;
-  std::vector<Request> requests_;
-  size_t used_ = 0;
+  std::vector<ibv_send_wr> requests_;
+  std::vector<ibv_sge> pieces_;  ///< of the requests
+  size_t used_ = 0, pieces_used_ = 0;
   std::vector<SendState*> chained_;
   Status failed_;
   uint64_t doorbells_ = 0;

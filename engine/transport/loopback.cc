@@ -22,6 +22,7 @@ using loopback::Entry;
 using loopback::Kind;
 using loopback::Placer;
 using loopback::Post;
+using loopback::Segments;
 using loopback::SendQueue;
 using loopback::Wire;
 
@@ -84,24 +85,20 @@ class Loopback final : public NetworkTransport {
 
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override {
-    Post post;
-    post.delivers = immediate != kNoSignal;
-    post.entry = {Kind::kSignal, static_cast<uint32_t>(immediate)};
-    post.source = static_cast<const std::byte*>(source);
-    post.target = target;
-    post.bytes = bytes;
-    const auto address = reinterpret_cast<uint64_t>(source);
-    if (bytes > 0 && !wire_.accessible(wire_.me(), source_key.local, address, bytes)) {
-      failure_.set({wire_.me(), ErrorCode::kSystem,
-                    fmt::format("local protection error: rank {} put {} bytes from {:#x} with key "
-                                "{:#x}: no registration covers them",
-                                wire_.me(), bytes, address, source_key.local)});
+    const PutSegment segment{static_cast<const std::byte*>(source), bytes};
+    return put_all(peer, {&segment, bytes == 0 ? size_t{0} : 1}, source_key, target, immediate);
+  }
+  size_t max_put_segments() const override { return loopback::kMaxSegments; }
+  bool put_segments(Rank peer, Segments segments, const MemoryKey& source_key, RemoteAddress target,
+                    uint64_t immediate) override {
+    if (segments.empty() || segments.size() > loopback::kMaxSegments) {
+      failure_.set({wire_.me(), ErrorCode::kInternal,
+                    fmt::format("rank {} puts {} segments to rank {}: from 1 to {} are taken",
+                                wire_.me(), segments.size(), peer, loopback::kMaxSegments)});
+      segments = {};
     }
-    // Like a queue pair in its error state: takes everything, does nothing.
-    const bool broken = failure_.present();
-    if (!broken && !(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post)))
-      return false;
-    count(peer, bytes, broken);
+    if (!put_all(peer, segments, source_key, target, immediate)) return false;
+    if (segments.size() > 1) ++counters_.gathers;
     return true;
   }
 
@@ -166,6 +163,34 @@ class Loopback final : public NetworkTransport {
 
   static size_t index(Rank rank) { return static_cast<size_t>(rank); }
 
+  bool put_all(Rank peer, Segments segments, const MemoryKey& source_key, RemoteAddress target,
+               uint64_t immediate) {
+    Post post;
+    post.delivers = immediate != kNoSignal;
+    post.entry = {Kind::kSignal, static_cast<uint32_t>(immediate)};
+    post.target = target;
+    for (const PutSegment& segment : segments) {
+      post.segments[post.segment_count++] = segment;
+      post.bytes += segment.bytes;
+      check_source(segment, source_key);
+    }
+    // Like a queue pair in its error state: takes everything, does nothing.
+    const bool broken = failure_.present();
+    if (!broken && !(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post)))
+      return false;
+    count(peer, post.bytes, broken);
+    return true;
+  }
+
+  void check_source(const PutSegment& segment, const MemoryKey& key) {
+    const auto address = reinterpret_cast<uint64_t>(segment.source);
+    if (wire_.accessible(wire_.me(), key.local, address, segment.bytes)) return;
+    failure_.set({wire_.me(), ErrorCode::kSystem,
+                  fmt::format("local protection error: rank {} put {} bytes from {:#x} with key "
+                              "{:#x}: no registration covers them",
+                              wire_.me(), segment.bytes, address, key.local)});
+  }
+
   void count(Rank peer, size_t bytes, bool broken) {
     Posted& state = posted_[index(peer)];
     ++state.posted;
@@ -190,7 +215,7 @@ class Loopback final : public NetworkTransport {
     const RemoteAddress& target = post.target;
     std::optional<Error> error;
     if (wire_.accessible(peer, target.key, target.address, post.bytes))
-      error = placer_.place(peer, target.address, post.source, post.bytes);
+      error = placer_.place(peer, target.address, post.source(), 0, post.bytes);
     else
       error = Error{ErrorCode::kSystem, "no registration covers them"};
     if (error)

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -48,7 +49,8 @@ Result<Placer> Placer::create(Bootstrap& bootstrap, const std::vector<ProcessPla
   std::vector<uint64_t> addresses(size);
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, addresses.data()));
   const std::byte one{1};
-  if (auto error = placer.place(static_cast<Rank>(next), addresses[next], &one, 1)) {
+  const PutSegment probe{&one, 1};
+  if (auto error = placer.place(static_cast<Rank>(next), addresses[next], {&probe, 1}, 0, 1)) {
     placer.works_ = false;
     placer.why_not_ = std::move(error->message);
   }
@@ -64,10 +66,13 @@ bool Placer::may_have_ended(Rank peer) {
   return watch_.has_ended(peer);
 }
 
-std::optional<Error> Placer::place(Rank peer, uint64_t address, const std::byte* source,
+std::optional<Error> Placer::place(Rank peer, uint64_t address, Segments segments, size_t begin,
                                    size_t bytes) {
   if (threads_ || peer == me_) {
-    std::memcpy(reinterpret_cast<void*>(address), source, bytes);
+    for_each_piece(segments, begin, bytes, [&address](const std::byte* source, size_t piece) {
+      std::memcpy(reinterpret_cast<void*>(address), source, piece);
+      address += piece;
+    });
     return std::nullopt;
   }
   const pid_t pid = processes_[static_cast<size_t>(peer)];
@@ -76,9 +81,13 @@ std::optional<Error> Placer::place(Rank peer, uint64_t address, const std::byte*
       return Error{ErrorCode::kPeerFailed, fmt::format("rank {} (pid {}) has ended", peer, pid)};
     }
     const size_t piece = std::min(bytes - done, kMaxPiece);
-    const iovec from{const_cast<std::byte*>(source) + done, piece};
+    std::array<iovec, kMaxSegments> from;
+    size_t count = 0;
+    for_each_piece(segments, begin + done, piece, [&](const std::byte* source, size_t length) {
+      from[count++] = {const_cast<std::byte*>(source), length};
+    });
     const iovec to{reinterpret_cast<void*>(address + done), piece};
-    const ssize_t written = process_vm_writev(pid, &from, 1, &to, 1, 0);
+    const ssize_t written = process_vm_writev(pid, from.data(), count, &to, 1, 0);
     if (written < 0) {
       return Error{errno == ESRCH ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
                    fmt::format("process_vm_writev: {}", std::strerror(errno))};

@@ -35,8 +35,10 @@ class Placer {
   bool works() const { return works_; }
   const std::string& why_not() const { return why_not_; }
 
-  /// Writes into `peer`; the reason if that fails. One thread at a time.
-  std::optional<Error> place(Rank peer, uint64_t address, const std::byte* source, size_t bytes);
+  /// Writes `bytes` bytes of the segments, from byte `begin` on, into `peer`; the reason if that
+  /// fails. One thread at a time.
+  std::optional<Error> place(Rank peer, uint64_t address, Segments segments, size_t begin,
+                             size_t bytes);
 
  private:
   bool may_have_ended(Rank peer);

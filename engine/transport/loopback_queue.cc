@@ -193,8 +193,8 @@ bool SendQueue::place_piece(Rank peer, Post& post, size_t piece) {
                                       Error{ErrorCode::kSystem, "no registration covers them"}));
     return true;
   }
-  if (placer_ == nullptr) return wire_.push_data(peer, target, post.source + offset, bytes);
-  if (auto error = placer_->place(peer, target.address, post.source + offset, bytes))
+  if (placer_ == nullptr) return wire_.push_data(peer, target, post.source(), offset, bytes);
+  if (auto error = placer_->place(peer, target.address, post.source(), offset, bytes))
     give_up(peer, remote_access_error(wire_.me(), peer, post.target, post.bytes, *error));
   return true;
 }

@@ -20,9 +20,10 @@ namespace ibcoll::loopback {
 struct Post {
   bool delivers = false;  ///< an entry goes to the peer once the data is in place
   Entry entry;
-  const std::byte* source = nullptr;
+  std::array<PutSegment, kMaxSegments> segments;
+  size_t segment_count = 0;
   RemoteAddress target;
-  size_t bytes = 0;
+  size_t bytes = 0;  ///< of all segments
 
   // Which pieces have been placed: all before `first_open`, and of the next kWindow those in
   // `done`.
@@ -32,6 +33,7 @@ struct Post {
   uint32_t done = 0;
   size_t pieces() const { return (bytes + piece_bytes - 1) / piece_bytes; }
   bool placed() const { return first_open >= pieces(); }
+  Segments source() const { return Segments(segments).first(segment_count); }
 };
 
 /// A queue a peer. The owner's calls move it on, and a thread does when the owner makes none: a

@@ -162,7 +162,8 @@ bool Wire::push(Rank peer, Entry entry) {
   return true;
 }
 
-bool Wire::push_data(Rank peer, RemoteAddress target, const std::byte* source, size_t bytes) {
+bool Wire::push_data(Rank peer, RemoteAddress target, Segments segments, size_t begin,
+                     size_t bytes) {
   if (!has_room(peer)) return false;
   Outgoing& out = outgoing(peer);
   const auto full = [&out] {
@@ -177,7 +178,11 @@ bool Wire::push_data(Rank peer, RemoteAddress target, const std::byte* source, s
   slot.address = target.address;
   slot.key = target.key;
   slot.bytes = bytes;
-  std::memcpy(slot.data, source, bytes);
+  std::byte* to = slot.data;
+  for_each_piece(segments, begin, bytes, [&to](const std::byte* source, size_t piece) {
+    std::memcpy(to, source, piece);
+    to += piece;
+  });
   return push(peer, {Kind::kData, 0});
 }
 

@@ -2,6 +2,7 @@
 /// The shared memory the software network consists of: who has registered what, and for each pair
 /// of ranks a ring of small entries, two mails and (where needed) slots for data on its way.
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <span>
@@ -15,6 +16,27 @@
 namespace ibcoll::loopback {
 
 enum class Kind : uint8_t { kSignal = 1, kMail = 2, kData = 3 };
+
+/// The most segments of a put: as many as verbs asks for.
+inline constexpr size_t kMaxSegments = 16;
+/// The segments of a put.
+using Segments = std::span<const PutSegment>;
+
+/// Calls use(source, bytes) for each piece of memory that holds some of the bytes from `begin` on.
+template <class Use>
+void for_each_piece(Segments segments, size_t begin, size_t bytes, Use&& use) {
+  for (const PutSegment& segment : segments) {
+    if (begin >= segment.bytes) {
+      begin -= segment.bytes;
+      continue;
+    }
+    const size_t piece = std::min(bytes, segment.bytes - begin);
+    if (piece == 0) return;
+    use(segment.source + begin, piece);
+    bytes -= piece;
+    begin = 0;
+  }
+}
 
 /// One message in a ring: a signal's immediate or a mail's place. Data waits in its slot.
 struct Entry {
@@ -62,7 +84,8 @@ class Wire {
   // The sending side, one thread at a time. False: no room; the bell rings when there is some.
   bool has_room(Rank peer);
   bool push(Rank peer, Entry entry);
-  bool push_data(Rank peer, RemoteAddress target, const std::byte* source, size_t bytes);
+  /// `bytes` bytes of the segments, from byte `begin` on.
+  bool push_data(Rank peer, RemoteAddress target, Segments segments, size_t begin, size_t bytes);
   /// Puts a mail where the peer will find it; the entry to push for it.
   std::optional<Entry> write_mail(Rank peer, std::span<const std::byte> bytes);
   /// True if the peer could not place data that came through a slot.

@@ -39,6 +39,12 @@ struct RemoteAddress {
   uint64_t key = 0;
 };
 
+/// A part of what one put writes.
+struct PutSegment {
+  const std::byte* source = nullptr;
+  size_t bytes = 0;
+};
+
 /// Something a peer sent: a signal (an immediate) or a mail (a short message that needs no prior
 /// arrangement).
 struct Arrival {
@@ -53,6 +59,7 @@ struct TransportCounters {
   uint64_t data_messages = 0;  ///< puts of at least one byte, and mails with data
   uint64_t tokens = 0;         ///< signals, other mails and puts of no bytes
   uint64_t data_bytes = 0;
+  uint64_t gathers = 0;      ///< of the data messages: puts of several segments
   uint64_t queue_pairs = 0;  ///< peers connected
   uint64_t registrations = 0;
 };
@@ -92,6 +99,14 @@ class NetworkTransport {
   /// completed(peer) reaches posted(peer) as it is after this call.
   virtual bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
                    size_t bytes, uint64_t immediate) = 0;
+  /// How many segments one put may have; 1: this network gathers nothing.
+  virtual size_t max_put_segments() const { return 1; }
+  /// Puts the bytes of segments, which all lie in the memory of `source_key`, one after the other:
+  /// one message. At least one segment, at most max_put_segments(), and none is empty.
+  virtual bool put_segments(Rank peer, std::span<const PutSegment> segments,
+                            const MemoryKey& source_key, RemoteAddress target, uint64_t immediate) {
+    return put(peer, segments[0].source, source_key, target, segments[0].bytes, immediate);
+  }
   /// Delivers an immediate without data (a zero-byte write).
   virtual bool signal(Rank peer, uint32_t immediate) = 0;
   /// Of mails that belong to no call: they count neither as data nor as tokens.

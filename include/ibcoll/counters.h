@@ -29,9 +29,9 @@ typedef struct ibcoll_counters {
 IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context,
                                              ibcoll_counters* counters);
 /** Counter number `index` (from 0) of all that the transport between servers keeps on this rank:
- * the above, queue_pairs, registrations, with verbs doorbells, completions and others. Names that
- * begin with port_ count all traffic of the port. IBCOLL_ERR_INVALID past the last one. Not for the
- * data path. */
+ * the above, gathers, queue_pairs, registrations, with verbs doorbells, completions and others.
+ * Names that begin with port_ count all traffic of the port. IBCOLL_ERR_INVALID past the last one.
+ * Not for the data path. */
 IBCOLL_API ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
                                                   const char** name, uint64_t* value);
 /** The transport between servers: "loopback", "verbs"; "none" on a single server. */

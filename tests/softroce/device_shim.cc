@@ -1,8 +1,9 @@
 // Preloaded (LD_PRELOAD) under a program, makes the RDMA devices it sees look like others, as the
 // environment says:
-//   SHIM_LIMITS=max_qp=6,max_inline=0   smaller limits, per process: max_qp, max_qp_wr, max_inline,
-//                                       max_rd_atomic, max_cq, max_cqe, max_srq, max_srq_wr,
-//                                       max_mr, max_mr_size; asking for more fails as with a device
+//   SHIM_LIMITS=max_qp=6,max_inline=0   smaller limits, per process: max_qp, max_qp_wr, max_sge,
+//                                       max_inline, max_rd_atomic, max_cq, max_cqe, max_srq,
+//                                       max_srq_wr, max_mr, max_mr_size; asking for more fails as
+//                                       with a device
 //   SHIM_FAIL=ibv_reg_mr:3              the third call of that function fails with ENOMEM, as do
 //   all
 //                                       after it with "ibv_reg_mr:3+"
@@ -199,6 +200,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   };
   lower("max_qp", attributes->max_qp);
   lower("max_qp_wr", attributes->max_qp_wr);
+  lower("max_sge", attributes->max_sge);
   lower("max_rd_atomic", attributes->max_qp_rd_atom);
   lower("max_cq", attributes->max_cq);
   lower("max_cqe", attributes->max_cqe);
@@ -271,6 +273,7 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
   if (fails("ibv_create_qp", context) || queue_pairs.full(context) ||
       exceeds(context, "max_qp_wr", wanted->cap.max_send_wr) ||
       exceeds(context, "max_qp_wr", wanted->cap.max_recv_wr) ||
+      exceeds(context, "max_sge", wanted->cap.max_send_sge) ||
       exceeds(context, "max_inline", wanted->cap.max_inline_data))
     return nullptr;
   ibv_qp* queue_pair = REAL(ibv_create_qp)(domain, wanted);
