@@ -42,7 +42,9 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
     if (!enter()) {
       const int error = errno;
       const std::string what = fmt::format("{} bytes at {}", bytes, base);
-      if (unused_.empty()) return registration_error(device_, what, bytes, error);
+      // A hole in the memory (EFAULT) is no limit.
+      if (unused_.empty() || error == EFAULT)
+        return registration_error(device_, what, bytes, error);
       trim(0);  // what is only kept may be what fills the limit
       if (!enter()) return registration_error(device_, what, bytes, errno);
     }
