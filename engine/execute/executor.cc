@@ -180,9 +180,13 @@ bool Executor::advance(PostedCall& call) {
   LaneRunner runner(services_, call);
   bool moved = false;
   if (call.outward) {
-    // Posting to the network comes first: it works on while this core copies.
-    moved |= runner.advance(call.lanes[static_cast<int>(Lane::kSend)]);
-    moved |= runner.advance(call.lanes[static_cast<int>(Lane::kRecv)]);
+    // Posting to the network comes first: it works on while this core copies. Exposures go before
+    // puts: a network in software copies in put(), and peers can put meanwhile.
+    LaneState& sends = call.lanes[static_cast<int>(Lane::kSend)];
+    LaneState& receives = call.lanes[static_cast<int>(Lane::kRecv)];
+    const bool exposes = !call.binding.eager;
+    moved |= runner.advance(exposes ? receives : sends);
+    moved |= runner.advance(exposes ? sends : receives);
     moved |= mailroom_.pass_on(call);
     if (network_ != nullptr) network_->flush();
   }
