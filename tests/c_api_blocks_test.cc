@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <ibcoll/ibcoll.hpp>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 namespace ibcoll {
@@ -123,6 +124,50 @@ TEST(Alltoallw, TransposesAMatrixInEveryForm) {
     for (const char* c = layout; *c != 0; ++c) ranks += *c == ',' ? 0 : *c - '0';
     EXPECT_EQ(launch(ranks, transpose, layout), 0) << layout;
   }
+}
+
+uint64_t counter_of(const context& c, std::string_view wanted) {
+  const char* name = nullptr;
+  uint64_t value = 0;
+  for (int i = 0; ibcoll_get_named_counter(c.handle(), i, &name, &value) == IBCOLL_OK; ++i) {
+    if (name == wanted) return value;
+  }
+  return 0;
+}
+
+/// Each rank sends the others tiles of a matrix whose rows are long enough to go out as they lie.
+int tiles(context& c) {
+  const auto ranks = static_cast<int64_t>(c.size());
+  constexpr int64_t kRows = 20, kBytes = 8192, kCalls = 3;
+  constexpr auto kNumbers = static_cast<size_t>(kBytes / 8);
+  std::vector<int64_t> matrix(static_cast<size_t>(kRows * ranks) * kNumbers), got(matrix.size());
+  std::vector<ibcoll_block> send, recv;
+  for (int64_t i = 0; i < ranks; ++i) {
+    send.push_back(ibcoll_block_vector(i * kBytes, kBytes, kRows, ranks * kBytes));
+    recv.push_back(ibcoll_block_contiguous(i * kRows * kBytes, kRows * kBytes));
+  }
+  request often = c.world().alltoallw_init<int64_t>(matrix, send, got, recv);
+  for (int64_t call = 0; call < kCalls; ++call) {
+    std::fill(got.begin(), got.end(), -1);
+    for (size_t i = 0; i < matrix.size(); ++i)
+      matrix[i] = static_cast<int64_t>(i) + 1'000'000 * (c.rank() + 10 * call);
+    often.start();
+    often.wait();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t from = i / (kRows * kNumbers), row = i / kNumbers % kRows;
+      const size_t place =
+          (row * static_cast<size_t>(ranks) + static_cast<size_t>(c.rank())) * kNumbers +
+          i % kNumbers;
+      if (got[i] != static_cast<int64_t>(place + 1'000'000 * (from + 10 * call))) return 1;
+    }
+  }
+  // More rows than one put takes.
+  return counter_of(c, "gathers") > kCalls ? 0 : 2;
+}
+
+TEST(Alltoallw, LongRowsGoToAnotherServerAsTheyLie) {
+  for (const char* layout : {"1,1", "2,1"})
+    EXPECT_EQ(launch(layout[0] - '0' + 1, tiles, layout), 0) << layout;
 }
 
 /// What is sent to a rank lies, in runs, where what comes from it is to lie.

@@ -1,13 +1,15 @@
 // Every algorithm between emulated servers that each have an RDMA device; skipped where there is
 // none.
 
-#include "tests/sweep.h"
+#include "tests/strided_sweep.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::JobOptions;
+using testing::LongRuns;
 using testing::shape_of;
+using testing::strided_sweep;
 using testing::sweep;
 
 class ExecuteSweepVerbs : public ::testing::Test {
@@ -35,6 +37,13 @@ TEST_F(ExecuteSweepVerbs, FourServersOfTwoDealtCyclically) {
 TEST_F(ExecuteSweepVerbs, ThreeOneTwo) { sweep_verbs(shape_of({3, 1, 2}), {0, 7, 4096}); }
 TEST_F(ExecuteSweepVerbs, ThreeOneTwoDealtCyclically) {
   sweep_verbs(shape_of({3, 1, 2}, Placement::kCyclic), {0, 7, 20000});
+}
+
+TEST_F(ExecuteSweepVerbs, StridedBlocks) {
+  JobOptions job;
+  job.shape = shape_of({1, 2, 1});
+  job.context.transport = "verbs";
+  strided_sweep(job, {24, 6 * 4096}, 0, LongRuns::kSome);
 }
 
 using ExecuteSweepVerbsFull = ExecuteSweepVerbs;

@@ -39,6 +39,8 @@ ibcoll_block any_layout(int64_t bytes, Random& random) {
     (random() % 2 == 0 ? block.bytes : block.outer_count) = 0;
     return block;
   }
+  // Long ones, where there can be some.
+  if (bytes % 4096 == 0 && random() % 2 == 0) block.bytes = 4096;
   const int64_t runs = bytes / block.bytes;
   block.count = divisor(runs);
   block.outer_count = runs / block.count;

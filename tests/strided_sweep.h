@@ -110,9 +110,13 @@ inline void run_strided_case(const RankView& rank, Group& group, Case c) {
   }
 }
 
+/// Whether a sweep has runs that rank 0, which sends to other servers, is to put from where they
+/// lie.
+enum class LongRuns { kNone, kSome };
+
 /// All of them at these sizes; `first`: see sweep().
 inline void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes,
-                          uint32_t first = 0) {
+                          uint32_t first = 0, LongRuns long_runs = LongRuns::kNone) {
   std::vector<Case> all = cases(sizes, first);
   std::erase_if(all, [](const Case& c) {
     return reduces(c.algorithm->collective) || c.algorithm->collective == Collective::kBarrier;
@@ -122,6 +126,9 @@ inline void strided_sweep(const JobOptions& job, const std::vector<size_t>& size
       run_strided_case(rank, rank.context.world(), c);
       if (rank.context.executor().failed()) return;
     }
+    if (long_runs == LongRuns::kSome && rank.context.rank() == 0 &&
+        rank.context.network()->counters().gathers == 0)
+      rank.complain("all of it was packed");
   });
   EXPECT_EQ(complaints, "") << job.shape.describe() << (job.threads ? ", threads" : ", processes")
                             << ", loopback seed " << job.context.loopback_seed;

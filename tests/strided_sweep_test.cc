@@ -1,11 +1,13 @@
 // Every algorithm with blocks of all layouts, in every way that data travels.
 
 #include "tests/strided_sweep.h"
+#include "tests/threads_transport.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::JobOptions;
+using testing::LongRuns;
 using testing::run_job;
 using testing::shape_of;
 using testing::shapes;
@@ -65,6 +67,29 @@ TEST(StridedSweep, AdversarialLoopback) {
     job.context.loopback_seed = seed;
     strided_sweep(job, {24, 6000}, static_cast<uint32_t>(seed) * 13);
   }
+}
+
+/// All lengths that blocks have are multiples of a long run's.
+constexpr size_t kLongRuns = 6 * 4096;
+
+TEST(StridedSweep, LongRunsArePutFromWhereTheyLie) {
+  for (const uint64_t seed : {0, 1, 2}) {
+    JobOptions job;
+    job.shape = shape_of(seed == 1 ? std::vector<int>{1, 2} : std::vector<int>{1, 1});
+    job.threads = seed == 2;
+    job.context.loopback_seed = seed;
+    strided_sweep(job, {kLongRuns}, static_cast<uint32_t>(seed) * 3, LongRuns::kSome);
+  }
+}
+
+/// Over a network that gathers two segments at a time.
+TEST(StridedSweep, MoreRunsThanAPutTakesGoInSeveral) {
+  testing::ThreadsTransport::add();
+  JobOptions job;
+  job.shape = shape_of({1, 1, 1});
+  job.threads = true;
+  job.context.transport = testing::ThreadsTransport::kName;
+  strided_sweep(job, {kLongRuns}, 5, LongRuns::kSome);
 }
 
 TEST(StridedCalls, LengthsThatDifferAreAnErrorThatNamesThem) {

@@ -25,17 +25,42 @@ StridedBlock strided(const ibcoll_block& given) {
                     .outer_stride = given.outer_stride});
 }
 
-/// Calls use(buffer, first, count) for all slots that operations of the program move through the
-/// network.
-template <class Use>
-void for_each_network_slice(const RankProgram& program, Use&& use) {
+/// What the network does with a slot.
+enum Moved : uint64_t { kNot, kOut, kIn };
+
+/// Marks all slots of a buffer that operations of the program move through the network. What comes
+/// in and is passed on counts as coming in.
+void mark_moved(const RankProgram& program, Buffer buffer, std::vector<uint64_t>& marks) {
   for (const Op& op : program.lane(Lane::kSend)) {
-    if (op.kind == OpKind::kPut) use(op.src_buffer, op.src_first, op.count);
+    if (op.kind == OpKind::kPut && op.src_buffer == buffer)
+      std::fill_n(marks.begin() + op.src_first, op.count, kOut);
   }
   for (const Op& op : program.lane(Lane::kRecv)) {
-    if (op.kind == OpKind::kExpect) use(op.dst_buffer, op.dst_first, op.count);
+    if (op.kind == OpKind::kExpect && op.dst_buffer == buffer)
+      std::fill_n(marks.begin() + op.dst_first, op.count, kIn);
   }
 }
+
+/// What holds all runs of some blocks.
+class Hull {
+ public:
+  void add(const StridedBlock& block) {
+    if (block.bytes == 0) return;
+    const StridedBlock::Reach reach = block.reach();
+    begin_ = std::min(begin_, reach.begin);
+    end_ = std::max(end_, reach.end);
+    used_ += block.bytes;
+  }
+  bool empty() const { return used_ == 0; }
+  int64_t begin() const { return begin_; }
+  size_t bytes() const { return static_cast<size_t>(end_ - begin_); }
+  /// Bytes of the blocks themselves.
+  uint64_t used() const { return used_; }
+
+ private:
+  int64_t begin_ = INT64_MAX, end_ = INT64_MIN;
+  uint64_t used_ = 0;
+};
 
 }  // namespace
 
@@ -114,27 +139,34 @@ Status CallBlocks::bind_side(ScratchPool& scratch, const RankProgram& program, B
   bound.memory = {base, here.blocks.data(), base, 0, false};
   bound.parts = program.cut > 1;
   bound.in_image = here.in_image.data();
-  StridedBlock::Reach reach{INT64_MAX, INT64_MIN};
+  Hull all;
   for (const StridedBlock& block : here.blocks) {
-    if (block.bytes == 0) continue;
-    reach = {std::min(reach.begin, block.reach().begin), std::max(reach.end, block.reach().end)};
+    all.add(block);
     bound.memory.short_runs |= !block.is_contiguous() && block.run < kShortRun;
   }
-  if (reach.begin < reach.end) {
-    bound.memory.reach = base + reach.begin;
-    bound.memory.reach_bytes = static_cast<size_t>(reach.end - reach.begin);
+  if (!all.empty()) {
+    bound.memory.reach = base + all.begin();
+    bound.memory.reach_bytes = all.bytes();
   }
-  if (!binding.eager) {
-    for_each_network_slice(program, [&](Buffer of, uint32_t first, uint32_t count) {
-      if (of == buffer) std::fill_n(here.in_image.begin() + first, count, 1);
-    });
+  if (!binding.eager) mark_moved(program, buffer, here.in_image);
+  bool any = false;
+  Hull gathered;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    any |= here.in_image[slot] != kNot;
+    const bool seen = bound.parts && !gathered.empty();
+    if (here.in_image[slot] == kOut && bound.has_long_runs(slot) && !seen)
+      gathered.add(here.blocks[bound.parts ? 0 : slot]);
   }
-  const bool any = std::find(here.in_image.begin(), here.in_image.end(), 1) != here.in_image.end();
+  if (!gathered.empty()) {
+    bound.gathered = base + gathered.begin();
+    bound.gathered_reach = gathered.bytes();
+    bound.gathered_bytes = gathered.used();
+  }
   if (binding.unequal) {
     here.places.assign(slots, 0);
     for (uint32_t slot = 0; slot < slots; ++slot) {
       here.places[slot] = static_cast<int64_t>(bound.image_bytes);
-      if (here.in_image[slot] != 0) bound.image_bytes += here.blocks[slot].bytes;
+      if (here.in_image[slot] != kNot) bound.image_bytes += here.blocks[slot].bytes;
     }
     binding[buffer].offsets = reinterpret_cast<const uint64_t*>(here.places.data());
   } else if (any) {

@@ -169,9 +169,11 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   if (target.address == PeerRegions::kUnknown) [[unlikely]]
     return Outcome::kBlocked;
   target.address += part_begin(part, length);
-  if (binding.strided && !put_in_image(op, part_begin(part, length), part_end(part, length)))
-      [[unlikely]]
-    return Outcome::kMoved;
+  if (binding.strided) [[unlikely]] {
+    if (part_begin(part, length) != part_end(part, length) && is_gathered(op))
+      return put_gathered(lane, op, position, part, target);
+    if (!put_in_image(op, part_begin(part, length), part_end(part, length))) return Outcome::kMoved;
+  }
   if (!services_.network->put(
           peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),
           call_.regions_of(op.src_buffer).of(op.src_first).key, target,
@@ -179,8 +181,7 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
     return Outcome::kBlocked;
   }
   if (binding.unequal && part.last()) state.landings.pop(call_.landings);
-  lane.pending.push({lane.complete_before(position), peer, false, services_.network->posted(peer),
-                     position, part.piece});
+  note_put(lane, peer, position, part);
   return Outcome::kDone;
 }
 

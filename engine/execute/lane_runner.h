@@ -77,11 +77,20 @@ class LaneRunner {
   Pull take_strided(LaneState& lane, const Op& op, Part part);
   Outcome copy_between_views(LaneState& lane, const Op& op, Part part);
   bool put_in_image(const Op& op, size_t begin, size_t end);
+  bool is_gathered(const Op& op) const;
+  Outcome put_gathered(LaneState& lane, const Op& op, uint32_t position, Part part,
+                       RemoteAddress target);
   Outcome expect_strided(LaneState& lane, const Op& op, Part part);
   Outcome reduce(LaneState& lane, const Op& op, Part part);
   Outcome end_by_operator(const Op& op, const char* failure);
   Outcome put_local(LaneState& lane, const Op& op, uint32_t position, Part part, bool token);
   Outcome put_network(LaneState& lane, const Op& op, uint32_t position, Part part);
+  /// Of a put to another server: its source is being read.
+  void note_put(LaneState& lane, Rank peer, uint32_t position, Part part) {
+    const uint64_t ticket = services_.network->posted(peer);
+    lane.pending.push({lane.complete_before(position), peer, false, ticket, position, part.piece});
+  }
+  void note_another_put(LaneState& lane, Rank peer, uint32_t position, Part part);
   Outcome put_mailed(const Op& op, Part part);
   Outcome take_mailed(const Op& op, Part part);
   Pull take(LaneState& lane, const Op& op, Part part, bool token, Combining* how);

@@ -1,10 +1,14 @@
 /// What operations do where slots lie in memory of any layout (StridedBuffer).
 #include <algorithm>
+#include <array>
 
 #include "engine/execute/lane_runner.h"
 
 namespace ibcoll {
 namespace {
+
+/// The most segments that are given to one put.
+constexpr size_t kMaxGathered = 32;
 
 /// Calls part(slot, begin, end) for each slot of which the bytes from `begin` to `end` of slots
 /// that follow each other hold some: which of its own bytes those are.
@@ -67,6 +71,73 @@ bool LaneRunner::put_in_image(const Op& op, size_t begin, size_t end) {
                   all = all && held >= slot_end;
                 });
   return all;
+}
+
+/// Whether the slots that an operation reads are put from where they lie: all of them have long
+/// runs, and nothing of them is in the image.
+bool LaneRunner::is_gathered(const Op& op) const {
+  if (call_.regions_of(op.src_buffer).gathered == kNone) return false;
+  const StridedBuffer& strided = *call_.binding[op.src_buffer].strided;
+  for (uint32_t slot = op.src_first; slot < op.src_first + op.count; ++slot) {
+    if (strided.in_image[slot] != 0 || !strided.has_long_runs(slot)) return false;
+  }
+  return true;
+}
+
+/// Of an operation that takes several: those that follow each other end with the last one.
+void LaneRunner::note_another_put(LaneState& lane, Rank peer, uint32_t position, Part part) {
+  if (!lane.pending.empty()) {
+    PendingPut& latest = lane.pending.back();
+    if (!latest.local && latest.at == position && latest.piece == part.piece) {
+      latest.ticket = services_.network->posted(peer);
+      return;
+    }
+  }
+  note_put(lane, peer, position, part);
+}
+
+/// Puts runs from where they lie, with as many puts as that takes. Only the last one says that the
+/// message is there. No second one to that peer is begun before.
+LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint32_t position,
+                                             Part part, RemoteAddress target) {
+  const Rank peer = job_rank(op.peer);
+  const Binding& binding = call_.binding;
+  const BufferRegions& regions = call_.regions_of(op.src_buffer);
+  NetworkTransport& network = *services_.network;
+  PeerState& state = call_.peers[peer];
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  std::array<PutSegment, kMaxGathered> segments;
+  const size_t most = std::min(network.max_put_segments(), segments.size());
+  StridedCursor cursor(
+      binding.view(op.src_buffer, op.src_first, op.count).from(begin + state.put_bytes));
+  for (Outcome refused = Outcome::kBlocked; state.put_bytes < bytes; refused = Outcome::kMoved) {
+    size_t count = 0, put = 0;
+    while (state.put_bytes + put < bytes) {
+      const std::byte* const place = cursor.place();
+      const size_t run = std::min<uint64_t>(cursor.left(), bytes - state.put_bytes - put);
+      if (count != 0 && segments[count - 1].source + segments[count - 1].bytes == place) {
+        segments[count - 1].bytes += run;
+      } else if (count < most) {
+        segments[count++] = {place, run};
+      } else {
+        break;
+      }
+      put += run;
+      cursor.skip(run);
+    }
+    const bool last = state.put_bytes + put == bytes;
+    if (!network.put_segments(peer, std::span(segments).first(count),
+                              regions.registered[regions.gathered].key,
+                              {target.address + state.put_bytes, target.key},
+                              last ? uint64_t{state.cell} : NetworkTransport::kNoSignal))
+      return refused;
+    state.put_bytes += put;
+    note_another_put(lane, peer, position, part);
+  }
+  state.put_bytes = 0;
+  if (binding.unequal && part.last()) state.landings.pop(call_.landings);
+  return Outcome::kDone;
 }
 
 /// Data from another server, which lands in the image.

@@ -37,6 +37,7 @@ struct PeerState {
   uint32_t tokens = 0;        ///< tokens that have come and wait for their operations
   uint32_t exposures = 0;     ///< how often it has exposed to this rank, or to its server
   uint32_t cell = 0;          ///< the immediate of puts there
+  uint64_t put_bytes = 0;     ///< of a message that takes several puts: what has been posted
   RegionPlace recv, scratch;  ///< looked up by puts: the key may come after the exposure
   Chain landings;             ///< in PostedCall::landings: where this rank's next puts go
   Chain mailed;               ///< in PostedCall::mailed: messages that came with their data

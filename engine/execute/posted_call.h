@@ -67,6 +67,18 @@ struct StridedBuffer {
   size_t image_bytes = 0;  ///< 0: there is no image
   uint64_t* in_image =
       nullptr;  ///< by slot: how many of its bytes, from the first, are in the image
+  /// What holds all runs of slots that may be put from where they lie, and how many bytes these
+  /// have; 0: there are none.
+  const std::byte* gathered = nullptr;
+  uint64_t gathered_reach = 0, gathered_bytes = 0;
+
+  /// Runs from so many bytes on are put from where they lie: a network adapter reads each of them
+  /// by itself, which takes it less time than packing takes a core.
+  static constexpr uint64_t kLongRun = 4096;
+  bool has_long_runs(uint32_t slot) const {
+    const StridedBlock& block = memory.blocks[parts ? 0 : slot];
+    return block.is_contiguous() || block.run >= kLongRun;
+  }
 };
 
 /// The memory behind a program's slots. Equal blocks: slot i lies at base + i * block_bytes, up to
@@ -136,6 +148,7 @@ class Queue {
   bool empty() const { return items_.empty(); }  // pop() clears what has run out
   T& front() { return items_[head_]; }
   const T& front() const { return items_[head_]; }
+  T& back() { return items_.back(); }
   auto begin() { return items_.begin() + static_cast<ptrdiff_t>(head_); }
   auto end() { return items_.end(); }
   void push(const T& item) { items_.push_back(item); }
@@ -222,6 +235,7 @@ struct RegisteredMemory {
 struct BufferRegions {
   std::vector<RegisteredMemory> registered;  ///< to be given back
   std::vector<uint32_t> of_slot;  ///< index in `registered`; empty: the first one is meant
+  uint32_t gathered = kNone;      ///< which of them covers StridedBuffer::gathered; kNone: none
 
   /// What covers a slot, if that has data.
   RegisteredMemory of(uint32_t slot) const {

@@ -10,6 +10,8 @@ namespace {
 constexpr uint64_t kSmallestPage = 4096;
 /// A buffer is registered as a whole where it is at most so many times what is used of it.
 constexpr uint64_t kSparse = 2;
+/// The same of what is put from where it lies, which saves a copy of it.
+constexpr uint64_t kSparseRuns = 4;
 
 /// A part of a buffer, in bytes from its base.
 struct Extent {
@@ -28,8 +30,27 @@ class BufferRegistration {
         regions_(regions),
         user_(user) {}
 
-  /// The packed image, or the slots of equal length.
+  /// Slots of equal length.
   Status equal(uint64_t bytes) { return bytes == 0 ? Status{} : enter({0, bytes}); }
+
+  /// The image, and what may be put without it: the network has to know that, too.
+  Status strided(const StridedBuffer& buffer) {
+    if (buffer.image_bytes == 0) return {};
+    IBCOLL_TRY(enter({0, buffer.image_bytes}));
+    if (buffer.gathered_bytes == 0 || network_.max_put_segments() == 1) return {};
+    auto* const begin = const_cast<std::byte*>(buffer.gathered);
+    const auto index = static_cast<uint32_t>(result_.registered.size());
+    if (!take_from_user(begin, buffer.gathered_reach)) {
+      if (buffer.gathered_reach > std::max(kSparseRuns * buffer.gathered_bytes, kSmallestPage))
+        return {};
+      // Where that fails there may be a hole: the image will do.
+      const Result<MemoryKey> key = network_.register_memory(begin, buffer.gathered_reach);
+      if (!key) return {};
+      result_.registered.push_back({*key, RegionName{}, nullptr});
+    }
+    result_.gathered = index;
+    return {};
+  }
 
   Status unequal(uint32_t slots) {
     Extent all;
@@ -49,8 +70,10 @@ class BufferRegistration {
  private:
   /// False: the program has registered no memory that covers it.
   bool take_from_user(const Extent& extent) {
-    UserRegistration* const found =
-        user_.find(binding_.base + extent.begin, extent.end - extent.begin);
+    return take_from_user(binding_.base + extent.begin, extent.end - extent.begin);
+  }
+  bool take_from_user(const std::byte* begin, size_t bytes) {
+    UserRegistration* const found = user_.find(begin, bytes);
     if (found == nullptr) return false;
     result_.registered.push_back({*found->key, found->region, found});
     ++found->users;
@@ -109,7 +132,7 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
   const auto enter = [&](Buffer buffer, size_t slots) -> Status {
     BufferRegistration registration(call, buffer, network, regions, user);
     const StridedBuffer* const strided = call.binding[buffer].strided;
-    const Status registered = strided != nullptr ? registration.equal(strided->image_bytes)
+    const Status registered = strided != nullptr ? registration.strided(*strided)
                               : call.binding.unequal
                                   ? registration.unequal(static_cast<uint32_t>(slots))
                                   : registration.equal(call.binding.offset(slots));
@@ -136,6 +159,7 @@ void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
     }
     buffer.registered.clear();
     buffer.of_slot.clear();
+    buffer.gathered = kNone;
   }
 }
 
