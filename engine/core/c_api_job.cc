@@ -58,7 +58,7 @@ Result<std::unique_ptr<Context>> create_context(Bootstrap& bootstrap,
   }
 }
 
-ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
+ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options, const Host& host,
                            ibcoll_context& result) {
   Result<std::unique_ptr<Context>> context = create_context(bootstrap, options);
   if (!context) {
@@ -71,6 +71,7 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
     bootstrap.abort({bootstrap.rank(), threads.error().code, threads.error().message});
     return report(threads.error());
   }
+  (*context)->executor().serve_host(host);
   result.context = std::move(*context);
   result.world.context = &result;
   result.world.group = result.context->world().shared_from_this();
@@ -186,7 +187,7 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
              int (*main)(ibcoll_context*, void*), void* argument) {
   ibcoll_context& context = Contexts::take();
   int result = 1;
-  if (make_context(bootstrap, options, context) == IBCOLL_OK) {
+  if (make_context(bootstrap, options, {}, context) == IBCOLL_OK) {
     result = main(&context, argument);
     await_threads(context);
     if (const std::string left = leftovers(context); !left.empty())
@@ -204,7 +205,8 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
 }
 
 /// The second half of joining: a context over the job.
-ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, ibcoll_context** context) {
+ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, const Host& host,
+                    ibcoll_context** context) {
   if (!bootstrap) return report(bootstrap.error());
   const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
   if (!options) {
@@ -213,7 +215,7 @@ ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, ibcoll_context
   }
   ibcoll_context& made = Contexts::take();
   made.bootstrap = std::move(*bootstrap);
-  const ibcoll_status status = make_context(*made.bootstrap, *options, made);
+  const ibcoll_status status = make_context(*made.bootstrap, *options, host, made);
   if (status == IBCOLL_OK) {
     *context = &made;
   } else {
@@ -308,7 +310,7 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
 
 ibcoll_status ibcoll_init(ibcoll_context** context) {
   if (context == nullptr) return refuse("the place for the context is null");
-  return guarded([&] { return enter(join_job(), context); });
+  return guarded([&] { return enter(join_job(), {}, context); });
 }
 
 ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap, ibcoll_context** context) {
@@ -318,7 +320,7 @@ ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap, ibcoll_context
     const Result<ibcoll_bootstrap> given = checked(*bootstrap);
     if (!given) return report(given.error());
     CallerAsHost host(*given);
-    return enter(join_job_of(host), context);
+    return enter(join_job_of(host), {given->progress, given->host}, context);
   });
 }
 

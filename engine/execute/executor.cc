@@ -282,6 +282,8 @@ class Executor::LoneWait {
   bool over() const { return completion_.done; }
   void after_round(bool) {}
   void yield() { sched_yield(); }
+  bool serves_host() const { return true; }
+  void serve_host() { executor_.host_.progress(executor_.host_.host); }
   void look_after(int64_t waited_ns) {
     executor_.under_way_.waiting = &completion_;
     if (waited_ns < waited_ns_) next_report_ns_ = executor_.health_.late_ns();  // something moved

@@ -41,6 +41,13 @@ struct ExecutorOptions {
   Cells::Share cells = {};             ///< this rank's part of its server's
 };
 
+/// Whom this process belongs to, where that has messages of its own: a peer may be waiting for one
+/// of them before it comes to the call that this rank waits in.
+struct Host {
+  void (*progress)(void* host) = nullptr;  ///< null: nothing is to be called
+  void* host = nullptr;
+};
+
 class ArrivalDescriptor;
 class ArrivalRuns;
 class SharedWaits;
@@ -123,6 +130,9 @@ class Executor {
   /// no other thread inside.
   void share(SharedWaits* waits) { shared_ = waits; }
 
+  /// From now on waits of the program's threads move the host's messages on, too.
+  void serve_host(const Host& host) { host_ = host; }
+
   /// What the program has registered for its calls.
   UserRegistrations& user_registrations() { return mailroom_.user_registrations(); }
 
@@ -201,6 +211,7 @@ class Executor {
   size_t told_ = 0;                ///< of them: how many the runs know
   uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
+  Host host_;
   /// Rounds of progress_of_all() until the clock is read.
   int32_t rounds_left_ = 0, rounds_between_ = 1;
   int64_t rounds_read_ns_ = 0;

@@ -41,6 +41,8 @@ class Executor::PatientWait {
   bool over() const { return completion_.done || (until_ns_ != 0 && now_ns() >= until_ns_); }
   void after_round(bool) {}
   void yield() { sched_yield(); }
+  bool serves_host() const { return true; }
+  void serve_host() { executor_.host_.progress(executor_.host_.host); }
   void look_after(int64_t) {
     int64_t never = 0;
     executor_.health_.check(nullptr, 0, never);

@@ -39,6 +39,12 @@ class Idling {
     waited_ns_ = now - since_ns_;
     return waited_ns_ < kYieldNs && !sleeps_ ? Next::kYield : Next::kSleep;
   }
+  /// Whether the host of this process is to move on in this round: seldom enough while it spins
+  /// that nothing comes later for it.
+  bool hosts_turn(Next next) const {
+    if (next == Next::kSleep) return true;
+    return rounds_ % (next == Next::kSpin ? kSpinsOfHost : kYieldsOfHost) == 0;
+  }
   /// After a sleep the clock is looked at in the next round already.
   void slept() { rounds_ -= 1; }
   /// How long nothing has moved, as of the latest kSleep.
@@ -57,6 +63,7 @@ class Idling {
  private:
   static constexpr int kSpins = 2000;
   static constexpr int kYieldsBetweenClocks = 32;
+  static constexpr int kSpinsOfHost = 128, kYieldsOfHost = 4;
   static constexpr int64_t kYieldNs = 2'000'000;
 
   const int spins_;

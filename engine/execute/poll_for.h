@@ -15,6 +15,8 @@ namespace ibcoll {
 ///   yield()           how other threads are let run;
 ///   look_after(ns)    what may keep it waiting for ever, when nothing has moved for so long;
 ///   longest_sleep_ns()    how long it may sleep then;
+///   serves_host()    whether the host may be called from here;
+///   serve_host()     calls it: what the waiter waits for may be over afterwards;
 ///   sleep(announced, ns)  how it sleeps on the bell; false: another thread has ended the sleep
 ///                         that was announced.
 template <class Waiter>
@@ -29,7 +31,13 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
     if (end_.has_come()) [[unlikely]]
       return;
     if (waiter.over()) return;
-    switch (idling.next()) {
+    const Idling::Next next = idling.next();
+    const bool host = host_.progress != nullptr && waiter.serves_host();
+    if (host && idling.hosts_turn(next)) [[unlikely]] {
+      waiter.serve_host();
+      if (end_.has_come() || waiter.over()) return;
+    }
+    switch (next) {
       case Idling::Next::kSpin:
         Idling::spin();
         continue;
@@ -50,7 +58,8 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
       idling.moved();
       waiter.after_round(true);
     } else if (!waiter.over()) {
-      const int64_t longest = woken ? Idling::kSleepNs : Idling::kNapNs;
+      // Nobody rings for what comes for the host.
+      const int64_t longest = woken && !host ? Idling::kSleepNs : Idling::kNapNs;
       stands = waiter.sleep(announced, std::min(longest, waiter.longest_sleep_ns()));
     }
     if (stands) end_sleep(bell_);

@@ -35,6 +35,13 @@ class SharedWaits::Keeping {
     sched_yield();
     shared_.turns_.take();
   }
+  /// The host's calls are for the program's threads.
+  bool serves_host() const { return own_.completion != nullptr; }
+  void serve_host() {
+    shared_.turns_.give();
+    shared_.executor_.host_.progress(shared_.executor_.host_.host);
+    shared_.turns_.take();
+  }
   void look_after(int64_t) {
     if (shared_.one_calls_) shared_.executor_.under_way_.waiting = own_.completion;
     std::vector<PostedCall*>& calls = shared_.looked_after_;

@@ -145,7 +145,7 @@ IBCOLL_API ibcoll_status ibcoll_init(ibcoll_context** context);
 
 /** What a host (an MPI library, UCC, a runtime of its own) gives so that its processes become a
  * job. The functions are called inside ibcoll_init_with and ibcoll_finalize only, by the thread
- * that calls those. */
+ * that calls those, but for `progress`. */
 typedef struct ibcoll_bootstrap {
   size_t struct_size; /**< sizeof(ibcoll_bootstrap) */
   int rank;           /**< as the allgather numbers the processes, from 0 */
@@ -159,6 +159,10 @@ typedef struct ibcoll_bootstrap {
   int (*allgather_post)(void* host, const void* mine, size_t bytes, void* all, void** request);
   /** Tests what allgather_post gave; null where that is. */
   int (*allgather_test)(void* host, void* request, int* done);
+  /** Moves on what the host itself has under way, and comes back at once. Called now and then while
+   * a call on the job waits, by a thread of the program that waits in one, never by one of the
+   * library's own; it must not call ibcoll on the job. NULL: nothing is called. */
+  void (*progress)(void* host);
 } ibcoll_bootstrap;
 
 /** Joins the job of the host's processes; collective over them. No launcher is asked, and the
