@@ -232,6 +232,25 @@ inline constexpr Variable kVariables[] = {
      .default_value = "256",
      .help = "Memory registrations that a rank keeps for buffers between calls.",
      .high = 1 << 20},
+    {.name = "IBCOLL_MPI",
+     .type = VariableType::kChoice,
+     .default_value = "on",
+     .help = "What libibcoll_mpi.so, preloaded into an MPI program, does: `on` carries collectives "
+             "out by the engine, `report` says at MPI_Finalize, too, what it took over and what "
+             "not, `off` leaves everything to the MPI, on all ranks if one says so (docs/mpi.md).",
+     .choices = "on,report,off"},
+    {.name = "IBCOLL_MPI_FUNCTIONS",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "The functions that libibcoll_mpi.so takes over, separated by commas: "
+             "`alltoallv,allreduce`. Empty: all that it can. What not all ranks name stays with "
+             "the MPI."},
+    {.name = "IBCOLL_MPI_REPORT",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help =
+         "File that libibcoll_mpi.so's report is written to as JSON, one object a line, by rank "
+         "0; `-` is standard output. Empty: none."},
     {.name = "IBCOLL_LOOPBACK_PLACING",
      .type = VariableType::kChoice,
      .default_value = "auto",

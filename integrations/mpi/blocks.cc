@@ -1,0 +1,45 @@
+#include "integrations/mpi/blocks.h"
+
+namespace ibcoll::mpi {
+
+Outcome Attempt::failed(ibcoll_status status) const {
+  if (status == IBCOLL_ERR_INVALID && ibcoll_last_error_scope() == IBCOLL_SCOPE_CALL)
+    return Outcome::to_mpi(Reason::kArguments);
+  say(ibcoll_last_error());
+  const Library& mpi = library();
+  const int code =
+      status == IBCOLL_ERR_MISMATCH ? mpi.constants.err_truncate : mpi.constants.err_other;
+  mpi.Comm_call_errhandler(handle, code);
+  return {true, code, 0, {}};
+}
+
+Outcome give_up(const Attempt& attempt) {
+  say("elements that are not contiguous can't be packed");
+  const Library& mpi = library();
+  mpi.Comm_call_errhandler(attempt.handle, mpi.constants.err_other);
+  return {true, mpi.constants.err_other, 0, {}};
+}
+
+bool UnequalBlocks::prepare(const Job& job, bool reads) {
+  if (type_->contiguous || bytes_ == 0) return true;
+  packed_ = packed_memory(bytes_);
+  if (packed_ == nullptr) return false;
+  Count at = 0;
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    places_[i] = at;
+    if (reads && !pack(job, buffer_ + from_[i], elements_[i], *type_, packed_.get() + at))
+      return false;
+    at += lengths_[i];
+  }
+  return true;
+}
+
+bool UnequalBlocks::deliver(const Job& job) {
+  if (packed_ == nullptr) return true;
+  for (size_t i = 0; i < lengths_.size(); ++i)
+    if (!unpack(job, packed_.get() + places_[i], buffer_ + from_[i], elements_[i], *type_))
+      return false;
+  return true;
+}
+
+}  // namespace ibcoll::mpi

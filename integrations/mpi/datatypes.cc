@@ -1,0 +1,300 @@
+#include "integrations/mpi/datatypes.h"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+
+namespace ibcoll::mpi {
+
+namespace {
+
+/// Predefined datatypes, found by their handles.
+class Predefined {
+ public:
+  void add(const Datatype& type) {
+    size_t slot = slot_of(type.handle);
+    while (slots_[slot].handle != 0) slot = (slot + 1) % kSlots;
+    slots_[slot] = type;
+  }
+  const Datatype* find(Handle handle) const {
+    for (size_t slot = slot_of(handle); slots_[slot].handle != 0; slot = (slot + 1) % kSlots)
+      if (slots_[slot].handle == handle) return &slots_[slot];
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kSlots = 256;
+  static_assert(4 * std::extent_v<decltype(ibcoll_mpi_constants::types)> <= kSlots);
+  static size_t slot_of(Handle handle) {
+    return static_cast<size_t>(handle * 0x9e3779b97f4a7c15 >> 56);
+  }
+  std::array<Datatype, kSlots> slots_ = {};
+};
+
+Predefined& predefined() {
+  static auto* const all = new Predefined;
+  return *all;
+}
+int g_keyval = 0;
+
+/// As C lays values with an index out.
+template <class Value>
+struct Indexed {
+  Value value;
+  int index;
+};
+
+/// What the engine combines elements of a kind and length as.
+std::optional<ibcoll_type> engine_type(ibcoll_mpi_kind kind, Count size, Count extent) {
+  const auto of_length = [size](std::initializer_list<std::pair<Count, ibcoll_type>> types)
+      -> std::optional<ibcoll_type> {
+    for (const auto& [length, type] : types)
+      if (length == size) return type;
+    return std::nullopt;
+  };
+  const auto laid_out_as = [extent](size_t bytes, ibcoll_type type) -> std::optional<ibcoll_type> {
+    if (extent != static_cast<Count>(bytes)) return std::nullopt;
+    return type;
+  };
+  switch (kind) {
+    case IBCOLL_MPI_SIGNED:
+      return of_length({{1, IBCOLL_INT8}, {2, IBCOLL_INT16}, {4, IBCOLL_INT32}, {8, IBCOLL_INT64}});
+    case IBCOLL_MPI_UNSIGNED:
+      return of_length(
+          {{1, IBCOLL_UINT8}, {2, IBCOLL_UINT16}, {4, IBCOLL_UINT32}, {8, IBCOLL_UINT64}});
+    case IBCOLL_MPI_FLOAT:
+      return of_length({{4, IBCOLL_FLOAT}, {8, IBCOLL_DOUBLE}});
+    case IBCOLL_MPI_LONG_DOUBLE:
+      return of_length({{sizeof(long double), IBCOLL_LONG_DOUBLE}});
+    case IBCOLL_MPI_COMPLEX:
+      return of_length({{8, IBCOLL_FLOAT_COMPLEX}, {16, IBCOLL_DOUBLE_COMPLEX}});
+    case IBCOLL_MPI_LONG_DOUBLE_COMPLEX:
+      return of_length({{2 * sizeof(long double), IBCOLL_LONG_DOUBLE_COMPLEX}});
+    case IBCOLL_MPI_BOOL:
+      return of_length({{sizeof(bool), IBCOLL_BOOL}});
+    case IBCOLL_MPI_BITS:
+      return of_length({{1, IBCOLL_BYTE}});
+    case IBCOLL_MPI_FLOAT_INT:
+      return laid_out_as(sizeof(Indexed<float>), IBCOLL_FLOAT_INT);
+    case IBCOLL_MPI_DOUBLE_INT:
+      return laid_out_as(sizeof(Indexed<double>), IBCOLL_DOUBLE_INT);
+    case IBCOLL_MPI_LONG_INT:
+      return laid_out_as(sizeof(Indexed<long>), IBCOLL_LONG_INT);
+    case IBCOLL_MPI_INT_INT:
+      return laid_out_as(sizeof(Indexed<int>), IBCOLL_INT_INT);
+    case IBCOLL_MPI_SHORT_INT:
+      return laid_out_as(sizeof(Indexed<short>), IBCOLL_SHORT_INT);
+    case IBCOLL_MPI_LONG_DOUBLE_INT:
+      return laid_out_as(sizeof(Indexed<long double>), IBCOLL_LONG_DOUBLE_INT);
+    case IBCOLL_MPI_OPAQUE:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// How a derived datatype was made, as far as that matters here.
+struct Making {
+  int combiner = 0;
+  Handle inner = 0;  ///< of those that are made of one other type; to be freed unless predefined
+};
+
+Handle handle_at(const std::array<Handle, 2>& array) {
+  return library().clean(array[0]);  // the first one, whatever a handle's length is
+}
+
+bool has_one_inner(int combiner) {
+  const ibcoll_mpi_constants& mpi = library().constants;
+  return combiner == mpi.combiner_dup || combiner == mpi.combiner_contiguous ||
+         combiner == mpi.combiner_resized;
+}
+
+/// MPICH says nothing of types with large counts but by the functions that end with _c.
+std::optional<Making> making_of(Handle type) {
+  const Library& mpi = library();
+  Making making;
+  std::array<Handle, 2> inner = {};
+  std::array<int, 4> integers;
+  std::array<Count, 4> addresses, counts;
+  if (mpi.Type_get_envelope_c != nullptr && mpi.Type_get_contents_c != nullptr) {
+    Count integer_count = 0, address_count = 0, count_count = 0, type_count = 0;
+    if (mpi.Type_get_envelope_c(type, &integer_count, &address_count, &count_count, &type_count,
+                                &making.combiner) != 0)
+      return std::nullopt;
+    if (!has_one_inner(making.combiner)) return making;
+    if (mpi.Type_get_contents_c(type, 4, 4, 4, 1, integers.data(), addresses.data(), counts.data(),
+                                inner.data()) != 0)
+      return std::nullopt;
+  } else {
+    int integer_count = 0, address_count = 0, type_count = 0;
+    if (mpi.Type_get_envelope(type, &integer_count, &address_count, &type_count,
+                              &making.combiner) != 0)
+      return std::nullopt;
+    if (!has_one_inner(making.combiner)) return making;
+    if (mpi.Type_get_contents(type, 4, 4, 1, integers.data(), addresses.data(), inner.data()) != 0)
+      return std::nullopt;
+  }
+  making.inner = handle_at(inner);
+  return making;
+}
+
+/// Whether an element of the type is its bytes in order, and elements follow each other without
+/// gaps. Lengths alone do not say so: parts may stand in another order.
+bool is_contiguous(Handle type) {
+  const Library& mpi = library();
+  if (const Datatype* const known = predefined().find(type)) return known->contiguous;
+  Count size = 0, lower = 0, extent = 0, true_lower = 0, true_extent = 0;
+  mpi.Type_size_x(type, &size);
+  mpi.Type_get_extent_x(type, &lower, &extent);
+  mpi.Type_get_true_extent_x(type, &true_lower, &true_extent);
+  if (lower != 0 || true_lower != 0 || extent != size || true_extent != size) return false;
+  const std::optional<Making> making = making_of(type);
+  if (!making) return false;
+  if (making->combiner == mpi.constants.combiner_named) return true;
+  if (!has_one_inner(making->combiner)) return false;
+  const bool inner = is_contiguous(making->inner);
+  const std::optional<Making> inner_making = making_of(making->inner);
+  if (inner_making && inner_making->combiner != mpi.constants.combiner_named) {
+    Handle gone = making->inner;
+    mpi.Type_free(&gone);
+  }
+  return inner;
+}
+
+/// The MPI refuses to pack one that is not; nobody hears of it by `job.alone`.
+bool is_committed(const Job& job, Handle type) {
+  std::byte nothing{};
+  int position = 0;
+  return library().Pack(&nothing, 0, type, &nothing, 1, &position, job.alone) == 0;
+}
+
+Datatype describe(Handle type) {
+  const Library& mpi = library();
+  Datatype described;
+  described.handle = type;
+  Count lower = 0;
+  mpi.Type_size_x(type, &described.size);
+  mpi.Type_get_extent_x(type, &lower, &described.extent);
+  return described;
+}
+
+int forget(Handle, int, void* attribute, void*) {
+  delete static_cast<Datatype*>(attribute);
+  return 0;
+}
+
+bool is_pair(ibcoll_type type) {
+  return type >= IBCOLL_FLOAT_INT && type <= IBCOLL_LONG_DOUBLE_INT;
+}
+
+/// The table of docs/api.md.
+bool combines(ibcoll_type type, ibcoll_operator op) {
+  const bool arithmetic = op == IBCOLL_SUM || op == IBCOLL_PRODUCT;
+  const bool compares = op == IBCOLL_MIN || op == IBCOLL_MAX;
+  const bool bitwise = op == IBCOLL_BAND || op == IBCOLL_BOR || op == IBCOLL_BXOR;
+  const bool logical = op == IBCOLL_LAND || op == IBCOLL_LOR || op == IBCOLL_LXOR;
+  if (is_pair(type)) return op == IBCOLL_MINLOC || op == IBCOLL_MAXLOC;
+  switch (type) {
+    case IBCOLL_FLOAT:
+    case IBCOLL_DOUBLE:
+    case IBCOLL_LONG_DOUBLE:
+      return arithmetic || compares;
+    case IBCOLL_FLOAT_COMPLEX:
+    case IBCOLL_DOUBLE_COMPLEX:
+    case IBCOLL_LONG_DOUBLE_COMPLEX:
+      return arithmetic;
+    case IBCOLL_BOOL:
+      return logical;
+    case IBCOLL_BYTE:
+      return bitwise;
+    default:
+      return arithmetic || compares || bitwise || logical;
+  }
+}
+
+/// Elements that the MPI packs at once: it counts bytes in ints.
+Count at_once(const Datatype& type) {
+  constexpr Count kMost = Count{1} << 30;
+  return type.size > kMost ? 0 : kMost / std::max<Count>(type.size, 1);
+}
+
+}  // namespace
+
+bool begin_datatypes() {
+  const Library& mpi = library();
+  for (size_t i = 0; i < mpi.constants.type_count; ++i) {
+    const ibcoll_mpi_type& given = mpi.constants.types[i];
+    if (predefined().find(given.handle) != nullptr) continue;
+    Datatype type = describe(given.handle);
+    if (type.size <= 0) continue;  // what this MPI names, but lacks
+    type.contiguous = type.size == type.extent;
+    type.reduces = engine_type(given.kind, type.size, type.extent);
+    predefined().add(type);
+  }
+  return mpi.Type_create_keyval(copy_nothing, forget, &g_keyval, nullptr) == 0;
+}
+
+void end_datatypes() { library().Type_free_keyval(&g_keyval); }
+
+const Datatype* find_datatype(const Job& job, Handle given) {
+  const Library& mpi = library();
+  const Handle type = mpi.clean(given);
+  if (const Datatype* const known = predefined().find(type)) [[likely]]
+    return known;
+  if (type == mpi.constants.type_null) return nullptr;
+  Datatype* attribute = nullptr;
+  int found = 0;
+  if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
+  if (found != 0) return attribute;
+  if (!is_committed(job, type)) return nullptr;
+  attribute = new Datatype(describe(type));
+  attribute->contiguous = is_contiguous(type);
+  if (mpi.Type_set_attr(type, g_keyval, attribute) == 0) return attribute;
+  delete attribute;
+  return nullptr;
+}
+
+std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given) {
+  if (!type.reduces) return std::nullopt;
+  const Library& mpi = library();
+  const Handle op = mpi.clean(given);
+  for (size_t i = 0; i < mpi.constants.operator_count; ++i) {
+    if (mpi.constants.operators[i].handle != op) continue;
+    const auto known = static_cast<ibcoll_operator>(mpi.constants.operators[i].op);
+    return combines(*type.reduces, known) ? std::optional(known) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool pack(const Job& job, const void* from, Count elements, const Datatype& type, std::byte* to) {
+  const Count most = at_once(type);
+  const auto* source = static_cast<const std::byte*>(from);
+  while (elements > 0) {
+    const Count now = std::min(elements, most);
+    int position = 0;
+    if (now == 0 || library().Pack(source, static_cast<int>(now), type.handle, to,
+                                   static_cast<int>(now * type.size), &position, job.alone) != 0)
+      return false;
+    source += now * type.extent;
+    to += now * type.size;
+    elements -= now;
+  }
+  return true;
+}
+
+bool unpack(const Job& job, const std::byte* from, void* to, Count elements, const Datatype& type) {
+  const Count most = at_once(type);
+  auto* target = static_cast<std::byte*>(to);
+  while (elements > 0) {
+    const Count now = std::min(elements, most);
+    int position = 0;
+    if (now == 0 || library().Unpack(from, static_cast<int>(now * type.size), &position, target,
+                                     static_cast<int>(now), type.handle, job.alone) != 0)
+      return false;
+    from += now * type.size;
+    target += now * type.extent;
+    elements -= now;
+  }
+  return true;
+}
+
+}  // namespace ibcoll::mpi

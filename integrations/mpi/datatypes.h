@@ -1,0 +1,38 @@
+#pragma once
+/// Datatypes: how long elements are, whether they lie side by side, and those that do not as bytes
+/// that do.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ibcoll/ibcoll.h"
+#include "integrations/mpi/job.h"
+
+namespace ibcoll::mpi {
+
+struct Datatype {
+  Handle handle = 0;
+  Count size = 0;                      ///< bytes of data in an element
+  Count extent = 0;                    ///< from one element to the next
+  bool contiguous = false;             ///< elements are their bytes in order, without gaps
+  std::optional<ibcoll_type> reduces;  ///< what the engine combines such elements as
+};
+
+/// In MPI_Init and MPI_Finalize. false: the MPI gives no attributes.
+bool begin_datatypes();
+void end_datatypes();
+
+/// Null for what is no datatype, or none that may be used for communication: the MPI says so where
+/// it is handed it.
+const Datatype* find_datatype(const Job& job, Handle type);
+
+/// The engine's operator, if elements of the type can be combined by it.
+std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle op);
+
+/// Copies elements to bytes side by side and back, by the MPI's own means. false: the MPI can't.
+bool pack(const Job& job, const void* from, Count elements, const Datatype& type, std::byte* to);
+bool unpack(const Job& job, const std::byte* from, void* to, Count elements, const Datatype& type);
+
+}  // namespace ibcoll::mpi

@@ -1,0 +1,204 @@
+#include "integrations/mpi/job.h"
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+
+#include "engine/base/config.h"
+#include "integrations/mpi/communicators.h"
+#include "integrations/mpi/datatypes.h"
+#include "integrations/mpi/stand_in.h"
+
+namespace ibcoll::mpi {
+
+namespace {
+
+std::atomic<Job*> g_running{nullptr};
+
+/// What the user wants of this rank.
+struct Wishes {
+  uint64_t chosen = 0;
+  bool reports = false;
+  std::string report_file;
+};
+
+Result<Wishes> read_wishes() {
+  Wishes wishes;
+  IBCOLL_ASSIGN(const std::string mode, config_choice("IBCOLL_MPI"));
+  IBCOLL_ASSIGN(const std::string functions, config_string("IBCOLL_MPI_FUNCTIONS"));
+  IBCOLL_ASSIGN(wishes.report_file, config_string("IBCOLL_MPI_REPORT"));
+  wishes.reports = mode == "report" || !wishes.report_file.empty();
+  IBCOLL_ASSIGN(wishes.chosen, functions_of(functions));
+  if (mode == "off") return Wishes{};
+  return wishes;
+}
+
+int allgather(void* host, const void* mine, size_t bytes, void* all) {
+  const Library& mpi = library();
+  const Handle byte = mpi.constants.type_byte;
+  const int count = static_cast<int>(bytes);
+  return mpi.Allgather(mine, count, byte, all, count, byte, static_cast<Job*>(host)->world);
+}
+
+/// A test of one request moves all that the MPI has under way. (A probe does not everywhere.)
+void progress(void* host) {
+  const Library& mpi = library();
+  const Inside inside;
+  int done = 0;
+  mpi.Test(&static_cast<Job*>(host)->pending, &done, mpi.constants.status_ignore);
+}
+
+void begin_progress(Job& job) {
+  const Library& mpi = library();
+  mpi.Irecv(nullptr, 0, mpi.constants.type_byte, 0, 0, job.alone, &job.pending);
+}
+void end_progress(Job& job) {
+  const Library& mpi = library();
+  mpi.Send(nullptr, 0, mpi.constants.type_byte, 0, 0, job.alone);
+  mpi.Wait(&job.pending, mpi.constants.status_ignore);
+}
+
+/// What `value` is combined to over all ranks.
+uint64_t combine(const Job& job, uint64_t value, Handle op) {
+  const Library& mpi = library();
+  uint64_t combined = value;
+  mpi.Allreduce(&value, &combined, 1, mpi.constants.type_uint64, op, job.world);
+  return combined;
+}
+
+/// Collective; the same result on all ranks.
+void join(Job& job) {
+  const Library& mpi = library();
+  ibcoll_bootstrap host = {};
+  host.struct_size = sizeof host;
+  host.rank = job.rank;
+  host.size = job.size;
+  host.host = &job;
+  host.allgather = allgather;
+  host.progress = progress;
+  begin_progress(job);
+  ibcoll_context* context = nullptr;
+  const bool joined = ibcoll_init_with(&host, &context) == IBCOLL_OK;
+  if (!joined && job.rank == 0) say(ibcoll_last_error());
+  const bool all = combine(job, joined ? 1 : 0, mpi.constants.op_band) != 0;
+  if (!all) {
+    if (job.rank == 0) say("there is no engine: all collectives stay with the MPI");
+    if (joined) (void)ibcoll_finalize(context);
+    return end_progress(job);
+  }
+  int level = 0;
+  mpi.Query_thread(&level);
+  if (level == mpi.constants.thread_multiple)
+    (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
+  job.context = context;
+}
+
+Job& the_job() {
+  static auto* const job = new Job;  // the MPI may still call when the process ends
+  return *job;
+}
+
+void tell(const Job& job, const std::string& file, bool table) {
+  const Library& mpi = library();
+  const Counts mine = job.counters.read();
+  Counts sums = {};
+  static_assert(sizeof(Counts) % sizeof(uint64_t) == 0);
+  mpi.Reduce(&mine, &sums, sizeof(Counts) / sizeof(uint64_t), mpi.constants.type_uint64,
+             mpi.constants.op_sum, 0, job.world);
+  if (job.rank != 0) return;
+  const ReportHead head = {mpi.family,
+                           job.context == nullptr ? "no engine" : ibcoll_transport(job.context),
+                           job.size, job.context == nullptr ? 0 : ibcoll_servers(job.context)};
+  if (table) std::fputs(report_text(head, sums).c_str(), stderr);
+  if (file.empty()) return;
+  if (const Status written = write_report(file, head, sums); !written)
+    say(written.error().message.c_str());
+}
+
+void free_communicators(Job& job) {
+  library().Comm_free(&job.alone);
+  library().Comm_free(&job.world);
+}
+
+/// In MPI_Init, which has come back well.
+void start() {
+  const Library& mpi = library();
+  if (mpi.unusable != nullptr) return say(mpi.unusable);
+  const Inside inside;
+  Job& job = the_job();
+  const Result<Wishes> wishes = read_wishes();
+  mpi.Comm_rank(mpi.constants.comm_world, &job.rank);
+  mpi.Comm_size(mpi.constants.comm_world, &job.size);
+  mpi.Comm_dup(mpi.constants.comm_world, &job.world);
+  mpi.Comm_dup(mpi.constants.comm_self, &job.alone);
+  mpi.Comm_set_errhandler(job.alone, mpi.constants.errors_return);
+  if (!wishes && job.rank == 0) say(wishes.error().message.c_str());
+  // Ranks that were started with different environments do the same all the same.
+  job.chosen = combine(job, wishes ? wishes->chosen : 0, mpi.constants.op_band);
+  job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
+  const bool wanted = job.chosen != 0 || job.reports;
+  const bool keeps = wanted && begin_communicators() && begin_datatypes();
+  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_communicators(job);
+  if (job.chosen != 0 && job.size > 1) join(job);
+  g_running.store(&job, std::memory_order_release);
+}
+
+/// In MPI_Finalize, before the MPI's.
+void stop() {
+  Job* const job = g_running.exchange(nullptr);
+  if (job == nullptr) return;
+  const Library& mpi = library();
+  const Inside inside;
+  // Leaving the job waits for the others, who may still need this rank's part in messages of the
+  // MPI's: nobody is left for whom that is so once all have come here.
+  mpi.Barrier(job->world);
+  if (job->reports) {
+    const Result<std::string> file = config_string("IBCOLL_MPI_REPORT");
+    const Result<std::string> mode = config_choice("IBCOLL_MPI");
+    tell(*job, file ? *file : "", mode && *mode == "report");
+  }
+  end_communicators();
+  end_datatypes();
+  if (job->context != nullptr) {
+    if (ibcoll_finalize(job->context) != IBCOLL_OK) say(ibcoll_last_error());
+    end_progress(*job);
+  }
+  free_communicators(*job);
+}
+
+}  // namespace
+
+Job* running_job() { return g_running.load(std::memory_order_acquire); }
+
+int copy_nothing(Handle, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return 0;
+}
+
+void say(const char* line) { std::fprintf(stderr, "ibcoll: %s\n", line); }
+
+}  // namespace ibcoll::mpi
+
+using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
+
+IBCOLL_MPI_STANDS_IN(Init, (int* argc, char*** argv), {
+  static auto* const original = original_of<int(int*, char***)>("PMPI_Init");
+  if (Inside::is()) return original(argc, argv);
+  const int done = original(argc, argv);
+  if (done == 0) start();
+  return done;
+})
+
+IBCOLL_MPI_STANDS_IN(Init_thread, (int* argc, char*** argv, int required, int* provided), {
+  static auto* const original = original_of<int(int*, char***, int, int*)>("PMPI_Init_thread");
+  if (Inside::is()) return original(argc, argv, required, provided);
+  const int done = original(argc, argv, required, provided);
+  if (done == 0) start();
+  return done;
+})
+
+IBCOLL_MPI_STANDS_IN(Finalize, (void), {
+  static auto* const original = original_of<int()>("PMPI_Finalize");
+  if (!Inside::is()) stop();
+  return original();
+})

@@ -1,0 +1,52 @@
+#pragma once
+/// The engine's job of all processes of MPI_COMM_WORLD: joined in MPI_Init, left in MPI_Finalize.
+
+#include <cstdint>
+
+#include "ibcoll/ibcoll.h"
+#include "integrations/mpi/library.h"
+#include "integrations/mpi/report.h"
+
+namespace ibcoll::mpi {
+
+/// What all ranks know alike between MPI_Init and MPI_Finalize.
+struct Job {
+  ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
+  uint64_t chosen = 0;                ///< the functions that may be taken over: a bit each
+  bool reports = false;
+  int rank = 0, size = 1;
+  Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
+  Handle alone = 0;    ///< the same of MPI_COMM_SELF
+  Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
+  Counters counters;
+
+  bool has_chosen(Function function) const {
+    return (chosen >> static_cast<int>(function) & 1) != 0;
+  }
+};
+
+/// Null before MPI_Init has come back, after MPI_Finalize has begun, and where everything is left
+/// to the MPI.
+Job* running_job();
+
+/// Attributes of this library's do not pass to duplicates.
+int copy_nothing(Handle, int, void*, void*, void*, int* flag);
+
+/// What this library says, on standard error.
+void say(const char* line);
+
+/// Calls from inside the MPI, or of this library to it, pass by: held, on one thread, while either
+/// may make them.
+class Inside {
+ public:
+  Inside() { ++depth_; }
+  ~Inside() { --depth_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static bool is() { return depth_ != 0; }
+
+ private:
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;
+};
+
+}  // namespace ibcoll::mpi

@@ -1,0 +1,117 @@
+#include "integrations/mpi/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+extern "C" int PMPI_Init(int* argc, char*** argv);  // this library's own
+
+namespace ibcoll::mpi {
+
+namespace {
+
+void* const kNext = RTLD_NEXT;
+
+/// Whether a handle of the dynamic linker's leads to an MPI.
+bool has_mpi(void* handle) {
+  void* const init = dlsym(handle, "PMPI_Init");
+  return init != nullptr && init != reinterpret_cast<void*>(&PMPI_Init);
+}
+
+/// Behind this library in the order of symbols; else somewhere in the process, as where a script
+/// language has loaded an extension that is linked to the MPI.
+void* find_mpi() {
+  if (has_mpi(kNext)) return kNext;
+  std::vector<std::string> names;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        if (info->dlpi_name != nullptr && info->dlpi_name[0] != '\0')
+          static_cast<std::vector<std::string>*>(data)->emplace_back(info->dlpi_name);
+        return 0;
+      },
+      &names);
+  for (const std::string& name : names) {
+    void* const handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    if (has_mpi(handle)) return handle;
+    dlclose(handle);
+  }
+  std::fprintf(stderr, "ibcoll: an MPI function was called, but no MPI library is loaded\n");
+  std::abort();
+}
+
+void* mpi_handle() {
+  static void* const handle = find_mpi();
+  return handle;
+}
+
+/// An object of the MPI's. The linker may have moved it into the program, where the MPI uses it,
+/// too: then that one comes first in the order of symbols.
+void* find_object(const char* name) {
+  void* const found = dlsym(RTLD_DEFAULT, name);
+  return found != nullptr ? found : find_symbol(name);
+}
+
+/// MPICH, and those that share its ABI.
+bool keeps_the_handles_of_mpich() {
+  using Version = int(char* version, int* length);
+  auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Get_library_version"));
+  if (version == nullptr) return false;
+  constexpr size_t kLongest = 8192;  // MPICH's MPI_MAX_LIBRARY_VERSION_STRING, the largest of all
+  std::string text(kLongest, '\0');
+  int length = 0;
+  if (version(text.data(), &length) != 0) return false;
+  for (const char* name : {"MPICH", "MVAPICH", "Intel(R) MPI"})
+    if (text.find(name) != std::string::npos) return true;
+  return false;
+}
+
+Library* make_library() {
+  auto* const made = new Library;
+  bool complete = true;
+#define IBCOLL_MPI_LOAD(name, parameters)                                       \
+  made->name = reinterpret_cast<int(*) parameters>(find_symbol("PMPI_" #name)); \
+  complete = complete && made->name != nullptr
+  IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
+  const bool has_all = complete;
+  IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_LOAD);
+#undef IBCOLL_MPI_LOAD
+  if (find_symbol("ompi_mpi_comm_world") != nullptr) {
+    made->family = "Open MPI";
+#ifdef IBCOLL_HAVE_OPENMPI
+    ibcoll_mpi_constants_openmpi(find_object, &made->constants);
+#endif
+  } else if (keeps_the_handles_of_mpich()) {
+    made->family = "MPICH";
+#ifdef IBCOLL_HAVE_MPICH
+    ibcoll_mpi_constants_mpich(find_object, &made->constants);
+#endif
+  }
+  if (made->constants.handle_mask == 0)
+    made->unusable = "libibcoll_mpi.so was built without the mpi.h of this MPI's family";
+  else if (!has_all)
+    made->unusable = "the MPI lacks functions of MPI 3.0";
+  return made;
+}
+
+}  // namespace
+
+void* find_symbol(const char* name) { return dlsym(mpi_handle(), name); }
+
+void* find_called(const char* name) {
+  void* const found = find_symbol(name);
+  if (found != nullptr) return found;
+  std::fprintf(stderr, "ibcoll: the program has called %s, which its MPI library lacks\n", name);
+  std::abort();
+}
+
+const Library& library() {
+  static const Library* const found = make_library();
+  return *found;
+}
+
+}  // namespace ibcoll::mpi

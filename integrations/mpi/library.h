@@ -1,0 +1,89 @@
+#pragma once
+/// The MPI of the program, which the preloaded library stands before: found when it is first asked
+/// for, never linked to.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "integrations/mpi/mpi_constants.h"
+
+namespace ibcoll::mpi {
+
+/// A handle of the MPI's, an integer of 32 bits or a pointer. Both travel in a register, or in
+/// eight bytes of the stack, wherever this library runs: so a function that takes one can be
+/// called, and stood in for, as one of uintptr_t. What lies above an integer's 32 bits means
+/// nothing.
+using Handle = uintptr_t;
+/// Of MPI_Count and MPI_Aint.
+using Count = int64_t;
+static_assert(sizeof(ptrdiff_t) == sizeof(Count));
+
+using CopyAttribute = int(Handle, int, void*, void*, void*, int*);
+using DeleteAttribute = int(Handle, int, void*, void*);
+
+/// The functions that this library itself calls, as the MPI has them (PMPI_). Handles come out of
+/// them into a Handle that was 0 before.
+#define IBCOLL_MPI_FUNCTIONS_USED(each)                                      \
+  each(Comm_size, (Handle, int*));                                           \
+  each(Comm_rank, (Handle, int*));                                           \
+  each(Comm_test_inter, (Handle, int*));                                     \
+  each(Comm_dup, (Handle, Handle*));                                         \
+  each(Comm_free, (Handle*));                                                \
+  each(Comm_group, (Handle, Handle*));                                       \
+  each(Comm_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*)); \
+  each(Comm_free_keyval, (int*));                                            \
+  each(Comm_get_attr, (Handle, int, void*, int*));                           \
+  each(Comm_set_attr, (Handle, int, void*));                                 \
+  each(Comm_set_errhandler, (Handle, Handle));                               \
+  each(Comm_call_errhandler, (Handle, int));                                 \
+  each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));      \
+  each(Group_free, (Handle*));                                               \
+  each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*)); \
+  each(Type_free_keyval, (int*));                                            \
+  each(Type_get_attr, (Handle, int, void*, int*));                           \
+  each(Type_set_attr, (Handle, int, void*));                                 \
+  each(Type_size_x, (Handle, Count*));                                       \
+  each(Type_get_extent_x, (Handle, Count*, Count*));                         \
+  each(Type_get_true_extent_x, (Handle, Count*, Count*));                    \
+  each(Type_get_envelope, (Handle, int*, int*, int*, int*));                 \
+  each(Type_get_contents, (Handle, int, int, int, int*, Count*, void*));     \
+  each(Type_free, (Handle*));                                                \
+  each(Pack, (const void*, int, Handle, void*, int, int*, Handle));          \
+  each(Unpack, (const void*, int, int*, void*, int, Handle, Handle));        \
+  each(Irecv, (void*, int, Handle, int, int, Handle, Handle*));              \
+  each(Send, (const void*, int, Handle, int, int, Handle));                  \
+  each(Test, (Handle*, int*, void*));                                        \
+  each(Wait, (Handle*, void*));                                              \
+  each(Query_thread, (int*));                                                \
+  each(Barrier, (Handle));                                                   \
+  each(Bcast, (void*, int, Handle, int, Handle));                            \
+  each(Allgather, (const void*, int, Handle, void*, int, Handle, Handle));   \
+  each(Allreduce, (const void*, void*, int, Handle, Handle, Handle));        \
+  each(Reduce, (const void*, void*, int, Handle, Handle, int, Handle))
+
+/// MPICH's alone, for datatypes that were made with large counts.
+#define IBCOLL_MPI_FUNCTIONS_OF_MPICH(each)                                  \
+  each(Type_get_envelope_c, (Handle, Count*, Count*, Count*, Count*, int*)); \
+  each(Type_get_contents_c, (Handle, Count, Count, Count, Count, int*, Count*, Count*, void*))
+
+struct Library {
+#define IBCOLL_MPI_MEMBER(name, parameters) int(*name) parameters = nullptr
+  IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_MEMBER);
+  IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_MEMBER);
+#undef IBCOLL_MPI_MEMBER
+  ibcoll_mpi_constants constants = {};
+  const char* family = "";  ///< "MPICH", "Open MPI"
+  /// Why no call can be taken over: an MPI that this library was not built for. Null: it can.
+  const char* unusable = nullptr;
+
+  Handle clean(Handle handle) const { return handle & constants.handle_mask; }
+};
+
+/// The program's MPI.
+const Library& library();
+/// A function of its; null: it has none of that name.
+void* find_symbol(const char* name);
+/// The same for what the program has called: where there is none the process ends.
+void* find_called(const char* name);
+
+}  // namespace ibcoll::mpi

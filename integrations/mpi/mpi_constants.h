@@ -1,0 +1,67 @@
+#ifndef IBCOLL_MPI_CONSTANTS_H
+#define IBCOLL_MPI_CONSTANTS_H
+/* What mpi.h of one family of MPI libraries says, for code that is compiled without it. Handles are
+ * integers of 32 bits in MPICH's family and pointers in Open MPI: here each is a uintptr_t. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What elements of a predefined datatype are. */
+enum ibcoll_mpi_kind {
+  IBCOLL_MPI_OPAQUE, /* moved, and combined by the MPI alone */
+  IBCOLL_MPI_SIGNED,
+  IBCOLL_MPI_UNSIGNED,
+  IBCOLL_MPI_FLOAT, /* of 4 or 8 bytes */
+  IBCOLL_MPI_LONG_DOUBLE,
+  IBCOLL_MPI_COMPLEX, /* of 8 or 16 bytes */
+  IBCOLL_MPI_LONG_DOUBLE_COMPLEX,
+  IBCOLL_MPI_BOOL,
+  IBCOLL_MPI_BITS,
+  IBCOLL_MPI_FLOAT_INT,
+  IBCOLL_MPI_DOUBLE_INT,
+  IBCOLL_MPI_LONG_INT,
+  IBCOLL_MPI_INT_INT,
+  IBCOLL_MPI_SHORT_INT,
+  IBCOLL_MPI_LONG_DOUBLE_INT
+};
+
+struct ibcoll_mpi_type {
+  uintptr_t handle;
+  enum ibcoll_mpi_kind kind;
+};
+
+struct ibcoll_mpi_operator {
+  uintptr_t handle;
+  int op; /* an ibcoll_operator */
+};
+
+struct ibcoll_mpi_constants {
+  uintptr_t handle_mask; /* the bits of a uintptr_t that a handle has */
+  uintptr_t comm_null, comm_world, comm_self, type_null, errors_return;
+  uintptr_t type_byte, type_uint64, op_max, op_sum, op_band;
+  const void* in_place;
+  void* status_ignore;
+  int undefined, thread_multiple;
+  int err_other, err_truncate;
+  int combiner_named, combiner_dup, combiner_contiguous, combiner_resized;
+  size_t type_count, operator_count;
+  struct ibcoll_mpi_type types[64];
+  struct ibcoll_mpi_operator operators[16];
+};
+
+/* Where a symbol of the program's MPI is; NULL: it has none. */
+typedef void* (*ibcoll_mpi_finder)(const char* name);
+
+/* One of them is there for each MPI that the library was built with. */
+void ibcoll_mpi_constants_mpich(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
+void ibcoll_mpi_constants_openmpi(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,145 @@
+#include "integrations/mpi/report.h"
+
+#include <sstream>
+#include <vector>
+
+#include "engine/base/json_lines.h"
+#include "engine/base/table.h"
+
+namespace ibcoll::mpi {
+
+namespace {
+
+constexpr std::array<const char*, kFunctions> kNames = {"alltoall",
+                                                        "alltoallv",
+                                                        "allgather",
+                                                        "allgatherv",
+                                                        "gather",
+                                                        "gatherv",
+                                                        "scatter",
+                                                        "scatterv",
+                                                        "bcast",
+                                                        "reduce",
+                                                        "allreduce",
+                                                        "reduce_scatter",
+                                                        "reduce_scatter_block",
+                                                        "scan",
+                                                        "exscan",
+                                                        "barrier"};
+constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_FUNCTIONS",
+                                                            "a communicator of one rank",
+                                                            "an intercommunicator",
+                                                            "processes of another MPI_COMM_WORLD",
+                                                            "no engine",
+                                                            "an operator or type of the MPI's",
+                                                            "arguments for the MPI to check"};
+
+void add(std::atomic<uint64_t>& to, uint64_t value) {
+  to.fetch_add(value, std::memory_order_relaxed);
+}
+
+/// "3 an intercommunicator, 1 no engine".
+std::string reasons_text(const FunctionCounts& counts) {
+  std::string text;
+  for (int i = 0; i < kReasons; ++i) {
+    if (counts.reasons[i] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts.reasons[i], kReasonTexts[i]);
+  }
+  return text;
+}
+
+bool was_called(const FunctionCounts& counts) { return counts.calls + counts.mpi_calls != 0; }
+
+double mean_us(uint64_t nanoseconds, int ranks) {
+  return static_cast<double>(nanoseconds) / ranks / 1000;
+}
+
+}  // namespace
+
+const char* to_string(Function function) { return kNames[static_cast<size_t>(function)]; }
+const char* to_string(Reason reason) { return kReasonTexts[static_cast<size_t>(reason)]; }
+
+Result<uint64_t> functions_of(const std::string& list) {
+  if (list.empty()) return (uint64_t{1} << kFunctions) - 1;
+  uint64_t chosen = 0;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    int found = -1;
+    for (int i = 0; i < kFunctions; ++i)
+      if (name == kNames[i]) found = i;
+    if (found < 0) {
+      return fail(ErrorCode::kInvalidArgument, "IBCOLL_MPI_FUNCTIONS: there is no '{}' among {}",
+                  name, fmt::join(kNames, ", "));
+    }
+    chosen |= uint64_t{1} << found;
+  }
+  return chosen;
+}
+
+void Counters::engine_call(Function function, uint64_t bytes, int64_t nanoseconds) {
+  Cells& cells = cells_[static_cast<size_t>(function)];
+  add(cells.calls, 1);
+  add(cells.bytes, bytes);
+  add(cells.nanoseconds, static_cast<uint64_t>(nanoseconds));
+}
+
+void Counters::mpi_call(Function function, Reason reason, int64_t nanoseconds) {
+  Cells& cells = cells_[static_cast<size_t>(function)];
+  add(cells.mpi_calls, 1);
+  add(cells.mpi_nanoseconds, static_cast<uint64_t>(nanoseconds));
+  add(cells.reasons[static_cast<size_t>(reason)], 1);
+}
+
+Counts Counters::read() const {
+  Counts counts;
+  for (int i = 0; i < kFunctions; ++i) {
+    const Cells& cells = cells_[i];
+    counts[i] = {cells.calls,     cells.bytes,           cells.nanoseconds,
+                 cells.mpi_calls, cells.mpi_nanoseconds, {}};
+    for (int reason = 0; reason < kReasons; ++reason)
+      counts[i].reasons[reason] = cells.reasons[reason];
+  }
+  return counts;
+}
+
+std::string report_text(const ReportHead& head, const Counts& sums) {
+  Table table({"function", "on the engine", "bytes", "us a rank", "in the MPI", "us a rank",
+               "why in the MPI"});
+  for (int i = 0; i < kFunctions; ++i) {
+    const FunctionCounts& counts = sums[i];
+    if (!was_called(counts)) continue;
+    table.add_row({kNames[i], std::to_string(counts.calls), std::to_string(counts.bytes),
+                   fmt::format("{:.1f}", mean_us(counts.nanoseconds, head.ranks)),
+                   std::to_string(counts.mpi_calls),
+                   fmt::format("{:.1f}", mean_us(counts.mpi_nanoseconds, head.ranks)),
+                   reasons_text(counts)});
+  }
+  const std::string title = fmt::format(
+      "ibcoll: blocking collectives of {} ranks on {} server{} under {}; between servers: {}\n",
+      head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.transport);
+  return title + (table.empty() ? "none were called\n" : table.text());
+}
+
+Status write_report(const std::string& path, const ReportHead& head, const Counts& sums) {
+  IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
+  for (int i = 0; i < kFunctions; ++i) {
+    const FunctionCounts& counts = sums[i];
+    if (!was_called(counts)) continue;
+    nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
+    for (int reason = 0; reason < kReasons; ++reason)
+      if (counts.reasons[reason] != 0) reasons[kReasonTexts[reason]] = counts.reasons[reason];
+    lines.write({{"function", kNames[i]},
+                 {"mpi", head.mpi},
+                 {"ranks", head.ranks},
+                 {"servers", head.servers},
+                 {"engine_calls", counts.calls},
+                 {"engine_bytes", counts.bytes},
+                 {"engine_us_per_rank", mean_us(counts.nanoseconds, head.ranks)},
+                 {"mpi_calls", counts.mpi_calls},
+                 {"mpi_us_per_rank", mean_us(counts.mpi_nanoseconds, head.ranks)},
+                 {"reasons", reasons}});
+  }
+  return lines.close();
+}
+
+}  // namespace ibcoll::mpi

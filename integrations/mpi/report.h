@@ -1,0 +1,86 @@
+#pragma once
+/// What was taken over, what was not and why: counted where the user asks for a report, and told at
+/// the end.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "engine/base/result.h"
+
+namespace ibcoll::mpi {
+
+/// What this library stands in for.
+enum class Function : uint8_t {
+  kAlltoall,
+  kAlltoallv,
+  kAllgather,
+  kAllgatherv,
+  kGather,
+  kGatherv,
+  kScatter,
+  kScatterv,
+  kBcast,
+  kReduce,
+  kAllreduce,
+  kReduceScatter,
+  kReduceScatterBlock,
+  kScan,
+  kExscan,
+  kBarrier,
+};
+inline constexpr int kFunctions = 16;
+/// As users write it: "alltoall".
+const char* to_string(Function function);
+/// A bit for each function of a list like "alltoallv,allreduce"; all of them for an empty one.
+Result<uint64_t> functions_of(const std::string& list);
+
+/// Why a call went to the MPI.
+enum class Reason : uint8_t {
+  kNotChosen,      ///< IBCOLL_MPI_FUNCTIONS
+  kOneRank,        ///< a communicator of one rank
+  kBetweenGroups,  ///< an intercommunicator
+  kOtherWorld,     ///< processes that are not of MPI_COMM_WORLD
+  kNoEngine,       ///< it could not start
+  kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
+  kArguments,      ///< what the MPI may have something to say about
+};
+inline constexpr int kReasons = 7;
+const char* to_string(Reason reason);
+
+/// Of one rank, or the sum of all.
+struct FunctionCounts {
+  uint64_t calls = 0, bytes = 0, nanoseconds = 0;  ///< on the engine
+  uint64_t mpi_calls = 0, mpi_nanoseconds = 0;
+  std::array<uint64_t, kReasons> reasons = {};
+};
+using Counts = std::array<FunctionCounts, kFunctions>;
+
+/// Counts of this rank, by any of its threads.
+class Counters {
+ public:
+  void engine_call(Function function, uint64_t bytes, int64_t nanoseconds);
+  void mpi_call(Function function, Reason reason, int64_t nanoseconds);
+  Counts read() const;
+
+ private:
+  struct Cells {
+    std::atomic<uint64_t> calls{0}, bytes{0}, nanoseconds{0}, mpi_calls{0}, mpi_nanoseconds{0};
+    std::array<std::atomic<uint64_t>, kReasons> reasons = {};
+  };
+  std::array<Cells, kFunctions> cells_;
+};
+
+/// What a report begins with.
+struct ReportHead {
+  std::string mpi;        ///< the family
+  std::string transport;  ///< between servers; why there is no engine, if there is none
+  int ranks = 0, servers = 0;
+};
+/// For people: a table, times as those of the mean rank.
+std::string report_text(const ReportHead& head, const Counts& sums);
+/// For programs: one line a function that was called, into `path`.
+Status write_report(const std::string& path, const ReportHead& head, const Counts& sums);
+
+}  // namespace ibcoll::mpi
