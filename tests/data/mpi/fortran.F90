@@ -1,0 +1,72 @@
+! Collectives from Fortran, by mpif.h, the module mpi or mpi_f08, as IBCOLL_INTERFACE says: 0, 1, 2.
+! Checks the results, and ends with "well done" from rank 0.
+program collectives
+#if IBCOLL_INTERFACE == 2
+  use mpi_f08
+#elif IBCOLL_INTERFACE == 1
+  use mpi
+#endif
+  implicit none
+#if IBCOLL_INTERFACE == 0
+  include 'mpif.h'
+#endif
+  integer, parameter :: n = 300
+  integer :: ierror, rank, ranks, i, peer
+  integer, allocatable :: send(:, :), recv(:, :)
+  double precision :: sums(n), mine(2), most(2)
+  complex :: rotated(3), products(3)
+  logical :: flag, all_flags
+  integer :: highest(2)
+
+  call MPI_Init(ierror)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+  allocate(send(n, ranks), recv(n, ranks))
+
+  do peer = 1, ranks
+    do i = 1, n
+      send(i, peer) = 100000 * rank + 1000 * peer + i
+    end do
+  end do
+  call MPI_Alltoall(send, n, MPI_INTEGER, recv, n, MPI_INTEGER, MPI_COMM_WORLD, ierror)
+  do peer = 1, ranks
+    do i = 1, n
+      if (recv(i, peer) /= 100000 * (peer - 1) + 1000 * (rank + 1) + i) call wrong('alltoall')
+    end do
+  end do
+
+  sums = dble(rank + 1)
+  call MPI_Allreduce(MPI_IN_PLACE, sums, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierror)
+  if (any(sums /= dble(ranks * (ranks + 1) / 2))) call wrong('allreduce in place')
+
+  mine = (/ dble(rank), -dble(rank) /)
+  call MPI_Reduce(mine, most, 2, MPI_REAL8, MPI_MAX, 0, MPI_COMM_WORLD, ierror)
+  if (rank == 0) then
+    if (most(1) /= dble(ranks - 1) .or. most(2) /= 0d0) call wrong('reduce')
+  end if
+
+  rotated = (0.0, 1.0)
+  call MPI_Scan(rotated, products, 3, MPI_COMPLEX, MPI_PROD, MPI_COMM_WORLD, ierror)
+  if (any(products /= (0.0, 1.0) ** (rank + 1))) call wrong('scan')
+
+  highest = (/ rank, rank * 10 /)
+  call MPI_Bcast(highest, 2, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD, ierror)
+  if (highest(1) /= ranks - 1 .or. highest(2) /= (ranks - 1) * 10) call wrong('bcast')
+
+  ! Fortran's own type, which stays with the MPI.
+  flag = rank >= 0
+  call MPI_Allreduce(flag, all_flags, 1, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierror)
+  if (.not. all_flags) call wrong('logical')
+
+  call MPI_Barrier(MPI_COMM_WORLD, ierror)
+  call MPI_Finalize(ierror)
+  if (rank == 0) print '(a)', 'well done'
+
+contains
+  subroutine wrong(what)
+    character(*), intent(in) :: what
+    integer :: failed
+    print '(3a)', 'wrong: ', what, ' from Fortran'
+    call MPI_Abort(MPI_COMM_WORLD, 3, failed)
+  end subroutine
+end program

@@ -1,0 +1,154 @@
+/* What goes on around collectives: messages, errors, threads. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sweep.h"
+
+enum { LONGEST = 1 << 22 };
+
+static void check_bytes(const unsigned char* got, int bytes, int seed, const char* what) {
+  for (int i = 0; i<bytes; i += bytes> 100 ? bytes / 100 : 1)
+    if (got[i] != (unsigned char)(seed + i))
+      wrong(what, "bytes", i, got[i], (unsigned char)(seed + i));
+}
+
+/* The call that both sides make, by number: some hold all ranks up, some only a few. */
+static void collective(int number, int rank, int size) {
+  static int in[4096], out[4096], all[4096 * 16];
+  int count = number % 2 == 0 ? 1 : 4096;
+  (void)rank;
+  if (size > 16) count = 1;
+  switch (number % 5) {
+    case 0:
+      MPI_Barrier(MPI_COMM_WORLD);
+      break;
+    case 1:
+      MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      break;
+    case 2:
+      MPI_Bcast(in, count, MPI_INT, 0, MPI_COMM_WORLD);
+      break;
+    case 3:
+      MPI_Gather(in, count, MPI_INT, all, count, MPI_INT, 0, MPI_COMM_WORLD);
+      break;
+    default:
+      MPI_Allgather(in, count, MPI_INT, all, count, MPI_INT, MPI_COMM_WORLD);
+      break;
+  }
+}
+
+void messages_across_collectives(void) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  unsigned char* mine = memory(LONGEST);
+  unsigned char* theirs = memory(LONGEST);
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  int number = 0;
+  for (int bytes = 1; bytes <= LONGEST; bytes *= 32) {
+    for (int i = 0; i < bytes; ++i) mine[i] = (unsigned char)(rank + i);
+    for (int calls = 0; calls < 5; ++calls, ++number) {
+      MPI_Request request;
+      /* The sender waits in the collective, the receiver comes to it only with the message. */
+      if (rank == 0) {
+        MPI_Isend(mine, bytes, MPI_BYTE, size - 1, 1, MPI_COMM_WORLD, &request);
+        collective(number, rank, size);
+        if (size == 1) MPI_Recv(theirs, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+      } else {
+        if (rank == size - 1) {
+          MPI_Recv(theirs, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+          check_bytes(theirs, bytes, 0, "before a collective");
+        }
+        collective(number, rank, size);
+      }
+      /* The receiver waits in the collective, the sender comes to it only when it is rid of it. */
+      if (rank == 0) {
+        if (size > 1) MPI_Ssend(mine, bytes, MPI_BYTE, size - 1, 2, MPI_COMM_WORLD);
+        collective(number, rank, size);
+      } else if (rank == size - 1) {
+        MPI_Irecv(theirs, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &request);
+        collective(number, rank, size);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        check_bytes(theirs, bytes, 0, "across a collective");
+      } else {
+        collective(number, rank, size);
+      }
+      /* Right behind it, around the ring: who has come out of the collective waits in the MPI. */
+      collective(number, rank, size);
+      if (rank == 0 && size > 1) {
+        MPI_Send(mine, bytes, MPI_BYTE, next, 3, MPI_COMM_WORLD);
+        MPI_Recv(theirs, bytes, MPI_BYTE, previous, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      } else if (size > 1) {
+        MPI_Recv(theirs, bytes, MPI_BYTE, previous, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(mine, bytes, MPI_BYTE, next, 3, MPI_COMM_WORLD);
+      }
+      if (size > 1) check_bytes(theirs, bytes, previous, "behind a collective");
+      /* A nonblocking collective that is under way meanwhile. */
+      int sum = 0;
+      MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+      if (rank % 2 == 0) collective(number, rank, size);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      if (rank % 2 != 0) collective(number, rank, size);
+      if (sum != size * (size - 1) / 2) wrong("MPI_Iallreduce", "sum", number, sum, 0);
+    }
+  }
+  free(mine);
+  free(theirs);
+}
+
+static void expect_class(int code, int expected, const char* what) {
+  int is = MPI_SUCCESS;
+  MPI_Error_class(code, &is);
+  if (is != expected) wrong(what, "error class", 0, is, expected);
+}
+
+void errors(void) {
+  int size = 0, in[4] = {1, 2, 3, 4}, out[4];
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  expect_class(MPI_Allreduce(in, out, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_COUNT,
+               "a negative count");
+  expect_class(MPI_Bcast(in, 4, MPI_INT, size, MPI_COMM_WORLD), MPI_ERR_ROOT, "a root too high");
+  expect_class(MPI_Bcast(in, 4, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "no type");
+  expect_class(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "no communicator");
+  expect_class(MPI_Allreduce(in, out, 4, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP,
+               "no operator");
+  expect_class(MPI_Allreduce(in, out, 4, MPI_DOUBLE, MPI_BXOR, MPI_COMM_WORLD), MPI_ERR_OP,
+               "an operator that doubles do not have");
+  MPI_Datatype pairs;
+  MPI_Type_contiguous(2, MPI_INT, &pairs);
+  expect_class(MPI_Bcast(in, 2, pairs, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "no committed type");
+  MPI_Type_commit(&pairs);
+  expect_class(MPI_Bcast(in, 2, pairs, 0, MPI_COMM_WORLD), MPI_SUCCESS, "a committed type");
+  MPI_Type_free(&pairs);
+  if (MPI_Allreduce(in, out, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS ||
+      out[3] != 4 * size)
+    wrong("MPI_Allreduce", "after errors", 0, out[3], 4 * size);
+}
+
+static void* own_sums(void* argument) {
+  MPI_Comm comm = *(MPI_Comm*)argument;
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  for (int round = 0; round < 500; ++round) {
+    long mine[3] = {1, round, 2}, all[3];
+    MPI_Allreduce(mine, all, 3, MPI_LONG, MPI_SUM, comm);
+    if (all[1] != (long)size * round) wrong("MPI_Allreduce", "threads", round, all[1], 0);
+    MPI_Bcast(all, 3, MPI_LONG, round % size, comm);
+  }
+  return NULL;
+}
+
+void threads(void) {
+  enum { THREADS = 3 };
+  MPI_Comm comms[THREADS];
+  pthread_t running[THREADS];
+  for (int i = 0; i < THREADS; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  for (int i = 0; i < THREADS; ++i) pthread_create(&running[i], NULL, own_sums, &comms[i]);
+  for (int i = 0; i < THREADS; ++i) pthread_join(running[i], NULL);
+  for (int i = 0; i < THREADS; ++i) MPI_Comm_free(&comms[i]);
+}

@@ -1,0 +1,117 @@
+/* An MPI program that knows nothing of ibcoll, for the tests of libibcoll_mpi.so:
+ *   sweep all           every collective on several communicators, against their serial results
+ *   sweep messages      messages across collectives
+ *   sweep errors        what the MPI has to complain of
+ *   sweep communicators many, one after the other: memory must hardly grow
+ *   sweep threads       several threads at a time
+ *   sweep endless       collectives until somebody ends it
+ * Ends with "well done" from rank 0. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sweep.h"
+
+void wrong(const char* what, const char* where, long at, long got, long expected) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  fprintf(stderr, "rank %d: %s, %s: at %ld there is %ld instead of %ld\n", rank, what, where, at,
+          got, expected);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+void* memory(size_t bytes) {
+  void* const got = calloc(bytes == 0 ? 1 : bytes, 1);
+  if (got == NULL) wrong("calloc", "memory", (long)bytes, 0, 1);
+  return got;
+}
+
+static void sweep(MPI_Comm comm, const char* name) {
+  sweep_moves(comm, name);
+  sweep_reductions(comm, name, comm == MPI_COMM_WORLD);
+}
+
+static void sweep_all(void) {
+  int rank = 0, size = 1;
+  MPI_Comm comm;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  sweep(MPI_COMM_WORLD, "world");
+  sweep(MPI_COMM_SELF, "self");
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  sweep(comm, "duplicate");
+  MPI_Comm_free(&comm);
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
+  sweep(comm, "reversed");
+  MPI_Comm_free(&comm);
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &comm);
+  sweep(comm, "every other rank");
+  MPI_Comm_free(&comm);
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, 0, &comm);
+  if (comm != MPI_COMM_NULL) {
+    sweep_reductions(comm, "without rank 0", 0);
+    MPI_Comm_free(&comm);
+  }
+  if (size < 2) return;
+  /* Between groups: ranks that are even and odd. */
+  MPI_Comm half, inter;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &inter);
+  const int mine = rank + 1;
+  int sum = 0, expected = 0;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, inter);
+  for (int other = 1 - rank % 2; other < size; other += 2) expected += other + 1;
+  if (sum != expected) wrong("MPI_Allreduce", "intercommunicator", 0, sum, expected);
+  MPI_Barrier(inter);
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+static void many_communicators(void) {
+  /* The engine remembers that a group was there: some hundred bytes. */
+  enum { ROUNDS = 300, MEASURED = 150, ALLOWED = (ROUNDS - MEASURED) << 10 };
+  size_t before = 0;
+  int size = 0, sum = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int round = 0; round < ROUNDS; ++round) {
+    MPI_Comm one, other;
+    const int mine = 1;
+    MPI_Comm_dup(MPI_COMM_WORLD, &one);
+    MPI_Comm_split(one, 0, 0, &other);
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, other);
+    if (sum != size) wrong("MPI_Allreduce", "many communicators", round, sum, size);
+    MPI_Barrier(one);
+    MPI_Comm_free(&one);
+    MPI_Comm_free(&other);
+    if (round == MEASURED) before = mallinfo2().uordblks;
+  }
+  const size_t now = mallinfo2().uordblks;
+  if (now > before + ALLOWED) wrong("memory", "communicators", ROUNDS, (long)now, (long)before);
+}
+
+static void endless(void) {
+  double in[100] = {0}, out[100];
+  for (;;) MPI_Allreduce(in, out, 100, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+int main(int argc, char** argv) {
+  const char* part = argc > 1 ? argv[1] : "all";
+  int rank = 0, provided = 0, flag = 0;
+  MPI_Initialized(&flag);
+  if (flag) return 4;
+  if (strcmp(part, "threads") == 0)
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  else
+    MPI_Init(&argc, &argv);
+  if (strcmp(part, "all") == 0) sweep_all();
+  if (strcmp(part, "messages") == 0) messages_across_collectives();
+  if (strcmp(part, "errors") == 0) errors();
+  if (strcmp(part, "communicators") == 0) many_communicators();
+  if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
+  if (strcmp(part, "endless") == 0) endless();
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Finalize();
+  if (rank == 0) printf("well done\n");
+  return 0;
+}

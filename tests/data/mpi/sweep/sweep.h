@@ -1,0 +1,28 @@
+/* What the parts of the sweep have in common: it compares collectives with what MPI's standard says
+ * they give, computed here without any. */
+#ifndef SWEEP_H
+#define SWEEP_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+/* Says what is wrong and ends the job. */
+void wrong(const char* what, const char* where, long at, long got, long expected);
+
+/* Memory, or the end. */
+void* memory(size_t bytes);
+
+/* All collectives that move data, with every pair of layouts; `name`: of the communicator. */
+void sweep_moves(MPI_Comm comm, const char* name);
+/* All that combine it, with every type and operator, or with a few types. */
+void sweep_reductions(MPI_Comm comm, const char* name, int thorough);
+
+/* Messages and nonblocking collectives across blocking ones: hangs where a rank that waits in one
+ * does not move the others on. */
+void messages_across_collectives(void);
+/* What can't be right is reported by the MPI, to the communicator's error handler. */
+void errors(void);
+/* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
+void threads(void);
+
+#endif

@@ -1,0 +1,247 @@
+// libibcoll_mpi.so in programs of each MPI that know nothing of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/command.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Ran = ibcoll::testing_tools::CommandRan;
+
+const std::string kPreload = "LD_PRELOAD=" IBCOLL_BIN_DIR "/libibcoll_mpi.so ";
+
+struct Family {
+  const char* name;
+  const char* launcher;
+  const char* called;  ///< in reports
+};
+
+/// A report's lines by function.
+using Report = std::map<std::string, nlohmann::json>;
+
+class MpiPreload : public ::testing::TestWithParam<Family> {
+ protected:
+  void SetUp() override {
+    const std::string launcher = GetParam().launcher;
+    const std::string found =
+        "command -v " + launcher.substr(0, launcher.find(' ')) + " >/dev/null";
+    if (std::system(found.c_str()) != 0 || !std::filesystem::exists(program()))
+      GTEST_SKIP() << GetParam().name << " is not installed, or this is a sanitizer's build";
+  }
+  static std::string program() {
+    return std::string(IBCOLL_BIN_DIR "/mpi_sweep_") + GetParam().name;
+  }
+  static std::string report_file() {
+    return ::testing::TempDir() + "mpi_preload_" + GetParam().name + std::to_string(getpid());
+  }
+  /// `settings`: NAME=VALUE of the ranks, each with a blank behind it.
+  static std::string command(int ranks, const std::string& settings, const std::string& part,
+                             const std::string& program) {
+    return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
+           std::string(GetParam().launcher) + " -n " + std::to_string(ranks) + " env " + kPreload +
+           settings + program + " " + part;
+  }
+  static Ran run(int ranks, const std::string& settings, const std::string& part,
+                 const std::string& program = MpiPreload::program()) {
+    return ibcoll::testing_tools::run_command(command(ranks, settings, part, program) + " 2>&1");
+  }
+  static Report run_and_report(int ranks, const std::string& settings, const std::string& part,
+                               const std::string& program = MpiPreload::program()) {
+    const std::string file = report_file();
+    const Ran ran = run(ranks, settings + "IBCOLL_MPI_REPORT=" + file + " ", part, program);
+    EXPECT_EQ(ran.status, 0) << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("well done"));
+    Report report;
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+      const auto row = nlohmann::json::parse(line);
+      EXPECT_EQ(row["mpi"], GetParam().called);
+      EXPECT_EQ(row["ranks"], ranks);
+      report[row["function"]] = row;
+    }
+    std::filesystem::remove(file);
+    return report;
+  }
+};
+
+const std::vector<std::string> kFunctions = {"alltoall",
+                                             "alltoallv",
+                                             "allgather",
+                                             "allgatherv",
+                                             "gather",
+                                             "gatherv",
+                                             "scatter",
+                                             "scatterv",
+                                             "bcast",
+                                             "reduce",
+                                             "allreduce",
+                                             "reduce_scatter",
+                                             "reduce_scatter_block",
+                                             "scan",
+                                             "exscan",
+                                             "barrier"};
+
+/// The sweep compares every result itself.
+void expect_all_taken_over(const Report& report) {
+  for (const std::string& function : kFunctions) {
+    ASSERT_TRUE(report.contains(function)) << function;
+    const nlohmann::json& row = report.at(function);
+    EXPECT_GT(row["engine_calls"], 0) << row;
+    for (const auto& [reason, calls] : row["reasons"].items()) {
+      const bool expected = reason == "a communicator of one rank" ||
+                            reason == "an intercommunicator" ||
+                            reason == "an operator or type of the MPI's";
+      EXPECT_TRUE(expected) << row;
+    }
+  }
+}
+
+TEST_P(MpiPreload, AllCollectivesGiveWhatTheStandardSays) {
+  expect_all_taken_over(run_and_report(3, "", "all"));
+}
+
+TEST_P(MpiPreload, FullSweepsOfOtherSizesAndLayouts) {
+  for (const int ranks : {2, 4, 5}) expect_all_taken_over(run_and_report(ranks, "", "all"));
+  expect_all_taken_over(run_and_report(4, "IBCOLL_LAYOUT=2,2 ", "all"));
+  expect_all_taken_over(run_and_report(5, "IBCOLL_LAYOUT=3,1,1 ", "all"));
+}
+
+TEST_P(MpiPreload, OneRankStaysWithTheMpi) {
+  const Report report = run_and_report(1, "", "all");
+  EXPECT_EQ(report.at("allreduce")["engine_calls"], 0);
+  EXPECT_GT(report.at("allreduce")["reasons"]["a communicator of one rank"], 0);
+}
+
+TEST_P(MpiPreload, MessagesMoveOnWhileRanksWaitInCollectives) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "}) {
+    const Report report = run_and_report(3, layout, "messages");
+    EXPECT_GT(report.at("barrier")["engine_calls"], 0);
+    EXPECT_EQ(report.at("barrier")["mpi_calls"], 0);
+  }
+}
+
+TEST_P(MpiPreload, ErrorsAreTheMpis) {
+  // Debian's MPICH is built without checks: it would crash with what is wrong, as it does alone.
+  if (std::string(GetParam().name) == "mpich") GTEST_SKIP() << "this MPI checks nothing";
+  const Ran ran = run(2, "", "errors");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+}
+
+TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
+  const Report report = run_and_report(2, "", "communicators");
+  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 300);
+  EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
+}
+
+TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
+  const Ran ran = run(2, "", "threads");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+}
+
+TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
+  int found = 0;
+  for (const char* interface : {"0", "1", "2"}) {
+    const std::string fortran =
+        std::string(IBCOLL_BIN_DIR "/mpi_fortran") + interface + "_" + GetParam().name;
+    if (!std::filesystem::exists(fortran)) continue;
+    ++found;
+    const Report report = run_and_report(3, "", "", fortran);
+    for (const char* function : {"alltoall", "reduce", "scan", "bcast", "barrier"})
+      EXPECT_EQ(report.at(function)["engine_calls"], 3)
+          << function << " by interface " << interface;
+    EXPECT_EQ(report.at("allreduce")["engine_calls"], 3);
+    EXPECT_EQ(report.at("allreduce")["mpi_calls"], 3);  // of logicals
+  }
+  if (found == 0) GTEST_SKIP() << "no Fortran programs were built";
+}
+
+TEST_P(MpiPreload, OffLeavesAllToTheMpiOnAllRanks) {
+  const Ran off = run(2, "IBCOLL_MPI=off ", "communicators");
+  EXPECT_EQ(off.status, 0) << off.out;
+  // One rank of two says so.
+  const std::string file = report_file();
+  const std::string one_off =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
+      std::string(GetParam().launcher) + " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file +
+      " " + program() + " communicators : -n 1 env " + kPreload + "IBCOLL_MPI=off " + program() +
+      " communicators 2>&1";
+  const Ran ran = ibcoll::testing_tools::run_command(one_off);
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+  std::ifstream lines(file);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(nlohmann::json::parse(line)["engine_calls"], 0) << line;
+  std::filesystem::remove(file);
+}
+
+TEST_P(MpiPreload, OnlyTheFunctionsThatAreNamedAreTakenOver) {
+  const Report report = run_and_report(2, "IBCOLL_MPI_FUNCTIONS=bcast,allreduce ", "communicators");
+  EXPECT_GT(report.at("allreduce")["engine_calls"], 0);
+  EXPECT_EQ(report.at("barrier")["engine_calls"], 0);
+  EXPECT_GT(report.at("barrier")["reasons"]["not in IBCOLL_MPI_FUNCTIONS"], 0);
+}
+
+TEST_P(MpiPreload, TheReportIsATableForPeople) {
+  const Ran ran = run(2, "IBCOLL_MPI=report ", "communicators");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("ibcoll: blocking collectives of 2 ranks on 1 server under " +
+                                 std::string(GetParam().called)));
+  EXPECT_THAT(ran.out, HasSubstr("\nallreduce"));
+}
+
+TEST_P(MpiPreload, WhatIsNoSettingIsNamedAndTheProgramRuns) {
+  const Ran ran = run(2, "IBCOLL_MPI_FUNCTIONS=alltoal ", "communicators");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("there is no 'alltoal'"));
+}
+
+TEST_P(MpiPreload, AKilledRankEndsTheJobAndLeavesNothing) {
+  const std::string mark = "mark" + std::to_string(getpid());
+  std::thread killer([&] {
+    for (int tries = 0; tries < 400; ++tries) {
+      const auto ranks = ibcoll::testing_tools::processes_with(mark, program());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (ranks.size() != 3) continue;
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      kill(ranks[1], SIGKILL);
+      return;
+    }
+  });
+  const Ran ran = run(3, "", "endless " + mark);
+  killer.join();
+  EXPECT_NE(ran.status, 0);
+  EXPECT_NE(ran.status, 124) << "it was ended by its time limit";
+  for (int tries = 0; tries < 100; ++tries) {
+    if (ibcoll::testing_tools::processes_with(mark, program()).empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_TRUE(ibcoll::testing_tools::processes_with(mark, program()).empty());
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreload,
+                         ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe",
+                                                  "Open MPI"},
+                                           Family{"mpich", "mpiexec.mpich", "MPICH"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
