@@ -145,7 +145,7 @@ TEST_P(MpiPreload, ErrorsAreTheMpis) {
 
 TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
   const Report report = run_and_report(2, "", "communicators");
-  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 300);
+  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 600);
   EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
 }
 

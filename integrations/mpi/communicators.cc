@@ -14,11 +14,11 @@ namespace {
 struct Records {
   std::mutex mutex;
   std::set<Communicator*> live;
-  std::vector<ibcoll_group*> retired;
+  std::vector<Communicator> retired;              ///< gone, but their groups are not
+  std::set<std::pair<uint64_t, uint64_t>> names;  ///< list and identifier of this rank's groups
+  std::set<uint64_t> led;  ///< identifiers that this rank has given, as the first one of a group
   int keyval = 0;
   bool open = false;
-  /// Identifiers that this process has given as the first rank of a communicator.
-  std::atomic<uint64_t> given{0};
   /// How often a communicator has gone: what threads remember from before does not count.
   std::atomic<uint64_t> gone{0};
 };
@@ -43,21 +43,81 @@ int forget(Handle, int, void* attribute, void*) {
   Records& all = records();
   const std::lock_guard lock(all.mutex);
   all.live.erase(record);
-  if (record->group != nullptr) all.retired.push_back(record->group);
+  if (record->group != nullptr) all.retired.push_back(*record);
   ++all.gone;
   delete record;
   return 0;
 }
 
 void free_retired() {
-  std::vector<ibcoll_group*> retired;
+  std::vector<Communicator> retired;
+  Records& all = records();
   {
+    const std::lock_guard lock(all.mutex);
+    retired.swap(all.retired);
+  }
+  for (const Communicator& record : retired) {
+    if (ibcoll_group_free(record.group) != IBCOLL_OK) say(ibcoll_last_error());
+    const std::lock_guard lock(all.mutex);
+    all.names.erase({record.list, record.id});
+    if (record.rank == 0) all.led.erase(record.id);
+  }
+}
+
+/// The lowest number that no group led by this rank has.
+uint64_t lead() {
+  Records& all = records();
+  const std::lock_guard lock(all.mutex);
+  uint64_t id = 1;
+  for (const uint64_t taken : all.led) {
+    if (taken != id) break;
+    ++id;
+  }
+  all.led.insert(id);
+  return id;
+}
+
+bool take_name(const Communicator& record) {
+  const std::lock_guard lock(records().mutex);
+  return records().names.insert({record.list, record.id}).second;
+}
+void drop_name(const Communicator& record) {
+  const std::lock_guard lock(records().mutex);
+  records().names.erase({record.list, record.id});
+}
+
+/// Agrees on a number that no group of the same ranks has on any of them: the first rank proposes,
+/// and the others may not have freed an earlier one yet. So numbers are given again, and the engine
+/// need not remember many.
+bool name(Handle handle, Communicator& record) {
+  const Library& mpi = library();
+  const Handle number = mpi.constants.type_uint64;
+  std::vector<uint64_t> refused;
+  uint64_t somewhere = 1;
+  while (somewhere != 0) {
+    free_retired();
+    if (record.rank == 0) record.id = lead();
+    if (mpi.Bcast(&record.id, 1, number, 0, handle) != 0) return false;
+    const bool taken = take_name(record);
+    const uint64_t here = taken ? 0 : 1;
+    if (mpi.Allreduce(&here, &somewhere, 1, number, mpi.constants.op_max, handle) != 0)
+      return false;
+    if (somewhere == 0) break;
+    if (taken) drop_name(record);
+    refused.push_back(record.id);
+  }
+  if (record.rank == 0) {
     const std::lock_guard lock(records().mutex);
-    retired.swap(records().retired);
+    for (const uint64_t id : refused) records().led.erase(id);
   }
-  for (ibcoll_group* group : retired) {
-    if (ibcoll_group_free(group) != IBCOLL_OK) say(ibcoll_last_error());
-  }
+  return true;
+}
+
+uint64_t hash_of(const std::vector<int>& ranks) {
+  uint64_t hash = ranks.size();
+  for (const int rank : ranks)
+    hash = (hash ^ static_cast<uint64_t>(rank)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+  return hash;
 }
 
 /// Ranks of MPI_COMM_WORLD; empty where some are of none. The same on all members: either each of
@@ -77,18 +137,17 @@ std::vector<int> world_ranks(Handle handle, int size) {
   return world;
 }
 
-/// Groups of the same ranks are told apart by a number that their first rank has not given before.
 bool make_group(Job& job, Handle handle, Communicator& record, const std::vector<int>& ranks) {
   const Library& mpi = library();
-  ibcoll_group_options options = {sizeof options, 0};
-  if (record.rank == 0) options.id = ++records().given;
-  if (mpi.Bcast(&options.id, 1, mpi.constants.type_uint64, 0, handle) != 0) return false;
-  free_retired();
+  record.list = hash_of(ranks);
+  if (!name(handle, record)) return false;
+  const ibcoll_group_options options = {sizeof options, record.id};
   if (ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group) ==
       IBCOLL_OK)
     return true;
   say(ibcoll_last_error());
   mpi.Comm_call_errhandler(handle, mpi.constants.err_other);
+  drop_name(record);
   return false;
 }
 

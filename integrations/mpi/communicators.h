@@ -12,6 +12,8 @@ struct Communicator {
   ibcoll_group* group = nullptr;  ///< null: its calls stay with the MPI, on all ranks, for `reason`
   Reason reason = Reason::kNoEngine;
   int rank = 0, size = 0;
+  uint64_t list = 0,
+           id = 0;  ///< what tells the group from others: a hash of its ranks, and a number
 };
 
 /// Collective over the communicator the first time: all its ranks make their first blocking
