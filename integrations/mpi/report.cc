@@ -10,22 +10,8 @@ namespace ibcoll::mpi {
 
 namespace {
 
-constexpr std::array<const char*, kFunctions> kNames = {"alltoall",
-                                                        "alltoallv",
-                                                        "allgather",
-                                                        "allgatherv",
-                                                        "gather",
-                                                        "gatherv",
-                                                        "scatter",
-                                                        "scatterv",
-                                                        "bcast",
-                                                        "reduce",
-                                                        "allreduce",
-                                                        "reduce_scatter",
-                                                        "reduce_scatter_block",
-                                                        "scan",
-                                                        "exscan",
-                                                        "barrier"};
+const char* name_of(int function) { return to_string(kCollectives[function]); }
+
 constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_FUNCTIONS",
                                                             "a communicator of one rank",
                                                             "an intercommunicator",
@@ -56,7 +42,6 @@ double mean_us(uint64_t nanoseconds, int ranks) {
 
 }  // namespace
 
-const char* to_string(Function function) { return kNames[static_cast<size_t>(function)]; }
 const char* to_string(Reason reason) { return kReasonTexts[static_cast<size_t>(reason)]; }
 
 Result<uint64_t> functions_of(const std::string& list) {
@@ -64,12 +49,12 @@ Result<uint64_t> functions_of(const std::string& list) {
   uint64_t chosen = 0;
   std::istringstream names(list);
   for (std::string name; std::getline(names, name, ',');) {
-    int found = -1;
-    for (int i = 0; i < kFunctions; ++i)
-      if (name == kNames[i]) found = i;
-    if (found < 0) {
-      return fail(ErrorCode::kInvalidArgument, "IBCOLL_MPI_FUNCTIONS: there is no '{}' among {}",
-                  name, fmt::join(kNames, ", "));
+    int found = 0;
+    while (found < kFunctions && name != name_of(found)) ++found;
+    if (found == kFunctions) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "IBCOLL_MPI_FUNCTIONS: '{}' is none of the functions that can be taken over",
+                  name);
     }
     chosen |= uint64_t{1} << found;
   }
@@ -108,7 +93,7 @@ std::string report_text(const ReportHead& head, const Counts& sums) {
   for (int i = 0; i < kFunctions; ++i) {
     const FunctionCounts& counts = sums[i];
     if (!was_called(counts)) continue;
-    table.add_row({kNames[i], std::to_string(counts.calls), std::to_string(counts.bytes),
+    table.add_row({name_of(i), std::to_string(counts.calls), std::to_string(counts.bytes),
                    fmt::format("{:.1f}", mean_us(counts.nanoseconds, head.ranks)),
                    std::to_string(counts.mpi_calls),
                    fmt::format("{:.1f}", mean_us(counts.mpi_nanoseconds, head.ranks)),
@@ -128,7 +113,7 @@ Status write_report(const std::string& path, const ReportHead& head, const Count
     nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
     for (int reason = 0; reason < kReasons; ++reason)
       if (counts.reasons[reason] != 0) reasons[kReasonTexts[reason]] = counts.reasons[reason];
-    lines.write({{"function", kNames[i]},
+    lines.write({{"function", name_of(i)},
                  {"mpi", head.mpi},
                  {"ranks", head.ranks},
                  {"servers", head.servers},

@@ -8,31 +8,13 @@
 #include <string>
 
 #include "engine/base/result.h"
+#include "engine/schedule/collective.h"
 
 namespace ibcoll::mpi {
 
-/// What this library stands in for.
-enum class Function : uint8_t {
-  kAlltoall,
-  kAlltoallv,
-  kAllgather,
-  kAllgatherv,
-  kGather,
-  kGatherv,
-  kScatter,
-  kScatterv,
-  kBcast,
-  kReduce,
-  kAllreduce,
-  kReduceScatter,
-  kReduceScatterBlock,
-  kScan,
-  kExscan,
-  kBarrier,
-};
-inline constexpr int kFunctions = 16;
-/// As users write it: "alltoall".
-const char* to_string(Function function);
+/// What this library stands in for: the collectives up to exscan.
+using Function = Collective;
+inline constexpr int kFunctions = static_cast<int>(Collective::kExscan) + 1;
 /// A bit for each function of a list like "alltoallv,allreduce"; all of them for an empty one.
 Result<uint64_t> functions_of(const std::string& list);
 
