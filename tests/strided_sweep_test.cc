@@ -92,6 +92,17 @@ TEST(StridedSweep, MoreRunsThanAPutTakesGoInSeveral) {
   strided_sweep(job, {kLongRuns}, 5, LongRuns::kSome);
 }
 
+/// Several puts a message, between which there may be no room.
+TEST(StridedSweep, PutsOfOneMessageGoOnWhereThereWasNoRoom) {
+  for (const uint64_t seed : {1, 2}) {
+    JobOptions job;
+    job.shape = shape_of({1, 1});
+    job.threads = seed == 2;
+    job.context.loopback_seed = seed;
+    strided_sweep(job, {40 * 4096}, static_cast<uint32_t>(seed), LongRuns::kSome);
+  }
+}
+
 TEST(StridedCalls, LengthsThatDifferAreAnErrorThatNamesThem) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
     for (const char* algorithm : {"linear", "two_level_ring", "aggregate", "bruck"}) {

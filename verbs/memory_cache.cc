@@ -17,13 +17,16 @@ MemoryCache::Entry* MemoryCache::find(AddressRange range) {
   for (auto it = entries_.upper_bound(range.begin); it != entries_.begin();) {
     --it;
     Entry* entry = it->second.get();
-    if (!entry->stale && entry->range.end >= range.end) return entry;
+    const bool same = it->first == range.begin && entry->range.end == range.end;
+    // What was registered around it may be constant, or have been mapped anew where nobody notices.
+    const bool serves = same || (watch_ && entry->writable && entry->range.end >= range.end);
+    if (!entry->stale && serves) return entry;
     if (it->first + longest_ < range.end) return nullptr;
   }
   return nullptr;
 }
 
-Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
+Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes, bool spare) {
   if (watch_ && watch_->any()) forget_unmapped();
   const auto begin = reinterpret_cast<uintptr_t>(base);
   const AddressRange range{begin, begin + bytes};
@@ -35,6 +38,7 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
     const auto enter = [&] {
       fresh->region = register_region(device_.domain(), base, bytes,
                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+      fresh->writable = fresh->region != nullptr;
       if (!fresh->region && (errno == EFAULT || errno == EACCES))
         fresh->region = register_region(device_.domain(), base, bytes, 0);
       return fresh->region != nullptr;
@@ -43,7 +47,7 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes) {
       const int error = errno;
       const std::string what = fmt::format("{} bytes at {}", bytes, base);
       // A hole in the memory (EFAULT) is no limit.
-      if (unused_.empty() || error == EFAULT)
+      if (unused_.empty() || spare || error == EFAULT)
         return registration_error(device_, what, bytes, error);
       trim(0);  // what is only kept may be what fills the limit
       if (!enter()) return registration_error(device_, what, bytes, errno);

@@ -23,8 +23,8 @@ class MemoryCache {
   MemoryCache(const Device& device, size_t kept);
 
   /// Memory that may only be read (constants) is registered for reading by this rank only. Each
-  /// success is to be given back once.
-  Result<MemoryKey> acquire(void* base, size_t bytes);
+  /// success is to be given back once. `spare`: what is kept for later uses is not given up for it.
+  Result<MemoryKey> acquire(void* base, size_t bytes, bool spare = false);
   void release(const MemoryKey& key);
 
   /// How often the device was asked to register.
@@ -36,7 +36,8 @@ class MemoryCache {
     MemoryHandle region;
     uint64_t number = 0;  ///< MemoryKey::registration
     uint32_t users = 0;
-    bool stale = false;  ///< (partly) unmapped: not handed out again
+    bool stale = false;     ///< (partly) unmapped: not handed out again
+    bool writable = false;  ///< by peers
     std::list<Entry*>::iterator unused;
   };
   using Entries = std::multimap<uintptr_t, std::unique_ptr<Entry>>;

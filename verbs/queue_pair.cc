@@ -43,6 +43,10 @@ int timeout_exponent_for(const RetryOptions& retry) {
   return exponent;
 }
 
+uint32_t send_depth(const PortInfo& port) {
+  return std::min(kSendDepth, static_cast<uint32_t>(port.max_work_requests));
+}
+
 uint32_t wanted_segments(const PortInfo& port) {
   return std::min(kWantedSegments, static_cast<uint32_t>(port.max_segments));
 }
@@ -50,7 +54,7 @@ uint32_t wanted_segments(const PortInfo& port) {
 Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
                                                     ibv_cq* receives, ibv_srq* shared_receives) {
   ReliableQueuePair result;
-  result.depth_ = std::min(kSendDepth, static_cast<uint32_t>(device.port().max_work_requests));
+  result.depth_ = send_depth(device.port());
   uint32_t segments = wanted_segments(device.port());
   for (uint32_t inline_bytes = kWantedInline; !result.handle_;) {
     ibv_qp_init_attr wanted{};

@@ -35,7 +35,9 @@ inline constexpr uint32_t kWantedInline = 256;
 /// bytes for each, and stands where data inside the work request would, so that this makes queues
 /// no longer.
 inline constexpr uint32_t kWantedSegments = kWantedInline / 16;
-/// How many a queue pair of that port asks for.
+/// The work requests that a queue pair of that port asks to hold.
+uint32_t send_depth(const PortInfo& port);
+/// How many pieces it asks for.
 uint32_t wanted_segments(const PortInfo& port);
 
 /// A reliable connected queue pair.

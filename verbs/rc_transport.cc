@@ -71,6 +71,12 @@ Result<MemoryKey> RcTransport::register_memory(void* base, size_t bytes) {
   return key;
 }
 
+Result<MemoryKey> RcTransport::register_spare(void* base, size_t bytes) {
+  IBCOLL_ASSIGN(const MemoryKey key, memory_->acquire(base, bytes, true));
+  counters_.registrations = memory_->registrations();
+  return key;
+}
+
 /// The peer, if data can be sent to it; else asks for a connection.
 RcTransport::Peer* RcTransport::usable(Rank rank) {
   if (ended()) [[unlikely]]
@@ -129,7 +135,11 @@ bool RcTransport::room(const Peer& peer, size_t requests, size_t bytes) {
   return sends_->room(peer.send, static_cast<uint32_t>(requests));
 }
 
-size_t RcTransport::max_put_segments() const { return wanted_segments(device_.port()); }
+size_t RcTransport::max_put_segments() const {
+  // Where a queue pair takes one segment a request, all of a put have to fit.
+  const PortInfo& port = device_.port();
+  return std::min(wanted_segments(port), send_depth(port) - kReserved);
+}
 
 bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
                                const MemoryKey& source_key, RemoteAddress target,

@@ -32,6 +32,7 @@ class RcTransport final : public NetworkTransport {
 
   const char* name() const override { return "verbs"; }
   Result<MemoryKey> register_memory(void* base, size_t bytes) override;
+  Result<MemoryKey> register_spare(void* base, size_t bytes) override;
   void deregister_memory(const MemoryKey& key) override { memory_->release(key); }
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override;

@@ -154,7 +154,7 @@ Status CallBlocks::bind_side(ScratchPool& scratch, const RankProgram& program, B
   for (uint32_t slot = 0; slot < slots; ++slot) {
     any |= here.in_image[slot] != kNot;
     const bool seen = bound.parts && !gathered.empty();
-    if (here.in_image[slot] == kOut && bound.has_long_runs(slot) && !seen)
+    if (here.in_image[slot] == kOut && bound.has_long_runs(slot, true) && !seen)
       gathered.add(here.blocks[bound.parts ? 0 : slot]);
   }
   if (!gathered.empty()) {

@@ -170,7 +170,9 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
     return Outcome::kBlocked;
   target.address += part_begin(part, length);
   if (binding.strided) [[unlikely]] {
-    if (part_begin(part, length) != part_end(part, length) && is_gathered(op))
+    // What has begun so ends so, whatever has been packed since.
+    const bool empty = part_begin(part, length) == part_end(part, length);
+    if (state.put_bytes != 0 || (!empty && is_gathered(op)))
       return put_gathered(lane, op, position, part, target);
     if (!put_in_image(op, part_begin(part, length), part_end(part, length))) return Outcome::kMoved;
   }

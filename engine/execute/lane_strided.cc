@@ -79,7 +79,7 @@ bool LaneRunner::is_gathered(const Op& op) const {
   if (call_.regions_of(op.src_buffer).gathered == kNone) return false;
   const StridedBuffer& strided = *call_.binding[op.src_buffer].strided;
   for (uint32_t slot = op.src_first; slot < op.src_first + op.count; ++slot) {
-    if (strided.in_image[slot] != 0 || !strided.has_long_runs(slot)) return false;
+    if (strided.in_image[slot] != 0 || !strided.has_long_runs(slot, op.count == 1)) return false;
   }
   return true;
 }

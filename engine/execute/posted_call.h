@@ -59,8 +59,9 @@ struct GroupState {
 };
 
 /// A buffer of the program's whose slots lie in memory of any layout. Its BufferBinding is then
-/// that of a *packed image* of the slots, side by side in memory of the engine's own, through which
-/// the network moves them; there is none where it moves none of them.
+/// that of a *packed image* of the slots, side by side in memory of the engine's own, where the
+/// network brings them to and from which it takes those that are not put from where they lie; there
+/// is none where it moves none of them.
 struct StridedBuffer {
   StridedMemory memory;    ///< blocks: one a slot
   bool parts = false;      ///< slots are parts of the one block (RankProgram::cut)
@@ -71,13 +72,16 @@ struct StridedBuffer {
   /// have; 0: there are none.
   const std::byte* gathered = nullptr;
   uint64_t gathered_reach = 0, gathered_bytes = 0;
+  /// The network could not register that, and is not asked again.
+  mutable bool refused = false;
 
   /// Runs from so many bytes on are put from where they lie: a network adapter reads each of them
   /// by itself, which takes it less time than packing takes a core.
   static constexpr uint64_t kLongRun = 4096;
-  bool has_long_runs(uint32_t slot) const {
+  /// A contiguous block counts where it is put `alone`, however short.
+  bool has_long_runs(uint32_t slot, bool alone) const {
     const StridedBlock& block = memory.blocks[parts ? 0 : slot];
-    return block.is_contiguous() || block.run >= kLongRun;
+    return (alone && block.is_contiguous()) || block.run >= kLongRun;
   }
 };
 

@@ -30,26 +30,24 @@ class BufferRegistration {
         regions_(regions),
         user_(user) {}
 
-  /// Slots of equal length.
+  /// The packed image, or the slots of equal length.
   Status equal(uint64_t bytes) { return bytes == 0 ? Status{} : enter({0, bytes}); }
 
-  /// The image, and what may be put without it: the network has to know that, too.
-  Status strided(const StridedBuffer& buffer) {
-    if (buffer.image_bytes == 0) return {};
-    IBCOLL_TRY(enter({0, buffer.image_bytes}));
-    if (buffer.gathered_bytes == 0 || network_.max_put_segments() == 1) return {};
+  /// What may be put without the image, which has been registered: where this fails, because of a
+  /// hole or for lack of anything, the image will do.
+  void gathered(const StridedBuffer& buffer) {
+    if (buffer.gathered_bytes == 0 || buffer.refused || network_.max_put_segments() == 1) return;
     auto* const begin = const_cast<std::byte*>(buffer.gathered);
     const auto index = static_cast<uint32_t>(result_.registered.size());
     if (!take_from_user(begin, buffer.gathered_reach)) {
       if (buffer.gathered_reach > std::max(kSparseRuns * buffer.gathered_bytes, kSmallestPage))
-        return {};
-      // Where that fails there may be a hole: the image will do.
-      const Result<MemoryKey> key = network_.register_memory(begin, buffer.gathered_reach);
-      if (!key) return {};
+        return;
+      const Result<MemoryKey> key = network_.register_spare(begin, buffer.gathered_reach);
+      buffer.refused = !key;
+      if (!key) return;
       result_.registered.push_back({*key, RegionName{}, nullptr});
     }
     result_.gathered = index;
-    return {};
   }
 
   Status unequal(uint32_t slots) {
@@ -132,7 +130,7 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
   const auto enter = [&](Buffer buffer, size_t slots) -> Status {
     BufferRegistration registration(call, buffer, network, regions, user);
     const StridedBuffer* const strided = call.binding[buffer].strided;
-    const Status registered = strided != nullptr ? registration.strided(*strided)
+    const Status registered = strided != nullptr ? registration.equal(strided->image_bytes)
                               : call.binding.unequal
                                   ? registration.unequal(static_cast<uint32_t>(slots))
                                   : registration.equal(call.binding.offset(slots));
@@ -144,7 +142,13 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
   };
   IBCOLL_TRY(enter(Buffer::kSend, program.send_slots(shape)));
   IBCOLL_TRY(enter(Buffer::kRecv, program.recv_slots(shape)));
-  return enter(Buffer::kScratch, program.scratch.size());
+  IBCOLL_TRY(enter(Buffer::kScratch, program.scratch.size()));
+  // Last, so that nothing that has to be registered lacks what this takes.
+  for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv}) {
+    if (const StridedBuffer* const strided = call.binding[buffer].strided)
+      BufferRegistration(call, buffer, network, regions, user).gathered(*strided);
+  }
+  return {};
 }
 
 void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {

@@ -83,6 +83,10 @@ class NetworkTransport {
   /// Makes [base, base + bytes) known to the network. kUnsupported where the memory can't be used
   /// as it is.
   virtual Result<MemoryKey> register_memory(void* base, size_t bytes) = 0;
+  /// The same for memory whose registration the caller can do without: nothing is given up for it.
+  virtual Result<MemoryKey> register_spare(void* base, size_t bytes) {
+    return register_memory(base, bytes);
+  }
   virtual void deregister_memory(const MemoryKey& key) = 0;
   static constexpr size_t kMaxKeyBytes = 1024;
   /// Writes what peers need in order to put into registered memory, the same for all of them and at
