@@ -48,6 +48,31 @@ TEST_F(Verbs, AWrongKeyIsAnErrorThatNamesBothRanks) {
   EXPECT_EQ(status, 0);
 }
 
+/// A range registered around it, of which peers may write nothing, is no registration of it.
+TEST_F(Verbs, MemoryBesideConstantsCanBeWritten) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    const auto page = static_cast<size_t>(getpagesize());
+    const Pages pages(2 * page), source(page);
+    ASSERT_EQ(mprotect(pages.data() + page, page, PROT_READ), 0);
+    ASSERT_TRUE(node.transport().register_spare(pages.data(), 2 * page).has_value());
+    source.data()[0] = std::byte{7};
+    MemoryKey own_key, source_key;
+    const auto places = node.share(pages.data(), page, own_key);
+    node.share(source.data(), page, source_key);
+    const Rank peer = 1 - node.me();
+    ASSERT_TRUE(
+        node.put(peer, source.data(), source_key, places[static_cast<size_t>(peer)], page, 1));
+    ASSERT_TRUE(node.next().has_value()) << node.transport().failure().value_or(Failure{}).what;
+    EXPECT_EQ(pages.data()[0], std::byte{7});
+    ASSERT_TRUE(node.drain(peer));
+    node.close();
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(Verbs, ARankThatOnlyWaitsNoticesThatItsPeerWasKilled) {
   auto* noticed = static_cast<bool*>(
       mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
