@@ -1,5 +1,7 @@
 #include "integrations/mpi/blocks.h"
 
+#include <cstring>
+
 namespace ibcoll::mpi {
 
 Outcome Attempt::failed(ibcoll_status status) const {
@@ -18,6 +20,27 @@ Outcome give_up(const Attempt& attempt) {
   const Library& mpi = library();
   mpi.Comm_call_errhandler(attempt.handle, mpi.constants.err_other);
   return {true, mpi.constants.err_other, 0, {}};
+}
+
+bool Blocks::keep_apart(const Extent& received) {
+  if (packed_ != nullptr || !extent().meets(received)) return true;
+  packed_ = packed_memory(elements_ * type_.size);
+  if (packed_ == nullptr) return false;
+  std::memcpy(packed_.get(), buffer_, static_cast<size_t>(elements_ * type_.size));
+  return true;
+}
+
+bool UnequalBlocks::keep_apart(const Extent& received) {
+  if (packed_ != nullptr || !extent().meets(received)) return true;
+  packed_ = packed_memory(bytes_);
+  if (packed_ == nullptr) return false;
+  Count at = 0;
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    std::memcpy(packed_.get() + at, buffer_ + places_[i], static_cast<size_t>(lengths_[i]));
+    places_[i] = at;
+    at += lengths_[i];
+  }
+  return true;
 }
 
 bool UnequalBlocks::prepare(const Job& job, bool reads) {

@@ -12,6 +12,19 @@
 
 namespace ibcoll::mpi {
 
+/// The bytes that the engine takes a side of a call for: the holes between blocks, too.
+struct Extent {
+  const void* begin = nullptr;
+  Count bytes = 0;
+
+  bool meets(const Extent& other) const {
+    const auto at = reinterpret_cast<uintptr_t>(begin),
+               other_at = reinterpret_cast<uintptr_t>(other.begin);
+    return bytes > 0 && other.bytes > 0 && at < other_at + static_cast<uintptr_t>(other.bytes) &&
+           other_at < at + static_cast<uintptr_t>(bytes);
+  }
+};
+
 /// Memory that elements are packed in; null where there is none.
 using Packed = std::unique_ptr<std::byte[]>;
 inline Packed packed_memory(Count bytes) {
@@ -31,6 +44,10 @@ class Blocks {
   }
   bool good() const { return good_; }
   void* data() const { return packed_ ? packed_.get() : buffer_; }
+  Extent extent() const { return {data(), elements_ * type_.size}; }
+  /// What is sent is copied where it lies among what is received: the engine refuses such calls,
+  /// on this rank alone. false: there is no memory.
+  bool keep_apart(const Extent& received);
   /// What was received goes to its place.
   bool deliver() const {
     return packed_ == nullptr || unpack(job_, packed_.get(), buffer_, elements_, type_);
@@ -55,6 +72,8 @@ class UnequalBlocks {
                 const Datatype& type);
   /// Packs what is not contiguous; `reads` as in Blocks.
   bool prepare(const Job& job, bool reads);
+  Extent extent() const { return {data(), packed_ ? bytes_ : end_}; }
+  bool keep_apart(const Extent& received);  ///< as that of Blocks
   bool deliver(const Job& job);
   /// Until the next call: memory that was packed into is not kept.
   void end() { packed_.reset(); }
@@ -69,7 +88,7 @@ class UnequalBlocks {
   const Datatype* type_ = nullptr;
   std::vector<int64_t> lengths_, places_;
   std::vector<int64_t> elements_, from_;  ///< of what is packed
-  Count bytes_ = 0;
+  Count bytes_ = 0, end_ = 0;             ///< of all blocks together; of the last one
   Packed packed_;
 };
 
@@ -94,7 +113,11 @@ bool UnequalBlocks::describe(void* buffer, const Number* counts, const Place* pl
   const Count shift =
       buffer == nullptr ? lowest.value_or(0) : std::min<Count>(lowest.value_or(0), 0);
   buffer_ = static_cast<std::byte*>(buffer) + shift;
-  for (size_t i = 0; i < size; ++i) places_[i] = counts[i] == 0 ? 0 : places_[i] - shift;
+  end_ = 0;
+  for (size_t i = 0; i < size; ++i) {
+    places_[i] = counts[i] == 0 ? 0 : places_[i] - shift;
+    end_ = std::max(end_, places_[i] + lengths_[i]);
+  }
   if (!type.contiguous) {
     elements_.assign(counts, counts + size);
     from_ = places_;

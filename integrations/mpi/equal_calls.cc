@@ -30,10 +30,11 @@ Outcome exchange(const Attempt& attempt, const Side& send, const Side& recv, int
   if (from == nullptr || is_in_place(recv.buffer)) return kToMpi;
   if (!in_place && (send.count < 0 || send.count * from->size != bytes)) return kToMpi;
   if (bytes == 0) return kNothingToDo;
-  const Blocks source(attempt.job, in_place ? nullptr : send.buffer,
-                      in_place ? 0 : sent * send.count, *from, true);
+  Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : sent * send.count,
+                *from, true);
   const Blocks target(attempt.job, recv.buffer, attempt.on.size * recv.count, *to, in_place);
-  if (!source.good() || !target.good()) return give_up(attempt);
+  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
+    return give_up(attempt);
   const Outcome outcome = attempt.outcome(
       call(in_place ? IBCOLL_IN_PLACE : source.data(), target.data(), static_cast<size_t>(bytes)),
       static_cast<uint64_t>(bytes) * static_cast<uint64_t>(sent));
@@ -65,11 +66,12 @@ Outcome gather(const Attempt& attempt, const Side& send, const Side& recv, int r
   const Count bytes = in_place ? recv.count * to->size : send.count * from->size;
   if (is_root && (recv.count * to->size != bytes || is_in_place(recv.buffer))) return kToMpi;
   if (bytes == 0) return kNothingToDo;
-  const Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : send.count,
-                      *from, true);
+  Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : send.count, *from,
+                true);
   const Blocks target(attempt.job, is_root ? recv.buffer : nullptr,
                       is_root ? attempt.on.size * recv.count : 0, is_root ? *to : *from, in_place);
-  if (!source.good() || !target.good()) return give_up(attempt);
+  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
+    return give_up(attempt);
   const Outcome outcome =
       attempt.outcome(ibcoll_gather(attempt.on.group, in_place ? IBCOLL_IN_PLACE : source.data(),
                                     target.data(), static_cast<size_t>(bytes), root, nullptr),
@@ -89,11 +91,12 @@ Outcome scatter(const Attempt& attempt, const Side& send, const Side& recv, int 
   const Count bytes = in_place ? send.count * from->size : recv.count * to->size;
   if (is_root && (send.count * from->size != bytes || is_in_place(send.buffer))) return kToMpi;
   if (bytes == 0) return kNothingToDo;
-  const Blocks source(attempt.job, is_root ? send.buffer : nullptr,
-                      is_root ? attempt.on.size * send.count : 0, is_root ? *from : *to, true);
+  Blocks source(attempt.job, is_root ? send.buffer : nullptr,
+                is_root ? attempt.on.size * send.count : 0, is_root ? *from : *to, true);
   const Blocks target(attempt.job, in_place ? nullptr : recv.buffer, in_place ? 0 : recv.count, *to,
                       false);
-  if (!source.good() || !target.good()) return give_up(attempt);
+  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
+    return give_up(attempt);
   void* const place = in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : target.data();
   const uint64_t sent = is_root ? static_cast<uint64_t>(bytes * attempt.on.size) : 0;
   const Outcome outcome = attempt.outcome(ibcoll_scatter(attempt.on.group, source.data(), place,

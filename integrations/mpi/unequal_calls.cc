@@ -62,7 +62,8 @@ Outcome alltoallv(const Attempt& attempt, const Sides<Number, Place>& send,
   const bool in_place = is_in_place(send.buffer);
   if (!describe(to, attempt, recv)) return kToMpi;
   if (!in_place && !describe(from, attempt, send)) return kToMpi;
-  if (!to.prepare(attempt.job, in_place) || (!in_place && !from.prepare(attempt.job, true)))
+  if (!to.prepare(attempt.job, in_place)) return give_up(attempt);
+  if (!in_place && !(from.prepare(attempt.job, true) && from.keep_apart(to.extent())))
     return give_up(attempt);
   const ibcoll_status status =
       in_place ? ibcoll_alltoallv(attempt.on.group, IBCOLL_IN_PLACE, nullptr, nullptr, to.data(),
@@ -94,7 +95,7 @@ Outcome allgatherv(const Attempt& attempt, const OneBlock<Number>& send,
   if (!to.prepare(attempt.job, in_place)) return give_up(attempt);
   std::optional<Blocks> from;
   if (!in_place) from.emplace(attempt.job, send.buffer, send.count, *type, true);
-  if (from && !from->good()) return give_up(attempt);
+  if (from && !(from->good() && from->keep_apart(to.extent()))) return give_up(attempt);
   const ibcoll_status status =
       ibcoll_allgatherv(attempt.on.group, in_place ? IBCOLL_IN_PLACE : from->data(), own, to.data(),
                         to.lengths(), to.places(), nullptr);
@@ -115,7 +116,8 @@ Outcome gatherv(const Attempt& attempt, const OneBlock<Number>& send,
   if (is_root && !to.prepare(attempt.job, in_place)) return give_up(attempt);
   std::optional<Blocks> from;
   if (!in_place) from.emplace(attempt.job, send.buffer, send.count, *type, true);
-  if (from && !from->good()) return give_up(attempt);
+  if (from && !(from->good() && (!is_root || from->keep_apart(to.extent()))))
+    return give_up(attempt);
   const ibcoll_status status =
       ibcoll_gatherv(attempt.on.group, in_place ? IBCOLL_IN_PLACE : from->data(), *own,
                      is_root ? to.data() : nullptr, is_root ? to.lengths() : nullptr,
@@ -137,7 +139,7 @@ Outcome scatterv(const Attempt& attempt, const Sides<Number, Place>& send,
   if (is_root && !from.prepare(attempt.job, true)) return give_up(attempt);
   std::optional<Blocks> to;
   if (!in_place) to.emplace(attempt.job, recv.buffer, recv.count, *type, false);
-  if (to && !to->good()) return give_up(attempt);
+  if (to && !(to->good() && (!is_root || from.keep_apart(to->extent())))) return give_up(attempt);
   void* const place = in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : to->data();
   const ibcoll_status status = ibcoll_scatterv(
       attempt.on.group, is_root ? from.data() : nullptr, is_root ? from.lengths() : nullptr,

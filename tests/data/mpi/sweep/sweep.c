@@ -29,6 +29,7 @@ void* memory(size_t bytes) {
 
 static void sweep(MPI_Comm comm, const char* name) {
   sweep_moves(comm, name);
+  sweep_one_array(comm, name);
   sweep_reductions(comm, name, comm == MPI_COMM_WORLD);
 }
 
