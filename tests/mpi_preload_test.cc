@@ -134,6 +134,12 @@ TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
   EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
 }
 
+TEST_P(MpiPreload, CommunicatorsThatTheEngineCanServeNoMoreGoToTheMpi) {
+  const Report report = run_and_report(2, "", "ended");
+  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2);
+  EXPECT_EQ(report.at("allreduce")["reasons"]["no group of the engine's"], 2 * 4);
+}
+
 TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Ran ran = run(2, "", "threads");
   EXPECT_EQ(ran.status, 0) << ran.out;

@@ -18,7 +18,7 @@ struct Records {
   std::set<std::pair<uint64_t, uint64_t>> names;  ///< list and identifier of this rank's groups
   std::set<uint64_t> led;  ///< identifiers that this rank has given, as the first one of a group
   int keyval = 0;
-  bool open = false;
+  std::atomic<bool> complained{false};  ///< that a group could not be made: once is enough
   /// How often a communicator has gone: what threads remember from before does not count.
   std::atomic<uint64_t> gone{0};
 };
@@ -77,47 +77,81 @@ uint64_t lead() {
   return id;
 }
 
-bool take_name(const Communicator& record) {
-  const std::lock_guard lock(records().mutex);
-  return records().names.insert({record.list, record.id}).second;
-}
-void drop_name(const Communicator& record) {
-  const std::lock_guard lock(records().mutex);
-  records().names.erase({record.list, record.id});
-}
-
-/// Agrees on a number that no group of the same ranks has on any of them: the first rank proposes,
-/// and the others may not have freed an earlier one yet. So numbers are given again, and the engine
-/// need not remember many.
-bool name(Handle handle, Communicator& record) {
-  const Library& mpi = library();
-  const Handle number = mpi.constants.type_uint64;
-  std::vector<uint64_t> refused;
-  uint64_t somewhere = 1;
-  while (somewhere != 0) {
-    free_retired();
-    if (record.rank == 0) record.id = lead();
-    if (mpi.Bcast(&record.id, 1, number, 0, handle) != 0) return false;
-    const bool taken = take_name(record);
-    const uint64_t here = taken ? 0 : 1;
-    if (mpi.Allreduce(&here, &somewhere, 1, number, mpi.constants.op_max, handle) != 0)
-      return false;
-    if (somewhere == 0) break;
-    if (taken) drop_name(record);
-    refused.push_back(record.id);
-  }
-  if (record.rank == 0) {
-    const std::lock_guard lock(records().mutex);
-    for (const uint64_t id : refused) records().led.erase(id);
-  }
-  return true;
-}
-
 uint64_t hash_of(const std::vector<int>& ranks) {
   uint64_t hash = ranks.size();
   for (const int rank : ranks)
     hash = (hash ^ static_cast<uint64_t>(rank)) * 0x9e3779b97f4a7c15 + (hash >> 29);
   return hash;
+}
+
+void give_back(uint64_t id) {
+  const std::lock_guard lock(records().mutex);
+  records().led.erase(id);
+}
+
+/// How far a rank came with a number that was proposed; of all ranks the worst counts.
+enum Step : uint64_t {
+  kCreated,
+  kNameTaken,   ///< by a group that this rank has not freed yet
+  kRefused,     ///< by the engine: an earlier group of that number was ended before its time
+  kImpossible,  ///< there is no memory, or the job is over
+};
+
+Step create(const Job& job, Communicator& record, const std::vector<int>& ranks) {
+  Records& all = records();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (!all.names.insert({record.list, record.id}).second) return kNameTaken;
+  }
+  const ibcoll_group_options options = {sizeof options, record.id};
+  const ibcoll_status status =
+      ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group);
+  if (status == IBCOLL_OK) return kCreated;
+  const std::lock_guard lock(all.mutex);
+  all.names.erase({record.list, record.id});
+  return status == IBCOLL_ERR_INVALID ? kRefused : kImpossible;
+}
+
+void undo(Communicator& record) {
+  if (record.group == nullptr) return;
+  (void)ibcoll_group_free(std::exchange(record.group, nullptr));
+  const std::lock_guard lock(records().mutex);
+  records().names.erase({record.list, record.id});
+}
+
+/// Makes the group, with a number that no group of the same ranks has on any of them: the first
+/// rank proposes, and the others may not have freed an earlier one yet. So numbers are given again,
+/// and the engine need not remember many. Where some rank can't make one no rank does. false: the
+/// MPI has failed.
+bool make_group(const Job& job, Handle handle, Communicator& record,
+                const std::vector<int>& ranks) {
+  constexpr int kMostRefusals = 64;
+  const Library& mpi = library();
+  const Handle number = mpi.constants.type_uint64;
+  const bool leads = record.rank == 0;
+  record.list = hash_of(ranks);
+  std::vector<uint64_t> passed_over;
+  uint64_t here = 0, worst = kNameTaken;
+  bool agreed = true;
+  for (int refusals = 0; worst != kCreated && worst != kImpossible && refusals < kMostRefusals;
+       refusals += worst == kRefused ? 1 : 0) {
+    free_retired();
+    if (leads) record.id = lead();
+    agreed = mpi.Bcast(&record.id, 1, number, 0, handle) == 0;
+    if (agreed) here = create(job, record, ranks);
+    agreed = agreed && mpi.Allreduce(&here, &worst, 1, number, mpi.constants.op_max, handle) == 0;
+    if (!agreed) worst = kImpossible;
+    if (worst != kCreated) undo(record);
+    // A number that the engine has refused once it always does: it is not given again.
+    if (worst == kNameTaken || worst == kImpossible) passed_over.push_back(record.id);
+  }
+  if (agreed && worst != kCreated && here == worst && !records().complained.exchange(true))
+    say(ibcoll_last_error());
+  for (const uint64_t id : passed_over)
+    if (leads) give_back(id);
+  if (worst != kCreated) record.id = 0;
+  record.reason = Reason::kNoGroup;
+  return agreed;
 }
 
 /// Ranks of MPI_COMM_WORLD; empty where some are of none. The same on all members: either each of
@@ -135,20 +169,6 @@ std::vector<int> world_ranks(Handle handle, int size) {
   for (const int rank : world)
     if (rank == mpi.constants.undefined) return {};
   return world;
-}
-
-bool make_group(Job& job, Handle handle, Communicator& record, const std::vector<int>& ranks) {
-  const Library& mpi = library();
-  record.list = hash_of(ranks);
-  if (!name(handle, record)) return false;
-  const ibcoll_group_options options = {sizeof options, record.id};
-  if (ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group) ==
-      IBCOLL_OK)
-    return true;
-  say(ibcoll_last_error());
-  mpi.Comm_call_errhandler(handle, mpi.constants.err_other);
-  drop_name(record);
-  return false;
 }
 
 Communicator* make(Job& job, Handle handle) {
@@ -175,6 +195,8 @@ Communicator* make(Job& job, Handle handle) {
     records().live.insert(record);
     return record;
   }
+  undo(*record);
+  if (record->rank == 0 && record->id != 0) give_back(record->id);
   delete record;
   return nullptr;
 }

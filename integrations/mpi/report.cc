@@ -17,6 +17,7 @@ constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_F
                                                             "an intercommunicator",
                                                             "processes of another MPI_COMM_WORLD",
                                                             "no engine",
+                                                            "no group of the engine's",
                                                             "an operator or type of the MPI's",
                                                             "arguments for the MPI to check"};
 

@@ -25,10 +25,11 @@ enum class Reason : uint8_t {
   kBetweenGroups,  ///< an intercommunicator
   kOtherWorld,     ///< processes that are not of MPI_COMM_WORLD
   kNoEngine,       ///< it could not start
+  kNoGroup,        ///< it could not make one of the communicator's ranks
   kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
   kArguments,      ///< what the MPI may have something to say about
 };
-inline constexpr int kReasons = 7;
+inline constexpr int kReasons = 8;
 const char* to_string(Reason reason);
 
 /// Of one rank, or the sum of all.

@@ -24,6 +24,8 @@ void sweep_reductions(MPI_Comm comm, const char* name, int thorough);
 void messages_across_collectives(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */
 void errors(void);
+/* Communicators after others whose ranks did not agree on a call. */
+void ended_communicators(void);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
