@@ -140,6 +140,17 @@ TEST_P(MpiPreload, CommunicatorsThatTheEngineCanServeNoMoreGoToTheMpi) {
   EXPECT_EQ(report.at("allreduce")["reasons"]["no group of the engine's"], 2 * 4);
 }
 
+TEST_P(MpiPreload, AnOwnBlockOfTwoLengthsIsReportedWhereItIs) {
+  const char* const kNames[] = {"alltoall", "alltoallv", "allgather", "allgatherv",
+                                "gather",   "gatherv",   "scatter",   "scatterv"};
+  for (int i = 0; i < 8; ++i) {
+    const Ran ran = run(2, "", "lengths " + std::to_string(i));
+    EXPECT_EQ(ran.status, 7) << kNames[i] << ": " << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("ibcoll: " + std::string(kNames[i]) +
+                                   ": rank 1 of the communicator sends "));
+  }
+}
+
 TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Ran ran = run(2, "", "threads");
   EXPECT_EQ(ran.status, 0) << ran.out;

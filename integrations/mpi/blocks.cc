@@ -15,6 +15,15 @@ Outcome Attempt::failed(ibcoll_status status) const {
   return {true, code, 0, {}};
 }
 
+Outcome Attempt::unequal(Count sent, Count received) const {
+  say(fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
+                  to_string(function), on.rank, sent, received)
+          .c_str());
+  const Library& mpi = library();
+  mpi.Comm_call_errhandler(handle, mpi.constants.err_truncate);
+  return {true, mpi.constants.err_truncate, 0, {}};
+}
+
 Outcome give_up(const Attempt& attempt) {
   say("elements that are not contiguous can't be packed");
   const Library& mpi = library();

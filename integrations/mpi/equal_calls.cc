@@ -28,7 +28,9 @@ Outcome exchange(const Attempt& attempt, const Side& send, const Side& recv, int
   const bool in_place = is_in_place(send.buffer);
   const Datatype* const from = in_place ? to : find_datatype(attempt.job, send.type);
   if (from == nullptr || is_in_place(recv.buffer)) return kToMpi;
-  if (!in_place && (send.count < 0 || send.count * from->size != bytes)) return kToMpi;
+  if (!in_place && send.count < 0) return kToMpi;
+  if (const Count own = send.count * from->size; !in_place && own != bytes)
+    return attempt.unequal(own, bytes);
   if (bytes == 0) return kNothingToDo;
   Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : sent * send.count,
                 *from, true);
@@ -64,7 +66,9 @@ Outcome gather(const Attempt& attempt, const Side& send, const Side& recv, int r
   if (from == nullptr || (is_root && (to == nullptr || recv.count < 0))) return kToMpi;
   if (!in_place && send.count < 0) return kToMpi;
   const Count bytes = in_place ? recv.count * to->size : send.count * from->size;
-  if (is_root && (recv.count * to->size != bytes || is_in_place(recv.buffer))) return kToMpi;
+  if (is_root && is_in_place(recv.buffer)) return kToMpi;
+  if (is_root && recv.count * to->size != bytes)
+    return attempt.unequal(bytes, recv.count * to->size);
   if (bytes == 0) return kNothingToDo;
   Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : send.count, *from,
                 true);
@@ -89,7 +93,9 @@ Outcome scatter(const Attempt& attempt, const Side& send, const Side& recv, int 
   if (to == nullptr || (is_root && (from == nullptr || send.count < 0))) return kToMpi;
   if (!in_place && recv.count < 0) return kToMpi;
   const Count bytes = in_place ? send.count * from->size : recv.count * to->size;
-  if (is_root && (send.count * from->size != bytes || is_in_place(send.buffer))) return kToMpi;
+  if (is_root && is_in_place(send.buffer)) return kToMpi;
+  if (is_root && send.count * from->size != bytes)
+    return attempt.unequal(send.count * from->size, bytes);
   if (bytes == 0) return kNothingToDo;
   Blocks source(attempt.job, is_root ? send.buffer : nullptr,
                 is_root ? attempt.on.size * send.count : 0, is_root ? *from : *to, true);

@@ -35,6 +35,7 @@ inline bool is_in_place(const void* buffer) { return buffer == library().constan
 
 /// A call that the engine may carry out.
 struct Attempt {
+  Function function;
   const Job& job;
   const Communicator& on;
   Handle handle;
@@ -49,6 +50,9 @@ struct Attempt {
     return failed(status);
   }
   Outcome failed(ibcoll_status status) const;
+  /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
+  /// then nobody is left to answer the others.
+  Outcome unequal(Count sent, Count received) const;
 };
 
 inline int64_t time_ns() {
@@ -72,7 +76,7 @@ int carry_out(Function function, Handle comm, const Original& original, const En
     const Communicator* const on = find_communicator(*job, handle);
     outcome = on == nullptr          ? Outcome::to_mpi(Reason::kArguments)
               : on->group == nullptr ? Outcome::to_mpi(on->reason)
-                                     : engine(Attempt{*job, *on, handle});
+                                     : engine(Attempt{function, *job, *on, handle});
   }
   if (!outcome.taken) outcome.code = original();
   if (job->reports) {

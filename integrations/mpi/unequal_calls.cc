@@ -62,6 +62,9 @@ Outcome alltoallv(const Attempt& attempt, const Sides<Number, Place>& send,
   const bool in_place = is_in_place(send.buffer);
   if (!describe(to, attempt, recv)) return kToMpi;
   if (!in_place && !describe(from, attempt, send)) return kToMpi;
+  const int64_t received = to.lengths()[attempt.on.rank];
+  if (!in_place && from.lengths()[attempt.on.rank] != received)
+    return attempt.unequal(from.lengths()[attempt.on.rank], received);
   if (!to.prepare(attempt.job, in_place)) return give_up(attempt);
   if (!in_place && !(from.prepare(attempt.job, true) && from.keep_apart(to.extent())))
     return give_up(attempt);
@@ -91,7 +94,9 @@ Outcome allgatherv(const Attempt& attempt, const OneBlock<Number>& send,
   if (!describe(to, attempt, recv)) return kToMpi;
   const int64_t own = to.lengths()[attempt.on.rank];
   const Datatype* type = nullptr;
-  if (!in_place && length_of(attempt, send, type) != own) return kToMpi;
+  const std::optional<Count> sent = in_place ? own : length_of(attempt, send, type);
+  if (!sent) return kToMpi;
+  if (*sent != own) return attempt.unequal(*sent, own);
   if (!to.prepare(attempt.job, in_place)) return give_up(attempt);
   std::optional<Blocks> from;
   if (!in_place) from.emplace(attempt.job, send.buffer, send.count, *type, true);
@@ -112,7 +117,8 @@ Outcome gatherv(const Attempt& attempt, const OneBlock<Number>& send,
   if ((in_place && !is_root) || (is_root && !describe(to, attempt, recv))) return kToMpi;
   const Datatype* type = nullptr;
   const std::optional<Count> own = in_place ? to.lengths()[root] : length_of(attempt, send, type);
-  if (!own || (is_root && *own != to.lengths()[root])) return kToMpi;
+  if (!own) return kToMpi;
+  if (is_root && *own != to.lengths()[root]) return attempt.unequal(*own, to.lengths()[root]);
   if (is_root && !to.prepare(attempt.job, in_place)) return give_up(attempt);
   std::optional<Blocks> from;
   if (!in_place) from.emplace(attempt.job, send.buffer, send.count, *type, true);
@@ -135,7 +141,8 @@ Outcome scatterv(const Attempt& attempt, const Sides<Number, Place>& send,
   if ((in_place && !is_root) || (is_root && !describe(from, attempt, send))) return kToMpi;
   const Datatype* type = nullptr;
   const std::optional<Count> own = in_place ? from.lengths()[root] : length_of(attempt, recv, type);
-  if (!own || (is_root && *own != from.lengths()[root])) return kToMpi;
+  if (!own) return kToMpi;
+  if (is_root && *own != from.lengths()[root]) return attempt.unequal(from.lengths()[root], *own);
   if (is_root && !from.prepare(attempt.job, true)) return give_up(attempt);
   std::optional<Blocks> to;
   if (!in_place) to.emplace(attempt.job, recv.buffer, recv.count, *type, false);

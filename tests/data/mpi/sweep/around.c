@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sweep.h"
 
@@ -153,6 +154,61 @@ void ended_communicators(void) {
     MPI_Comm_free(&comm);
   }
   free(all);
+}
+
+/* A rank's own block has one length where it is sent and another where it is received. */
+void own_lengths(int number) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int odd = rank == size - 1 ? 2 : 1, root = size - 1;
+  int* const in = memory((size_t)size * 8 * sizeof(int));
+  int* const out = memory((size_t)size * 8 * sizeof(int));
+  int *const sent = memory((size_t)size * sizeof(int)), *const got =
+                                                            memory((size_t)size * sizeof(int));
+  int* const places = memory((size_t)size * sizeof(int));
+  for (int i = 0; i < size; ++i) {
+    sent[i] = got[i] = 1;
+    places[i] = 2 * i;
+  }
+  sent[rank] = odd;
+  int code = MPI_SUCCESS;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  switch (number) {
+    case 0:
+      code = MPI_Alltoall(in, odd, MPI_INT, out, 1, MPI_INT, MPI_COMM_WORLD);
+      break;
+    case 1:
+      code = MPI_Alltoallv(in, sent, places, MPI_INT, out, got, places, MPI_INT, MPI_COMM_WORLD);
+      break;
+    case 2:
+      code = MPI_Allgather(in, odd, MPI_INT, out, 1, MPI_INT, MPI_COMM_WORLD);
+      break;
+    case 3:
+      code = MPI_Allgatherv(in, odd, MPI_INT, out, got, places, MPI_INT, MPI_COMM_WORLD);
+      break;
+    case 4:
+      code = MPI_Gather(in, odd, MPI_INT, out, 1, MPI_INT, root, MPI_COMM_WORLD);
+      break;
+    case 5:
+      code = MPI_Gatherv(in, odd, MPI_INT, out, got, places, MPI_INT, root, MPI_COMM_WORLD);
+      break;
+    case 6:
+      code = MPI_Scatter(in, 1, MPI_INT, out, odd, MPI_INT, root, MPI_COMM_WORLD);
+      break;
+    default:
+      code = MPI_Scatterv(in, got, places, MPI_INT, out, odd, MPI_INT, root, MPI_COMM_WORLD);
+      break;
+  }
+  /* The others may wait for it: it ends the job, as by default it is ended. */
+  if (rank == root) {
+    expect_class(code, MPI_ERR_TRUNCATE, "two lengths");
+    printf("well done\n");
+    fflush(stdout);
+    usleep(100000); /* a launcher may lose what was just said */
+    MPI_Abort(MPI_COMM_WORLD, 7);
+  }
+  for (;;) MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void* own_sums(void* argument) {

@@ -4,6 +4,7 @@
  *   sweep errors        what the MPI has to complain of
  *   sweep communicators many, one after the other: memory must not grow
  *   sweep ended         communicators after others that an error has ended
+ *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
  * Ends with "well done" from rank 0. */
@@ -109,6 +110,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "messages") == 0) messages_across_collectives();
   if (strcmp(part, "errors") == 0) errors();
   if (strcmp(part, "ended") == 0) ended_communicators();
+  if (strcmp(part, "lengths") == 0) own_lengths(argc > 2 ? atoi(argv[2]) : 0);
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();

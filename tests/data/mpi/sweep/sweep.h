@@ -26,6 +26,8 @@ void messages_across_collectives(void);
 void errors(void);
 /* Communicators after others whose ranks did not agree on a call. */
 void ended_communicators(void);
+/* Of one collective, by number; ends the job with status 7. */
+void own_lengths(int number);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
