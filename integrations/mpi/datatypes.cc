@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <mutex>
 
 namespace ibcoll::mpi {
 
@@ -246,6 +247,12 @@ const Datatype* find_datatype(const Job& job, Handle given) {
   if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
   if (found != 0) return attribute;
   if (!is_committed(job, type)) return nullptr;
+  // Several threads may come with a datatype that is new: what one has set none may replace, as the
+  // others use it.
+  static std::mutex making;
+  const std::lock_guard lock(making);
+  if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
+  if (found != 0) return attribute;
   attribute = new Datatype(describe(type));
   attribute->contiguous = is_contiguous(type);
   if (mpi.Type_set_attr(type, g_keyval, attribute) == 0) return attribute;

@@ -211,6 +211,11 @@ void own_lengths(int number) {
   for (;;) MPI_Barrier(MPI_COMM_WORLD);
 }
 
+enum { THREADS = 3, NEW_TYPES = 200 };
+/* Datatypes that several threads use for the first time at once. */
+static MPI_Datatype g_new_types[NEW_TYPES];
+static pthread_barrier_t g_together;
+
 static void* own_sums(void* argument) {
   MPI_Comm comm = *(MPI_Comm*)argument;
   int size = 0;
@@ -221,15 +226,25 @@ static void* own_sums(void* argument) {
     if (all[1] != (long)size * round) wrong("MPI_Allreduce", "threads", round, all[1], 0);
     MPI_Bcast(all, 3, MPI_LONG, round % size, comm);
   }
+  for (int round = 0; round < NEW_TYPES; ++round) {
+    int ints[16] = {0};
+    pthread_barrier_wait(&g_together);
+    MPI_Bcast(ints, 1, g_new_types[round], 0, comm);
+  }
   return NULL;
 }
 
 void threads(void) {
-  enum { THREADS = 3 };
+  pthread_barrier_init(&g_together, NULL, THREADS);
+  for (int i = 0; i < NEW_TYPES; ++i) {
+    MPI_Type_vector(4, 1, 2, MPI_INT, &g_new_types[i]);
+    MPI_Type_commit(&g_new_types[i]);
+  }
   MPI_Comm comms[THREADS];
   pthread_t running[THREADS];
   for (int i = 0; i < THREADS; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   for (int i = 0; i < THREADS; ++i) pthread_create(&running[i], NULL, own_sums, &comms[i]);
   for (int i = 0; i < THREADS; ++i) pthread_join(running[i], NULL);
   for (int i = 0; i < THREADS; ++i) MPI_Comm_free(&comms[i]);
+  for (int i = 0; i < NEW_TYPES; ++i) MPI_Type_free(&g_new_types[i]);
 }
