@@ -151,6 +151,11 @@ TEST_P(MpiPreload, AnOwnBlockOfTwoLengthsIsReportedWhereItIs) {
   }
 }
 
+TEST_P(MpiPreload, AnElementMayBeLong) {
+  // What the MPI can't pack takes 7 GB: "mpi_sweep_openmpi long 2100" tries that.
+  EXPECT_EQ(run_and_report(2, "", "long 64").at("bcast")["engine_calls"], 2);
+}
+
 TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Report report = run_and_report(2, "", "threads");
   EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 3 * 500);

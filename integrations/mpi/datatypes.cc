@@ -212,10 +212,57 @@ bool combines(ibcoll_type type, ibcoll_operator op) {
   }
 }
 
-/// Elements that the MPI packs at once: it counts bytes in ints.
+/// Elements that the MPI packs at once: it counts bytes in ints. 0: not even one.
 Count at_once(const Datatype& type) {
   constexpr Count kMost = Count{1} << 30;
-  return type.size > kMost ? 0 : kMost / std::max<Count>(type.size, 1);
+  if (type.size > INT_MAX) return 0;
+  return std::max<Count>(kMost / std::max<Count>(type.size, 1), 1);
+}
+
+/// Handles in an array, as the MPI has them.
+std::array<Handle, 2> handles(Handle first, Handle second) {
+  constexpr uintptr_t kHalf = UINT32_MAX;
+  if (library().constants.handle_mask != kHalf) return {first, second};
+  return {first | second << 32, 0};
+}
+
+/// A datatype of so many bytes side by side, more than an int counts; 0: the MPI gives none.
+Handle make_bytes(Count bytes) {
+  constexpr int kBlock = 1 << 30;
+  const Library& mpi = library();
+  const Handle byte = mpi.constants.type_byte;
+  const std::array<int, 2> lengths = {static_cast<int>(bytes / kBlock),
+                                      static_cast<int>(bytes % kBlock)};
+  const std::array<Count, 2> places = {0, bytes - lengths[1]};
+  Handle block = 0, made = 0;
+  if (mpi.Type_contiguous(kBlock, byte, &block) != 0) return 0;
+  const std::array<Handle, 2> types = handles(mpi.clean(block), byte);
+  if (mpi.Type_create_struct(2, lengths.data(), places.data(), types.data(), &made) != 0) made = 0;
+  mpi.Type_free(&block);
+  if (made != 0) mpi.Type_commit(&made);
+  return made;
+}
+
+/// Copies an element that is too long to be packed: as a message to this rank itself.
+bool copy_long(const Job& job, const void* from, Handle from_type, void* to, Handle to_type) {
+  constexpr int kTag = 1;
+  static std::mutex one_at_a_time;  // messages of several threads would be taken for each other's
+  const std::lock_guard lock(one_at_a_time);
+  const Library& mpi = library();
+  Handle request = 0;
+  if (mpi.Irecv(to, 1, to_type, 0, kTag, job.alone, &request) != 0) return false;
+  const bool sent = mpi.Send(from, 1, from_type, 0, kTag, job.alone) == 0;
+  return mpi.Wait(&request, mpi.constants.status_ignore) == 0 && sent;
+}
+
+/// Elements, each of which is too long to be packed, to or from bytes side by side.
+template <class Copy>
+bool copy_each(Count elements, const Datatype& type, const Copy& copy) {
+  Handle bytes = make_bytes(type.size);
+  bool good = bytes != 0;
+  for (Count i = 0; good && i < elements; ++i) good = copy(i * type.extent, i * type.size, bytes);
+  if (bytes != 0) library().Type_free(&bytes);
+  return good;
 }
 
 }  // namespace
@@ -275,11 +322,16 @@ std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given)
 bool pack(const Job& job, const void* from, Count elements, const Datatype& type, std::byte* to) {
   const Count most = at_once(type);
   const auto* source = static_cast<const std::byte*>(from);
+  if (most == 0) {
+    return copy_each(elements, type, [&](Count at, Count packed, Handle bytes) {
+      return copy_long(job, source + at, type.handle, to + packed, bytes);
+    });
+  }
   while (elements > 0) {
     const Count now = std::min(elements, most);
     int position = 0;
-    if (now == 0 || library().Pack(source, static_cast<int>(now), type.handle, to,
-                                   static_cast<int>(now * type.size), &position, job.alone) != 0)
+    if (library().Pack(source, static_cast<int>(now), type.handle, to,
+                       static_cast<int>(now * type.size), &position, job.alone) != 0)
       return false;
     source += now * type.extent;
     to += now * type.size;
@@ -291,11 +343,16 @@ bool pack(const Job& job, const void* from, Count elements, const Datatype& type
 bool unpack(const Job& job, const std::byte* from, void* to, Count elements, const Datatype& type) {
   const Count most = at_once(type);
   auto* target = static_cast<std::byte*>(to);
+  if (most == 0) {
+    return copy_each(elements, type, [&](Count at, Count packed, Handle bytes) {
+      return copy_long(job, from + packed, bytes, target + at, type.handle);
+    });
+  }
   while (elements > 0) {
     const Count now = std::min(elements, most);
     int position = 0;
-    if (now == 0 || library().Unpack(from, static_cast<int>(now * type.size), &position, target,
-                                     static_cast<int>(now), type.handle, job.alone) != 0)
+    if (library().Unpack(from, static_cast<int>(now * type.size), &position, target,
+                         static_cast<int>(now), type.handle, job.alone) != 0)
       return false;
     from += now * type.size;
     target += now * type.extent;

@@ -211,6 +211,27 @@ void own_lengths(int number) {
   for (;;) MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* An element whose data are so many MiB, in pieces. */
+void long_elements(long mebibytes) {
+  const size_t pieces = (size_t)mebibytes << 10, length = 1024, apart = 1536;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Datatype type;
+  MPI_Type_vector((int)pieces, (int)length, (int)apart, MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+  const size_t bytes = pieces * apart, step = 511;
+  unsigned char* const all = memory(bytes);
+  for (size_t at = 0; at < bytes; at += step) all[at] = rank == 0 ? (unsigned char)(at / 3) : 7;
+  MPI_Bcast(all, 1, type, 0, MPI_COMM_WORLD);
+  for (size_t at = 0; at < bytes; at += step) {
+    const int moved = rank == 0 || at % apart < length;
+    const unsigned char expected = moved ? (unsigned char)(at / 3) : 7;
+    if (all[at] != expected) wrong("MPI_Bcast", "long elements", (long)at, all[at], expected);
+  }
+  free(all);
+  MPI_Type_free(&type);
+}
+
 enum { THREADS = 3, NEW_TYPES = 200 };
 /* Datatypes that several threads use for the first time at once. */
 static MPI_Datatype g_new_types[NEW_TYPES];

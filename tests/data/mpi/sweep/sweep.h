@@ -28,6 +28,8 @@ void errors(void);
 void ended_communicators(void);
 /* Of one collective, by number; ends the job with status 7. */
 void own_lengths(int number);
+/* A broadcast of one element that is so long. */
+void long_elements(long mebibytes);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
