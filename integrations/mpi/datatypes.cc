@@ -289,11 +289,12 @@ const Datatype* find_datatype(const Job& job, Handle given) {
   if (const Datatype* const known = predefined().find(type)) [[likely]]
     return known;
   if (type == mpi.constants.type_null) return nullptr;
+  // First, as to ask what is no datatype for an attribute is an error for MPI_COMM_WORLD's handler.
+  if (!is_committed(job, type)) return nullptr;
   Datatype* attribute = nullptr;
   int found = 0;
   if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
   if (found != 0) return attribute;
-  if (!is_committed(job, type)) return nullptr;
   // Several threads may come with a datatype that is new: what one has set none may replace, as the
   // others use it.
   static std::mutex making;

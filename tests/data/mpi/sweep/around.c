@@ -108,6 +108,12 @@ static void expect_class(int code, int expected, const char* what) {
 
 void errors(void) {
   int size = 0, in[4] = {1, 2, 3, 4}, out[4];
+  MPI_Comm other;
+  /* While errors on MPI_COMM_WORLD still end the job. */
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
+  expect_class(MPI_Bcast(in, 4, (MPI_Datatype)0, 0, other), MPI_ERR_TYPE, "what is no type");
+  MPI_Comm_free(&other);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
