@@ -156,6 +156,10 @@ TEST_P(MpiPreload, AnElementMayBeLong) {
   EXPECT_EQ(run_and_report(2, "", "long 64").at("bcast")["engine_calls"], 2);
 }
 
+TEST_P(MpiPreload, DatatypesThatAreFreedLeaveNothing) {
+  EXPECT_EQ(run_and_report(2, "", "datatypes").at("bcast")["engine_calls"], 2 * 3000);
+}
+
 TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Report report = run_and_report(2, "", "threads");
   EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 3 * 500);

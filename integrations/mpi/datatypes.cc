@@ -109,6 +109,18 @@ bool has_one_inner(int combiner) {
          combiner == mpi.combiner_resized;
 }
 
+bool is_named(Handle type) {
+  const Library& mpi = library();
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  if (mpi.Type_get_envelope_c == nullptr)
+    return mpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner) == 0 &&
+           combiner == mpi.constants.combiner_named;
+  Count many_integers = 0, many_addresses = 0, many_counts = 0, many_types = 0;
+  return mpi.Type_get_envelope_c(type, &many_integers, &many_addresses, &many_counts, &many_types,
+                                 &combiner) == 0 &&
+         combiner == mpi.constants.combiner_named;
+}
+
 /// MPICH says nothing of types with large counts but by the functions that end with _c.
 std::optional<Making> making_of(Handle type) {
   const Library& mpi = library();
@@ -153,8 +165,7 @@ bool is_contiguous(Handle type) {
   if (making->combiner == mpi.constants.combiner_named) return true;
   if (!has_one_inner(making->combiner)) return false;
   const bool inner = is_contiguous(making->inner);
-  const std::optional<Making> inner_making = making_of(making->inner);
-  if (inner_making && inner_making->combiner != mpi.constants.combiner_named) {
+  if (!is_named(making->inner)) {
     Handle gone = making->inner;
     mpi.Type_free(&gone);
   }

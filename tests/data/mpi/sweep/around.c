@@ -1,4 +1,5 @@
 /* What goes on around collectives: messages, errors, threads. */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,27 @@ void own_lengths(int number) {
     MPI_Abort(MPI_COMM_WORLD, 7);
   }
   for (;;) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void many_datatypes(void) {
+  enum { ROUNDS = 3000, MEASURED = 1000, ALLOWED = 64 << 10 };
+  size_t before = 0;
+  for (int round = 0; round < ROUNDS; ++round) {
+    int ints[4] = {round, round, round, round};
+    MPI_Datatype one, two, three;
+    MPI_Type_contiguous(2, MPI_INT, &one);
+    MPI_Type_contiguous(2, one, &two);
+    MPI_Type_dup(two, &three);
+    MPI_Type_commit(&three);
+    MPI_Type_free(&one);
+    MPI_Type_free(&two);
+    MPI_Bcast(ints, 1, three, 0, MPI_COMM_WORLD);
+    if (ints[3] != round) wrong("MPI_Bcast", "many datatypes", round, ints[3], round);
+    MPI_Type_free(&three);
+    if (round == MEASURED) before = mallinfo2().uordblks;
+  }
+  const size_t now = mallinfo2().uordblks;
+  if (now > before + ALLOWED) wrong("memory", "datatypes", ROUNDS, (long)now, (long)before);
 }
 
 /* An element whose data are so many MiB, in pieces. */

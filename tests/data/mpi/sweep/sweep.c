@@ -6,6 +6,7 @@
  *   sweep ended         communicators after others that an error has ended
  *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep long MIB      one element of so many MiB that are not contiguous
+ *   sweep datatypes     many, one after the other: memory must not grow
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
  * Ends with "well done" from rank 0. */
@@ -113,6 +114,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "ended") == 0) ended_communicators();
   if (strcmp(part, "lengths") == 0) own_lengths(argc > 2 ? atoi(argv[2]) : 0);
   if (strcmp(part, "long") == 0) long_elements(argc > 2 ? atol(argv[2]) : 1);
+  if (strcmp(part, "datatypes") == 0) many_datatypes();
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();

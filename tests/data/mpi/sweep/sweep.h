@@ -30,6 +30,8 @@ void ended_communicators(void);
 void own_lengths(int number);
 /* A broadcast of one element that is so long. */
 void long_elements(long mebibytes);
+/* One after the other, made of others: memory must not grow. */
+void many_datatypes(void);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
