@@ -160,6 +160,12 @@ TEST_P(MpiPreload, DatatypesThatAreFreedLeaveNothing) {
   EXPECT_EQ(run_and_report(2, "", "datatypes").at("bcast")["engine_calls"], 2 * 3000);
 }
 
+TEST_P(MpiPreload, CallsAreServedWhenMainHasComeBack) {
+  const Report report = run_and_report(3, "", "exit");
+  EXPECT_EQ(report.at("alltoallv")["engine_calls"], 3 * 2 * 20);
+  EXPECT_EQ(report.at("reduce_scatter")["engine_calls"], 3 * 2 * 20);
+}
+
 TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Report report = run_and_report(2, "", "threads");
   EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 3 * 500);

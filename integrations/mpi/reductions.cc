@@ -51,7 +51,7 @@ Outcome combine_all(const Attempt& attempt, const void* send, void* recv, Count 
 template <class Number>
 Outcome reduce_scatter(const Attempt& attempt, const void* send, void* recv, const Number* counts,
                        Handle type, Handle op) {
-  thread_local std::vector<int64_t> elements;
+  std::vector<int64_t>& elements = OfThread<std::vector<int64_t>>::get();
   if (counts == nullptr) return kToMpi;
   elements.assign(counts, counts + attempt.on.size);
   Count all = 0;

@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <utility>
+
 #include "integrations/mpi/communicators.h"
 
 /// Defines MPI_X and PMPI_X: who calls the latter, such as Open MPI's Fortran, is served as well.
@@ -60,6 +62,27 @@ inline int64_t time_ns() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
 }
+
+/// A thread's own Value, kept from call to call. Programs may call when their thread's objects are
+/// gone, as the process ends: they find a new one then.
+template <class Value>
+class OfThread {
+ public:
+  static Value& get() {
+    if (value_ != nullptr) [[likely]]
+      return *value_;
+    value_ = new Value;
+    thread_local const Ending ending;
+    (void)ending;
+    return *value_;
+  }
+
+ private:
+  struct Ending {
+    ~Ending() { delete std::exchange(value_, nullptr); }
+  };
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Value* value_ = nullptr;
+};
 
 /// Has the engine carry a call out, or the MPI. `original()` calls the MPI's function, `engine` is
 /// handed an Attempt and gives an Outcome.

@@ -25,14 +25,11 @@ struct OneBlock {
 };
 
 /// Of the thread, so that calls need no memory.
-UnequalBlocks& send_blocks() {
-  thread_local UnequalBlocks blocks;
-  return blocks;
-}
-UnequalBlocks& recv_blocks() {
-  thread_local UnequalBlocks blocks;
-  return blocks;
-}
+struct BothSides {
+  UnequalBlocks send, recv;
+};
+UnequalBlocks& send_blocks() { return OfThread<BothSides>::get().send; }
+UnequalBlocks& recv_blocks() { return OfThread<BothSides>::get().recv; }
 /// Packed elements go when the call does.
 struct Ending {
   ~Ending() {

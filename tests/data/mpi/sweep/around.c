@@ -239,6 +239,48 @@ void many_datatypes(void) {
   if (now > before + ALLOWED) wrong("memory", "datatypes", ROUNDS, (long)now, (long)before);
 }
 
+static void several_calls(void) {
+  enum { ROUNDS = 20 };
+  int size = 0, rank = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int *const counts = memory((size_t)size * sizeof(int)), *const places =
+                                                              memory((size_t)size * sizeof(int));
+  int *const in = memory((size_t)size * sizeof(int)), *const out =
+                                                          memory((size_t)size * sizeof(int));
+  for (int round = 0; round < ROUNDS; ++round) {
+    for (int i = 0; i < size; ++i) {
+      counts[i] = 1;
+      places[i] = i;
+      in[i] = rank * 100 + i + round;
+    }
+    MPI_Alltoallv(in, counts, places, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; ++i)
+      if (out[i] != i * 100 + rank + round)
+        wrong("MPI_Alltoallv", "at exit", i, out[i], i * 100 + rank + round);
+    MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    const int sum = size * (size - 1) / 2 * 100 + size * (rank + round);
+    if (out[0] != sum) wrong("MPI_Reduce_scatter", "at exit", round, out[0], sum);
+  }
+  free(counts);
+  free(places);
+  free(in);
+  free(out);
+}
+
+static void end(void) {
+  int rank = 0;
+  several_calls();
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Finalize();
+  if (rank == 0) printf("well done\n");
+}
+
+void calls_at_exit(void) {
+  several_calls();
+  atexit(end);
+}
+
 /* An element whose data are so many MiB, in pieces. */
 void long_elements(long mebibytes) {
   const size_t pieces = (size_t)mebibytes << 10, length = 1024, apart = 1536;

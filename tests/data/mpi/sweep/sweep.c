@@ -7,6 +7,7 @@
  *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep long MIB      one element of so many MiB that are not contiguous
  *   sweep datatypes     many, one after the other: memory must not grow
+ *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
  * Ends with "well done" from rank 0. */
@@ -118,6 +119,10 @@ int main(int argc, char** argv) {
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();
+  if (strcmp(part, "exit") == 0) {
+    calls_at_exit();
+    return 0;
+  }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Finalize();
   if (rank == 0) printf("well done\n");

@@ -32,6 +32,8 @@ void own_lengths(int number);
 void long_elements(long mebibytes);
 /* One after the other, made of others: memory must not grow. */
 void many_datatypes(void);
+/* Calls, and more of them with MPI_Finalize when main has come back. */
+void calls_at_exit(void);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
