@@ -135,6 +135,9 @@ TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
 }
 
 TEST_P(MpiPreload, CommunicatorsThatTheEngineCanServeNoMoreGoToTheMpi) {
+  const Ran ran = run(2, "", "ended");
+  EXPECT_THAT(ran.out, HasSubstr("ibcoll: ranks disagree"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("ibcoll: ibcoll:")));
   const Report report = run_and_report(2, "", "ended");
   EXPECT_EQ(report.at("allreduce")["engine_calls"], 2);
   EXPECT_EQ(report.at("allreduce")["reasons"]["no group of the engine's"], 2 * 4);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "engine/base/config.h"
 #include "integrations/mpi/communicators.h"
@@ -175,7 +176,11 @@ int copy_nothing(Handle, int, void*, void*, void*, int* flag) {
   return 0;
 }
 
-void say(const char* line) { std::fprintf(stderr, "ibcoll: %s\n", line); }
+void say(const char* line) {
+  constexpr std::string_view kName = "ibcoll: ";  // the engine's own lines begin with it
+  if (std::string_view(line).starts_with(kName)) line += kName.size();
+  std::fprintf(stderr, "ibcoll: %s\n", line);
+}
 
 }  // namespace ibcoll::mpi
 
