@@ -234,6 +234,16 @@ TEST_P(MpiPreload, WhatIsNoSettingIsNamedAndTheProgramRuns) {
   EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions"));
 }
 
+TEST_P(MpiPreload, WhatIsNoSettingOfALaterRankIsNamedToo) {
+  const std::string bad = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
+                          std::string(GetParam().launcher) + " -n 1 env " + kPreload + program() +
+                          " communicators : -n 1 env " + kPreload +
+                          "IBCOLL_MPI_FUNCTIONS=alltoal " + program() + " communicators 2>&1";
+  const Ran ran = ibcoll::testing_tools::run_command(bad);
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions"));
+}
+
 TEST_P(MpiPreload, AKilledRankEndsTheJobAndLeavesNothing) {
   const std::string mark = "mark" + std::to_string(getpid());
   std::thread killer([&] {

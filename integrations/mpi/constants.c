@@ -106,6 +106,7 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .type_byte = HANDLE(MPI_BYTE),
       .type_uint64 = HANDLE(MPI_UINT64_T),
       .op_max = HANDLE(MPI_MAX),
+      .op_min = HANDLE(MPI_MIN),
       .op_sum = HANDLE(MPI_SUM),
       .op_band = HANDLE(MPI_BAND),
       .in_place = MPI_IN_PLACE,

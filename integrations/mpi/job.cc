@@ -67,6 +67,14 @@ uint64_t combine(const Job& job, uint64_t value, Handle op) {
   return combined;
 }
 
+/// Collective. true: nothing failed on any rank; else the first one where something did says what.
+bool all_good(const Job& job, bool good, const char* line) {
+  const auto rank = static_cast<uint64_t>(job.rank), size = static_cast<uint64_t>(job.size);
+  const uint64_t first = combine(job, good ? size : rank, library().constants.op_min);
+  if (first == rank) say(line);
+  return first == size;
+}
+
 /// Collective; the same result on all ranks.
 void join(Job& job) {
   const Library& mpi = library();
@@ -80,9 +88,7 @@ void join(Job& job) {
   begin_progress(job);
   ibcoll_context* context = nullptr;
   const bool joined = ibcoll_init_with(&host, &context) == IBCOLL_OK;
-  if (!joined && job.rank == 0) say(ibcoll_last_error());
-  const bool all = combine(job, joined ? 1 : 0, mpi.constants.op_band) != 0;
-  if (!all) {
+  if (!all_good(job, joined, joined ? "" : ibcoll_last_error())) {
     if (job.rank == 0) say("there is no engine: all collectives stay with the MPI");
     if (joined) (void)ibcoll_finalize(context);
     return end_progress(job);
@@ -133,7 +139,9 @@ void start() {
   mpi.Comm_dup(mpi.constants.comm_world, &job.world);
   mpi.Comm_dup(mpi.constants.comm_self, &job.alone);
   mpi.Comm_set_errhandler(job.alone, mpi.constants.errors_return);
-  if (!wishes && job.rank == 0) say(wishes.error().message.c_str());
+  if (!all_good(job, wishes.has_value(), wishes ? "" : wishes.error().message.c_str()) &&
+      job.rank == 0)
+    say("all collectives stay with the MPI");
   // Ranks that were started with different environments do the same all the same.
   job.chosen = combine(job, wishes ? wishes->chosen : 0, mpi.constants.op_band);
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
