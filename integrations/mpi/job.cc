@@ -44,9 +44,12 @@ int allgather(void* host, const void* mine, size_t bytes, void* all) {
 /// A test of one request moves all that the MPI has under way. (A probe does not everywhere.)
 void progress(void* host) {
   const Library& mpi = library();
+  Job& job = *static_cast<Job*>(host);
+  if (job.testing.test_and_set(std::memory_order_acquire)) return;
   const Inside inside;
   int done = 0;
-  mpi.Test(&static_cast<Job*>(host)->pending, &done, mpi.constants.status_ignore);
+  mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
+  job.testing.clear(std::memory_order_release);
 }
 
 void begin_progress(Job& job) {

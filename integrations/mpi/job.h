@@ -1,6 +1,7 @@
 #pragma once
 /// The engine's job of all processes of MPI_COMM_WORLD: joined in MPI_Init, left in MPI_Finalize.
 
+#include <atomic>
 #include <cstdint>
 
 #include "ibcoll/ibcoll.h"
@@ -18,6 +19,7 @@ struct Job {
   Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
   Handle alone = 0;    ///< the same of MPI_COMM_SELF
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
+  std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
 
   bool has_chosen(Function function) const {
