@@ -223,10 +223,11 @@ bool combines(ibcoll_type type, ibcoll_operator op) {
   }
 }
 
-/// Elements that the MPI packs at once: it counts bytes in ints. 0: not even one.
-Count at_once(const Datatype& type) {
+/// Elements that the MPI packs at once: it counts bytes in ints. 0: not even one; nor does MPICH
+/// from or to MPI_BOTTOM.
+Count at_once(const Datatype& type, const void* at) {
   constexpr Count kMost = Count{1} << 30;
-  if (type.size > INT_MAX) return 0;
+  if (type.size > INT_MAX || at == nullptr) return 0;
   return std::max<Count>(kMost / std::max<Count>(type.size, 1), 1);
 }
 
@@ -254,7 +255,7 @@ Handle make_bytes(Count bytes) {
   return made;
 }
 
-/// Copies an element that is too long to be packed: as a message to this rank itself.
+/// Copies an element that can't be packed: as a message to this rank itself.
 bool copy_long(const Job& job, const void* from, Handle from_type, void* to, Handle to_type) {
   constexpr int kTag = 1;
   static std::mutex one_at_a_time;  // messages of several threads would be taken for each other's
@@ -266,7 +267,7 @@ bool copy_long(const Job& job, const void* from, Handle from_type, void* to, Han
   return mpi.Wait(&request, mpi.constants.status_ignore) == 0 && sent;
 }
 
-/// Elements, each of which is too long to be packed, to or from bytes side by side.
+/// Elements, of which none can be packed, to or from bytes side by side.
 template <class Copy>
 bool copy_each(Count elements, const Datatype& type, const Copy& copy) {
   Handle bytes = make_bytes(type.size);
@@ -332,7 +333,7 @@ std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given)
 }
 
 bool pack(const Job& job, const void* from, Count elements, const Datatype& type, std::byte* to) {
-  const Count most = at_once(type);
+  const Count most = at_once(type, from);
   const auto* source = static_cast<const std::byte*>(from);
   if (most == 0) {
     return copy_each(elements, type, [&](Count at, Count packed, Handle bytes) {
@@ -353,7 +354,7 @@ bool pack(const Job& job, const void* from, Count elements, const Datatype& type
 }
 
 bool unpack(const Job& job, const std::byte* from, void* to, Count elements, const Datatype& type) {
-  const Count most = at_once(type);
+  const Count most = at_once(type, to);
   auto* target = static_cast<std::byte*>(to);
   if (most == 0) {
     return copy_each(elements, type, [&](Count at, Count packed, Handle bytes) {

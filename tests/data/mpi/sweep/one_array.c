@@ -61,6 +61,21 @@ static void scatterv(const Array* a, int root) {
   for (int to = 0; to < a->size; ++to) check(a, 2 * to, a->rank, to, "MPI_Scatterv");
 }
 
+/* A datatype that has the addresses of what is moved. */
+static void from_bottom(const Array* a) {
+  int here = a->rank == 0 ? 7 : 0, there = a->rank == 0 ? 11 : 0;
+  const int lengths[] = {1, 1};
+  MPI_Aint places[2];
+  MPI_Datatype type;
+  MPI_Get_address(&here, &places[0]);
+  MPI_Get_address(&there, &places[1]);
+  MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Bcast(MPI_BOTTOM, 1, type, 0, a->comm);
+  if (here != 7 || there != 11) wrong("MPI_Bcast", "MPI_BOTTOM", here, there, 11);
+  MPI_Type_free(&type);
+}
+
 void sweep_one_array(MPI_Comm comm, const char* name) {
   static const int lengths[] = {1, 50, 3000, 60000};
   Array a = {comm, name, 0, 1, 0, NULL, NULL, NULL, NULL};
@@ -85,6 +100,7 @@ void sweep_one_array(MPI_Comm comm, const char* name) {
     }
     free(a.work);
   }
+  from_bottom(&a);
   free(a.counts);
   free(a.even);
   free(a.odd);
