@@ -35,6 +35,12 @@ std::string reasons_text(const FunctionCounts& counts) {
   return text;
 }
 
+std::string all_names() {
+  std::string names;
+  for (int i = 0; i < kFunctions; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(i));
+  return names;
+}
+
 bool was_called(const FunctionCounts& counts) { return counts.calls + counts.mpi_calls != 0; }
 
 double mean_us(uint64_t nanoseconds, int ranks) {
@@ -54,8 +60,8 @@ Result<uint64_t> functions_of(const std::string& list) {
     while (found < kFunctions && name != name_of(found)) ++found;
     if (found == kFunctions) {
       return fail(ErrorCode::kInvalidArgument,
-                  "IBCOLL_MPI_FUNCTIONS: '{}' is none of the functions that can be taken over",
-                  name);
+                  "IBCOLL_MPI_FUNCTIONS: '{}' is none of the functions that can be taken over: {}",
+                  name, all_names());
     }
     chosen |= uint64_t{1} << found;
   }
