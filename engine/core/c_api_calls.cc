@@ -32,22 +32,6 @@ bool under_way(const ibcoll_request& request) {
   return request.multicast ? !request.multicast->completion.done : request.call->under_way();
 }
 
-ibcoll_status run(ibcoll_group* handle, const ibcoll_call& call) {
-  if (!is_live(handle)) return refuse_handle("group", handle);
-  return in_turn(*handle, [&]() -> ibcoll_status {
-    if (handle->set) [[unlikely]] {
-      return give(on_group(*handle, [&](Group& group) {
-        Call once(group);
-        return carry_out(once, call);
-      }));
-    }
-    if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    const Status done = carry_out(*handle->blocking, call);
-    handle->blocking->release();  // its memory serves other groups, too
-    return give(done);
-  });
-}
-
 Status check_graph(const ibcoll_call& call, const CallArguments& arguments, const Group& group) {
   if (!has_graph(arguments.collective) || call.graph->group.get() == &group) return {};
   return fail(ErrorCode::kInvalidArgument, "{}: the graph is one of another group",
@@ -79,6 +63,22 @@ void end_if_done(ibcoll_request& request, bool done) {
 }
 
 }  // namespace
+
+ibcoll_status ibcoll::c_api::run(ibcoll_group* handle, const ibcoll_call& call) {
+  if (!is_live(handle)) return refuse_handle("group", handle);
+  return in_turn(*handle, [&]() -> ibcoll_status {
+    if (handle->set) [[unlikely]] {
+      return give(on_group(*handle, [&](Group& group) {
+        Call once(group);
+        return carry_out(once, call);
+      }));
+    }
+    if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
+    const Status done = carry_out(*handle->blocking, call);
+    handle->blocking->release();  // its memory serves other groups, too
+    return give(done);
+  });
+}
 
 Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
   const Result<CallArguments> arguments =

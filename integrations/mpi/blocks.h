@@ -1,14 +1,15 @@
 #pragma once
-/// What a call sends and receives, as the engine takes it: bytes side by side. Where elements do
-/// not lie so, they are packed here, on this rank alone: the others need not know.
+/// One side of a call, what is sent or what is received, as the engine takes it: bytes side by
+/// side. Where elements do not lie so, they are packed here, on this rank alone: the others need
+/// not know.
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "integrations/mpi/datatypes.h"
-#include "integrations/mpi/stand_in.h"
 
 namespace ibcoll::mpi {
 
@@ -25,58 +26,43 @@ struct Extent {
   }
 };
 
-/// Memory that elements are packed in; null where there is none.
-using Packed = std::unique_ptr<std::byte[]>;
-inline Packed packed_memory(Count bytes) {
-  return Packed(new (std::nothrow) std::byte[static_cast<size_t>(std::max<Count>(bytes, 1))]);
-}
-
-/// Equal blocks one after the other, or one.
+/// Equal blocks one after the other, or blocks with counts and places of their own, in elements as
+/// the program has them, in bytes as the engine does. Described, then loaded and delivered as often
+/// as the call is made. Keeps its memory from one description to the next, but for what elements
+/// are packed in.
 class Blocks {
  public:
-  /// `reads`: what the buffer holds is sent, or may be left as it is.
-  Blocks(const Job& job, const void* buffer, Count elements, const Datatype& type, bool reads)
-      : job_(job), buffer_(const_cast<void*>(buffer)), elements_(elements), type_(type) {
-    if (type.contiguous || elements == 0) return;
-    packed_ = packed_memory(elements * type.size);
-    if (packed_ != nullptr && reads) good_ = pack(job, buffer, elements, type, packed_.get());
-    good_ = good_ && packed_ != nullptr;
+  /// Equal blocks one after the other, or one. `reads`: what the buffer holds is sent, or may be
+  /// left as it is. false: there is no memory.
+  bool describe(const void* buffer, Count elements, const Datatype& type, bool reads) {
+    buffer_ = static_cast<std::byte*>(const_cast<void*>(buffer));
+    type_ = &type;
+    equal_ = true;
+    count_ = elements;
+    bytes_ = end_ = elements * type.size;
+    return reserve(reads);
   }
-  bool good() const { return good_; }
-  void* data() const { return packed_ ? packed_.get() : buffer_; }
-  Extent extent() const { return {data(), elements_ * type_.size}; }
+  /// Unequal blocks. false: a count is negative, which is for the MPI to say.
+  template <class Number, class Place>
+  bool describe(const void* buffer, const Number* counts, const Place* places, int blocks,
+                const Datatype& type);
+  /// Takes the memory that elements are packed in. Equal blocks have it. false: there is none.
+  bool reserve(bool reads);
   /// What is sent is copied where it lies among what is received: the engine refuses such calls,
   /// on this rank alone. false: there is no memory.
-  bool keep_apart(const Extent& received);
+  bool keep_apart(const Blocks& received);
+  /// The datatype may go before the call has ended. false: the MPI can't keep it.
+  bool keep_datatype();
+
+  /// What is sent goes to where the engine takes it. false: the MPI can't pack it.
+  bool load(const Job& job) const { return packed_ == nullptr || pack_all(job); }
   /// What was received goes to its place.
-  bool deliver() const {
-    return packed_ == nullptr || unpack(job_, packed_.get(), buffer_, elements_, type_);
+  bool deliver(const Job& job) const { return packed_ == nullptr || unpack_all(job); }
+  /// What was taken for this description alone goes.
+  void end() {
+    if (packed_ != nullptr || kept_ != nullptr) [[unlikely]]
+      release();
   }
-
- private:
-  const Job& job_;
-  void* buffer_;
-  Count elements_;
-  const Datatype& type_;
-  Packed packed_;
-  bool good_ = true;
-};
-
-/// Blocks with counts and places of their own, in elements as the program has them, in bytes as the
-/// engine does. One a thread and side: it keeps its memory.
-class UnequalBlocks {
- public:
-  /// false: a count is negative, which is for the MPI to say.
-  template <class Number, class Place>
-  bool describe(void* buffer, const Number* counts, const Place* places, int blocks,
-                const Datatype& type);
-  /// Packs what is not contiguous; `reads` as in Blocks.
-  bool prepare(const Job& job, bool reads);
-  Extent extent() const { return {data(), packed_ ? bytes_ : end_}; }
-  bool keep_apart(const Extent& received);  ///< as that of Blocks
-  bool deliver(const Job& job);
-  /// Until the next call: memory that was packed into is not kept.
-  void end() { packed_.reset(); }
 
   void* data() const { return packed_ ? packed_.get() : buffer_; }
   const int64_t* lengths() const { return lengths_.data(); }
@@ -84,22 +70,35 @@ class UnequalBlocks {
   uint64_t bytes() const { return static_cast<uint64_t>(bytes_); }
 
  private:
+  Extent extent() const { return {data(), packed_ ? bytes_ : end_}; }
+  /// In which the blocks lie side by side.
+  bool take_memory();
+  bool pack_all(const Job& job) const;
+  bool unpack_all(const Job& job) const;
+  void release();
+
   std::byte* buffer_ = nullptr;
   const Datatype* type_ = nullptr;
+  bool equal_ = true;
+  bool reads_ = false;
+  bool copies_ = false;        ///< `packed_` holds the same bytes, elsewhere
+  Count count_ = 0;            ///< elements of equal blocks
+  Count bytes_ = 0, end_ = 0;  ///< of all blocks together; of the last one
   std::vector<int64_t> lengths_, places_;
   std::vector<int64_t> elements_, from_;  ///< of what is packed
-  Count bytes_ = 0, end_ = 0;             ///< of all blocks together; of the last one
-  Packed packed_;
+  std::unique_ptr<std::byte[]> packed_;
+  std::shared_ptr<const Datatype> kept_;
 };
 
 template <class Number, class Place>
-bool UnequalBlocks::describe(void* buffer, const Number* counts, const Place* places, int blocks,
-                             const Datatype& type) {
+bool Blocks::describe(const void* buffer, const Number* counts, const Place* places, int blocks,
+                      const Datatype& type) {
   if (counts == nullptr || places == nullptr) return false;
   const auto size = static_cast<size_t>(blocks);
   lengths_.resize(size);
   places_.resize(size);
   type_ = &type;
+  equal_ = false;
   bytes_ = 0;
   // The engine's places are not negative, and its buffers not null, as MPI_BOTTOM is.
   std::optional<Count> lowest;
@@ -112,20 +111,14 @@ bool UnequalBlocks::describe(void* buffer, const Number* counts, const Place* pl
   }
   const Count shift =
       buffer == nullptr ? lowest.value_or(0) : std::min<Count>(lowest.value_or(0), 0);
-  buffer_ = static_cast<std::byte*>(buffer) + shift;
+  buffer_ = static_cast<std::byte*>(const_cast<void*>(buffer)) + shift;
   end_ = 0;
   for (size_t i = 0; i < size; ++i) {
     places_[i] = counts[i] == 0 ? 0 : places_[i] - shift;
     end_ = std::max(end_, places_[i] + lengths_[i]);
   }
-  if (!type.contiguous) {
-    elements_.assign(counts, counts + size);
-    from_ = places_;
-  }
+  if (!type.contiguous) elements_.assign(counts, counts + size);
   return true;
 }
-
-/// Where this rank has no memory, or the MPI can't pack, and the others wait for it.
-Outcome give_up(const Attempt& attempt);
 
 }  // namespace ibcoll::mpi

@@ -189,8 +189,14 @@ Datatype describe(Handle type) {
   return described;
 }
 
+/// What the attribute of a derived datatype is.
+struct Derived : Datatype {
+  std::mutex mutex;
+  std::weak_ptr<const Datatype> kept;
+};
+
 int forget(Handle, int, void* attribute, void*) {
-  delete static_cast<Datatype*>(attribute);
+  delete static_cast<Derived*>(attribute);
   return 0;
 }
 
@@ -303,7 +309,7 @@ const Datatype* find_datatype(const Job& job, Handle given) {
   if (type == mpi.constants.type_null) return nullptr;
   // First, as to ask what is no datatype for an attribute is an error for MPI_COMM_WORLD's handler.
   if (!is_committed(job, type)) return nullptr;
-  Datatype* attribute = nullptr;
+  Derived* attribute = nullptr;
   int found = 0;
   if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
   if (found != 0) return attribute;
@@ -313,11 +319,31 @@ const Datatype* find_datatype(const Job& job, Handle given) {
   const std::lock_guard lock(making);
   if (mpi.Type_get_attr(type, g_keyval, &attribute, &found) != 0) return nullptr;
   if (found != 0) return attribute;
-  attribute = new Datatype(describe(type));
+  attribute = new Derived;
+  static_cast<Datatype&>(*attribute) = describe(type);
   attribute->contiguous = is_contiguous(type);
+  attribute->derived = true;
   if (mpi.Type_set_attr(type, g_keyval, attribute) == 0) return attribute;
   delete attribute;
   return nullptr;
+}
+
+std::shared_ptr<const Datatype> kept_datatype(const Datatype& type) {
+  auto& known = const_cast<Derived&>(static_cast<const Derived&>(type));
+  const std::lock_guard lock(known.mutex);
+  std::shared_ptr<const Datatype> kept = known.kept.lock();
+  if (kept != nullptr) return kept;
+  Handle again = 0;
+  if (library().Type_dup(type.handle, &again) != 0) return nullptr;
+  auto* const copy = new Datatype(type);
+  copy->handle = library().clean(again);
+  kept.reset(copy, [](const Datatype* gone) {
+    Handle handle = gone->handle;
+    library().Type_free(&handle);
+    delete gone;
+  });
+  known.kept = kept;
+  return kept;
 }
 
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given) {

@@ -17,6 +17,7 @@ struct Datatype {
   Count size = 0;                      ///< bytes of data in an element
   Count extent = 0;                    ///< from one element to the next
   bool contiguous = false;             ///< elements are their bytes in order, without gaps
+  bool derived = false;                ///< the program may free it
   std::optional<ibcoll_type> reduces;  ///< what the engine combines such elements as
 };
 
@@ -27,6 +28,10 @@ void end_datatypes();
 /// Null for what is no datatype, or none that may be used for communication: the MPI says so where
 /// it is handed it.
 const Datatype* find_datatype(const Job& job, Handle type);
+
+/// The same elements, by a handle that stays until they are let go, whatever the program does with
+/// its own. Of a derived datatype that find_datatype() gave; null: the MPI can't.
+std::shared_ptr<const Datatype> kept_datatype(const Datatype& type);
 
 /// The engine's operator, if elements of the type can be combined by it.
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle op);

@@ -4,7 +4,7 @@
 // datatypes, and buffers. Only what can't be right on this rank goes to the MPI from here, which
 // says so.
 
-#include "integrations/mpi/blocks.h"
+#include "integrations/mpi/forms.h"
 
 namespace ibcoll::mpi {
 
@@ -17,11 +17,10 @@ struct Side {
   Handle type;
 };
 
-const Outcome kNothingToDo = {true, 0, 0, {}};
-
 /// Alltoall and allgather; `sent`: blocks that each rank sends.
-template <class Call>
-Outcome exchange(const Attempt& attempt, const Side& send, const Side& recv, int sent, Call call) {
+template <class Tell>
+Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv,
+                 int sent, Tell tell) {
   const Datatype* const to = find_datatype(attempt.job, recv.type);
   if (to == nullptr || recv.count < 0) return kToMpi;
   const Count bytes = recv.count * to->size;
@@ -32,32 +31,26 @@ Outcome exchange(const Attempt& attempt, const Side& send, const Side& recv, int
   if (const Count own = send.count * from->size; !in_place && own != bytes)
     return attempt.unequal(own, bytes);
   if (bytes == 0) return kNothingToDo;
-  Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : sent * send.count,
-                *from, true);
-  const Blocks target(attempt.job, recv.buffer, attempt.on.size * recv.count, *to, in_place);
-  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
-    return give_up(attempt);
-  const Outcome outcome = attempt.outcome(
-      call(in_place ? IBCOLL_IN_PLACE : source.data(), target.data(), static_cast<size_t>(bytes)),
-      static_cast<uint64_t>(bytes) * static_cast<uint64_t>(sent));
-  if (!outcome.taken || outcome.code != 0) return outcome;
-  return target.deliver() ? outcome : give_up(attempt);
+  if (!call.recv.describe(recv.buffer, attempt.on.size * recv.count, *to, in_place))
+    return attempt.give_up();
+  if (!in_place && !(call.send.describe(send.buffer, sent * send.count, *from, true) &&
+                     call.send.keep_apart(call.recv)))
+    return attempt.give_up();
+  return call.told(tell(in_place ? IBCOLL_IN_PLACE : call.send.data(), call.recv.data(),
+                        static_cast<size_t>(bytes), nullptr),
+                   bytes * sent);
 }
 
-Outcome alltoall(const Attempt& attempt, const Side& send, const Side& recv) {
-  return exchange(attempt, send, recv, attempt.on.size,
-                  [&](const void* from, void* to, size_t bytes) {
-                    return ibcoll_alltoall(attempt.on.group, from, to, bytes, nullptr);
-                  });
+Outcome alltoall(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv) {
+  return exchange(attempt, call, send, recv, attempt.on.size, ibcoll_call_alltoall);
 }
 
-Outcome allgather(const Attempt& attempt, const Side& send, const Side& recv) {
-  return exchange(attempt, send, recv, 1, [&](const void* from, void* to, size_t bytes) {
-    return ibcoll_allgather(attempt.on.group, from, to, bytes, nullptr);
-  });
+Outcome allgather(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv) {
+  return exchange(attempt, call, send, recv, 1, ibcoll_call_allgather);
 }
 
-Outcome gather(const Attempt& attempt, const Side& send, const Side& recv, int root) {
+Outcome gather(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv,
+               int root) {
   if (!attempt.has_rank(root)) return kToMpi;
   const bool is_root = attempt.on.rank == root, in_place = is_in_place(send.buffer);
   if (in_place && !is_root) return kToMpi;
@@ -70,21 +63,19 @@ Outcome gather(const Attempt& attempt, const Side& send, const Side& recv, int r
   if (is_root && recv.count * to->size != bytes)
     return attempt.unequal(bytes, recv.count * to->size);
   if (bytes == 0) return kNothingToDo;
-  Blocks source(attempt.job, in_place ? nullptr : send.buffer, in_place ? 0 : send.count, *from,
-                true);
-  const Blocks target(attempt.job, is_root ? recv.buffer : nullptr,
-                      is_root ? attempt.on.size * recv.count : 0, is_root ? *to : *from, in_place);
-  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
-    return give_up(attempt);
-  const Outcome outcome =
-      attempt.outcome(ibcoll_gather(attempt.on.group, in_place ? IBCOLL_IN_PLACE : source.data(),
-                                    target.data(), static_cast<size_t>(bytes), root, nullptr),
-                      static_cast<uint64_t>(bytes));
-  if (!outcome.taken || outcome.code != 0) return outcome;
-  return target.deliver() ? outcome : give_up(attempt);
+  if (is_root && !call.recv.describe(recv.buffer, attempt.on.size * recv.count, *to, in_place))
+    return attempt.give_up();
+  if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true) &&
+                     (!is_root || call.send.keep_apart(call.recv))))
+    return attempt.give_up();
+  return call.told(ibcoll_call_gather(in_place ? IBCOLL_IN_PLACE : call.send.data(),
+                                      is_root ? call.recv.data() : nullptr,
+                                      static_cast<size_t>(bytes), root, nullptr),
+                   bytes);
 }
 
-Outcome scatter(const Attempt& attempt, const Side& send, const Side& recv, int root) {
+Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv,
+                int root) {
   if (!attempt.has_rank(root)) return kToMpi;
   const bool is_root = attempt.on.rank == root, in_place = is_in_place(recv.buffer);
   if (in_place && !is_root) return kToMpi;
@@ -97,35 +88,33 @@ Outcome scatter(const Attempt& attempt, const Side& send, const Side& recv, int 
   if (is_root && send.count * from->size != bytes)
     return attempt.unequal(send.count * from->size, bytes);
   if (bytes == 0) return kNothingToDo;
-  Blocks source(attempt.job, is_root ? send.buffer : nullptr,
-                is_root ? attempt.on.size * send.count : 0, is_root ? *from : *to, true);
-  const Blocks target(attempt.job, in_place ? nullptr : recv.buffer, in_place ? 0 : recv.count, *to,
-                      false);
-  if (!source.good() || !target.good() || !source.keep_apart(target.extent()))
-    return give_up(attempt);
-  void* const place = in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : target.data();
-  const uint64_t sent = is_root ? static_cast<uint64_t>(bytes * attempt.on.size) : 0;
-  const Outcome outcome = attempt.outcome(ibcoll_scatter(attempt.on.group, source.data(), place,
-                                                         static_cast<size_t>(bytes), root, nullptr),
-                                          sent);
-  if (!outcome.taken || outcome.code != 0) return outcome;
-  return target.deliver() ? outcome : give_up(attempt);
+  if (!in_place && !call.recv.describe(recv.buffer, recv.count, *to, false))
+    return attempt.give_up();
+  if (is_root && !(call.send.describe(send.buffer, attempt.on.size * send.count, *from, true) &&
+                   (in_place || call.send.keep_apart(call.recv))))
+    return attempt.give_up();
+  return call.told(
+      ibcoll_call_scatter(is_root ? call.send.data() : nullptr,
+                          in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : call.recv.data(),
+                          static_cast<size_t>(bytes), root, nullptr),
+      is_root ? bytes * attempt.on.size : 0);
 }
 
-Outcome bcast(const Attempt& attempt, const Side& all, int root) {
+Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int root) {
   if (!attempt.has_rank(root) || all.count < 0 || is_in_place(all.buffer)) return kToMpi;
   const Datatype* const type = find_datatype(attempt.job, all.type);
   if (type == nullptr) return kToMpi;
   const Count bytes = all.count * type->size;
   if (bytes == 0) return kNothingToDo;
   const bool is_root = attempt.on.rank == root;
-  const Blocks buffer(attempt.job, all.buffer, all.count, *type, is_root);
-  if (!buffer.good()) return give_up(attempt);
-  const Outcome outcome = attempt.outcome(
-      ibcoll_bcast(attempt.on.group, buffer.data(), static_cast<size_t>(bytes), root, nullptr),
-      is_root ? static_cast<uint64_t>(bytes) : 0);
-  if (!outcome.taken || outcome.code != 0 || is_root) return outcome;
-  return buffer.deliver() ? outcome : give_up(attempt);
+  Blocks& buffer = is_root ? call.send : call.recv;
+  if (!buffer.describe(all.buffer, all.count, *type, is_root)) return attempt.give_up();
+  return call.told(ibcoll_call_bcast(buffer.data(), static_cast<size_t>(bytes), root, nullptr),
+                   is_root ? bytes : 0);
+}
+
+Outcome barrier(const Attempt&, DescribedCall& call) {
+  return call.told(ibcoll_call_barrier(nullptr), 0);
 }
 
 }  // namespace
@@ -134,76 +123,33 @@ Outcome bcast(const Attempt& attempt, const Side& all, int root) {
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
 
-/// A function and its form with large counts.
-#define IBCOLL_MPI_BOTH(each, name, function) \
-  each(name, function, int) each(name##_c, function, Count)
+#define TWO_SIDES(Number, Place)                                                        \
+  const void *send, Number send_count, Handle send_type, void *recv, Number recv_count, \
+      Handle recv_type,
+#define TWO_SIDES_GIVEN() send, send_count, send_type, recv, recv_count, recv_type,
+#define OF_TWO_SIDES(describe) \
+  describe(attempt, call, {send, send_count, send_type}, {recv, recv_count, recv_type})
+#define DESCRIBE_ALLTOALL(Number, Place) OF_TWO_SIDES(ibcoll::mpi::alltoall)
+#define DESCRIBE_ALLGATHER(Number, Place) OF_TWO_SIDES(ibcoll::mpi::allgather)
+IBCOLL_MPI_FORMS(Alltoall, Ialltoall, kAlltoall, TWO_SIDES, TWO_SIDES_GIVEN, DESCRIBE_ALLTOALL)
+IBCOLL_MPI_FORMS(Allgather, Iallgather, kAllgather, TWO_SIDES, TWO_SIDES_GIVEN, DESCRIBE_ALLGATHER)
 
-#define EXCHANGE(name, function, Number)                                                       \
-  IBCOLL_MPI_STANDS_IN(                                                                        \
-      name,                                                                                    \
-      (const void* send, Number send_count, Handle send_type, void* recv, Number recv_count,   \
-       Handle recv_type, Handle comm),                                                         \
-      {                                                                                        \
-        static auto* const original =                                                          \
-            original_of<int(const void*, Number, Handle, void*, Number, Handle, Handle)>(      \
-                "PMPI_" #name);                                                                \
-        return carry_out(                                                                      \
-            Function::function, comm,                                                          \
-            [&] {                                                                              \
-              return original(send, send_count, send_type, recv, recv_count, recv_type, comm); \
-            },                                                                                 \
-            [&](const Attempt& attempt) {                                                      \
-              return ENGINE_##function(attempt, {send, send_count, send_type},                 \
-                                       {recv, recv_count, recv_type});                         \
-            });                                                                                \
-      })
-#define ENGINE_kAlltoall ibcoll::mpi::alltoall
-#define ENGINE_kAllgather ibcoll::mpi::allgather
-IBCOLL_MPI_BOTH(EXCHANGE, Alltoall, kAlltoall)
-IBCOLL_MPI_BOTH(EXCHANGE, Allgather, kAllgather)
+#define ROOTED(Number, Place) TWO_SIDES(Number, Place) int root,
+#define ROOTED_GIVEN() TWO_SIDES_GIVEN() root,
+#define OF_ROOTED(describe) \
+  describe(attempt, call, {send, send_count, send_type}, {recv, recv_count, recv_type}, root)
+#define DESCRIBE_GATHER(Number, Place) OF_ROOTED(ibcoll::mpi::gather)
+#define DESCRIBE_SCATTER(Number, Place) OF_ROOTED(ibcoll::mpi::scatter)
+IBCOLL_MPI_FORMS(Gather, Igather, kGather, ROOTED, ROOTED_GIVEN, DESCRIBE_GATHER)
+IBCOLL_MPI_FORMS(Scatter, Iscatter, kScatter, ROOTED, ROOTED_GIVEN, DESCRIBE_SCATTER)
 
-#define ROOTED(name, function, Number)                                                         \
-  IBCOLL_MPI_STANDS_IN(                                                                        \
-      name,                                                                                    \
-      (const void* send, Number send_count, Handle send_type, void* recv, Number recv_count,   \
-       Handle recv_type, int root, Handle comm),                                               \
-      {                                                                                        \
-        static auto* const original =                                                          \
-            original_of<int(const void*, Number, Handle, void*, Number, Handle, int, Handle)>( \
-                "PMPI_" #name);                                                                \
-        return carry_out(                                                                      \
-            Function::function, comm,                                                          \
-            [&] {                                                                              \
-              return original(send, send_count, send_type, recv, recv_count, recv_type, root,  \
-                              comm);                                                           \
-            },                                                                                 \
-            [&](const Attempt& attempt) {                                                      \
-              return ENGINE_##function(attempt, {send, send_count, send_type},                 \
-                                       {recv, recv_count, recv_type}, root);                   \
-            });                                                                                \
-      })
-#define ENGINE_kGather ibcoll::mpi::gather
-#define ENGINE_kScatter ibcoll::mpi::scatter
-IBCOLL_MPI_BOTH(ROOTED, Gather, kGather)
-IBCOLL_MPI_BOTH(ROOTED, Scatter, kScatter)
+#define BCAST(Number, Place) void *buffer, Number count, Handle type, int root,
+#define BCAST_GIVEN() buffer, count, type, root,
+#define DESCRIBE_BCAST(Number, Place) ibcoll::mpi::bcast(attempt, call, {buffer, count, type}, root)
+IBCOLL_MPI_FORMS(Bcast, Ibcast, kBcast, BCAST, BCAST_GIVEN, DESCRIBE_BCAST)
 
-#define BCAST(name, function, Number)                                                            \
-  IBCOLL_MPI_STANDS_IN(name, (void* buffer, Number count, Handle type, int root, Handle comm), { \
-    static auto* const original =                                                                \
-        original_of<int(void*, Number, Handle, int, Handle)>("PMPI_" #name);                     \
-    return carry_out(                                                                            \
-        Function::function, comm, [&] { return original(buffer, count, type, root, comm); },     \
-        [&](const Attempt& attempt) {                                                            \
-          return bcast(attempt, {buffer, count, type}, root);                                    \
-        });                                                                                      \
-  })
-IBCOLL_MPI_BOTH(BCAST, Bcast, kBcast)
-
-IBCOLL_MPI_STANDS_IN(Barrier, (Handle comm), {
-  static auto* const original = original_of<int(Handle)>("PMPI_Barrier");
-  return carry_out(
-      Function::kBarrier, comm, [&] { return original(comm); },
-      [&](const Attempt& attempt) {
-        return attempt.outcome(ibcoll_barrier(attempt.on.group, nullptr), 0);
-      });
-})
+#define BARRIER(Number, Place)
+#define BARRIER_GIVEN()
+#define DESCRIBE_BARRIER(Number, Place) ibcoll::mpi::barrier(attempt, call)
+IBCOLL_MPI_FORMS_OF(, int, int, Barrier, Ibarrier, kBarrier, BARRIER, BARRIER_GIVEN,
+                    DESCRIBE_BARRIER)

@@ -5,12 +5,15 @@
 
 #include <utility>
 
-#include "integrations/mpi/communicators.h"
+#include "integrations/mpi/described_call.h"
 
 /// Defines MPI_X and PMPI_X: who calls the latter, such as Open MPI's Fortran, is served as well.
-#define IBCOLL_MPI_STANDS_IN(name, parameters, ...)                                          \
-  extern "C" [[gnu::visibility("default")]] int MPI_##name parameters __VA_ARGS__ extern "C" \
-      [[gnu::visibility("default"), gnu::alias("MPI_" #name)]] int PMPI_##name parameters;
+#define IBCOLL_MPI_STANDS_IN(name, parameters, ...) \
+  IBCOLL_MPI_STANDS_BEFORE(MPI_##name, parameters, __VA_ARGS__)
+/// The same by the whole name, which may begin with MPIX_.
+#define IBCOLL_MPI_STANDS_BEFORE(name, parameters, ...)                                \
+  extern "C" [[gnu::visibility("default")]] int name parameters __VA_ARGS__ extern "C" \
+      [[gnu::visibility("default"), gnu::alias(#name)]] int P##name parameters;
 
 namespace ibcoll::mpi {
 
@@ -19,43 +22,6 @@ template <class Signature>
 Signature* original_of(const char* name) {
   return reinterpret_cast<Signature*>(find_called(name));
 }
-
-/// What came of the attempt to take a call over.
-struct Outcome {
-  bool taken = true;
-  int code = 0;  ///< of the MPI; 0: well done
-  uint64_t bytes = 0;
-  Reason reason = Reason::kArguments;  ///< where it is the MPI's
-
-  static Outcome to_mpi(Reason reason) { return {false, 0, 0, reason}; }
-};
-
-/// Of what can't be right on this rank: the MPI says so.
-inline const Outcome kToMpi = Outcome::to_mpi(Reason::kArguments);
-
-inline bool is_in_place(const void* buffer) { return buffer == library().constants.in_place; }
-
-/// A call that the engine may carry out.
-struct Attempt {
-  Function function;
-  const Job& job;
-  const Communicator& on;
-  Handle handle;
-
-  bool has_rank(int root) const { return root >= 0 && root < on.size; }
-
-  /// From what the engine said. What it refuses on this rank alone is for the MPI to judge; all
-  /// else is over on all ranks, as the communicator's error handler has it.
-  Outcome outcome(ibcoll_status status, uint64_t bytes) const {
-    if (status == IBCOLL_OK) [[likely]]
-      return {true, 0, bytes, {}};
-    return failed(status);
-  }
-  Outcome failed(ibcoll_status status) const;
-  /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
-  /// then nobody is left to answer the others.
-  Outcome unequal(Count sent, Count received) const;
-};
 
 inline int64_t time_ns() {
   timespec now;
@@ -84,28 +50,41 @@ class OfThread {
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Value* value_ = nullptr;
 };
 
-/// Has the engine carry a call out, or the MPI. `original()` calls the MPI's function, `engine` is
-/// handed an Attempt and gives an Outcome.
-template <class Original, class Engine>
-int carry_out(Function function, Handle comm, const Original& original, const Engine& engine) {
+/// What comes of a call before it is described: whether there is a group of the engine's for it.
+inline Outcome served(const Communicator* on) {
+  if (on == nullptr) return kToMpi;
+  return on->group == nullptr ? Outcome::to_mpi(on->reason) : kReady;
+}
+
+/// Has the engine carry a call out, or the MPI. `original()` calls the MPI's function, `describe`
+/// is handed an Attempt and a DescribedCall and gives an Outcome.
+template <class Original, class Describe>
+int carry_out(Function function, Handle comm, const Original& original, const Describe& describe) {
   Job* const job = Inside::is() ? nullptr : running_job();
   if (job == nullptr) [[unlikely]]
     return original();
   const Inside inside;
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
-  const Handle handle = library().clean(comm);
+  DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_chosen(function)) [[likely]] {
+    const Handle handle = library().clean(comm);
     const Communicator* const on = find_communicator(*job, handle);
-    outcome = on == nullptr          ? Outcome::to_mpi(Reason::kArguments)
-              : on->group == nullptr ? Outcome::to_mpi(on->reason)
-                                     : engine(Attempt{function, *job, *on, handle});
+    outcome = served(on);
+    if (outcome.kind == Outcome::kReady) [[likely]] {
+      const Attempt attempt{function, *job, *on, handle};
+      outcome = describe(attempt, call);
+      if (outcome.kind == Outcome::kReady) [[likely]]
+        outcome = call.carry_out(attempt);
+      call.end();
+    }
   }
-  if (!outcome.taken) outcome.code = original();
+  const bool taken = outcome.kind != Outcome::kMpi;
+  if (!taken) outcome.code = original();
   if (job->reports) {
     const int64_t took = time_ns() - began;
-    if (outcome.taken)
-      job->counters.engine_call(function, outcome.bytes, took);
+    if (taken)
+      job->counters.engine_call(function, outcome.code == 0 ? call.bytes : 0, took);
     else
       job->counters.mpi_call(function, outcome.reason, took);
   }

@@ -1,0 +1,86 @@
+#pragma once
+/// A collective call as this rank makes it: what the engine is told, and what is done before and
+/// after. Described once, by the functions of equal_calls.cc and its like; then made at once
+/// (MPI_Alltoall), started (MPI_Ialltoall), or started as often as wanted (MPI_Alltoall_init).
+
+#include <cstdint>
+#include <vector>
+
+#include "ibcoll/ibcoll.h"
+#include "integrations/mpi/blocks.h"
+#include "integrations/mpi/communicators.h"
+
+namespace ibcoll::mpi {
+
+/// What comes of a call on this rank.
+struct Outcome {
+  enum Kind : uint8_t {
+    kReady,  ///< it is described, and the engine can be asked
+    kOver,   ///< nothing is left to do: `code` says how it went
+    kMpi,    ///< it is for the MPI, for `reason`
+  };
+  Kind kind = kOver;
+  Reason reason = Reason::kArguments;
+  int code = 0;  ///< of the MPI; 0: well done
+
+  static Outcome ready() { return {kReady, {}, 0}; }
+  static Outcome over(int code) { return {kOver, {}, code}; }
+  static Outcome to_mpi(Reason reason) { return {kMpi, reason, 0}; }
+};
+
+/// Of what can't be right on this rank: the MPI says so.
+inline const Outcome kToMpi = Outcome::to_mpi(Reason::kArguments);
+inline const Outcome kNothingToDo = Outcome::over(0);
+inline const Outcome kReady = Outcome::ready();
+
+inline bool is_in_place(const void* buffer) { return buffer == library().constants.in_place; }
+
+/// Which call, and on what.
+struct Attempt {
+  Function function;
+  const Job& job;
+  const Communicator& on;
+  Handle handle;  ///< the communicator, or one whose error handler stands in for a freed one's
+
+  bool has_rank(int root) const { return root >= 0 && root < on.size; }
+
+  /// From what the engine said. What it refuses on this rank alone is for the MPI to judge; all
+  /// else is over on all ranks, as the communicator's error handler has it.
+  Outcome failed(ibcoll_status status) const;
+  /// What went wrong, told to the communicator's error handler.
+  Outcome report(const char* line, int code) const;
+  /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
+  /// then nobody is left to answer the others.
+  Outcome unequal(Count sent, Count received) const;
+  /// Where this rank has no memory, or the MPI can't pack, and the others wait for it.
+  Outcome give_up() const;
+};
+
+/// Keeps its memory from call to call.
+class DescribedCall {
+ public:
+  ibcoll_call call = {};  ///< names memory of `send`, `recv` and `counts`
+  uint64_t bytes = 0;     ///< that this rank sends, for the report
+  Blocks send, recv;      ///< as far as the call has them on this rank; bcast: one of them
+  std::vector<int64_t> counts;
+
+  /// The end of a description.
+  Outcome told(const ibcoll_call& to_engine, Count sent) {
+    call = to_engine;
+    bytes = static_cast<uint64_t>(sent);
+    return kReady;
+  }
+  /// For calls that have not ended when the program's function comes back.
+  bool keep_datatypes() { return send.keep_datatype() && recv.keep_datatype(); }
+  /// What is sent in place lies in `recv`.
+  bool load(const Job& job) const { return send.load(job) && recv.load(job); }
+  bool deliver(const Job& job) const { return recv.deliver(job); }
+  /// Loads, carries out and delivers.
+  Outcome carry_out(const Attempt& attempt);
+  void end() {
+    send.end();
+    recv.end();
+  }
+};
+
+}  // namespace ibcoll::mpi
