@@ -14,7 +14,7 @@ namespace {
 struct Records {
   std::mutex mutex;
   std::set<Communicator*> live;
-  std::vector<Communicator> retired;              ///< gone, but their groups are not
+  std::vector<Communicator*> retired;             ///< gone, but their groups are not
   std::set<std::pair<uint64_t, uint64_t>> names;  ///< list and identifier of this rank's groups
   std::set<uint64_t> led;  ///< identifiers that this rank has given, as the first one of a group
   int keyval = 0;
@@ -32,7 +32,7 @@ Records& records() {
 struct Latest {
   Handle handle;
   uint64_t gone;
-  const Communicator* record;
+  Communicator* record;
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Latest g_latest = {};
 
@@ -41,26 +41,31 @@ struct Latest {
 int forget(Handle, int, void* attribute, void*) {
   auto* const record = static_cast<Communicator*>(attribute);
   Records& all = records();
-  const std::lock_guard lock(all.mutex);
-  all.live.erase(record);
-  if (record->group != nullptr) all.retired.push_back(*record);
-  ++all.gone;
-  delete record;
+  {
+    const std::lock_guard lock(all.mutex);
+    all.live.erase(record);
+    ++all.gone;
+  }
+  record->handle = 0;
+  release(*record);
   return 0;
 }
 
 void free_retired() {
-  std::vector<Communicator> retired;
+  std::vector<Communicator*> retired;
   Records& all = records();
   {
     const std::lock_guard lock(all.mutex);
     retired.swap(all.retired);
   }
-  for (const Communicator& record : retired) {
-    if (ibcoll_group_free(record.group) != IBCOLL_OK) say(ibcoll_last_error());
-    const std::lock_guard lock(all.mutex);
-    all.names.erase({record.list, record.id});
-    if (record.rank == 0) all.led.erase(record.id);
+  for (const Communicator* const record : retired) {
+    if (ibcoll_group_free(record->group) != IBCOLL_OK) say(ibcoll_last_error());
+    {
+      const std::lock_guard lock(all.mutex);
+      all.names.erase({record->list, record->id});
+      if (record->rank == 0) all.led.erase(record->id);
+    }
+    delete record;
   }
 }
 
@@ -190,6 +195,7 @@ Communicator* make(Job& job, Handle handle) {
   } else {
     made = make_group(job, handle, *record, ranks);
   }
+  record->handle = handle;
   if (made && mpi.Comm_set_attr(handle, records().keyval, record) == 0) {
     const std::lock_guard lock(records().mutex);
     records().live.insert(record);
@@ -201,9 +207,9 @@ Communicator* make(Job& job, Handle handle) {
   return nullptr;
 }
 
-}  // namespace
-
-const Communicator* find_communicator(Job& job, Handle handle) {
+/// `make()` makes the record of one that has none.
+template <class Make>
+Communicator* find(Handle handle, const Make& make) {
   const uint64_t gone = records().gone.load(std::memory_order_acquire);
   if (g_latest.handle == handle && g_latest.gone == gone && g_latest.record != nullptr) [[likely]]
     return g_latest.record;
@@ -212,9 +218,41 @@ const Communicator* find_communicator(Job& job, Handle handle) {
   Communicator* record = nullptr;
   int found = 0;
   if (mpi.Comm_get_attr(handle, records().keyval, &record, &found) != 0) return nullptr;
-  if (found == 0) record = make(job, handle);
+  if (found == 0) record = make();
   if (record != nullptr) g_latest = {handle, gone, record};
   return record;
+}
+
+}  // namespace
+
+Communicator* find_communicator(Job& job, Handle handle) {
+  return find(handle, [&] { return make(job, handle); });
+}
+
+Communicator* known_communicator(Handle handle) {
+  return find(handle, [] { return static_cast<Communicator*>(nullptr); });
+}
+
+Communicator* make_private(const Job& job, const Communicator& of) {
+  auto* const record = new Communicator;
+  record->rank = of.rank;
+  record->size = of.size;
+  if (make_group(job, of.handle, *record, world_ranks(of.handle, of.size)) &&
+      record->group != nullptr)
+    return record;
+  undo(*record);
+  delete record;
+  return nullptr;
+}
+
+void release(Communicator& communicator) {
+  if (communicator.uses.fetch_sub(1) != 1) return;
+  if (communicator.group == nullptr) {
+    delete &communicator;
+    return;
+  }
+  const std::lock_guard lock(records().mutex);
+  records().retired.push_back(&communicator);
 }
 
 bool begin_communicators() {

@@ -2,11 +2,13 @@
 /// What this library knows of a communicator: kept with it as an attribute, made at its first
 /// blocking collective.
 
-#include <optional>
+#include <atomic>
 
 #include "integrations/mpi/job.h"
 
 namespace ibcoll::mpi {
+
+struct Operation;
 
 struct Communicator {
   ibcoll_group* group = nullptr;  ///< null: its calls stay with the MPI, on all ranks, for `reason`
@@ -14,11 +16,28 @@ struct Communicator {
   int rank = 0, size = 0;
   uint64_t list = 0,
            id = 0;  ///< what tells the group from others: a hash of its ranks, and a number
+  std::atomic<Handle> handle{0};  ///< 0: the program has freed it
+  std::atomic<int> uses{1};       ///< by the MPI's communicator, and by operations
+  /// Operations under way on the group, the oldest first, and others that have some
+  /// (operations.cc).
+  Operation *first = nullptr, *last = nullptr;
+  Communicator *next = nullptr, *previous = nullptr;
 };
 
 /// Collective over the communicator the first time: all its ranks make their first blocking
 /// collective at the same point. Null: the MPI does not know it, and has said so or will.
-const Communicator* find_communicator(Job& job, Handle handle);
+Communicator* find_communicator(Job& job, Handle handle);
+
+/// The same, but not collective. Null: none of its blocking collectives has come to the engine.
+Communicator* known_communicator(Handle handle);
+
+/// Collective: another group of the same ranks, for one persistent call, since those may be started
+/// in any order. Null: there is none on any rank, or the MPI has failed.
+Communicator* make_private(const Job& job, const Communicator& of);
+
+/// For one who goes on using it when the program has freed it; `release` ends that.
+inline void use(Communicator& communicator) { communicator.uses.fetch_add(1); }
+void release(Communicator& communicator);
 
 /// In MPI_Init and MPI_Finalize. false: the MPI gives no attributes.
 bool begin_communicators();

@@ -3,6 +3,7 @@
 #include "integrations/mpi/mpi_constants.h"
 
 #include <mpi.h>
+#include <stddef.h>
 
 #include "ibcoll/types.h"
 
@@ -111,10 +112,19 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .op_band = HANDLE(MPI_BAND),
       .in_place = MPI_IN_PLACE,
       .status_ignore = MPI_STATUS_IGNORE,
+      .statuses_ignore = MPI_STATUSES_IGNORE,
+      .status_bytes = sizeof(MPI_Status),
+      .status_source_at = offsetof(MPI_Status, MPI_SOURCE),
+      .status_tag_at = offsetof(MPI_Status, MPI_TAG),
+      .status_error_at = offsetof(MPI_Status, MPI_ERROR),
+      .request_null = HANDLE(MPI_REQUEST_NULL),
       .undefined = MPI_UNDEFINED,
       .thread_multiple = MPI_THREAD_MULTIPLE,
+      .any_source = MPI_ANY_SOURCE,
+      .any_tag = MPI_ANY_TAG,
       .err_other = MPI_ERR_OTHER,
       .err_truncate = MPI_ERR_TRUNCATE,
+      .err_in_status = MPI_ERR_IN_STATUS,
       .combiner_named = MPI_COMBINER_NAMED,
       .combiner_dup = MPI_COMBINER_DUP,
       .combiner_contiguous = MPI_COMBINER_CONTIGUOUS,

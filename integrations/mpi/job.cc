@@ -8,6 +8,8 @@
 #include "engine/base/config.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
+#include "integrations/mpi/operations.h"
+#include "integrations/mpi/progress.h"
 #include "integrations/mpi/stand_in.h"
 
 namespace ibcoll::mpi {
@@ -47,6 +49,7 @@ void progress(void* host) {
   Job& job = *static_cast<Job*>(host);
   if (job.testing.test_and_set(std::memory_order_acquire)) return;
   const Inside inside;
+  const WithoutPolling waiting;
   int done = 0;
   mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
   job.testing.clear(std::memory_order_release);
@@ -98,14 +101,10 @@ void join(Job& job) {
   }
   int level = 0;
   mpi.Query_thread(&level);
-  if (level == mpi.constants.thread_multiple)
-    (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
+  job.has_threads = level == mpi.constants.thread_multiple;
+  if (job.has_threads) (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
+  if (job.has_threads && !mpi_calls_back()) (void)ibcoll_set_progress_thread(context, 1);
   job.context = context;
-}
-
-Job& the_job() {
-  static auto* const job = new Job;  // the MPI may still call when the process ends
-  return *job;
 }
 
 void tell(const Job& job, const std::string& file, bool table) {
@@ -161,6 +160,7 @@ void stop() {
   if (job == nullptr) return;
   const Library& mpi = library();
   const Inside inside;
+  end_operations();
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
   mpi.Barrier(job->world);
@@ -179,6 +179,11 @@ void stop() {
 }
 
 }  // namespace
+
+Job& the_job() {
+  static auto* const job = new Job;  // the MPI may still call when the process ends
+  return *job;
+}
 
 Job* running_job() { return g_running.load(std::memory_order_acquire); }
 

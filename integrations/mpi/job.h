@@ -15,6 +15,7 @@ struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   uint64_t chosen = 0;                ///< the functions that may be taken over: a bit each
   bool reports = false;
+  bool has_threads = false;  ///< several may call the MPI at a time
   int rank = 0, size = 1;
   Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
   Handle alone = 0;    ///< the same of MPI_COMM_SELF
@@ -30,6 +31,8 @@ struct Job {
 /// Null before MPI_Init has come back, after MPI_Finalize has begun, and where everything is left
 /// to the MPI.
 Job* running_job();
+/// The same between these two and a little around, for what was begun while it ran.
+Job& the_job();
 
 /// Attributes of this library's do not pass to duplicates.
 int copy_nothing(Handle, int, void*, void*, void*, int* flag);

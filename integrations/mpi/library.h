@@ -20,49 +20,60 @@ static_assert(sizeof(ptrdiff_t) == sizeof(Count));
 
 using CopyAttribute = int(Handle, int, void*, void*, void*, int*);
 using DeleteAttribute = int(Handle, int, void*, void*);
+/// Of a generalized request: they are handed its extra state.
+using QueryRequest = int(void*, void* status);
+using FreeRequest = int(void*);
+using CancelRequest = int(void*, int complete);
 
 /// The functions that this library itself calls, as the MPI has them (PMPI_). Handles come out of
 /// them into a Handle that was 0 before.
-#define IBCOLL_MPI_FUNCTIONS_USED(each)                                            \
-  each(Comm_size, (Handle, int*));                                                 \
-  each(Comm_rank, (Handle, int*));                                                 \
-  each(Comm_test_inter, (Handle, int*));                                           \
-  each(Comm_dup, (Handle, Handle*));                                               \
-  each(Comm_free, (Handle*));                                                      \
-  each(Comm_group, (Handle, Handle*));                                             \
-  each(Comm_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));       \
-  each(Comm_free_keyval, (int*));                                                  \
-  each(Comm_get_attr, (Handle, int, void*, int*));                                 \
-  each(Comm_set_attr, (Handle, int, void*));                                       \
-  each(Comm_set_errhandler, (Handle, Handle));                                     \
-  each(Comm_call_errhandler, (Handle, int));                                       \
-  each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));            \
-  each(Group_free, (Handle*));                                                     \
-  each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));       \
-  each(Type_free_keyval, (int*));                                                  \
-  each(Type_get_attr, (Handle, int, void*, int*));                                 \
-  each(Type_set_attr, (Handle, int, void*));                                       \
-  each(Type_size_x, (Handle, Count*));                                             \
-  each(Type_get_extent_x, (Handle, Count*, Count*));                               \
-  each(Type_get_true_extent_x, (Handle, Count*, Count*));                          \
-  each(Type_get_envelope, (Handle, int*, int*, int*, int*));                       \
-  each(Type_get_contents, (Handle, int, int, int, int*, Count*, void*));           \
-  each(Type_dup, (Handle, Handle*));                                               \
-  each(Type_free, (Handle*));                                                      \
-  each(Type_contiguous, (int, Handle, Handle*));                                   \
-  each(Type_create_struct, (int, const int*, const Count*, const void*, Handle*)); \
-  each(Type_commit, (Handle*));                                                    \
-  each(Pack, (const void*, int, Handle, void*, int, int*, Handle));                \
-  each(Unpack, (const void*, int, int*, void*, int, Handle, Handle));              \
-  each(Irecv, (void*, int, Handle, int, int, Handle, Handle*));                    \
-  each(Send, (const void*, int, Handle, int, int, Handle));                        \
-  each(Test, (Handle*, int*, void*));                                              \
-  each(Wait, (Handle*, void*));                                                    \
-  each(Query_thread, (int*));                                                      \
-  each(Barrier, (Handle));                                                         \
-  each(Bcast, (void*, int, Handle, int, Handle));                                  \
-  each(Allgather, (const void*, int, Handle, void*, int, Handle, Handle));         \
-  each(Allreduce, (const void*, void*, int, Handle, Handle, Handle));              \
+#define IBCOLL_MPI_FUNCTIONS_USED(each)                                              \
+  each(Comm_size, (Handle, int*));                                                   \
+  each(Comm_rank, (Handle, int*));                                                   \
+  each(Comm_test_inter, (Handle, int*));                                             \
+  each(Comm_dup, (Handle, Handle*));                                                 \
+  each(Comm_free, (Handle*));                                                        \
+  each(Comm_group, (Handle, Handle*));                                               \
+  each(Comm_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));         \
+  each(Comm_free_keyval, (int*));                                                    \
+  each(Comm_get_attr, (Handle, int, void*, int*));                                   \
+  each(Comm_set_attr, (Handle, int, void*));                                         \
+  each(Comm_set_errhandler, (Handle, Handle));                                       \
+  each(Comm_call_errhandler, (Handle, int));                                         \
+  each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));              \
+  each(Group_free, (Handle*));                                                       \
+  each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));         \
+  each(Type_free_keyval, (int*));                                                    \
+  each(Type_get_attr, (Handle, int, void*, int*));                                   \
+  each(Type_set_attr, (Handle, int, void*));                                         \
+  each(Type_size_x, (Handle, Count*));                                               \
+  each(Type_get_extent_x, (Handle, Count*, Count*));                                 \
+  each(Type_get_true_extent_x, (Handle, Count*, Count*));                            \
+  each(Type_get_envelope, (Handle, int*, int*, int*, int*));                         \
+  each(Type_get_contents, (Handle, int, int, int, int*, Count*, void*));             \
+  each(Type_dup, (Handle, Handle*));                                                 \
+  each(Type_free, (Handle*));                                                        \
+  each(Type_contiguous, (int, Handle, Handle*));                                     \
+  each(Type_create_struct, (int, const int*, const Count*, const void*, Handle*));   \
+  each(Type_commit, (Handle*));                                                      \
+  each(Pack, (const void*, int, Handle, void*, int, int*, Handle));                  \
+  each(Unpack, (const void*, int, int*, void*, int, Handle, Handle));                \
+  each(Irecv, (void*, int, Handle, int, int, Handle, Handle*));                      \
+  each(Send, (const void*, int, Handle, int, int, Handle));                          \
+  each(Recv_init, (void*, int, Handle, int, int, Handle, void*));                    \
+  each(Start, (void*));                                                              \
+  each(Grequest_start, (QueryRequest*, FreeRequest*, CancelRequest*, void*, void*)); \
+  each(Grequest_complete, (Handle));                                                 \
+  each(Status_set_elements, (void*, Handle, int));                                   \
+  each(Status_set_cancelled, (void*, int));                                          \
+  each(Request_free, (void*));                                                       \
+  each(Test, (Handle*, int*, void*));                                                \
+  each(Wait, (Handle*, void*));                                                      \
+  each(Query_thread, (int*));                                                        \
+  each(Barrier, (Handle));                                                           \
+  each(Bcast, (void*, int, Handle, int, Handle));                                    \
+  each(Allgather, (const void*, int, Handle, void*, int, Handle, Handle));           \
+  each(Allreduce, (const void*, void*, int, Handle, Handle, Handle));                \
   each(Reduce, (const void*, void*, int, Handle, Handle, int, Handle))
 
 /// MPICH's alone, for datatypes that were made with large counts.
@@ -81,6 +92,15 @@ struct Library {
   const char* unusable = nullptr;
 
   Handle clean(Handle handle) const { return handle & constants.handle_mask; }
+  /// Of an array of handles in the program's memory.
+  Handle handle_at(const void* array, int i) const {
+    if (constants.handle_mask == UINT32_MAX) return static_cast<const uint32_t*>(array)[i];
+    return static_cast<const uintptr_t*>(array)[i];
+  }
+  void* place_of_handle(void* array, int i) const {
+    const size_t bytes = constants.handle_mask == UINT32_MAX ? sizeof(uint32_t) : sizeof(Handle);
+    return static_cast<std::byte*>(array) + static_cast<size_t>(i) * bytes;
+  }
 };
 
 /// The program's MPI.

@@ -44,9 +44,11 @@ struct ibcoll_mpi_constants {
   uintptr_t comm_null, comm_world, comm_self, type_null, errors_return;
   uintptr_t type_byte, type_uint64, op_max, op_min, op_sum, op_band;
   const void* in_place;
-  void* status_ignore;
-  int undefined, thread_multiple;
-  int err_other, err_truncate;
+  void *status_ignore, *statuses_ignore;
+  size_t status_bytes, status_source_at, status_tag_at, status_error_at; /* of an MPI_Status */
+  uintptr_t request_null;
+  int undefined, thread_multiple, any_source, any_tag;
+  int err_other, err_truncate, err_in_status;
   int combiner_named, combiner_dup, combiner_contiguous, combiner_resized;
   size_t type_count, operator_count;
   struct ibcoll_mpi_type types[64];

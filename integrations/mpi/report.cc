@@ -11,12 +11,26 @@ namespace ibcoll::mpi {
 namespace {
 
 const char* name_of(int function) { return to_string(kCollectives[function]); }
+/// Of a row of Counts.
+std::string name_of_row(int row) {
+  const std::string name = name_of(row % kFunctions);
+  switch (static_cast<Form>(row / kFunctions)) {
+    case Form::kBlocking:
+      break;
+    case Form::kNonblocking:
+      return "i" + name;
+    case Form::kPersistent:
+      return name + "_init";
+  }
+  return name;
+}
 
 constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_FUNCTIONS",
                                                             "a communicator of one rank",
                                                             "an intercommunicator",
                                                             "processes of another MPI_COMM_WORLD",
                                                             "no engine",
+                                                            "no blocking call before it",
                                                             "no group of the engine's",
                                                             "an operator or type of the MPI's",
                                                             "arguments for the MPI to check"};
@@ -68,15 +82,15 @@ Result<uint64_t> functions_of(const std::string& list) {
   return chosen;
 }
 
-void Counters::engine_call(Function function, uint64_t bytes, int64_t nanoseconds) {
-  Cells& cells = cells_[static_cast<size_t>(function)];
+void Counters::engine_call(Function function, Form form, uint64_t bytes, int64_t nanoseconds) {
+  Cells& cells = cells_of(function, form);
   add(cells.calls, 1);
   add(cells.bytes, bytes);
   add(cells.nanoseconds, static_cast<uint64_t>(nanoseconds));
 }
 
-void Counters::mpi_call(Function function, Reason reason, int64_t nanoseconds) {
-  Cells& cells = cells_[static_cast<size_t>(function)];
+void Counters::mpi_call(Function function, Form form, Reason reason, int64_t nanoseconds) {
+  Cells& cells = cells_of(function, form);
   add(cells.mpi_calls, 1);
   add(cells.mpi_nanoseconds, static_cast<uint64_t>(nanoseconds));
   add(cells.reasons[static_cast<size_t>(reason)], 1);
@@ -84,7 +98,7 @@ void Counters::mpi_call(Function function, Reason reason, int64_t nanoseconds) {
 
 Counts Counters::read() const {
   Counts counts;
-  for (int i = 0; i < kFunctions; ++i) {
+  for (size_t i = 0; i < counts.size(); ++i) {
     const Cells& cells = cells_[i];
     counts[i] = {cells.calls,     cells.bytes,           cells.nanoseconds,
                  cells.mpi_calls, cells.mpi_nanoseconds, {}};
@@ -97,30 +111,30 @@ Counts Counters::read() const {
 std::string report_text(const ReportHead& head, const Counts& sums) {
   Table table({"function", "on the engine", "bytes", "us a rank", "in the MPI", "us a rank",
                "why in the MPI"});
-  for (int i = 0; i < kFunctions; ++i) {
+  for (int i = 0; i < kForms * kFunctions; ++i) {
     const FunctionCounts& counts = sums[i];
     if (!was_called(counts)) continue;
-    table.add_row({name_of(i), std::to_string(counts.calls), std::to_string(counts.bytes),
+    table.add_row({name_of_row(i), std::to_string(counts.calls), std::to_string(counts.bytes),
                    fmt::format("{:.1f}", mean_us(counts.nanoseconds, head.ranks)),
                    std::to_string(counts.mpi_calls),
                    fmt::format("{:.1f}", mean_us(counts.mpi_nanoseconds, head.ranks)),
                    reasons_text(counts)});
   }
-  const std::string title = fmt::format(
-      "ibcoll: blocking collectives of {} ranks on {} server{} under {}; between servers: {}\n",
-      head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.transport);
+  const std::string title =
+      fmt::format("ibcoll: collectives of {} ranks on {} server{} under {}; between servers: {}\n",
+                  head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.transport);
   return title + (table.empty() ? "none were called\n" : table.text());
 }
 
 Status write_report(const std::string& path, const ReportHead& head, const Counts& sums) {
   IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
-  for (int i = 0; i < kFunctions; ++i) {
+  for (int i = 0; i < kForms * kFunctions; ++i) {
     const FunctionCounts& counts = sums[i];
     if (!was_called(counts)) continue;
     nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
     for (int reason = 0; reason < kReasons; ++reason)
       if (counts.reasons[reason] != 0) reasons[kReasonTexts[reason]] = counts.reasons[reason];
-    lines.write({{"function", name_of(i)},
+    lines.write({{"function", name_of_row(i)},
                  {"mpi", head.mpi},
                  {"ranks", head.ranks},
                  {"servers", head.servers},

@@ -18,6 +18,14 @@ inline constexpr int kFunctions = static_cast<int>(Collective::kExscan) + 1;
 /// A bit for each function of a list like "alltoallv,allreduce"; all of them for an empty one.
 Result<uint64_t> functions_of(const std::string& list);
 
+/// How it was called. IBCOLL_MPI_FUNCTIONS names all forms at once.
+enum class Form : uint8_t {
+  kBlocking,     ///< "alltoall"
+  kNonblocking,  ///< "ialltoall"
+  kPersistent,   ///< "alltoall_init": on the engine those that were started, else those prepared
+};
+inline constexpr int kForms = 3;
+
 /// Why a call went to the MPI.
 enum class Reason : uint8_t {
   kNotChosen,      ///< IBCOLL_MPI_FUNCTIONS
@@ -25,11 +33,12 @@ enum class Reason : uint8_t {
   kBetweenGroups,  ///< an intercommunicator
   kOtherWorld,     ///< processes that are not of MPI_COMM_WORLD
   kNoEngine,       ///< it could not start
+  kTooEarly,       ///< nonblocking, and no blocking one on its communicator before
   kNoGroup,        ///< it could not make one of the communicator's ranks
   kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
   kArguments,      ///< what the MPI may have something to say about
 };
-inline constexpr int kReasons = 8;
+inline constexpr int kReasons = 9;
 const char* to_string(Reason reason);
 
 /// Of one rank, or the sum of all.
@@ -38,13 +47,13 @@ struct FunctionCounts {
   uint64_t mpi_calls = 0, mpi_nanoseconds = 0;
   std::array<uint64_t, kReasons> reasons = {};
 };
-using Counts = std::array<FunctionCounts, kFunctions>;
+using Counts = std::array<FunctionCounts, kForms * kFunctions>;
 
 /// Counts of this rank, by any of its threads.
 class Counters {
  public:
-  void engine_call(Function function, uint64_t bytes, int64_t nanoseconds);
-  void mpi_call(Function function, Reason reason, int64_t nanoseconds);
+  void engine_call(Function function, Form form, uint64_t bytes, int64_t nanoseconds);
+  void mpi_call(Function function, Form form, Reason reason, int64_t nanoseconds);
   Counts read() const;
 
  private:
@@ -52,7 +61,10 @@ class Counters {
     std::atomic<uint64_t> calls{0}, bytes{0}, nanoseconds{0}, mpi_calls{0}, mpi_nanoseconds{0};
     std::array<std::atomic<uint64_t>, kReasons> reasons = {};
   };
-  std::array<Cells, kFunctions> cells_;
+  Cells& cells_of(Function function, Form form) {
+    return cells_[static_cast<size_t>(form) * kFunctions + static_cast<size_t>(function)];
+  }
+  std::array<Cells, kForms * kFunctions> cells_;
 };
 
 /// What a report begins with.

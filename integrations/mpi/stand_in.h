@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "integrations/mpi/described_call.h"
+#include "integrations/mpi/progress.h"
 
 /// Defines MPI_X and PMPI_X: who calls the latter, such as Open MPI's Fortran, is served as well.
 #define IBCOLL_MPI_STANDS_IN(name, parameters, ...) \
@@ -80,13 +81,17 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     }
   }
   const bool taken = outcome.kind != Outcome::kMpi;
-  if (!taken) outcome.code = original();
+  if (!taken) {
+    const WhileTheMpiBlocks moving;
+    outcome.code = original();
+  }
   if (job->reports) {
     const int64_t took = time_ns() - began;
     if (taken)
-      job->counters.engine_call(function, outcome.code == 0 ? call.bytes : 0, took);
+      job->counters.engine_call(function, Form::kBlocking, outcome.code == 0 ? call.bytes : 0,
+                                took);
     else
-      job->counters.mpi_call(function, outcome.reason, took);
+      job->counters.mpi_call(function, Form::kBlocking, outcome.reason, took);
   }
   return outcome.code;
 }

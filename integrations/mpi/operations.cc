@@ -1,0 +1,405 @@
+#include "integrations/mpi/operations.h"
+
+#include <sched.h>
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "engine/core/c_api.h"
+#include "engine/execute/call_window.h"
+#include "integrations/mpi/handle_table.h"
+
+namespace ibcoll::mpi {
+
+namespace {
+
+constexpr int kFirstTag = 2;  // the others are job.pending's, and those of long elements
+
+struct Operations {
+  HandleTable<Operation> by_request;
+  std::atomic<int64_t> under_way{0}, failed{0};
+
+  std::mutex pool_mutex;
+  std::deque<Operation> all;
+  Operation* first_free = nullptr;
+  std::vector<int> free_tags;
+  int next_tag = kFirstTag;
+
+  std::mutex busy_mutex;
+  Communicator* busy = nullptr;  ///< those with operations under way
+};
+
+Operations& operations() {
+  static auto* const all = new Operations;
+  return *all;
+}
+
+Operation& take() {
+  Operations& of = operations();
+  const std::lock_guard lock(of.pool_mutex);
+  Operation* taken = of.first_free;
+  if (taken != nullptr) {
+    of.first_free = taken->next;
+  } else {
+    taken = &of.all.emplace_back();
+  }
+  taken->next = nullptr;
+  taken->state = Operation::kIdle;
+  taken->code = 0;
+  taken->holds = 1;
+  return *taken;
+}
+
+/// The engine's request and the groups; the operation is not under way.
+void give_back(Operation& operation) {
+  if (operation.engine != nullptr) (void)ibcoll_call_free(std::exchange(operation.engine, nullptr));
+  operation.described.end();
+  if (operation.own != operation.on) release(*operation.own);
+  release(*operation.on);
+  operation.on = operation.own = nullptr;
+}
+
+/// One hold less.
+void let_go(Operation& operation) {
+  if (operation.holds.fetch_sub(1) != 1) return;
+  if (operation.on != nullptr) give_back(operation);
+  Operations& of = operations();
+  if (operation.code != 0) --of.failed;
+  const std::lock_guard lock(of.pool_mutex);
+  if (operation.is_persistent()) of.free_tags.push_back(std::exchange(operation.tag, -1));
+  operation.request = 0;
+  operation.next = of.first_free;
+  of.first_free = &operation;
+}
+
+int take_tag() {
+  Operations& of = operations();
+  const std::lock_guard lock(of.pool_mutex);
+  if (of.free_tags.empty()) return of.next_tag++;
+  const int tag = of.free_tags.back();
+  of.free_tags.pop_back();
+  return tag;
+}
+
+void link(Operation& operation) {
+  Operations& of = operations();
+  Communicator& on = *operation.own;
+  const std::lock_guard lock(of.busy_mutex);
+  operation.next = nullptr;
+  operation.previous = on.last;
+  (on.last != nullptr ? on.last->next : on.first) = &operation;
+  on.last = &operation;
+  if (on.first != on.last) return;
+  on.previous = nullptr;
+  on.next = of.busy;
+  if (of.busy != nullptr) of.busy->previous = &on;
+  of.busy = &on;
+}
+
+/// With busy_mutex held.
+void unlink(Operation& operation) {
+  Communicator& on = *operation.own;
+  (operation.previous != nullptr ? operation.previous->next : on.first) = operation.next;
+  (operation.next != nullptr ? operation.next->previous : on.last) = operation.previous;
+  operation.next = operation.previous = nullptr;
+  if (on.first != nullptr) return;
+  (on.previous != nullptr ? on.previous->next : operations().busy) = on.next;
+  if (on.next != nullptr) on.next->previous = on.previous;
+  on.next = on.previous = nullptr;
+}
+
+bool claim(Operation& operation) {
+  return !operation.claimed.exchange(true, std::memory_order_acquire);
+}
+
+Attempt attempt_of(const Operation& operation) {
+  const Handle handle = operation.on->handle;
+  return {operation.function, the_job(), *operation.own,
+          handle != 0 ? handle : library().constants.comm_world};
+}
+
+/// Tells the MPI that the request is complete.
+void complete(Operation& operation) {
+  const Library& mpi = library();
+  const Job& job = the_job();
+  if (operation.is_persistent())
+    mpi.Send(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job.alone);
+  else if (operation.request != 0)
+    mpi.Grequest_complete(operation.request);
+}
+
+/// What the engine has said of an operation that was claimed and is not under way any more.
+void finish(Operation& operation, ibcoll_status status) {
+  const Attempt attempt = attempt_of(operation);
+  Outcome outcome = kNothingToDo;
+  if (status != IBCOLL_OK) {
+    outcome = attempt.report(ibcoll_last_error(), status == IBCOLL_ERR_MISMATCH
+                                                      ? library().constants.err_truncate
+                                                      : library().constants.err_other);
+  } else if (!operation.described.deliver(attempt.job)) {
+    outcome = attempt.give_up();
+  }
+  if (outcome.code != 0 && operation.code.exchange(outcome.code) == 0) ++operations().failed;
+  const bool persistent = operation.is_persistent();
+  if (!persistent) give_back(operation);
+  operation.state = persistent ? Operation::kIdle : Operation::kEnded;
+  --operations().under_way;
+  operation.claimed.store(false, std::memory_order_release);
+  complete(operation);
+  let_go(operation);
+}
+
+/// Of one that has ended.
+ibcoll_status test(Operation& operation) {
+  ibcoll_status status = IBCOLL_OK;
+  for (int done = 0; done == 0 && status == IBCOLL_OK;)
+    status = ibcoll_test(operation.engine, &done);
+  return status;
+}
+
+/// Puts those of a group that have ended before `ended`, linked by `next`. Only those of its window
+/// are looked at, as no other one can have ended. `over`: the job, and so all of them.
+void take_ended(Communicator& on, bool over, Operation*& ended) {
+  uint32_t left = CallWindow::kCalls;
+  for (Operation *at = on.first, *after = nullptr; at != nullptr && left > 0; at = after, --left) {
+    after = at->next;
+    if (!(over || c_api::may_be_done(*at->engine)) || !claim(*at)) continue;
+    unlink(*at);
+    at->next = std::exchange(ended, at);
+  }
+}
+
+/// Gives the operation, which is claimed, to the engine.
+ibcoll_status start_in_engine(Operation& operation) {
+  begin_moving();
+  const ibcoll_status status = ibcoll_start(operation.engine);
+  if (status != IBCOLL_OK) return status;
+  ++operation.holds;
+  ++operations().under_way;
+  operation.state = Operation::kUnderWay;
+  link(operation);
+  return IBCOLL_OK;
+}
+
+/// Takes a claimed one out of those under way, and ends it.
+void end(Operation& operation, ibcoll_status status) {
+  {
+    const std::lock_guard lock(operations().busy_mutex);
+    unlink(operation);
+  }
+  finish(operation, status);
+}
+
+/// The claim of one that was just started ends.
+void look_at(Operation& operation) {
+  if (c_api::may_be_done(*operation.engine))
+    end(operation, test(operation));
+  else
+    operation.claimed.store(false, std::memory_order_release);
+}
+
+int query(void*, void* status) {
+  const Library& mpi = library();
+  auto* const at = static_cast<std::byte*>(status);
+  *reinterpret_cast<int*>(at + mpi.constants.status_source_at) = mpi.constants.any_source;
+  *reinterpret_cast<int*>(at + mpi.constants.status_tag_at) = mpi.constants.any_tag;
+  mpi.Status_set_elements(status, mpi.constants.type_byte, 0);
+  mpi.Status_set_cancelled(status, 0);
+  return 0;
+}
+
+/// The MPI needs the request no more: it may say so before the call has ended.
+int forget(void* extra) {
+  if (extra == nullptr) return 0;
+  auto& operation = *static_cast<Operation*>(extra);
+  operations().by_request.erase(operation.request);
+  let_go(operation);
+  return 0;
+}
+
+int cancel(void*, int) { return 0; }
+
+}  // namespace
+
+Launch::Launch(Job& job, Function function, Form form, Handle comm)
+    : job_(job),
+      form_(form),
+      handle_(library().clean(comm)),
+      function_(function),
+      began_(job.reports ? time_ns() : 0),
+      outcome_(Outcome::to_mpi(Reason::kNotChosen)) {
+  if (!job.has_chosen(function)) return;
+  const bool persistent = form == Form::kPersistent;
+  Communicator* const on =
+      persistent ? find_communicator(job, handle_) : known_communicator(handle_);
+  outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
+  if (outcome_.kind != Outcome::kReady) return;
+  Communicator* const own = persistent ? make_private(job, *on) : on;
+  if (own == nullptr) {
+    outcome_ = Outcome::to_mpi(Reason::kNoGroup);
+    return;
+  }
+  use(*on);
+  operation_ = &take();
+  operation_->function = function;
+  operation_->on = on;
+  operation_->own = own;
+}
+
+void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
+
+bool Launch::takes_over(const Outcome& described, void* request) {
+  if (operation_ == nullptr) return false;
+  outcome_ = described;
+  const bool ready = outcome_.kind == Outcome::kReady;
+  const bool persistent = form_ == Form::kPersistent;
+  if (ready) {
+    bytes_ = call().bytes;
+    outcome_ = !call().keep_datatypes() ? attempt().give_up()
+               : persistent             ? prepare(request)
+                                        : start(request);
+  } else if (outcome_.kind == Outcome::kOver && outcome_.code == 0) {
+    outcome_ = persistent ? hand_out(request) : hand_out_finished(request);
+  }
+  if (operation_ != nullptr && (outcome_.kind == Outcome::kMpi || outcome_.code != 0)) drop();
+  return outcome_.kind != Outcome::kMpi;
+}
+
+Outcome Launch::start(void* request) {
+  const Library& mpi = library();
+  Operation& operation = *operation_;
+  if (!operation.described.load(job_)) return attempt().give_up();
+  ibcoll_status status =
+      ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);
+  operation.claimed = true;
+  if (status == IBCOLL_OK) status = start_in_engine(operation);
+  if (status != IBCOLL_OK) return attempt().failed(status);
+  const int code = mpi.Grequest_start(query, forget, cancel, &operation, request);
+  if (code == 0) {
+    operation.request = mpi.handle_at(request, 0);
+    operations().by_request.insert(operation.request, &operation);
+  }
+  look_at(operation);
+  return Outcome::over(code);
+}
+
+Outcome Launch::prepare(void* request) {
+  Operation& operation = *operation_;
+  operation.described.call.flags = IBCOLL_PERSISTENT;
+  const ibcoll_status status =
+      ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);
+  return status == IBCOLL_OK ? hand_out(request) : attempt().failed(status);
+}
+
+Outcome Launch::hand_out(void* request) {
+  const Library& mpi = library();
+  Operation& operation = *operation_;
+  operation.tag = take_tag();
+  const int code =
+      mpi.Recv_init(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job_.alone, request);
+  if (code != 0) return attempt().report("the MPI gives no more persistent requests", code);
+  operation.request = mpi.handle_at(request, 0);
+  operations().by_request.insert(operation.request, &operation);
+  return kNothingToDo;
+}
+
+Outcome Launch::hand_out_finished(void* request) {
+  const Library& mpi = library();
+  drop();
+  const int code = mpi.Grequest_start(query, forget, cancel, nullptr, request);
+  if (code == 0) mpi.Grequest_complete(mpi.handle_at(request, 0));
+  return Outcome::over(code);
+}
+
+void Launch::count() const {
+  if (!job_.reports) return;
+  const int64_t took = time_ns() - began_;
+  if (outcome_.kind == Outcome::kMpi)
+    job_.counters.mpi_call(function_, form_, outcome_.reason, took);
+  else if (form_ == Form::kNonblocking)
+    job_.counters.engine_call(function_, form_, bytes_, took);
+}
+
+Operation* find_operation(Handle request) { return operations().by_request.find(request); }
+
+bool operations_under_way() { return operations().under_way.load(std::memory_order_relaxed) != 0; }
+
+bool operations_failed() { return operations().failed.load(std::memory_order_relaxed) != 0; }
+
+int start_operation(Operation& operation, void* request) {
+  Job& job = the_job();
+  const int64_t began = job.reports ? time_ns() : 0;
+  if (const int code = library().Start(request); code != 0) return code;
+  if (operation.code.exchange(0) != 0) --operations().failed;
+  Outcome outcome = kNothingToDo;
+  if (operation.engine != nullptr) {
+    operation.claimed = true;
+    const Attempt attempt = attempt_of(operation);
+    if (!operation.described.load(job)) {
+      outcome = attempt.give_up();
+    } else if (const ibcoll_status status = start_in_engine(operation); status != IBCOLL_OK) {
+      outcome = attempt.report(ibcoll_last_error(), library().constants.err_other);
+    }
+  }
+  const bool is_under_way = operation.engine != nullptr && outcome.code == 0;
+  if (is_under_way)
+    look_at(operation);
+  else
+    complete(operation);
+  if (job.reports) {
+    job.counters.engine_call(operation.function, Form::kPersistent, operation.described.bytes,
+                             time_ns() - began);
+  }
+  return outcome.code;
+}
+
+void settle(Operation& operation) {
+  while (operation.state == Operation::kUnderWay) {
+    if (!claim(operation)) {
+      sched_yield();
+    } else if (operation.state == Operation::kUnderWay) {
+      end(operation, ibcoll_wait(operation.engine));
+    } else {
+      operation.claimed = false;
+    }
+  }
+}
+
+void forget_persistent(Operation& operation) {
+  operations().by_request.erase(operation.request);
+  let_go(operation);
+}
+
+void poll_operations() {
+  if (WithoutPolling::is() || !operations_under_way()) return;
+  const WithoutPolling round;
+  const Inside inside;
+  Operations& of = operations();
+  const ibcoll_status status = ibcoll_progress(the_job().context, nullptr);
+  const bool over = status != IBCOLL_OK && status != IBCOLL_ERR_INVALID;
+  Operation* ended = nullptr;
+  {
+    const std::unique_lock lock(of.busy_mutex, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    for (Communicator *on = of.busy, *after = nullptr; on != nullptr; on = after) {
+      after = on->next;
+      take_ended(*on, over, ended);
+    }
+  }
+  while (ended != nullptr) {
+    Operation& operation = *ended;
+    ended = std::exchange(operation.next, nullptr);
+    finish(operation, test(operation));
+  }
+}
+
+void end_operations() {
+  while (operations_under_way()) {
+    poll_operations();
+    sched_yield();
+  }
+  end_moving();
+}
+
+}  // namespace ibcoll::mpi

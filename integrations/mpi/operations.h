@@ -1,0 +1,137 @@
+#pragma once
+/// Nonblocking and persistent collectives on the engine, from their start to their end.
+///
+/// What the program holds is a request of the MPI's, which therefore takes it in all its functions:
+/// of a nonblocking call a generalized one, of a persistent call a persistent receive from this
+/// rank itself. When the engine's call has ended, and what was received lies in its place, the
+/// request is completed: MPI_Grequest_complete, or the message that is received.
+
+#include <atomic>
+#include <cstdint>
+
+#include "integrations/mpi/stand_in.h"
+
+namespace ibcoll::mpi {
+
+struct Operation {
+  enum State : uint8_t {
+    kIdle,      ///< not started, or persistent and ended
+    kUnderWay,  ///< in the engine
+    kEnded,     ///< the MPI's request is complete, or just about to be
+  };
+  DescribedCall described;
+  Function function = Function::kBarrier;
+  Communicator* on = nullptr;  ///< in use; the program's
+  Communicator* own =
+      nullptr;  ///< in use; whose group makes the call: of a persistent call its own
+  ibcoll_request* engine = nullptr;  ///< null: the call moves nothing
+  Handle request = 0;                ///< the MPI's
+  int tag = -1;                      ///< of a persistent call: of the message that completes it
+  std::atomic<State> state{kIdle};
+  std::atomic<bool> claimed{
+      false};                 ///< a thread tests it, or waits for it: to the others it is taboo
+  std::atomic<int> code{0};   ///< of the MPI: how it has ended
+  std::atomic<int> holds{0};  ///< by its call, and by the MPI's request: then it is used again
+  Operation *next = nullptr, *previous = nullptr;  ///< of those under way on `own`; of those free
+
+  bool is_persistent() const { return tag >= 0; }
+};
+
+/// A collective that is to be started, or prepared.
+class Launch {
+ public:
+  /// Persistent ones are collective over the communicator.
+  Launch(Job& job, Function function, Form form, Handle comm);
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  /// Whether the engine may carry it out: then it has to be described.
+  bool wants_description() const { return outcome_.kind == Outcome::kReady; }
+  Attempt attempt() const { return {operation_->function, job_, *operation_->own, handle_}; }
+  DescribedCall& call() { return operation_->described; }
+  /// Starts it, or prepares it. true: `request` holds the program's handle, or an error has come of
+  /// it (code()); false: it is for the MPI.
+  bool takes_over(const Outcome& described, void* request);
+  int code() const { return outcome_.code; }
+  /// To be called at the end, for the report.
+  void count() const;
+
+ private:
+  Outcome start(void* request);
+  Outcome prepare(void* request);
+  Outcome hand_out(void* request);
+  Outcome hand_out_finished(void* request);
+  void drop();
+
+  Job& job_;
+  const Form form_;
+  const Handle handle_;
+  const Function function_;
+  const int64_t began_;
+  uint64_t bytes_ = 0;
+  Outcome outcome_;
+  Operation* operation_ = nullptr;
+};
+
+/// Has the engine start a nonblocking collective, or prepare a persistent one, or the MPI: as
+/// carry_out() does blocking ones.
+template <class Original, class Describe>
+int launch(Function function, Form form, Handle comm, void* request, const Original& original,
+           const Describe& describe) {
+  Job* const job = Inside::is() ? nullptr : running_job();
+  if (job == nullptr) [[unlikely]]
+    return original();
+  const Inside inside;
+  Launch launched(*job, function, form, comm);
+  Outcome described = kToMpi;
+  if (launched.wants_description()) described = describe(launched.attempt(), launched.call());
+  const bool taken = launched.takes_over(described, request);
+  int code = launched.code();
+  if (!taken) {
+    const WhileTheMpiBlocks moving;
+    code = original();
+  }
+  launched.count();
+  return code;
+}
+
+/// The operation of a request of the program's; null: it is none of this library's.
+Operation* find_operation(Handle request);
+
+/// Whether operations are under way: what may take long then has to move them on.
+bool operations_under_way();
+/// Whether one has ended with an error: who completes requests has to look for it.
+bool operations_failed();
+
+/// Starts a persistent call. `request`: where the program has it. The MPI's code.
+int start_operation(Operation& operation, void* request);
+/// Waits until it is not under way any more.
+void settle(Operation& operation);
+/// The program frees a persistent request, which the MPI is told next.
+void forget_persistent(Operation& operation);
+
+/// One round of progress: completes the requests of operations that have ended. Does nothing with
+/// WithoutPolling.
+void poll_operations();
+/// Held by a thread that is in such a round, or waits in the engine, which moves the MPI on: the
+/// MPI may call back.
+class WithoutPolling {
+ public:
+  WithoutPolling() { ++depth_; }
+  ~WithoutPolling() { --depth_; }
+  WithoutPolling(const WithoutPolling&) = delete;
+  WithoutPolling& operator=(const WithoutPolling&) = delete;
+  static bool is() { return depth_ != 0; }
+
+ private:
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;
+};
+
+/// MPI_Wait of a request that is none of this library's, which moves operations on where the MPI
+/// does not.
+int wait_moving(void* request, void* status);
+
+/// In MPI_Finalize: what is under way ends first.
+void end_operations();
+
+}  // namespace ibcoll::mpi

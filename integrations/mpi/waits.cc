@@ -1,0 +1,253 @@
+// The functions that complete requests: operations of the engine are moved on in them, and waited
+// for in the engine where this rank needs them. Then the MPI completes what there is.
+
+#include <sched.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "integrations/mpi/operations.h"
+
+namespace ibcoll::mpi {
+
+namespace {
+
+/// Errors of operations among the requests of a call, which the MPI does not know of: to be made
+/// before it completes them, and nothing may end meanwhile.
+class Errors {
+ public:
+  Errors(const void* requests, int count) {
+    if (!operations_failed()) [[likely]]
+      return;
+    codes_.resize(static_cast<size_t>(std::max(count, 0)));
+    for (int i = 0; i < count; ++i) {
+      const Operation* const found = find_operation(library().handle_at(requests, i));
+      if (found != nullptr && found->state != Operation::kUnderWay)
+        codes_[static_cast<size_t>(i)] = found->code;
+    }
+  }
+  /// What the caller of a function that has completed one request gets. `mpi`: what the MPI said.
+  int of(int mpi, int which, bool completed) const {
+    if (codes_.empty() || mpi != 0 || !completed || which < 0) return mpi;
+    return codes_[static_cast<size_t>(which)];
+  }
+  /// That has completed these, or all (`indices` null).
+  int of(int mpi, int completed, const int* indices, void* statuses) const {
+    if (codes_.empty() || mpi != 0 || completed <= 0) return mpi;
+    const ibcoll_mpi_constants& constants = library().constants;
+    int code = 0;
+    for (int i = 0; i < completed; ++i) {
+      const int own = codes_[static_cast<size_t>(indices != nullptr ? indices[i] : i)];
+      if (own != 0) code = constants.err_in_status;
+      if (statuses == constants.statuses_ignore) continue;
+      auto* const at = static_cast<std::byte*>(statuses) +
+                       static_cast<size_t>(i) * constants.status_bytes + constants.status_error_at;
+      *reinterpret_cast<int*>(at) = own;
+    }
+    return code;
+  }
+
+ private:
+  std::vector<int> codes_;
+};
+
+/// Whether the function need only be passed on.
+bool passes() { return (!operations_under_way() && !operations_failed()) || Inside::is(); }
+
+void settle_all(const void* requests, int count) {
+  for (int i = 0; i < count && operations_under_way(); ++i) {
+    Operation* const found = find_operation(library().handle_at(requests, i));
+    if (found != nullptr) settle(*found);
+  }
+}
+
+/// `test(flag)` again and again, while `goes_on()`; then `wait()`.
+template <class GoesOn, class Test, class Wait>
+int wait_by_hand(const GoesOn& goes_on, const Test& test, const Wait& wait) {
+  while (goes_on()) {
+    poll_operations();
+    int flag = 0;
+    const int code = test(&flag);
+    if (code != 0 || flag != 0) return code;
+    sched_yield();
+  }
+  return wait();
+}
+
+using TestOne = int(void*, int*, void*);
+using TestAll = int(int, void*, int*, void*);
+using TestAny = int(int, void*, int*, int*, void*);
+using TestSome = int(int, void*, int*, int*, void*);
+
+}  // namespace
+
+int wait_moving(void* request, void* status) {
+  static auto* const wait = original_of<int(void*, void*)>("PMPI_Wait");
+  static auto* const test = original_of<TestOne>("PMPI_Test");
+  return wait_by_hand(
+      moves_by_hand, [&](int* flag) { return test(request, flag, status); },
+      [&] { return wait(request, status); });
+}
+
+}  // namespace ibcoll::mpi
+
+using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
+
+IBCOLL_MPI_STANDS_IN(Wait, (void* request, void* status), {
+  static auto* const original = original_of<int(void*, void*)>("PMPI_Wait");
+  if (passes()) [[likely]]
+    return original(request, status);
+  const Inside inside;
+  settle_all(request, 1);
+  const Errors errors(request, 1);
+  return errors.of(wait_moving(request, status), 0, true);
+})
+
+IBCOLL_MPI_STANDS_IN(Test, (void* request, int* flag, void* status), {
+  static auto* const original = original_of<TestOne>("PMPI_Test");
+  if (passes()) [[likely]]
+    return original(request, flag, status);
+  const Inside inside;
+  poll_operations();
+  const WithoutPolling known;
+  const Errors errors(request, 1);
+  const int code = original(request, flag, status);
+  return errors.of(code, 0, *flag != 0);
+})
+
+IBCOLL_MPI_STANDS_IN(Waitall, (int count, void* requests, void* statuses), {
+  static auto* const original = original_of<int(int, void*, void*)>("PMPI_Waitall");
+  static auto* const test = original_of<TestAll>("PMPI_Testall");
+  if (passes()) [[likely]]
+    return original(count, requests, statuses);
+  const Inside inside;
+  settle_all(requests, count);
+  const Errors errors(requests, count);
+  const int code = wait_by_hand(
+      moves_by_hand, [&](int* flag) { return test(count, requests, flag, statuses); },
+      [&] { return original(count, requests, statuses); });
+  return errors.of(code, count, nullptr, statuses);
+})
+
+IBCOLL_MPI_STANDS_IN(Testall, (int count, void* requests, int* flag, void* statuses), {
+  static auto* const original = original_of<TestAll>("PMPI_Testall");
+  if (passes()) [[likely]]
+    return original(count, requests, flag, statuses);
+  const Inside inside;
+  poll_operations();
+  const WithoutPolling known;
+  const Errors errors(requests, count);
+  const int code = original(count, requests, flag, statuses);
+  return errors.of(code, *flag != 0 ? count : 0, nullptr, statuses);
+})
+
+IBCOLL_MPI_STANDS_IN(Waitany, (int count, void* requests, int* index, void* status), {
+  static auto* const original = original_of<int(int, void*, int*, void*)>("PMPI_Waitany");
+  static auto* const test = original_of<TestAny>("PMPI_Testany");
+  if (passes()) [[likely]]
+    return original(count, requests, index, status);
+  const Inside inside;
+  return wait_by_hand(
+      operations_under_way,
+      [&](int* flag) {
+        const WithoutPolling known;
+        const Errors errors(requests, count);
+        const int code = test(count, requests, index, flag, status);
+        return errors.of(code, *index, *flag != 0);
+      },
+      [&] {
+        const Errors errors(requests, count);
+        return errors.of(original(count, requests, index, status), *index, true);
+      });
+})
+
+IBCOLL_MPI_STANDS_IN(Testany, (int count, void* requests, int* index, int* flag, void* status), {
+  static auto* const original = original_of<TestAny>("PMPI_Testany");
+  if (passes()) [[likely]]
+    return original(count, requests, index, flag, status);
+  const Inside inside;
+  poll_operations();
+  const WithoutPolling known;
+  const Errors errors(requests, count);
+  const int code = original(count, requests, index, flag, status);
+  return errors.of(code, *index, *flag != 0);
+})
+
+IBCOLL_MPI_STANDS_IN(Waitsome, (int count, void* requests, int* out, int* indices, void* statuses),
+                     {
+                       static auto* const original = original_of<TestSome>("PMPI_Waitsome");
+                       static auto* const test = original_of<TestSome>("PMPI_Testsome");
+                       if (passes()) [[likely]]
+                         return original(count, requests, out, indices, statuses);
+                       const Inside inside;
+                       const auto complete = [&](TestSome* function) {
+                         const Errors errors(requests, count);
+                         const int code = function(count, requests, out, indices, statuses);
+                         return errors.of(code, *out, indices, statuses);
+                       };
+                       return wait_by_hand(
+                           operations_under_way,
+                           [&](int* flag) {
+                             const WithoutPolling known;
+                             const int code = complete(test);
+                             *flag = *out != 0 ? 1 : 0;  // what is undefined is not 0 either
+                             return code;
+                           },
+                           [&] { return complete(original); });
+                     })
+
+IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indices, void* statuses),
+                     {
+                       static auto* const original = original_of<TestSome>("PMPI_Testsome");
+                       if (passes()) [[likely]]
+                         return original(count, requests, out, indices, statuses);
+                       const Inside inside;
+                       poll_operations();
+                       const Errors errors(requests, count);
+                       const int code = original(count, requests, out, indices, statuses);
+                       return errors.of(code, *out, indices, statuses);
+                     })
+
+IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* status), {
+  static auto* const original = original_of<int(Handle, int*, void*)>("PMPI_Request_get_status");
+  if (!passes()) poll_operations();
+  return original(request, flag, status);
+})
+
+IBCOLL_MPI_STANDS_IN(Start, (void* request), {
+  static auto* const original = original_of<int(void*)>("PMPI_Start");
+  Operation* const found = Inside::is() || running_job() == nullptr
+                               ? nullptr
+                               : find_operation(library().handle_at(request, 0));
+  if (found == nullptr) return original(request);
+  const Inside inside;
+  return start_operation(*found, request);
+})
+
+IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
+  static auto* const original = original_of<int(int, void*)>("PMPI_Startall");
+  static auto* const start = original_of<int(void*)>("PMPI_Start");
+  const Library& mpi = library();
+  bool some = false;
+  const bool looks = !Inside::is() && running_job() != nullptr;
+  for (int i = 0; looks && i < count && !some; ++i)
+    some = find_operation(mpi.handle_at(requests, i)) != nullptr;
+  if (!some) return original(count, requests);
+  const Inside inside;
+  for (int i = 0; i < count; ++i) {
+    void* const place = mpi.place_of_handle(requests, i);
+    Operation* const found = find_operation(mpi.handle_at(requests, i));
+    const int code = found != nullptr ? start_operation(*found, place) : start(place);
+    if (code != 0) return code;
+  }
+  return 0;
+})
+
+IBCOLL_MPI_STANDS_IN(Request_free, (void* request), {
+  static auto* const original = original_of<int(void*)>("PMPI_Request_free");
+  if (Inside::is() || running_job() == nullptr) return original(request);
+  const Inside inside;
+  Operation* const found = find_operation(library().handle_at(request, 0));
+  if (found != nullptr && found->is_persistent()) forget_persistent(*found);
+  return original(request);
+})
