@@ -124,15 +124,41 @@ void undo(Communicator& record) {
   records().names.erase({record.list, record.id});
 }
 
+/// How the ranks of a communicator come to know the same: false where that fails.
+class Agreement {
+ public:
+  /// By the MPI, or by a group of the same ranks that there is.
+  Agreement(Handle handle, ibcoll_group* group) : handle_(handle), group_(group) {}
+  /// What the first rank has.
+  bool take_first(uint64_t& value) const {
+    if (group_ != nullptr)
+      return ibcoll_bcast(group_, &value, sizeof value, 0, nullptr) == IBCOLL_OK;
+    const Library& mpi = library();
+    return mpi.Bcast(&value, 1, mpi.constants.type_uint64, 0, handle_) == 0;
+  }
+  /// The highest of all.
+  bool take_highest(const uint64_t& mine, uint64_t& highest) const {
+    if (group_ != nullptr) {
+      return ibcoll_allreduce(group_, &mine, &highest, 1, IBCOLL_UINT64, IBCOLL_MAX, nullptr) ==
+             IBCOLL_OK;
+    }
+    const Library& mpi = library();
+    return mpi.Allreduce(&mine, &highest, 1, mpi.constants.type_uint64, mpi.constants.op_max,
+                         handle_) == 0;
+  }
+
+ private:
+  Handle handle_;
+  ibcoll_group* group_;
+};
+
 /// Makes the group, with a number that no group of the same ranks has on any of them: the first
 /// rank proposes, and the others may not have freed an earlier one yet. So numbers are given again,
-/// and the engine need not remember many. Where some rank can't make one no rank does. false: the
-/// MPI has failed.
-bool make_group(const Job& job, Handle handle, Communicator& record,
+/// and the engine need not remember many. Where some rank can't make one no rank does. false: they
+/// could not agree.
+bool make_group(const Job& job, const Agreement& all, Communicator& record,
                 const std::vector<int>& ranks) {
   constexpr int kMostRefusals = 64;
-  const Library& mpi = library();
-  const Handle number = mpi.constants.type_uint64;
   const bool leads = record.rank == 0;
   record.list = hash_of(ranks);
   std::vector<uint64_t> passed_over;
@@ -142,9 +168,9 @@ bool make_group(const Job& job, Handle handle, Communicator& record,
        refusals += worst == kRefused ? 1 : 0) {
     free_retired();
     if (leads) record.id = lead();
-    agreed = mpi.Bcast(&record.id, 1, number, 0, handle) == 0;
+    agreed = all.take_first(record.id);
     if (agreed) here = create(job, record, ranks);
-    agreed = agreed && mpi.Allreduce(&here, &worst, 1, number, mpi.constants.op_max, handle) == 0;
+    agreed = agreed && all.take_highest(here, worst);
     if (!agreed) worst = kImpossible;
     if (worst != kCreated) undo(record);
     // A number that the engine has refused once it always does: it is not given again.
@@ -193,7 +219,7 @@ Communicator* make(Job& job, Handle handle) {
   } else if (const std::vector<int> ranks = world_ranks(handle, record->size); ranks.empty()) {
     record->reason = Reason::kOtherWorld;
   } else {
-    made = make_group(job, handle, *record, ranks);
+    made = make_group(job, Agreement(handle, nullptr), *record, ranks);
   }
   record->handle = handle;
   if (made && mpi.Comm_set_attr(handle, records().keyval, record) == 0) {
@@ -237,7 +263,7 @@ Communicator* make_private(const Job& job, const Communicator& of) {
   auto* const record = new Communicator;
   record->rank = of.rank;
   record->size = of.size;
-  if (make_group(job, of.handle, *record, world_ranks(of.handle, of.size)) &&
+  if (make_group(job, Agreement(of.handle, of.group), *record, world_ranks(of.handle, of.size)) &&
       record->group != nullptr)
     return record;
   undo(*record);

@@ -32,7 +32,7 @@ Communicator* find_communicator(Job& job, Handle handle);
 Communicator* known_communicator(Handle handle);
 
 /// Collective: another group of the same ranks, for one persistent call, since those may be started
-/// in any order. Null: there is none on any rank, or the MPI has failed.
+/// in any order. Null: there is none, on any rank.
 Communicator* make_private(const Job& job, const Communicator& of);
 
 /// For one who goes on using it when the program has freed it; `release` ends that.

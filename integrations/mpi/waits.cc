@@ -74,6 +74,17 @@ int wait_by_hand(const GoesOn& goes_on, const Test& test, const Wait& wait) {
   return wait();
 }
 
+/// Behind a test, which has `found` something or not: who tests again and again holds up the ranks
+/// that it waits for, where they have no core of their own.
+void let_others_in(bool found) {
+  constexpr int kPatience = 64;
+  [[gnu::tls_model("initial-exec")]] static thread_local int in_vain = 0;
+  if (found)
+    in_vain = 0;
+  else if (++in_vain > kPatience)
+    sched_yield();
+}
+
 using TestOne = int(void*, int*, void*);
 using TestAll = int(int, void*, int*, void*);
 using TestAny = int(int, void*, int*, int*, void*);
@@ -112,6 +123,7 @@ IBCOLL_MPI_STANDS_IN(Test, (void* request, int* flag, void* status), {
   const WithoutPolling known;
   const Errors errors(request, 1);
   const int code = original(request, flag, status);
+  let_others_in(*flag != 0);
   return errors.of(code, 0, *flag != 0);
 })
 
@@ -138,6 +150,7 @@ IBCOLL_MPI_STANDS_IN(Testall, (int count, void* requests, int* flag, void* statu
   const WithoutPolling known;
   const Errors errors(requests, count);
   const int code = original(count, requests, flag, statuses);
+  let_others_in(*flag != 0);
   return errors.of(code, *flag != 0 ? count : 0, nullptr, statuses);
 })
 
@@ -170,6 +183,7 @@ IBCOLL_MPI_STANDS_IN(Testany, (int count, void* requests, int* index, int* flag,
   const WithoutPolling known;
   const Errors errors(requests, count);
   const int code = original(count, requests, index, flag, status);
+  let_others_in(*flag != 0);
   return errors.of(code, *index, *flag != 0);
 })
 
@@ -203,15 +217,22 @@ IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indice
                          return original(count, requests, out, indices, statuses);
                        const Inside inside;
                        poll_operations();
+                       const WithoutPolling known;
                        const Errors errors(requests, count);
                        const int code = original(count, requests, out, indices, statuses);
+                       let_others_in(*out != 0);
                        return errors.of(code, *out, indices, statuses);
                      })
 
 IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* status), {
   static auto* const original = original_of<int(Handle, int*, void*)>("PMPI_Request_get_status");
-  if (!passes()) poll_operations();
-  return original(request, flag, status);
+  if (passes()) [[likely]]
+    return original(request, flag, status);
+  const Inside inside;
+  poll_operations();
+  const int code = original(request, flag, status);
+  let_others_in(*flag != 0);
+  return code;
 })
 
 IBCOLL_MPI_STANDS_IN(Start, (void* request), {

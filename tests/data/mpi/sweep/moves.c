@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "called.h"
 #include "sweep.h"
 
 enum { INTS, CONTIGUOUS, GAPS, REVERSED, LAYOUTS };
@@ -98,8 +99,8 @@ static void alltoall(const Call* call) {
   Buffer send = make(call->send, n * call->size), recv = make(call->recv, n * call->size);
   for (int to = 0; to < call->size; ++to)
     fill(call->in_place ? recv : send, to * n, n, call->rank, to);
-  MPI_Alltoall(SEND_OF(call, send), n * call->send->count, call->send->type, recv.ints, count,
-               call->recv->type, call->comm);
+  CALLED(Alltoall, Ialltoall, SEND_OF(call, send), n * call->send->count, call->send->type,
+         recv.ints, count, call->recv->type, call->comm);
   for (int from = 0; from < call->size; ++from)
     check(recv, from * n, n, from, call->rank, "MPI_Alltoall", call->name);
   check_rest(recv, "MPI_Alltoall", call->name);
@@ -113,8 +114,8 @@ static void allgather(const Call* call) {
     fill(recv, call->rank * n, n, call->rank, 0);
   else
     fill(send, 0, n, call->rank, 0);
-  MPI_Allgather(SEND_OF(call, send), n * call->send->count, call->send->type, recv.ints,
-                n * call->recv->count, call->recv->type, call->comm);
+  CALLED(Allgather, Iallgather, SEND_OF(call, send), n * call->send->count, call->send->type,
+         recv.ints, n * call->recv->count, call->recv->type, call->comm);
   for (int from = 0; from < call->size; ++from)
     check(recv, from * n, n, from, 0, "MPI_Allgather", call->name);
   check_rest(recv, "MPI_Allgather", call->name);
@@ -128,9 +129,9 @@ static void gather(const Call* call, int root) {
     fill(recv, root * n, n, root, 0);
   else
     fill(send, 0, n, call->rank, 0);
-  MPI_Gather(in_place ? MPI_IN_PLACE : (void*)send.ints, n * call->send->count, call->send->type,
-             is_root ? recv.ints : NULL, is_root ? n * call->recv->count : -5,
-             is_root ? call->recv->type : MPI_DATATYPE_NULL, root, call->comm);
+  CALLED(Gather, Igather, in_place ? MPI_IN_PLACE : (void*)send.ints, n * call->send->count,
+         call->send->type, is_root ? recv.ints : NULL, is_root ? n * call->recv->count : -5,
+         is_root ? call->recv->type : MPI_DATATYPE_NULL, root, call->comm);
   for (int from = 0; is_root && from < call->size; ++from)
     check(recv, from * n, n, from, 0, "MPI_Gather", call->name);
   check_rest(recv, "MPI_Gather", call->name);
@@ -141,10 +142,9 @@ static void scatter(const Call* call, int root) {
   const int n = call->units, is_root = call->rank == root, in_place = call->in_place && is_root;
   Buffer send = make(call->send, is_root ? n * call->size : 0), recv = make(call->recv, n);
   for (int to = 0; is_root && to < call->size; ++to) fill(send, to * n, n, root, to);
-  MPI_Scatter(is_root ? send.ints : NULL, is_root ? n * call->send->count : -5,
-              is_root ? call->send->type : MPI_DATATYPE_NULL,
-              in_place ? MPI_IN_PLACE : (void*)recv.ints, n * call->recv->count, call->recv->type,
-              root, call->comm);
+  CALLED(Scatter, Iscatter, is_root ? send.ints : NULL, is_root ? n * call->send->count : -5,
+         is_root ? call->send->type : MPI_DATATYPE_NULL, in_place ? MPI_IN_PLACE : (void*)recv.ints,
+         n * call->recv->count, call->recv->type, root, call->comm);
   if (!in_place) check(recv, 0, n, root, call->rank, "MPI_Scatter", call->name);
   check_rest(recv, "MPI_Scatter", call->name);
   free(send.ints);
@@ -153,7 +153,8 @@ static void scatter(const Call* call, int root) {
 static void bcast(const Call* call, int root) {
   Buffer buffer = make(call->send, call->units);
   if (call->rank == root) fill(buffer, 0, call->units, root, 0);
-  MPI_Bcast(buffer.ints, call->units * call->send->count, call->send->type, root, call->comm);
+  CALLED(Bcast, Ibcast, buffer.ints, call->units * call->send->count, call->send->type, root,
+         call->comm);
   check(buffer, 0, call->units, root, 0, "MPI_Bcast", call->name);
   check_rest(buffer, "MPI_Bcast", call->name);
 }
@@ -206,8 +207,8 @@ static void alltoallv(const Call* call) {
     else
       fill(send, first_of(&out, to, call->send), out.units[to], call->rank, to);
   }
-  MPI_Alltoallv(SEND_OF(call, send), out.counts, out.places, call->send->type, recv.ints, in.counts,
-                in.places, call->recv->type, call->comm);
+  CALLED(Alltoallv, Ialltoallv, SEND_OF(call, send), out.counts, out.places, call->send->type,
+         recv.ints, in.counts, in.places, call->recv->type, call->comm);
   for (int from = 0; from < call->size; ++from)
     check(recv, first_of(&in, from, call->recv), in.units[from], from, call->rank, "MPI_Alltoallv",
           call->name);
@@ -227,8 +228,8 @@ static void allgatherv(const Call* call) {
     fill(recv, first_of(&in, call->rank, call->recv), own, call->rank, 0);
   else
     fill(send, 0, own, call->rank, 0);
-  MPI_Allgatherv(SEND_OF(call, send), own * call->send->count, call->send->type, recv.ints,
-                 in.counts, in.places, call->recv->type, call->comm);
+  CALLED(Allgatherv, Iallgatherv, SEND_OF(call, send), own * call->send->count, call->send->type,
+         recv.ints, in.counts, in.places, call->recv->type, call->comm);
   for (int from = 0; from < call->size; ++from)
     check(recv, first_of(&in, from, call->recv), in.units[from], from, 0, "MPI_Allgatherv",
           call->name);
@@ -253,9 +254,9 @@ static void gatherv_scatterv(const Call* call, int root, int gathers) {
       fill(all, first_of(&blocks, root, many), own, root, 0);
     else
       fill(mine, 0, own, call->rank, 0);
-    MPI_Gatherv(my_place, own * one->count, one->type, is_root ? all.ints : NULL,
-                is_root ? blocks.counts : NULL, is_root ? blocks.places : NULL,
-                is_root ? many->type : MPI_DATATYPE_NULL, root, call->comm);
+    CALLED(Gatherv, Igatherv, my_place, own * one->count, one->type, is_root ? all.ints : NULL,
+           is_root ? blocks.counts : NULL, is_root ? blocks.places : NULL,
+           is_root ? many->type : MPI_DATATYPE_NULL, root, call->comm);
     for (int from = 0; is_root && from < call->size; ++from)
       check(all, first_of(&blocks, from, many), blocks.units[from], from, 0, what, call->name);
     check_rest(all, what, call->name);
@@ -263,9 +264,9 @@ static void gatherv_scatterv(const Call* call, int root, int gathers) {
   } else {
     for (int to = 0; is_root && to < call->size; ++to)
       fill(all, first_of(&blocks, to, many), blocks.units[to], root, to);
-    MPI_Scatterv(is_root ? all.ints : NULL, is_root ? blocks.counts : NULL,
-                 is_root ? blocks.places : NULL, is_root ? many->type : MPI_DATATYPE_NULL, my_place,
-                 own * one->count, one->type, root, call->comm);
+    CALLED(Scatterv, Iscatterv, is_root ? all.ints : NULL, is_root ? blocks.counts : NULL,
+           is_root ? blocks.places : NULL, is_root ? many->type : MPI_DATATYPE_NULL, my_place,
+           own * one->count, one->type, root, call->comm);
     if (!in_place) check(mine, 0, own, root, call->rank, what, call->name);
     check_rest(mine, what, call->name);
     free(all.ints);
@@ -274,6 +275,7 @@ static void gatherv_scatterv(const Call* call, int root, int gathers) {
 }
 
 static void all_calls(const Call* call) {
+  g_starts = call->in_place ? 1 : 3;
   alltoall(call);
   alltoallv(call);
   allgather(call);
@@ -306,5 +308,5 @@ void sweep_moves(MPI_Comm comm, const char* name) {
       }
     }
   }
-  MPI_Barrier(comm);
+  CALLED(Barrier, Ibarrier, comm);
 }

@@ -24,6 +24,17 @@ void sweep_reductions(MPI_Comm comm, const char* name, int thorough);
 /* Messages and nonblocking collectives across blocking ones: hangs where a rank that waits in one
  * does not move the others on. */
 void messages_across_collectives(void);
+/* Several at a time, on several communicators, completed by all functions, beside messages. */
+void requests(void);
+/* Each rank waits in another function while the others need its part in a nonblocking collective:
+ * hangs where that does not go on meanwhile. */
+void waits(void);
+/* Thousands under way, again and again. */
+void many_requests(void);
+/* Requests whose ranks did not agree on the call. */
+void ended_requests(void);
+/* Nonblocking and persistent collectives until somebody ends it. */
+void endless_requests(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */
 void errors(void);
 /* Communicators after others whose ranks did not agree on a call. */

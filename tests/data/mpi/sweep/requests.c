@@ -1,0 +1,308 @@
+/* Nonblocking and persistent collectives among other things that go on. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "called.h"
+#include "sweep.h"
+
+enum { COMMS = 3, EACH = 40, ALL = COMMS * EACH, MESSAGES = 10, VALUES = 50 };
+
+typedef struct Flight {
+  MPI_Request requests[ALL + 2 * MESSAGES];
+  long in[ALL][VALUES], out[ALL][VALUES];
+  int sent[MESSAGES], received[MESSAGES];
+  int done[ALL + 2 * MESSAGES];
+  int rank, size;
+} Flight;
+
+static long share(int rank, int call, int i) { return rank * 7 + call * 3 + i; }
+static long sum(int size, int call, int i) {
+  return (long)size * (size - 1) / 2 * 7 + (long)size * (call * 3 + i);
+}
+
+/* Calls of the communicators in turns, messages around the ring among them. */
+static void take_off(Flight* flight, const MPI_Comm* comms) {
+  const int next = (flight->rank + 1) % flight->size,
+            previous = (flight->rank + flight->size - 1) % flight->size;
+  memset(flight->out, 0, sizeof flight->out);
+  memset(flight->done, 0, sizeof flight->done);
+  for (int i = 0; i < MESSAGES; ++i) {
+    flight->sent[i] = flight->rank * 1000 + i;
+    MPI_Irecv(&flight->received[i], 1, MPI_INT, previous, i, MPI_COMM_WORLD,
+              &flight->requests[ALL + i]);
+  }
+  for (int call = 0; call < ALL; ++call) {
+    MPI_Comm comm = comms[call % COMMS];
+    MPI_Request* const request = &flight->requests[call];
+    for (int i = 0; i < VALUES; ++i) flight->in[call][i] = share(flight->rank, call, i);
+    switch (call / COMMS % 4) {
+      case 0:
+        MPI_Iallreduce(flight->in[call], flight->out[call], VALUES, MPI_LONG, MPI_SUM, comm,
+                       request);
+        break;
+      case 1: /* the root's own value */
+        if (flight->rank == call % flight->size)
+          memcpy(flight->out[call], flight->in[call], sizeof flight->in[call]);
+        MPI_Ibcast(flight->out[call], VALUES, MPI_LONG, call % flight->size, comm, request);
+        break;
+      case 2:
+        MPI_Ibarrier(comm, request);
+        break;
+      default:
+        MPI_Iscan(flight->in[call], flight->out[call], VALUES, MPI_LONG, MPI_SUM, comm, request);
+        break;
+    }
+    if (call % (ALL / MESSAGES) == 0) {
+      const int message = call / (ALL / MESSAGES);
+      MPI_Issend(&flight->sent[message], 1, MPI_INT, next, message, MPI_COMM_WORLD,
+                 &flight->requests[ALL + MESSAGES + message]);
+    }
+  }
+}
+
+static void land(Flight* flight, int which, const char* by) {
+  if (which < 0 || which >= ALL + 2 * MESSAGES || flight->done[which])
+    wrong(by, "completed", which, 1, 0);
+  flight->done[which] = 1;
+  if (flight->requests[which] != MPI_REQUEST_NULL) wrong(by, "the request", which, 1, 0);
+  if (which >= ALL + MESSAGES) return;
+  if (which >= ALL) {
+    const int previous = (flight->rank + flight->size - 1) % flight->size;
+    if (flight->received[which - ALL] != previous * 1000 + which - ALL)
+      wrong(by, "message", which, flight->received[which - ALL], previous * 1000 + which - ALL);
+    return;
+  }
+  for (int i = 0; i < VALUES; ++i) {
+    long expected = 0;
+    switch (which / COMMS % 4) {
+      case 0:
+        expected = sum(flight->size, which, i);
+        break;
+      case 1:
+        expected = share(which % flight->size, which, i);
+        break;
+      case 2:
+        break;
+      default:
+        expected = sum(flight->rank + 1, which, i);
+        break;
+    }
+    if (flight->out[which][i] != expected)
+      wrong(by, "in flight", which, flight->out[which][i], expected);
+  }
+}
+
+static void complete_all(Flight* flight, int way) {
+  enum { N = ALL + 2 * MESSAGES };
+  MPI_Status statuses[N];
+  int indices[N], flag = 0, index = 0, count = 0, left = N;
+  switch (way) {
+    case 0:
+      MPI_Waitall(N, flight->requests, statuses);
+      for (int i = 0; i < N; ++i) land(flight, i, "MPI_Waitall");
+      return;
+    case 1:
+      for (; left > 0; --left) {
+        MPI_Waitany(N, flight->requests, &index, MPI_STATUS_IGNORE);
+        land(flight, index, "MPI_Waitany");
+      }
+      return;
+    case 2:
+      for (; left > 0; left -= count) {
+        MPI_Waitsome(N, flight->requests, &count, indices, statuses);
+        for (int i = 0; i < count; ++i) land(flight, indices[i], "MPI_Waitsome");
+      }
+      return;
+    case 3:
+      for (; left > 0; left -= count) {
+        MPI_Testsome(N, flight->requests, &count, indices, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < count; ++i) land(flight, indices[i], "MPI_Testsome");
+      }
+      return;
+    case 4: /* the newest first */
+      for (int i = N - 1; i >= 0; --i) {
+        MPI_Wait(&flight->requests[i], MPI_STATUS_IGNORE);
+        land(flight, i, "MPI_Wait");
+      }
+      return;
+    case 5:
+      while (left > 0) {
+        MPI_Testany(N, flight->requests, &index, &flag, MPI_STATUS_IGNORE);
+        if (flag) land(flight, index, "MPI_Testany");
+        left -= flag;
+      }
+      return;
+    default:
+      while (!flag) MPI_Testall(N, flight->requests, &flag, statuses);
+      for (int i = 0; i < N; ++i) land(flight, i, "MPI_Testall");
+      return;
+  }
+}
+
+/* Persistent collectives and messages, started together, in another order on each rank. */
+static void persistent(MPI_Comm comm, int rank, int size) {
+  enum { CALLS = 4, ROUNDS = 5, N = CALLS + 2 };
+  long in[CALLS], out[CALLS];
+  int sent = 0, received = -1;
+  MPI_Request requests[N], shuffled[N];
+  for (int i = 0; i < CALLS; ++i)
+    PREPARED(Allreduce)(&in[i], &out[i], 1, MPI_LONG, MPI_SUM, comm, MPI_INFO_NULL, &requests[i]);
+  MPI_Send_init(&sent, 1, MPI_INT, (rank + 1) % size, 5, comm, &requests[CALLS]);
+  MPI_Recv_init(&received, 1, MPI_INT, (rank + size - 1) % size, 5, comm, &requests[CALLS + 1]);
+  /* What was not started is complete. */
+  MPI_Waitall(N, requests, MPI_STATUSES_IGNORE);
+  for (int round = 0; round < ROUNDS; ++round) {
+    for (int i = 0; i < CALLS; ++i) in[i] = share(rank, i, round);
+    sent = rank + round;
+    for (int i = 0; i < N; ++i) shuffled[i] = requests[(i + rank + round) % N];
+    MPI_Startall(N, shuffled);
+    /* A call of another form between its start and its end. */
+    long mine = rank, all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, comm);
+    MPI_Waitall(N, shuffled, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < CALLS; ++i)
+      if (out[i] != sum(size, i, round))
+        wrong("MPI_Startall", "persistent", i, out[i], sum(size, i, round));
+    if (received != (rank + size - 1) % size + round)
+      wrong("MPI_Startall", "message", round, received, (rank + size - 1) % size + round);
+    if (all != (long)size * (size - 1) / 2) wrong("MPI_Allreduce", "between", round, all, 0);
+  }
+  for (int i = 0; i < N; ++i) MPI_Request_free(&requests[i]);
+}
+
+/* The program frees what the call still needs. */
+static void freed_meanwhile(int rank, int size) {
+  MPI_Comm comm;
+  MPI_Datatype every_other;
+  MPI_Request request;
+  int *const in = memory(8 * sizeof(int)), *const out = memory((size_t)size * 8 * sizeof(int));
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Barrier(comm);
+  MPI_Type_vector(4, 1, 2, MPI_INT, &every_other);
+  MPI_Type_commit(&every_other);
+  for (int i = 0; i < 8; ++i) in[i] = rank * 10 + i;
+  MPI_Iallgather(in, 1, every_other, out, 4, MPI_INT, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (int i = 0; i < size * 4; ++i)
+    if (out[i] != i / 4 * 10 + i % 4 * 2) wrong("MPI_Iallgather", "types", i, out[i], i / 4 * 10);
+  memset(out, 0, (size_t)size * 8 * sizeof(int));
+  MPI_Datatype resized;
+  MPI_Type_create_resized(every_other, 0, 8 * sizeof(int), &resized);
+  MPI_Type_commit(&resized);
+  MPI_Iallgather(in, 4, MPI_INT, out, 1, resized, comm, &request);
+  MPI_Type_free(&resized);
+  MPI_Type_free(&every_other);
+  MPI_Comm_free(&comm);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (int i = 0; i < size * 8; ++i) {
+    const int expected = i % 2 == 0 ? i / 8 * 10 + i % 8 / 2 : 0;
+    if (out[i] != expected) wrong("MPI_Iallgather", "freed", i, out[i], expected);
+  }
+  free(in);
+  free(out);
+}
+
+void requests(void) {
+  Flight* const flight = memory(sizeof *flight);
+  MPI_Comm comms[COMMS];
+  MPI_Comm_rank(MPI_COMM_WORLD, &flight->rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &flight->size);
+  comms[0] = MPI_COMM_WORLD;
+  for (int i = 1; i < COMMS; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  /* Some before a blocking collective of their communicator. */
+  take_off(flight, comms);
+  complete_all(flight, 0);
+  for (int i = 0; i < COMMS; ++i) MPI_Barrier(comms[i]);
+  for (int way = 0; way < 7; ++way) {
+    take_off(flight, comms);
+    complete_all(flight, way);
+  }
+  for (int i = 0; i < COMMS; ++i) persistent(comms[i], flight->rank, flight->size);
+  freed_meanwhile(flight->rank, flight->size);
+  for (int i = 1; i < COMMS; ++i) MPI_Comm_free(&comms[i]);
+  free(flight);
+}
+
+void many_requests(void) {
+  enum { MANY = 3000, ROUNDS = 12, MEASURED = 3, BEHIND = 7, ALLOWED = 64 << 10 };
+  int rank = 0, size = 0;
+  size_t before = 0, halfway = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Request* const all = memory(MANY * sizeof(MPI_Request));
+  int* const out = memory(MANY * sizeof(int));
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int round = 0; round < ROUNDS; ++round) {
+    for (int i = 0; i < MANY; ++i)
+      MPI_Iallreduce(&rank, &out[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &all[i]);
+    MPI_Waitall(MANY, all, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; ++i)
+      if (out[i] != size * (size - 1) / 2) wrong("MPI_Iallreduce", "many", i, out[i], 0);
+    /* Persistent ones, made and freed. */
+    for (int i = 0; i < 20; ++i) {
+      MPI_Request request;
+      out[0] = 0;
+      PREPARED(Allreduce)(&rank, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      MPI_Start(&request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      MPI_Request_free(&request);
+      if (out[0] != size * (size - 1) / 2) wrong("MPI_Allreduce_init", "many", i, out[0], 0);
+    }
+    if (round == MEASURED) before = mallinfo2().uordblks;
+    if (round == BEHIND) halfway = mallinfo2().uordblks;
+  }
+  const size_t now = mallinfo2().uordblks;
+  if (halfway > before + ALLOWED && now > halfway + ALLOWED)
+    wrong("memory", "requests", ROUNDS, (long)now, (long)before);
+  free(all);
+  free(out);
+}
+
+void ended_requests(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char mine[8] = {0};
+  char* const all = memory((size_t)size * sizeof mine);
+  MPI_Comm comm;
+  MPI_Request requests[3];
+  MPI_Status statuses[3];
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  /* The last rank has other lengths: the others get the error when they wait. */
+  const int bytes = rank == size - 1 ? 4 : 8;
+  MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm, &requests[1]);
+  MPI_Irecv(mine, 1, MPI_BYTE, MPI_PROC_NULL, 0, comm, &requests[0]);
+  requests[2] = MPI_REQUEST_NULL;
+  const int code = MPI_Waitall(3, requests, statuses);
+  if (code != MPI_ERR_IN_STATUS) wrong("MPI_Waitall", "of a call that failed", 0, code, 0);
+  int is = 0;
+  MPI_Error_class(statuses[1].MPI_ERROR, &is);
+  if (is != MPI_ERR_TRUNCATE) wrong("MPI_Waitall", "status", 1, is, MPI_ERR_TRUNCATE);
+  if (statuses[0].MPI_ERROR != MPI_SUCCESS) wrong("MPI_Waitall", "status", 0, 1, 0);
+  if (requests[1] != MPI_REQUEST_NULL) wrong("MPI_Waitall", "request", 0, 1, 0);
+  free(all);
+}
+
+void endless_requests(void) {
+  enum { N = 30 };
+  static double in[1000], out[N][1000];
+  MPI_Request requests[N];
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < N / 2; ++i)
+    PREPARED(Allreduce)
+    (in, out[i], 1000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+  for (int round = 0;; ++round) {
+    int index = 0;
+    MPI_Startall(N / 2, requests);
+    for (int i = N / 2; i < N; ++i)
+      MPI_Iallreduce(in, out[i], 1000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    if (round % 2 == 0) MPI_Waitall(N, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; round % 2 != 0 && i < N; ++i)
+      MPI_Waitany(N, requests, &index, MPI_STATUS_IGNORE);
+  }
+}

@@ -1,0 +1,173 @@
+/* Rank 0 waits in some function of the MPI between the start of a collective and its end, where the
+ * others wait first. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sweep.h"
+
+enum { BYTES = 1 << 18 };
+enum {
+  RECV,
+  PROBE,
+  MPROBE,
+  SSEND,
+  SENDRECV,
+  SENDRECV_REPLACE,
+  WAIT,
+  WAITALL,
+  WAITANY,
+  WAITSOME,
+  TESTS,
+  COMM_DUP,
+  COMM_SPLIT,
+  FENCE,
+  LOCK,
+  OF_THE_MPI,
+  WAYS
+};
+
+/* Rank 0 and the others: its collectives stay with the MPI. */
+static MPI_Comm g_between;
+
+static void send_int(int to, int value) { MPI_Send(&value, 1, MPI_INT, to, 9, MPI_COMM_WORLD); }
+static void receive_int(int from, int expected) {
+  int got = -1;
+  MPI_Recv(&got, 1, MPI_INT, from, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (got != expected) wrong("MPI_Recv", "between start and end", from, got, expected);
+}
+
+/* What is collective. */
+static void together(int way) {
+  MPI_Comm comm;
+  MPI_Win window;
+  int cell = 0, *cells = NULL;
+  switch (way) {
+    case COMM_DUP:
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      MPI_Comm_free(&comm);
+      break;
+    case COMM_SPLIT:
+      MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &comm);
+      MPI_Comm_free(&comm);
+      break;
+    case FENCE:
+      MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+      MPI_Win_fence(0, window);
+      MPI_Win_fence(0, window);
+      MPI_Win_free(&window);
+      break;
+    case LOCK:
+      MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &cells, &window);
+      MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+      MPI_Win_unlock(0, window);
+      MPI_Win_free(&window);
+      break;
+    case OF_THE_MPI:
+      MPI_Barrier(g_between);
+      break;
+    default:
+      break;
+  }
+}
+
+/* Rank 0, whom rank 1 sends to, or receives from, when its own wait is over. */
+static void first(int way) {
+  MPI_Status status;
+  MPI_Message message;
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int got = -1, index = 0, count = 0, flag = 0, indices[2];
+  if (way >= WAIT && way <= TESTS) MPI_Irecv(&got, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, &requests[1]);
+  switch (way) {
+    case RECV:
+      receive_int(1, way);
+      break;
+    case PROBE:
+      MPI_Probe(1, 9, MPI_COMM_WORLD, &status);
+      receive_int(1, way);
+      break;
+    case MPROBE:
+      MPI_Mprobe(1, 9, MPI_COMM_WORLD, &message, &status);
+      MPI_Mrecv(&got, 1, MPI_INT, &message, &status);
+      break;
+    case SSEND:
+      MPI_Ssend(&way, 1, MPI_INT, 1, 9, MPI_COMM_WORLD);
+      break;
+    case SENDRECV:
+      MPI_Sendrecv(&way, 1, MPI_INT, 1, 9, &got, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, &status);
+      break;
+    case SENDRECV_REPLACE:
+      got = way;
+      MPI_Sendrecv_replace(&got, 1, MPI_INT, 1, 9, 1, 9, MPI_COMM_WORLD, &status);
+      break;
+    case WAIT:
+      MPI_Wait(&requests[1], &status);
+      break;
+    case WAITALL:
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+      break;
+    case WAITANY:
+      MPI_Waitany(2, requests, &index, &status);
+      break;
+    case WAITSOME:
+      MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
+      break;
+    case TESTS:
+      while (!flag) MPI_Test(&requests[1], &flag, &status);
+      break;
+    default:
+      return;
+  }
+  if (way > PROBE && way != SSEND && got != way) wrong("rank 0", "got", way, got, way);
+}
+
+static void second(int way) {
+  int got = -1;
+  MPI_Status status;
+  switch (way) {
+    case SSEND:
+      receive_int(0, way);
+      break;
+    case SENDRECV:
+    case SENDRECV_REPLACE:
+      MPI_Sendrecv(&way, 1, MPI_INT, 0, 9, &got, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &status);
+      if (got != way) wrong("MPI_Sendrecv", "rank 1", way, got, way);
+      break;
+    default:
+      send_int(0, way);
+      break;
+  }
+}
+
+void waits(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int each = BYTES / size;
+  char *const in = memory(BYTES), *const out = memory(BYTES);
+  MPI_Comm side;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0, 0, &side);
+  MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 3, &g_between);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int way = 0; way < WAYS; ++way) {
+    MPI_Request request;
+    memset(in, rank + way, BYTES);
+    memset(out, -1, BYTES);
+    MPI_Ialltoall(in, each, MPI_BYTE, out, each, MPI_BYTE, MPI_COMM_WORLD, &request);
+    if (rank == 0) {
+      first(way);
+      together(way);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      if (rank == 1 && way < COMM_DUP) second(way);
+      together(way);
+    }
+    for (int i = 0; i < each * size; i += 97)
+      if (out[i] != (char)(i / each + way)) wrong("MPI_Ialltoall", "waits", i, out[i], i / each);
+  }
+  MPI_Comm_free(&g_between);
+  MPI_Comm_free(&side);
+  free(in);
+  free(out);
+}
