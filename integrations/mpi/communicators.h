@@ -18,9 +18,11 @@ struct Communicator {
            id = 0;  ///< what tells the group from others: a hash of its ranks, and a number
   std::atomic<Handle> handle{0};  ///< 0: the program has freed it
   std::atomic<int> uses{1};       ///< by the MPI's communicator, and by operations
-  /// Operations under way on the group, the oldest first, and others that have some
-  /// (operations.cc).
+  // Of under_way.cc: operations under way on the group, the oldest first; of them the first that
+  // the engine does not have yet, and how many it has; other communicators that have some.
   Operation *first = nullptr, *last = nullptr;
+  std::atomic<Operation*> queued{nullptr};
+  int posted = 0;
   Communicator *next = nullptr, *previous = nullptr;
 };
 

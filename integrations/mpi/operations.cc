@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/core/c_api.h"
-#include "engine/execute/call_window.h"
 #include "integrations/mpi/handle_table.h"
+#include "integrations/mpi/under_way.h"
 
 namespace ibcoll::mpi {
 
@@ -25,9 +25,6 @@ struct Operations {
   Operation* first_free = nullptr;
   std::vector<int> free_tags;
   int next_tag = kFirstTag;
-
-  std::mutex busy_mutex;
-  Communicator* busy = nullptr;  ///< those with operations under way
 };
 
 Operations& operations() {
@@ -47,6 +44,7 @@ Operation& take() {
   taken->next = nullptr;
   taken->state = Operation::kIdle;
   taken->code = 0;
+  taken->refused = IBCOLL_OK;
   taken->holds = 1;
   return *taken;
 }
@@ -82,33 +80,6 @@ int take_tag() {
   return tag;
 }
 
-void link(Operation& operation) {
-  Operations& of = operations();
-  Communicator& on = *operation.own;
-  const std::lock_guard lock(of.busy_mutex);
-  operation.next = nullptr;
-  operation.previous = on.last;
-  (on.last != nullptr ? on.last->next : on.first) = &operation;
-  on.last = &operation;
-  if (on.first != on.last) return;
-  on.previous = nullptr;
-  on.next = of.busy;
-  if (of.busy != nullptr) of.busy->previous = &on;
-  of.busy = &on;
-}
-
-/// With busy_mutex held.
-void unlink(Operation& operation) {
-  Communicator& on = *operation.own;
-  (operation.previous != nullptr ? operation.previous->next : on.first) = operation.next;
-  (operation.next != nullptr ? operation.next->previous : on.last) = operation.previous;
-  operation.next = operation.previous = nullptr;
-  if (on.first != nullptr) return;
-  (on.previous != nullptr ? on.previous->next : operations().busy) = on.next;
-  if (on.next != nullptr) on.next->previous = on.previous;
-  on.next = on.previous = nullptr;
-}
-
 bool claim(Operation& operation) {
   return !operation.claimed.exchange(true, std::memory_order_acquire);
 }
@@ -134,9 +105,10 @@ void finish(Operation& operation, ibcoll_status status) {
   const Attempt attempt = attempt_of(operation);
   Outcome outcome = kNothingToDo;
   if (status != IBCOLL_OK) {
-    outcome = attempt.report(ibcoll_last_error(), status == IBCOLL_ERR_MISMATCH
-                                                      ? library().constants.err_truncate
-                                                      : library().constants.err_other);
+    const bool refused = operation.refused != IBCOLL_OK;
+    outcome = attempt.report(refused ? operation.why.c_str() : ibcoll_last_error(),
+                             status == IBCOLL_ERR_MISMATCH ? library().constants.err_truncate
+                                                           : library().constants.err_other);
   } else if (!operation.described.deliver(attempt.job)) {
     outcome = attempt.give_up();
   }
@@ -152,48 +124,31 @@ void finish(Operation& operation, ibcoll_status status) {
 
 /// Of one that has ended.
 ibcoll_status test(Operation& operation) {
+  if (operation.refused != IBCOLL_OK) return operation.refused;
   ibcoll_status status = IBCOLL_OK;
   for (int done = 0; done == 0 && status == IBCOLL_OK;)
     status = ibcoll_test(operation.engine, &done);
   return status;
 }
 
-/// Puts those of a group that have ended before `ended`, linked by `next`. Only those of its window
-/// are looked at, as no other one can have ended. `over`: the job, and so all of them.
-void take_ended(Communicator& on, bool over, Operation*& ended) {
-  uint32_t left = CallWindow::kCalls;
-  for (Operation *at = on.first, *after = nullptr; at != nullptr && left > 0; at = after, --left) {
-    after = at->next;
-    if (!(over || c_api::may_be_done(*at->engine)) || !claim(*at)) continue;
-    unlink(*at);
-    at->next = std::exchange(ended, at);
-  }
-}
-
-/// Gives the operation, which is claimed, to the engine.
-ibcoll_status start_in_engine(Operation& operation) {
+/// The operation, which is claimed, is under way from now on; `posted`: the engine has it.
+void begin(Operation& operation, bool posted) {
   begin_moving();
-  const ibcoll_status status = ibcoll_start(operation.engine);
-  if (status != IBCOLL_OK) return status;
   ++operation.holds;
   ++operations().under_way;
   operation.state = Operation::kUnderWay;
-  link(operation);
-  return IBCOLL_OK;
+  add_under_way(operation, posted);
 }
 
 /// Takes a claimed one out of those under way, and ends it.
 void end(Operation& operation, ibcoll_status status) {
-  {
-    const std::lock_guard lock(operations().busy_mutex);
-    unlink(operation);
-  }
+  remove_under_way(operation);
   finish(operation, status);
 }
 
 /// The claim of one that was just started ends.
 void look_at(Operation& operation) {
-  if (c_api::may_be_done(*operation.engine))
+  if (operation.engine != nullptr && c_api::may_be_done(*operation.engine))
     end(operation, test(operation));
   else
     operation.claimed.store(false, std::memory_order_release);
@@ -235,6 +190,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       persistent ? find_communicator(job, handle_) : known_communicator(handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
+  if (persistent) post_all(*on);  // that they agree is a call, too
   Communicator* const own = persistent ? make_private(job, *on) : on;
   if (own == nullptr) {
     outcome_ = Outcome::to_mpi(Reason::kNoGroup);
@@ -269,12 +225,14 @@ bool Launch::takes_over(const Outcome& described, void* request) {
 Outcome Launch::start(void* request) {
   const Library& mpi = library();
   Operation& operation = *operation_;
-  if (!operation.described.load(job_)) return attempt().give_up();
-  ibcoll_status status =
-      ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);
+  const bool at_once = may_post(*operation.own);
+  if (at_once) {
+    if (!operation.described.load(job_)) return attempt().give_up();
+    const ibcoll_status status = give_to_engine(operation);
+    if (status != IBCOLL_OK) return attempt().failed(status);
+  }
   operation.claimed = true;
-  if (status == IBCOLL_OK) status = start_in_engine(operation);
-  if (status != IBCOLL_OK) return attempt().failed(status);
+  begin(operation, at_once);
   const int code = mpi.Grequest_start(query, forget, cancel, &operation, request);
   if (code == 0) {
     operation.request = mpi.handle_at(request, 0);
@@ -334,12 +292,14 @@ int start_operation(Operation& operation, void* request) {
   if (operation.code.exchange(0) != 0) --operations().failed;
   Outcome outcome = kNothingToDo;
   if (operation.engine != nullptr) {
-    operation.claimed = true;
     const Attempt attempt = attempt_of(operation);
     if (!operation.described.load(job)) {
       outcome = attempt.give_up();
-    } else if (const ibcoll_status status = start_in_engine(operation); status != IBCOLL_OK) {
+    } else if (give_to_engine(operation) != IBCOLL_OK) {
       outcome = attempt.report(ibcoll_last_error(), library().constants.err_other);
+    } else {
+      operation.claimed = true;
+      begin(operation, true);
     }
   }
   const bool is_under_way = operation.engine != nullptr && outcome.code == 0;
@@ -359,7 +319,9 @@ void settle(Operation& operation) {
     if (!claim(operation)) {
       sched_yield();
     } else if (operation.state == Operation::kUnderWay) {
-      end(operation, ibcoll_wait(operation.engine));
+      post_up_to(operation);
+      end(operation,
+          operation.refused != IBCOLL_OK ? operation.refused : ibcoll_wait(operation.engine));
     } else {
       operation.claimed = false;
     }
@@ -375,18 +337,9 @@ void poll_operations() {
   if (WithoutPolling::is() || !operations_under_way()) return;
   const WithoutPolling round;
   const Inside inside;
-  Operations& of = operations();
   const ibcoll_status status = ibcoll_progress(the_job().context, nullptr);
   const bool over = status != IBCOLL_OK && status != IBCOLL_ERR_INVALID;
-  Operation* ended = nullptr;
-  {
-    const std::unique_lock lock(of.busy_mutex, std::try_to_lock);
-    if (!lock.owns_lock()) return;
-    for (Communicator *on = of.busy, *after = nullptr; on != nullptr; on = after) {
-      after = on->next;
-      take_ended(*on, over, ended);
-    }
-  }
+  Operation* ended = take_ended(over);
   while (ended != nullptr) {
     Operation& operation = *ended;
     ended = std::exchange(operation.next, nullptr);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "integrations/mpi/stand_in.h"
 
@@ -16,7 +17,7 @@ namespace ibcoll::mpi {
 struct Operation {
   enum State : uint8_t {
     kIdle,      ///< not started, or persistent and ended
-    kUnderWay,  ///< in the engine
+    kUnderWay,  ///< in the engine, or to follow
     kEnded,     ///< the MPI's request is complete, or just about to be
   };
   DescribedCall described;
@@ -24,13 +25,15 @@ struct Operation {
   Communicator* on = nullptr;  ///< in use; the program's
   Communicator* own =
       nullptr;  ///< in use; whose group makes the call: of a persistent call its own
-  ibcoll_request* engine = nullptr;  ///< null: the call moves nothing
+  ibcoll_request* engine = nullptr;  ///< null: the call moves nothing, or the engine gets it later
   Handle request = 0;                ///< the MPI's
   int tag = -1;                      ///< of a persistent call: of the message that completes it
   std::atomic<State> state{kIdle};
   std::atomic<bool> claimed{
-      false};                 ///< a thread tests it, or waits for it: to the others it is taboo
-  std::atomic<int> code{0};   ///< of the MPI: how it has ended
+      false};                ///< a thread tests it, or waits for it: to the others it is taboo
+  std::atomic<int> code{0};  ///< of the MPI: how it has ended
+  ibcoll_status refused = IBCOLL_OK;  ///< by the engine, when it was given it later, for this:
+  std::string why;
   std::atomic<int> holds{0};  ///< by its call, and by the MPI's request: then it is used again
   Operation *next = nullptr, *previous = nullptr;  ///< of those under way on `own`; of those free
 

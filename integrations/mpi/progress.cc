@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "integrations/mpi/operations.h"
+#include "integrations/mpi/under_way.h"
 
 namespace ibcoll::mpi {
 
@@ -49,6 +49,7 @@ bool moves_by_hand() { return operations_under_way() && !mpi_calls_back(); }
 
 void WhileTheMpiBlocks::begin() {
   const Job& job = the_job();
+  post_all();
   // Where several threads may call it runs all the time.
   if (job.has_threads || g_thread_runs.exchange(true)) return;
   thread_ = ibcoll_set_progress_thread(job.context, 1) == IBCOLL_OK;

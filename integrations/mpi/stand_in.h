@@ -51,6 +51,10 @@ class OfThread {
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Value* value_ = nullptr;
 };
 
+/// Gives the engine the nonblocking calls of a communicator that it does not have yet: the next one
+/// must not overtake them.
+void post_all(Communicator& on);
+
 /// What comes of a call before it is described: whether there is a group of the engine's for it.
 inline Outcome served(const Communicator* on) {
   if (on == nullptr) return kToMpi;
@@ -70,9 +74,11 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_chosen(function)) [[likely]] {
     const Handle handle = library().clean(comm);
-    const Communicator* const on = find_communicator(*job, handle);
+    Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
+      if (on->queued.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+        post_all(*on);
       const Attempt attempt{function, *job, *on, handle};
       outcome = describe(attempt, call);
       if (outcome.kind == Outcome::kReady) [[likely]]
