@@ -83,15 +83,17 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
 /// The sweep compares every result itself.
 void expect_all_taken_over(const Report& report) {
   for (int i = 0; i <= static_cast<int>(ibcoll::Collective::kExscan); ++i) {
-    const std::string function = to_string(ibcoll::kCollectives[i]);
-    ASSERT_TRUE(report.contains(function)) << function;
-    const nlohmann::json& row = report.at(function);
-    EXPECT_GT(row["engine_calls"], 0) << row;
-    for (const auto& [reason, calls] : row["reasons"].items()) {
-      const bool expected = reason == "a communicator of one rank" ||
-                            reason == "an intercommunicator" ||
-                            reason == "an operator or type of the MPI's";
-      EXPECT_TRUE(expected) << row;
+    const std::string name = to_string(ibcoll::kCollectives[i]);
+    for (const std::string& function : {name, "i" + name, name + "_init"}) {
+      ASSERT_TRUE(report.contains(function)) << function;
+      const nlohmann::json& row = report.at(function);
+      EXPECT_GT(row["engine_calls"], 0) << row;
+      for (const auto& [reason, calls] : row["reasons"].items()) {
+        const bool expected = reason == "a communicator of one rank" ||
+                              reason == "an intercommunicator" ||
+                              reason == "an operator or type of the MPI's";
+        EXPECT_TRUE(expected) << row;
+      }
     }
   }
 }
@@ -118,6 +120,36 @@ TEST_P(MpiPreload, MessagesMoveOnWhileRanksWaitInCollectives) {
     EXPECT_GT(report.at("barrier")["engine_calls"], 0);
     EXPECT_EQ(report.at("barrier")["mpi_calls"], 0);
   }
+}
+
+TEST_P(MpiPreload, CallsUnderWayAreCompletedByAllFunctions) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "}) {
+    const Report report = run_and_report(3, layout, "requests");
+    // Seven times, on three communicators; the first time two of them had no blocking call before.
+    EXPECT_EQ(report.at("iallreduce")["engine_calls"], 3 * (7 * 30));
+    EXPECT_EQ(report.at("iallreduce")["reasons"]["no blocking call before it"], 3 * 30);
+    EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 3 * 3 * 4 * 5);
+    EXPECT_EQ(report.at("allreduce_init")["mpi_calls"], 0);
+  }
+}
+
+TEST_P(MpiPreload, CallsGoOnWhileRanksWaitInOtherFunctions) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "}) {
+    const Report report = run_and_report(3, layout, "waits");
+    EXPECT_EQ(report.at("ialltoall")["mpi_calls"], 0);
+  }
+}
+
+TEST_P(MpiPreload, ThousandsOfCallsUnderWayLeaveNothing) {
+  const Report report = run_and_report(2, "", "many");
+  EXPECT_EQ(report.at("iallreduce")["engine_calls"], 2 * 12 * 3000);
+  EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 2 * 12 * 20);
+}
+
+TEST_P(MpiPreload, CallsUnderWayThatFailSayWhereTheyAreCompleted) {
+  const Ran ran = run(3, "", "requests_ended");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("ibcoll: ranks disagree"));
 }
 
 TEST_P(MpiPreload, ErrorsAreTheMpis) {
@@ -173,6 +205,8 @@ TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
   const Report report = run_and_report(2, "", "threads");
   EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 3 * 500);
   EXPECT_EQ(report.at("bcast")["engine_calls"], 2 * 3 * (500 + 200));
+  EXPECT_EQ(report.at("iallreduce")["engine_calls"], 2 * 3 * 500);
+  EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 2 * 3 * 500);
 }
 
 TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
@@ -188,6 +222,8 @@ TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
           << function << " by interface " << interface;
     EXPECT_EQ(report.at("allreduce")["engine_calls"], 3);
     EXPECT_EQ(report.at("allreduce")["mpi_calls"], 3);  // of logicals
+    EXPECT_EQ(report.at("ialltoall")["engine_calls"], 3);
+    EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 3 * 4);
   }
   if (found == 0) GTEST_SKIP() << "no Fortran programs were built";
 }
@@ -223,7 +259,7 @@ TEST_P(MpiPreload, OnlyTheFunctionsThatAreNamedAreTakenOver) {
 TEST_P(MpiPreload, TheReportIsATableForPeople) {
   const Ran ran = run(2, "IBCOLL_MPI=report ", "communicators");
   EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("ibcoll: blocking collectives of 2 ranks on 1 server under " +
+  EXPECT_THAT(ran.out, HasSubstr("ibcoll: collectives of 2 ranks on 1 server under " +
                                  std::string(GetParam().called)));
   EXPECT_THAT(ran.out, HasSubstr("\nallreduce"));
 }
@@ -245,8 +281,14 @@ TEST_P(MpiPreload, WhatIsNoSettingOfALaterRankIsNamedToo) {
   EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions"));
 }
 
-TEST_P(MpiPreload, AKilledRankEndsTheJobAndLeavesNothing) {
-  const std::string mark = "mark" + std::to_string(getpid());
+class MpiPreloadDeaths : public MpiPreload {
+ protected:
+  void kill_one_of(const std::string& part);
+};
+
+/// A rank is killed while all make collectives.
+void MpiPreloadDeaths::kill_one_of(const std::string& part) {
+  const std::string mark = part + std::to_string(getpid());
   std::thread killer([&] {
     for (int tries = 0; tries < 400; ++tries) {
       const auto ranks = ibcoll::testing_tools::processes_with(mark, program());
@@ -257,7 +299,7 @@ TEST_P(MpiPreload, AKilledRankEndsTheJobAndLeavesNothing) {
       return;
     }
   });
-  const Ran ran = run(3, "", "endless " + mark);
+  const Ran ran = run(3, "", part + " " + mark);
   killer.join();
   EXPECT_NE(ran.status, 0);
   EXPECT_NE(ran.status, 124) << "it was ended by its time limit";
@@ -270,10 +312,15 @@ TEST_P(MpiPreload, AKilledRankEndsTheJobAndLeavesNothing) {
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, MpiPreload,
-                         ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe",
-                                                  "Open MPI"},
-                                           Family{"mpich", "mpiexec.mpich", "MPICH"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+TEST_P(MpiPreloadDeaths, AKilledRankEndsTheJobAndLeavesNothing) { kill_one_of("endless"); }
+
+TEST_P(MpiPreloadDeaths, SoItDoesWithCallsUnderWay) { kill_one_of("endless_requests"); }
+
+const auto kFamilies =
+    ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
+                      Family{"mpich", "mpiexec.mpich", "MPICH"});
+std::string name_of(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreload, kFamilies, name_of);
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadDeaths, kFamilies, name_of);
 
 }  // namespace

@@ -331,19 +331,16 @@ const Datatype* find_datatype(const Job& job, Handle given) {
 std::shared_ptr<const Datatype> kept_datatype(const Datatype& type) {
   auto& known = const_cast<Derived&>(static_cast<const Derived&>(type));
   const std::lock_guard lock(known.mutex);
-  std::shared_ptr<const Datatype> kept = known.kept.lock();
-  if (kept != nullptr) return kept;
+  if (std::shared_ptr<const Datatype> kept = known.kept.lock()) return kept;
   Handle again = 0;
   if (library().Type_dup(type.handle, &again) != 0) return nullptr;
-  auto* const copy = new Datatype(type);
-  copy->handle = library().clean(again);
-  kept.reset(copy, [](const Datatype* gone) {
-    Handle handle = gone->handle;
-    library().Type_free(&handle);
+  const std::shared_ptr<Datatype> made(new Datatype(type), [](Datatype* gone) {
+    library().Type_free(&gone->handle);
     delete gone;
   });
-  known.kept = kept;
-  return kept;
+  made->handle = library().clean(again);
+  known.kept = made;
+  return made;
 }
 
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given) {

@@ -1,12 +1,26 @@
 ! Collectives from Fortran, by mpif.h, the module mpi or mpi_f08, as IBCOLL_INTERFACE says: 0, 1, 2.
+! With IBCOLL_OLD_NAMES persistent ones have the names they had before MPI 4.0.
 ! Checks the results, and ends with "well done" from rank 0.
 program collectives
 #if IBCOLL_INTERFACE == 2
   use mpi_f08
+#ifdef IBCOLL_OLD_NAMES
+  use mpi_f08_ext
+#endif
 #elif IBCOLL_INTERFACE == 1
   use mpi
 #endif
   implicit none
+#ifdef IBCOLL_OLD_NAMES
+#define PREPARE MPIX_Allreduce_init
+#else
+#define PREPARE MPI_Allreduce_init
+#endif
+#if IBCOLL_INTERFACE == 2
+#define REQUEST type(MPI_Request)
+#else
+#define REQUEST integer
+#endif
 #if IBCOLL_INTERFACE == 0
   include 'mpif.h'
 #endif
@@ -17,6 +31,10 @@ program collectives
   complex :: rotated(3), products(3)
   logical :: flag, all_flags
   integer :: highest(2)
+  REQUEST :: requests(3)
+  integer :: start
+  integer, allocatable :: later(:, :)
+  double precision :: least(2), total
 
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
@@ -57,6 +75,35 @@ program collectives
   flag = rank >= 0
   call MPI_Allreduce(flag, all_flags, 1, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierror)
   if (.not. all_flags) call wrong('logical')
+
+  ! Nonblocking, several at a time.
+  allocate(later(n, ranks))
+  call MPI_Ialltoall(send, n, MPI_INTEGER, later, n, MPI_INTEGER, MPI_COMM_WORLD, requests(1), ierror)
+  call MPI_Iallreduce(mine, least, 2, MPI_REAL8, MPI_MIN, MPI_COMM_WORLD, requests(2), ierror)
+  call MPI_Ibarrier(MPI_COMM_WORLD, requests(3), ierror)
+  flag = .false.
+  do while (.not. flag)
+    call MPI_Test(requests(2), flag, MPI_STATUS_IGNORE, ierror)
+  end do
+  if (requests(2) /= MPI_REQUEST_NULL) call wrong('test')
+  call MPI_Waitall(3, requests, MPI_STATUSES_IGNORE, ierror)
+  do peer = 1, ranks
+    do i = 1, n
+      if (later(i, peer) /= 100000 * (peer - 1) + 1000 * (rank + 1) + i) call wrong('ialltoall')
+    end do
+  end do
+  if (least(1) /= 0d0 .or. least(2) /= -dble(ranks - 1)) call wrong('iallreduce')
+
+  ! Persistent.
+  call PREPARE(mine, most, 2, MPI_REAL8, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1), ierror)
+  total = dble(ranks * (ranks - 1) / 2)
+  do start = 1, 4
+    mine = (/ dble(rank * start), dble(start) /)
+    call MPI_Start(requests(1), ierror)
+    call MPI_Wait(requests(1), MPI_STATUS_IGNORE, ierror)
+    if (most(1) /= start * total .or. most(2) /= dble(start * ranks)) call wrong('allreduce_init')
+  end do
+  call MPI_Request_free(requests(1), ierror)
 
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   call MPI_Finalize(ierror)

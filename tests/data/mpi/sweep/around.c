@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "called.h"
 #include "sweep.h"
 
 enum { LONGEST = 1 << 22 };
@@ -307,16 +308,44 @@ enum { THREADS = 3, NEW_TYPES = 200 };
 static MPI_Datatype g_new_types[NEW_TYPES];
 static pthread_barrier_t g_together;
 
+static void complete_one(MPI_Request* request) {
+  int index = -1;
+  MPI_Waitany(1, request, &index, MPI_STATUS_IGNORE);
+  if (index != 0) wrong("MPI_Waitany", "threads", 0, index, 0);
+}
+
 static void* own_sums(void* argument) {
   MPI_Comm comm = *(MPI_Comm*)argument;
   int size = 0;
   MPI_Comm_size(comm, &size);
+  long persistent_in = 0, persistent_out = 0;
+  MPI_Request persistent;
   for (int round = 0; round < 500; ++round) {
     long mine[3] = {1, round, 2}, all[3];
     MPI_Allreduce(mine, all, 3, MPI_LONG, MPI_SUM, comm);
     if (all[1] != (long)size * round) wrong("MPI_Allreduce", "threads", round, all[1], 0);
     MPI_Bcast(all, 3, MPI_LONG, round % size, comm);
+    /* Messages between the start and the end. */
+    int rank = 0, sent = round, received = -1;
+    MPI_Request request;
+    MPI_Comm_rank(comm, &rank);
+    if (round == 0)
+      PREPARED(Allreduce)
+      (&persistent_in, &persistent_out, 1, MPI_LONG, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
+    persistent_in = round + rank;
+    MPI_Iallreduce(mine, all, 3, MPI_LONG, MPI_SUM, comm, &request);
+    MPI_Start(&persistent);
+    if (round % 2 == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&sent, 1, MPI_INT, (rank + 1) % size, 4, &received, 1, MPI_INT,
+                 (rank + size - 1) % size, 4, comm, MPI_STATUS_IGNORE);
+    if (round % 2 != 0) complete_one(&request);
+    complete_one(&persistent);
+    if (received != round) wrong("MPI_Sendrecv", "threads", round, received, round);
+    if (all[1] != (long)size * round) wrong("MPI_Iallreduce", "threads", round, all[1], 0);
+    if (persistent_out != (long)size * round + (long)size * (size - 1) / 2)
+      wrong("MPI_Allreduce_init", "threads", round, persistent_out, 0);
   }
+  MPI_Request_free(&persistent);
   for (int round = 0; round < NEW_TYPES; ++round) {
     int ints[16] = {0};
     pthread_barrier_wait(&g_together);

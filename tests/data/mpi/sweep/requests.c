@@ -293,9 +293,8 @@ void endless_requests(void) {
   static double in[1000], out[N][1000];
   MPI_Request requests[N];
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < N / 2; ++i)
-    PREPARED(Allreduce)
-    (in, out[i], 1000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+  for (int i = 0; i < N / 2; ++i) PREPARED(Allreduce)
+  (in, out[i], 1000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
   for (int round = 0;; ++round) {
     int index = 0;
     MPI_Startall(N / 2, requests);
