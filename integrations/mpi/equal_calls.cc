@@ -153,3 +153,4 @@ IBCOLL_MPI_FORMS(Bcast, Ibcast, kBcast, BCAST, BCAST_GIVEN, DESCRIBE_BCAST)
 #define DESCRIBE_BARRIER(Number, Place) ibcoll::mpi::barrier(attempt, call)
 IBCOLL_MPI_FORMS_OF(, int, int, Barrier, Ibarrier, kBarrier, BARRIER, BARRIER_GIVEN,
                     DESCRIBE_BARRIER)
+IBCOLL_MPI_OLD_FORM(Barrier, kBarrier, BARRIER, BARRIER_GIVEN, DESCRIBE_BARRIER)

@@ -77,7 +77,7 @@ int wait_by_hand(const GoesOn& goes_on, const Test& test, const Wait& wait) {
 /// Behind a test, which has `found` something or not: who tests again and again holds up the ranks
 /// that it waits for, where they have no core of their own.
 void let_others_in(bool found) {
-  constexpr int kPatience = 64;
+  constexpr int kPatience = 16;
   [[gnu::tls_model("initial-exec")]] static thread_local int in_vain = 0;
   if (found)
     in_vain = 0;
