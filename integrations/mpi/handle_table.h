@@ -1,6 +1,7 @@
 #pragma once
 /// What belongs to a handle of the MPI's.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -22,6 +23,7 @@ class HandleTable {
   }
   /// Null: there is none.
   Value* find(Handle handle) const {
+    if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
     const std::lock_guard lock(mutex_);
     if (count_ == 0) return nullptr;
     const Slot& slot = slots_[slot_of(handle)];
@@ -65,7 +67,7 @@ class HandleTable {
 
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;  ///< a power of two, at most half of them taken
-  size_t count_ = 0;
+  std::atomic<size_t> count_{0};
 };
 
 }  // namespace ibcoll::mpi

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/base/config.h"
+#include "engine/core/c_api.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
 #include "integrations/mpi/operations.h"
@@ -101,9 +102,11 @@ void join(Job& job) {
   }
   int level = 0;
   mpi.Query_thread(&level);
-  job.has_threads = level == mpi.constants.thread_multiple;
-  if (job.has_threads) (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
-  if (job.has_threads && !mpi_calls_back()) (void)ibcoll_set_progress_thread(context, 1);
+  if (level == mpi.constants.thread_multiple) {
+    (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
+    if (!mpi_calls_back()) (void)ibcoll_set_progress_thread(context, 1);
+  }
+  job.has_thread_of_its_own = context->context->has_progress_thread();
   job.context = context;
 }
 

@@ -15,7 +15,7 @@ struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   uint64_t chosen = 0;                ///< the functions that may be taken over: a bit each
   bool reports = false;
-  bool has_threads = false;  ///< several may call the MPI at a time
+  bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   int rank = 0, size = 1;
   Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
   Handle alone = 0;    ///< the same of MPI_COMM_SELF

@@ -97,6 +97,12 @@ struct Library {
     if (constants.handle_mask == UINT32_MAX) return static_cast<const uint32_t*>(array)[i];
     return static_cast<const uintptr_t*>(array)[i];
   }
+  void set_handle(void* place, Handle handle) const {
+    if (constants.handle_mask == UINT32_MAX)
+      *static_cast<uint32_t*>(place) = static_cast<uint32_t>(handle);
+    else
+      *static_cast<uintptr_t*>(place) = handle;
+  }
   void* place_of_handle(void* array, int i) const {
     const size_t bytes = constants.handle_mask == UINT32_MAX ? sizeof(uint32_t) : sizeof(Handle);
     return static_cast<std::byte*>(array) + static_cast<size_t>(i) * bytes;

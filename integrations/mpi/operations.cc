@@ -45,6 +45,7 @@ Operation& take() {
   taken->state = Operation::kIdle;
   taken->code = 0;
   taken->refused = IBCOLL_OK;
+  taken->is_freed = false;
   taken->holds = 1;
   return *taken;
 }
@@ -94,10 +95,15 @@ Attempt attempt_of(const Operation& operation) {
 void complete(Operation& operation) {
   const Library& mpi = library();
   const Job& job = the_job();
-  if (operation.is_persistent())
-    mpi.Send(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job.alone);
-  else if (operation.request != 0)
-    mpi.Grequest_complete(operation.request);
+  if (!operation.is_persistent()) {
+    if (operation.request != 0) mpi.Grequest_complete(operation.request);
+    return;
+  }
+  mpi.Send(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job.alone);
+  if (!operation.is_freed) return;
+  Handle request = operation.request;
+  mpi.Wait(&request, mpi.constants.status_ignore);
+  mpi.Request_free(&request);
 }
 
 /// What the engine has said of an operation that was claimed and is not under way any more.
@@ -328,9 +334,18 @@ void settle(Operation& operation) {
   }
 }
 
-void forget_persistent(Operation& operation) {
+int free_persistent(Operation& operation, void* request) {
+  const Library& mpi = library();
+  while (!claim(operation)) sched_yield();
+  const bool under_way = operation.state == Operation::kUnderWay;
+  operation.is_freed = under_way;
   operations().by_request.erase(operation.request);
+  operation.claimed.store(false, std::memory_order_release);
+  // MPICH loses a receive that is freed before its message has come.
+  const int code = under_way ? 0 : mpi.Request_free(request);
+  if (under_way) mpi.set_handle(request, mpi.constants.request_null);
   let_go(operation);
+  return code;
 }
 
 void poll_operations() {

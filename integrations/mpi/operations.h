@@ -28,6 +28,7 @@ struct Operation {
   ibcoll_request* engine = nullptr;  ///< null: the call moves nothing, or the engine gets it later
   Handle request = 0;                ///< the MPI's
   int tag = -1;                      ///< of a persistent call: of the message that completes it
+  bool is_freed = false;  ///< persistent, and freed by the program while it was under way
   std::atomic<State> state{kIdle};
   std::atomic<bool> claimed{
       false};                ///< a thread tests it, or waits for it: to the others it is taboo
@@ -110,8 +111,8 @@ bool operations_failed();
 int start_operation(Operation& operation, void* request);
 /// Waits until it is not under way any more.
 void settle(Operation& operation);
-/// The program frees a persistent request, which the MPI is told next.
-void forget_persistent(Operation& operation);
+/// The program frees a persistent request. The MPI's code.
+int free_persistent(Operation& operation, void* request);
 
 /// One round of progress: completes the requests of operations that have ended. Does nothing with
 /// WithoutPolling.

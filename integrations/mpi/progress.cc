@@ -50,8 +50,8 @@ bool moves_by_hand() { return operations_under_way() && !mpi_calls_back(); }
 void WhileTheMpiBlocks::begin() {
   const Job& job = the_job();
   post_all();
-  // Where several threads may call it runs all the time.
-  if (job.has_threads || g_thread_runs.exchange(true)) return;
+  // Where several threads may call, or the user wants it, it runs all the time.
+  if (job.has_thread_of_its_own || g_thread_runs.exchange(true)) return;
   thread_ = ibcoll_set_progress_thread(job.context, 1) == IBCOLL_OK;
   if (!thread_) g_thread_runs = false;
 }

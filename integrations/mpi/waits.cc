@@ -269,6 +269,6 @@ IBCOLL_MPI_STANDS_IN(Request_free, (void* request), {
   if (Inside::is() || running_job() == nullptr) return original(request);
   const Inside inside;
   Operation* const found = find_operation(library().handle_at(request, 0));
-  if (found != nullptr && found->is_persistent()) forget_persistent(*found);
+  if (found != nullptr && found->is_persistent()) return free_persistent(*found, request);
   return original(request);
 })

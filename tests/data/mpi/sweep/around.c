@@ -128,6 +128,13 @@ void errors(void) {
                "no operator");
   expect_class(MPI_Allreduce(in, out, 4, MPI_DOUBLE, MPI_BXOR, MPI_COMM_WORLD), MPI_ERR_OP,
                "an operator that doubles do not have");
+  MPI_Request request;
+  expect_class(MPI_Iallreduce(in, out, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request),
+               MPI_ERR_COUNT, "a negative count, nonblocking");
+  expect_class(MPI_Ibcast(in, 4, MPI_INT, size, MPI_COMM_WORLD, &request), MPI_ERR_ROOT,
+               "a root too high, nonblocking");
+  expect_class(PREPARED(Bcast)(in, 4, MPI_INT, size, MPI_COMM_WORLD, MPI_INFO_NULL, &request),
+               MPI_ERR_ROOT, "a root too high, persistent");
   MPI_Datatype pairs;
   MPI_Type_contiguous(2, MPI_INT, &pairs);
   expect_class(MPI_Bcast(in, 2, pairs, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "no committed type");
@@ -329,9 +336,8 @@ static void* own_sums(void* argument) {
     int rank = 0, sent = round, received = -1;
     MPI_Request request;
     MPI_Comm_rank(comm, &rank);
-    if (round == 0)
-      PREPARED(Allreduce)
-      (&persistent_in, &persistent_out, 1, MPI_LONG, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
+    if (round == 0) PREPARED(Allreduce)
+    (&persistent_in, &persistent_out, 1, MPI_LONG, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
     persistent_in = round + rank;
     MPI_Iallreduce(mine, all, 3, MPI_LONG, MPI_SUM, comm, &request);
     MPI_Start(&persistent);

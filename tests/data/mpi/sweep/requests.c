@@ -205,6 +205,24 @@ static void freed_meanwhile(int rank, int size) {
   free(out);
 }
 
+/* What is freed or forgotten when it was started goes on, and ends before MPI_Finalize does. */
+static void left_alone(int rank, int size) {
+  static long in[3], out[3];
+  MPI_Request request;
+  for (int i = 0; i < 3; ++i) {
+    in[i] = share(rank, i, 0);
+    PREPARED(Allreduce)
+    (&in[i], &out[i], 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Request_free(&request);
+  }
+  long all = rank;
+  MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (all != (long)size * (size - 1) / 2) wrong("MPI_Iallreduce", "behind", 0, all, 0);
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+}
+
 void requests(void) {
   Flight* const flight = memory(sizeof *flight);
   MPI_Comm comms[COMMS];
@@ -222,6 +240,7 @@ void requests(void) {
   }
   for (int i = 0; i < COMMS; ++i) persistent(comms[i], flight->rank, flight->size);
   freed_meanwhile(flight->rank, flight->size);
+  left_alone(flight->rank, flight->size);
   for (int i = 1; i < COMMS; ++i) MPI_Comm_free(&comms[i]);
   free(flight);
 }
