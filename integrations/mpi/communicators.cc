@@ -19,14 +19,15 @@ struct Records {
   std::set<uint64_t> led;  ///< identifiers that this rank has given, as the first one of a group
   int keyval = 0;
   std::atomic<bool> complained{false};  ///< that a group could not be made: once is enough
-  /// How often a communicator has gone: what threads remember from before does not count.
-  std::atomic<uint64_t> gone{0};
 };
 
 Records& records() {
   static auto* const all = new Records;  // the MPI may delete attributes when the process ends
   return *all;
 }
+
+/// How often a communicator has gone: what threads remember from before does not count.
+std::atomic<uint64_t> g_gone{0};
 
 /// The communicator that a thread has called on last.
 struct Latest {
@@ -44,7 +45,7 @@ int forget(Handle, int, void* attribute, void*) {
   {
     const std::lock_guard lock(all.mutex);
     all.live.erase(record);
-    ++all.gone;
+    ++g_gone;
   }
   record->handle = 0;
   release(*record);
@@ -233,18 +234,21 @@ Communicator* make(Job& job, Handle handle) {
   return nullptr;
 }
 
-/// `make()` makes the record of one that has none.
-template <class Make>
-Communicator* find(Handle handle, const Make& make) {
-  const uint64_t gone = records().gone.load(std::memory_order_acquire);
-  if (g_latest.handle == handle && g_latest.gone == gone && g_latest.record != nullptr) [[likely]]
-    return g_latest.record;
+/// The one that this thread has called on last, if it is that; else null.
+Communicator* latest(Handle handle) {
+  const uint64_t gone = g_gone.load(std::memory_order_acquire);
+  return g_latest.handle == handle && g_latest.gone == gone ? g_latest.record : nullptr;
+}
+
+/// `job`: null: one that has no record gets none.
+[[gnu::noinline]] Communicator* look_up(Job* job, Handle handle) {
+  const uint64_t gone = g_gone.load(std::memory_order_acquire);
   const Library& mpi = library();
   if (handle == mpi.constants.comm_null) return nullptr;
   Communicator* record = nullptr;
   int found = 0;
   if (mpi.Comm_get_attr(handle, records().keyval, &record, &found) != 0) return nullptr;
-  if (found == 0) record = make();
+  if (found == 0) record = job != nullptr ? make(*job, handle) : nullptr;
   if (record != nullptr) g_latest = {handle, gone, record};
   return record;
 }
@@ -252,11 +256,13 @@ Communicator* find(Handle handle, const Make& make) {
 }  // namespace
 
 Communicator* find_communicator(Job& job, Handle handle) {
-  return find(handle, [&] { return make(job, handle); });
+  Communicator* const known = latest(handle);
+  return known != nullptr ? known : look_up(&job, handle);
 }
 
 Communicator* known_communicator(Handle handle) {
-  return find(handle, [] { return static_cast<Communicator*>(nullptr); });
+  Communicator* const known = latest(handle);
+  return known != nullptr ? known : look_up(nullptr, handle);
 }
 
 Communicator* make_private(const Job& job, const Communicator& of) {
