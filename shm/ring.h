@@ -8,6 +8,7 @@
 /// second ring, of bytes, and the line says where. So a sender may be many short messages ahead,
 /// which is what small broadcasts and gathers in a row are about, and few long ones.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "engine/base/pages.h"
+#include "engine/base/prefetch.h"
 
 namespace ibcoll::shm {
 
@@ -130,9 +132,11 @@ class Ring {
       const uint32_t begin = begins_[next_ & (layout_.lines - 1)];
       std::memcpy(line(next_) + sizeof(MessageHeader), &begin, sizeof(begin));
       tail_ = begin + static_cast<uint32_t>(round_up(message.length, kLineBytes));
+      if (message.length <= kFetchedBytes) fetch_payload(tail_ - begin);
     }
     message.stamp.store(static_cast<uint32_t>(next_ + 1), std::memory_order_release);
     ++next_;
+    prefetch_to_write(line(next_ + kAhead));
   }
 
   // Consumer.
@@ -158,6 +162,12 @@ class Ring {
   /// So many messages with payloads beside their lines are sent until it is looked whether all are
   /// consumed: then the next one lies where the first one did, which is in the caches.
   static constexpr uint32_t kHot = 4;
+  /// Lines that the consumer has read are fetched back so many messages before they are written: a
+  /// trip between two cores takes about as long as so many short calls.
+  static constexpr uint32_t kAhead = 3;
+  /// So is where the payload of the next message is going to lie, if it is as long as the last one
+  /// and that was this long at most. To write a longer one takes longer than the trip.
+  static constexpr uint32_t kFetchedBytes = 1024;
 
   RingControl& control() const { return *reinterpret_cast<RingControl*>(memory_); }
   std::byte* line(uint64_t number) {
@@ -173,6 +183,11 @@ class Ring {
       if (!fits(bytes)) return nullptr;
     }
     return payloads() + begins_[next_ & (layout_.lines - 1)];
+  }
+  void fetch_payload(uint32_t bytes) {
+    const uint32_t begin = since_look_ + 1 >= kHot ? 0 : tail_;
+    const uint32_t end = std::min(begin + bytes, layout_.payload_bytes);
+    for (uint32_t at = begin; at < end; at += kLineBytes) prefetch_to_write(payloads() + at);
   }
   void look() {
     consumed_seen_ = consumed();
