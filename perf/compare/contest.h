@@ -24,7 +24,7 @@
 #include "contest_calls.h"
 
 enum {
-  CONTEST_SEATS = 4,
+  CONTEST_SEATS = 8,
   CONTEST_MAX_SAMPLES = 256,
   CONTEST_LINE = 64 /* bytes of a cache line */
 };

@@ -14,35 +14,6 @@ namespace {
 /// From here on a call is to be as fast as copying allows.
 constexpr int64_t kLargeBytes = 256 * 1024;
 
-double median_of_all(const Rounds& rounds) {
-  std::vector<double> all;
-  for (const auto& round : rounds) all.insert(all.end(), round.begin(), round.end());
-  return median(all);
-}
-
-/// How many times faster one is: the ratio of the medians, and the least and greatest ratio a
-/// single round gave.
-struct Ratio {
-  double value = 0, low = 0, high = 0;
-};
-
-Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours) {
-  const auto fastest = [&](const auto& of) {
-    double best = HUGE_VAL;
-    for (const Rounds* one : theirs) best = std::min(best, of(*one));
-    return best;
-  };
-  const double of_all = fastest(median_of_all) / median_of_all(ours);
-  Ratio result{of_all, of_all, of_all};
-  for (size_t round = 0; round < ours.size(); ++round) {
-    const double one =
-        fastest([&](const Rounds& rounds) { return median(rounds[round]); }) / median(ours[round]);
-    result.low = std::min(result.low, one);
-    result.high = std::max(result.high, one);
-  }
-  return result;
-}
-
 /// The fastest MPI's median, in us; NaN where there is none.
 double fastest_us(const std::vector<const Rounds*>& all) {
   double best = NAN;
@@ -57,21 +28,6 @@ std::string short_us(double us) {
 }
 
 }  // namespace
-
-const Rounds* Measured::find(std::string_view name, size_t size) const {
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return &rounds[i][size];
-  }
-  return nullptr;
-}
-
-std::vector<const Rounds*> Measured::mpis(size_t size) const {
-  std::vector<const Rounds*> found;
-  for (const char* name : {"openmpi", "mpich"}) {
-    if (const Rounds* one = find(name, size)) found.push_back(one);
-  }
-  return found;
-}
 
 void Speedups::append(const Speedups& more) {
   const auto join = [](std::vector<double>& to, const std::vector<double>& from) {

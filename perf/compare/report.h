@@ -8,34 +8,9 @@
 
 #include "engine/base/json_lines.h"
 #include "engine/base/result.h"
-#include "perf/compare/contest_calls.h"
+#include "perf/compare/measure.h"
 
 namespace ibcoll::compare {
-
-/// What is compared, as the command line says.
-struct Options {
-  std::vector<contest_collective> collectives;
-  std::vector<int64_t> ranks, sizes;
-  int rounds = 7;
-  int samples = 10;
-  int64_t batch_ns = 1'000'000;
-  bool user_memory = false;
-  bool after_barrier = false;
-  std::string json, markdown;
-};
-
-/// Samples of one contender at one size (nanoseconds a call), a vector for each round.
-using Rounds = std::vector<std::vector<double>>;
-
-/// All samples of one collective and rank count: [contender][size][round][sample].
-struct Measured {
-  std::vector<std::string> names;
-  std::vector<std::vector<Rounds>> rounds;
-
-  const Rounds* find(std::string_view name, size_t size) const;
-  /// Those of the MPI libraries that were found.
-  std::vector<const Rounds*> mpis(size_t size) const;
-};
 
 /// The ratios of all sizes so far, for the geometric means.
 struct Speedups {

@@ -1,0 +1,138 @@
+#include "perf/compare/measure.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/stats.h"
+#include "engine/base/units.h"
+#include "engine/bootstrap/machine.h"
+
+namespace ibcoll::compare {
+namespace {
+
+/// What each rank's buffers take, of the rank and the call that need most.
+Jobs::Room room_for(const Options& options, int ranks) {
+  Jobs::Room room;
+  contest_blocks blocks{};
+  for (const contest_collective collective : options.collectives) {
+    for (const int64_t size : options.sizes) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        contest_describe(collective, ranks, rank, size, &blocks);
+        room.send = std::max(room.send, static_cast<uint64_t>(blocks.send_end));
+        room.receive = std::max(room.receive, static_cast<uint64_t>(blocks.receive_end));
+        // The root's one buffer.
+        if (collective == CONTEST_BCAST) room.receive = std::max(room.receive, room.send);
+      }
+    }
+  }
+  return room;
+}
+
+}  // namespace
+
+double median_of_all(const Rounds& rounds) {
+  std::vector<double> all;
+  for (const auto& round : rounds) all.insert(all.end(), round.begin(), round.end());
+  return median(all);
+}
+
+Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours) {
+  const auto fastest = [&](const auto& of) {
+    double best = HUGE_VAL;
+    for (const Rounds* one : theirs) best = std::min(best, of(*one));
+    return best;
+  };
+  const double of_all = fastest(median_of_all) / median_of_all(ours);
+  Ratio result{of_all, of_all, of_all};
+  for (size_t round = 0; round < ours.size(); ++round) {
+    const double one =
+        fastest([&](const Rounds& rounds) { return median(rounds[round]); }) / median(ours[round]);
+    result.low = std::min(result.low, one);
+    result.high = std::max(result.high, one);
+  }
+  return result;
+}
+
+const Rounds* Measured::find(std::string_view name, size_t size) const {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return &rounds[i][size];
+  }
+  return nullptr;
+}
+
+std::vector<const Rounds*> Measured::mpis(size_t size) const {
+  std::vector<const Rounds*> found;
+  for (const char* name : {"openmpi", "mpich"}) {
+    if (const Rounds* one = find(name, size)) found.push_back(one);
+  }
+  return found;
+}
+
+void show_progress(const std::string& text) {
+  if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K{}", text);
+}
+
+std::vector<int64_t> sizes_of(const Options& options, contest_collective collective) {
+  return collective == CONTEST_BARRIER ? std::vector<int64_t>{0} : options.sizes;
+}
+
+Result<Measured> measure(const Options& options, contest_collective collective, int ranks,
+                         const std::vector<Contender>& all, Jobs& jobs) {
+  const std::vector<int64_t> sizes = sizes_of(options, collective);
+  Measured measured;
+  for (const Contender& contender : all) measured.names.push_back(contender.name);
+  measured.rounds.assign(all.size(), std::vector<Rounds>(sizes.size(), Rounds(options.rounds)));
+  Jobs::Order order;
+  order.collective = collective;
+  order.after_barrier = options.after_barrier;
+  for (int round = 0; round < options.rounds; ++round) {
+    for (size_t size = 0; size < sizes.size(); ++size) {
+      for (size_t turn = 0; turn < all.size(); ++turn) {
+        // Another one first in every round: nobody always follows the same neighbour.
+        const size_t contender = (turn + round) % all.size();
+        show_progress(fmt::format("{}, {} ranks, round {} of {}, {} bytes, {}",
+                                  contest_name(collective), ranks, round + 1, options.rounds,
+                                  format_size(sizes[size]), all[contender].name));
+        order.block_bytes = static_cast<uint64_t>(sizes[size]);
+        order.batch_ns = static_cast<uint64_t>(options.batch_ns);
+        order.samples = options.samples;
+        order.check = round == 0;
+        IBCOLL_ASSIGN(measured.rounds[contender][size][round], jobs.measure(contender, order));
+      }
+    }
+  }
+  show_progress("");
+  return measured;
+}
+
+Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks) {
+  IBCOLL_ASSIGN(Jobs jobs, Jobs::start(all, ranks, room_for(options, ranks)));
+  // Nobody is timed while others still start up: everybody has answered once before.
+  for (size_t contender = 0; contender < all.size(); ++contender) {
+    Jobs::Order order;
+    order.collective = CONTEST_BARRIER;
+    order.batch_ns = 1;
+    order.samples = 1;
+    IBCOLL_TRY(jobs.measure(contender, order));
+  }
+  return jobs;
+}
+
+Status check_memory(const Options& options, int contenders) {
+  const int64_t ranks = *std::max_element(options.ranks.begin(), options.ranks.end());
+  const Jobs::Room room = room_for(options, static_cast<int>(ranks));
+  const double wanted = 1.0 * contenders * static_cast<double>(ranks) *
+                        static_cast<double>(room.send + room.receive),
+               available = static_cast<double>(available_memory());
+  if (wanted > 0.9 * available) {
+    return fail(ErrorCode::kNoMemory,
+                "not enough memory: the buffers of {} ranks take {:.1f} GB in {} contenders, "
+                "{:.1f} GB are available",
+                ranks, wanted / 1e9, contenders, available / 1e9);
+  }
+  return {};
+}
+
+}  // namespace ibcoll::compare

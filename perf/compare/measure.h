@@ -1,0 +1,49 @@
+#pragma once
+/// Measuring contenders in turns.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "perf/compare/jobs.h"
+#include "perf/compare/options.h"
+
+namespace ibcoll::compare {
+
+/// Samples of one contender at one size (nanoseconds a call), a vector for each round.
+using Rounds = std::vector<std::vector<double>>;
+
+/// All samples of one collective and rank count: [contender][size][round][sample].
+struct Measured {
+  std::vector<std::string> names;
+  std::vector<std::vector<Rounds>> rounds;
+
+  const Rounds* find(std::string_view name, size_t size) const;
+  /// Those of the MPI libraries that were found.
+  std::vector<const Rounds*> mpis(size_t size) const;
+};
+
+double median_of_all(const Rounds& rounds);
+
+/// How many times faster one is: the ratio of the medians, and the least and greatest ratio a
+/// single round gave.
+struct Ratio {
+  double value = 0, low = 0, high = 0;
+};
+/// Of `ours` over the fastest of `theirs`.
+Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours);
+
+/// Whether there is memory for so many contenders at the largest size and rank count.
+Status check_memory(const Options& options, int contenders);
+/// Starts the contenders, which keep their jobs for all collectives.
+Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks);
+/// Sizes that a collective has: a barrier moves nothing.
+std::vector<int64_t> sizes_of(const Options& options, contest_collective collective);
+/// All sizes of one collective.
+Result<Measured> measure(const Options& options, contest_collective collective, int ranks,
+                         const std::vector<Contender>& all, Jobs& jobs);
+/// One line that is overwritten, where somebody watches.
+void show_progress(const std::string& text);
+
+}  // namespace ibcoll::compare

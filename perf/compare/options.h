@@ -1,0 +1,35 @@
+#pragma once
+/// What a comparison is of, and the options that say it.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "perf/compare/contest_calls.h"
+
+namespace ibcoll::compare {
+
+/// What is compared, as the command line says.
+struct Options {
+  std::vector<contest_collective> collectives;
+  std::vector<int64_t> ranks, sizes;
+  int rounds = 7;
+  int samples = 10;
+  int64_t batch_ns = 1'000'000;
+  bool user_memory = false;
+  bool after_barrier = false;
+  std::string json, markdown;
+};
+
+/// What needs to be read: as typed.
+struct Arguments {
+  std::string collectives = "alltoall", ranks = "2,4,8", sizes = "64-4M:4", batch = "1ms";
+};
+
+/// The options that all comparisons have.
+void add_options(CLI::App& app, Arguments& typed, Options& options);
+/// Reads what was typed.
+Status understand(const Arguments& typed, Options& options);
+
+}  // namespace ibcoll::compare
