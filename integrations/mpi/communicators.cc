@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/mpi/progress.h"
+
 namespace ibcoll::mpi {
 
 namespace {
@@ -135,6 +137,7 @@ class Agreement {
     if (group_ != nullptr)
       return ibcoll_bcast(group_, &value, sizeof value, 0, nullptr) == IBCOLL_OK;
     const Library& mpi = library();
+    const WhileTheMpiBlocks moving;
     return mpi.Bcast(&value, 1, mpi.constants.type_uint64, 0, handle_) == 0;
   }
   /// The highest of all.
@@ -144,6 +147,7 @@ class Agreement {
              IBCOLL_OK;
     }
     const Library& mpi = library();
+    const WhileTheMpiBlocks moving;
     return mpi.Allreduce(&mine, &highest, 1, mpi.constants.type_uint64, mpi.constants.op_max,
                          handle_) == 0;
   }
