@@ -222,6 +222,7 @@ bool Launch::takes_over(const Outcome& described, void* request) {
                : persistent             ? prepare(request)
                                         : start(request);
   } else if (outcome_.kind == Outcome::kOver && outcome_.code == 0) {
+    call().bytes = 0;
     outcome_ = persistent ? hand_out(request) : hand_out_finished(request);
   }
   if (operation_ != nullptr && (outcome_.kind == Outcome::kMpi || outcome_.code != 0)) drop();

@@ -80,6 +80,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
       if (on->queued.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
         post_all(*on);
       const Attempt attempt{function, *job, *on, handle};
+      call.bytes = 0;
       outcome = describe(attempt, call);
       if (outcome.kind == Outcome::kReady) [[likely]]
         outcome = call.carry_out(attempt);
