@@ -17,7 +17,7 @@ namespace {
 class Errors {
  public:
   Errors(const void* requests, int count) {
-    if (!operations_failed()) [[likely]]
+    if (!operations_failed() || requests == nullptr) [[likely]]
       return;
     codes_.resize(static_cast<size_t>(std::max(count, 0)));
     for (int i = 0; i < count; ++i) {
@@ -54,8 +54,16 @@ class Errors {
 /// Whether the function need only be passed on.
 bool passes() { return (!operations_under_way() && !operations_failed()) || Inside::is(); }
 
+/// What the MPI's own libraries call inside, as files of ROMIO's do in each test of their requests,
+/// stays with the MPI: whether operations are under way meanwhile may differ from rank to rank.
+template <class Original, class... Arguments>
+int pass_on(Original* original, Arguments... arguments) {
+  const Inside inside;
+  return original(arguments...);
+}
+
 void settle_all(const void* requests, int count) {
-  for (int i = 0; i < count && operations_under_way(); ++i) {
+  for (int i = 0; requests != nullptr && i < count && operations_under_way(); ++i) {
     Operation* const found = find_operation(library().handle_at(requests, i));
     if (found != nullptr) settle(*found);
   }
@@ -107,7 +115,7 @@ using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespac
 IBCOLL_MPI_STANDS_IN(Wait, (void* request, void* status), {
   static auto* const original = original_of<int(void*, void*)>("PMPI_Wait");
   if (passes()) [[likely]]
-    return original(request, status);
+    return pass_on(original, request, status);
   const Inside inside;
   settle_all(request, 1);
   const Errors errors(request, 1);
@@ -117,7 +125,7 @@ IBCOLL_MPI_STANDS_IN(Wait, (void* request, void* status), {
 IBCOLL_MPI_STANDS_IN(Test, (void* request, int* flag, void* status), {
   static auto* const original = original_of<TestOne>("PMPI_Test");
   if (passes()) [[likely]]
-    return original(request, flag, status);
+    return pass_on(original, request, flag, status);
   const Inside inside;
   poll_operations();
   const WithoutPolling known;
@@ -131,7 +139,7 @@ IBCOLL_MPI_STANDS_IN(Waitall, (int count, void* requests, void* statuses), {
   static auto* const original = original_of<int(int, void*, void*)>("PMPI_Waitall");
   static auto* const test = original_of<TestAll>("PMPI_Testall");
   if (passes()) [[likely]]
-    return original(count, requests, statuses);
+    return pass_on(original, count, requests, statuses);
   const Inside inside;
   settle_all(requests, count);
   const Errors errors(requests, count);
@@ -144,7 +152,7 @@ IBCOLL_MPI_STANDS_IN(Waitall, (int count, void* requests, void* statuses), {
 IBCOLL_MPI_STANDS_IN(Testall, (int count, void* requests, int* flag, void* statuses), {
   static auto* const original = original_of<TestAll>("PMPI_Testall");
   if (passes()) [[likely]]
-    return original(count, requests, flag, statuses);
+    return pass_on(original, count, requests, flag, statuses);
   const Inside inside;
   poll_operations();
   const WithoutPolling known;
@@ -158,7 +166,7 @@ IBCOLL_MPI_STANDS_IN(Waitany, (int count, void* requests, int* index, void* stat
   static auto* const original = original_of<int(int, void*, int*, void*)>("PMPI_Waitany");
   static auto* const test = original_of<TestAny>("PMPI_Testany");
   if (passes()) [[likely]]
-    return original(count, requests, index, status);
+    return pass_on(original, count, requests, index, status);
   const Inside inside;
   return wait_by_hand(
       operations_under_way,
@@ -177,7 +185,7 @@ IBCOLL_MPI_STANDS_IN(Waitany, (int count, void* requests, int* index, void* stat
 IBCOLL_MPI_STANDS_IN(Testany, (int count, void* requests, int* index, int* flag, void* status), {
   static auto* const original = original_of<TestAny>("PMPI_Testany");
   if (passes()) [[likely]]
-    return original(count, requests, index, flag, status);
+    return pass_on(original, count, requests, index, flag, status);
   const Inside inside;
   poll_operations();
   const WithoutPolling known;
@@ -192,7 +200,7 @@ IBCOLL_MPI_STANDS_IN(Waitsome, (int count, void* requests, int* out, int* indice
                        static auto* const original = original_of<TestSome>("PMPI_Waitsome");
                        static auto* const test = original_of<TestSome>("PMPI_Testsome");
                        if (passes()) [[likely]]
-                         return original(count, requests, out, indices, statuses);
+                         return pass_on(original, count, requests, out, indices, statuses);
                        const Inside inside;
                        const auto complete = [&](TestSome* function) {
                          const Errors errors(requests, count);
@@ -214,7 +222,7 @@ IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indice
                      {
                        static auto* const original = original_of<TestSome>("PMPI_Testsome");
                        if (passes()) [[likely]]
-                         return original(count, requests, out, indices, statuses);
+                         return pass_on(original, count, requests, out, indices, statuses);
                        const Inside inside;
                        poll_operations();
                        const WithoutPolling known;
@@ -227,7 +235,7 @@ IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indice
 IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* status), {
   static auto* const original = original_of<int(Handle, int*, void*)>("PMPI_Request_get_status");
   if (passes()) [[likely]]
-    return original(request, flag, status);
+    return pass_on(original, request, flag, status);
   const Inside inside;
   poll_operations();
   const int code = original(request, flag, status);
@@ -250,7 +258,7 @@ IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
   static auto* const start = original_of<int(void*)>("PMPI_Start");
   const Library& mpi = library();
   bool some = false;
-  const bool looks = !Inside::is() && running_job() != nullptr;
+  const bool looks = requests != nullptr && !Inside::is() && running_job() != nullptr;
   for (int i = 0; looks && i < count && !some; ++i)
     some = find_operation(mpi.handle_at(requests, i)) != nullptr;
   if (!some) return original(count, requests);
