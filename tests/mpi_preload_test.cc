@@ -166,6 +166,22 @@ TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
   EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
 }
 
+TEST_P(MpiPreload, OperatorsThatAreFreedLeaveNothing) {
+  EXPECT_EQ(run_and_report(2, "", "operators").at("allreduce")["engine_calls"], 2 * 1000);
+}
+
+TEST_P(MpiPreload, OperatorsThatDoNotCommuteCombineInTheOrderOfRanks) {
+  for (const int ranks : {3, 6}) run_and_report(ranks, "", "ordered 0");
+}
+
+TEST_P(MpiPreload, AllReductionsCombineInTheOrderOfRanksWhereAskedFor) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,3 "}) {
+    const Report report =
+        run_and_report(5, std::string("IBCOLL_MPI_ORDERED=1 ") + layout, "ordered 1");
+    EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
+  }
+}
+
 TEST_P(MpiPreload, CommunicatorsThatTheEngineCanServeNoMoreGoToTheMpi) {
   const Ran ran = run(2, "", "ended");
   EXPECT_THAT(ran.out, HasSubstr("ibcoll: ranks disagree"));
@@ -220,8 +236,8 @@ TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
     for (const char* function : {"alltoall", "reduce", "scan", "bcast", "barrier"})
       EXPECT_EQ(report.at(function)["engine_calls"], 3)
           << function << " by interface " << interface;
-    EXPECT_EQ(report.at("allreduce")["engine_calls"], 3);
-    EXPECT_EQ(report.at("allreduce")["mpi_calls"], 3);  // of logicals
+    // By an operator of Fortran's, and of logicals, too.
+    EXPECT_EQ(report.at("allreduce")["engine_calls"], 3 * 3);
     EXPECT_EQ(report.at("ialltoall")["engine_calls"], 3);
     EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 3 * 4);
   }

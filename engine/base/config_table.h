@@ -245,6 +245,13 @@ inline constexpr Variable kVariables[] = {
      .help = "The functions that libibcoll_mpi.so takes over, separated by commas: "
              "`alltoallv,allreduce`. Empty: all that it can. What not all ranks name stays with "
              "the MPI."},
+    {.name = "IBCOLL_MPI_ORDERED",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help =
+         "Whether the reductions that libibcoll_mpi.so takes over combine in one order, that of "
+         "a binomial tree over the ranks, so that results have the same bits however the ranks "
+         "are placed. On all ranks if one says so."},
     {.name = "IBCOLL_MPI_REPORT",
      .type = VariableType::kString,
      .default_value = "",

@@ -93,6 +93,8 @@ static void add_operators(struct ibcoll_mpi_constants* to) {
   add_operator(to, MPI_LXOR, IBCOLL_LXOR);
   add_operator(to, MPI_MINLOC, IBCOLL_MINLOC);
   add_operator(to, MPI_MAXLOC, IBCOLL_MAXLOC);
+  add_operator(to, MPI_REPLACE, IBCOLL_REPLACE);
+  add_operator(to, MPI_NO_OP, IBCOLL_NO_OP);
 }
 
 void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
@@ -106,6 +108,7 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .errors_return = HANDLE(MPI_ERRORS_RETURN),
       .type_byte = HANDLE(MPI_BYTE),
       .type_uint64 = HANDLE(MPI_UINT64_T),
+      .op_null = HANDLE(MPI_OP_NULL),
       .op_max = HANDLE(MPI_MAX),
       .op_min = HANDLE(MPI_MIN),
       .op_sum = HANDLE(MPI_SUM),

@@ -5,6 +5,8 @@
 #include <climits>
 #include <mutex>
 
+#include "integrations/mpi/operators.h"
+
 namespace ibcoll::mpi {
 
 namespace {
@@ -99,10 +101,6 @@ struct Making {
   Handle inner = 0;  ///< of those that are made of one other type; to be freed unless predefined
 };
 
-Handle handle_at(const std::array<Handle, 2>& array) {
-  return library().clean(array[0]);  // the first one, whatever a handle's length is
-}
-
 bool has_one_inner(int combiner) {
   const ibcoll_mpi_constants& mpi = library().constants;
   return combiner == mpi.combiner_dup || combiner == mpi.combiner_contiguous ||
@@ -146,7 +144,7 @@ std::optional<Making> making_of(Handle type) {
     if (mpi.Type_get_contents(type, 4, 4, 1, integers.data(), addresses.data(), inner.data()) != 0)
       return std::nullopt;
   }
-  making.inner = handle_at(inner);
+  making.inner = mpi.handle_at(inner.data(), 0);
   return making;
 }
 
@@ -196,7 +194,9 @@ struct Derived : Datatype {
 };
 
 int forget(Handle, int, void* attribute, void*) {
-  delete static_cast<Derived*>(attribute);
+  const auto* const type = static_cast<Derived*>(attribute);
+  forget_combinations_of(type->handle);
+  delete type;
   return 0;
 }
 
@@ -342,6 +342,8 @@ std::shared_ptr<const Datatype> kept_datatype(const Datatype& type) {
   known.kept = made;
   return made;
 }
+
+bool is_predefined(Handle type) { return predefined().find(type) != nullptr || is_named(type); }
 
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given) {
   if (!type.reduces) return std::nullopt;

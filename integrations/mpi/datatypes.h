@@ -33,6 +33,9 @@ const Datatype* find_datatype(const Job& job, Handle type);
 /// its own. Of a derived datatype that find_datatype() gave; null: the MPI can't.
 std::shared_ptr<const Datatype> kept_datatype(const Datatype& type);
 
+/// Whether it has a name in the MPI: none that the program has made.
+bool is_predefined(Handle type);
+
 /// The engine's operator, if elements of the type can be combined by it.
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle op);
 

@@ -63,6 +63,7 @@ class DescribedCall {
   uint64_t bytes = 0;     ///< that this rank sends, for the report
   Blocks send, recv;      ///< as far as the call has them on this rank; bcast: one of them
   std::vector<int64_t> counts;
+  const Datatype* combined = nullptr;  ///< that an operator of this library's is handed
 
   /// The end of a description.
   Outcome told(const ibcoll_call& to_engine, Count sent) {
@@ -91,7 +92,10 @@ class DescribedCall {
     return kReady;
   }
   /// For calls that have not ended when the program's function comes back.
-  bool keep_datatypes() { return send.keep_datatype() && recv.keep_datatype(); }
+  bool keep_datatypes() {
+    if (combined != nullptr && combined->derived) kept_ = kept_datatype(*combined);
+    return send.keep_datatype() && recv.keep_datatype();
+  }
   /// What is sent in place lies in `recv`.
   bool load(const Job& job) const { return send.load(job) && recv.load(job); }
   bool deliver(const Job& job) const { return recv.deliver(job); }
@@ -100,7 +104,12 @@ class DescribedCall {
   void end() {
     send.end();
     recv.end();
+    combined = nullptr;
+    kept_.reset();
   }
+
+ private:
+  std::shared_ptr<const Datatype> kept_;  ///< the MPI's own stays with what is made of it
 };
 
 }  // namespace ibcoll::mpi

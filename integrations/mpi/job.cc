@@ -11,6 +11,7 @@
 #include "integrations/mpi/datatypes.h"
 #include "integrations/mpi/operations.h"
 #include "integrations/mpi/progress.h"
+#include "integrations/mpi/operators.h"
 #include "integrations/mpi/stand_in.h"
 
 namespace ibcoll::mpi {
@@ -22,7 +23,7 @@ std::atomic<Job*> g_running{nullptr};
 /// What the user wants of this rank.
 struct Wishes {
   uint64_t chosen = 0;
-  bool reports = false;
+  bool reports = false, ordered = false;
   std::string report_file;
 };
 
@@ -32,6 +33,7 @@ Result<Wishes> read_wishes() {
   IBCOLL_ASSIGN(const std::string functions, config_string("IBCOLL_MPI_FUNCTIONS"));
   IBCOLL_ASSIGN(wishes.report_file, config_string("IBCOLL_MPI_REPORT"));
   wishes.reports = mode == "report" || !wishes.report_file.empty();
+  IBCOLL_ASSIGN(wishes.ordered, config_bool("IBCOLL_MPI_ORDERED"));
   IBCOLL_ASSIGN(wishes.chosen, functions_of(functions));
   if (mode == "off") return Wishes{};
   return wishes;
@@ -149,6 +151,8 @@ void start() {
     say("all collectives stay with the MPI");
   // Ranks that were started with different environments do the same all the same.
   job.chosen = combine(job, wishes ? wishes->chosen : 0, mpi.constants.op_band);
+  const bool ordered = combine(job, wishes && wishes->ordered ? 1 : 0, mpi.constants.op_max) != 0;
+  job.reductions.ordered = ordered ? 1 : 0;
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
   const bool wanted = job.chosen != 0 || job.reports;
   const bool keeps = wanted && begin_communicators() && begin_datatypes();
@@ -173,6 +177,7 @@ void stop() {
     tell(*job, file ? *file : "", mode && *mode == "report");
   }
   end_communicators();
+  end_operators(*job);
   end_datatypes();
   if (job->context != nullptr) {
     if (ibcoll_finalize(job->context) != IBCOLL_OK) say(ibcoll_last_error());

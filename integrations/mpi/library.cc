@@ -77,6 +77,7 @@ Library* make_library() {
   made->name = reinterpret_cast<int(*) parameters>(find_symbol("PMPI_" #name)); \
   complete = complete && made->name != nullptr
   IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
+  IBCOLL_MPI_MORE_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
   const bool has_all = complete;
   IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD

@@ -75,6 +75,11 @@ using CancelRequest = int(void*, int complete);
   each(Allgather, (const void*, int, Handle, void*, int, Handle, Handle));           \
   each(Allreduce, (const void*, void*, int, Handle, Handle, Handle));                \
   each(Reduce, (const void*, void*, int, Handle, Handle, int, Handle))
+/// More of them, of reductions and topologies.
+#define IBCOLL_MPI_MORE_FUNCTIONS_USED(each)                     \
+  each(Reduce_local, (const void*, void*, int, Handle, Handle)); \
+  each(Op_commutative, (Handle, int*));                          \
+  each(Op_free, (Handle*))
 
 /// MPICH's alone, for datatypes that were made with large counts.
 #define IBCOLL_MPI_FUNCTIONS_OF_MPICH(each)                                  \
@@ -84,6 +89,7 @@ using CancelRequest = int(void*, int complete);
 struct Library {
 #define IBCOLL_MPI_MEMBER(name, parameters) int(*name) parameters = nullptr
   IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_MEMBER);
+  IBCOLL_MPI_MORE_FUNCTIONS_USED(IBCOLL_MPI_MEMBER);
   IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_MEMBER);
 #undef IBCOLL_MPI_MEMBER
   ibcoll_mpi_constants constants = {};
@@ -106,6 +112,12 @@ struct Library {
   void* place_of_handle(void* array, int i) const {
     const size_t bytes = constants.handle_mask == UINT32_MAX ? sizeof(uint32_t) : sizeof(Handle);
     return static_cast<std::byte*>(array) + static_cast<size_t>(i) * bytes;
+  }
+  void write(void* handles, Handle handle) const {
+    if (constants.handle_mask == UINT32_MAX)
+      *static_cast<uint32_t*>(handles) = static_cast<uint32_t>(handle);
+    else
+      *static_cast<uintptr_t*>(handles) = handle;
   }
 };
 

@@ -4,6 +4,7 @@
 // the MPI where one does.
 
 #include "integrations/mpi/forms.h"
+#include "integrations/mpi/operators.h"
 
 namespace ibcoll::mpi {
 
@@ -18,22 +19,46 @@ struct Reduction {
   ibcoll_type type;
   ibcoll_operator op;
   Count size;  ///< bytes of an element
+  const ibcoll_options* options;
+};
+
+/// The elements that a rank sends, and those that it receives: none where its receive buffer is not
+/// significant.
+struct Elements {
+  Count sent, received;
 };
 
 /// `significant`: whether this rank's receive buffer is.
 template <class Tell>
-Outcome combine(const Attempt& attempt, const void* send, void* recv, Handle type, Handle op,
-                bool significant, const Tell& tell) {
+Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, void* recv,
+                Handle type, Handle op, const Elements& has, bool significant, const Tell& tell) {
   const Datatype* const elements = find_datatype(attempt.job, type);
   if (elements == nullptr) return kToMpi;
-  const std::optional<ibcoll_operator> combines = find_operator(*elements, op);
-  if (!combines) return kOfTheMpi;
-  const bool in_place = is_in_place(send);
-  if ((in_place && !significant) || (significant && is_in_place(recv))) return kToMpi;
+  const FoundCombination found = find_combination(attempt.job, *elements, op);
+  if (found.status != IBCOLL_OK) return attempt.failed(found.status);
+  if (!found.combination) return kOfTheMpi;
+  const bool sent_in_place = is_in_place(send);
+  if ((sent_in_place && !significant) || (significant && is_in_place(recv))) return kToMpi;
+  if (has.sent == 0) return kNothingToDo;
   // Not every MPI says that this is wrong: those that do not take it for in place.
   const bool alias = significant && send == recv && send != nullptr;
-  return tell(Reduction{in_place || alias ? IBCOLL_IN_PLACE : send, recv, *elements->reduces,
-                        *combines, elements->size});
+  const bool in_place = sent_in_place || alias;
+  Reduction of{in_place ? IBCOLL_IN_PLACE : send,
+               recv,
+               found.combination->type,
+               found.combination->op,
+               elements->size,
+               &attempt.job.reductions};
+  if (found.combination->type == IBCOLL_OWN) call.combined = elements;
+  if (found.combination->packs) {
+    if (!in_place && !call.send.describe(send, has.sent, *elements, true)) return attempt.give_up();
+    // What the engine leaves as it is comes back as it was.
+    const Count held = in_place ? std::max(has.sent, has.received) : has.received;
+    if (significant && !call.recv.describe(recv, held, *elements, true)) return attempt.give_up();
+    if (!in_place) of.send = call.send.data();
+    if (significant) of.recv = call.recv.data();
+  }
+  return tell(of);
 }
 
 template <class Number>
@@ -46,21 +71,22 @@ Outcome reduce_scatter(const Attempt& attempt, DescribedCall& call, const void* 
     if (count < 0) return kToMpi;
     all += count;
   }
-  return combine(attempt, send, recv, type, op, true, [&](const Reduction& of) {
-    if (all == 0) return kNothingToDo;
-    return call.told(
-        ibcoll_call_reduce_scatter(of.send, of.recv, call.counts.data(), of.type, of.op, nullptr),
-        all * of.size);
+  const Elements has = {all, call.counts[static_cast<size_t>(attempt.on.rank)]};
+  return combine(attempt, call, send, recv, type, op, has, true, [&](const Reduction& of) {
+    return call.told(ibcoll_call_reduce_scatter(of.send, of.recv, call.counts.data(), of.type,
+                                                of.op, of.options),
+                     all * of.size);
   });
 }
 
 Outcome reduce(const Attempt& attempt, DescribedCall& call, const void* send, void* recv,
                Count count, Handle type, Handle op, int root) {
   if (!attempt.has_rank(root) || count < 0) return kToMpi;
-  return combine(attempt, send, recv, type, op, attempt.on.rank == root, [&](const Reduction& of) {
-    if (count == 0) return kNothingToDo;
+  const bool is_root = attempt.on.rank == root;
+  const Elements has = {count, is_root ? count : 0};
+  return combine(attempt, call, send, recv, type, op, has, is_root, [&](const Reduction& of) {
     return call.told(ibcoll_call_reduce(of.send, of.recv, static_cast<size_t>(count), of.type,
-                                        of.op, root, nullptr),
+                                        of.op, root, of.options),
                      count * of.size);
   });
 }
@@ -72,9 +98,9 @@ Outcome combine_on_all(const Attempt& attempt, DescribedCall& call, const void* 
                        Count count, Handle type, Handle op, TellReduction* tell) {
   if (count < 0) return kToMpi;
   const int vectors = tell == ibcoll_call_reduce_scatter_block ? attempt.on.size : 1;
-  return combine(attempt, send, recv, type, op, true, [&](const Reduction& of) {
-    if (count == 0) return kNothingToDo;
-    return call.told(tell(of.send, of.recv, static_cast<size_t>(count), of.type, of.op, nullptr),
+  const Elements has = {count * vectors, count};
+  return combine(attempt, call, send, recv, type, op, has, true, [&](const Reduction& of) {
+    return call.told(tell(of.send, of.recv, static_cast<size_t>(count), of.type, of.op, of.options),
                      count * of.size * vectors);
   });
 }

@@ -10,6 +10,9 @@ program collectives
 #elif IBCOLL_INTERFACE == 1
   use mpi
 #endif
+#if IBCOLL_INTERFACE == 2
+  use, intrinsic :: iso_c_binding
+#endif
   implicit none
 #ifdef IBCOLL_OLD_NAMES
 #define PREPARE MPIX_Allreduce_init
@@ -35,6 +38,13 @@ program collectives
   integer :: start
   integer, allocatable :: later(:, :)
   double precision :: least(2), total
+  double precision :: turned(4)
+#if IBCOLL_INTERFACE == 2
+  type(MPI_Op) :: op
+  type(MPI_Datatype) :: pair
+#else
+  integer :: op, pair
+#endif
 
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
@@ -71,7 +81,18 @@ program collectives
   call MPI_Bcast(highest, 2, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD, ierror)
   if (highest(1) /= ranks - 1 .or. highest(2) /= (ranks - 1) * 10) call wrong('bcast')
 
-  ! Fortran's own type, which stays with the MPI.
+  ! The program's own operator: (a, b) op (c, d) = (a c, a d + b), which does not commute.
+  call MPI_Type_contiguous(2, MPI_DOUBLE_PRECISION, pair, ierror)
+  call MPI_Type_commit(pair, ierror)
+  call MPI_Op_create(after, .false., op, ierror)
+  turned = (/ 2d0, dble(rank), 1d0, dble(rank) /)
+  call MPI_Allreduce(MPI_IN_PLACE, turned, 2, pair, op, MPI_COMM_WORLD, ierror)
+  call MPI_Op_free(op, ierror)
+  call MPI_Type_free(pair, ierror)
+  if (turned(1) /= 2d0 ** ranks .or. turned(2) /= sum((/ (i * 2d0 ** i, i = 0, ranks - 1) /))) call wrong('own operator')
+  if (turned(3) /= 1d0 .or. turned(4) /= dble(ranks * (ranks - 1) / 2)) call wrong('own operator')
+
+  ! Fortran's own type, which the MPI combines.
   flag = rank >= 0
   call MPI_Allreduce(flag, all_flags, 1, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierror)
   if (.not. all_flags) call wrong('logical')
@@ -110,6 +131,23 @@ program collectives
   if (rank == 0) print '(a)', 'well done'
 
 contains
+#if IBCOLL_INTERFACE == 2
+  subroutine after(left, right, length, datatype)
+    type(c_ptr), value :: left, right
+    integer :: length, at
+    type(MPI_Datatype) :: datatype
+    double precision, pointer :: a(:, :), b(:, :)
+    call c_f_pointer(left, a, (/ 2, length /))
+    call c_f_pointer(right, b, (/ 2, length /))
+#else
+  subroutine after(a, b, length, datatype)
+    integer :: length, datatype, at
+    double precision :: a(2, length), b(2, length)
+#endif
+    do at = 1, length
+      b(:, at) = (/ a(1, at) * b(1, at), a(1, at) * b(2, at) + a(2, at) /)
+    end do
+  end subroutine
   subroutine wrong(what)
     character(*), intent(in) :: what
     integer :: failed

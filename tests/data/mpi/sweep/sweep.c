@@ -7,6 +7,8 @@
  *   sweep requests_ended  what those get whose call has failed
  *   sweep errors        what the MPI has to complain of
  *   sweep communicators many, one after the other: memory must not grow
+ *   sweep ordered ALL   sums in the order of ranks; ALL: 1 where predefined ones are, too
+ *   sweep operators     many, one after the other: memory must not grow
  *   sweep ended         communicators after others that an error has ended
  *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep long MIB      one element of so many MiB that are not contiguous
@@ -49,6 +51,7 @@ static void sweep(MPI_Comm comm, const char* name) {
   g_form = BLOCKING;
   sweep_one_array(comm, name);
   sweep_forms(comm, name);
+  sweep_operators(comm, name);
 }
 
 static void sweep_all(void) {
@@ -133,6 +136,8 @@ int main(int argc, char** argv) {
   if (strcmp(part, "requests_ended") == 0) ended_requests();
   if (strcmp(part, "endless_requests") == 0) endless_requests();
   if (strcmp(part, "errors") == 0) errors();
+  if (strcmp(part, "ordered") == 0) ordered_sums(argc > 2 && atoi(argv[2]) != 0);
+  if (strcmp(part, "operators") == 0) many_operators();
   if (strcmp(part, "ended") == 0) ended_communicators();
   if (strcmp(part, "lengths") == 0) own_lengths(argc > 2 ? atoi(argv[2]) : 0);
   if (strcmp(part, "long") == 0) long_elements(argc > 2 ? atol(argv[2]) : 1);

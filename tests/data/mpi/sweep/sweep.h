@@ -21,6 +21,14 @@ void sweep_forms(MPI_Comm comm, const char* name);
 /* All that combine it, with every type and operator, or with a few types. */
 void sweep_reductions(MPI_Comm comm, const char* name, int thorough);
 
+/* By operators of the program's own, and predefined ones on types of Fortran's. */
+void sweep_operators(MPI_Comm comm, const char* name);
+/* In the order of a binomial tree over the ranks: by an operator that does not commute, and, where
+ * `all_are`, by MPI_SUM. */
+void ordered_sums(int all_are);
+/* One after the other, each with a datatype: memory must not grow. */
+void many_operators(void);
+
 /* Messages and nonblocking collectives across blocking ones: hangs where a rank that waits in one
  * does not move the others on. */
 void messages_across_collectives(void);
