@@ -132,6 +132,15 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .combiner_dup = MPI_COMBINER_DUP,
       .combiner_contiguous = MPI_COMBINER_CONTIGUOUS,
       .combiner_resized = MPI_COMBINER_RESIZED,
+      .combiner_vector = MPI_COMBINER_VECTOR,
+      .combiner_hvector = MPI_COMBINER_HVECTOR,
+      .combiner_subarray = MPI_COMBINER_SUBARRAY,
+      .combiner_indexed = MPI_COMBINER_INDEXED,
+      .combiner_hindexed = MPI_COMBINER_HINDEXED,
+      .combiner_struct = MPI_COMBINER_STRUCT,
+      .combiner_indexed_block = MPI_COMBINER_INDEXED_BLOCK,
+      .combiner_hindexed_block = MPI_COMBINER_HINDEXED_BLOCK,
+      .order_c = MPI_ORDER_C,
   };
   add_c_types(to);
   add_fortran_types(to);

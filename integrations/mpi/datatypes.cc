@@ -95,18 +95,6 @@ std::optional<ibcoll_type> engine_type(ibcoll_mpi_kind kind, Count size, Count e
   return std::nullopt;
 }
 
-/// How a derived datatype was made, as far as that matters here.
-struct Making {
-  int combiner = 0;
-  Handle inner = 0;  ///< of those that are made of one other type; to be freed unless predefined
-};
-
-bool has_one_inner(int combiner) {
-  const ibcoll_mpi_constants& mpi = library().constants;
-  return combiner == mpi.combiner_dup || combiner == mpi.combiner_contiguous ||
-         combiner == mpi.combiner_resized;
-}
-
 bool is_named(Handle type) {
   const Library& mpi = library();
   int integers = 0, addresses = 0, types = 0, combiner = 0;
@@ -117,57 +105,6 @@ bool is_named(Handle type) {
   return mpi.Type_get_envelope_c(type, &many_integers, &many_addresses, &many_counts, &many_types,
                                  &combiner) == 0 &&
          combiner == mpi.constants.combiner_named;
-}
-
-/// MPICH says nothing of types with large counts but by the functions that end with _c.
-std::optional<Making> making_of(Handle type) {
-  const Library& mpi = library();
-  Making making;
-  std::array<Handle, 2> inner = {};
-  std::array<int, 4> integers;
-  std::array<Count, 4> addresses, counts;
-  if (mpi.Type_get_envelope_c != nullptr && mpi.Type_get_contents_c != nullptr) {
-    Count integer_count = 0, address_count = 0, count_count = 0, type_count = 0;
-    if (mpi.Type_get_envelope_c(type, &integer_count, &address_count, &count_count, &type_count,
-                                &making.combiner) != 0)
-      return std::nullopt;
-    if (!has_one_inner(making.combiner)) return making;
-    if (mpi.Type_get_contents_c(type, 4, 4, 4, 1, integers.data(), addresses.data(), counts.data(),
-                                inner.data()) != 0)
-      return std::nullopt;
-  } else {
-    int integer_count = 0, address_count = 0, type_count = 0;
-    if (mpi.Type_get_envelope(type, &integer_count, &address_count, &type_count,
-                              &making.combiner) != 0)
-      return std::nullopt;
-    if (!has_one_inner(making.combiner)) return making;
-    if (mpi.Type_get_contents(type, 4, 4, 1, integers.data(), addresses.data(), inner.data()) != 0)
-      return std::nullopt;
-  }
-  making.inner = mpi.handle_at(inner.data(), 0);
-  return making;
-}
-
-/// Whether an element of the type is its bytes in order, and elements follow each other without
-/// gaps. Lengths alone do not say so: parts may stand in another order.
-bool is_contiguous(Handle type) {
-  const Library& mpi = library();
-  if (const Datatype* const known = predefined().find(type)) return known->contiguous;
-  Count size = 0, lower = 0, extent = 0, true_lower = 0, true_extent = 0;
-  mpi.Type_size_x(type, &size);
-  mpi.Type_get_extent_x(type, &lower, &extent);
-  mpi.Type_get_true_extent_x(type, &true_lower, &true_extent);
-  if (lower != 0 || true_lower != 0 || extent != size || true_extent != size) return false;
-  const std::optional<Making> making = making_of(type);
-  if (!making) return false;
-  if (making->combiner == mpi.constants.combiner_named) return true;
-  if (!has_one_inner(making->combiner)) return false;
-  const bool inner = is_contiguous(making->inner);
-  if (!is_named(making->inner)) {
-    Handle gone = making->inner;
-    mpi.Type_free(&gone);
-  }
-  return inner;
 }
 
 /// The MPI refuses to pack one that is not; nobody hears of it by `job.alone`.
@@ -192,6 +129,12 @@ struct Derived : Datatype {
   std::mutex mutex;
   std::weak_ptr<const Datatype> kept;
 };
+
+/// Lengths alone do not say so: parts may stand in another order.
+bool lies_side_by_side(const Datatype& type) {
+  return type.strides && type.strides->is_one_run() && type.strides->offset == 0 &&
+         type.strides->run == type.extent;
+}
 
 int forget(Handle, int, void* attribute, void*) {
   const auto* const type = static_cast<Derived*>(attribute);
@@ -321,8 +264,9 @@ const Datatype* find_datatype(const Job& job, Handle given) {
   if (found != 0) return attribute;
   attribute = new Derived;
   static_cast<Datatype&>(*attribute) = describe(type);
-  attribute->contiguous = is_contiguous(type);
   attribute->derived = true;
+  attribute->strides = strides_of(type);
+  attribute->contiguous = lies_side_by_side(*attribute);
   if (mpi.Type_set_attr(type, g_keyval, attribute) == 0) return attribute;
   delete attribute;
   return nullptr;

@@ -9,6 +9,7 @@
 
 #include "ibcoll/ibcoll.h"
 #include "integrations/mpi/job.h"
+#include "integrations/mpi/strides.h"
 
 namespace ibcoll::mpi {
 
@@ -18,6 +19,7 @@ struct Datatype {
   Count extent = 0;                    ///< from one element to the next
   bool contiguous = false;             ///< elements are their bytes in order, without gaps
   bool derived = false;                ///< the program may free it
+  std::optional<Strides> strides;      ///< of derived ones: where the bytes of an element lie
   std::optional<ibcoll_type> reduces;  ///< what the engine combines such elements as
 };
 

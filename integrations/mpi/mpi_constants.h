@@ -49,7 +49,9 @@ struct ibcoll_mpi_constants {
   uintptr_t request_null;
   int undefined, thread_multiple, any_source, any_tag;
   int err_other, err_truncate, err_in_status;
-  int combiner_named, combiner_dup, combiner_contiguous, combiner_resized;
+  int combiner_named, combiner_dup, combiner_contiguous, combiner_resized, combiner_vector;
+  int combiner_hvector, combiner_subarray, combiner_indexed, combiner_hindexed, combiner_struct;
+  int combiner_indexed_block, combiner_hindexed_block, order_c;
   size_t type_count, operator_count;
   struct ibcoll_mpi_type types[64];
   struct ibcoll_mpi_operator operators[16];
