@@ -1,5 +1,6 @@
 #include "integrations/mpi/blocks.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -19,23 +20,68 @@ bool Blocks::take_memory() {
 }
 
 bool Blocks::reserve(bool reads) {
-  if (type_->contiguous || bytes_ == 0) return true;
+  const bool each = !types_.empty();
+  if (!each && (type_->contiguous || bytes_ == 0)) return true;
+  if (!equal_ && lay_out_unequal()) return true;
   reads_ = reads;
   copies_ = false;
-  return take_memory();
+  if (!take_memory()) return false;
+  // Such a call is told of blocks in any case.
+  strided_ = each;
+  for (size_t i = 0; each && i < lengths_.size(); ++i)
+    blocks_[i] = ibcoll_block_contiguous(places_[i], lengths_[i]);
+  return true;
+}
+
+bool Blocks::lay_out() {
+  if (buffer_ == nullptr) {
+    const auto first = std::find_if(blocks_.begin(), blocks_.end(), [](const ibcoll_block& block) {
+      return ibcoll_block_bytes(block) != 0;
+    });
+    const int64_t at = first == blocks_.end() ? 0 : first->offset;
+    buffer_ += at;
+    for (ibcoll_block& block : blocks_) block.offset -= at;
+  }
+  strided_ = true;
+  return true;
+}
+
+bool Blocks::lay_out_equal(Count elements, int blocks) {
+  const std::optional<ibcoll_block> one = block_of(*type_, 0, elements);
+  if (!one) return false;
+  blocks_.assign(static_cast<size_t>(blocks), *one);
+  for (int i = 1; i < blocks; ++i) blocks_[i].offset += i * elements * type_->extent;
+  return lay_out();
+}
+
+bool Blocks::lay_out_unequal() {
+  blocks_.resize(lengths_.size());
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const std::optional<ibcoll_block> one = block_of(type_of(i), places_[i], elements_[i]);
+    if (!one) return false;
+    blocks_[i] = *one;
+  }
+  return lay_out();
 }
 
 bool Blocks::keep_apart(const Blocks& received) {
-  if (packed_ != nullptr || !extent().meets(received.extent())) return true;
+  // What is in strides may lie between each other.
+  if (packed_ != nullptr || strided_ || received.strided_) return true;
+  if (!extent().meets(received.extent())) return true;
   reads_ = copies_ = true;
   return take_memory();
 }
 
 bool Blocks::keep_datatype() {
-  if (packed_ == nullptr || copies_ || !type_->derived) return true;
-  kept_ = kept_datatype(*type_);
-  type_ = kept_.get();
-  return kept_ != nullptr;
+  if (packed_ == nullptr || copies_) return true;
+  const auto keep = [this](const Datatype*& type) {
+    if (!type->derived) return true;
+    kept_.push_back(kept_datatype(*type));
+    type = kept_.back().get();
+    return type != nullptr;
+  };
+  if (types_.empty()) return keep(type_);
+  return std::all_of(types_.begin(), types_.end(), keep);
 }
 
 bool Blocks::pack_all(const Job& job) const {
@@ -49,7 +95,7 @@ bool Blocks::pack_all(const Job& job) const {
     std::byte *const to = packed_.get() + places_[i], *const from = buffer_ + from_[i];
     if (copies_) {
       std::memcpy(to, from, static_cast<size_t>(lengths_[i]));
-    } else if (!pack(job, from, elements_[i], *type_, to)) {
+    } else if (!pack(job, from, elements_[i], type_of(i), to)) {
       return false;
     }
   }
@@ -59,15 +105,16 @@ bool Blocks::pack_all(const Job& job) const {
 bool Blocks::unpack_all(const Job& job) const {
   if (equal_) return unpack(job, packed_.get(), buffer_, count_, *type_);
   for (size_t i = 0; i < lengths_.size(); ++i)
-    if (!unpack(job, packed_.get() + places_[i], buffer_ + from_[i], elements_[i], *type_))
+    if (!unpack(job, packed_.get() + places_[i], buffer_ + from_[i], elements_[i], type_of(i)))
       return false;
   return true;
 }
 
 void Blocks::release() {
   packed_.reset();
-  kept_.reset();
-  copies_ = false;
+  kept_.clear();
+  types_.clear();
+  copies_ = strided_ = false;
 }
 
 }  // namespace ibcoll::mpi

@@ -1,7 +1,7 @@
 #pragma once
 /// One side of a call, what is sent or what is received, as the engine takes it: bytes side by
-/// side. Where elements do not lie so, they are packed here, on this rank alone: the others need
-/// not know.
+/// side, or in strides. Where elements do not lie so, they are packed here, on this rank alone: the
+/// others need not know.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,26 +26,41 @@ struct Extent {
   }
 };
 
+/// A block of a call whose blocks differ in all; its place is in bytes.
+struct BlockGiven {
+  Count elements = 0;
+  Count place = 0;
+  const Datatype* type = nullptr;  ///< null: it can't be right
+};
+
 /// Equal blocks one after the other, or blocks with counts and places of their own, in elements as
 /// the program has them, in bytes as the engine does. Described, then loaded and delivered as often
 /// as the call is made. Keeps its memory from one description to the next, but for what elements
 /// are packed in.
 class Blocks {
  public:
-  /// Equal blocks one after the other, or one. `reads`: what the buffer holds is sent, or may be
-  /// left as it is. false: there is no memory.
-  bool describe(const void* buffer, Count elements, const Datatype& type, bool reads) {
+  /// Equal blocks one after the other, of which there are `blocks`, with so many elements each; 0:
+  /// elements that are to lie side by side. `reads`: what the buffer holds is sent, or may be left
+  /// as it is. false: there is no memory.
+  bool describe(const void* buffer, Count elements, const Datatype& type, bool reads,
+                int blocks = 1) {
     buffer_ = static_cast<std::byte*>(const_cast<void*>(buffer));
     type_ = &type;
+    types_.clear();
     equal_ = true;
-    count_ = elements;
-    bytes_ = end_ = elements * type.size;
+    count_ = blocks == 0 ? elements : elements * blocks;
+    bytes_ = end_ = count_ * type.size;
+    if (!type.contiguous && blocks != 0 && lay_out_equal(elements, blocks)) return true;
     return reserve(reads);
   }
   /// Unequal blocks. false: a count is negative, which is for the MPI to say.
   template <class Number, class Place>
   bool describe(const void* buffer, const Number* counts, const Place* places, int blocks,
                 const Datatype& type);
+  /// Blocks that differ in all, for calls that are told how each lies. `given`(i) gives a
+  /// BlockGiven. false: it can't be right.
+  template <class Given>
+  bool describe_each(const void* buffer, int blocks, const Given& given);
   /// Takes the memory that elements are packed in. Equal blocks have it. false: there is none.
   bool reserve(bool reads);
   /// What is sent is copied where it lies among what is received: the engine refuses such calls,
@@ -60,7 +75,7 @@ class Blocks {
   bool deliver(const Job& job) const { return packed_ == nullptr || unpack_all(job); }
   /// What was taken for this description alone goes.
   void end() {
-    if (packed_ != nullptr || kept_ != nullptr) [[unlikely]]
+    if (packed_ != nullptr || strided_) [[unlikely]]
       release();
   }
 
@@ -68,8 +83,17 @@ class Blocks {
   const int64_t* lengths() const { return lengths_.data(); }
   const int64_t* places() const { return places_.data(); }
   uint64_t bytes() const { return static_cast<uint64_t>(bytes_); }
+  /// How each block lies, where they are not contiguous; else null.
+  const ibcoll_block* blocks() const { return strided_ ? blocks_.data() : nullptr; }
 
  private:
+  /// As the engine's blocks. false: they can't be that.
+  bool lay_out_equal(Count elements, int blocks);
+  bool lay_out_unequal();
+  /// What is left of that when blocks_ are known. The engine takes no null buffer, as MPI_BOTTOM
+  /// is.
+  bool lay_out();
+  const Datatype& type_of(size_t block) const { return types_.empty() ? *type_ : *types_[block]; }
   Extent extent() const { return {data(), packed_ ? bytes_ : end_}; }
   /// In which the blocks lie side by side.
   bool take_memory();
@@ -86,8 +110,11 @@ class Blocks {
   Count bytes_ = 0, end_ = 0;  ///< of all blocks together; of the last one
   std::vector<int64_t> lengths_, places_;
   std::vector<int64_t> elements_, from_;  ///< of what is packed
+  std::vector<const Datatype*> types_;    ///< where they differ
+  bool strided_ = false;                  ///< the engine is told of blocks_
+  std::vector<ibcoll_block> blocks_;
   std::unique_ptr<std::byte[]> packed_;
-  std::shared_ptr<const Datatype> kept_;
+  std::vector<std::shared_ptr<const Datatype>> kept_;
 };
 
 template <class Number, class Place>
@@ -98,6 +125,7 @@ bool Blocks::describe(const void* buffer, const Number* counts, const Place* pla
   lengths_.resize(size);
   places_.resize(size);
   type_ = &type;
+  types_.clear();
   equal_ = false;
   bytes_ = 0;
   // The engine's places are not negative, and its buffers not null, as MPI_BOTTOM is.
@@ -118,6 +146,28 @@ bool Blocks::describe(const void* buffer, const Number* counts, const Place* pla
     end_ = std::max(end_, places_[i] + lengths_[i]);
   }
   if (!type.contiguous) elements_.assign(counts, counts + size);
+  return true;
+}
+
+template <class Given>
+bool Blocks::describe_each(const void* buffer, int blocks, const Given& given) {
+  const auto size = static_cast<size_t>(blocks);
+  equal_ = false;
+  buffer_ = static_cast<std::byte*>(const_cast<void*>(buffer));
+  lengths_.resize(size);
+  places_.resize(size);
+  elements_.resize(size);
+  types_.resize(size);
+  bytes_ = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const BlockGiven block = given(static_cast<int>(i));
+    if (block.type == nullptr || block.elements < 0) return false;
+    types_[i] = block.type;
+    elements_[i] = block.elements;
+    places_[i] = block.place;
+    lengths_[i] = block.elements * block.type->size;
+    bytes_ += lengths_[i];
+  }
   return true;
 }
 

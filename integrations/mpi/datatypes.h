@@ -41,6 +41,10 @@ bool is_predefined(Handle type);
 /// The engine's operator, if elements of the type can be combined by it.
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle op);
 
+/// Elements one after the other as one block of the engine's; nothing: they lie in another way, or
+/// on each other.
+std::optional<ibcoll_block> block_of(const Datatype& type, Count offset, Count elements);
+
 /// Copies elements to bytes side by side and back, by the MPI's own means. false: the MPI can't.
 bool pack(const Job& job, const void* from, Count elements, const Datatype& type, std::byte* to);
 bool unpack(const Job& job, const std::byte* from, void* to, Count elements, const Datatype& type);

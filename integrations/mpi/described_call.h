@@ -85,9 +85,11 @@ class DescribedCall {
     call.root = to_engine.root;
     call.type = to_engine.type;
     call.op = to_engine.op;
-    call.send_blocks = to_engine.send_blocks;
-    call.recv_blocks = to_engine.recv_blocks;
     call.graph = to_engine.graph;
+    call.send_blocks = send.blocks();
+    call.recv_blocks = recv.blocks();
+    if (call.collective == IBCOLL_BCAST && call.send_blocks != nullptr)
+      call.recv_blocks = call.send_blocks;
     bytes = static_cast<uint64_t>(sent);
     return kReady;
   }

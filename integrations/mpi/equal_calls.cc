@@ -31,9 +31,9 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   if (const Count own = send.count * from->size; !in_place && own != bytes)
     return attempt.unequal(own, bytes);
   if (bytes == 0) return kNothingToDo;
-  if (!call.recv.describe(recv.buffer, attempt.on.size * recv.count, *to, in_place))
+  if (!call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
-  if (!in_place && !(call.send.describe(send.buffer, sent * send.count, *from, true) &&
+  if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true, sent) &&
                      call.send.keep_apart(call.recv)))
     return attempt.give_up();
   return call.told(tell(in_place ? IBCOLL_IN_PLACE : call.send.data(), call.recv.data(),
@@ -63,7 +63,7 @@ Outcome gather(const Attempt& attempt, DescribedCall& call, const Side& send, co
   if (is_root && recv.count * to->size != bytes)
     return attempt.unequal(bytes, recv.count * to->size);
   if (bytes == 0) return kNothingToDo;
-  if (is_root && !call.recv.describe(recv.buffer, attempt.on.size * recv.count, *to, in_place))
+  if (is_root && !call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
   if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true) &&
                      (!is_root || call.send.keep_apart(call.recv))))
@@ -90,7 +90,7 @@ Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, c
   if (bytes == 0) return kNothingToDo;
   if (!in_place && !call.recv.describe(recv.buffer, recv.count, *to, false))
     return attempt.give_up();
-  if (is_root && !(call.send.describe(send.buffer, attempt.on.size * send.count, *from, true) &&
+  if (is_root && !(call.send.describe(send.buffer, send.count, *from, true, attempt.on.size) &&
                    (in_place || call.send.keep_apart(call.recv))))
     return attempt.give_up();
   return call.told(

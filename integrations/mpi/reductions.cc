@@ -51,10 +51,12 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
                &attempt.job.reductions};
   if (found.combination->type == IBCOLL_OWN) call.combined = elements;
   if (found.combination->packs) {
-    if (!in_place && !call.send.describe(send, has.sent, *elements, true)) return attempt.give_up();
+    if (!in_place && !call.send.describe(send, has.sent, *elements, true, 0))
+      return attempt.give_up();
     // What the engine leaves as it is comes back as it was.
     const Count held = in_place ? std::max(has.sent, has.received) : has.received;
-    if (significant && !call.recv.describe(recv, held, *elements, true)) return attempt.give_up();
+    if (significant && !call.recv.describe(recv, held, *elements, true, 0))
+      return attempt.give_up();
     if (!in_place) of.send = call.send.data();
     if (significant) of.recv = call.recv.data();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/base/strided_copy.h"
 #include "integrations/mpi/datatypes.h"
 
 namespace ibcoll::mpi {
@@ -55,7 +56,8 @@ bool look_at(Handle type, Making& making) {
                                   static_cast<int>(types), making.integers.data(),
                                   making.addresses.data(), inners.data());
   if (told != 0) return false;
-  for (int i = 0; i < static_cast<int>(inners.size()); ++i) making.inners.push_back(mpi.handle_at(inners.data(), i));
+  for (int i = 0; i < static_cast<int>(inners.size()); ++i)
+    making.inners.push_back(mpi.handle_at(inners.data(), i));
   return true;
 }
 
@@ -206,30 +208,43 @@ std::optional<Strides> strides_of(Handle type) {
   return std::nullopt;
 }
 
-std::optional<ibcoll_block> block_of(const Strides& element, Count offset, Count elements,
-                                     Count extent) {
-  const std::vector<Strides::Loop>& loops = element.loops;
-  if (loops.size() > 2) return std::nullopt;
-  ibcoll_block block = ibcoll_block_contiguous(offset + element.offset, element.run);
-  if (!loops.empty()) block.count = loops[0].count, block.stride = loops[0].stride;
-  if (loops.size() == 2) block.outer_count = loops[1].count, block.outer_stride = loops[1].stride;
-  if (elements == 1) return block;
-  if (loops.empty() && extent == block.bytes) {
-    block.bytes *= elements;
-  } else if (loops.empty()) {
-    block.count = elements;
-    block.stride = extent;
-  } else if (loops.size() == 1 && extent == block.count * block.stride) {
-    block.count *= elements;
-  } else if (loops.size() == 1) {
-    block.outer_count = elements;
-    block.outer_stride = extent;
-  } else if (extent == block.outer_count * block.outer_stride) {
-    block.outer_count *= elements;
-  } else {
-    return std::nullopt;
+std::optional<ibcoll_block> block_of(const Datatype& type, Count offset, Count elements) {
+  if (elements == 0 || type.size == 0) return ibcoll_block_contiguous(0, 0);
+  if (type.contiguous) return ibcoll_block_contiguous(offset, elements * type.size);
+  if (!type.strides || type.strides->loops.size() > 2) return std::nullopt;
+  const std::vector<Strides::Loop>& loops = type.strides->loops;
+  ibcoll_block block = ibcoll_block_contiguous(offset + type.strides->offset, type.strides->run);
+  if (!loops.empty()) {
+    block.count = loops[0].count;
+    block.stride = loops[0].stride;
   }
-  return block;
+  if (loops.size() == 2) {
+    block.outer_count = loops[1].count;
+    block.outer_stride = loops[1].stride;
+  }
+  if (elements > 1) {
+    const Count extent = type.extent;
+    if (loops.empty()) {
+      block.count = elements;
+      block.stride = extent;
+    } else if (loops.size() == 1 && extent == block.count * block.stride) {
+      block.count *= elements;
+    } else if (loops.size() == 1) {
+      block.outer_count = elements;
+      block.outer_stride = extent;
+    } else if (extent == block.outer_count * block.outer_stride) {
+      block.outer_count *= elements;
+    } else {
+      return std::nullopt;
+    }
+  }
+  // The engine refuses to receive such blocks, on this rank alone.
+  const bool overlaps = overlaps_itself({.run = static_cast<uint64_t>(block.bytes),
+                                         .count = static_cast<uint64_t>(block.count),
+                                         .stride = block.stride,
+                                         .outer_count = static_cast<uint64_t>(block.outer_count),
+                                         .outer_stride = block.outer_stride});
+  return overlaps ? std::nullopt : std::optional(block);
 }
 
 }  // namespace ibcoll::mpi

@@ -27,9 +27,4 @@ struct Strides {
 /// Of a datatype that is no null one. Nothing: its bytes lie in another way, or there are none.
 std::optional<Strides> strides_of(Handle type);
 
-/// Elements one after the other, each `extent` further, as one block of the engine's; nothing: it
-/// would take more loops than that has.
-std::optional<ibcoll_block> block_of(const Strides& element, Count offset, Count elements,
-                                     Count extent);
-
 }  // namespace ibcoll::mpi
