@@ -82,8 +82,8 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
 
 /// The sweep compares every result itself.
 void expect_all_taken_over(const Report& report) {
-  for (int i = 0; i <= static_cast<int>(ibcoll::Collective::kExscan); ++i) {
-    const std::string name = to_string(ibcoll::kCollectives[i]);
+  for (const ibcoll::Collective collective : ibcoll::kCollectives) {
+    const std::string name = to_string(collective);
     for (const std::string& function : {name, "i" + name, name + "_init"}) {
       ASSERT_TRUE(report.contains(function)) << function;
       const nlohmann::json& row = report.at(function);
@@ -91,7 +91,7 @@ void expect_all_taken_over(const Report& report) {
       for (const auto& [reason, calls] : row["reasons"].items()) {
         const bool expected = reason == "a communicator of one rank" ||
                               reason == "an intercommunicator" ||
-                              reason == "an operator or type of the MPI's";
+                              reason == "several edges between two neighbours";
         EXPECT_TRUE(expected) << row;
       }
     }
@@ -168,6 +168,21 @@ TEST_P(MpiPreload, CommunicatorsThatAreFreedLeaveNothing) {
 
 TEST_P(MpiPreload, OperatorsThatAreFreedLeaveNothing) {
   EXPECT_EQ(run_and_report(2, "", "operators").at("allreduce")["engine_calls"], 2 * 1000);
+}
+
+TEST_P(MpiPreload, TopologiesThatAreFreedLeaveNothing) {
+  EXPECT_EQ(run_and_report(2, "", "topologies").at("neighbor_alltoall")["engine_calls"], 2 * 1000);
+}
+
+TEST_P(MpiPreload, StridesAndNeighboursOfOtherLayouts) {
+  for (const int ranks : {2, 5}) run_and_report(ranks, "", "strides");
+  const Report report = run_and_report(4, "IBCOLL_LAYOUT=2,2 ", "strides");
+  for (const char* function : {"alltoallw", "ialltoallw", "ineighbor_allgather",
+                               "neighbor_alltoallv_init", "neighbor_alltoallw_init"}) {
+    ASSERT_TRUE(report.contains(function)) << function;
+    EXPECT_GT(report.at(function)["engine_calls"], 0) << function;
+    EXPECT_EQ(report.at(function)["mpi_calls"], 0) << function;
+  }
 }
 
 TEST_P(MpiPreload, OperatorsThatDoNotCommuteCombineInTheOrderOfRanks) {

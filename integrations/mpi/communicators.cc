@@ -61,7 +61,8 @@ void free_retired() {
     const std::lock_guard lock(all.mutex);
     retired.swap(all.retired);
   }
-  for (const Communicator* const record : retired) {
+  for (Communicator* const record : retired) {
+    record->neighbours.reset();
     if (ibcoll_group_free(record->group) != IBCOLL_OK) say(ibcoll_last_error());
     {
       const std::lock_guard lock(all.mutex);
@@ -303,6 +304,7 @@ void end_communicators() {
   }
   // The MPI may still call forget() for them.
   for (Communicator* record : live) {
+    record->neighbours.reset();
     if (ibcoll_group* const group = std::exchange(record->group, nullptr))
       (void)ibcoll_group_free(group);
   }

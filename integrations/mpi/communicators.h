@@ -3,12 +3,14 @@
 /// blocking collective.
 
 #include <atomic>
+#include <memory>
 
 #include "integrations/mpi/job.h"
 
 namespace ibcoll::mpi {
 
 struct Operation;
+struct Neighbours;
 
 struct Communicator {
   ibcoll_group* group = nullptr;  ///< null: its calls stay with the MPI, on all ranks, for `reason`
@@ -24,6 +26,8 @@ struct Communicator {
   std::atomic<Operation*> queued{nullptr};
   int posted = 0;
   Communicator *next = nullptr, *previous = nullptr;
+  /// Made in its first blocking neighbour collective; they go before the group does.
+  mutable std::shared_ptr<const Neighbours> neighbours;
 };
 
 /// Collective over the communicator the first time: all its ranks make their first blocking

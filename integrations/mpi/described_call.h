@@ -41,6 +41,7 @@ struct Attempt {
   const Job& job;
   const Communicator& on;
   Handle handle;  ///< the communicator, or one whose error handler stands in for a freed one's
+  Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
 

@@ -10,8 +10,8 @@
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
 #include "integrations/mpi/operations.h"
-#include "integrations/mpi/progress.h"
 #include "integrations/mpi/operators.h"
+#include "integrations/mpi/progress.h"
 #include "integrations/mpi/stand_in.h"
 
 namespace ibcoll::mpi {

@@ -79,7 +79,14 @@ using CancelRequest = int(void*, int complete);
 #define IBCOLL_MPI_MORE_FUNCTIONS_USED(each)                     \
   each(Reduce_local, (const void*, void*, int, Handle, Handle)); \
   each(Op_commutative, (Handle, int*));                          \
-  each(Op_free, (Handle*))
+  each(Op_free, (Handle*));                                      \
+  each(Topo_test, (Handle, int*));                               \
+  each(Cartdim_get, (Handle, int*));                             \
+  each(Cart_shift, (Handle, int, int, int*, int*));              \
+  each(Graph_neighbors_count, (Handle, int, int*));              \
+  each(Graph_neighbors, (Handle, int, int, int*));               \
+  each(Dist_graph_neighbors_count, (Handle, int*, int*, int*));  \
+  each(Dist_graph_neighbors, (Handle, int, int*, int*, int, int*, int*))
 
 /// MPICH's alone, for datatypes that were made with large counts.
 #define IBCOLL_MPI_FUNCTIONS_OF_MPICH(each)                                  \

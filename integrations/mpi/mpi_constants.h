@@ -47,7 +47,8 @@ struct ibcoll_mpi_constants {
   void *status_ignore, *statuses_ignore;
   size_t status_bytes, status_source_at, status_tag_at, status_error_at; /* of an MPI_Status */
   uintptr_t request_null;
-  int undefined, thread_multiple, any_source, any_tag;
+  int undefined, proc_null, thread_multiple, any_source, any_tag;
+  int topology_cart, topology_graph, topology_dist_graph;
   int err_other, err_truncate, err_in_status;
   int combiner_named, combiner_dup, combiner_contiguous, combiner_resized, combiner_vector;
   int combiner_hvector, combiner_subarray, combiner_indexed, combiner_hindexed, combiner_struct;

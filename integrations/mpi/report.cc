@@ -32,6 +32,7 @@ constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_F
                                                             "no engine",
                                                             "no blocking call before it",
                                                             "no group of the engine's",
+                                                            "several edges between two neighbours",
                                                             "an operator or type of the MPI's",
                                                             "arguments for the MPI to check"};
 

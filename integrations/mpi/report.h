@@ -12,9 +12,9 @@
 
 namespace ibcoll::mpi {
 
-/// What this library stands in for: the collectives up to exscan.
+/// What this library stands in for: all collectives.
 using Function = Collective;
-inline constexpr int kFunctions = static_cast<int>(Collective::kExscan) + 1;
+inline constexpr int kFunctions = static_cast<int>(kCollectives.size());
 /// A bit for each function of a list like "alltoallv,allreduce"; all of them for an empty one.
 Result<uint64_t> functions_of(const std::string& list);
 
@@ -35,10 +35,11 @@ enum class Reason : uint8_t {
   kNoEngine,       ///< it could not start
   kTooEarly,       ///< nonblocking, and no blocking one on its communicator before
   kNoGroup,        ///< it could not make one of the communicator's ranks
+  kCopies,         ///< of several edges between two neighbours the MPI says which is which
   kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
   kArguments,      ///< what the MPI may have something to say about
 };
-inline constexpr int kReasons = 9;
+inline constexpr int kReasons = 10;
 const char* to_string(Reason reason);
 
 /// Of one rank, or the sum of all.

@@ -9,6 +9,8 @@
  *   sweep communicators many, one after the other: memory must not grow
  *   sweep ordered ALL   sums in the order of ranks; ALL: 1 where predefined ones are, too
  *   sweep operators     many, one after the other: memory must not grow
+ *   sweep topologies    many, one after the other: memory must not grow
+ *   sweep strides       datatypes in strides, and neighbour collectives, alone
  *   sweep ended         communicators after others that an error has ended
  *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep long MIB      one element of so many MiB that are not contiguous
@@ -60,12 +62,15 @@ static void sweep_all(void) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   sweep(MPI_COMM_WORLD, "world");
+  sweep_strides(MPI_COMM_WORLD, "world");
+  sweep_neighbors(MPI_COMM_WORLD);
   sweep(MPI_COMM_SELF, "self");
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   sweep(comm, "duplicate");
   MPI_Comm_free(&comm);
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
   sweep(comm, "reversed");
+  sweep_neighbors(comm);
   MPI_Comm_free(&comm);
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &comm);
   sweep(comm, "every other rank");
@@ -138,6 +143,11 @@ int main(int argc, char** argv) {
   if (strcmp(part, "errors") == 0) errors();
   if (strcmp(part, "ordered") == 0) ordered_sums(argc > 2 && atoi(argv[2]) != 0);
   if (strcmp(part, "operators") == 0) many_operators();
+  if (strcmp(part, "topologies") == 0) many_topologies();
+  if (strcmp(part, "strides") == 0) {
+    sweep_strides(MPI_COMM_WORLD, "world");
+    sweep_neighbors(MPI_COMM_WORLD);
+  }
   if (strcmp(part, "ended") == 0) ended_communicators();
   if (strcmp(part, "lengths") == 0) own_lengths(argc > 2 ? atoi(argv[2]) : 0);
   if (strcmp(part, "long") == 0) long_elements(argc > 2 ? atol(argv[2]) : 1);

@@ -29,6 +29,13 @@ void ordered_sums(int all_are);
 /* One after the other, each with a datatype: memory must not grow. */
 void many_operators(void);
 
+/* All collectives of datatypes that lie in strides. */
+void sweep_strides(MPI_Comm comm, const char* name);
+/* Neighbour collectives on topologies of these ranks. */
+void sweep_neighbors(MPI_Comm comm);
+/* One after the other, each with a neighbour collective: memory must not grow. */
+void many_topologies(void);
+
 /* Messages and nonblocking collectives across blocking ones: hangs where a rank that waits in one
  * does not move the others on. */
 void messages_across_collectives(void);

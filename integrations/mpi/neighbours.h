@@ -1,0 +1,35 @@
+#pragma once
+/// Who sends to whom in the neighbour collectives of a communicator with a topology.
+
+#include <vector>
+
+#include "integrations/mpi/communicators.h"
+
+namespace ibcoll::mpi {
+
+/// One side of this rank's neighbours: as the program counts them, in slots of its buffers, and as
+/// the engine does, in edges.
+struct NeighbourSlots {
+  int count = 0;           ///< slots; those of MPI_PROC_NULL have no edge
+  std::vector<int> slots;  ///< of each edge
+  bool plain = true;       ///< edges are slots
+};
+
+struct Neighbours {
+  ibcoll_graph* graph = nullptr;  ///< null: calls stay with the MPI, on all ranks, for `reason`
+  Reason reason = Reason::kCopies;
+  NeighbourSlots sources, destinations;
+
+  Neighbours() = default;
+  ~Neighbours();
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+};
+
+/// Those that the communicator has; null: it has none yet.
+inline const Neighbours* find_neighbours(const Communicator& on) { return on.neighbours.get(); }
+/// Collective: the communicator's first blocking neighbour collective makes them. Null: the MPI
+/// says why, or there are none with a graph of the engine's, on any rank.
+const Neighbours* make_neighbours(const Communicator& on, Handle handle);
+
+}  // namespace ibcoll::mpi
