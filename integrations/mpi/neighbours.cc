@@ -84,7 +84,6 @@ bool has_copies(std::vector<int> edges) {
 Neighbours::~Neighbours() { (void)ibcoll_graph_free(graph); }
 
 const Neighbours* make_neighbours(const Communicator& on, Handle handle) {
-  const Library& mpi = library();
   Lists lists;
   if (!read_lists(handle, on.rank, lists)) return nullptr;
   auto made = std::make_shared<Neighbours>();
@@ -93,16 +92,16 @@ const Neighbours* make_neighbours(const Communicator& on, Handle handle) {
   // Which of several edges a block takes differs from MPI to MPI, and in one from function to
   // function.
   const uint64_t copies = has_copies(from) || has_copies(to) ? 1 : 0;
-  uint64_t anywhere = 1;
-  const Handle number = mpi.constants.type_uint64;
-  if (mpi.Allreduce(&copies, &anywhere, 1, number, mpi.constants.op_max, handle) != 0)
-    return nullptr;
-  if (anywhere == 0) {
-    const ibcoll_status status =
-        ibcoll_graph_create(on.group, static_cast<int>(from.size()), from.data(),
-                            static_cast<int>(to.size()), to.data(), &made->graph);
-    if (status != IBCOLL_OK && on.rank == 0) say(ibcoll_last_error());
+  uint64_t anywhere = 0;
+  ibcoll_status status =
+      ibcoll_allreduce(on.group, &copies, &anywhere, 1, IBCOLL_UINT64, IBCOLL_MAX, nullptr);
+  if (status == IBCOLL_OK && anywhere == 0) {
+    status = ibcoll_graph_create(on.group, static_cast<int>(from.size()), from.data(),
+                                 static_cast<int>(to.size()), to.data(), &made->graph);
+  }
+  if (status != IBCOLL_OK) {
     made->reason = Reason::kNoGroup;
+    if (on.rank == 0) say(ibcoll_last_error());
   }
   on.neighbours = std::move(made);
   return on.neighbours.get();
