@@ -4,18 +4,11 @@
 // datatypes, and buffers. Only what can't be right on this rank goes to the MPI from here, which
 // says so.
 
-#include "integrations/mpi/forms.h"
+#include "integrations/mpi/sides.h"
 
 namespace ibcoll::mpi {
 
 namespace {
-
-/// One side of a call.
-struct Side {
-  const void* buffer;
-  Count count;
-  Handle type;
-};
 
 /// Alltoall and allgather; `sent`: blocks that each rank sends.
 template <class Tell>
@@ -123,10 +116,6 @@ Outcome barrier(const Attempt&, DescribedCall& call) {
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
 
-#define TWO_SIDES(Number, Place)                                                        \
-  const void *send, Number send_count, Handle send_type, void *recv, Number recv_count, \
-      Handle recv_type,
-#define TWO_SIDES_GIVEN() send, send_count, send_type, recv, recv_count, recv_type,
 #define OF_TWO_SIDES(describe) \
   describe(attempt, call, {send, send_count, send_type}, {recv, recv_count, recv_type})
 #define DESCRIBE_ALLTOALL(Number, Place) OF_TWO_SIDES(ibcoll::mpi::alltoall)

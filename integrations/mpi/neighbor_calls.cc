@@ -6,28 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "integrations/mpi/each_block.h"
-#include "integrations/mpi/forms.h"
 #include "integrations/mpi/neighbours.h"
+#include "integrations/mpi/sides.h"
 
 namespace ibcoll::mpi {
 
 namespace {
-
-/// Equal blocks, one a neighbour; or one for all.
-struct EqualBlocks {
-  const void* buffer;
-  Count count;
-  Handle type;
-};
-/// Blocks with counts and places.
-template <class Number, class Place>
-struct UnequalBlocks {
-  const void* buffer;
-  const Number* counts;
-  const Place* places;
-  Handle type;
-};
 
 /// Who the neighbours are, and the call on them. Null: `outcome`.
 struct Served {
@@ -49,8 +33,8 @@ std::byte g_nothing;
 void* or_nothing(void* buffer) { return buffer == nullptr ? &g_nothing : buffer; }
 
 /// One a neighbour. false: there is no memory.
-bool describe(Blocks& blocks, const NeighbourSlots& side, const EqualBlocks& given,
-              const Datatype& type, bool reads) {
+bool describe(Blocks& blocks, const NeighbourSlots& side, const Side& given, const Datatype& type,
+              bool reads) {
   if (side.slots.empty()) return true;
   if (side.plain) return blocks.describe(given.buffer, given.count, type, reads, side.count);
   const Count apart = given.count * type.extent;
@@ -62,7 +46,7 @@ bool describe(Blocks& blocks, const NeighbourSlots& side, const EqualBlocks& giv
 /// One a neighbour; what is packed is to be reserved yet. false: it can't be right.
 template <class Number, class Place>
 bool describe(Blocks& blocks, const Attempt& attempt, const NeighbourSlots& side,
-              const UnequalBlocks<Number, Place>& given) {
+              const Sides<Number, Place>& given) {
   if (side.slots.empty()) return true;
   if (is_in_place(given.buffer) || given.counts == nullptr || given.places == nullptr) return false;
   const Datatype* const type = find_datatype(attempt.job, given.type);
@@ -93,8 +77,7 @@ Outcome unequal(const Attempt& attempt, Count sent, Count received) {
 }
 
 /// neighbor_alltoall and allgather, which sends one block.
-Outcome exchange(const Attempt& attempt, DescribedCall& call, const EqualBlocks& send,
-                 const EqualBlocks& recv) {
+Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv) {
   const auto [neighbours, outcome] = served(attempt);
   if (neighbours == nullptr) return outcome;
   const NeighbourSlots &sources = neighbours->sources, &destinations = neighbours->destinations;
@@ -122,8 +105,8 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const EqualBlocks&
 }
 
 template <class Number, class Place>
-Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const EqualBlocks& send,
-                   const UnequalBlocks<Number, Place>& recv) {
+Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
+                   const Sides<Number, Place>& recv) {
   const auto [neighbours, outcome] = served(attempt);
   if (neighbours == nullptr) return outcome;
   const NeighbourSlots& sources = neighbours->sources;
@@ -143,9 +126,9 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const EqualBlock
 }
 
 /// neighbor_alltoallv and w.
-template <class Side>
-Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const Side& send,
-                      const Side& recv) {
+template <class AllBlocks>
+Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const AllBlocks& send,
+                      const AllBlocks& recv) {
   const auto [neighbours, outcome] = served(attempt);
   if (neighbours == nullptr) return outcome;
   const bool sends = !neighbours->destinations.slots.empty(),
@@ -172,45 +155,26 @@ Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const Side& s
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
 
-#define EQUAL(Number, Place)                                                            \
-  const void *send, Number send_count, Handle send_type, void *recv, Number recv_count, \
-      Handle recv_type,
-#define EQUAL_GIVEN() send, send_count, send_type, recv, recv_count, recv_type,
 #define DESCRIBE_EQUAL(Number, Place) \
   exchange(attempt, call, {send, send_count, send_type}, {recv, recv_count, recv_type})
-IBCOLL_MPI_FORMS(Neighbor_allgather, Ineighbor_allgather, kNeighborAllgather, EQUAL, EQUAL_GIVEN,
-                 DESCRIBE_EQUAL)
-IBCOLL_MPI_FORMS(Neighbor_alltoall, Ineighbor_alltoall, kNeighborAlltoall, EQUAL, EQUAL_GIVEN,
-                 DESCRIBE_EQUAL)
+IBCOLL_MPI_FORMS(Neighbor_allgather, Ineighbor_allgather, kNeighborAllgather, TWO_SIDES,
+                 TWO_SIDES_GIVEN, DESCRIBE_EQUAL)
+IBCOLL_MPI_FORMS(Neighbor_alltoall, Ineighbor_alltoall, kNeighborAlltoall, TWO_SIDES,
+                 TWO_SIDES_GIVEN, DESCRIBE_EQUAL)
 
-#define ALLGATHERV(Number, Place)                                                          \
-  const void *send, Number send_count, Handle send_type, void *recv, const Number *counts, \
-      const Place *places, Handle recv_type,
-#define ALLGATHERV_GIVEN() send, send_count, send_type, recv, counts, places, recv_type,
-#define DESCRIBE_ALLGATHERV(Number, Place)                                \
-  allgatherv<Number, Place>(attempt, call, {send, send_count, send_type}, \
+#define DESCRIBE_ALLGATHERV(Number, Place)                           \
+  allgatherv<Number, Place>(attempt, call, {send, count, send_type}, \
                             {recv, counts, places, recv_type})
 IBCOLL_MPI_FORMS(Neighbor_allgatherv, Ineighbor_allgatherv, kNeighborAllgatherv, ALLGATHERV,
                  ALLGATHERV_GIVEN, DESCRIBE_ALLGATHERV)
 
-#define ALLTOALLV(Number, Place)                                                           \
-  const void *send, const Number *send_counts, const Place *send_places, Handle send_type, \
-      void *recv, const Number *recv_counts, const Place *recv_places, Handle recv_type,
-#define ALLTOALLV_GIVEN() \
-  send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type,
-#define DESCRIBE_ALLTOALLV(Number, Place)                                                  \
-  exchange_each<UnequalBlocks<Number, Place>>(attempt, call,                               \
-                                              {send, send_counts, send_places, send_type}, \
-                                              {recv, recv_counts, recv_places, recv_type})
+#define DESCRIBE_ALLTOALLV(Number, Place)                                                         \
+  exchange_each<Sides<Number, Place>>(attempt, call, {send, send_counts, send_places, send_type}, \
+                                      {recv, recv_counts, recv_places, recv_type})
 IBCOLL_MPI_FORMS(Neighbor_alltoallv, Ineighbor_alltoallv, kNeighborAlltoallv, ALLTOALLV,
                  ALLTOALLV_GIVEN, DESCRIBE_ALLTOALLV)
 
 // Its places are addresses in all forms.
-#define ALLTOALLW(Number, Place)                                                                 \
-  const void *send, const Number *send_counts, const Place *send_places, const void *send_types, \
-      void *recv, const Number *recv_counts, const Place *recv_places, const void *recv_types,
-#define ALLTOALLW_GIVEN() \
-  send, send_counts, send_places, send_types, recv, recv_counts, recv_places, recv_types,
 #define DESCRIBE_ALLTOALLW(Number, Place)                                               \
   exchange_each<EachBlock<Number, Place>>(attempt, call,                                \
                                           {send, send_counts, send_places, send_types}, \

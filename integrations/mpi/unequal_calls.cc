@@ -1,28 +1,13 @@
-// MPI_Alltoallv, Allgatherv, Gatherv and Scatterv.
+// MPI_Alltoallv, Alltoallw, Allgatherv, Gatherv and Scatterv.
 //
 // Nobody knows all lengths of such a call, so whether it goes to the engine depends on the
 // communicator alone, but for what can't be right on this rank: see equal_calls.cc.
 
-#include "integrations/mpi/forms.h"
+#include "integrations/mpi/sides.h"
 
 namespace ibcoll::mpi {
 
 namespace {
-
-/// One side of a call: blocks with counts and places, or one block.
-template <class Number, class Place>
-struct Sides {
-  const void* buffer;
-  const Number* counts;
-  const Place* places;
-  Handle type;
-};
-template <class Number>
-struct OneBlock {
-  const void* buffer;
-  Number count;
-  Handle type;
-};
 
 template <class Number, class Place>
 bool describe(Blocks& blocks, const Attempt& attempt, const Sides<Number, Place>& side) {
@@ -32,8 +17,16 @@ bool describe(Blocks& blocks, const Attempt& attempt, const Sides<Number, Place>
 }
 
 template <class Number, class Place>
-Outcome alltoallv(const Attempt& attempt, DescribedCall& call, const Sides<Number, Place>& send,
-                  const Sides<Number, Place>& recv) {
+bool describe(Blocks& blocks, const Attempt& attempt, const EachBlock<Number, Place>& side) {
+  return side.is_complete() && blocks.describe_each(side.buffer, attempt.on.size, [&](int rank) {
+    return side.block(attempt.job, rank);
+  });
+}
+
+/// Alltoallv and alltoallw.
+template <class AllBlocks>
+Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& send,
+                 const AllBlocks& recv) {
   Blocks &to = call.recv, &from = call.send;
   const bool in_place = is_in_place(send.buffer);
   if (!describe(to, attempt, recv)) return kToMpi;
@@ -43,25 +36,24 @@ Outcome alltoallv(const Attempt& attempt, DescribedCall& call, const Sides<Numbe
     return attempt.unequal(from.lengths()[attempt.on.rank], received);
   if (!to.reserve(in_place)) return attempt.give_up();
   if (!in_place && !(from.reserve(true) && from.keep_apart(to))) return attempt.give_up();
-  const ibcoll_call told =
-      in_place ? ibcoll_call_alltoallv(IBCOLL_IN_PLACE, nullptr, nullptr, to.data(), to.lengths(),
-                                       to.places(), nullptr)
-               : ibcoll_call_alltoallv(from.data(), from.lengths(), from.places(), to.data(),
-                                       to.lengths(), to.places(), nullptr);
-  return call.told(told, in_place ? to.bytes() : from.bytes());
+  ibcoll_call told = in_place
+                         ? ibcoll_call_alltoallv(IBCOLL_IN_PLACE, nullptr, nullptr, to.data(),
+                                                 to.lengths(), to.places(), nullptr)
+                         : ibcoll_call_alltoallv(from.data(), from.lengths(), from.places(),
+                                                 to.data(), to.lengths(), to.places(), nullptr);
+  if (attempt.function == Function::kAlltoallw) told.collective = IBCOLL_ALLTOALLW;
+  return call.told(told, static_cast<Count>(in_place ? to.bytes() : from.bytes()));
 }
 
 /// The block of this rank's own on the other side, in bytes; nothing: it can't be right.
-template <class Number>
-std::optional<Count> length_of(const Attempt& attempt, const OneBlock<Number>& block,
-                               const Datatype*& type) {
+std::optional<Count> length_of(const Attempt& attempt, const Side& block, const Datatype*& type) {
   type = find_datatype(attempt.job, block.type);
   if (type == nullptr || block.count < 0) return std::nullopt;
   return block.count * type->size;
 }
 
 template <class Number, class Place>
-Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const OneBlock<Number>& send,
+Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
                    const Sides<Number, Place>& recv) {
   Blocks &to = call.recv, &from = call.send;
   const bool in_place = is_in_place(send.buffer);
@@ -80,7 +72,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const OneBlock<N
 }
 
 template <class Number, class Place>
-Outcome gatherv(const Attempt& attempt, DescribedCall& call, const OneBlock<Number>& send,
+Outcome gatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
                 const Sides<Number, Place>& recv, int root) {
   if (!attempt.has_rank(root)) return kToMpi;
   Blocks &to = call.recv, &from = call.send;
@@ -103,7 +95,7 @@ Outcome gatherv(const Attempt& attempt, DescribedCall& call, const OneBlock<Numb
 
 template <class Number, class Place>
 Outcome scatterv(const Attempt& attempt, DescribedCall& call, const Sides<Number, Place>& send,
-                 const OneBlock<Number>& recv, int root) {
+                 const Side& recv, int root) {
   if (!attempt.has_rank(root)) return kToMpi;
   Blocks &to = call.recv, &from = call.send;
   const bool is_root = attempt.on.rank == root, in_place = is_in_place(recv.buffer);
@@ -129,20 +121,16 @@ Outcome scatterv(const Attempt& attempt, DescribedCall& call, const Sides<Number
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
 
-#define ALLTOALLV(Number, Place)                                                           \
-  const void *send, const Number *send_counts, const Place *send_places, Handle send_type, \
-      void *recv, const Number *recv_counts, const Place *recv_places, Handle recv_type,
-#define ALLTOALLV_GIVEN() \
-  send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type,
-#define DESCRIBE_ALLTOALLV(Number, Place)                                              \
-  alltoallv<Number, Place>(attempt, call, {send, send_counts, send_places, send_type}, \
-                           {recv, recv_counts, recv_places, recv_type})
+#define DESCRIBE_ALLTOALLV(Number, Place)                                                    \
+  alltoall<Sides<Number, Place>>(attempt, call, {send, send_counts, send_places, send_type}, \
+                                 {recv, recv_counts, recv_places, recv_type})
 IBCOLL_MPI_FORMS(Alltoallv, Ialltoallv, kAlltoallv, ALLTOALLV, ALLTOALLV_GIVEN, DESCRIBE_ALLTOALLV)
 
-#define ALLGATHERV(Number, Place)                                                     \
-  const void *send, Number count, Handle send_type, void *recv, const Number *counts, \
-      const Place *places, Handle recv_type,
-#define ALLGATHERV_GIVEN() send, count, send_type, recv, counts, places, recv_type,
+#define DESCRIBE_ALLTOALLW(Number, Place)                                                         \
+  alltoall<EachBlock<Number, Place>>(attempt, call, {send, send_counts, send_places, send_types}, \
+                                     {recv, recv_counts, recv_places, recv_types})
+IBCOLL_MPI_FORMS(Alltoallw, Ialltoallw, kAlltoallw, ALLTOALLW, ALLTOALLW_GIVEN, DESCRIBE_ALLTOALLW)
+
 #define DESCRIBE_ALLGATHERV(Number, Place)                           \
   allgatherv<Number, Place>(attempt, call, {send, count, send_type}, \
                             {recv, counts, places, recv_type})
