@@ -248,7 +248,8 @@ TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
     if (!std::filesystem::exists(fortran)) continue;
     ++found;
     const Report report = run_and_report(3, "", "", fortran);
-    for (const char* function : {"alltoall", "reduce", "scan", "bcast", "barrier"})
+    for (const char* function :
+         {"alltoall", "alltoallw", "neighbor_alltoall", "reduce", "scan", "bcast", "barrier"})
       EXPECT_EQ(report.at(function)["engine_calls"], 3)
           << function << " by interface " << interface;
     // By an operator of Fortran's, and of logicals, too.

@@ -42,9 +42,15 @@ program collectives
 #if IBCOLL_INTERFACE == 2
   type(MPI_Op) :: op
   type(MPI_Datatype) :: pair
+  type(MPI_Datatype), allocatable :: types(:)
+  type(MPI_Comm) :: line
 #else
-  integer :: op, pair
+  integer :: op, pair, line
+  integer, allocatable :: types(:)
 #endif
+  integer, allocatable :: ones(:), places(:), mine_of(:), theirs(:)
+  integer :: sides(2), around(2), extents(1)
+  logical :: closed(1)
 
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
@@ -80,6 +86,24 @@ program collectives
   highest = (/ rank, rank * 10 /)
   call MPI_Bcast(highest, 2, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD, ierror)
   if (highest(1) /= ranks - 1 .or. highest(2) /= (ranks - 1) * 10) call wrong('bcast')
+
+  allocate(types(ranks), ones(ranks), places(ranks), mine_of(ranks), theirs(ranks))
+  types = MPI_INTEGER
+  ones = 1
+  places = (/ (4 * (i - 1), i = 1, ranks) /)
+  mine_of = (/ (rank * 100 + i, i = 1, ranks) /)
+  call MPI_Alltoallw(mine_of, ones, places, types, theirs, ones, places, types, MPI_COMM_WORLD, ierror)
+  if (any(theirs /= (/ ((i - 1) * 100 + rank + 1, i = 1, ranks) /))) call wrong('alltoallw')
+
+  extents = ranks
+  closed = .false.
+  call MPI_Cart_create(MPI_COMM_WORLD, 1, extents, closed, .false., line, ierror)
+  sides = (/ rank * 10, rank * 10 + 1 /)
+  around = -1
+  call MPI_Neighbor_alltoall(sides, 1, MPI_INTEGER, around, 1, MPI_INTEGER, line, ierror)
+  if (around(1) /= merge(-1, (rank - 1) * 10 + 1, rank == 0)) call wrong('neighbor_alltoall')
+  if (around(2) /= merge(-1, (rank + 1) * 10, rank == ranks - 1)) call wrong('neighbor_alltoall')
+  call MPI_Comm_free(line, ierror)
 
   ! The program's own operator: (a, b) op (c, d) = (a c, a d + b), which does not commute.
   call MPI_Type_contiguous(2, MPI_DOUBLE_PRECISION, pair, ierror)
