@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -102,6 +103,59 @@ TEST(HostInfo, CountsAgree) {
   int cores_in_nodes = 0;
   for (const NumaInfo& node : host->numa) cores_in_nodes += node.cores;
   EXPECT_EQ(cores_in_nodes, host->cores);
+}
+
+/// A folder with programs that say what the launchers of an MPI do.
+class Launchers {
+ public:
+  Launchers() { std::filesystem::create_directory(folder_); }
+  ~Launchers() { std::filesystem::remove_all(folder_); }
+  void add(const std::string& name, const std::string& says) const {
+    const std::string file = folder_ + "/" + name;
+    std::ofstream(file) << "#!/bin/sh\necho '" << says << "'\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  void link(const std::string& name, const std::string& to) const {
+    std::filesystem::create_symlink(folder_ + "/" + to, folder_ + "/" + name);
+  }
+  Output info(const std::string& options) const {
+    return run("PATH=" + folder_ + " " + kTool + " --mpi " + options);
+  }
+
+ private:
+  const std::string folder_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
+};
+
+TEST(IbInfo, NamesTheLineOfEachMpiOnThisMachine) {
+  const Launchers machine;
+  machine.add("orterun", "mpirun (OpenRTE) 4.1.4");
+  machine.link("mpirun", "orterun");
+  machine.add("mpiexec.hydra", "HYDRA build details:\n    Version:          4.0.2");
+  machine.link("mpiexec", "mpiexec.hydra");
+  machine.add("srun", "slurm 22.05.8\nplugins: cray pmi2 pmix");
+  machine.add("mpirun.mpich", "something else");
+  const Output text = machine.info("");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("\n  mpirun -n 16 -x LD_PRELOAD=/"));
+  EXPECT_THAT(text.out, HasSubstr("\n  mpiexec -n 16 -env LD_PRELOAD /"));
+  EXPECT_THAT(text.out, HasSubstr("\n  srun -n 16 --mpi=pmix env LD_PRELOAD=/"));
+  std::vector<std::string> found;
+  std::istringstream lines(machine.info("--json -").out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    EXPECT_EQ(object["kind"], "mpi");
+    EXPECT_THAT(text.out, HasSubstr(object["line"].get<std::string>()));
+    found.push_back(object["mpi"].get<std::string>() + " " + object["version"].get<std::string>());
+  }
+  EXPECT_THAT(found,
+              ::testing::ElementsAre("Open MPI 4.1.4", "MPICH 4.0.2", "any, by Slurm 22.05.8"));
+}
+
+TEST(IbInfo, AMachineWithoutMpiIsNoFailure) {
+  const Output text = Launchers().info("");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("no MPI found"));
+  EXPECT_EQ(Launchers().info("--json -").out, "");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
+#include "tools/ib_info/mpi.h"
 
 namespace ibcoll {
 namespace {
@@ -23,6 +24,7 @@ Examples:
   ib_info                      everything, for people
   ib_info --json -             everything, one JSON object a line on standard output
   ib_info --json info.jsonl    both: the report on standard output, the objects in a file
+  ib_info --mpi                how programs of the MPIs on this machine are run on the engine
 )";
 
 std::string size_text(uint64_t bytes) {
@@ -249,6 +251,26 @@ class Report {
     print(table.text() + "\n");
   }
 
+  /// `library`: empty if there is none.
+  void launchers(const std::vector<MpiLauncher>& launchers, const std::string& library) {
+    if (launchers.empty())
+      print("no MPI found: neither mpirun, mpiexec nor srun of a known MPI is in the PATH\n");
+    for (const MpiLauncher& launcher : launchers) {
+      print(fmt::format("{}{}{} ({}):\n  {}\n", launcher.mpi, launcher.version.empty() ? "" : " ",
+                        launcher.version, launcher.path, launcher.line));
+      json_.write({{"kind", "mpi"},
+                   {"mpi", launcher.mpi},
+                   {"version", launcher.version},
+                   {"launcher", launcher.path},
+                   {"library", library},
+                   {"line", launcher.line}});
+    }
+    if (library.empty())
+      print(
+          "libibcoll_mpi.so is not there: it is built where mpicc.openmpi or mpicc.mpich is "
+          "installed\n");
+  }
+
  private:
   void add(const Table& table, const nlohmann::ordered_json& line) {
     json_.write(line);
@@ -286,6 +308,14 @@ Status report(const std::string& json_path) {
   return readable;
 }
 
+Status report_mpi(const std::string& json_path) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
+  const std::string library = find_mpi_library();
+  Report(json).launchers(
+      find_mpi_launchers(library.empty() ? "/FULL/PATH/libibcoll_mpi.so" : library), library);
+  return json.close();
+}
+
 }  // namespace
 }  // namespace ibcoll
 
@@ -293,7 +323,13 @@ int main(int argc, char** argv) {
   CLI::App app("Shows what this machine offers to collectives and how the engine is configured.",
                "ib_info");
   std::string json_path;
+  bool mpi = false;
+  app.add_flag("--mpi", mpi,
+               "Show only how MPI programs are run on the engine as they are: a line for each MPI "
+               "found, to be used with the program's number of ranks");
   ibcoll::tools::add_json_option(app, json_path);
   app.footer(ibcoll::kExamples);
-  return ibcoll::tools::run_tool(app, argc, argv, [&] { return ibcoll::report(json_path); });
+  return ibcoll::tools::run_tool(app, argc, argv, [&] {
+    return mpi ? ibcoll::report_mpi(json_path) : ibcoll::report(json_path);
+  });
 }

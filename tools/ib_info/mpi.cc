@@ -1,0 +1,127 @@
+#include "tools/ib_info/mpi.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "engine/base/units.h"
+
+namespace ibcoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// In the order of preference: what stands first is shown where two are the same program.
+constexpr std::string_view kNames[] = {"mpirun",          "mpiexec",      "mpirun.openmpi",
+                                       "mpiexec.mpich",   "mpirun.mpich", "mpiexec.hydra",
+                                       "mpiexec.gforker", "orterun",      "prterun"};
+
+/// An executable of that name, as the shell finds it.
+std::optional<fs::path> find_program(std::string_view name) {
+  const char* const path = std::getenv("PATH");
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    const fs::path found = fs::path(folder) / name;
+    std::error_code error;
+    if (!folder.empty() && fs::is_regular_file(found, error) && access(found.c_str(), X_OK) == 0)
+      return found;
+  }
+  return std::nullopt;
+}
+
+/// What a program prints, both ways; `arguments` are the shell's.
+std::string output_of(const fs::path& program, const std::string& arguments) {
+  std::string quoted = "'";
+  for (const char letter : program.string())
+    quoted += letter == '\'' ? "'\\''" : std::string{letter};
+  std::FILE* const pipe = popen((quoted + "' " + arguments + " </dev/null 2>&1").c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (size_t got; (got = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    text.append(chunk.data(), got);
+  pclose(pipe);
+  return text;
+}
+
+/// The first word behind `label` that begins with a digit.
+std::string version_after(std::string_view text, std::string_view label) {
+  const size_t at = text.find(label);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = text.substr(at + label.size());
+  const size_t begin = rest.find_first_not_of(" \t");
+  if (begin == std::string_view::npos || rest[begin] < '0' || rest[begin] > '9') return "";
+  return std::string(rest.substr(begin, rest.find_first_of(" \t\n,", begin) - begin));
+}
+
+/// Nothing: it is none that is known.
+std::optional<MpiLauncher> ask(std::string_view name, const fs::path& path,
+                               const std::string& library) {
+  const std::string text = output_of(path, "--version");
+  const auto has = [&](std::string_view what) { return text.find(what) != std::string::npos; };
+  MpiLauncher found = {"", "", path.string(), ""};
+  for (const std::string_view label : {"(OpenRTE)", "(Open MPI)", "(PRRTE)"}) {
+    if (!has(label)) continue;
+    found.mpi = "Open MPI";
+    found.version = version_after(text, label);
+    found.line = fmt::format("{} -n 16 -x LD_PRELOAD={} ./program", name, library);
+    return found;
+  }
+  if (has("Intel(R) MPI Library")) {
+    found.mpi = "Intel MPI";
+    found.version = version_after(text, "Version");
+  } else if (has("HYDRA build details")) {
+    found.mpi = fs::exists(path.parent_path() / "mpiname") ? "MVAPICH" : "MPICH";
+    found.version = version_after(text, "Version:");
+  } else {
+    return std::nullopt;
+  }
+  found.line = fmt::format("{} -n 16 -env LD_PRELOAD {} ./program", name, library);
+  return found;
+}
+
+std::optional<MpiLauncher> ask_slurm(const std::string& library) {
+  const std::optional<fs::path> srun = find_program("srun");
+  if (!srun) return std::nullopt;
+  const bool has_pmix = output_of(*srun, "--mpi=list").find("pmix") != std::string::npos;
+  return MpiLauncher{"any, by Slurm", version_after(output_of(*srun, "--version"), "slurm"),
+                     srun->string(),
+                     fmt::format("srun -n 16 --mpi={} env LD_PRELOAD={} ./program",
+                                 has_pmix ? "pmix" : "pmi2", library)};
+}
+
+}  // namespace
+
+std::vector<MpiLauncher> find_mpi_launchers(const std::string& library) {
+  std::vector<MpiLauncher> found;
+  std::set<fs::path> seen;
+  for (const std::string_view name : kNames) {
+    const std::optional<fs::path> path = find_program(name);
+    std::error_code error;
+    if (!path || !seen.insert(fs::canonical(*path, error)).second) continue;
+    if (std::optional<MpiLauncher> launcher = ask(name, *path, library))
+      found.push_back(std::move(*launcher));
+  }
+  if (std::optional<MpiLauncher> slurm = ask_slurm(library)) found.push_back(std::move(*slurm));
+  return found;
+}
+
+std::string find_mpi_library() {
+  constexpr const char* kLibrary = "libibcoll_mpi.so";
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<fs::path> folders = {folder, folder.parent_path() / "lib64",
+                                   folder.parent_path() / "lib"};
+  for (const auto& entry : fs::directory_iterator(folder.parent_path() / "lib", error))
+    folders.push_back(entry.path());
+  for (const fs::path& candidate : folders)
+    if (fs::is_regular_file(candidate / kLibrary, error)) return candidate / kLibrary;
+  return "";
+}
+
+}  // namespace ibcoll
