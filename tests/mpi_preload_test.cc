@@ -226,6 +226,14 @@ TEST_P(MpiPreload, DatatypesThatAreFreedLeaveNothing) {
   EXPECT_EQ(run_and_report(2, "", "datatypes").at("bcast")["engine_calls"], 2 * 3000);
 }
 
+TEST_P(MpiPreload, MemoryOfMpiAllocMemIsTheEngines) {
+  const Report report = run_and_report(3, "IBCOLL_HEAP=64M ", "allocated 1");
+  EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
+  const Ran off = run(2, "IBCOLL_MPI=off ", "allocated 0");
+  EXPECT_EQ(off.status, 0) << off.out;
+  EXPECT_THAT(off.out, HasSubstr("well done"));
+}
+
 TEST_P(MpiPreload, CallsAreServedWhenMainHasComeBack) {
   const Report report = run_and_report(3, "", "exit");
   EXPECT_EQ(report.at("alltoallv")["engine_calls"], 3 * 2 * 20);
@@ -256,6 +264,7 @@ TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
     EXPECT_EQ(report.at("allreduce")["engine_calls"], 3 * 3);
     EXPECT_EQ(report.at("ialltoall")["engine_calls"], 3);
     EXPECT_EQ(report.at("allreduce_init")["engine_calls"], 3 * 4);
+    EXPECT_EQ(report.at("bcast")["engine_calls"], 2 * 3);
   }
   if (found == 0) GTEST_SKIP() << "no Fortran programs were built";
 }

@@ -105,6 +105,7 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .comm_world = HANDLE(MPI_COMM_WORLD),
       .comm_self = HANDLE(MPI_COMM_SELF),
       .type_null = HANDLE(MPI_DATATYPE_NULL),
+      .info_null = HANDLE(MPI_INFO_NULL),
       .errors_return = HANDLE(MPI_ERRORS_RETURN),
       .type_byte = HANDLE(MPI_BYTE),
       .type_uint64 = HANDLE(MPI_UINT64_T),

@@ -7,6 +7,7 @@
 
 #include "engine/base/config.h"
 #include "engine/core/c_api.h"
+#include "integrations/mpi/allocated.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
 #include "integrations/mpi/operations.h"
@@ -180,6 +181,7 @@ void stop() {
   end_operators(*job);
   end_datatypes();
   if (job->context != nullptr) {
+    const AllocatedStays stays;
     if (ibcoll_finalize(job->context) != IBCOLL_OK) say(ibcoll_last_error());
     end_progress(*job);
   }

@@ -69,6 +69,7 @@ using CancelRequest = int(void*, int complete);
   each(Request_free, (void*));                                                       \
   each(Test, (Handle*, int*, void*));                                                \
   each(Wait, (Handle*, void*));                                                      \
+  each(Info_get, (Handle, const char*, int, char*, int*));                           \
   each(Query_thread, (int*));                                                        \
   each(Barrier, (Handle));                                                           \
   each(Bcast, (void*, int, Handle, int, Handle));                                    \

@@ -149,6 +149,7 @@ program collectives
     if (most(1) /= start * total .or. most(2) /= dble(start * ranks)) call wrong('allreduce_init')
   end do
   call MPI_Request_free(requests(1), ierror)
+  call allocated
 
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   call MPI_Finalize(ierror)
@@ -172,6 +173,29 @@ contains
       b(:, at) = (/ a(1, at) * b(1, at), a(1, at) * b(2, at) + a(2, at) /)
     end do
   end subroutine
+  ! Memory of MPI_Alloc_mem, by a Cray pointer or a C_PTR.
+  subroutine allocated
+#if IBCOLL_INTERFACE == 0
+    double precision :: values(10000)
+    pointer (place, values)
+#else
+    use, intrinsic :: iso_c_binding, only: c_ptr, c_f_pointer
+    double precision, pointer :: values(:)
+    type(c_ptr) :: place
+#endif
+    integer(kind=MPI_ADDRESS_KIND) :: bytes
+    bytes = 80000
+    call MPI_Alloc_mem(bytes, MPI_INFO_NULL, place, ierror)
+#if IBCOLL_INTERFACE != 0
+    call c_f_pointer(place, values, (/ 10000 /))
+#endif
+    values = dble(rank)
+    call MPI_Bcast(values, 10000, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, ierror)
+    if (any(values /= dble(ranks - 1))) call wrong('bcast in memory of MPI_Alloc_mem')
+    call MPI_Free_mem(values, ierror)
+    if (ierror /= MPI_SUCCESS) call wrong('MPI_Free_mem')
+  end subroutine
+
   subroutine wrong(what)
     character(*), intent(in) :: what
     integer :: failed

@@ -15,6 +15,7 @@
  *   sweep lengths N     lengths that do not fit on one rank, of collective N
  *   sweep long MIB      one element of so many MiB that are not contiguous
  *   sweep datatypes     many, one after the other: memory must not grow
+ *   sweep allocated E   memory of MPI_Alloc_mem, which is the engine's where E is 1
  *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
@@ -126,7 +127,8 @@ static void endless(void) {
 
 int main(int argc, char** argv) {
   const char* part = argc > 1 ? argv[1] : "all";
-  int rank = 0, provided = 0, flag = 0;
+  const int* kept = NULL;
+  int rank = 0, size = 1, provided = 0, flag = 0;
   MPI_Initialized(&flag);
   if (flag) return 4;
   if (strcmp(part, "threads") == 0)
@@ -152,6 +154,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "lengths") == 0) own_lengths(argc > 2 ? atoi(argv[2]) : 0);
   if (strcmp(part, "long") == 0) long_elements(argc > 2 ? atol(argv[2]) : 1);
   if (strcmp(part, "datatypes") == 0) many_datatypes();
+  if (strcmp(part, "allocated") == 0) kept = allocated_memory(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();
@@ -160,7 +163,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Finalize();
+  if (kept != NULL) check_allocated(kept, rank, size);
   if (rank == 0) printf("well done\n");
   return 0;
 }

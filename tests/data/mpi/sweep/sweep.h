@@ -62,6 +62,10 @@ void long_elements(long mebibytes);
 void many_datatypes(void);
 /* Calls, and more of them with MPI_Finalize when main has come back. */
 void calls_at_exit(void);
+/* Memory of MPI_Alloc_mem: the engine's, or not. What it gives back is not freed, and must be as it
+ * was when MPI_Finalize has come back. */
+const int* allocated_memory(int engines);
+void check_allocated(const int* kept, int rank, int size);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
