@@ -1,5 +1,5 @@
 # `cpack -G DEB` in the build folder makes Debian packages of it: the library, what programs are built
-# with, and the tools with their manual pages and the recorders.
+# with, and the tools with their manual pages and the library for MPI programs.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ibcoll)
 set(CPACK_PACKAGE_VENDOR "the ibcoll authors")
@@ -30,7 +30,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The headers for C and C++, and what
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ibcoll-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Tools that measure collectives, show and prove their schedules, predict and plan for networks, place
-ranks and schedule task graphs; and recorders of the communication of MPI programs.")
+ranks and schedule task graphs; and a library that has MPI programs use ibcoll as they are, or records their communication.")
 
 # Where Debian looks for licences.
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)

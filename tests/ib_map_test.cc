@@ -61,7 +61,7 @@ TEST(IbMap, ARecordedProgramIsMappedAndLaunchedSo) {
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.openmpi -n 2 ";
   const std::string edges = folder() / "traffic.edges", ranks = folder() / "ranks";
   const std::string record = start + "env LD_PRELOAD=" + bin +
-                             "/libibcoll_record_openmpi.so IBCOLL_RECORD=" + edges + " " + program;
+                             "/libibcoll_mpi.so IBCOLL_MPI_RECORD=" + edges + " " + program;
   ASSERT_EQ(std::system(record.c_str()), 0) << record;
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);

@@ -381,10 +381,9 @@ int main(int argc, char** argv) {
   app.footer(fmt::format(
       "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
       "on meshes and tori); left out for large matrices.\nThe matrix of a program: "
-      "mpirun -x LD_PRELOAD=/FULL/PATH/libibcoll_record_openmpi.so -x IBCOLL_RECORD=FILE ...\n"
-      "(MPICH: mpiexec -env LD_PRELOAD .../libibcoll_record_mpich.so -env IBCOLL_RECORD FILE "
-      "...),\n"
-      "then --matrix FILE.\n"
+      "mpirun -x LD_PRELOAD=/FULL/PATH/libibcoll_mpi.so -x IBCOLL_MPI_RECORD=FILE ...\n"
+      "(MPICH: mpiexec -env LD_PRELOAD .../libibcoll_mpi.so -env IBCOLL_MPI_RECORD FILE ...; "
+      "ib_info --mpi says\nwhere the library is), then --matrix FILE.\n"
       "To start it so: mpirun --rankfile FILE (Open MPI), or SLURM_HOSTFILE=FILE srun "
       "--distribution=arbitrary.\nPatterns:\n{}\nFabrics:\n{}\nExamples:\n"
       "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"

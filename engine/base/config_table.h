@@ -252,6 +252,12 @@ inline constexpr Variable kVariables[] = {
          "Whether the reductions that libibcoll_mpi.so takes over combine in one order, that of "
          "a binomial tree over the ranks, so that results have the same bits however the ranks "
          "are placed. On all ranks if one says so."},
+    {.name = "IBCOLL_MPI_RECORD",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File that libibcoll_mpi.so writes at MPI_Finalize: how many bytes each rank of "
+             "MPI_COMM_WORLD has sent to each other, as `ib_map --matrix` reads it. Rank 0's "
+             "setting counts; empty: nothing is recorded."},
     {.name = "IBCOLL_MPI_REPORT",
      .type = VariableType::kString,
      .default_value = "",

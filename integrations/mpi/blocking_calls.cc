@@ -1,6 +1,7 @@
 // Functions that may wait for other ranks and have no form that could be tested: the engine's own
 // thread moves operations on meanwhile, where the MPI does not.
 
+#include "integrations/mpi/flows.h"
 #include "integrations/mpi/stand_in.h"
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
@@ -35,8 +36,21 @@ using Any = uintptr_t;
   PASSED_ON(name, (Any a, Any b, Any c, Any d, Any e, Any f, Any g, Any h, Any i, Any j), \
             (a, b, c, d, e, f, g, h, i, j))
 
-WITH_9(Sendrecv_replace)
-WITH_9(Sendrecv_replace_c)
+#define REPLACES(name, Number)                                                                   \
+  IBCOLL_MPI_STANDS_IN(                                                                          \
+      name,                                                                                      \
+      (void* data, Number count, Handle type, int to, int tag, int from, int recv_tag,           \
+       Handle comm, void* status),                                                               \
+      {                                                                                          \
+        IBCOLL_MPI_NOTES(MPI_##name, (data, count, type, to, tag, from, recv_tag, comm, status), \
+                         note(flows_to(comm, to, count, type)))                                  \
+        static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name);          \
+        const WhileTheMpiBlocks moving;                                                          \
+        return original(data, count, type, to, tag, from, recv_tag, comm, status);               \
+      })
+REPLACES(Sendrecv_replace, int)
+REPLACES(Sendrecv_replace_c, Count)
+
 WITH_2(Buffer_detach)
 
 WITH_2(Comm_dup)

@@ -194,17 +194,9 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
 /// Ranks of MPI_COMM_WORLD; empty where some are of none. The same on all members: either each of
 /// them finds all others in its own world, or none does.
 std::vector<int> world_ranks(Handle handle, int size) {
-  const Library& mpi = library();
-  std::vector<int> own(static_cast<size_t>(size)), world(static_cast<size_t>(size));
-  for (int i = 0; i < size; ++i) own[i] = i;
-  Handle of_world = 0, group = 0;
-  mpi.Comm_group(mpi.constants.comm_world, &of_world);
-  mpi.Comm_group(handle, &group);
-  mpi.Group_translate_ranks(group, size, own.data(), of_world, world.data());
-  mpi.Group_free(&group);
-  mpi.Group_free(&of_world);
+  std::vector<int> world = ranks_in_world(handle, size);
   for (const int rank : world)
-    if (rank == mpi.constants.undefined) return {};
+    if (rank == library().constants.undefined) return {};
   return world;
 }
 
@@ -259,6 +251,19 @@ Communicator* latest(Handle handle) {
 }
 
 }  // namespace
+
+std::vector<int> ranks_in_world(Handle handle, int size) {
+  const Library& mpi = library();
+  std::vector<int> own(static_cast<size_t>(size)), world(static_cast<size_t>(size));
+  for (int i = 0; i < size; ++i) own[i] = i;
+  Handle of_world = 0, group = 0;
+  mpi.Comm_group(mpi.constants.comm_world, &of_world);
+  mpi.Comm_group(handle, &group);
+  mpi.Group_translate_ranks(group, size, own.data(), of_world, world.data());
+  mpi.Group_free(&group);
+  mpi.Group_free(&of_world);
+  return world;
+}
 
 Communicator* find_communicator(Job& job, Handle handle) {
   Communicator* const known = latest(handle);

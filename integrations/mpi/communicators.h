@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "integrations/mpi/job.h"
 
@@ -44,6 +45,9 @@ Communicator* make_private(const Job& job, const Communicator& of);
 /// For one who goes on using it when the program has freed it; `release` ends that.
 inline void use(Communicator& communicator) { communicator.uses.fetch_add(1); }
 void release(Communicator& communicator);
+
+/// Of each rank of a communicator its rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
+std::vector<int> ranks_in_world(Handle handle, int size);
 
 /// In MPI_Init and MPI_Finalize. false: the MPI gives no attributes.
 bool begin_communicators();

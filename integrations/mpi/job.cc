@@ -13,6 +13,7 @@
 #include "integrations/mpi/operations.h"
 #include "integrations/mpi/operators.h"
 #include "integrations/mpi/progress.h"
+#include "integrations/mpi/record.h"
 #include "integrations/mpi/stand_in.h"
 
 namespace ibcoll::mpi {
@@ -147,6 +148,7 @@ void start() {
   mpi.Comm_dup(mpi.constants.comm_world, &job.world);
   mpi.Comm_dup(mpi.constants.comm_self, &job.alone);
   mpi.Comm_set_errhandler(job.alone, mpi.constants.errors_return);
+  begin_record(job);
   if (!all_good(job, wishes.has_value(), wishes ? "" : wishes.error().message.c_str()) &&
       job.rank == 0)
     say("all collectives stay with the MPI");
@@ -164,6 +166,7 @@ void start() {
 
 /// In MPI_Finalize, before the MPI's.
 void stop() {
+  end_record();
   Job* const job = g_running.exchange(nullptr);
   if (job == nullptr) return;
   const Library& mpi = library();

@@ -40,6 +40,7 @@ using CancelRequest = int(void*, int complete);
   each(Comm_set_attr, (Handle, int, void*));                                         \
   each(Comm_set_errhandler, (Handle, Handle));                                       \
   each(Comm_call_errhandler, (Handle, int));                                         \
+  each(Comm_get_parent, (Handle*));                                                  \
   each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));              \
   each(Group_free, (Handle*));                                                       \
   each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));         \
@@ -60,6 +61,7 @@ using CancelRequest = int(void*, int complete);
   each(Unpack, (const void*, int, int*, void*, int, Handle, Handle));                \
   each(Irecv, (void*, int, Handle, int, int, Handle, Handle*));                      \
   each(Send, (const void*, int, Handle, int, int, Handle));                          \
+  each(Recv, (void*, int, Handle, int, int, Handle, void*));                         \
   each(Recv_init, (void*, int, Handle, int, int, Handle, void*));                    \
   each(Start, (void*));                                                              \
   each(Grequest_start, (QueryRequest*, FreeRequest*, CancelRequest*, void*, void*)); \

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "integrations/mpi/flows.h"
 #include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
@@ -46,6 +47,8 @@ using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespac
 #define SENDS(name, nonblocking, Number)                                                   \
   IBCOLL_MPI_STANDS_IN(                                                                    \
       name, (const void* data, Number count, Handle type, int to, int tag, Handle comm), { \
+        IBCOLL_MPI_NOTES(MPI_##name, (data, count, type, to, tag, comm),                   \
+                         note(flows_to(comm, to, count, type)))                            \
         static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name);    \
         if (passes()) [[likely]]                                                           \
           return original(data, count, type, to, tag, comm);                               \
@@ -100,6 +103,10 @@ RECEIVES_MATCHED(Mrecv_c, Imrecv_c, Count)
       (const void* data, Number count, Handle type, int to, int tag, void* place,                  \
        Number place_count, Handle place_type, int from, int place_tag, Handle comm, void* status), \
       {                                                                                            \
+        IBCOLL_MPI_NOTES(MPI_##name,                                                               \
+                         (data, count, type, to, tag, place, place_count, place_type, from,        \
+                          place_tag, comm, status),                                                \
+                         note(flows_to(comm, to, count, type)))                                    \
         static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name);            \
         if (passes()) [[likely]]                                                                   \
           return original(data, count, type, to, tag, place, place_count, place_type, from,        \

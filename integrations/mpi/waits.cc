@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "integrations/mpi/operations.h"
+#include "integrations/mpi/record.h"
 
 namespace ibcoll::mpi {
 
@@ -244,6 +245,7 @@ IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* statu
 })
 
 IBCOLL_MPI_STANDS_IN(Start, (void* request), {
+  IBCOLL_MPI_NOTES(MPI_Start, (request), note_start(request, 1))
   static auto* const original = original_of<int(void*)>("PMPI_Start");
   Operation* const found = Inside::is() || running_job() == nullptr
                                ? nullptr
@@ -254,6 +256,7 @@ IBCOLL_MPI_STANDS_IN(Start, (void* request), {
 })
 
 IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
+  IBCOLL_MPI_NOTES(MPI_Startall, (count, requests), note_start(requests, count))
   static auto* const original = original_of<int(int, void*)>("PMPI_Startall");
   static auto* const start = original_of<int(void*)>("PMPI_Start");
   const Library& mpi = library();
@@ -273,6 +276,9 @@ IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
 })
 
 IBCOLL_MPI_STANDS_IN(Request_free, (void* request), {
+  // Before the MPI may give the handle to another request.
+  if (notes()) [[unlikely]]
+    note_request_freed(request);
   static auto* const original = original_of<int(void*)>("PMPI_Request_free");
   if (Inside::is() || running_job() == nullptr) return original(request);
   const Inside inside;
