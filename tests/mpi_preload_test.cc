@@ -234,6 +234,12 @@ TEST_P(MpiPreload, MemoryOfMpiAllocMemIsTheEngines) {
   EXPECT_THAT(off.out, HasSubstr("well done"));
 }
 
+TEST_P(MpiPreload, BuffersThatComeAgainAreCollapsedWhereThatIsWanted) {
+  EXPECT_EQ(run_and_report(2, "", "collapse 1").at("alltoall")["mpi_calls"], 0);
+  EXPECT_EQ(run_and_report(2, "IBCOLL_MPI_COLLAPSE=0 ", "collapse 0").at("alltoall")["mpi_calls"],
+            0);
+}
+
 TEST_P(MpiPreload, CallsAreServedWhenMainHasComeBack) {
   const Report report = run_and_report(3, "", "exit");
   EXPECT_EQ(report.at("alltoallv")["engine_calls"], 3 * 2 * 20);

@@ -239,6 +239,13 @@ inline constexpr Variable kVariables[] = {
              "out by the engine, `report` says at MPI_Finalize, too, what it took over and what "
              "not, `off` leaves everything to the MPI, on all ranks if one says so (docs/mpi.md).",
      .choices = "on,report,off"},
+    {.name = "IBCOLL_MPI_COLLAPSE",
+     .type = VariableType::kBool,
+     .default_value = "1",
+     .help =
+         "Whether libibcoll_mpi.so moves private buffers of 64 KB and more, when they come to a "
+         "collective again, to huge pages in their place, which ranks of a server copy from "
+         "and to in less time (Linux 6.1 and later)."},
     {.name = "IBCOLL_MPI_FUNCTIONS",
      .type = VariableType::kString,
      .default_value = "",

@@ -33,6 +33,7 @@ Outcome Attempt::give_up() const {
 }
 
 Outcome DescribedCall::carry_out(const Attempt& attempt) {
+  note(attempt.job, attempt.on);
   if (!load(attempt.job)) return attempt.give_up();
   if (const ibcoll_status status = c_api::run(attempt.on.group, call); status != IBCOLL_OK)
       [[unlikely]]

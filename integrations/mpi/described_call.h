@@ -8,6 +8,7 @@
 
 #include "ibcoll/ibcoll.h"
 #include "integrations/mpi/blocks.h"
+#include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
 
 namespace ibcoll::mpi {
@@ -101,6 +102,10 @@ class DescribedCall {
   }
   /// What is sent in place lies in `recv`.
   bool load(const Job& job) const { return send.load(job) && recv.load(job); }
+  /// Each time that it is made.
+  void note(const Job& job, const Communicator& on) const {
+    if (collapses()) note_buffers(job, call, bytes, on.size);
+  }
   bool deliver(const Job& job) const { return recv.deliver(job); }
   /// Loads, carries out and delivers.
   Outcome carry_out(const Attempt& attempt);

@@ -8,6 +8,7 @@
 #include "engine/base/config.h"
 #include "engine/core/c_api.h"
 #include "integrations/mpi/allocated.h"
+#include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
 #include "integrations/mpi/operations.h"
@@ -25,7 +26,7 @@ std::atomic<Job*> g_running{nullptr};
 /// What the user wants of this rank.
 struct Wishes {
   uint64_t chosen = 0;
-  bool reports = false, ordered = false;
+  bool reports = false, ordered = false, collapses = false;
   std::string report_file;
 };
 
@@ -34,6 +35,7 @@ Result<Wishes> read_wishes() {
   IBCOLL_ASSIGN(const std::string mode, config_choice("IBCOLL_MPI"));
   IBCOLL_ASSIGN(const std::string functions, config_string("IBCOLL_MPI_FUNCTIONS"));
   IBCOLL_ASSIGN(wishes.report_file, config_string("IBCOLL_MPI_REPORT"));
+  IBCOLL_ASSIGN(wishes.collapses, config_bool("IBCOLL_MPI_COLLAPSE"));
   wishes.reports = mode == "report" || !wishes.report_file.empty();
   IBCOLL_ASSIGN(wishes.ordered, config_bool("IBCOLL_MPI_ORDERED"));
   IBCOLL_ASSIGN(wishes.chosen, functions_of(functions));
@@ -161,6 +163,7 @@ void start() {
   const bool keeps = wanted && begin_communicators() && begin_datatypes();
   if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_communicators(job);
   if (job.chosen != 0 && job.size > 1) join(job);
+  begin_collapse(wishes && wishes->collapses && job.context != nullptr);
   g_running.store(&job, std::memory_order_release);
 }
 

@@ -232,6 +232,7 @@ bool Launch::takes_over(const Outcome& described, void* request) {
 Outcome Launch::start(void* request) {
   const Library& mpi = library();
   Operation& operation = *operation_;
+  operation.described.note(job_, *operation.own);
   const bool at_once = may_post(*operation.own);
   if (at_once) {
     if (!operation.described.load(job_)) return attempt().give_up();
@@ -300,6 +301,7 @@ int start_operation(Operation& operation, void* request) {
   Outcome outcome = kNothingToDo;
   if (operation.engine != nullptr) {
     const Attempt attempt = attempt_of(operation);
+    operation.described.note(job, *operation.own);
     if (!operation.described.load(job)) {
       outcome = attempt.give_up();
     } else if (give_to_engine(operation) != IBCOLL_OK) {

@@ -16,6 +16,7 @@
  *   sweep long MIB      one element of so many MiB that are not contiguous
  *   sweep datatypes     many, one after the other: memory must not grow
  *   sweep allocated E   memory of MPI_Alloc_mem, which is the engine's where E is 1
+ *   sweep collapse C    private buffers that come again, and are collapsed where C is 1
  *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
@@ -155,6 +156,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "long") == 0) long_elements(argc > 2 ? atol(argv[2]) : 1);
   if (strcmp(part, "datatypes") == 0) many_datatypes();
   if (strcmp(part, "allocated") == 0) kept = allocated_memory(argc > 2 ? atoi(argv[2]) : 1);
+  if (strcmp(part, "collapse") == 0) collapsed_buffers(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();
