@@ -2,6 +2,7 @@
 /// What this rank sends in a call, by its arguments: a collective's logical pairs, whatever carries
 /// them. Of what is wrong nothing is said, as the MPI does that: the flows are empty.
 
+#include "integrations/mpi/neighbours.h"
 #include "integrations/mpi/record.h"
 
 namespace ibcoll::mpi {
@@ -17,7 +18,7 @@ Flows flows_from_root(Handle comm, int root, Count count, Handle type);
 
 /// Blocks with counts of their own. `types`: one for each; null: all are of `type`.
 template <class Number>
-Flows flows_to_each(Handle comm, const Number* counts, Handle type, const Handle* types = nullptr) {
+Flows flows_to_each(Handle comm, const Number* counts, Handle type, const void* types = nullptr) {
   const Places* const places = find_places(comm);
   if (places == nullptr || counts == nullptr) return {};
   Flows flows;
@@ -25,6 +26,26 @@ Flows flows_to_each(Handle comm, const Number* counts, Handle type, const Handle
     if (places->world[to] < 0) continue;
     const Handle own = types == nullptr ? type : library().handle_at(types, static_cast<int>(to));
     flows.push_back({places->world[to], bytes_of(counts[to], own)});
+  }
+  return flows;
+}
+
+/// A block for each neighbour, or the same for all.
+Flows flows_to_neighbours(Handle comm, Count count, Handle type);
+
+/// Blocks for the neighbours with counts of their own; `types` as of flows_to_each.
+template <class Number>
+Flows flows_to_each_neighbour(Handle comm, const Number* counts, Handle type,
+                              const void* types = nullptr) {
+  const Places* const places = find_places(comm);
+  if (places == nullptr || counts == nullptr) return {};
+  Flows flows;
+  const std::vector<int> ranks = neighbours_sent_to(comm, places->rank);
+  for (size_t slot = 0; slot < ranks.size(); ++slot) {
+    const int to = places->in_world(ranks[slot]);
+    if (to < 0) continue;
+    const Handle own = types == nullptr ? type : library().handle_at(types, static_cast<int>(slot));
+    flows.push_back({to, bytes_of(counts[slot], own)});
   }
   return flows;
 }
@@ -73,3 +94,9 @@ Count own_count(Handle comm, const Number* counts) {
 #define IBCOLL_MPI_FLOWS_kReduceScatterBlock flows_to_all(comm, count, type)
 #define IBCOLL_MPI_FLOWS_kScan flows_to_next(comm, count, type)
 #define IBCOLL_MPI_FLOWS_kExscan flows_to_next(comm, count, type)
+#define IBCOLL_MPI_FLOWS_kNeighborAllgather flows_to_neighbours(comm, send_count, send_type)
+#define IBCOLL_MPI_FLOWS_kNeighborAllgatherv IBCOLL_MPI_FLOWS_kNeighborAllgather
+#define IBCOLL_MPI_FLOWS_kNeighborAlltoall IBCOLL_MPI_FLOWS_kNeighborAllgather
+#define IBCOLL_MPI_FLOWS_kNeighborAlltoallv flows_to_each_neighbour(comm, send_counts, send_type)
+#define IBCOLL_MPI_FLOWS_kNeighborAlltoallw \
+  flows_to_each_neighbour(comm, send_counts, 0, send_types)

@@ -81,6 +81,12 @@ bool has_copies(std::vector<int> edges) {
 
 }  // namespace
 
+std::vector<int> neighbours_sent_to(Handle handle, int rank) {
+  Lists lists;
+  if (!read_lists(handle, rank, lists)) return {};
+  return std::move(lists.destinations);
+}
+
 Neighbours::~Neighbours() { (void)ibcoll_graph_free(graph); }
 
 const Neighbours* make_neighbours(const Communicator& on, Handle handle) {

@@ -26,6 +26,10 @@ struct Neighbours {
   Neighbours& operator=(const Neighbours&) = delete;
 };
 
+/// The ranks that this one, `rank` of a communicator with a topology, sends to, in the program's
+/// order; negative ones are MPI_PROC_NULL. Empty: there is no topology.
+std::vector<int> neighbours_sent_to(Handle handle, int rank);
+
 /// Those that the communicator has; null: it has none yet.
 inline const Neighbours* find_neighbours(const Communicator& on) { return on.neighbours.get(); }
 /// Collective: the communicator's first blocking neighbour collective makes them. Null: the MPI

@@ -62,6 +62,12 @@ void note_request_freed(const void* request);
 struct Places {
   int rank = 0;
   std::vector<int> world;  ///< empty: an intercommunicator
+
+  /// -1, too, where there is no such rank.
+  int in_world(int peer) const {
+    return peer < 0 || static_cast<size_t>(peer) >= world.size() ? -1
+                                                                 : world[static_cast<size_t>(peer)];
+  }
 };
 /// Null for what is no communicator. Kept with it.
 const Places* find_places(Handle comm);
