@@ -61,12 +61,7 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
                  const std::string& program = MpiPreload::program()) {
     return ibcoll::testing_tools::run_command(command(ranks, settings, part, program) + " 2>&1");
   }
-  static Report run_and_report(int ranks, const std::string& settings, const std::string& part,
-                               const std::string& program = MpiPreload::program()) {
-    const std::string file = report_file();
-    const Ran ran = run(ranks, settings + "IBCOLL_MPI_REPORT=" + file + " ", part, program);
-    EXPECT_EQ(ran.status, 0) << ran.out;
-    EXPECT_THAT(ran.out, HasSubstr("well done"));
+  static Report read_report(const std::string& file, int ranks) {
     Report report;
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) {
@@ -77,6 +72,14 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
     }
     std::filesystem::remove(file);
     return report;
+  }
+  static Report run_and_report(int ranks, const std::string& settings, const std::string& part,
+                               const std::string& program = MpiPreload::program()) {
+    const std::string file = report_file();
+    const Ran ran = run(ranks, settings + "IBCOLL_MPI_REPORT=" + file + " ", part, program);
+    EXPECT_EQ(ran.status, 0) << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("well done"));
+    return read_report(file, ranks);
   }
 };
 
@@ -301,6 +304,47 @@ TEST_P(MpiPreload, OnlyTheFunctionsThatAreNamedAreTakenOver) {
   EXPECT_GT(report.at("allreduce")["engine_calls"], 0);
   EXPECT_EQ(report.at("barrier")["engine_calls"], 0);
   EXPECT_GT(report.at("barrier")["reasons"]["not in IBCOLL_MPI_FUNCTIONS"], 0);
+}
+
+TEST_P(MpiPreload, OnlySizesInTheRangeAreTakenOver) {
+  // Of 4, 64, 4096 and 16384 bytes, each once on three ranks; bounds are in the range.
+  const Report report = run_and_report(
+      3, "IBCOLL_MPI_FUNCTIONS=alltoall:64-4K,allreduce:-64,bcast:65-,reduce_scatter_block:4K- ",
+      "sizes");
+  const std::map<std::string, int> on_the_engine = {{"alltoall", 2},   {"ialltoall", 2},
+                                                    {"allreduce", 2},  {"bcast", 2},
+                                                    {"iallreduce", 2}, {"reduce_scatter_block", 2}};
+  for (const auto& [function, sizes] : on_the_engine) {
+    ASSERT_TRUE(report.contains(function)) << function;
+    EXPECT_EQ(report.at(function)["engine_calls"], 3 * sizes) << function;
+    EXPECT_EQ(report.at(function)["reasons"]["a size for the MPI"], 3 * (4 - sizes)) << function;
+  }
+}
+
+TEST_P(MpiPreload, ASizeThatOneRankLeavesOutAllDo) {
+  const std::string file = report_file(), launcher = GetParam().launcher;
+  const Ran ran = ibcoll::testing_tools::run_command(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " + launcher +
+      " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file + " " + program() +
+      " sizes : -n 1 env " + kPreload + "IBCOLL_MPI_FUNCTIONS=alltoall:65-,allreduce " + program() +
+      " sizes 2>&1");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+  const Report report = read_report(file, 2);
+  EXPECT_EQ(report.at("alltoall")["engine_calls"], 2 * 2);
+  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 4);
+  EXPECT_EQ(report.at("bcast")["engine_calls"], 0);
+}
+
+TEST_P(MpiPreload, RangesOfSizesAreRefusedWhereNotAllRanksKnowTheSize) {
+  const Ran unequal = run(2, "IBCOLL_MPI_FUNCTIONS=alltoallv:0-4K ", "communicators");
+  EXPECT_EQ(unequal.status, 0) << unequal.out;
+  EXPECT_THAT(unequal.out, HasSubstr("ibcoll: IBCOLL_MPI_FUNCTIONS: alltoallv takes no range of "
+                                     "sizes ('alltoallv:0-4K'): "));
+  for (const char* bad : {"4K", "-", "4K-1K", "x-4K", ""}) {
+    const Ran ran = run(1, std::string("IBCOLL_MPI_FUNCTIONS=alltoall:") + bad + " ", "exit");
+    EXPECT_THAT(ran.out, HasSubstr("'" + std::string(bad) + "' is no range of sizes such as 0-4K"));
+  }
 }
 
 TEST_P(MpiPreload, TheReportIsATableForPeople) {

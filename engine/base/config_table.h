@@ -249,9 +249,9 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_MPI_FUNCTIONS",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The functions that libibcoll_mpi.so takes over, separated by commas: "
-             "`alltoallv,allreduce`. Empty: all that it can. What not all ranks name stays with "
-             "the MPI."},
+     .help = "The functions that libibcoll_mpi.so takes over, separated by commas, with a range of "
+             "sizes where all ranks know the size: `alltoallv,allreduce:0-64K` (docs/mpi.md). "
+             "Empty: all that it can. What not all ranks name stays with the MPI."},
     {.name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "0",

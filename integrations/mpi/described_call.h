@@ -109,6 +109,13 @@ class DescribedCall {
   bool deliver(const Job& job) const { return recv.deliver(job); }
   /// Loads, carries out and delivers.
   Outcome carry_out(const Attempt& attempt);
+  /// What comes of a call that was described, of which `described` came: one whose size is left to
+  /// the MPI goes there.
+  Outcome chosen(const Attempt& attempt, const Outcome& described) const {
+    if (!attempt.job.choice.looks_at_size(attempt.function)) [[likely]]
+      return described;
+    return chosen_by_size(attempt, described);
+  }
   void end() {
     send.end();
     recv.end();
@@ -117,6 +124,8 @@ class DescribedCall {
   }
 
  private:
+  Outcome chosen_by_size(const Attempt& attempt, const Outcome& described) const;
+
   std::shared_ptr<const Datatype> kept_;  ///< the MPI's own stays with what is made of it
 };
 

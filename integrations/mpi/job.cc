@@ -25,7 +25,8 @@ std::atomic<Job*> g_running{nullptr};
 
 /// What the user wants of this rank.
 struct Wishes {
-  uint64_t chosen = 0;
+  Choice choice;
+  bool has_named = false;  ///< functions
   bool reports = false, ordered = false, collapses = false;
   std::string report_file;
 };
@@ -38,7 +39,8 @@ Result<Wishes> read_wishes() {
   IBCOLL_ASSIGN(wishes.collapses, config_bool("IBCOLL_MPI_COLLAPSE"));
   wishes.reports = mode == "report" || !wishes.report_file.empty();
   IBCOLL_ASSIGN(wishes.ordered, config_bool("IBCOLL_MPI_ORDERED"));
-  IBCOLL_ASSIGN(wishes.chosen, functions_of(functions));
+  IBCOLL_ASSIGN(wishes.choice, choice_of(functions));
+  wishes.has_named = !functions.empty();
   if (mode == "off") return Wishes{};
   return wishes;
 }
@@ -86,6 +88,30 @@ bool all_good(const Job& job, bool good, const char* line) {
   const uint64_t first = combine(job, good ? size : rank, library().constants.op_min);
   if (first == rank) say(line);
   return first == size;
+}
+
+/// Collective: what all ranks choose.
+void agree(Job& job, const Choice& own) {
+  const ibcoll_mpi_constants& mpi = library().constants;
+  job.choice = own;
+  job.choice.functions = combine(job, own.functions, mpi.op_band);
+  if (combine(job, own.has_range, mpi.op_max) == 0) return;
+  for (SizeRange& range : job.choice.sizes) {
+    range.low = combine(job, range.low, mpi.op_max);
+    range.high = combine(job, range.high, mpi.op_min);
+  }
+  look_at_sizes(job.choice);
+}
+
+/// Collective: where nobody has chosen functions, what is known to be faster in the MPI stays
+/// there.
+void leave_what_is_faster(Job& job, bool has_named) {
+  const Library& mpi = library();
+  if (combine(job, has_named ? 1 : 0, mpi.constants.op_max) != 0 || job.context == nullptr ||
+      ibcoll_servers(job.context) != 1)
+    return;
+  job.choice.left = faster_in(mpi.family);
+  look_at_sizes(job.choice);
 }
 
 /// Collective; the same result on all ranks.
@@ -155,14 +181,15 @@ void start() {
       job.rank == 0)
     say("all collectives stay with the MPI");
   // Ranks that were started with different environments do the same all the same.
-  job.chosen = combine(job, wishes ? wishes->chosen : 0, mpi.constants.op_band);
+  agree(job, wishes ? wishes->choice : Choice{});
   const bool ordered = combine(job, wishes && wishes->ordered ? 1 : 0, mpi.constants.op_max) != 0;
   job.reductions.ordered = ordered ? 1 : 0;
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
-  const bool wanted = job.chosen != 0 || job.reports;
+  const bool wanted = job.choice.functions != 0 || job.reports;
   const bool keeps = wanted && begin_communicators() && begin_datatypes();
   if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_communicators(job);
-  if (job.chosen != 0 && job.size > 1) join(job);
+  if (job.choice.functions != 0 && job.size > 1) join(job);
+  leave_what_is_faster(job, !wishes || wishes->has_named);
   begin_collapse(wishes && wishes->collapses && job.context != nullptr);
   g_running.store(&job, std::memory_order_release);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ibcoll/ibcoll.h"
+#include "integrations/mpi/choice.h"
 #include "integrations/mpi/library.h"
 #include "integrations/mpi/report.h"
 
@@ -13,7 +14,7 @@ namespace ibcoll::mpi {
 /// What all ranks know alike between MPI_Init and MPI_Finalize.
 struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
-  uint64_t chosen = 0;                ///< the functions that may be taken over: a bit each
+  Choice choice;                      ///< what may be taken over
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   bool has_threads = false;                         ///< several may call the MPI at a time
@@ -25,9 +26,7 @@ struct Job {
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
 
-  bool has_chosen(Function function) const {
-    return (chosen >> static_cast<int>(function) & 1) != 0;
-  }
+  bool has_chosen(Function function) const { return choice.has(function); }
 };
 
 /// Null before MPI_Init has come back, after MPI_Finalize has begun, and where everything is left

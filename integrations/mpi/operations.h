@@ -88,7 +88,10 @@ int launch(Function function, Form form, Handle comm, void* request, const Origi
   const Inside inside;
   Launch launched(*job, function, form, comm);
   Outcome described = kToMpi;
-  if (launched.wants_description()) described = describe(launched.attempt(), launched.call());
+  if (launched.wants_description()) {
+    const Attempt attempt = launched.attempt();
+    described = launched.call().chosen(attempt, describe(attempt, launched.call()));
+  }
   const bool taken = launched.takes_over(described, request);
   int code = launched.code();
   if (!taken) {

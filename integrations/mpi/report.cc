@@ -25,16 +25,13 @@ std::string name_of_row(int row) {
   return name;
 }
 
-constexpr std::array<const char*, kReasons> kReasonTexts = {"not in IBCOLL_MPI_FUNCTIONS",
-                                                            "a communicator of one rank",
-                                                            "an intercommunicator",
-                                                            "processes of another MPI_COMM_WORLD",
-                                                            "no engine",
-                                                            "no blocking call before it",
-                                                            "no group of the engine's",
-                                                            "several edges between two neighbours",
-                                                            "an operator or type of the MPI's",
-                                                            "arguments for the MPI to check"};
+constexpr std::array<const char*, kReasons> kReasonTexts = {
+    "not in IBCOLL_MPI_FUNCTIONS",          "a size for the MPI",
+    "a communicator of one rank",           "an intercommunicator",
+    "processes of another MPI_COMM_WORLD",  "no engine",
+    "no blocking call before it",           "no group of the engine's",
+    "several edges between two neighbours", "an operator or type of the MPI's",
+    "arguments for the MPI to check"};
 
 void add(std::atomic<uint64_t>& to, uint64_t value) {
   to.fetch_add(value, std::memory_order_relaxed);
@@ -50,12 +47,6 @@ std::string reasons_text(const FunctionCounts& counts) {
   return text;
 }
 
-std::string all_names() {
-  std::string names;
-  for (int i = 0; i < kFunctions; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(i));
-  return names;
-}
-
 bool was_called(const FunctionCounts& counts) { return counts.calls + counts.mpi_calls != 0; }
 
 double mean_us(uint64_t nanoseconds, int ranks) {
@@ -65,23 +56,6 @@ double mean_us(uint64_t nanoseconds, int ranks) {
 }  // namespace
 
 const char* to_string(Reason reason) { return kReasonTexts[static_cast<size_t>(reason)]; }
-
-Result<uint64_t> functions_of(const std::string& list) {
-  if (list.empty()) return (uint64_t{1} << kFunctions) - 1;
-  uint64_t chosen = 0;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) {
-    int found = 0;
-    while (found < kFunctions && name != name_of(found)) ++found;
-    if (found == kFunctions) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "IBCOLL_MPI_FUNCTIONS: '{}' is none of the functions that can be taken over: {}",
-                  name, all_names());
-    }
-    chosen |= uint64_t{1} << found;
-  }
-  return chosen;
-}
 
 void Counters::engine_call(Function function, Form form, uint64_t bytes, int64_t nanoseconds) {
   Cells& cells = cells_of(function, form);

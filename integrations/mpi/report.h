@@ -15,8 +15,6 @@ namespace ibcoll::mpi {
 /// What this library stands in for: all collectives.
 using Function = Collective;
 inline constexpr int kFunctions = static_cast<int>(kCollectives.size());
-/// A bit for each function of a list like "alltoallv,allreduce"; all of them for an empty one.
-Result<uint64_t> functions_of(const std::string& list);
 
 /// How it was called. IBCOLL_MPI_FUNCTIONS names all forms at once.
 enum class Form : uint8_t {
@@ -29,6 +27,7 @@ inline constexpr int kForms = 3;
 /// Why a call went to the MPI.
 enum class Reason : uint8_t {
   kNotChosen,      ///< IBCOLL_MPI_FUNCTIONS
+  kSize,           ///< the same, or the MPI is faster with it
   kOneRank,        ///< a communicator of one rank
   kBetweenGroups,  ///< an intercommunicator
   kOtherWorld,     ///< processes that are not of MPI_COMM_WORLD
@@ -39,7 +38,7 @@ enum class Reason : uint8_t {
   kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
   kArguments,      ///< what the MPI may have something to say about
 };
-inline constexpr int kReasons = 10;
+inline constexpr int kReasons = 11;
 const char* to_string(Reason reason);
 
 /// Of one rank, or the sum of all.

@@ -1,0 +1,120 @@
+#include "integrations/mpi/choice.h"
+
+#include <algorithm>
+
+#include "engine/base/units.h"
+
+namespace ibcoll::mpi {
+
+namespace {
+
+/// Calls that take less than 0.95 of the engine's time in the MPI, on one server, with private
+/// memory (perf/compare_preload). Functions whose ranks do not all know the size have no place
+/// here.
+constexpr std::array<Faster, 0> kFaster = {};
+
+const char* name_of(int function) { return to_string(kCollectives[function]); }
+
+std::string all_names() {
+  std::string names;
+  for (int i = 0; i < kFunctions; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(i));
+  return names;
+}
+
+/// Whether all ranks of a call know one size.
+bool has_size(Function function) {
+  switch (function) {
+    case Function::kAlltoall:
+    case Function::kAllgather:
+    case Function::kGather:
+    case Function::kScatter:
+    case Function::kBcast:
+    case Function::kReduce:
+    case Function::kAllreduce:
+    case Function::kReduceScatter:
+    case Function::kReduceScatterBlock:
+    case Function::kScan:
+    case Function::kExscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Result<int> function_of(std::string_view name) {
+  for (int i = 0; i < kFunctions; ++i)
+    if (name == name_of(i)) return i;
+  return fail(ErrorCode::kInvalidArgument,
+              "IBCOLL_MPI_FUNCTIONS: '{}' is none of the functions that can be taken over: {}",
+              name, all_names());
+}
+
+/// "0-4K", "64K-" or "-64K".
+Result<SizeRange> range_of(std::string_view text) {
+  SizeRange range;
+  const size_t dash = text.find('-');
+  const auto bad = [&] {
+    return fail(ErrorCode::kInvalidArgument,
+                "IBCOLL_MPI_FUNCTIONS: '{}' is no range of sizes such as 0-4K", text);
+  };
+  if (dash == std::string_view::npos || text.size() == 1) return bad();
+  const std::string_view low = text.substr(0, dash), high = text.substr(dash + 1);
+  const Result<int64_t> from = parse_size(low.empty() ? "0" : low);
+  if (!from) return bad();
+  range.low = static_cast<uint64_t>(*from);
+  if (!high.empty()) {
+    const Result<int64_t> to = parse_size(high);
+    if (!to || *to < *from) return bad();
+    range.high = static_cast<uint64_t>(*to);
+  }
+  return range;
+}
+
+}  // namespace
+
+bool Choice::takes(Function function, uint64_t bytes, int ranks) const {
+  if (!sizes[static_cast<size_t>(function)].has(bytes)) return false;
+  return std::none_of(left.begin(), left.end(), [&](const Faster& faster) {
+    return faster.function == function && faster.sizes.has(bytes) && faster.least_ranks <= ranks &&
+           ranks <= faster.most_ranks;
+  });
+}
+
+Result<Choice> choice_of(const std::string& list) {
+  Choice choice;
+  if (list.empty()) choice.functions = (uint64_t{1} << kFunctions) - 1;
+  for (const std::string_view part : split(list, ',')) {
+    const size_t colon = part.find(':');
+    const std::string_view name = part.substr(0, colon);
+    IBCOLL_ASSIGN(const int function, function_of(name));
+    choice.functions |= uint64_t{1} << function;
+    if (colon == std::string_view::npos) continue;
+    if (!has_size(kCollectives[function])) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "IBCOLL_MPI_FUNCTIONS: {} takes no range of sizes ('{}'): its ranks do not all "
+                  "know the same size",
+                  name, part);
+    }
+    IBCOLL_ASSIGN(choice.sizes[static_cast<size_t>(function)], range_of(part.substr(colon + 1)));
+  }
+  look_at_sizes(choice);
+  return choice;
+}
+
+std::vector<Faster> faster_in(std::string_view family) {
+  std::vector<Faster> found;
+  std::copy_if(kFaster.begin(), kFaster.end(), std::back_inserter(found),
+               [&](const Faster& faster) { return faster.family == family; });
+  return found;
+}
+
+void look_at_sizes(Choice& choice) {
+  choice.has_range = 0;
+  for (int i = 0; i < kFunctions; ++i)
+    if (choice.sizes[i].low != 0 || choice.sizes[i].high != UINT64_MAX)
+      choice.has_range |= uint64_t{1} << i;
+  for (const Faster& faster : choice.left)
+    choice.has_range |= uint64_t{1} << static_cast<int>(faster.function);
+}
+
+}  // namespace ibcoll::mpi

@@ -1,0 +1,52 @@
+#pragma once
+/// Which calls the engine carries out: by function, and by size where all ranks know that alike.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "integrations/mpi/report.h"
+
+namespace ibcoll::mpi {
+
+struct SizeRange {
+  uint64_t low = 0, high = UINT64_MAX;
+  bool has(uint64_t bytes) const { return low <= bytes && bytes <= high; }
+};
+
+/// What is left to an MPI that is faster.
+struct Faster {
+  std::string_view family;  ///< as Library has it
+  Function function;
+  int least_ranks, most_ranks;  ///< of the communicator
+  SizeRange sizes;
+};
+
+struct Choice {
+  uint64_t functions = 0;                        ///< that may be taken over: a bit each
+  std::array<SizeRange, kFunctions> sizes = {};  ///< in which they are
+  uint64_t has_range = 0;                        ///< functions with a size that is left out
+  std::vector<Faster> left;                      ///< sizes that are, too
+
+  bool has(Function function) const { return has_bit(functions, function); }
+  /// Whether size decides.
+  bool looks_at_size(Function function) const { return has_bit(has_range, function); }
+  /// `bytes`: of a block, or of the vector, as all ranks know it.
+  bool takes(Function function, uint64_t bytes, int ranks) const;
+
+ private:
+  static bool has_bit(uint64_t bits, Function function) {
+    return (bits >> static_cast<int>(function) & 1) != 0;
+  }
+};
+
+/// From a list like "alltoall:0-4K,allreduce"; everything for an empty one.
+Result<Choice> choice_of(const std::string& list);
+/// What is known to be faster in an MPI, on one server.
+std::vector<Faster> faster_in(std::string_view family);
+/// To be called where ranges have changed.
+void look_at_sizes(Choice& choice);
+
+}  // namespace ibcoll::mpi
