@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format reference quick softroce full docs install cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick softroce full programs docs install cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format reference quick install softroce asan"
@@ -89,6 +89,16 @@ softroce_tests() {
   fi
 }
 
+# MPI programs of Debian's, which many a machine lacks: as for Soft-RoCE, a package that can't be had fails this stage only.
+# shellcheck disable=SC2086  # lists of words
+program_tests() {
+  if (packages $PROGRAM_PACKAGES); then
+    check "real MPI programs" tests/real_programs/test.sh build/bin
+  else
+    check "packages of real MPI programs" false
+  fi
+}
+
 # Library and tools for arm64, and the tests of base, schedule and what reductions compute under an emulator.
 # shellcheck disable=SC2086  # lists of words
 cross_tests() {
@@ -116,6 +126,13 @@ stage() {
       fi
       ;;
     full) build_and_test release full ;;
+    programs)
+      if builds release; then
+        program_tests
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
     docs)
       # ./run test full has made it before.
       [ $tier = full ] || stage reference
