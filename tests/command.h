@@ -31,6 +31,12 @@ inline CommandRan run_command(const std::string& command) {
   return ran;
 }
 
+/// Whether a launcher, the first word of `command`, and the program that it is to start are there.
+inline bool can_launch(const std::string& command, const std::string& program) {
+  const std::string found = "command -v " + command.substr(0, command.find(' ')) + " >/dev/null";
+  return std::system(found.c_str()) == 0 && std::filesystem::exists(program);
+}
+
 /// The processes whose command line begins with `program` and has the text in it; arguments end
 /// with a zero byte each. A process that ends meanwhile has none.
 inline std::vector<pid_t> processes_with(const std::string& text, const std::string& program = "") {

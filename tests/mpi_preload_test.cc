@@ -38,10 +38,7 @@ using Report = std::map<std::string, nlohmann::json>;
 class MpiPreload : public ::testing::TestWithParam<Family> {
  protected:
   void SetUp() override {
-    const std::string launcher = GetParam().launcher;
-    const std::string found =
-        "command -v " + launcher.substr(0, launcher.find(' ')) + " >/dev/null";
-    if (std::system(found.c_str()) != 0 || !std::filesystem::exists(program()))
+    if (!ibcoll::testing_tools::can_launch(GetParam().launcher, program()))
       GTEST_SKIP() << GetParam().name << " is not installed, or this is a sanitizer's build";
   }
   static std::string program() {
