@@ -95,7 +95,7 @@ Count own_count(Handle comm, const Number* counts) {
 #define IBCOLL_MPI_FLOWS_kScan flows_to_next(comm, count, type)
 #define IBCOLL_MPI_FLOWS_kExscan flows_to_next(comm, count, type)
 #define IBCOLL_MPI_FLOWS_kNeighborAllgather flows_to_neighbours(comm, send_count, send_type)
-#define IBCOLL_MPI_FLOWS_kNeighborAllgatherv IBCOLL_MPI_FLOWS_kNeighborAllgather
+#define IBCOLL_MPI_FLOWS_kNeighborAllgatherv flows_to_neighbours(comm, count, send_type)
 #define IBCOLL_MPI_FLOWS_kNeighborAlltoall IBCOLL_MPI_FLOWS_kNeighborAllgather
 #define IBCOLL_MPI_FLOWS_kNeighborAlltoallv flows_to_each_neighbour(comm, send_counts, send_type)
 #define IBCOLL_MPI_FLOWS_kNeighborAlltoallw \

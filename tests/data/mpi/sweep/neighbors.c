@@ -4,13 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "called.h"
 #include "sweep.h"
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#define INIT(name) MPIX_##name##_init
-#elif MPI_VERSION >= 4
-#define INIT(name) MPI_##name##_init
-#endif
 
 enum { UNTOUCHED = -77, GAP = 2 };
 
@@ -61,37 +56,25 @@ static void set_layout(Run* run, int shift) {
   run->strided = (run->rank + shift) % 2;
   run->step = run->strided ? GAP : 1;
 }
-static void wait(MPI_Request* request) { MPI_Wait(request, MPI_STATUS_IGNORE); }
-
-static void equal_calls(Run* run, int form) {
+static void equal_calls(Run* run) {
   const int n = run->n;
   const MPI_Datatype type = type_of(run);
-  MPI_Request request;
   begin(run);
   for (int i = 0; i < run->destinations; ++i) put(run, run->send, i * n, n, run->rank, i);
   for (int i = 0; i < run->sources; ++i)
     if (run->from[i][0] >= 0) put(run, run->should, i * n, n, run->from[i][0], run->from[i][1]);
-  if (form == 0) {
-    MPI_Neighbor_alltoall(run->send, n, type, run->recv, n, type, run->comm);
-  } else {
-    MPI_Ineighbor_alltoall(run->send, n, type, run->recv, n, type, run->comm, &request);
-    wait(&request);
-  }
+  CALLED(Neighbor_alltoall, Ineighbor_alltoall, run->send, n, type, run->recv, n, type, run->comm);
   end(run, "MPI_Neighbor_alltoall");
   begin(run);
   put(run, run->send, 0, n, run->rank, 0);
   for (int i = 0; i < run->sources; ++i)
     if (run->from[i][0] >= 0) put(run, run->should, i * n, n, run->from[i][0], 0);
-  if (form == 0) {
-    MPI_Neighbor_allgather(run->send, n, type, run->recv, n, type, run->comm);
-  } else {
-    MPI_Ineighbor_allgather(run->send, n, type, run->recv, n, type, run->comm, &request);
-    wait(&request);
-  }
+  CALLED(Neighbor_allgather, Ineighbor_allgather, run->send, n, type, run->recv, n, type,
+         run->comm);
   end(run, "MPI_Neighbor_allgather");
 }
 
-static void unequal_calls(Run* run, int form) {
+static void unequal_calls(Run* run) {
   const int longest = 2 * run->n + 1, all = run->sources + run->destinations + 1;
   const MPI_Datatype type = type_of(run);
   int* const out = memory((size_t)all * sizeof(int));
@@ -101,7 +84,6 @@ static void unequal_calls(Run* run, int form) {
   MPI_Aint* const out_bytes = memory((size_t)all * sizeof(MPI_Aint));
   MPI_Aint* const in_bytes = memory((size_t)all * sizeof(MPI_Aint));
   MPI_Datatype* const types = memory((size_t)all * sizeof(MPI_Datatype));
-  MPI_Request request;
   for (int i = 0; i < all; ++i) types[i] = type;
   for (int i = 0; i < run->destinations; ++i) {
     out[i] = length(run, run->rank, i);
@@ -121,44 +103,12 @@ static void unequal_calls(Run* run, int form) {
     if (run->from[i][0] >= 0)                             \
   put(run, run->should, in_at[i], in[i], run->from[i][0], run->from[i][1])
   BEGIN_EACH();
-  if (form == 0) {
-    MPI_Neighbor_alltoallv(run->send, out, out_at, type, run->recv, in, in_at, type, run->comm);
-  } else if (form == 1) {
-    MPI_Ineighbor_alltoallv(run->send, out, out_at, type, run->recv, in, in_at, type, run->comm,
-                            &request);
-    wait(&request);
-  } else {
-#ifdef INIT
-    INIT(Neighbor_alltoallv)
-    (run->send, out, out_at, type, run->recv, in, in_at, type, run->comm, MPI_INFO_NULL, &request);
-    for (int round = 0; round < 3; ++round) {
-      MPI_Start(&request);
-      wait(&request);
-    }
-    MPI_Request_free(&request);
-#endif
-  }
+  CALLED(Neighbor_alltoallv, Ineighbor_alltoallv, run->send, out, out_at, type, run->recv, in,
+         in_at, type, run->comm);
   end(run, "MPI_Neighbor_alltoallv");
   BEGIN_EACH();
-  if (form == 0) {
-    MPI_Neighbor_alltoallw(run->send, out, out_bytes, types, run->recv, in, in_bytes, types,
-                           run->comm);
-  } else if (form == 1) {
-    MPI_Ineighbor_alltoallw(run->send, out, out_bytes, types, run->recv, in, in_bytes, types,
-                            run->comm, &request);
-    wait(&request);
-  } else {
-#ifdef INIT
-    INIT(Neighbor_alltoallw)
-    (run->send, out, out_bytes, types, run->recv, in, in_bytes, types, run->comm, MPI_INFO_NULL,
-     &request);
-    for (int round = 0; round < 3; ++round) {
-      MPI_Start(&request);
-      wait(&request);
-    }
-    MPI_Request_free(&request);
-#endif
-  }
+  CALLED(Neighbor_alltoallw, Ineighbor_alltoallw, run->send, out, out_bytes, types, run->recv, in,
+         in_bytes, types, run->comm);
   end(run, "MPI_Neighbor_alltoallw");
   begin(run);
   const int own = run->n * (run->rank % 3);
@@ -168,12 +118,8 @@ static void unequal_calls(Run* run, int form) {
     in[i] = run->n * (run->from[i][0] % 3);
     put(run, run->should, in_at[i], in[i], run->from[i][0], 0);
   }
-  if (form == 0) {
-    MPI_Neighbor_allgatherv(run->send, own, type, run->recv, in, in_at, type, run->comm);
-  } else {
-    MPI_Ineighbor_allgatherv(run->send, own, type, run->recv, in, in_at, type, run->comm, &request);
-    wait(&request);
-  }
+  CALLED(Neighbor_allgatherv, Ineighbor_allgatherv, run->send, own, type, run->recv, in, in_at,
+         type, run->comm);
   end(run, "MPI_Neighbor_allgatherv");
   free(out);
   free(out_at);
@@ -204,22 +150,20 @@ static void sweep_topology(MPI_Comm comm, const char* name, int sources, int des
     to[i][1] = i;
   }
   MPI_Ineighbor_alltoall(to, 2, MPI_INT, run.from, 2, MPI_INT, comm, &request);
-  wait(&request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Type_vector(1, 1, 1, MPI_INT, &parts);
   MPI_Type_create_resized(parts, 0, GAP * sizeof(int), &run.apart);
   MPI_Type_commit(&run.apart);
   MPI_Type_free(&parts);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
     run.n = counts[i];
-    for (int form = 0; form < 3; ++form) {
-      set_layout(&run, form);
-      if (form < 2) equal_calls(&run, form);
-#ifndef INIT
-      if (form == 2) continue;
-#endif
-      unequal_calls(&run, form);
+    for (g_form = BLOCKING; g_form < (run.size == 1 ? PERSISTENT : FORMS); ++g_form) {
+      set_layout(&run, g_form);
+      equal_calls(&run);
+      unequal_calls(&run);
     }
   }
+  g_form = BLOCKING;
   free(run.from);
   free(to);
   MPI_Type_free(&run.apart);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "called.h"
 #include "sweep.h"
 
 /* ---- products of matrices, which do not commute, and are exact modulo 2^32 ---- */
@@ -140,24 +141,24 @@ static void all_calls(const Run* run, int n) {
 #define CHECK(count, offset, first, end, call) \
   for (int i = 0; i < (count); ++i) run->check(recv, i, first, end, (offset) + i, call, run->name)
   begin(run, send, recv, n);
-  MPI_Allreduce(from, recv, n, run->type, run->op, run->comm);
+  CALLED(Allreduce, Iallreduce, from, recv, n, run->type, run->op, run->comm);
   CHECK(n, 0, 0, last, "MPI_Allreduce");
   begin(run, send, recv, n);
-  MPI_Scan(from, recv, n, run->type, run->op, run->comm);
+  CALLED(Scan, Iscan, from, recv, n, run->type, run->op, run->comm);
   CHECK(n, 0, 0, run->rank, "MPI_Scan");
   begin(run, send, recv, n);
-  MPI_Exscan(from, recv, n, run->type, run->op, run->comm);
+  CALLED(Exscan, Iexscan, from, recv, n, run->type, run->op, run->comm);
   if (run->rank > 0) CHECK(n, 0, 0, run->rank - 1, "MPI_Exscan");
   for (int root = 0; root <= last; ++root) {
     const int is_root = run->rank == root;
     begin(run, send, recv, n);
     if (run->in_place && !is_root) memcpy(send, recv, (size_t)n * run->bytes);
-    MPI_Reduce(is_root ? from : send, is_root ? recv : NULL, n, run->type, run->op, root,
-               run->comm);
+    CALLED(Reduce, Ireduce, is_root ? from : send, is_root ? recv : NULL, n, run->type, run->op,
+           root, run->comm);
     if (is_root) CHECK(n, 0, 0, last, "MPI_Reduce");
   }
   begin(run, send, recv, n * run->size);
-  MPI_Reduce_scatter_block(from, recv, n, run->type, run->op, run->comm);
+  CALLED(Reduce_scatter_block, Ireduce_scatter_block, from, recv, n, run->type, run->op, run->comm);
   CHECK(n, n * run->rank, 0, last, "MPI_Reduce_scatter_block");
   int *counts = memory((size_t)run->size * sizeof *counts), all = 0, before = 0;
   for (int i = 0; i < run->size; ++i) {
@@ -166,7 +167,7 @@ static void all_calls(const Run* run, int n) {
     all += counts[i];
   }
   begin(run, send, recv, all);
-  MPI_Reduce_scatter(from, recv, counts, run->type, run->op, run->comm);
+  CALLED(Reduce_scatter, Ireduce_scatter, from, recv, counts, run->type, run->op, run->comm);
   CHECK(counts[run->rank], before, 0, last, "MPI_Reduce_scatter");
   free(counts);
   free(send);
@@ -176,7 +177,10 @@ static void all_calls(const Run* run, int n) {
 static void sweep_own(Run run) {
   static const int counts[] = {1, 33, 3000};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i)
-    for (run.in_place = 0; run.in_place < 2; ++run.in_place) all_calls(&run, counts[i]);
+    for (run.in_place = 0; run.in_place < 2; ++run.in_place)
+      for (g_form = BLOCKING; g_form < (run.size == 1 ? PERSISTENT : FORMS); ++g_form)
+        all_calls(&run, counts[i]);
+  g_form = BLOCKING;
 }
 
 /* Fortran's, which this library of the MPI may lack. */

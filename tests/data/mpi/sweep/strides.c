@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "called.h"
 #include "sweep.h"
 
 enum { BUFFER = 144 << 10, MIDDLE = 32 << 10, TYPES = 14 };
@@ -122,27 +123,27 @@ static void check(const Run* run, const char* call) {
 
 static void equal_calls(const Run* run) {
   begin(run);
-  MPI_Alltoall(SEND, RECV, run->comm);
+  CALLED(Alltoall, Ialltoall, SEND, RECV, run->comm);
   for (int i = 0; i < run->size; ++i) expect(run, i, run->rank, i);
   check(run, "MPI_Alltoall of strides");
   begin(run);
-  MPI_Allgather(SEND, RECV, run->comm);
+  CALLED(Allgather, Iallgather, SEND, RECV, run->comm);
   for (int i = 0; i < run->size; ++i) expect(run, i, 0, i);
   check(run, "MPI_Allgather of strides");
   const int root = run->size - 1, is_root = run->rank == root;
   begin(run);
-  MPI_Gather(SEND, RECV, root, run->comm);
+  CALLED(Gather, Igather, SEND, RECV, root, run->comm);
   for (int i = 0; is_root && i < run->size; ++i) expect(run, i, 0, i);
   check(run, "MPI_Gather of strides");
   begin(run);
-  MPI_Scatter(SEND, RECV, root, run->comm);
+  CALLED(Scatter, Iscatter, SEND, RECV, root, run->comm);
   expect(run, root, run->rank, 0);
   check(run, "MPI_Scatter of strides");
   begin(run);
   if (is_root)
-    MPI_Bcast(SEND, root, run->comm);
+    CALLED(Bcast, Ibcast, SEND, root, run->comm);
   else
-    MPI_Bcast(RECV, root, run->comm);
+    CALLED(Bcast, Ibcast, RECV, root, run->comm);
   if (!is_root) expect(run, root, 0, 0);
   check(run, "MPI_Bcast of strides");
 }
@@ -164,8 +165,8 @@ static void unequal_calls(const Run* run) {
     received[i] = run->received;
   }
   begin(run);
-  MPI_Alltoallv(run->send + MIDDLE, many, from, run->sent, run->recv + MIDDLE, few, to,
-                run->received, run->comm);
+  CALLED(Alltoallv, Ialltoallv, run->send + MIDDLE, many, from, run->sent, run->recv + MIDDLE, few,
+         to, run->received, run->comm);
   for (int i = 0; i < run->size; ++i)
     if (few[i] != 0) expect(run, i, run->rank, i);
   check(run, "MPI_Alltoallv of strides");
@@ -174,19 +175,11 @@ static void unequal_calls(const Run* run) {
     to[i] *= (int)run->recv_extent;
   }
   begin(run);
-  MPI_Alltoallw(run->send + MIDDLE, many, from, sent, run->recv + MIDDLE, few, to, received,
-                run->comm);
+  CALLED(Alltoallw, Ialltoallw, run->send + MIDDLE, many, from, sent, run->recv + MIDDLE, few, to,
+         received, run->comm);
   for (int i = 0; i < run->size; ++i)
     if (few[i] != 0) expect(run, i, run->rank, i);
   check(run, "MPI_Alltoallw of strides");
-  MPI_Request request;
-  begin(run);
-  MPI_Ialltoallw(run->send + MIDDLE, many, from, sent, run->recv + MIDDLE, few, to, received,
-                 run->comm, &request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-  for (int i = 0; i < run->size; ++i)
-    if (few[i] != 0) expect(run, i, run->rank, i);
-  check(run, "MPI_Ialltoallw of strides");
   free(many);
   free(few);
   free(from);
@@ -218,8 +211,8 @@ static void each_in_place(const Run* run) {
                MPI_COMM_SELF);
   }
   fill(run->recv, run->rank);
-  MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, run->recv + MIDDLE, counts, places, types,
-                run->comm);
+  CALLED(Alltoallw, Ialltoallw, MPI_IN_PLACE, NULL, NULL, NULL, run->recv + MIDDLE, counts, places,
+         types, run->comm);
   /* What lies between the blocks is as it was. */
   for (int i = 0; i < run->size; ++i) {
     int position = 0, size = 0;
@@ -271,11 +264,13 @@ void sweep_strides(MPI_Comm comm, const char* name) {
   unsigned char** const buffers[] = {&run.send, &run.recv, &run.should, &run.other, &run.packed};
   for (int i = 0; i < 5; ++i) *buffers[i] = memory(BUFFER);
   for (run.number = 0; run.number < TYPES; ++run.number) {
+    g_form = run.size == 1 ? BLOCKING : run.number % FORMS;
     MPI_Datatype type = make_type(run.number);
     sweep_type(&run, type, 1);
     if (run.number != 0 && run.number != 3 && run.number != 12) sweep_type(&run, type, 3);
     each_in_place(&run);
     MPI_Type_free(&type);
   }
+  g_form = BLOCKING;
   for (int i = 0; i < 5; ++i) free(*buffers[i]);
 }
