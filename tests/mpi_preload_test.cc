@@ -17,68 +17,14 @@
 
 #include "engine/schedule/collective.h"
 #include "tests/command.h"
+#include "tests/mpi_preload.h"
 
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Ran = ibcoll::testing_tools::CommandRan;
-
-const std::string kPreload = "LD_PRELOAD=" IBCOLL_BIN_DIR "/libibcoll_mpi.so ";
-
-struct Family {
-  const char* name;
-  const char* launcher;
-  const char* called;  ///< in reports
-};
-
-/// A report's lines by function.
-using Report = std::map<std::string, nlohmann::json>;
-
-class MpiPreload : public ::testing::TestWithParam<Family> {
- protected:
-  void SetUp() override {
-    if (!ibcoll::testing_tools::can_launch(GetParam().launcher, program()))
-      GTEST_SKIP() << GetParam().name << " is not installed, or this is a sanitizer's build";
-  }
-  static std::string program() {
-    return std::string(IBCOLL_BIN_DIR "/mpi_sweep_") + GetParam().name;
-  }
-  static std::string report_file() {
-    return ::testing::TempDir() + "mpi_preload_" + GetParam().name + std::to_string(getpid());
-  }
-  /// `settings`: NAME=VALUE of the ranks, each with a blank behind it.
-  static std::string command(int ranks, const std::string& settings, const std::string& part,
-                             const std::string& program) {
-    return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-           std::string(GetParam().launcher) + " -n " + std::to_string(ranks) + " env " + kPreload +
-           settings + program + " " + part;
-  }
-  static Ran run(int ranks, const std::string& settings, const std::string& part,
-                 const std::string& program = MpiPreload::program()) {
-    return ibcoll::testing_tools::run_command(command(ranks, settings, part, program) + " 2>&1");
-  }
-  static Report read_report(const std::string& file, int ranks) {
-    Report report;
-    std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) {
-      const auto row = nlohmann::json::parse(line);
-      EXPECT_EQ(row["mpi"], GetParam().called);
-      EXPECT_EQ(row["ranks"], ranks);
-      report[row["function"]] = row;
-    }
-    std::filesystem::remove(file);
-    return report;
-  }
-  static Report run_and_report(int ranks, const std::string& settings, const std::string& part,
-                               const std::string& program = MpiPreload::program()) {
-    const std::string file = report_file();
-    const Ran ran = run(ranks, settings + "IBCOLL_MPI_REPORT=" + file + " ", part, program);
-    EXPECT_EQ(ran.status, 0) << ran.out;
-    EXPECT_THAT(ran.out, HasSubstr("well done"));
-    return read_report(file, ranks);
-  }
-};
+using namespace ibcoll::testing_tools;
+using Ran = CommandRan;
 
 /// The sweep compares every result itself.
 void expect_all_taken_over(const Report& report) {
@@ -277,100 +223,6 @@ TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
   if (found == 0) GTEST_SKIP() << "no Fortran programs were built";
 }
 
-TEST_P(MpiPreload, OffLeavesAllToTheMpiOnAllRanks) {
-  // Where the engine is asked for a report this says what it has done.
-  const Report off = run_and_report(2, "IBCOLL_MPI=off ", "communicators");
-  EXPECT_TRUE(off.empty()) << off.begin()->second;
-  // One rank of two says so.
-  const std::string file = report_file();
-  const std::string one_off =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-      std::string(GetParam().launcher) + " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file +
-      " " + program() + " communicators : -n 1 env " + kPreload + "IBCOLL_MPI=off " + program() +
-      " communicators 2>&1";
-  const Ran ran = ibcoll::testing_tools::run_command(one_off);
-  EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("well done"));
-  std::ifstream lines(file);
-  std::string line;
-  ASSERT_TRUE(std::getline(lines, line));
-  EXPECT_EQ(nlohmann::json::parse(line)["engine_calls"], 0) << line;
-  std::filesystem::remove(file);
-}
-
-TEST_P(MpiPreload, OnlyTheFunctionsThatAreNamedAreTakenOver) {
-  const Report report = run_and_report(2, "IBCOLL_MPI_FUNCTIONS=bcast,allreduce ", "communicators");
-  EXPECT_GT(report.at("allreduce")["engine_calls"], 0);
-  EXPECT_EQ(report.at("barrier")["engine_calls"], 0);
-  EXPECT_GT(report.at("barrier")["reasons"]["not in IBCOLL_MPI_FUNCTIONS"], 0);
-}
-
-TEST_P(MpiPreload, OnlySizesInTheRangeAreTakenOver) {
-  // Of 4, 64, 4096 and 16384 bytes, each once on three ranks; bounds are in the range.
-  const Report report = run_and_report(
-      3, "IBCOLL_MPI_FUNCTIONS=alltoall:64-4K,allreduce:-64,bcast:65-,reduce_scatter_block:4K- ",
-      "sizes");
-  const std::map<std::string, int> on_the_engine = {{"alltoall", 2},   {"ialltoall", 2},
-                                                    {"allreduce", 2},  {"bcast", 2},
-                                                    {"iallreduce", 2}, {"reduce_scatter_block", 2}};
-  for (const auto& [function, sizes] : on_the_engine) {
-    ASSERT_TRUE(report.contains(function)) << function;
-    EXPECT_EQ(report.at(function)["engine_calls"], 3 * sizes) << function;
-    EXPECT_EQ(report.at(function)["reasons"]["a size for the MPI"], 3 * (4 - sizes)) << function;
-  }
-}
-
-TEST_P(MpiPreload, ASizeThatOneRankLeavesOutAllDo) {
-  const std::string file = report_file(), launcher = GetParam().launcher;
-  const Ran ran = ibcoll::testing_tools::run_command(
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " + launcher +
-      " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file + " " + program() +
-      " sizes : -n 1 env " + kPreload + "IBCOLL_MPI_FUNCTIONS=alltoall:65-,allreduce " + program() +
-      " sizes 2>&1");
-  EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("well done"));
-  const Report report = read_report(file, 2);
-  EXPECT_EQ(report.at("alltoall")["engine_calls"], 2 * 2);
-  EXPECT_EQ(report.at("allreduce")["engine_calls"], 2 * 4);
-  EXPECT_EQ(report.at("bcast")["engine_calls"], 0);
-}
-
-TEST_P(MpiPreload, RangesOfSizesAreRefusedWhereNotAllRanksKnowTheSize) {
-  const Ran unequal = run(2, "IBCOLL_MPI_FUNCTIONS=alltoallv:0-4K ", "communicators");
-  EXPECT_EQ(unequal.status, 0) << unequal.out;
-  EXPECT_THAT(unequal.out, HasSubstr("ibcoll: IBCOLL_MPI_FUNCTIONS: alltoallv takes no range of "
-                                     "sizes ('alltoallv:0-4K'): "));
-  for (const char* bad : {"4K", "-", "4K-1K", "x-4K", ""}) {
-    const Ran ran = run(1, std::string("IBCOLL_MPI_FUNCTIONS=alltoall:") + bad + " ", "exit");
-    EXPECT_THAT(ran.out, HasSubstr("'" + std::string(bad) + "' is no range of sizes such as 0-4K"));
-  }
-}
-
-TEST_P(MpiPreload, TheReportIsATableForPeople) {
-  const Ran ran = run(2, "IBCOLL_MPI=report ", "communicators");
-  EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("ibcoll: collectives of 2 ranks on 1 server under " +
-                                 std::string(GetParam().called)));
-  EXPECT_THAT(ran.out, HasSubstr("\nallreduce"));
-}
-
-TEST_P(MpiPreload, WhatIsNoSettingIsNamedAndTheProgramRuns) {
-  const Ran ran = run(2, "IBCOLL_MPI_FUNCTIONS=alltoal ", "communicators");
-  EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions that can be taken over: "
-                                 "alltoall, alltoallv, "));
-}
-
-TEST_P(MpiPreload, WhatIsNoSettingOfALaterRankIsNamedToo) {
-  const std::string bad = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-                          std::string(GetParam().launcher) + " -n 1 env " + kPreload + program() +
-                          " communicators : -n 1 env " + kPreload +
-                          "IBCOLL_MPI_FUNCTIONS=alltoal " + program() + " communicators 2>&1";
-  const Ran ran = ibcoll::testing_tools::run_command(bad);
-  EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions"));
-}
-
 class MpiPreloadDeaths : public MpiPreload {
  protected:
   void kill_one_of(const std::string& part);
@@ -381,7 +233,7 @@ void MpiPreloadDeaths::kill_one_of(const std::string& part) {
   const std::string mark = part + std::to_string(getpid());
   std::thread killer([&] {
     for (int tries = 0; tries < 400; ++tries) {
-      const auto ranks = ibcoll::testing_tools::processes_with(mark, program());
+      const auto ranks = processes_with(mark, program());
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (ranks.size() != 3) continue;
       std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -394,10 +246,10 @@ void MpiPreloadDeaths::kill_one_of(const std::string& part) {
   EXPECT_NE(ran.status, 0);
   EXPECT_NE(ran.status, 124) << "it was ended by its time limit";
   for (int tries = 0; tries < 100; ++tries) {
-    if (ibcoll::testing_tools::processes_with(mark, program()).empty()) break;
+    if (processes_with(mark, program()).empty()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  EXPECT_TRUE(ibcoll::testing_tools::processes_with(mark, program()).empty());
+  EXPECT_TRUE(processes_with(mark, program()).empty());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
 }
@@ -406,10 +258,6 @@ TEST_P(MpiPreloadDeaths, AKilledRankEndsTheJobAndLeavesNothing) { kill_one_of("e
 
 TEST_P(MpiPreloadDeaths, SoItDoesWithCallsUnderWay) { kill_one_of("endless_requests"); }
 
-const auto kFamilies =
-    ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
-                      Family{"mpich", "mpiexec.mpich", "MPICH"});
-std::string name_of(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Families, MpiPreload, kFamilies, name_of);
 INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadDeaths, kFamilies, name_of);
 

@@ -17,7 +17,7 @@ struct Job {
   Choice choice;                      ///< what may be taken over
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
-  bool has_threads = false;                         ///< several may call the MPI at a time
+  bool has_threads = false;            ///< several may call the MPI at a time
   ibcoll_options reductions = IBCOLL_OPTIONS_INIT;  ///< of all calls that combine
   int rank = 0, size = 1;
   Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
