@@ -18,7 +18,10 @@ struct Records {
   std::set<Communicator*> live;
   std::vector<Communicator*> retired;             ///< gone, but their groups are not
   std::set<std::pair<uint64_t, uint64_t>> names;  ///< list and identifier of this rank's groups
-  std::set<uint64_t> led;  ///< identifiers that this rank has given, as the first one of a group
+  // Identifiers that this rank gives as the first one of a group: those that can be given again, as
+  // all its ranks have made a group of it and this rank has freed that, and the first new one.
+  std::set<uint64_t> returned;
+  uint64_t next = 1;
   int keyval = 0;
   std::atomic<bool> complained{false};  ///< that a group could not be made: once is enough
 };
@@ -67,23 +70,18 @@ void free_retired() {
     {
       const std::lock_guard lock(all.mutex);
       all.names.erase({record->list, record->id});
-      if (record->rank == 0) all.led.erase(record->id);
+      if (record->rank == 0) all.returned.insert(record->id);
     }
     delete record;
   }
 }
 
-/// The lowest number that no group led by this rank has.
+/// A number that no group led by this rank has.
 uint64_t lead() {
   Records& all = records();
   const std::lock_guard lock(all.mutex);
-  uint64_t id = 1;
-  for (const uint64_t taken : all.led) {
-    if (taken != id) break;
-    ++id;
-  }
-  all.led.insert(id);
-  return id;
+  if (all.returned.empty()) return all.next++;
+  return all.returned.extract(all.returned.begin()).value();
 }
 
 uint64_t hash_of(const std::vector<int>& ranks) {
@@ -91,11 +89,6 @@ uint64_t hash_of(const std::vector<int>& ranks) {
   for (const int rank : ranks)
     hash = (hash ^ static_cast<uint64_t>(rank)) * 0x9e3779b97f4a7c15 + (hash >> 29);
   return hash;
-}
-
-void give_back(uint64_t id) {
-  const std::lock_guard lock(records().mutex);
-  records().led.erase(id);
 }
 
 /// How far a rank came with a number that was proposed; of all ranks the worst counts.
@@ -159,15 +152,15 @@ class Agreement {
 };
 
 /// Makes the group, with a number that no group of the same ranks has on any of them: the first
-/// rank proposes, and the others may not have freed an earlier one yet. So numbers are given again,
-/// and the engine need not remember many. Where some rank can't make one no rank does. false: they
-/// could not agree.
+/// rank proposes, and the others may not have freed an earlier one yet. Numbers are given again, so
+/// that the engine need not remember many, but for those that some rank could not take: it counts
+/// how many groups each rank has made of a number, by which it tells them apart. Where some rank
+/// can't make one no rank does. false: they could not agree.
 bool make_group(const Job& job, const Agreement& all, Communicator& record,
                 const std::vector<int>& ranks) {
   constexpr int kMostRefusals = 64;
   const bool leads = record.rank == 0;
   record.list = hash_of(ranks);
-  std::vector<uint64_t> passed_over;
   uint64_t here = 0, worst = kNameTaken;
   bool agreed = true;
   for (int refusals = 0; worst != kCreated && worst != kImpossible && refusals < kMostRefusals;
@@ -179,13 +172,9 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
     agreed = agreed && all.take_highest(here, worst);
     if (!agreed) worst = kImpossible;
     if (worst != kCreated) undo(record);
-    // A number that the engine has refused once it always does: it is not given again.
-    if (worst == kNameTaken || worst == kImpossible) passed_over.push_back(record.id);
   }
   if (agreed && worst != kCreated && here == worst && !records().complained.exchange(true))
     say(ibcoll_last_error());
-  for (const uint64_t id : passed_over)
-    if (leads) give_back(id);
   if (worst != kCreated) record.id = 0;
   record.reason = Reason::kNoGroup;
   return agreed;
@@ -226,7 +215,6 @@ Communicator* make(Job& job, Handle handle) {
     return record;
   }
   undo(*record);
-  if (record->rank == 0 && record->id != 0) give_back(record->id);
   delete record;
   return nullptr;
 }
