@@ -100,6 +100,16 @@ TEST_P(MpiPreload, CallsUnderWayThatFailSayWhereTheyAreCompleted) {
   EXPECT_THAT(ran.out, HasSubstr("ibcoll: ranks disagree"));
 }
 
+TEST_P(MpiPreload, WhatOneRankCanNotDoIsAnErrorOnAll) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "}) {
+    const Ran ran = run(3, layout, "one_rank_fails");
+    EXPECT_EQ(ran.status, 0) << ran.out;
+    EXPECT_THAT(ran.out, HasSubstr("well done"));
+    EXPECT_THAT(ran.out, HasSubstr("rank 2 of the communicator sends"));
+    EXPECT_THAT(ran.out, HasSubstr("send and receive buffer overlap"));
+  }
+}
+
 TEST_P(MpiPreload, ErrorsAreTheMpis) {
   // Debian's MPICH is built without checks: it would crash with what is wrong, as it does alone.
   if (std::string(GetParam().name) == "mpich") GTEST_SKIP() << "this MPI checks nothing";

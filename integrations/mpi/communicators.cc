@@ -267,10 +267,8 @@ Communicator* make_private(const Job& job, const Communicator& of) {
   auto* const record = new Communicator;
   record->rank = of.rank;
   record->size = of.size;
-  if (make_group(job, Agreement(of.handle, of.group), *record, world_ranks(of.handle, of.size)) &&
-      record->group != nullptr)
+  if (make_group(job, Agreement(of.handle, of.group), *record, world_ranks(of.handle, of.size)))
     return record;
-  undo(*record);
   delete record;
   return nullptr;
 }

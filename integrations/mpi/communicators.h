@@ -19,8 +19,9 @@ struct Communicator {
   int rank = 0, size = 0;
   uint64_t list = 0,
            id = 0;  ///< what tells the group from others: a hash of its ranks, and a number
-  std::atomic<Handle> handle{0};  ///< 0: the program has freed it
-  std::atomic<int> uses{1};       ///< by the MPI's communicator, and by operations
+  std::atomic<Handle> handle{0};             ///< 0: the program has freed it
+  std::atomic<int> uses{1};                  ///< by the MPI's communicator, and by operations
+  mutable std::atomic<bool> is_over{false};  ///< the group is, and a line has said so
   // Of under_way.cc: operations under way on the group, the oldest first; of them the first that
   // the engine does not have yet, and how many it has; other communicators that have some.
   Operation *first = nullptr, *last = nullptr;
@@ -39,7 +40,7 @@ Communicator* find_communicator(Job& job, Handle handle);
 Communicator* known_communicator(Handle handle);
 
 /// Collective: another group of the same ranks, for one persistent call, since those may be started
-/// in any order. Null: there is none, on any rank.
+/// in any order; without one where no rank has it. Null: the group that they agree by is over.
 Communicator* make_private(const Job& job, const Communicator& of);
 
 /// For one who goes on using it when the program has freed it; `release` ends that.

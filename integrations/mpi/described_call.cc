@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "engine/core/c_api.h"
+#include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
 
@@ -12,24 +15,41 @@ Outcome Attempt::report(const char* line, int code) const {
   return Outcome::over(code);
 }
 
-Outcome Attempt::failed(ibcoll_status status) const {
-  if (status == IBCOLL_ERR_INVALID && ibcoll_last_error_scope() == IBCOLL_SCOPE_CALL)
-    return Outcome::to_mpi(Reason::kArguments);
+Outcome Attempt::break_off(const char* line, int code) const {
+  const std::string kept(line);  // it may be the engine's
+  on.is_over = true;
+  (void)ibcoll_group_cancel(on.group);
+  keep_moving();
+  return report(kept.c_str(), code);
+}
+
+Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   const ibcoll_mpi_constants& mpi = library().constants;
-  return report(ibcoll_last_error(),
-                status == IBCOLL_ERR_MISMATCH ? mpi.err_truncate : mpi.err_other);
+  const int code = status == IBCOLL_ERR_MISMATCH ? mpi.err_truncate : mpi.err_other;
+  if (why == nullptr && ibcoll_last_error_scope() == IBCOLL_SCOPE_CALL)
+    return break_off(ibcoll_last_error(), code);
+  // All calls that follow on the group give the error, but once is enough to say it.
+  const bool said = on.is_over.exchange(true);
+  keep_moving();
+  if (why != nullptr) return report(why, code);
+  if (!said) return report(ibcoll_last_error(), code);
+  library().Comm_call_errhandler(handle, code);
+  return Outcome::over(code);
 }
 
 Outcome Attempt::unequal(Count sent, Count received) const {
-  return report(
+  return break_off(
       fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
                   to_string(function), on.rank, sent, received)
           .c_str(),
       library().constants.err_truncate);
 }
 
-Outcome Attempt::give_up() const {
-  return report("elements that are not contiguous can't be packed", library().constants.err_other);
+Outcome Attempt::give_up() const { return break_off(kCannotPack, library().constants.err_other); }
+
+Outcome Attempt::undelivered() const {
+  return report("elements that are not contiguous can't be unpacked",
+                library().constants.err_other);
 }
 
 Outcome DescribedCall::chosen_by_size(const Attempt& attempt, const Outcome& described) const {
@@ -50,7 +70,7 @@ Outcome DescribedCall::carry_out(const Attempt& attempt) {
   if (const ibcoll_status status = c_api::run(attempt.on.group, call); status != IBCOLL_OK)
       [[unlikely]]
     return attempt.failed(status);
-  return deliver(attempt.job) ? kNothingToDo : attempt.give_up();
+  return deliver(attempt.job) ? kNothingToDo : attempt.undelivered();
 }
 
 }  // namespace ibcoll::mpi

@@ -34,6 +34,8 @@ inline const Outcome kToMpi = Outcome::to_mpi(Reason::kArguments);
 inline const Outcome kNothingToDo = Outcome::over(0);
 inline const Outcome kReady = Outcome::ready();
 
+inline constexpr const char* kCannotPack = "elements that are not contiguous can't be packed";
+
 inline bool is_in_place(const void* buffer) { return buffer == library().constants.in_place; }
 
 /// Which call, and on what.
@@ -46,16 +48,22 @@ struct Attempt {
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
 
-  /// From what the engine said. What it refuses on this rank alone is for the MPI to judge; all
-  /// else is over on all ranks, as the communicator's error handler has it.
-  Outcome failed(ibcoll_status status) const;
+  /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the
+  /// group, as break_off() does.
+  Outcome failed(ibcoll_status status, const char* why = nullptr) const;
   /// What went wrong, told to the communicator's error handler.
   Outcome report(const char* line, int code) const;
+  /// The same where this rank alone knows of it, and the others may be in the call: the group ends
+  /// with that, so that they get an error, too, rather than wait, or take this rank's next call for
+  /// this one.
+  Outcome break_off(const char* line, int code) const;
   /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
   /// then nobody is left to answer the others.
   Outcome unequal(Count sent, Count received) const;
-  /// Where this rank has no memory, or the MPI can't pack, and the others wait for it.
+  /// Where this rank has no memory, or the MPI can't pack, before the engine has the call.
   Outcome give_up() const;
+  /// The same when the engine has carried it out: the others have what they wait for.
+  Outcome undelivered() const;
 };
 
 /// Keeps its memory from call to call.

@@ -204,7 +204,11 @@ void stop() {
   end_operations();
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
-  mpi.Barrier(job->world);
+  {
+    const WhileTheMpiBlocks moving;
+    mpi.Barrier(job->world);
+  }
+  end_moving();
   if (job->reports) {
     const Result<std::string> file = config_string("IBCOLL_MPI_REPORT");
     const Result<std::string> mode = config_choice("IBCOLL_MPI");

@@ -19,6 +19,7 @@ constexpr int kFirstTag = 2;  // the others are job.pending's, and those of long
 struct Operations {
   HandleTable<Operation> by_request;
   std::atomic<int64_t> under_way{0}, failed{0};
+  std::atomic<bool> stays{false};  ///< one of `under_way` is none, but keep_moving()
 
   std::mutex pool_mutex;
   std::deque<Operation> all;
@@ -112,11 +113,9 @@ void finish(Operation& operation, ibcoll_status status) {
   Outcome outcome = kNothingToDo;
   if (status != IBCOLL_OK) {
     const bool refused = operation.refused != IBCOLL_OK;
-    outcome = attempt.report(refused ? operation.why.c_str() : ibcoll_last_error(),
-                             status == IBCOLL_ERR_MISMATCH ? library().constants.err_truncate
-                                                           : library().constants.err_other);
+    outcome = attempt.failed(status, refused ? operation.why.c_str() : nullptr);
   } else if (!operation.described.deliver(attempt.job)) {
-    outcome = attempt.give_up();
+    outcome = attempt.undelivered();
   }
   if (outcome.code != 0 && operation.code.exchange(outcome.code) == 0) ++operations().failed;
   const bool persistent = operation.is_persistent();
@@ -196,17 +195,10 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       persistent ? find_communicator(job, handle_) : known_communicator(handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
-  if (persistent) post_all(*on);  // that they agree is a call, too
-  Communicator* const own = persistent ? make_private(job, *on) : on;
-  if (own == nullptr) {
-    outcome_ = Outcome::to_mpi(Reason::kNoGroup);
-    return;
-  }
   use(*on);
   operation_ = &take();
   operation_->function = function;
-  operation_->on = on;
-  operation_->own = own;
+  operation_->on = operation_->own = on;
 }
 
 void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
@@ -219,11 +211,11 @@ bool Launch::takes_over(const Outcome& described, void* request) {
   if (ready) {
     bytes_ = call().bytes;
     outcome_ = !call().keep_datatypes() ? attempt().give_up()
-               : persistent             ? prepare(request)
+               : persistent             ? prepare(request, true)
                                         : start(request);
   } else if (outcome_.kind == Outcome::kOver && outcome_.code == 0) {
     call().bytes = 0;
-    outcome_ = persistent ? hand_out(request) : hand_out_finished(request);
+    outcome_ = persistent ? prepare(request, false) : hand_out_finished(request);
   }
   if (operation_ != nullptr && (outcome_.kind == Outcome::kMpi || outcome_.code != 0)) drop();
   return outcome_.kind != Outcome::kMpi;
@@ -250,8 +242,14 @@ Outcome Launch::start(void* request) {
   return Outcome::over(code);
 }
 
-Outcome Launch::prepare(void* request) {
+Outcome Launch::prepare(void* request, bool moves) {
   Operation& operation = *operation_;
+  post_all(*operation.on);  // that they agree is a call, too
+  Communicator* const own = make_private(job_, *operation.on);
+  if (own == nullptr) return attempt().failed(ibcoll_group_status(operation.on->group));
+  operation.own = own;
+  if (own->group == nullptr) return Outcome::to_mpi(own->reason);
+  if (!moves) return hand_out(request);
   operation.described.call.flags = IBCOLL_PERSISTENT;
   const ibcoll_status status =
       ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);
@@ -293,6 +291,11 @@ bool operations_under_way() { return operations().under_way.load(std::memory_ord
 
 bool operations_failed() { return operations().failed.load(std::memory_order_relaxed) != 0; }
 
+void keep_moving() {
+  begin_moving();
+  if (!operations().stays.exchange(true)) ++operations().under_way;
+}
+
 int start_operation(Operation& operation, void* request) {
   Job& job = the_job();
   const int64_t began = job.reports ? time_ns() : 0;
@@ -304,8 +307,8 @@ int start_operation(Operation& operation, void* request) {
     operation.described.note(job, *operation.own);
     if (!operation.described.load(job)) {
       outcome = attempt.give_up();
-    } else if (give_to_engine(operation) != IBCOLL_OK) {
-      outcome = attempt.report(ibcoll_last_error(), library().constants.err_other);
+    } else if (const ibcoll_status status = give_to_engine(operation); status != IBCOLL_OK) {
+      outcome = attempt.failed(status);
     } else {
       operation.claimed = true;
       begin(operation, true);
@@ -366,11 +369,10 @@ void poll_operations() {
 }
 
 void end_operations() {
-  while (operations_under_way()) {
+  while (operations().under_way > (operations().stays ? 1 : 0)) {
     poll_operations();
     sched_yield();
   }
-  end_moving();
 }
 
 }  // namespace ibcoll::mpi

@@ -62,7 +62,8 @@ class Launch {
 
  private:
   Outcome start(void* request);
-  Outcome prepare(void* request);
+  /// `moves`: the engine has something to do.
+  Outcome prepare(void* request, bool moves);
   Outcome hand_out(void* request);
   Outcome hand_out_finished(void* request);
   void drop();
@@ -110,6 +111,10 @@ bool operations_under_way();
 /// Whether one has ended with an error: who completes requests has to look for it.
 bool operations_failed();
 
+/// From now on the engine moves on wherever this rank waits: an error has ended a group, whose
+/// other ranks get theirs when this one has confirmed that it writes to them no more.
+void keep_moving();
+
 /// Starts a persistent call. `request`: where the program has it. The MPI's code.
 int start_operation(Operation& operation, void* request);
 /// Waits until it is not under way any more.
@@ -138,7 +143,7 @@ class WithoutPolling {
 /// does not.
 int wait_moving(void* request, void* status);
 
-/// In MPI_Finalize: what is under way ends first.
+/// In MPI_Finalize: what is under way ends first. Before end_moving().
 void end_operations();
 
 }  // namespace ibcoll::mpi

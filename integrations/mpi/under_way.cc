@@ -44,10 +44,12 @@ void post_next(Communicator& on) {
   ++on.posted;
   if (!operation.described.load(the_job())) {
     operation.refused = IBCOLL_ERR_NO_MEMORY;
-    operation.why = "elements that are not contiguous can't be packed";
+    operation.why = kCannotPack;
   } else if (operation.refused = give_to_engine(operation); operation.refused != IBCOLL_OK) {
     operation.why = ibcoll_last_error();
   }
+  // The others may be in that call.
+  if (operation.refused != IBCOLL_OK) (void)ibcoll_group_cancel(on.group);
 }
 
 void post(Communicator& on) {

@@ -48,6 +48,8 @@ void waits(void);
 void many_requests(void);
 /* Requests whose ranks did not agree on the call. */
 void ended_requests(void);
+/* What can't be made on one rank is an error on the others, too. */
+void one_rank_fails(void);
 /* Nonblocking and persistent collectives until somebody ends it. */
 void endless_requests(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */

@@ -1,0 +1,75 @@
+/* Calls that can't be made on one rank: the others get an error, too, and what follows is right or
+ * an error. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "called.h"
+#include "sweep.h"
+
+enum { WORDS = 1 << 12 };
+
+/* What can't be right of the last rank's call. */
+enum { TWO_LENGTHS, OVERLAPPING, MISTAKES };
+
+static void expect_error(int code, const char* what, int number) {
+  if (code == MPI_SUCCESS) wrong(what, "an error on one rank", number, code, MPI_ERR_OTHER);
+}
+
+static int finished(int code, MPI_Request* request) {
+  return code != MPI_SUCCESS ? code : MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+static int started(int code, MPI_Request* request) {
+  if (code == MPI_SUCCESS) code = MPI_Start(request);
+  return finished(code, request);
+}
+
+/* Code of a call, the first that is not MPI_SUCCESS. */
+static int call(int form, int mistake, int is_wrong, int* in, int* out, int size, MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (mistake == TWO_LENGTHS) {
+    const int sent = WORDS / size, received = is_wrong ? sent - 1 : sent;
+    if (form == BLOCKING) return MPI_Alltoall(in, sent, MPI_INT, out, received, MPI_INT, comm);
+    if (form == NONBLOCKING)
+      return finished(MPI_Ialltoall(in, sent, MPI_INT, out, received, MPI_INT, comm, &request),
+                      &request);
+    return started(PREPARED(Alltoall)(in, sent, MPI_INT, out, received, MPI_INT, comm,
+                                      MPI_INFO_NULL, &request),
+                   &request);
+  }
+  int* const to = is_wrong ? in + 1 : out;
+  const int count = WORDS - 1;
+  if (form == BLOCKING) return MPI_Allreduce(in, to, count, MPI_INT, MPI_SUM, comm);
+  if (form == NONBLOCKING)
+    return finished(MPI_Iallreduce(in, to, count, MPI_INT, MPI_SUM, comm, &request), &request);
+  return started(
+      PREPARED(Allreduce)(in, to, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request),
+      &request);
+}
+
+void one_rank_fails(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *const in = memory(WORDS * sizeof(int)), *const out = memory(WORDS * sizeof(int));
+  for (int number = 0; number < FORMS * MISTAKES; ++number) {
+    MPI_Comm comm;
+    int sum = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce", "before", number, sum, 0);
+    MPI_Barrier(MPI_COMM_WORLD); /* the others have it, too */
+    expect_error(call(number % FORMS, number / FORMS, rank == size - 1, in, out, size, comm),
+                 number / FORMS == TWO_LENGTHS ? "MPI_Alltoall" : "MPI_Allreduce", number % FORMS);
+    /* What follows on the communicator is no call for what came before. */
+    in[0] = rank == 0 ? number : -1;
+    if (MPI_Bcast(in, WORDS, MPI_INT, 0, comm) == MPI_SUCCESS && in[0] != number)
+      wrong("MPI_Bcast", "behind an error", number, in[0], number);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce", "elsewhere", number, sum, 0);
+    MPI_Comm_free(&comm);
+  }
+  free(in);
+  free(out);
+}
