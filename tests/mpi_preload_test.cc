@@ -110,6 +110,11 @@ TEST_P(MpiPreload, WhatOneRankCanNotDoIsAnErrorOnAll) {
   }
 }
 
+TEST_P(MpiPreload, TheMpisErrorsComeWhileCallsAreUnderWay) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "})
+    EXPECT_GT(run_and_report(3, layout, "errors_meanwhile").at("iallreduce")["engine_calls"], 0);
+}
+
 TEST_P(MpiPreload, ErrorsAreTheMpis) {
   // Debian's MPICH is built without checks: it would crash with what is wrong, as it does alone.
   if (std::string(GetParam().name) == "mpich") GTEST_SKIP() << "this MPI checks nothing";

@@ -22,6 +22,13 @@ int by_request(void* status, const Start& start) {
   return code != 0 ? code : wait_moving(&request, status);
 }
 
+/// A receive that its peer need not answer any more.
+void take_back(void* request) {
+  static auto* const cancel = original_of<int(void*)>("PMPI_Cancel");
+  (void)cancel(request);
+  (void)wait_moving(request, library().constants.status_ignore);
+}
+
 /// `look(flag)` again and again, while there are operations to be moved on; then `wait()`.
 template <class Look, class Wait>
 int by_looking(const Look& look, const Wait& wait) {
@@ -123,8 +130,9 @@ RECEIVES_MATCHED(Mrecv_c, Imrecv_c, Count)
         if (code != 0) return code;                                                                \
         code = send(data, count, type, to, tag, comm, &sent);                                      \
         if (code == 0) code = wait_moving(&sent, library().constants.status_ignore);               \
-        const int other = wait_moving(&received, status);                                          \
-        return code != 0 ? code : other;                                                           \
+        if (code == 0) return wait_moving(&received, status);                                      \
+        take_back(&received);                                                                      \
+        return code;                                                                               \
       })
 EXCHANGES(Sendrecv, , int)
 EXCHANGES(Sendrecv_c, _c, Count)

@@ -73,3 +73,36 @@ void one_rank_fails(void) {
   free(in);
   free(out);
 }
+
+/* Errors of the MPI's while a collective is under way that the last rank comes to later. */
+void errors_meanwhile(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int *const in = memory(WORDS * sizeof(int)), *const out = memory(WORDS * sizeof(int));
+  MPI_Request request;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != size - 1) MPI_Iallreduce(in, out, WORDS, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  if (rank == 0) {
+    int sent = 0, received = -1;
+    expect_error(MPI_Sendrecv(&sent, 1, MPI_INT, size + 3, 1, &received, 1, MPI_INT, size - 1, 77,
+                              MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                 "MPI_Sendrecv", 0);
+    expect_error(MPI_Waitall(2, NULL, MPI_STATUSES_IGNORE), "MPI_Waitall", 0);
+    MPI_Ssend(&sent, 1, MPI_INT, size - 1, 78, MPI_COMM_WORLD);
+  }
+  if (rank == size - 1) {
+    int received = -1;
+    MPI_Recv(&received, 1, MPI_INT, 0, 78, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(in, out, WORDS, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  /* No receive of before is left to take this. */
+  int late = rank;
+  if (rank == size - 1) MPI_Send(&late, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
+  if (rank == 0) MPI_Recv(&late, 1, MPI_INT, size - 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 0 && late != size - 1) wrong("MPI_Recv", "behind an error", 0, late, size - 1);
+  free(in);
+  free(out);
+}

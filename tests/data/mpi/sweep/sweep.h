@@ -50,6 +50,8 @@ void many_requests(void);
 void ended_requests(void);
 /* What can't be made on one rank is an error on the others, too. */
 void one_rank_fails(void);
+/* The MPI's own errors while collectives are under way. */
+void errors_meanwhile(void);
 /* Nonblocking and persistent collectives until somebody ends it. */
 void endless_requests(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */
