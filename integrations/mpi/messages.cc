@@ -1,10 +1,9 @@
 // Messages that a program waits for: where the MPI's waits do not move operations of the engine on,
-// they are sent and received by requests, while there are any.
+// they are sent and received by requests, while there are any. And what a program asks for again
+// and again.
 
-#include <sched.h>
-
+#include "integrations/mpi/by_hand.h"
 #include "integrations/mpi/flows.h"
-#include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
 
@@ -29,20 +28,11 @@ void take_back(void* request) {
   (void)wait_moving(request, library().constants.status_ignore);
 }
 
-/// `look(flag)` again and again, while there are operations to be moved on; then `wait()`.
+/// Looks until there is something, or nothing is left to be moved on: then `wait()` does.
 template <class Look, class Wait>
 int by_looking(const Look& look, const Wait& wait) {
-  {
-    const Inside inside;
-    while (moves_by_hand()) {
-      poll_operations();
-      int flag = 0;
-      const int code = look(&flag);
-      if (code != 0 || flag != 0) return code;
-      sched_yield();
-    }
-  }
-  return wait();
+  const Inside inside;
+  return wait_by_hand(moves_by_hand, look, wait);
 }
 
 }  // namespace
@@ -154,3 +144,22 @@ IBCOLL_MPI_STANDS_IN(Mprobe, (int from, int tag, Handle comm, void* message, voi
   return by_looking([&](int* flag) { return look(from, tag, comm, flag, message, status); },
                     [&] { return original(from, tag, comm, message, status); });
 })
+
+/// What is asked for again and again moves them on, too.
+#define ASKS(name, parameters, given)                                               \
+  IBCOLL_MPI_STANDS_IN(name, parameters, {                                          \
+    static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name); \
+    if (passes()) [[likely]]                                                        \
+      return original given;                                                        \
+    const Inside inside;                                                            \
+    poll_operations();                                                              \
+    const int code = original given;                                                \
+    let_others_in(code != 0 || *flag != 0);                                         \
+    return code;                                                                    \
+  })
+ASKS(Iprobe, (int from, int tag, Handle comm, int* flag, void* status),
+     (from, tag, comm, flag, status))
+ASKS(Improbe, (int from, int tag, Handle comm, int* flag, void* message, void* status),
+     (from, tag, comm, flag, message, status))
+ASKS(Parrived, (Handle request, int partition, int* flag), (request, partition, flag))
+ASKS(Win_test, (Handle window, int* flag), (window, flag))

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "integrations/mpi/operations.h"
+#include "integrations/mpi/by_hand.h"
 #include "integrations/mpi/record.h"
 
 namespace ibcoll::mpi {
@@ -70,21 +70,13 @@ void settle_all(const void* requests, int count) {
   }
 }
 
-/// `test(flag)` again and again, while `goes_on()`; then `wait()`.
-template <class GoesOn, class Test, class Wait>
-int wait_by_hand(const GoesOn& goes_on, const Test& test, const Wait& wait) {
-  while (goes_on()) {
-    poll_operations();
-    int flag = 0;
-    const int code = test(&flag);
-    if (code != 0 || flag != 0) return code;
-    sched_yield();
-  }
-  return wait();
-}
+using TestOne = int(void*, int*, void*);
+using TestAll = int(int, void*, int*, void*);
+using TestAny = int(int, void*, int*, int*, void*);
+using TestSome = int(int, void*, int*, int*, void*);
 
-/// Behind a test, which has `found` something or not: who tests again and again holds up the ranks
-/// that it waits for, where they have no core of their own.
+}  // namespace
+
 void let_others_in(bool found) {
   constexpr int kPatience = 16;
   [[gnu::tls_model("initial-exec")]] static thread_local int in_vain = 0;
@@ -93,13 +85,6 @@ void let_others_in(bool found) {
   else if (++in_vain > kPatience)
     sched_yield();
 }
-
-using TestOne = int(void*, int*, void*);
-using TestAll = int(int, void*, int*, void*);
-using TestAny = int(int, void*, int*, int*, void*);
-using TestSome = int(int, void*, int*, int*, void*);
-
-}  // namespace
 
 int wait_moving(void* request, void* status) {
   static auto* const wait = original_of<int(void*, void*)>("PMPI_Wait");

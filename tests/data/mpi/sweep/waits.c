@@ -19,6 +19,10 @@ enum {
   WAITANY,
   WAITSOME,
   TESTS,
+  IPROBE,
+  IMPROBE,
+  WIN_TEST,
+  PARRIVED,
   COMM_DUP,
   COMM_SPLIT,
   FENCE,
@@ -29,6 +33,8 @@ enum {
 
 /* Rank 0 and the others: its collectives stay with the MPI. */
 static MPI_Comm g_between;
+/* Rank 0's, and rank 1's. */
+static MPI_Win g_window;
 
 static void send_int(int to, int value) { MPI_Send(&value, 1, MPI_INT, to, 9, MPI_COMM_WORLD); }
 static void receive_int(int from, int expected) {
@@ -69,6 +75,66 @@ static void together(int way) {
     default:
       break;
   }
+}
+
+/* The group of one rank of MPI_COMM_WORLD. */
+static MPI_Group only(int rank) {
+  MPI_Group world, one;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, 1, &rank, &one);
+  MPI_Group_free(&world);
+  return one;
+}
+
+/* Until rank 1's part has come. */
+static void ask(int way) {
+  MPI_Status status;
+  MPI_Message message;
+  int flag = 0, got = -1;
+  if (way == IPROBE) {
+    while (!flag) MPI_Iprobe(1, 9, MPI_COMM_WORLD, &flag, &status);
+    receive_int(1, way);
+  } else if (way == IMPROBE) {
+    while (!flag) MPI_Improbe(1, 9, MPI_COMM_WORLD, &flag, &message, &status);
+    MPI_Mrecv(&got, 1, MPI_INT, &message, &status);
+    if (got != way) wrong("MPI_Mrecv", "rank 0", way, got, way);
+  } else if (way == WIN_TEST) {
+    MPI_Group origin = only(1);
+    MPI_Win_post(origin, 0, g_window);
+    while (!flag) MPI_Win_test(g_window, &flag);
+    MPI_Group_free(&origin);
+#if MPI_VERSION >= 4
+  } else if (way == PARRIVED) {
+    MPI_Request request;
+    MPI_Precv_init(&got, 1, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    while (!flag) MPI_Parrived(request, 0, &flag);
+    MPI_Wait(&request, &status);
+    MPI_Request_free(&request);
+    if (got != way) wrong("MPI_Parrived", "rank 0", way, got, way);
+#endif
+  }
+}
+
+/* Rank 1's part. */
+static void answer(int way) {
+  if (way == IPROBE || way == IMPROBE) send_int(0, way);
+  if (way == WIN_TEST) {
+    MPI_Group target = only(0);
+    MPI_Win_start(target, 0, g_window);
+    MPI_Win_complete(g_window);
+    MPI_Group_free(&target);
+  }
+#if MPI_VERSION >= 4
+  if (way == PARRIVED) {
+    MPI_Request request;
+    MPI_Psend_init(&way, 1, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Pready(0, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+  }
+#endif
 }
 
 /* Rank 0, whom rank 1 sends to, or receives from, when its own wait is over. */
@@ -116,7 +182,7 @@ static void first(int way) {
       while (!flag) MPI_Test(&requests[1], &flag, &status);
       break;
     default:
-      return;
+      return ask(way);
   }
   if (way > PROBE && way != SSEND && got != way) wrong("rank 0", "got", way, got, way);
 }
@@ -134,7 +200,10 @@ static void second(int way) {
       if (got != way) wrong("MPI_Sendrecv", "rank 1", way, got, way);
       break;
     default:
-      send_int(0, way);
+      if (way >= IPROBE)
+        answer(way);
+      else
+        send_int(0, way);
       break;
   }
 }
@@ -148,6 +217,8 @@ void waits(void) {
   MPI_Comm side;
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0, 0, &side);
   MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 3, &g_between);
+  int cell = 0;
+  MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &g_window);
   MPI_Barrier(MPI_COMM_WORLD);
   for (int way = 0; way < WAYS; ++way) {
     MPI_Request request;
@@ -166,6 +237,7 @@ void waits(void) {
     for (int i = 0; i < each * size; i += 97)
       if (out[i] != (char)(i / each + way)) wrong("MPI_Ialltoall", "waits", i, out[i], i / each);
   }
+  MPI_Win_free(&g_window);
   MPI_Comm_free(&g_between);
   MPI_Comm_free(&side);
   free(in);
