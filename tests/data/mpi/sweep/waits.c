@@ -27,12 +27,16 @@ enum {
   COMM_SPLIT,
   FENCE,
   LOCK,
+  ALLTOALLW,
+  NEIGHBORS,
+  FROM_GROUP,
   OF_THE_MPI,
   WAYS
 };
 
 /* Rank 0 and the others: its collectives stay with the MPI. */
 static MPI_Comm g_between;
+static MPI_Comm g_ring;
 /* Rank 0's, and rank 1's. */
 static MPI_Win g_window;
 
@@ -43,10 +47,37 @@ static void receive_int(int from, int expected) {
   if (got != expected) wrong("MPI_Recv", "between start and end", from, got, expected);
 }
 
+/* Calls of more arguments than travel in registers, which stay with the MPI. */
+static void blocks(int way) {
+  enum { MOST = 64 };
+  int size = 0, rank = 0, counts[MOST], places[MOST], in[MOST], out[MOST];
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Datatype types[MOST];
+  for (int i = 0; i < size; ++i) {
+    counts[i] = 1;
+    places[i] = i * (int)sizeof(int);
+    types[i] = MPI_INT;
+    in[i] = rank * MOST + i;
+  }
+  if (way == ALLTOALLW) {
+    MPI_Alltoallw(in, counts, places, types, out, counts, places, types, MPI_COMM_WORLD);
+    for (int i = 0; i < size; ++i)
+      if (out[i] != i * MOST + rank) wrong("MPI_Alltoallw", "waits", i, out[i], i * MOST + rank);
+    return;
+  }
+  MPI_Neighbor_alltoall(in, 1, MPI_INT, out, 1, MPI_INT, g_ring);
+  const int below = (rank + size - 1) % size, above = (rank + 1) % size;
+  if (out[0] != below * MOST + 1) wrong("MPI_Neighbor_alltoall", "below", 0, out[0], below);
+  if (out[1] != above * MOST) wrong("MPI_Neighbor_alltoall", "above", 1, out[1], above);
+}
+
 /* What is collective. */
 static void together(int way) {
   MPI_Comm comm;
   MPI_Win window;
+  MPI_Group group;
+  (void)group;
   int cell = 0, *cells = NULL;
   switch (way) {
     case COMM_DUP:
@@ -68,6 +99,18 @@ static void together(int way) {
       MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
       MPI_Win_unlock(0, window);
       MPI_Win_free(&window);
+      break;
+    case ALLTOALLW:
+    case NEIGHBORS:
+      blocks(way);
+      break;
+    case FROM_GROUP:
+#if MPI_VERSION >= 4
+      MPI_Comm_group(MPI_COMM_WORLD, &group);
+      MPI_Comm_create_from_group(group, "sweep", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+      MPI_Group_free(&group);
+      MPI_Comm_free(&comm);
+#endif
       break;
     case OF_THE_MPI:
       MPI_Barrier(g_between);
@@ -217,7 +260,8 @@ void waits(void) {
   MPI_Comm side;
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0, 0, &side);
   MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 3, &g_between);
-  int cell = 0;
+  int cell = 0, around = 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &around, 0, &g_ring);
   MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &g_window);
   MPI_Barrier(MPI_COMM_WORLD);
   for (int way = 0; way < WAYS; ++way) {
@@ -237,6 +281,7 @@ void waits(void) {
     for (int i = 0; i < each * size; i += 97)
       if (out[i] != (char)(i / each + way)) wrong("MPI_Ialltoall", "waits", i, out[i], i / each);
   }
+  MPI_Comm_free(&g_ring);
   MPI_Win_free(&g_window);
   MPI_Comm_free(&g_between);
   MPI_Comm_free(&side);
