@@ -115,6 +115,13 @@ TEST_P(MpiPreload, TheMpisErrorsComeWhileCallsAreUnderWay) {
     EXPECT_GT(run_and_report(3, layout, "errors_meanwhile").at("iallreduce")["engine_calls"], 0);
 }
 
+TEST_P(MpiPreload, EachErrorIsGivenOnceBesideTheMpis) {
+  const Ran ran = run(3, "", "errors_together");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("ibcoll: ranks disagree"));
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+}
+
 TEST_P(MpiPreload, ErrorsAreTheMpis) {
   // Debian's MPICH is built without checks: it would crash with what is wrong, as it does alone.
   if (std::string(GetParam().name) == "mpich") GTEST_SKIP() << "this MPI checks nothing";

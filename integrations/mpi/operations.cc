@@ -289,6 +289,10 @@ Operation* find_operation(Handle request) { return operations().by_request.find(
 
 bool operations_under_way() { return operations().under_way.load(std::memory_order_relaxed) != 0; }
 
+void forget_error(Operation& operation) {
+  if (operation.code.exchange(0) != 0) --operations().failed;
+}
+
 bool operations_failed() { return operations().failed.load(std::memory_order_relaxed) != 0; }
 
 void keep_moving() {
@@ -300,7 +304,7 @@ int start_operation(Operation& operation, void* request) {
   Job& job = the_job();
   const int64_t began = job.reports ? time_ns() : 0;
   if (const int code = library().Start(request); code != 0) return code;
-  if (operation.code.exchange(0) != 0) --operations().failed;
+  forget_error(operation);
   Outcome outcome = kNothingToDo;
   if (operation.engine != nullptr) {
     const Attempt attempt = attempt_of(operation);

@@ -110,6 +110,8 @@ Operation* find_operation(Handle request);
 bool operations_under_way();
 /// Whether one has ended with an error: who completes requests has to look for it.
 bool operations_failed();
+/// It has been given to who completed the operation's request.
+void forget_error(Operation& operation);
 
 /// From now on the engine moves on wherever this rank waits: an error has ended a group, whose
 /// other ranks get theirs when this one has confirmed that it writes to them no more.

@@ -20,36 +20,51 @@ class Errors {
   Errors(const void* requests, int count) {
     if (!operations_failed() || requests == nullptr) [[likely]]
       return;
-    codes_.resize(static_cast<size_t>(std::max(count, 0)));
-    for (int i = 0; i < count; ++i) {
-      const Operation* const found = find_operation(library().handle_at(requests, i));
-      if (found != nullptr && found->state != Operation::kUnderWay)
-        codes_[static_cast<size_t>(i)] = found->code;
+    failed_.resize(static_cast<size_t>(std::max(count, 0)));
+    for (size_t i = 0; i < failed_.size(); ++i) {
+      Operation* const found = find_operation(library().handle_at(requests, static_cast<int>(i)));
+      if (found == nullptr || found->state == Operation::kUnderWay) continue;
+      failed_[i] = {found->code, found->is_persistent() ? found : nullptr};
     }
   }
   /// What the caller of a function that has completed one request gets. `mpi`: what the MPI said.
   int of(int mpi, int which, bool completed) const {
-    if (codes_.empty() || mpi != 0 || !completed || which < 0) return mpi;
-    return codes_[static_cast<size_t>(which)];
+    if (failed_.empty() || mpi != 0 || !completed || which < 0) return mpi;
+    return give(static_cast<size_t>(which));
   }
   /// That has completed these, or all (`indices` null).
   int of(int mpi, int completed, const int* indices, void* statuses) const {
-    if (codes_.empty() || mpi != 0 || completed <= 0) return mpi;
     const ibcoll_mpi_constants& constants = library().constants;
-    int code = 0;
+    if (failed_.empty() || (mpi != 0 && mpi != constants.err_in_status) || completed <= 0)
+      return mpi;
+    int code = mpi;
     for (int i = 0; i < completed; ++i) {
-      const int own = codes_[static_cast<size_t>(indices != nullptr ? indices[i] : i)];
+      const int own = give(static_cast<size_t>(indices != nullptr ? indices[i] : i));
       if (own != 0) code = constants.err_in_status;
-      if (statuses == constants.statuses_ignore) continue;
+      if (statuses == constants.statuses_ignore || (own == 0 && mpi != 0)) continue;
       auto* const at = static_cast<std::byte*>(statuses) +
                        static_cast<size_t>(i) * constants.status_bytes + constants.status_error_at;
       *reinterpret_cast<int*>(at) = own;
     }
     return code;
   }
+  /// The same for one that stays as it is.
+  int seen(int mpi, bool completed) const {
+    return failed_.empty() || mpi != 0 || !completed ? mpi : failed_[0].code;
+  }
 
  private:
-  std::vector<int> codes_;
+  struct Failed {
+    int code = 0;
+    Operation* persistent = nullptr;  ///< the request stays: its code is given once
+  };
+  int give(size_t which) const {
+    const Failed& failed = failed_[which];
+    if (failed.code != 0 && failed.persistent != nullptr) forget_error(*failed.persistent);
+    return failed.code;
+  }
+
+  std::vector<Failed> failed_;
 };
 
 /// Whether the function need only be passed on.
@@ -74,6 +89,14 @@ using TestOne = int(void*, int*, void*);
 using TestAll = int(int, void*, int*, void*);
 using TestAny = int(int, void*, int*, int*, void*);
 using TestSome = int(int, void*, int*, int*, void*);
+
+/// MPI_Waitsome or MPI_Testsome.
+int complete_some(TestSome* function, int count, void* requests, int* out, int* indices,
+                  void* statuses) {
+  const Errors errors(requests, count);
+  const int code = function(count, requests, out, indices, statuses);
+  return errors.of(code, *out, indices, statuses);
+}
 
 }  // namespace
 
@@ -181,28 +204,23 @@ IBCOLL_MPI_STANDS_IN(Testany, (int count, void* requests, int* index, int* flag,
   return errors.of(code, *index, *flag != 0);
 })
 
-IBCOLL_MPI_STANDS_IN(Waitsome, (int count, void* requests, int* out, int* indices, void* statuses),
-                     {
-                       static auto* const original = original_of<TestSome>("PMPI_Waitsome");
-                       static auto* const test = original_of<TestSome>("PMPI_Testsome");
-                       if (passes()) [[likely]]
-                         return pass_on(original, count, requests, out, indices, statuses);
-                       const Inside inside;
-                       const auto complete = [&](TestSome* function) {
-                         const Errors errors(requests, count);
-                         const int code = function(count, requests, out, indices, statuses);
-                         return errors.of(code, *out, indices, statuses);
-                       };
-                       return wait_by_hand(
-                           operations_under_way,
-                           [&](int* flag) {
-                             const WithoutPolling known;
-                             const int code = complete(test);
-                             *flag = *out != 0 ? 1 : 0;  // what is undefined is not 0 either
-                             return code;
-                           },
-                           [&] { return complete(original); });
-                     })
+IBCOLL_MPI_STANDS_IN(
+    Waitsome, (int count, void* requests, int* out, int* indices, void* statuses), {
+      static auto* const original = original_of<TestSome>("PMPI_Waitsome");
+      static auto* const test = original_of<TestSome>("PMPI_Testsome");
+      if (passes()) [[likely]]
+        return pass_on(original, count, requests, out, indices, statuses);
+      const Inside inside;
+      return wait_by_hand(
+          operations_under_way,
+          [&](int* flag) {
+            const WithoutPolling known;
+            const int code = complete_some(test, count, requests, out, indices, statuses);
+            *flag = *out != 0 ? 1 : 0;  // what is undefined is not 0 either
+            return code;
+          },
+          [&] { return complete_some(original, count, requests, out, indices, statuses); });
+    })
 
 IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indices, void* statuses),
                      {
@@ -212,10 +230,10 @@ IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indice
                        const Inside inside;
                        poll_operations();
                        const WithoutPolling known;
-                       const Errors errors(requests, count);
-                       const int code = original(count, requests, out, indices, statuses);
+                       const int code =
+                           complete_some(original, count, requests, out, indices, statuses);
                        let_others_in(*out != 0);
-                       return errors.of(code, *out, indices, statuses);
+                       return code;
                      })
 
 IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* status), {
@@ -224,9 +242,11 @@ IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* statu
     return pass_on(original, request, flag, status);
   const Inside inside;
   poll_operations();
+  const WithoutPolling known;
+  const Errors errors(&request, 1);
   const int code = original(request, flag, status);
   let_others_in(*flag != 0);
-  return code;
+  return errors.seen(code, *flag != 0);
 })
 
 IBCOLL_MPI_STANDS_IN(Start, (void* request), {

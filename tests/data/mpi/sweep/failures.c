@@ -106,3 +106,42 @@ void errors_meanwhile(void) {
   free(in);
   free(out);
 }
+
+static void expect_truncated(int code, const char* what) {
+  int is = MPI_SUCCESS;
+  MPI_Error_class(code, &is);
+  if (is != MPI_ERR_TRUNCATE) wrong(what, "error class", 0, is, MPI_ERR_TRUNCATE);
+}
+
+/* A persistent call and a message fail in one MPI_Waitall; the engine's job is over then. */
+void errors_together(void) {
+  int rank = 0, size = 0, flag = 0, code = MPI_SUCCESS;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char mine[8] = {0}, *const all = memory((size_t)size * sizeof mine);
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int bytes = rank == size - 1 ? 4 : 8;
+  MPI_Request requests[2];
+  MPI_Status statuses[2];
+  PREPARED(Allgather)
+  (mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm, MPI_INFO_NULL, &requests[1]);
+  MPI_Start(&requests[1]);
+  while (!flag) code = MPI_Request_get_status(requests[1], &flag, MPI_STATUS_IGNORE);
+  expect_truncated(code, "MPI_Request_get_status");
+  MPI_Irecv(mine, 1, MPI_BYTE, rank, 3, MPI_COMM_WORLD, &requests[0]);
+  MPI_Send(all, 8, MPI_BYTE, rank, 3, MPI_COMM_WORLD);
+  code = MPI_Waitall(2, requests, statuses);
+  if (code != MPI_ERR_IN_STATUS) wrong("MPI_Waitall", "two errors", 0, code, MPI_ERR_IN_STATUS);
+  expect_truncated(statuses[1].MPI_ERROR, "the call");
+#ifndef OPEN_MPI /* which says nothing of messages to oneself */
+  expect_truncated(statuses[0].MPI_ERROR, "the message");
+#endif
+  /* It is not active any more. */
+  code = MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS) wrong("MPI_Wait", "behind an error", 0, code, MPI_SUCCESS);
+  MPI_Request_free(&requests[1]);
+  free(all);
+}

@@ -52,6 +52,8 @@ void ended_requests(void);
 void one_rank_fails(void);
 /* The MPI's own errors while collectives are under way. */
 void errors_meanwhile(void);
+/* Of a message and of a call. */
+void errors_together(void);
 /* Nonblocking and persistent collectives until somebody ends it. */
 void endless_requests(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */
