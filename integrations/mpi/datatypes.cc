@@ -5,6 +5,7 @@
 #include <climits>
 #include <mutex>
 
+#include "integrations/mpi/copies.h"
 #include "integrations/mpi/operators.h"
 
 namespace ibcoll::mpi {
@@ -202,18 +203,6 @@ Handle make_bytes(Count bytes) {
   mpi.Type_free(&block);
   if (made != 0) mpi.Type_commit(&made);
   return made;
-}
-
-/// Copies an element that can't be packed: as a message to this rank itself.
-bool copy_long(const Job& job, const void* from, Handle from_type, void* to, Handle to_type) {
-  constexpr int kTag = 1;
-  static std::mutex one_at_a_time;  // messages of several threads would be taken for each other's
-  const std::lock_guard lock(one_at_a_time);
-  const Library& mpi = library();
-  Handle request = 0;
-  if (mpi.Irecv(to, 1, to_type, 0, kTag, job.alone, &request) != 0) return false;
-  const bool sent = mpi.Send(from, 1, from_type, 0, kTag, job.alone) == 0;
-  return mpi.Wait(&request, mpi.constants.status_ignore) == 0 && sent;
 }
 
 /// Elements, of which none can be packed, to or from bytes side by side.

@@ -25,6 +25,8 @@ struct Job {
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
+  // Tags of messages on `alone`: `pending`'s is 0, then those of copies, then of persistent calls.
+  static constexpr int kFirstCopyTag = 1, kCopyTags = 16, kFirstCallTag = kFirstCopyTag + kCopyTags;
 
   bool has_chosen(Function function) const { return choice.has(function); }
 };

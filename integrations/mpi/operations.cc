@@ -14,8 +14,6 @@ namespace ibcoll::mpi {
 
 namespace {
 
-constexpr int kFirstTag = 2;  // the others are job.pending's, and those of long elements
-
 struct Operations {
   HandleTable<Operation> by_request;
   std::atomic<int64_t> under_way{0}, failed{0};
@@ -25,7 +23,7 @@ struct Operations {
   std::deque<Operation> all;
   Operation* first_free = nullptr;
   std::vector<int> free_tags;
-  int next_tag = kFirstTag;
+  int next_tag = Job::kFirstCallTag;
 };
 
 Operations& operations() {
