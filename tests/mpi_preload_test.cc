@@ -122,6 +122,12 @@ TEST_P(MpiPreload, EachErrorIsGivenOnceBesideTheMpis) {
   EXPECT_THAT(ran.out, HasSubstr("well done"));
 }
 
+TEST_P(MpiPreload, ErrorsOfFreedCommunicatorsComeToTheirHandlers) {
+  const Ran ran = run(3, "", "freed_before_errors");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+}
+
 TEST_P(MpiPreload, ErrorsAreTheMpis) {
   // Debian's MPICH is built without checks: it would crash with what is wrong, as it does alone.
   if (std::string(GetParam().name) == "mpich") GTEST_SKIP() << "this MPI checks nothing";

@@ -44,8 +44,11 @@ struct Latest {
 
 /// The MPI may call this amid its own progress, which waits of the engine make: so the group is
 /// freed later.
-int forget(Handle, int, void* attribute, void*) {
+int forget(Handle handle, int, void* attribute, void*) {
   auto* const record = static_cast<Communicator*>(attribute);
+  // Operations that are under way report to it.
+  if (record->uses > 1 && library().Comm_get_errhandler(handle, &record->handler) != 0)
+    record->handler = 0;
   Records& all = records();
   {
     const std::lock_guard lock(all.mutex);
@@ -72,6 +75,7 @@ void free_retired() {
       all.names.erase({record->list, record->id});
       if (record->rank == 0) all.returned.insert(record->id);
     }
+    if (Handle handler = record->handler; handler != 0) library().Errhandler_free(&handler);
     delete record;
   }
 }

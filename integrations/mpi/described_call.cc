@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <string>
 
 #include "engine/core/c_api.h"
@@ -11,7 +12,19 @@ namespace ibcoll::mpi {
 
 Outcome Attempt::report(const char* line, int code) const {
   say(line);
-  library().Comm_call_errhandler(handle, code);
+  return raise(code);
+}
+
+Outcome Attempt::raise(int code) const {
+  const Library& mpi = library();
+  if (handler == 0) {
+    mpi.Comm_call_errhandler(handle, code);
+    return Outcome::over(code);
+  }
+  static std::recursive_mutex one_at_a_time;  // a handler may make calls that fail
+  const std::lock_guard lock(one_at_a_time);
+  mpi.Comm_set_errhandler(job.world, handler);
+  mpi.Comm_call_errhandler(job.world, code);
   return Outcome::over(code);
 }
 
@@ -33,8 +46,7 @@ Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   keep_moving();
   if (why != nullptr) return report(why, code);
   if (!said) return report(ibcoll_last_error(), code);
-  library().Comm_call_errhandler(handle, code);
-  return Outcome::over(code);
+  return raise(code);
 }
 
 Outcome Attempt::unequal(Count sent, Count received) const {

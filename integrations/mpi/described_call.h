@@ -43,8 +43,9 @@ struct Attempt {
   Function function;
   const Job& job;
   const Communicator& on;
-  Handle handle;  ///< the communicator, or one whose error handler stands in for a freed one's
+  Handle handle;  ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
   Form form = Form::kBlocking;
+  Handle handler = 0;  ///< of errors of one that was freed; 0: that of `handle`
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
 
@@ -57,6 +58,8 @@ struct Attempt {
   /// with that, so that they get an error, too, rather than wait, or take this rank's next call for
   /// this one.
   Outcome break_off(const char* line, int code) const;
+  /// Tells the communicator's error handler.
+  Outcome raise(int code) const;
   /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
   /// then nobody is left to answer the others.
   Outcome unequal(Count sent, Count received) const;

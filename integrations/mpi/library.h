@@ -39,8 +39,10 @@ using CancelRequest = int(void*, int complete);
   each(Comm_get_attr, (Handle, int, void*, int*));                                   \
   each(Comm_set_attr, (Handle, int, void*));                                         \
   each(Comm_set_errhandler, (Handle, Handle));                                       \
+  each(Comm_get_errhandler, (Handle, Handle*));                                      \
   each(Comm_call_errhandler, (Handle, int));                                         \
   each(Comm_get_parent, (Handle*));                                                  \
+  each(Errhandler_free, (Handle*));                                                  \
   each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));              \
   each(Group_free, (Handle*));                                                       \
   each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));         \

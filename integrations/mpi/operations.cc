@@ -86,8 +86,9 @@ bool claim(Operation& operation) {
 
 Attempt attempt_of(const Operation& operation) {
   const Handle handle = operation.on->handle;
-  return {operation.function, the_job(), *operation.own,
-          handle != 0 ? handle : library().constants.comm_world};
+  if (handle != 0) return {operation.function, the_job(), *operation.own, handle};
+  return {operation.function, the_job(), *operation.own, library().constants.comm_world,
+          operation.on->handler};
 }
 
 /// Tells the MPI that the request is complete.

@@ -145,3 +145,36 @@ void errors_together(void) {
   MPI_Request_free(&requests[1]);
   free(all);
 }
+
+static int g_handled;
+static void count_error(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  ++g_handled;
+}
+
+/* The program has freed the communicator of a call before that fails. */
+void freed_before_errors(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char mine[8] = {0}, *const all = memory((size_t)size * sizeof mine);
+  MPI_Comm comm;
+  MPI_Errhandler counts;
+  MPI_Request request;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_create_errhandler(count_error, &counts);
+  MPI_Comm_set_errhandler(comm, counts);
+  MPI_Errhandler_free(&counts);
+  MPI_Barrier(comm);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const int bytes = rank == size - 1 ? 4 : 8;
+  if (rank != 0) MPI_Recv(NULL, 0, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm, &request);
+  MPI_Comm_free(&comm);
+  for (int to = 1; rank == 0 && to < size; ++to)
+    MPI_Send(NULL, 0, MPI_BYTE, to, 5, MPI_COMM_WORLD);
+  if (MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS || g_handled != 1)
+    wrong("MPI_Wait", "errors handled", 0, g_handled, 1);
+  free(all);
+}

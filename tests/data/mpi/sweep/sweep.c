@@ -8,6 +8,7 @@
  *   sweep one_rank_fails  what all ranks get where a call can't be made on one
  *   sweep errors_meanwhile  what the MPI has to complain of while calls are under way
  *   sweep errors_together  what is given where a message fails, too
+ *   sweep freed_before_errors  whom errors are told on a communicator that was freed
  *   sweep errors        what the MPI has to complain of
  *   sweep communicators many, one after the other: memory must not grow
  *   sweep ordered ALL   sums in the order of ranks; ALL: 1 where predefined ones are, too
@@ -149,6 +150,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "one_rank_fails") == 0) one_rank_fails();
   if (strcmp(part, "errors_meanwhile") == 0) errors_meanwhile();
   if (strcmp(part, "errors_together") == 0) errors_together();
+  if (strcmp(part, "freed_before_errors") == 0) freed_before_errors();
   if (strcmp(part, "endless_requests") == 0) endless_requests();
   if (strcmp(part, "errors") == 0) errors();
   if (strcmp(part, "ordered") == 0) ordered_sums(argc > 2 && atoi(argv[2]) != 0);

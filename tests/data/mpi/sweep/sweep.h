@@ -54,6 +54,8 @@ void one_rank_fails(void);
 void errors_meanwhile(void);
 /* Of a message and of a call. */
 void errors_together(void);
+/* Of calls whose communicators the program has freed. */
+void freed_before_errors(void);
 /* Nonblocking and persistent collectives until somebody ends it. */
 void endless_requests(void);
 /* What can't be right is reported by the MPI, to the communicator's error handler. */
