@@ -291,3 +291,12 @@ IBCOLL_MPI_STANDS_IN(Request_free, (void* request), {
   if (found != nullptr && found->is_persistent()) return free_persistent(*found, request);
   return original(request);
 })
+
+IBCOLL_MPI_STANDS_IN(Cancel, (void* request), {
+  static auto* const original = original_of<int(void*)>("PMPI_Cancel");
+  if (Inside::is() || running_job() == nullptr) return original(request);
+  const Inside inside;
+  // The receive of a persistent call must not be cancelled: nobody would take its message.
+  Operation* const found = find_operation(library().handle_at(request, 0));
+  return found != nullptr && found->is_persistent() ? 0 : original(request);
+})
