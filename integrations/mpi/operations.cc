@@ -376,6 +376,11 @@ void end_operations() {
     poll_operations();
     sched_yield();
   }
+  // What the program has prepared and not freed is the MPI's to speak of.
+  Operations& of = operations();
+  const std::lock_guard lock(of.pool_mutex);
+  for (Operation& operation : of.all)
+    if (operation.on != nullptr) give_back(operation);
 }
 
 }  // namespace ibcoll::mpi
