@@ -52,17 +52,7 @@ int allgather(void* host, const void* mine, size_t bytes, void* all) {
   return mpi.Allgather(mine, count, byte, all, count, byte, static_cast<Job*>(host)->world);
 }
 
-/// A test of one request moves all that the MPI has under way. (A probe does not everywhere.)
-void progress(void* host) {
-  const Library& mpi = library();
-  Job& job = *static_cast<Job*>(host);
-  if (job.testing.test_and_set(std::memory_order_acquire)) return;
-  const Inside inside;
-  const WithoutPolling waiting;
-  int done = 0;
-  mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
-  job.testing.clear(std::memory_order_release);
-}
+void progress(void* host) { move_the_mpi(*static_cast<Job*>(host)); }
 
 void begin_progress(Job& job) {
   const Library& mpi = library();
@@ -230,6 +220,17 @@ void stop() {
 Job& the_job() {
   static auto* const job = new Job;  // the MPI may still call when the process ends
   return *job;
+}
+
+/// A test of one request moves all of them. (A probe does not everywhere.)
+void move_the_mpi(Job& job) {
+  const Library& mpi = library();
+  if (job.testing.test_and_set(std::memory_order_acquire)) return;
+  const Inside inside;
+  const WithoutPolling waiting;
+  int done = 0;
+  mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
+  job.testing.clear(std::memory_order_release);
 }
 
 Job* running_job() { return g_running.load(std::memory_order_acquire); }

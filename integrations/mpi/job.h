@@ -37,24 +37,33 @@ Job* running_job();
 /// The same between these two and a little around, for what was begun while it ran.
 Job& the_job();
 
+/// Moves on what the MPI has under way.
+void move_the_mpi(Job& job);
+
 /// Attributes of this library's do not pass to duplicates.
 int copy_nothing(Handle, int, void*, void*, void*, int* flag);
 
 /// What this library says, on standard error.
 void say(const char* line);
 
-/// Calls from inside the MPI, or of this library to it, pass by: held, on one thread, while either
-/// may make them.
-class Inside {
+/// What is so on one thread, as long as it holds one of these or more.
+template <class What>
+class OnThisThread {
  public:
-  Inside() { ++depth_; }
-  ~Inside() { --depth_; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  OnThisThread() { ++depth_; }
+  ~OnThisThread() { --depth_; }
+  OnThisThread(const OnThisThread&) = delete;
+  OnThisThread& operator=(const OnThisThread&) = delete;
   static bool is() { return depth_ != 0; }
 
  private:
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;
 };
+
+/// Calls from inside the MPI, or of this library to it, pass by: held while either may make them.
+using Inside = OnThisThread<struct InsideTheMpi>;
+/// Held in a round of poll_operations(), or in a wait in the engine, which moves the MPI on: the
+/// MPI may call back.
+using WithoutPolling = OnThisThread<struct NoPolling>;
 
 }  // namespace ibcoll::mpi

@@ -374,6 +374,7 @@ void poll_operations() {
 void end_operations() {
   while (operations().under_way > (operations().stays ? 1 : 0)) {
     poll_operations();
+    move_the_mpi(the_job());  // peers may need a message of this rank's first
     sched_yield();
   }
   // What the program has prepared and not freed is the MPI's to speak of.

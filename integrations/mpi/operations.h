@@ -127,20 +127,6 @@ int free_persistent(Operation& operation, void* request);
 /// One round of progress: completes the requests of operations that have ended. Does nothing with
 /// WithoutPolling.
 void poll_operations();
-/// Held by a thread that is in such a round, or waits in the engine, which moves the MPI on: the
-/// MPI may call back.
-class WithoutPolling {
- public:
-  WithoutPolling() { ++depth_; }
-  ~WithoutPolling() { --depth_; }
-  WithoutPolling(const WithoutPolling&) = delete;
-  WithoutPolling& operator=(const WithoutPolling&) = delete;
-  static bool is() { return depth_ != 0; }
-
- private:
-  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;
-};
-
 /// MPI_Wait of a request that is none of this library's, which moves operations on where the MPI
 /// does not.
 int wait_moving(void* request, void* status);
