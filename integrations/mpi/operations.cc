@@ -302,7 +302,13 @@ void keep_moving() {
 int start_operation(Operation& operation, void* request) {
   Job& job = the_job();
   const int64_t began = job.reports ? time_ns() : 0;
-  if (const int code = library().Start(request); code != 0) return code;
+  const Library& mpi = library();
+  if (const int code = mpi.Start(request); code != 0) return code;
+  if (const Handle now = mpi.handle_at(request, 0); now != operation.request) [[unlikely]] {
+    operations().by_request.erase(operation.request);  // Open MPI may make another one of it
+    operation.request = now;
+    operations().by_request.insert(now, &operation);
+  }
   forget_error(operation);
   Outcome outcome = kNothingToDo;
   if (operation.engine != nullptr) {
