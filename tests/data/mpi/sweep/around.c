@@ -352,6 +352,16 @@ static void* own_sums(void* argument) {
       wrong("MPI_Allreduce_init", "threads", round, persistent_out, 0);
   }
   MPI_Request_free(&persistent);
+  /* Communicators that come and go with calls under way. */
+  for (int round = 0; round < 40; ++round) {
+    MPI_Comm other;
+    MPI_Request request;
+    MPI_Comm_dup(comm, &other);
+    if (round % 2 != 0) MPI_Barrier(other);
+    MPI_Ibarrier(other, &request);
+    MPI_Comm_free(&other);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
   for (int round = 0; round < NEW_TYPES; ++round) {
     int ints[16] = {0};
     pthread_barrier_wait(&g_together);

@@ -206,6 +206,22 @@ static void freed_meanwhile(int rank, int size) {
   free(out);
 }
 
+/* Ranks free requests at other times: what tells their groups apart stays the same on all. */
+static void freed_apart(int rank) {
+  MPI_Request early, other, late;
+  PREPARED(Barrier)(MPI_COMM_WORLD, MPI_INFO_NULL, &early);
+  if (rank == 0) MPI_Request_free(&early);
+  PREPARED(Barrier)(MPI_COMM_WORLD, MPI_INFO_NULL, &other);
+  if (rank != 0) MPI_Request_free(&early);
+  PREPARED(Barrier)(MPI_COMM_WORLD, MPI_INFO_NULL, &late);
+  MPI_Start(&late);
+  MPI_Start(&other);
+  MPI_Wait(&late, MPI_STATUS_IGNORE);
+  MPI_Wait(&other, MPI_STATUS_IGNORE);
+  MPI_Request_free(&other);
+  MPI_Request_free(&late);
+}
+
 /* What is freed or forgotten when it was started goes on, and ends before MPI_Finalize does. */
 static void left_alone(int rank, int size) {
   static long in[3], out[3];
@@ -247,6 +263,7 @@ void requests(void) {
   }
   for (int i = 0; i < COMMS; ++i) persistent(comms[i], flight->rank, flight->size);
   freed_meanwhile(flight->rank, flight->size);
+  for (int round = 0; round < 3; ++round) freed_apart(flight->rank);
   left_alone(flight->rank, flight->size);
   for (int i = 1; i < COMMS; ++i) MPI_Comm_free(&comms[i]);
   free(flight);
