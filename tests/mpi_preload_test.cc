@@ -90,6 +90,15 @@ TEST_P(MpiPreload, CallsGoOnWhileRanksWaitInOtherFunctions) {
   }
 }
 
+TEST_P(MpiPreload, CollectivesOfFilesGoOnBesideOthers) {
+  run_and_report(3, "", "files");
+  run_and_report(2, "IBCOLL_LAYOUT=1,1 ", "files");
+}
+
+TEST_P(MpiPreload, TheReportCountsBytesThatWereMoved) {
+  EXPECT_EQ(run_and_report(2, "", "bytes").at("allgather")["engine_bytes"], 2 * 1000);
+}
+
 TEST_P(MpiPreload, ThousandsOfCallsUnderWayLeaveNothing) {
   const Report report = run_and_report(2, "", "many");
   EXPECT_EQ(report.at("iallreduce")["engine_calls"], 2 * 12 * 3000);

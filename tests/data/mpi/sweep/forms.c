@@ -86,3 +86,13 @@ void sweep_forms(MPI_Comm comm, const char* name) {
   second_names(comm, name, size);
   large_counts(comm, name, rank, size);
 }
+
+void some_without_bytes(void) {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char *const in = memory(1000), *const out = memory(1000 * (size_t)size);
+  MPI_Allgather(in, 1000, MPI_BYTE, out, 1000, MPI_BYTE, MPI_COMM_WORLD);
+  for (int i = 0; i < 9; ++i) MPI_Allgather(in, 0, MPI_BYTE, out, 0, MPI_BYTE, MPI_COMM_WORLD);
+  free(in);
+  free(out);
+}

@@ -3,6 +3,8 @@
  *   sweep messages      messages across collectives
  *   sweep requests      nonblocking and persistent calls among others
  *   sweep waits         other functions that block between their start and their end
+ *   sweep files         nonblocking collectives of files
+ *   sweep bytes         calls of which most move nothing
  *   sweep many          thousands of them at a time, again and again: memory must not grow
  *   sweep requests_ended  what those get whose call has failed
  *   sweep one_rank_fails  what all ranks get where a call can't be made on one
@@ -145,6 +147,8 @@ int main(int argc, char** argv) {
   if (strcmp(part, "messages") == 0) messages_across_collectives();
   if (strcmp(part, "requests") == 0) requests();
   if (strcmp(part, "waits") == 0) waits();
+  if (strcmp(part, "files") == 0) files();
+  if (strcmp(part, "bytes") == 0) some_without_bytes();
   if (strcmp(part, "many") == 0) many_requests();
   if (strcmp(part, "requests_ended") == 0) ended_requests();
   if (strcmp(part, "one_rank_fails") == 0) one_rank_fails();

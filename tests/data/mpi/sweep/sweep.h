@@ -44,6 +44,10 @@ void requests(void);
 /* Each rank waits in another function while the others need its part in a nonblocking collective:
  * hangs where that does not go on meanwhile. */
 void waits(void);
+/* Files' own nonblocking collectives, which are waited for at other times on each rank. */
+void files(void);
+/* One call of 1000 bytes, and nine of none. */
+void some_without_bytes(void);
 /* Thousands under way, again and again. */
 void many_requests(void);
 /* Requests whose ranks did not agree on the call. */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "called.h"
 #include "sweep.h"
 
 enum { BYTES = 1 << 18 };
@@ -30,6 +32,8 @@ enum {
   ALLTOALLW,
   NEIGHBORS,
   FROM_GROUP,
+  NEW_COMM,
+  NEW_PERSISTENT,
   OF_THE_MPI,
   WAYS
 };
@@ -37,6 +41,8 @@ enum {
 /* Rank 0 and the others: its collectives stay with the MPI. */
 static MPI_Comm g_between;
 static MPI_Comm g_ring;
+/* Without a collective yet. */
+static MPI_Comm g_fresh[2];
 /* Rank 0's, and rank 1's. */
 static MPI_Win g_window;
 
@@ -76,6 +82,7 @@ static void blocks(int way) {
 static void together(int way) {
   MPI_Comm comm;
   MPI_Win window;
+  MPI_Request request;
   MPI_Group group;
   (void)group;
   int cell = 0, *cells = NULL;
@@ -111,6 +118,13 @@ static void together(int way) {
       MPI_Group_free(&group);
       MPI_Comm_free(&comm);
 #endif
+      break;
+    case NEW_COMM:
+      MPI_Barrier(g_fresh[0]);
+      break;
+    case NEW_PERSISTENT:
+      PREPARED(Barrier)(g_fresh[1], MPI_INFO_NULL, &request);
+      MPI_Request_free(&request);
       break;
     case OF_THE_MPI:
       MPI_Barrier(g_between);
@@ -261,6 +275,7 @@ void waits(void) {
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0, 0, &side);
   MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 3, &g_between);
   int cell = 0, around = 1;
+  for (int i = 0; i < 2; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &g_fresh[i]);
   MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &around, 0, &g_ring);
   MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &g_window);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -281,10 +296,51 @@ void waits(void) {
     for (int i = 0; i < each * size; i += 97)
       if (out[i] != (char)(i / each + way)) wrong("MPI_Ialltoall", "waits", i, out[i], i / each);
   }
+  for (int i = 0; i < 2; ++i) MPI_Comm_free(&g_fresh[i]);
   MPI_Comm_free(&g_ring);
   MPI_Win_free(&g_window);
   MPI_Comm_free(&g_between);
   MPI_Comm_free(&side);
   free(in);
   free(out);
+}
+
+/* Nonblocking collectives over a file, which the MPI's own library goes on with in each test. */
+void files(void) {
+  enum { ROUNDS = 5, EACH = 4096 };
+  char name[] = "/tmp/sweepXXXXXX";
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == 0) close(mkstemp(name));
+  MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "romio_cb_write", "enable");
+  MPI_File file;
+  if (MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &file) !=
+      MPI_SUCCESS)
+    wrong("MPI_File_open", name, 0, 1, 0);
+  MPI_Info_free(&info);
+  const MPI_Offset next = (MPI_Offset)((rank + 1) % size) * EACH;
+  char *const mine = memory(EACH), *const theirs = memory(EACH);
+  for (int round = 0; round < ROUNDS; ++round) {
+    MPI_Request requests[2];
+    const int count = round % 2 == 0 ? 1 : 2;
+    memset(mine, rank + round, EACH);
+    MPI_File_iwrite_at_all(file, (MPI_Offset)rank * EACH, mine, EACH, MPI_BYTE, &requests[0]);
+    /* One rank comes later, and in some rounds to a call of its own, too. */
+    if (round % size == rank) usleep(20000);
+    if (count == 2) MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    MPI_File_sync(file);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File_read_at(file, next, theirs, EACH, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (theirs[EACH - 1] != (char)((rank + 1) % size + round))
+      wrong("MPI_File_iwrite_at_all", "round", round, theirs[EACH - 1], (rank + 1) % size + round);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_File_close(&file);
+  free(mine);
+  free(theirs);
 }
