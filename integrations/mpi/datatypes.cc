@@ -266,7 +266,9 @@ std::shared_ptr<const Datatype> kept_datatype(const Datatype& type) {
   const std::lock_guard lock(known.mutex);
   if (std::shared_ptr<const Datatype> kept = known.kept.lock()) return kept;
   Handle again = 0;
-  if (library().Type_dup(type.handle, &again) != 0) return nullptr;
+  // Not a duplicate, which has the program's attributes copied.
+  if (library().Type_contiguous(1, type.handle, &again) != 0) return nullptr;
+  library().Type_commit(&again);
   const std::shared_ptr<Datatype> made(new Datatype(type), [](Datatype* gone) {
     library().Type_free(&gone->handle);
     delete gone;

@@ -54,7 +54,6 @@ using CancelRequest = int(void*, int complete);
   each(Type_get_true_extent_x, (Handle, Count*, Count*));                            \
   each(Type_get_envelope, (Handle, int*, int*, int*, int*));                         \
   each(Type_get_contents, (Handle, int, int, int, int*, Count*, void*));             \
-  each(Type_dup, (Handle, Handle*));                                                 \
   each(Type_free, (Handle*));                                                        \
   each(Type_contiguous, (int, Handle, Handle*));                                     \
   each(Type_create_struct, (int, const int*, const Count*, const void*, Handle*));   \

@@ -174,6 +174,18 @@ static void persistent(MPI_Comm comm, int rank, int size) {
   for (int i = 0; i < N; ++i) MPI_Request_free(&requests[i]);
 }
 
+static int g_copied;
+static int count_copy(MPI_Datatype type, int key, void* extra, void* in, void* out, int* flag) {
+  (void)type;
+  (void)key;
+  (void)extra;
+  (void)in;
+  (void)out;
+  *flag = 0;
+  ++g_copied;
+  return MPI_SUCCESS;
+}
+
 /* The program frees what the call still needs. */
 static void freed_meanwhile(int rank, int size) {
   MPI_Comm comm;
@@ -193,11 +205,16 @@ static void freed_meanwhile(int rank, int size) {
   MPI_Datatype resized;
   MPI_Type_create_resized(every_other, 0, 8 * sizeof(int), &resized);
   MPI_Type_commit(&resized);
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Type_create_keyval(count_copy, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+  MPI_Type_set_attr(resized, key, &key);
   MPI_Iallgather(in, 4, MPI_INT, out, 1, resized, comm, &request);
   MPI_Type_free(&resized);
   MPI_Type_free(&every_other);
   MPI_Comm_free(&comm);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Type_free_keyval(&key);
+  if (g_copied != 0) wrong("MPI_Iallgather", "attributes copied", 0, g_copied, 0);
   for (int i = 0; i < size * 8; ++i) {
     const int expected = i % 2 == 0 ? i / 8 * 10 + i % 8 / 2 : 0;
     if (out[i] != expected) wrong("MPI_Iallgather", "freed", i, out[i], expected);
