@@ -19,9 +19,9 @@ struct Communicator {
   int rank = 0, size = 0;
   uint64_t list = 0,
            id = 0;  ///< what tells the group from others: a hash of its ranks, and a number
-  std::atomic<Handle> handle{0};             ///< 0: the program has freed it
+  std::atomic<Handle> handle{0};  ///< 0: the program has freed it
   Handle handler = 0;             ///< of errors, when it has and operations are under way; 0: none
-  std::atomic<int> uses{1};                  ///< by the MPI's communicator, and by operations
+  std::atomic<int> uses{1};       ///< by the MPI's communicator, and by operations
   mutable std::atomic<bool> is_over{false};  ///< the group is, and a line has said so
   // Of under_way.cc: operations under way on the group, the oldest first; of them the first that
   // the engine does not have yet, and how many it has; other communicators that have some.

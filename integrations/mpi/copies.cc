@@ -8,9 +8,9 @@ namespace ibcoll::mpi {
 
 namespace {
 
-/// Of a message to this rank itself, while it is under way: else those of several threads, or of one
-/// amid whose wait the MPI's progress has this library deliver another call, would be taken for each
-/// other's.
+/// Of a message to this rank itself, while it is under way: else those of several threads, or of
+/// one amid whose wait the MPI's progress has this library deliver another call, would be taken for
+/// each other's.
 class OwnTag {
  public:
   OwnTag() {

@@ -43,9 +43,9 @@ struct Attempt {
   Function function;
   const Job& job;
   const Communicator& on;
-  Handle handle;  ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
-  Form form = Form::kBlocking;
+  Handle handle;       ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
   Handle handler = 0;  ///< of errors of one that was freed; 0: that of `handle`
+  Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
 

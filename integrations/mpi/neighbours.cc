@@ -113,4 +113,12 @@ const Neighbours* make_neighbours(const Communicator& on, Handle handle) {
   return on.neighbours.get();
 }
 
+bool take_graph_along(const Communicator& on, Handle handle, ibcoll_call& call) {
+  if (call.graph == nullptr) return true;
+  const Neighbours* const neighbours = make_neighbours(on, handle);
+  if (neighbours == nullptr || neighbours->graph == nullptr) return false;
+  call.graph = neighbours->graph;
+  return true;
+}
+
 }  // namespace ibcoll::mpi

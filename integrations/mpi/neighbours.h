@@ -35,5 +35,8 @@ inline const Neighbours* find_neighbours(const Communicator& on) { return on.nei
 /// Collective: the communicator's first blocking neighbour collective makes them. Null: the MPI
 /// says why, or there are none with a graph of the engine's, on any rank.
 const Neighbours* make_neighbours(const Communicator& on, Handle handle);
+/// Collective, for a call that was described on another group of the same ranks: gives it the graph
+/// of this one, if it has any. false: there is none, on any rank.
+bool take_graph_along(const Communicator& on, Handle handle, ibcoll_call& call);
 
 }  // namespace ibcoll::mpi

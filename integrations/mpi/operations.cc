@@ -8,6 +8,7 @@
 
 #include "engine/core/c_api.h"
 #include "integrations/mpi/handle_table.h"
+#include "integrations/mpi/neighbours.h"
 #include "integrations/mpi/under_way.h"
 
 namespace ibcoll::mpi {
@@ -35,11 +36,10 @@ Operation& take() {
   Operations& of = operations();
   const std::lock_guard lock(of.pool_mutex);
   Operation* taken = of.first_free;
-  if (taken != nullptr) {
+  if (taken != nullptr)
     of.first_free = taken->next;
-  } else {
+  else
     taken = &of.all.emplace_back();
-  }
   taken->next = nullptr;
   taken->state = Operation::kIdle;
   taken->code = 0;
@@ -205,9 +205,8 @@ void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
 bool Launch::takes_over(const Outcome& described, void* request) {
   if (operation_ == nullptr) return false;
   outcome_ = described;
-  const bool ready = outcome_.kind == Outcome::kReady;
   const bool persistent = form_ == Form::kPersistent;
-  if (ready) {
+  if (outcome_.kind == Outcome::kReady) {
     bytes_ = call().bytes;
     outcome_ = !call().keep_datatypes() ? attempt().give_up()
                : persistent             ? prepare(request, true)
@@ -249,6 +248,8 @@ Outcome Launch::prepare(void* request, bool moves) {
   operation.own = own;
   if (own->group == nullptr) return Outcome::to_mpi(own->reason);
   if (!moves) return hand_out(request);
+  if (!take_graph_along(*own, handle_, operation.described.call))
+    return Outcome::to_mpi(Reason::kNoGroup);
   operation.described.call.flags = IBCOLL_PERSISTENT;
   const ibcoll_status status =
       ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);

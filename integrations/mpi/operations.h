@@ -51,7 +51,9 @@ class Launch {
 
   /// Whether the engine may carry it out: then it has to be described.
   bool wants_description() const { return outcome_.kind == Outcome::kReady; }
-  Attempt attempt() const { return {operation_->function, job_, *operation_->own, handle_, form_}; }
+  Attempt attempt() const {
+    return {operation_->function, job_, *operation_->own, handle_, 0, form_};
+  }
   DescribedCall& call() { return operation_->described; }
   /// Starts it, or prepares it. true: `request` holds the program's handle, or an error has come of
   /// it (code()); false: it is for the MPI.

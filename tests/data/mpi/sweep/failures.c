@@ -172,8 +172,7 @@ void freed_before_errors(void) {
   if (rank != 0) MPI_Recv(NULL, 0, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm, &request);
   MPI_Comm_free(&comm);
-  for (int to = 1; rank == 0 && to < size; ++to)
-    MPI_Send(NULL, 0, MPI_BYTE, to, 5, MPI_COMM_WORLD);
+  for (int to = 1; rank == 0 && to < size; ++to) MPI_Send(NULL, 0, MPI_BYTE, to, 5, MPI_COMM_WORLD);
   if (MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS || g_handled != 1)
     wrong("MPI_Wait", "errors handled", 0, g_handled, 1);
   free(all);
