@@ -14,9 +14,9 @@
 #include <functional>
 #include <sstream>
 
-#include "verbs/unmap_watch.h"
+#include "engine/transport/unmap_watch.h"
 
-namespace ibcoll::verbs {
+namespace ibcoll {
 namespace {
 
 using ::testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(UnmapWatch, HandlersOfTheProgramStay) {
 }
 
 }  // namespace
-}  // namespace ibcoll::verbs
+}  // namespace ibcoll

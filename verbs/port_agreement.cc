@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "engine/base/log.h"
-#include "verbs/exchange.h"
+#include "engine/transport/exchange.h"
 #include "verbs/port_choice.h"
 #include "verbs/reach.h"
 
@@ -56,7 +56,7 @@ Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
     mine = Start{offer_of(*ports, machine_of[me], !options->devices.devices.empty()), job};
   else
     mine = tl::unexpected<Error>(ports.error());
-  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, mine));
+  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, "verbs", mine));
   std::vector<Offer> offers;
   for (const Start& start : started) offers.push_back(start.offer);
   const auto kept_class = keep_one_class(offers);

@@ -11,10 +11,10 @@
 #include "verbs/arrival_watch.h"
 #include "verbs/connect.h"
 #include "verbs/device.h"
-#include "verbs/memory_cache.h"
 #include "verbs/port_counters.h"
 #include "verbs/port_history.h"
 #include "verbs/receive_queue.h"
+#include "verbs/registrar.h"
 #include "verbs/responder.h"
 #include "verbs/send_queue.h"
 #include "verbs/transport.h"
@@ -100,6 +100,7 @@ class RcTransport final : public NetworkTransport {
 
   TransportOptions options_;
   Device device_;
+  std::unique_ptr<DeviceRegistrar> registrar_;
   std::unique_ptr<MemoryCache> memory_;
   std::vector<std::unique_ptr<MailSlab>> slabs_;
   ChannelHandle channel_;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <thread>
 
+#include "engine/transport/exchange.h"
 #include "verbs/datagrams.h"
-#include "verbs/exchange.h"
 
 namespace ibcoll::verbs {
 
@@ -121,7 +121,7 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
 
   Agent own(job, here, station(here).ports);
   const Result<Ears> mine = agent ? own.open(ports) : Result<Ears>(Ears{});
-  IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange(bootstrap, mine));
+  IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange(bootstrap, "verbs", mine));
   if (agent) own.look_for(offers[next_agent], station(next).ports, count == 1);
 
   std::vector<Heard> heard(static_cast<size_t>(count)), expected;
@@ -140,7 +140,7 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
     }
     const Result<Heard> told =
         done ? Result<Heard>(heard_here) : tl::unexpected<Error>(done.error());
-    IBCOLL_ASSIGN(const std::vector<Heard> rows, exchange(bootstrap, told));
+    IBCOLL_ASSIGN(const std::vector<Heard> rows, exchange(bootstrap, "verbs", told));
     for (size_t index = 0; index < heard.size(); ++index)
       heard[index] = rows[static_cast<size_t>(stations.all[index].agent)];
   }

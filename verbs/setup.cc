@@ -9,7 +9,7 @@
 
 #include "engine/base/config.h"
 #include "engine/base/units.h"
-#include "verbs/exchange.h"
+#include "engine/transport/exchange.h"
 #include "verbs/limit_errors.h"
 #include "verbs/port_agreement.h"
 #include "verbs/rc_transport.h"
@@ -73,7 +73,8 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   const Device& device = result->device_;
   if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: events can't be read", port.name()));
-  result->memory_ = std::make_unique<MemoryCache>(device, options.kept_registrations);
+  result->registrar_ = std::make_unique<DeviceRegistrar>(device);
+  result->memory_ = std::make_unique<MemoryCache>(*result->registrar_, options.kept_registrations);
   result->channel_.reset(ibv_create_comp_channel(device.context()));
   if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
   IBCOLL_ASSIGN(result->receives_, ReceiveQueue::create(device, options.receives, kMaxMailBytes));
@@ -143,7 +144,7 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     mine = Introduction{(*transport)->address(), job};
   else
     mine = tl::unexpected<Error>(transport.error());
-  IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, mine));
+  IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;
   for (const Introduction& other : all) addresses.push_back(other.address);

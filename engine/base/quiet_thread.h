@@ -9,24 +9,27 @@
 
 namespace ibcoll {
 
-/// A thread in which all signals are blocked: they are the program's, whose handlers run in threads
-/// of its own. Throws what std::thread does.
+/// Threads that are started while it lives have all signals blocked: they are the program's, whose
+/// handlers run in threads of its own.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// A thread in which all signals are blocked. Throws what std::thread does.
 template <class Body>
 std::thread quiet_thread(Body&& body) {
-  class Blocked {
-   public:
-    Blocked() {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~Blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    Blocked(const Blocked&) = delete;
-    Blocked& operator=(const Blocked&) = delete;
-
-   private:
-    sigset_t before_;
-  } const blocked;
+  const SignalsBlocked blocked;
   return std::thread(std::forward<Body>(body));
 }
 

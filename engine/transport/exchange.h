@@ -1,17 +1,19 @@
 #pragma once
 /// Telling each other at start, where some may have nothing but an error to tell.
 
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
 
-namespace ibcoll::verbs {
+namespace ibcoll {
 
 /// Collective: every rank's value, or on all ranks alike the error of the first rank that has one,
-/// with its number.
+/// with its number. `transport`: whose values they are.
 template <class T>
-Result<std::vector<T>> exchange(Bootstrap& bootstrap, const Result<T>& mine) {
+Result<std::vector<T>> exchange(Bootstrap& bootstrap, std::string_view transport,
+                                const Result<T>& mine) {
   static_assert(std::is_trivially_copyable_v<T>);
   struct Envelope {
     ErrorCode code{};
@@ -29,11 +31,12 @@ Result<std::vector<T>> exchange(Bootstrap& bootstrap, const Result<T>& mine) {
   IBCOLL_TRY(bootstrap.allgather(&own, sizeof own, all.data()));
   std::vector<T> values;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].error[0] != '\0')
-      return fail(all[rank].code, "no verbs transport: rank {}: {}", rank, all[rank].error);
+    if (all[rank].error[0] != '\0') {
+      return fail(all[rank].code, "no {} transport: rank {}: {}", transport, rank, all[rank].error);
+    }
     values.push_back(all[rank].value);
   }
   return values;
 }
 
-}  // namespace ibcoll::verbs
+}  // namespace ibcoll

@@ -1,15 +1,28 @@
-#include "verbs/memory_cache.h"
+#include "engine/transport/memory_cache.h"
 
 #include <algorithm>
-#include <cerrno>
 
-#include "verbs/limit_errors.h"
+namespace ibcoll {
 
-namespace ibcoll::verbs {
-
-MemoryCache::MemoryCache(const Device& device, size_t kept)
-    : device_(device), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
+MemoryCache::MemoryCache(Registrar& registrar, size_t kept)
+    : registrar_(registrar), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
   if (!watch_) kept_ = 0;
+}
+
+MemoryCache::~MemoryCache() {
+  for (const auto& [begin, entry] : entries_) registrar_.remove(entry->region);
+}
+
+const Registrar::Region* MemoryCache::find(uint64_t local_key) const {
+  const auto found = by_key_.find(local_key);
+  return found == by_key_.end() ? nullptr : &found->second->region;
+}
+
+bool MemoryCache::covers(uint64_t local_key, uint64_t address, uint64_t bytes) const {
+  const auto found = by_key_.find(local_key);
+  if (found == by_key_.end() || !found->second->region.writable) return false;
+  const AddressRange& range = found->second->range;
+  return address >= range.begin && address <= range.end && bytes <= range.end - address;
 }
 
 MemoryCache::Entry* MemoryCache::find(AddressRange range) {
@@ -19,7 +32,7 @@ MemoryCache::Entry* MemoryCache::find(AddressRange range) {
     Entry* entry = it->second.get();
     const bool same = it->first == range.begin && entry->range.end == range.end;
     // What was registered around it may be constant, or have been mapped anew where nobody notices.
-    const bool serves = same || (watch_ && entry->writable && entry->range.end >= range.end);
+    const bool serves = same || (watch_ && entry->region.writable && entry->range.end >= range.end);
     if (!entry->stale && serves) return entry;
     if (it->first + longest_ < range.end) return nullptr;
   }
@@ -35,32 +48,22 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes, bool spare) {
   if (!entry) {
     auto fresh = std::make_unique<Entry>();
     fresh->range = range;
-    const auto enter = [&] {
-      fresh->region = register_region(device_.domain(), base, bytes,
-                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-      fresh->writable = fresh->region != nullptr;
-      if (!fresh->region && (errno == EFAULT || errno == EACCES))
-        fresh->region = register_region(device_.domain(), base, bytes, 0);
-      return fresh->region != nullptr;
-    };
-    if (!enter()) {
-      const int error = errno;
-      const std::string what = fmt::format("{} bytes at {}", bytes, base);
-      // A hole in the memory (EFAULT) is no limit.
-      if (unused_.empty() || spare || error == EFAULT)
-        return registration_error(device_, what, bytes, error);
+    auto region = registrar_.enter(base, bytes);
+    if (!region && region.error().full && !unused_.empty() && !spare) {
       trim(0);  // what is only kept may be what fills the limit
-      if (!enter()) return registration_error(device_, what, bytes, errno);
+      region = registrar_.enter(base, bytes);
     }
+    if (!region) return tl::unexpected<Error>(region.error().error);
+    fresh->region = *region;
     ++registrations_;
-    if (kept_ != 0) fresh->number = registrations_;
+    if (kept_ != 0) fresh->region.key.registration = registrations_;
     fresh->users = 1;
     entry = fresh.get();
-    by_key_.emplace(entry->region->lkey, entry);
+    by_key_.emplace(entry->region.key.local, entry);
     entries_.emplace(begin, std::move(fresh));
     longest_ = std::max(longest_, bytes);
   }
-  return MemoryKey{entry->region->lkey, entry->region->rkey, entry->number};
+  return entry->region.key;
 }
 
 void MemoryCache::release(const MemoryKey& key) {
@@ -86,7 +89,8 @@ void MemoryCache::trim(size_t kept) {
 
 /// Removes an entry nobody uses and that is not on the unused list.
 void MemoryCache::drop(Entry* entry) {
-  by_key_.erase(entry->region->lkey);
+  registrar_.remove(entry->region);
+  by_key_.erase(entry->region.key.local);
   const auto [first, last] = entries_.equal_range(entry->range.begin);
   entries_.erase(
       std::find_if(first, last, [entry](const auto& item) { return item.second.get() == entry; }));
@@ -113,4 +117,4 @@ void MemoryCache::forget_unmapped() {
   }
 }
 
-}  // namespace ibcoll::verbs
+}  // namespace ibcoll

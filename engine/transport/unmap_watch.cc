@@ -1,4 +1,4 @@
-#include "verbs/unmap_watch.h"
+#include "engine/transport/unmap_watch.h"
 
 #include <sched.h>
 
@@ -6,12 +6,11 @@
 #include <dlfcn.h>
 #include <ucm/api/ucm.h>
 
-#include <csignal>
-
+#include "engine/base/kept_signals.h"
 #include "engine/base/log.h"
 #endif
 
-namespace ibcoll::verbs {
+namespace ibcoll {
 
 namespace {
 
@@ -56,38 +55,15 @@ bool UnmapWatch::take(std::vector<AddressRange>& ranges) {
 
 namespace {
 
-/// What signals do, put back as it was: libucs takes SIGSEGV and others when it is loaded, and
-/// would print its own account of the application's crashes.
-class KeptSignalActions {
- public:
-  KeptSignalActions() {
-    for (int number = 1; number < NSIG; ++number) {
-      known_[number] = sigaction(number, nullptr, &actions_[number]) == 0;
-    }
-  }
-  ~KeptSignalActions() {
-    for (int number = 1; number < NSIG; ++number) {
-      struct sigaction now {};
-      if (known_[number] && sigaction(number, nullptr, &now) == 0 &&
-          now.sa_sigaction != actions_[number].sa_sigaction)
-        sigaction(number, &actions_[number], nullptr);
-    }
-  }
-  KeptSignalActions(const KeptSignalActions&) = delete;
-  KeptSignalActions& operator=(const KeptSignalActions&) = delete;
-
- private:
-  struct sigaction actions_[NSIG] = {};
-  bool known_[NSIG] = {};
-};
-
-/// UCX's memory hooks, loaded when they are first wanted: programs without verbs do without. They
-/// stay loaded, since they have changed the C library's functions.
+/// UCX's memory hooks, loaded when they are first wanted: programs without such a network do
+/// without. They stay loaded, since they have changed the C library's functions.
 struct UcmLibrary {
   decltype(&ucm_set_event_handler) set = nullptr;
   decltype(&ucm_unset_event_handler) unset = nullptr;
 
   UcmLibrary() {
+    // libucs takes SIGSEGV and others, and would print its own account of the application's
+    // crashes.
     const KeptSignalActions kept;
     // libucm takes symbols from libucs without saying so, and libucs brings libucm along.
     void* ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -132,4 +108,4 @@ UnmapWatch::~UnmapWatch() = default;
 
 #endif
 
-}  // namespace ibcoll::verbs
+}  // namespace ibcoll

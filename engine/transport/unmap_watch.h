@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace ibcoll::verbs {
+namespace ibcoll {
 
 /// A range of addresses, [begin, end).
 struct AddressRange {
@@ -47,4 +47,4 @@ class UnmapWatch {
   bool overflow_ = false;
 };
 
-}  // namespace ibcoll::verbs
+}  // namespace ibcoll
