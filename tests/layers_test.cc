@@ -39,15 +39,20 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
      {"engine/base", "engine/schedule", "engine/algorithms", "engine/tuner", "engine/transport",
       "engine/execute"}},
     {"engine/transport", {"engine/base", "engine/schedule", "engine/bootstrap"}},
-    {"engine/transport/open.cc", {"verbs/network_kind.h"}},
+    {"engine/transport/open.cc", {"ucx/network_kind.h", "verbs/network_kind.h"}},
     {"engine/transport/network_ports.cc", {"verbs/network_ports.h"}},
     {"engine/execute", {"engine/base", "engine/schedule", "engine/bootstrap", "engine/transport"}},
     {"topology", {"engine/base"}},
     {"engine/planner", {"engine/base", "engine/schedule", "topology"}},
     {"shm", {"engine/base", "engine/bootstrap", "engine/transport/transport.h"}},
     {"verbs",
-     {"engine/base", "engine/schedule", "engine/bootstrap", "engine/transport/network_kind.h",
+     {"engine/base", "engine/schedule", "engine/bootstrap", "engine/transport/exchange.h",
+      "engine/transport/memory_cache.h", "engine/transport/network_kind.h",
       "engine/transport/network_ports.h", "engine/transport/transport.h"}},
+    {"ucx",
+     {"engine/base", "engine/schedule", "engine/bootstrap", "engine/transport/exchange.h",
+      "engine/transport/memory_cache.h", "engine/transport/network_kind.h",
+      "engine/transport/transport.h"}},
     {"engine/core",
      {"include", "engine/base", "engine/schedule", "engine/algorithms", "engine/bootstrap",
       "engine/tuner", "engine/transport", "engine/execute", "engine/multicast", "engine/planner",
@@ -94,6 +99,7 @@ std::optional<std::string> system_violation(const std::string& file, const std::
   if (header.rfind("infiniband/verbs", 0) == 0 && from != "verbs") {
     return file + ": libibverbs is for verbs/ only";
   }
+  if (header.rfind("ucp/", 0) == 0 && from != "ucx") return file + ": UCP is for ucx/ only";
   // Its default logger writes to standard output, past IBCOLL_LOG_LEVEL.
   if (header.rfind("spdlog/", 0) == 0 && file != "engine/base/log.cc") {
     return file + ": messages go through engine/base/log.h, not spdlog";
@@ -131,7 +137,7 @@ struct Findings {
 Findings of_all_sources() {
   const fs::path root = IBCOLL_SOURCE_DIR;
   Findings findings;
-  for (const char* folder : {"engine", "shm", "verbs", "topology", "include"}) {
+  for (const char* folder : {"engine", "shm", "verbs", "ucx", "topology", "include"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cc" && extension != ".hpp") continue;
@@ -165,16 +171,17 @@ TEST(Layers, BreachesAreFound) {
       "#include \"engine/base/units.h\"\n"
       "#include \"shm/heap.h\"\n"
       "  # include <infiniband/verbs.h>\n"
+      "#include <ucp/api/ucp.h>\n"
       "#include <spdlog/spdlog.h>\n"
       "#include \"engine/transport/transport.h\"\n"
       "#include \"verbs/network_kind.h\"\n"
       "#include \"engine/execute/executor.h\"\n");
   Findings findings;
   findings.look_into("engine/transport/loopback.cc", text);
-  EXPECT_THAT(
-      findings.violations,
-      ElementsAre(HasSubstr("must not know shm"), HasSubstr("libibverbs"), HasSubstr("log.h"),
-                  HasSubstr("must not know verbs"), HasSubstr("executor.h")));
+  EXPECT_THAT(findings.violations,
+              ElementsAre(HasSubstr("must not know shm"), HasSubstr("libibverbs"),
+                          HasSubstr("UCP is for ucx/ only"), HasSubstr("log.h"),
+                          HasSubstr("must not know verbs"), HasSubstr("executor.h")));
   EXPECT_THAT(findings.used, ElementsAre(Rule("engine/transport", "engine/base")));
 }
 

@@ -284,9 +284,10 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.add_option("--placement", a.placement,
                  "How ranks are dealt to servers: block (default) or cyclic");
-  app.add_option("--transport", a.transport,
-                 "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
-      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
+  app.add_option(
+         "--transport", a.transport,
+         "Between servers: shm (none), loopback, verbs, ucx, or auto; default: IBCOLL_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs", "ucx"}));
   app.add_option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
       ->check(CLI::Range(1, kMaxLaunchRanks))
       ->capture_default_str();

@@ -47,8 +47,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kChoice,
      .default_value = "auto",
      .help = "What carries data between servers: `auto` takes the best there is, `shm` refuses to "
-             "run on more than one server, `loopback` is software on one machine.",
-     .choices = "auto,shm,loopback,verbs"},
+             "run on more than one server, `loopback` is software on one machine, `verbs` is "
+             "InfiniBand and RoCE, `ucx` any network that UCX knows, such as TCP (docs/ucx.md).",
+     .choices = "auto,shm,loopback,verbs,ucx"},
     {.name = "IBCOLL_BOOTSTRAP",
      .type = VariableType::kChoice,
      .default_value = "auto",

@@ -163,13 +163,16 @@ int connect_error(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-std::vector<std::string> own_addresses() {
+std::vector<std::string> own_addresses(const std::vector<std::string>& interfaces) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   std::vector<std::string> four, six, loopback;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
+    if (!interfaces.empty() &&
+        std::find(interfaces.begin(), interfaces.end(), at->ifa_name) == interfaces.end())
+      continue;
     char text[INET6_ADDRSTRLEN] = "";
     const int family = at->ifa_addr->sa_family;
     if (family == AF_INET) {

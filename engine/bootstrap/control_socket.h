@@ -45,6 +45,7 @@ Result<UniqueFd> connect_network(const std::string& address, int port, int silen
 int connect_error(int socket);
 
 /// The addresses peers may reach this host at, those of real interfaces first, as text.
-std::vector<std::string> own_addresses();
+/// `interfaces`: only of these; none: of all.
+std::vector<std::string> own_addresses(const std::vector<std::string>& interfaces = {});
 
 }  // namespace ibcoll

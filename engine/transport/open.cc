@@ -4,12 +4,13 @@
 
 #include "engine/base/log.h"
 #include "engine/transport/loopback.h"
+#include "ucx/network_kind.h"
 #include "verbs/network_kind.h"
 
 namespace ibcoll {
 namespace {
 
-constexpr std::string_view kAuto = "auto", kLoopback = "loopback", kVerbs = "verbs";
+constexpr std::string_view kAuto = "auto", kLoopback = "loopback", kVerbs = "verbs", kUcx = "ucx";
 
 bool on_one_machine(const NetworkSetup& setup) {
   return std::all_of(setup.machines.begin(), setup.machines.end(),
@@ -26,8 +27,8 @@ Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setu
 }
 
 std::vector<NetworkKind>& kinds() {
-  static std::vector<NetworkKind> all{{.name = kLoopback, .open = open_loopback},
-                                      verbs::network_kind()};
+  static std::vector<NetworkKind> all{
+      {.name = kLoopback, .open = open_loopback}, verbs::network_kind(), ucx::network_kind()};
   return all;
 }
 
@@ -44,6 +45,30 @@ std::string why_no_device() {
               : port.error().message;
 }
 
+/// Between machines: what carries most where all ranks can use it, with the reason. Kinds fail on
+/// all ranks alike, so that all take the same.
+Result<OpenedNetwork> open_best(const NetworkSetup& setup) {
+  OpenedNetwork opened;
+  std::string reasons;
+  for (const std::string_view name : {kVerbs, kUcx}) {
+    IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+    Result<std::unique_ptr<NetworkTransport>> transport = kind->open(setup);
+    if (transport) {
+      opened.transport = std::move(*transport);
+      opened.reason = opened.transport->name();
+      if (!reasons.empty() && setup.bootstrap.rank() == 0) {
+        log().info("{} joins these machines: {}", opened.reason, reasons);
+        opened.reason += fmt::format(" (auto: {})", reasons);
+      }
+      return opened;
+    }
+    if (transport.error().code != ErrorCode::kUnsupported)
+      return tl::unexpected<Error>(transport.error());
+    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", transport.error().message);
+  }
+  return fail(ErrorCode::kUnsupported, "nothing joins these machines: {}", reasons);
+}
+
 }  // namespace
 
 void register_network(const NetworkKind& kind) { kinds().insert(kinds().begin(), kind); }
@@ -55,7 +80,8 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
                 setup.shape.servers());
   }
   const bool emulated = wanted == kAuto && on_one_machine(setup);
-  if (wanted == kAuto) wanted = emulated ? kLoopback : kVerbs;
+  if (wanted == kAuto && !emulated) return open_best(setup);
+  if (emulated) wanted = kLoopback;
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(wanted));
   OpenedNetwork opened;
   IBCOLL_ASSIGN(opened.transport, kind->open(setup));

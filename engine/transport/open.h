@@ -11,14 +11,14 @@ namespace ibcoll {
 
 struct OpenedNetwork {
   std::unique_ptr<NetworkTransport> transport;
-  /// Its name; on rank 0, where "auto" took the loopback, also why: "loopback (auto: no usable RDMA
-  /// port: libibverbs lists no device)".
+  /// Its name; on rank 0, where "auto" did not take verbs, also why: "loopback (auto: no usable
+  /// RDMA port: libibverbs lists no device)".
   std::string reason;
 };
 
 /// Collective over the job; fails on all ranks alike. `wanted`: the name of a transport, the same
-/// on all ranks, or "auto": verbs between machines, the loopback between servers that are emulated
-/// on one.
+/// on all ranks, or "auto": the loopback between servers that are emulated on one machine; between
+/// machines verbs where all ranks reach each other by them, else UCX.
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted);
 
 /// Adds a transport, which is found before one that has its name. To be called before any is

@@ -120,9 +120,10 @@ void add_shape_options(CLI::App& app, JobArguments& a) {
 
 void add_transport_options(CLI::App& app, JobArguments& a) {
   app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
-  app.add_option("--transport", a.transport,
-                 "Between servers: shm (none), loopback, verbs, or auto; default: IBCOLL_TRANSPORT")
-      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs"}));
+  app.add_option(
+         "--transport", a.transport,
+         "Between servers: shm (none), loopback, verbs, ucx, or auto; default: IBCOLL_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs", "ucx"}));
   app.add_option(
       "--network", a.network,
       "The network between servers, as ib_sim takes it: servers are numbered as it suits "

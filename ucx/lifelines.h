@@ -1,0 +1,66 @@
+#pragma once
+/// Connections that carry nothing. The kernels at their ends answer each other, also for a process
+/// that is stopped: so they tell one that is late from one that is gone or can't be reached.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/base/unique_fd.h"
+#include "engine/bootstrap/control_socket.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll::ucx {
+
+/// Where a rank takes its peers' lifelines.
+struct LifelinePlace {
+  static constexpr size_t kAddresses = 4;
+  int32_t port = 0;
+  std::array<std::array<char, 46>, kAddresses> addresses{};  ///< as text; what is empty is none
+};
+
+class Lifelines {
+ public:
+  enum class State : uint8_t {
+    kUnknown,  ///< not yet, or there is no way to know
+    kThere,    ///< the peer's machine answers, and its process has not ended
+    kGone,     ///< the process has ended
+    kSilent,   ///< the machine has not answered for too long
+  };
+
+  /// `silence_ns`: how long is too long. `devices`: the interfaces that peers reach this rank by;
+  /// none of them: all.
+  static Result<std::unique_ptr<Lifelines>> open(int64_t silence_ns,
+                                                 const std::vector<std::string>& devices);
+  LifelinePlace place() const;
+  /// Places and machines by rank.
+  void start(std::vector<LifelinePlace> places, const std::vector<int>& machines, Rank me);
+  /// Takes those that peers have begun.
+  void accept();
+  /// How it stands with a peer; the first time it is asked a lifeline begins.
+  State look(Rank peer, int64_t now_ns);
+
+ private:
+  struct Line {
+    UniqueFd socket;
+    bool up = false;
+    int64_t unanswered_since_ns = 0;
+    int64_t retry_at_ns = 0;
+    size_t attempts = 0;
+  };
+
+  void connect(Line& line, const LifelinePlace& place, int64_t now_ns);
+  State wait_for_answer(Line& line, int64_t now_ns);
+
+  int64_t silence_ns_ = 0;
+  std::vector<std::string> own_;
+  ControlListener listener_;
+  std::vector<UniqueFd> taken_;
+  std::vector<LifelinePlace> places_;
+  std::vector<Line> lines_;  ///< by rank
+};
+
+}  // namespace ibcoll::ucx

@@ -1,0 +1,123 @@
+#include "ucx/worker.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/base/quiet_thread.h"
+#include "engine/base/units.h"
+
+namespace ibcoll::ucx {
+namespace {
+
+/// Of the settings that a user may make by UCX_*, those that the engine's own defaults differ from.
+struct Setting {
+  const char* variable;
+  const char* names[2];  ///< as versions of UCX call it
+  const char* value;
+};
+constexpr Setting kSettings[] = {
+    // Else making a connection blocks in the kernel for as long as the peer's machine is silent.
+    {"UCX_TCP_CONN_NB", {"TCP_CONN_NB", "CONN_NB"}, "y"},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> Context::open() {
+  IBCOLL_ASSIGN(const Library* const ucp, library());
+  std::unique_ptr<Context> context(new Context(*ucp));
+  forget_messages();
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp->config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK)
+    return fail(ErrorCode::kInvalidArgument, "UCX can't read its settings: {}",
+                explain(*ucp, status));
+  for (const Setting& setting : kSettings) {
+    if (getenv(setting.variable) != nullptr) continue;
+    for (const char* name : setting.names) ucp->config_modify(config, name, setting.value);
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
+  params.name = "ibcoll";
+  status = ucp->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context->handle_);
+  ucp->config_release(config);
+  if (status != UCS_OK)
+    return fail(ErrorCode::kUnsupported, "UCX finds no network to use: {}", explain(*ucp, status));
+  if (context->resources().empty())
+    return fail(ErrorCode::kUnsupported,
+                "UCX finds nothing that reaches other processes (UCX_TLS, UCX_NET_DEVICES)");
+  return context;
+}
+
+Context::~Context() {
+  if (handle_ != nullptr) ucp_.cleanup(handle_);
+}
+
+std::vector<Resource> Context::resources() const {
+  // There is no other way to ask: lines like "resource 1 : md 1 dev 1 flags -- tcp/eth0".
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* const stream = open_memstream(&text, &bytes);
+  if (stream == nullptr) return {};
+  ucp_.context_print_info(handle_, stream);
+  std::fclose(stream);
+  std::vector<Resource> all;
+  for (const std::string_view line : split(std::string_view(text, bytes), '\n')) {
+    const size_t begin = line.rfind(' '), slash = line.find('/', begin);
+    if (line.find("resource ") == line.npos || begin == line.npos || slash == line.npos) continue;
+    Resource resource{std::string(line.substr(begin + 1, slash - begin - 1)),
+                      std::string(line.substr(slash + 1))};
+    if (resource.transport != "self") all.push_back(std::move(resource));
+  }
+  std::free(text);
+  return all;
+}
+
+bool any_writes_by_itself(const std::vector<Resource>& resources) {
+  return std::any_of(resources.begin(), resources.end(), [](const Resource& resource) {
+    return resource.transport.starts_with("rc") || resource.transport.starts_with("dc");
+  });
+}
+
+std::string describe(const std::vector<Resource>& resources) {
+  std::string text;
+  for (const Resource& resource : resources)
+    text += fmt::format("{}{}/{}", text.empty() ? "" : ", ", resource.transport, resource.device);
+  return text;
+}
+
+Result<std::unique_ptr<Worker>> Worker::open(Context& context) {
+  const Library& ucp = context.ucp();
+  std::unique_ptr<Worker> worker(new Worker(ucp));
+  forget_messages();
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucs_status_t status = UCS_OK;
+  {
+    const SignalsBlocked blocked;  // it starts a thread
+    status = ucp.worker_create(context.handle(), &params, &worker->handle_);
+  }
+  if (status != UCS_OK)
+    return fail(ErrorCode::kSystem, "UCX can't use the network: {}", explain(ucp, status));
+  status = ucp.worker_get_efd(worker->handle_, &worker->events_);
+  if (status != UCS_OK)
+    return fail(ErrorCode::kUnsupported, "UCX gives nothing to sleep on: {}", explain(ucp, status));
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  status = ucp.worker_get_address(worker->handle_, &address, &bytes);
+  if (status != UCS_OK)
+    return fail(ErrorCode::kSystem, "UCX gives no address: {}", explain(ucp, status));
+  const auto* const begin = reinterpret_cast<const std::byte*>(address);
+  worker->address_.assign(begin, begin + bytes);
+  ucp.worker_release_address(worker->handle_, address);
+  return worker;
+}
+
+Worker::~Worker() {
+  if (handle_ != nullptr) ucp_.worker_destroy(handle_);
+}
+
+}  // namespace ibcoll::ucx
