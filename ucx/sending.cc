@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ucx/transport.h"
 
@@ -13,6 +14,7 @@ Outgoing& UcxTransport::number(Peer& peer, MessageKind kind, uint64_t immediate)
   if (peer.posted >= kWindow) peer.completed = std::max(peer.completed, peer.posted + 1 - kWindow);
   Outgoing& message = peer.out(peer.sent);
   message.peer = &peer;
+  message.mark = marks_;
   message.header = {};
   message.header.number = peer.sent++;
   message.header.from = me_;
@@ -20,6 +22,7 @@ Outgoing& UcxTransport::number(Peer& peer, MessageKind kind, uint64_t immediate)
   message.header.delivers = immediate != kNoSignal;
   message.header.immediate = static_cast<uint32_t>(immediate);
   ++peer.posted;
+  stays(peer);
   return message;
 }
 
@@ -237,7 +240,9 @@ void UcxTransport::send_credit(Peer& peer) {
   how.flags = UCP_AM_SEND_FLAG_EAGER;
   how.cb.send = on_credit_sent;
   how.user_data = &peer;
+  peer.credit_mark = marks_;
   ++credits_;
+  stays(peer);
   peer.credit_under_way = !settled(ucp_->am_send_nbx(peer.endpoint, kMessageId, &peer.credit,
                                                      sizeof peer.credit, nullptr, 0, &how),
                                    peer);
@@ -248,6 +253,31 @@ void UcxTransport::on_credit_sent(void* request, ucs_status_t status, void* argu
   peer.credit_under_way = false;
   peer.owner->ucp_->request_free(request);
   if (status != UCS_OK) peer.owner->latch_broken(peer, status);
+}
+
+/// Something is sent to that peer.
+void UcxTransport::stays(Peer& peer) {
+  if (!std::exchange(peer.stays, true)) staying_.push_back(&peer);
+}
+
+uint64_t UcxTransport::mark() { return marks_++; }
+
+bool UcxTransport::has_left(uint64_t mark) {
+  bool all = true;
+  for (size_t i = 0; i < staying_.size();) {
+    Peer& peer = *staying_[i];
+    const bool sent = completed(peer.rank) == peer.posted;
+    if (sent && !peer.credit_under_way) {
+      peer.stays = false;
+      staying_[i] = staying_.back();
+      staying_.pop_back();
+      continue;
+    }
+    if (!sent && peer.out(static_cast<uint32_t>(peer.completed)).mark <= mark) all = false;
+    if (peer.credit_under_way && peer.credit_mark <= mark) all = false;
+    ++i;
+  }
+  return all;
 }
 
 /// The mails of the last poll have been read.

@@ -84,7 +84,7 @@ void UcxTransport::connect_job(Bootstrap& bootstrap, std::vector<std::vector<std
   const size_t ranks = addresses.size();
   addresses_ = std::move(addresses);
   peers_.resize(ranks);
-  for (std::vector<Peer*>* list : {&known_, &ready_, &unflushed_}) list->reserve(ranks);
+  for (std::vector<Peer*>* list : {&known_, &ready_, &unflushed_, &staying_}) list->reserve(ranks);
   taken_.reserve(kMailsPerPeer * ranks);
   lifelines_->start(std::move(lifelines), machine_of, me_);
 }

@@ -149,8 +149,7 @@ uint64_t UcxTransport::posted(Rank rank) const {
 uint64_t UcxTransport::completed(Rank rank) {
   Peer* const peer = peers_[static_cast<size_t>(rank)].get();
   if (!peer) return 0;
-  while (peer->completed < peer->posted &&
-         peer->out(static_cast<uint32_t>(peer->completed)).reading == 0)
+  while (peer->completed < peer->posted && peer->out(static_cast<uint32_t>(peer->completed)).idle())
     ++peer->completed;
   return peer->completed;
 }
@@ -183,16 +182,17 @@ std::vector<NamedCounter> UcxTransport::details() const {
           {"probes", probes_}};
 }
 
-bool UcxTransport::all_complete() const {
-  return std::all_of(known_.begin(), known_.end(), [](Peer* peer) {
-    return !peer->credit_under_way && !peer->flush_wanted &&
-           std::all_of(peer->outgoing.begin(), peer->outgoing.end(),
-                       [](const Outgoing& message) { return message.idle(); });
-  });
+bool UcxTransport::all_complete() {
+  return has_left(marks_) && std::all_of(known_.begin(), known_.end(), [](Peer* peer) {
+           return !peer->credit_under_way && !peer->flush_wanted &&
+                  std::all_of(peer->outgoing.begin(), peer->outgoing.end(),
+                              [](const Outgoing& message) { return message.idle(); });
+         });
 }
 
 Status UcxTransport::close() {
   std::array<Arrival, kBatch> arrivals;
+  mark();
   while (!failure_ && !all_complete()) {
     poll(arrivals);
     if (const auto failure = bootstrap_->failure()) return tl::unexpected<Error>(failure->error());

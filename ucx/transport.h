@@ -28,10 +28,11 @@ struct TransportOptions {
   int64_t probe_after_ns = 500'000'000;
   /// A machine that has not answered for so long is not waited for any longer.
   int64_t unreachable_ns = 5'000'000'000;
-  /// Longer data is written by ucp_put, where UCX writes by itself.
+  /// Longer data is written by ucp_put, where that is used.
   size_t most_in_message = 8192;
-  /// Longer data in messages goes by UCX's rendezvous.
-  size_t most_eager = 64 * 1024;
+  /// Longer data in messages goes by UCX's rendezvous: then a copy more at the receiver would cost
+  /// more than asking for it.
+  size_t most_eager = 512 * 1024;
   /// Whether ucp_put is used; not set: where UCX writes by itself.
   std::optional<bool> puts;
 
@@ -74,6 +75,8 @@ class UcxTransport final : public NetworkTransport {
   uint64_t posted(Rank peer) const override;
   uint64_t completed(Rank peer) override;
   void flush() override;
+  uint64_t mark() override;
+  bool has_left(uint64_t mark) override;
   bool wake_on_arrival(Bell& bell) override;
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
@@ -97,6 +100,7 @@ class UcxTransport final : public NetworkTransport {
   void flushed(Outgoing& last);
   void send_credit(Peer& peer);
   void return_mails();
+  void stays(Peer& peer);
   bool settled(ucs_status_ptr_t request, Peer& peer);
   void complete(Outgoing& message, uint32_t& requests, void* request, ucs_status_t status);
   static void on_data_read(void* request, ucs_status_t status, void* message);
@@ -122,7 +126,7 @@ class UcxTransport final : public NetworkTransport {
   void latch_broken(Peer& peer, ucs_status_t status);
   static void on_broken(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   bool ended() const { return failure_ || suspect_; }
-  bool all_complete() const;
+  bool all_complete();
   void close_endpoints();
 
   TransportOptions options_;
@@ -143,7 +147,9 @@ class UcxTransport final : public NetworkTransport {
   std::vector<Peer*> known_;                                       ///< all of peers_
   std::vector<Peer*> ready_;                                       ///< with something to hand out
   std::vector<Peer*> unflushed_;  ///< with puts that no flush is for yet
-  std::vector<Peer*> taken_;      ///< whose mails the last poll handed out
+  std::vector<Peer*> staying_;    ///< with something that may wait in UCX
+  uint64_t marks_ = 0;
+  std::vector<Peer*> taken_;  ///< whose mails the last poll handed out
   uint32_t idle_ = 0;
   int64_t next_look_ns_ = 0;
   bool closing_ = false;

@@ -11,20 +11,39 @@
 namespace ibcoll::ucx {
 namespace {
 
-/// Of the settings that a user may make by UCX_*, those that the engine's own defaults differ from.
+/// A setting that a user may make by a variable of UCX's, and that the engine makes else.
 struct Setting {
   const char* variable;
   const char* names[2];  ///< as versions of UCX call it
   const char* value;
 };
-constexpr Setting kSettings[] = {
-    // Else making a connection blocks in the kernel for as long as the peer's machine is silent.
-    {"UCX_TCP_CONN_NB", {"TCP_CONN_NB", "CONN_NB"}, "y"},
-};
+/// Else making a connection blocks in the kernel for as long as the peer's machine is silent.
+constexpr Setting kConnectsInBackground = {"UCX_TCP_CONN_NB", {"TCP_CONN_NB", "CONN_NB"}, "y"};
+/// A message that UCX has copied counts as sent although part of it may wait for UCX's next turn;
+/// one that is sent from where it lies counts when the kernel has it.
+constexpr Setting kSendsFromMemory = {"UCX_ZCOPY_THRESH", {"ZCOPY_THRESH"}, "0"};
+
+void apply(const Library& ucp, ucp_config_t* config, const Setting& setting) {
+  if (getenv(setting.variable) != nullptr) return;
+  for (const char* name : setting.names)
+    if (name != nullptr) ucp.config_modify(config, name, setting.value);
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::open() {
+  IBCOLL_ASSIGN(std::unique_ptr<Context> context, open(false));
+  const std::vector<Resource> resources = context->resources();
+  if (resources.empty())
+    return fail(ErrorCode::kUnsupported,
+                "UCX finds nothing that reaches other processes (UCX_TLS, UCX_NET_DEVICES)");
+  // Networks that write by themselves also send by themselves.
+  if (any_writes_by_itself(resources)) return context;
+  context.reset();
+  return open(true);
+}
+
+Result<std::unique_ptr<Context>> Context::open(bool sends_from_memory) {
   IBCOLL_ASSIGN(const Library* const ucp, library());
   std::unique_ptr<Context> context(new Context(*ucp));
   forget_messages();
@@ -33,10 +52,8 @@ Result<std::unique_ptr<Context>> Context::open() {
   if (status != UCS_OK)
     return fail(ErrorCode::kInvalidArgument, "UCX can't read its settings: {}",
                 explain(*ucp, status));
-  for (const Setting& setting : kSettings) {
-    if (getenv(setting.variable) != nullptr) continue;
-    for (const char* name : setting.names) ucp->config_modify(config, name, setting.value);
-  }
+  apply(*ucp, config, kConnectsInBackground);
+  if (sends_from_memory) apply(*ucp, config, kSendsFromMemory);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
@@ -45,9 +62,6 @@ Result<std::unique_ptr<Context>> Context::open() {
   ucp->config_release(config);
   if (status != UCS_OK)
     return fail(ErrorCode::kUnsupported, "UCX finds no network to use: {}", explain(*ucp, status));
-  if (context->resources().empty())
-    return fail(ErrorCode::kUnsupported,
-                "UCX finds nothing that reaches other processes (UCX_TLS, UCX_NET_DEVICES)");
   return context;
 }
 

@@ -31,6 +31,7 @@ class Context {
 
  private:
   explicit Context(const Library& ucp) : ucp_(ucp) {}
+  static Result<std::unique_ptr<Context>> open(bool sends_from_memory);
   const Library& ucp_;
   ucp_context_h handle_ = nullptr;
 };

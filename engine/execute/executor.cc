@@ -150,6 +150,7 @@ Status Executor::start(PostedCall& call) {
   call.asked = false;
   call.absence_ns = 0;
   call.gates = 0;
+  call.left.reset();
   // What arrivals make meanwhile is not the call that the program means.
   if (record_ != nullptr && !call.group->by_arrival) [[unlikely]]
     begin_record(call);
@@ -194,9 +195,16 @@ bool Executor::advance(PostedCall& call) {
   for (const LaneState& lane : call.lanes) {
     if (!lane.finished()) return moved;
   }
-  if (!call.forwarding.empty()) return moved;
+  if (!call.forwarding.empty() || !has_left(call)) return moved;
   finish(call);
   return true;
+}
+
+/// Whether what the call has posted needs this rank no more.
+bool Executor::has_left(PostedCall& call) {
+  if (!call.outward || network_ == nullptr) return true;
+  if (!call.left) call.left = network_->mark();
+  return network_->has_left(*call.left);
 }
 
 void Executor::finish(PostedCall& call) {

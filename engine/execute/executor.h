@@ -165,6 +165,7 @@ class Executor {
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
   void start_without_cell();
+  bool has_left(PostedCall& call);
   void finish(PostedCall& call);
   bool advance(PostedCall& call);
   /// Late peers hold up nothing more in it.

@@ -335,6 +335,7 @@ struct PostedCall {
       expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
   Forwardings forwarding;
   uint32_t forwarded = 0;
+  std::optional<uint64_t> left;  ///< a mark of the network behind all of the call
 
   CallKey id() const { return {key.group, key.sequence}; }
   const BufferRegions& regions_of(Buffer buffer) const { return regions[static_cast<int>(buffer)]; }

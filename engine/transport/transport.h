@@ -126,6 +126,11 @@ class NetworkTransport {
   virtual uint64_t completed(Rank peer) = 0;
   /// Hands posted work to the network (rings the doorbells). Called once after each batch.
   virtual void flush() {}
+  /// A mark behind all that was posted so far, for has_left().
+  virtual uint64_t mark() { return 0; }
+  /// Whether all that was posted before the mark goes on by itself, however long this rank stays
+  /// away: a rank owes nothing to a call that has ended. Networks in hardware need nobody.
+  virtual bool has_left(uint64_t) { return true; }
   /// For waits that sleep: from now on the bell is rung when something arrives or completes. Poll
   /// once more after this call, then sleep. False: this network can't do that, sleep shortly.
   virtual bool wake_on_arrival(Bell&) { return false; }
