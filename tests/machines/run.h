@@ -1,0 +1,16 @@
+#pragma once
+/// Runs a command on machines.
+
+#include "tests/machines/namespaces.h"
+#include "tests/machines/options.h"
+
+namespace ibcoll::machines {
+
+/// In a world: makes the machines, starts the command and gives its exit status.
+Result<int> run_command_on(const Options& options);
+
+/// What mpirun and mpiexec start instead of ssh: `words` are options, which are passed over, the
+/// name of a machine and a command for its shell. With `whole`, a program and its arguments.
+Result<int> enter(const std::vector<std::string>& words, bool whole);
+
+}  // namespace ibcoll::machines
