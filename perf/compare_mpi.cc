@@ -6,8 +6,8 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
+#include "perf/compare/contenders.h"
 #include "perf/compare/measure.h"
-#include "perf/compare/mpi_contenders.h"
 #include "perf/compare/own_contenders.h"
 #include "perf/compare/report.h"
 
@@ -16,35 +16,17 @@ namespace {
 using namespace ibcoll;
 using namespace ibcoll::compare;
 
-/// Each MPI in its best setting for this number of ranks. Open MPI yields by itself when it is told
-/// that ranks may outnumber cores; MPICH has to be made to.
-std::vector<Contender> contenders(int ranks, bool user_memory, bool report_missing) {
-  std::vector<Contender> all;
-  all.push_back({"ibcoll", {}, [user_memory](contest& shared, int seat) {
-                   return run_ibcoll(shared, seat, user_memory);
-                 }});
-  for (const std::string mpi : kMpis) {
-    std::vector<std::string> preloads;
-    if (mpi == "mpich" && ranks > usable_cores()) preloads.push_back(yielding_library());
-    std::string missing;
-    if (const auto found = mpi_contender(mpi, mpi, ranks, preloads, &missing))
-      all.push_back(*found);
-    else if (report_missing)
-      fmt::print(stderr, "compare_mpi: {} left out: {}\n", mpi, missing);
-  }
-  all.push_back({"memcpy", {}, run_memcpy});
-  return all;
-}
-
 Status run(const Options& options) {
   constexpr int kContenders = 4;
   IBCOLL_TRY(check_memory(options, kContenders));
   IBCOLL_ASSIGN(Report report, Report::open(options));
-  contenders(2, options.user_memory, true);
+  if (!options.on_machines()) contenders(2, options.user_memory, true);
   std::vector<Speedups> totals(CONTEST_COLLECTIVES);
   for (const int64_t count : options.ranks) {
     const auto ranks = static_cast<int>(count);
-    const std::vector<Contender> all = contenders(ranks, options.user_memory, false);
+    const std::vector<Contender> all =
+        options.on_machines() ? contenders_on_machines(*options.machines, options.user_memory)
+                              : contenders(ranks, options.user_memory, false);
     IBCOLL_ASSIGN(Jobs jobs, start(options, all, ranks));
     for (const contest_collective collective : options.collectives) {
       IBCOLL_ASSIGN(const Measured measured, measure(options, collective, ranks, all, jobs));
@@ -61,9 +43,18 @@ Status run(const Options& options) {
   return report.close();
 }
 
+/// One rank of this library's job on machines: compare_mpi rank CONTEST SEAT own|user.
+int serve_as_rank(char** arguments) {
+  contest* const shared = contest_map(arguments[0]);
+  if (shared == nullptr) return 2;
+  return run_ibcoll_rank(*shared, std::atoi(arguments[1]),
+                         std::string_view(arguments[2]) == "user");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 5 && std::string_view(argv[1]) == "rank") return serve_as_rank(argv + 2);
   CLI::App app(
       "Collectives of ibcoll against Open MPI, MPICH and plain copying, in turns in one run");
   Options options;
@@ -74,6 +65,9 @@ int main(int argc, char** argv) {
   app.add_flag("--barrier", options.after_barrier,
                "As the OSU benchmarks: a barrier of the same library, which is not timed, before "
                "each call; the mean over ranks");
+  app.add_flag("--machines", typed.machines,
+               "Between the machines that ./run machines LAYOUT --launcher none has made, with all "
+               "their ranks, over TCP; says how many bytes went over their links");
   app.add_option("--markdown", options.markdown, "Write the tables of a page to this file");
   app.footer(
       "Examples:\n"
@@ -81,6 +75,7 @@ int main(int argc, char** argv) {
       "  compare_mpi --collective allreduce,bcast --sizes 8,1K,64K,1M\n"
       "  compare_mpi --collective all --barrier --sizes 8,1K --json osu.json\n"
       "  compare_mpi --user-memory --rounds 15 --json user.json\n"
+      "  ./run machines 4x2 --launcher none compare_mpi --machines --sizes 64-1M:4\n"
       "What the columns mean: docs/benchmarking.md.");
   try {
     app.parse(argc, argv);

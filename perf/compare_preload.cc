@@ -60,15 +60,16 @@ std::vector<Contender> contenders(int ranks, std::vector<const Setting*>& settin
     std::string missing;
     std::vector<std::string> preloads;
     if (setting->yields) preloads.push_back(yielding_library());
-    const auto alone = mpi_contender(setting->name, setting->mpi, ranks, preloads, &missing);
+    const auto alone = mpi_contender(setting->name, setting->mpi, local_launch(setting->mpi, ranks),
+                                     preloads, &missing);
     if (!alone) {
       fmt::print(stderr, "compare_preload: {} left out: {}\n", setting->name, missing);
       return true;
     }
-    preloads.insert(preloads.begin(), library_beside("libibcoll_mpi.so"));
+    preloads.insert(preloads.begin(), path_beside("libibcoll_mpi.so"));
     all.push_back(*alone);
-    all.push_back(
-        *mpi_contender(with_library(setting->name), setting->mpi, ranks, preloads, nullptr));
+    all.push_back(*mpi_contender(with_library(setting->name), setting->mpi,
+                                 local_launch(setting->mpi, ranks), preloads, nullptr));
     return false;
   });
   return all;

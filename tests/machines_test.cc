@@ -156,6 +156,13 @@ TEST_F(Machines, DieWithWhoeverMadeThem) {
   }
 }
 
+TEST_F(Machines, AreStartedOnFromTheHead) {
+  const Ran ran = on_machines("2,1 --launcher none sh -c 'hostname; machines start hostname'");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(sorted_lines(ran.out), ElementsAre("head", "m1", "m1", "m2"));
+  EXPECT_EQ(on_machines("2,1 --launcher none machines enter m3 true").status, 2);
+}
+
 TEST_F(Machines, RunSeveralAtOnce) {
   const Ran ran = run_shell(
       "for i in 1 2 3; do timeout 60 " + kMachines +
@@ -230,7 +237,7 @@ TEST(MachinesCommand, RefusesWrongUsage) {
   expect_refused("machines", "2x2 --cut 1 after soon true", "soon");
   expect_refused("machines", "2x2 --rate '1;reboot' true", "no amount");
   expect_refused("machines", "300x1 true", "at most 200");
-  expect_refused("machines", "enter m1 true", "no machine m1");
+  expect_refused("machines", "enter m1 true", "there are no machines");
   EXPECT_EQ(run_tool("machines", "--help").status, 0);
 }
 

@@ -55,7 +55,7 @@ struct contest_seat {
 };
 
 struct contest {
-  int32_t driver; /* its process id: ranks end when it is gone */
+  int32_t driver; /* its process id: ranks end when it is gone; 0: they are ended with it */
   int32_t
       cpu[CONTEST_MAX_RANKS]; /* where each rank runs, the same for all contenders; -1: anywhere */
   int32_t ranks;
@@ -134,7 +134,7 @@ static inline void contest_fail(struct contest_seat* seat, const char* what) {
 
 static inline int contest_over(const struct contest_rank* me) {
   return __atomic_load_n(&me->seat->failed, __ATOMIC_ACQUIRE) != 0 ||
-         (kill(me->contest->driver, 0) != 0 && errno == ESRCH);
+         (me->contest->driver != 0 && kill(me->contest->driver, 0) != 0 && errno == ESRCH);
 }
 
 /* All ranks of the contender. Non-zero: another rank has failed. */

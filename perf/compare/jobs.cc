@@ -49,6 +49,20 @@ void replace(std::string& word, const std::string& what, const std::string& with
   _exit(127);
 }
 
+/// Where the machines of tests/machines share memory, in a file that goes with them.
+constexpr const char* kFileOnMachines = "/dev/shm/.machines/contest";
+
+/// The file that all contenders map, and its path.
+Result<std::pair<UniqueFd, std::string>> make_file(bool machines) {
+  UniqueFd file(machines ? open(kFileOnMachines, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
+                         : memfd_create("compare_mpi", MFD_CLOEXEC));
+  if (!file.valid() || ftruncate(file.get(), sizeof(contest)) != 0)
+    return fail_errno("can't create the shared memory of the comparison");
+  std::string path =
+      machines ? kFileOnMachines : fmt::format("/proc/{}/fd/{}", getpid(), file.get());
+  return std::pair(std::move(file), std::move(path));
+}
+
 }  // namespace
 
 void handle_interrupts() {
@@ -62,26 +76,27 @@ bool interrupted() { return interrupt_signal != 0; }
 
 void Jobs::Unmap::operator()(contest* shared) const { munmap(shared, sizeof(contest)); }
 
-Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks, Room room) {
+Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks, Room room,
+                         bool machines) {
   if (ranks < 1 || ranks > CONTEST_MAX_RANKS || contenders.size() > CONTEST_SEATS) {
     return fail(ErrorCode::kInvalidArgument, "{} ranks; 1 to {} are possible", ranks,
                 static_cast<int>(CONTEST_MAX_RANKS));
   }
   Jobs jobs;
-  jobs.file_ = memfd_create("compare_mpi", MFD_CLOEXEC);
-  if (jobs.file_ < 0 || ftruncate(jobs.file_, sizeof(contest)) != 0)
-    return fail_errno("can't create the shared memory of the comparison");
-  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), jobs.file_);
+  jobs.machines_ = machines;
+  IBCOLL_ASSIGN(auto made, make_file(machines));
+  jobs.file_ = std::move(made.first);
+  const std::string path = made.second;
   jobs.contest_.reset(contest_map(path.c_str()));
   if (!jobs.contest_) return fail(ErrorCode::kSystem, "can't map the comparison's shared memory");
-  jobs.contest_->driver = getpid();
+  jobs.contest_->driver = machines ? 0 : getpid();
   jobs.contest_->ranks = ranks;
   jobs.contest_->send_room = room.send;
   jobs.contest_->receive_room = room.receive;
   IBCOLL_ASSIGN(const std::vector<CpuSet> cores, usable_core_sets());
   const std::vector<CpuSet> binding = plan_binding(ranks, cores);
   for (int rank = 0; rank < ranks; ++rank)
-    jobs.contest_->cpu[rank] = binding.empty() ? -1 : binding[rank].front();
+    jobs.contest_->cpu[rank] = binding.empty() || machines ? -1 : binding[rank].front();
 
   std::fflush(nullptr);
   const pid_t parent = getpid();
@@ -112,7 +127,6 @@ Jobs::~Jobs() {
       usleep(1000);
     }
   }
-  close(file_);
 }
 
 Status Jobs::reap(Job& job, bool expected) {
@@ -167,7 +181,15 @@ Status Jobs::finish() {
     __atomic_store_n(&contest_->seat[i].order, ++jobs_[i].orders, __ATOMIC_RELEASE);
     contest_wake(&contest_->seat[i].order);
   }
-  for (Job& job : jobs_) IBCOLL_TRY(reap(job, true));
+  const uint64_t begin = contest_now_ns();
+  for (Job& job : jobs_) {
+    siginfo_t ended{};
+    while (machines_ && ended.si_pid == 0 && contest_now_ns() - begin < kGraceNs) {
+      waitid(P_PID, static_cast<id_t>(job.process), &ended, WEXITED | WNOWAIT | WNOHANG);
+      usleep(1000);
+    }
+    if (!machines_ || ended.si_pid != 0) IBCOLL_TRY(reap(job, true));
+  }
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/base/unique_fd.h"
 #include "perf/compare/contest.h"
 
 namespace ibcoll::compare {
@@ -31,8 +32,10 @@ class Jobs {
   struct Room {
     uint64_t send = 0, receive = 0;
   };
-  /// Starts all contenders with `ranks` ranks each.
-  static Result<Jobs> start(const std::vector<Contender>& contenders, int ranks, Room room);
+  /// Starts all contenders with `ranks` ranks each. `machines`: on several machines, with cores of
+  /// their own, that share the file system and this clock (tests/machines).
+  static Result<Jobs> start(const std::vector<Contender>& contenders, int ranks, Room room,
+                            bool machines);
   Jobs(Jobs&&) = default;
   Jobs& operator=(Jobs&&) = delete;
   ~Jobs();
@@ -50,7 +53,8 @@ class Jobs {
   /// gone or takes more than two minutes.
   Result<std::vector<double>> measure(size_t index, const Order& order);
 
-  /// Asks all contenders to end and waits for them.
+  /// Asks all contenders to end and waits for them. On several machines those that have not ended
+  /// in five seconds are left to the destructor: over TCP, MPICH's MPI_Finalize may wait for ever.
   Status finish();
 
  private:
@@ -66,7 +70,8 @@ class Jobs {
   Status reap(Job& job, bool expected);
 
   std::unique_ptr<contest, Unmap> contest_;
-  int file_ = -1;
+  UniqueFd file_;
+  bool machines_ = false;
   std::vector<Job> jobs_;
 };
 

@@ -8,6 +8,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/machine.h"
+#include "perf/compare/machines.h"
 
 namespace ibcoll::compare {
 namespace {
@@ -64,7 +65,7 @@ const Rounds* Measured::find(std::string_view name, size_t size) const {
 
 std::vector<const Rounds*> Measured::mpis(size_t size) const {
   std::vector<const Rounds*> found;
-  for (const char* name : {"openmpi", "mpich"}) {
+  for (const char* name : {"openmpi", "openmpi_ucx", "mpich"}) {
     if (const Rounds* one = find(name, size)) found.push_back(one);
   }
   return found;
@@ -84,6 +85,7 @@ Result<Measured> measure(const Options& options, contest_collective collective, 
   Measured measured;
   for (const Contender& contender : all) measured.names.push_back(contender.name);
   measured.rounds.assign(all.size(), std::vector<Rounds>(sizes.size(), Rounds(options.rounds)));
+  measured.sent_bytes.assign(all.size(), std::vector<uint64_t>(sizes.size(), 0));
   Jobs::Order order;
   order.collective = collective;
   order.after_barrier = options.after_barrier;
@@ -99,7 +101,10 @@ Result<Measured> measure(const Options& options, contest_collective collective, 
         order.batch_ns = static_cast<uint64_t>(options.batch_ns);
         order.samples = options.samples;
         order.check = round == 0;
+        const uint64_t before = options.on_machines() ? sent_between_machines() : 0;
         IBCOLL_ASSIGN(measured.rounds[contender][size][round], jobs.measure(contender, order));
+        if (options.on_machines())
+          measured.sent_bytes[contender][size] += sent_between_machines() - before;
       }
     }
   }
@@ -108,7 +113,8 @@ Result<Measured> measure(const Options& options, contest_collective collective, 
 }
 
 Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks) {
-  IBCOLL_ASSIGN(Jobs jobs, Jobs::start(all, ranks, room_for(options, ranks)));
+  IBCOLL_ASSIGN(Jobs jobs,
+                Jobs::start(all, ranks, room_for(options, ranks), options.on_machines()));
   // Nobody is timed while others still start up: everybody has answered once before.
   for (size_t contender = 0; contender < all.size(); ++contender) {
     Jobs::Order order;

@@ -18,6 +18,8 @@ using Rounds = std::vector<std::vector<double>>;
 struct Measured {
   std::vector<std::string> names;
   std::vector<std::vector<Rounds>> rounds;
+  /// What went over the machines' links while they were taken: [contender][size].
+  std::vector<std::vector<uint64_t>> sent_bytes;
 
   const Rounds* find(std::string_view name, size_t size) const;
   /// Those of the MPI libraries that were found.

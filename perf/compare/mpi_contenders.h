@@ -11,14 +11,18 @@ namespace ibcoll::compare {
 
 inline constexpr const char* kMpis[] = {"openmpi", "mpich"};
 
-/// What is preloaded into an MPI that spins for ever when it waits, so that it yields.
+/// What is preloaded into an MPI, or UCX, that spins for ever when it waits, so that it yields.
 std::string yielding_library();
-/// A library of the build, which lies beside this program.
-std::string library_beside(const std::string& name);
+/// A program or library of the build, which lies beside this program.
+std::string path_beside(const std::string& name);
 
-/// An MPI of kMpis as contender `name`, with these libraries preloaded into its ranks; nothing
-/// where it is not there. `missing`: why, if so.
-std::optional<Contender> mpi_contender(const std::string& name, const std::string& mpi, int ranks,
+/// The command that starts so many ranks of an MPI of kMpis on this machine; the program follows.
+std::vector<std::string> local_launch(const std::string& mpi, int ranks);
+
+/// The program of an MPI of kMpis as contender `name`, started by `launch`, with these libraries
+/// preloaded into its ranks; nothing where it is not there. `missing`: why, if so.
+std::optional<Contender> mpi_contender(const std::string& name, const std::string& mpi,
+                                       std::vector<std::string> launch,
                                        const std::vector<std::string>& preloads,
                                        std::string* missing);
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/units.h"
 #include "perf/compare/contest.h"
+#include "perf/compare/machines.h"
 
 namespace ibcoll::compare {
 namespace {
@@ -56,7 +57,11 @@ void add_options(CLI::App& app, Arguments& typed, Options& options) {
 
 Status understand(const Arguments& arguments, Options& options) {
   IBCOLL_ASSIGN(options.collectives, parse_collectives(arguments.collectives));
-  for (const std::string_view part : split(arguments.ranks, ',')) {
+  if (arguments.machines) {
+    IBCOLL_ASSIGN(options.machines, machines_here());
+    options.ranks.push_back(options.machines->ranks());
+  }
+  for (const std::string_view part : split(arguments.machines ? "" : arguments.ranks, ',')) {
     IBCOLL_ASSIGN(const int64_t count,
                   parse_integer(part, 1, CONTEST_MAX_RANKS, "the number of ranks"));
     options.ranks.push_back(count);

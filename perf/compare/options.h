@@ -2,10 +2,12 @@
 /// What a comparison is of, and the options that say it.
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/schedule/shape.h"
 #include "perf/compare/contest_calls.h"
 
 namespace ibcoll::compare {
@@ -20,11 +22,15 @@ struct Options {
   bool user_memory = false;
   bool after_barrier = false;
   std::string json, markdown;
+  std::optional<Shape> machines;  ///< several, with these ranks (tests/machines)
+
+  bool on_machines() const { return machines.has_value(); }
 };
 
 /// What needs to be read: as typed.
 struct Arguments {
   std::string collectives = "alltoall", ranks = "2,4,8", sizes = "64-4M:4", batch = "1ms";
+  bool machines = false;
 };
 
 /// The options that all comparisons have.

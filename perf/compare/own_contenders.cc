@@ -243,6 +243,17 @@ int run_ibcoll(contest& shared, int seat, bool user_memory) {
   return status;
 }
 
+int run_ibcoll_rank(contest& shared, int seat, bool user_memory) {
+  IbcollJob job{&shared, seat, user_memory};
+  ibcoll_context* context = nullptr;
+  if (ibcoll_init(&context) != IBCOLL_OK) {
+    contest_fail(&shared.seat[seat], ibcoll_last_error());
+    return 1;
+  }
+  const int status = serve_ibcoll(context, &job);
+  return ibcoll_finalize(context) == IBCOLL_OK ? status : 1;
+}
+
 int run_memcpy(contest& shared, int seat) {
   LaunchOptions options;
   options.ranks = shared.ranks;

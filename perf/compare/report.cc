@@ -42,26 +42,39 @@ void Speedups::append(const Speedups& more) {
   slower_long += more.slower_long;
 }
 
+const std::vector<const char*>& Report::columns() const {
+  static const std::vector<const char*> kHere = {"ibcoll", "openmpi", "mpich", "memcpy"},
+                                        kMachines = {"ibcoll", "openmpi", "openmpi_ucx", "mpich"};
+  return options_->on_machines() ? kMachines : kHere;
+}
+
 Result<Report> Report::open(const Options& options) {
   Report report(options);
   IBCOLL_ASSIGN(report.json_, JsonLines::open(options.json));
   if (!options.markdown.empty()) IBCOLL_TRY(write_file(options.markdown, ""));
   if (report.json_.to_stdout()) return report;
+  if (options.on_machines()) {
+    fmt::print("{} machines with {} ranks that share this one's cores; ",
+               options.machines->servers(), options.machines->describe());
+  }
   fmt::print(
       "{} cores, ibcoll with {} memory; microseconds a call{}, median of {} rounds\n"
-      "speedup: of ibcoll over the faster MPI (least and greatest of a round); of memcpy: the "
-      "share of a call that plain copying takes\n",
+      "speedup: of ibcoll over the faster MPI (least and greatest of a round); {}\n",
       usable_cores(), options.user_memory ? "private user" : "its own",
-      options.after_barrier ? " that follows a barrier, mean over ranks" : "", options.rounds);
+      options.after_barrier ? " that follows a barrier, mean over ranks" : "", options.rounds,
+      options.on_machines()
+          ? "MB between machines: by the counters of their links, all that each contender sent"
+          : "of memcpy: the share of a call that plain copying takes");
   return report;
 }
 
 Speedups Report::rows(contest_collective collective, int ranks, const Measured& measured) {
   Speedups speedups;
   if (!json_.to_stdout()) {
-    fmt::print("\n{}\n{:>5} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8} {:>15} {:>10}\n",
-               contest_name(collective), "ranks", "bytes", "ibcoll", "openmpi", "mpich", "memcpy",
-               "speedup", "", "of memcpy");
+    fmt::print("\n{}\n{:>5} {:>6}", contest_name(collective), "ranks", "bytes");
+    for (const char* name : columns()) fmt::print(" {:>11}", name);
+    fmt::print(" {:>8} {:>15} {:>10}\n", "speedup", "",
+               options_->on_machines() ? "MB between machines" : "of memcpy");
   }
   for (size_t size = 0; size < measured.rounds.front().size(); ++size)
     row(collective, ranks, size, measured, speedups);
@@ -107,20 +120,30 @@ void Report::row(contest_collective collective, int ranks, size_t size, const Me
                                    {"after_barrier", options_->after_barrier},
                                    {"rounds", options_->rounds}};
   std::string cells;
-  for (const char* name : {"ibcoll", "openmpi", "mpich", "memcpy"}) {
+  for (const char* name : columns()) {
     const Rounds* rounds = measured.find(name, size);
     object[fmt::format("{}_us", name)] = rounds != nullptr
                                              ? nlohmann::ordered_json(median_of_all(*rounds) / 1e3)
                                              : nlohmann::ordered_json();
-    cells += rounds != nullptr ? fmt::format(" {:>10.2f}", median_of_all(*rounds) / 1e3)
-                               : fmt::format(" {:>10}", "-");
+    cells += rounds != nullptr ? fmt::format(" {:>11.2f}", median_of_all(*rounds) / 1e3)
+                               : fmt::format(" {:>11}", "-");
   }
   const Rounds& ours = *measured.find("ibcoll", size);
   const double ours_us = median_of_all(ours) / 1e3;
-  const double copying = ratio({measured.find("memcpy", size)}, ours).value;
-  object["copy_fraction"] = copying;
-  if (bytes != 0) speedups.copying.push_back(copying);
-  if (bytes >= kLargeBytes) speedups.large_copying.push_back(copying);
+  double copying = 0;
+  std::string last;
+  if (const Rounds* copied = measured.find("memcpy", size)) {
+    copying = ratio({copied}, ours).value;
+    object["copy_fraction"] = copying;
+    if (bytes != 0) speedups.copying.push_back(copying);
+    if (bytes >= kLargeBytes) speedups.large_copying.push_back(copying);
+    last = fmt::format("{:>9.0f}%", 100 * copying);
+  }
+  for (size_t i = 0; options_->on_machines() && i < measured.names.size(); ++i) {
+    object[measured.names[i] + "_sent_bytes"] = measured.sent_bytes[i][size];
+    last += fmt::format("{}{:.2f}", i == 0 ? "" : "/",
+                        static_cast<double>(measured.sent_bytes[i][size]) / 1e6);
+  }
   std::string verdict = fmt::format(" {:>8} {:>15}", "-", "");
   if (const auto mpis = measured.mpis(size); !mpis.empty()) {
     const Ratio faster = ratio(mpis, ours);
@@ -145,8 +168,7 @@ void Report::row(contest_collective collective, int ranks, size_t size, const Me
   }
   json_.write(object);
   if (json_.to_stdout()) return;
-  fmt::print("{:>5} {:>6}{}{} {:>9.0f}%\n", ranks, format_size(bytes), cells, verdict,
-             100 * copying);
+  fmt::print("{:>5} {:>6}{}{} {}\n", ranks, format_size(bytes), cells, verdict, last);
   std::fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 /// What compare_mpi found, as tables and lines.
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ class Report {
   void row(contest_collective collective, int ranks, size_t size, const Measured& measured,
            Speedups& speedups);
   std::string markdown() const;
+  /// The contenders' columns, in their order.
+  const std::vector<const char*>& columns() const;
 
   /// What the tables of a page need of a row.
   struct Cell {

@@ -31,6 +31,11 @@ int main(int argc, char** argv) {
     const auto status = enter(words, whole);
     return status ? *status : refuse(status.error());
   }
+  if (!words.empty() && words[0] == "start") {
+    words.erase(words.begin());
+    const auto status = start_on_all(words);
+    return status ? *status : refuse(status.error());
+  }
   const auto options = parse_options(words);
   if (!options) return refuse(options.error());
   if (options->help) {

@@ -226,13 +226,12 @@ Result<Machines> Machines::create(const Shape& shape, bool share_cores) {
     int go[2], ready[2];
     if (pipe2(go, O_CLOEXEC) != 0 || pipe2(ready, O_CLOEXEC) != 0) return fail_errno("no pipe");
     Machine machine;
-    machine.cores = cores_of(all, shape, i, share_cores);
     machine.keeper = fork_with(kOfOne);
     if (machine.keeper < 0) return fail_errno("can't make the namespaces of a machine");
     if (machine.keeper == 0) {
       close(go[1]);
       close(ready[0]);
-      keep(i, machine.cores, go[0], ready[1]);
+      keep(i, cores_of(all, shape, i, share_cores), go[0], ready[1]);
     }
     const UniqueFd go_on(go[1]), told(ready[0]);
     close(go[0]);
@@ -248,6 +247,12 @@ Result<Machines> Machines::create(const Shape& shape, bool share_cores) {
     if (said != "ready") return fail(ErrorCode::kSystem, "{}: {}", machine_name(i), said);
     machines.machines_.push_back(machine);
   }
+  return machines;
+}
+
+Machines Machines::of(const std::vector<pid_t>& keepers) {
+  Machines machines;
+  for (const pid_t keeper : keepers) machines.machines_.push_back({keeper});
   return machines;
 }
 

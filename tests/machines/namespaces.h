@@ -38,13 +38,15 @@ class Machines {
  public:
   struct Machine {
     pid_t keeper = -1;  ///< as the world numbers processes
-    cpu_set_t cores{};
   };
 
   /// Makes the machines, joined by a bridge that this process has an address on, too, as the
   /// machine "head". The cores of this process are dealt to the machines by their ranks, or all of
   /// them have all.
   static Result<Machines> create(const Shape& shape, bool share_cores);
+
+  /// Those that others have made: of the keepers with these process ids.
+  static Machines of(const std::vector<pid_t>& keepers);
 
   const Machine& operator[](int machine) const { return machines_[static_cast<size_t>(machine)]; }
   int count() const { return static_cast<int>(machines_.size()); }

@@ -30,7 +30,9 @@ ids and a /dev/shm of its own. Files are those of this host. LAYOUT says how man
                       to each core, so that a library sees where ranks outnumber cores
   -h, --help          this text
 
-machines enter MACHINE COMMAND...   (under --launcher none) runs a command on a machine, as ssh would
+Under --launcher none, on the head:
+  machines enter MACHINE COMMAND...   runs a command on a machine, as ssh would
+  machines start COMMAND...           starts it once a rank, as the launcher "own" does
 
 Examples:
   machines 4x2 ib_a2a_bench --check

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// "m1:4711 m2:4712 ...": the keepers, for `machines enter`.
+/// "m1:4711:2 m2:4712:2 ...": keepers and ranks, for `machines enter` and `machines start`.
 constexpr const char* kMachinesVariable = "MACHINES";
 /// How long ranks may go on after one has failed: they report it themselves.
 constexpr auto kGrace = std::chrono::seconds(5);
@@ -67,7 +67,8 @@ void set_environment(const Shape& shape, const Machines& machines) {
   std::string keepers;
   std::ofstream openmpi(folder + "/openmpi_hosts"), mpich(folder + "/mpich_hosts");
   for (int i = 0; i < machines.count(); ++i) {
-    keepers += fmt::format("{}:{} ", machine_name(i), machines[i].keeper);
+    keepers += fmt::format("{}{}:{}:{}", i == 0 ? "" : " ", machine_name(i), machines[i].keeper,
+                           shape.server_size(i));
     openmpi << fmt::format("{} slots={}\n", machine_name(i), shape.server_size(i));
     mpich << fmt::format("{}:{}\n", machine_name(i), shape.server_size(i));
   }
@@ -175,7 +176,10 @@ class Run {
       for (size_t i = 1; i < watched.size(); ++i)
         if (watched[i].revents != 0) pmi_.serve(static_cast<Rank>(i - 1));
       signalfd_siginfo info{};
-      while (read(signals_.get(), &info, sizeof info) == sizeof info) continue;
+      while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo != SIGCHLD)
+          end_soon(128 + static_cast<int>(info.ssi_signo), Clock::now());
+      }
       reap();
       change_links();
       if (pmi_.aborted() >= 0) end_soon(pmi_.aborted(), Clock::now());
@@ -255,18 +259,64 @@ class Run {
   int result_ = 0;
 };
 
+Result<int> run(const Options& options, const Machines& machines) {
+  IBCOLL_ASSIGN(UniqueFd signals, watch_signals());
+  Run run(options, machines, std::move(signals));
+  IBCOLL_TRY(run.start());
+  return run.wait();
+}
+
+/// A machine as the environment tells of it.
+struct Known {
+  std::string name;
+  pid_t keeper = -1;
+  int ranks = 0;
+};
+
+Result<std::vector<Known>> known_machines() {
+  const char* list = std::getenv(kMachinesVariable);
+  std::vector<Known> found;
+  for (const std::string_view text : split(list != nullptr ? list : "", ' ')) {
+    const std::vector<std::string_view> parts = split(text, ':');
+    if (parts.size() != 3)
+      return fail(ErrorCode::kInvalidArgument, "{} has \"{}\"", kMachinesVariable, text);
+    Known one{std::string(parts[0]), -1, 0};
+    IBCOLL_ASSIGN(const int64_t keeper, parse_integer(parts[1], 1, INT32_MAX, kMachinesVariable));
+    IBCOLL_ASSIGN(const int64_t ranks, parse_integer(parts[2], 1, INT32_MAX, kMachinesVariable));
+    one.keeper = static_cast<pid_t>(keeper);
+    one.ranks = static_cast<int>(ranks);
+    found.push_back(one);
+  }
+  if (found.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "there are no machines: this is for commands of machines --launcher none");
+  return found;
+}
+
 }  // namespace
 
 Result<int> run_command_on(const Options& options) {
   IBCOLL_ASSIGN(const Machines machines, Machines::create(options.shape, options.share_cores));
   IBCOLL_TRY(limit_links(options, machines));
   set_environment(options.shape, machines);
-  IBCOLL_ASSIGN(UniqueFd signals, watch_signals());
-  Run run(options, machines, std::move(signals));
-  IBCOLL_TRY(run.start());
-  const int status = run.wait();
+  IBCOLL_ASSIGN(const int status, run(options, machines));
   if (options.bytes) report_bytes(machines);
   return status;
+}
+
+Result<int> start_on_all(const std::vector<std::string>& command) {
+  if (command.empty()) return fail(ErrorCode::kInvalidArgument, "start: which command?");
+  IBCOLL_ASSIGN(const std::vector<Known> all, known_machines());
+  std::vector<int> ranks;
+  std::vector<pid_t> keepers;
+  for (const Known& one : all) {
+    ranks.push_back(one.ranks);
+    keepers.push_back(one.keeper);
+  }
+  Options options;
+  options.command = command;
+  IBCOLL_ASSIGN(options.shape, Shape::from_layout(ranks, Placement::kBlock));
+  return run(options, Machines::of(keepers));
 }
 
 Result<int> enter(const std::vector<std::string>& words, bool whole) {
@@ -274,21 +324,18 @@ Result<int> enter(const std::vector<std::string>& words, bool whole) {
   while (!whole && host < words.size() && words[host].starts_with("-")) ++host;
   if (host + 1 >= words.size())
     return fail(ErrorCode::kInvalidArgument, "enter: which machine, and which command?");
-  const char* list = std::getenv(kMachinesVariable);
-  for (const std::string_view one : split(list != nullptr ? list : "", ' ')) {
-    if (!one.starts_with(words[host] + ":")) continue;
-    IBCOLL_ASSIGN(const int64_t keeper,
-                  parse_integer(one.substr(words[host].size() + 1), 1, INT32_MAX, "MACHINES"));
+  IBCOLL_ASSIGN(const std::vector<Known> all, known_machines());
+  for (const Known& one : all) {
+    if (one.name != words[host]) continue;
     std::vector<std::string> command(words.begin() + static_cast<ptrdiff_t>(host) + 1, words.end());
     if (!whole) {
       std::string line;
       for (const std::string& word : command) line += word + " ";
       command = {"/bin/sh", "-c", line};
     }
-    return run_on(static_cast<pid_t>(keeper), command);
+    return run_on(one.keeper, command);
   }
-  return fail(ErrorCode::kInvalidArgument, "enter: there is no machine {} (MACHINES={})",
-              words[host], list != nullptr ? list : "");
+  return fail(ErrorCode::kInvalidArgument, "enter: there is no machine {}", words[host]);
 }
 
 }  // namespace ibcoll::machines

@@ -9,6 +9,10 @@ namespace ibcoll::machines {
 /// In a world: makes the machines, starts the command and gives its exit status.
 Result<int> run_command_on(const Options& options);
 
+/// On the head of machines that there are: starts the command once a rank, and gives its exit
+/// status.
+Result<int> start_on_all(const std::vector<std::string>& command);
+
 /// What mpirun and mpiexec start instead of ssh: `words` are options, which are passed over, the
 /// name of a machine and a command for its shell. With `whole`, a program and its arguments.
 Result<int> enter(const std::vector<std::string>& words, bool whole);
