@@ -215,14 +215,19 @@ inline std::vector<Case> cases(const std::vector<size_t>& sizes, uint32_t number
   return all;
 }
 
-inline void sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint32_t first = 0) {
-  const std::vector<Case> all = cases(sizes, first);
-  const std::string complaints = run_job(job, [&](const RankView& rank) {
+/// What each rank of a sweep does.
+inline std::function<void(const RankView&)> all_cases(const std::vector<size_t>& sizes,
+                                                      uint32_t first) {
+  return [all = cases(sizes, first)](const RankView& rank) {
     for (const Case& c : all) {
       run_case(rank, rank.context.world(), c);
       if (rank.context.executor().failed()) return;
     }
-  });
+  };
+}
+
+inline void sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint32_t first = 0) {
+  const std::string complaints = run_job(job, all_cases(sizes, first));
   EXPECT_EQ(complaints, "") << job.shape.describe() << (job.threads ? ", threads" : ", processes")
                             << ", loopback seed " << job.context.loopback_seed;
 }

@@ -266,12 +266,7 @@ Result<int> run(const Options& options, const Machines& machines) {
   return run.wait();
 }
 
-/// A machine as the environment tells of it.
-struct Known {
-  std::string name;
-  pid_t keeper = -1;
-  int ranks = 0;
-};
+}  // namespace
 
 Result<std::vector<Known>> known_machines() {
   const char* list = std::getenv(kMachinesVariable);
@@ -292,8 +287,6 @@ Result<std::vector<Known>> known_machines() {
                 "there are no machines: this is for commands of machines --launcher none");
   return found;
 }
-
-}  // namespace
 
 Result<int> run_command_on(const Options& options) {
   IBCOLL_ASSIGN(const Machines machines, Machines::create(options.shape, options.share_cores));
