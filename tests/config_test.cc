@@ -64,8 +64,9 @@ TEST(Config, TheEnvironmentGoesFirst) {
 TEST(Config, BadValuesNameVariableValueAndWhatIsAllowed) {
   const Setting transport("IBCOLL_TRANSPORT", "smoke"), heap("IBCOLL_HEAP", "-1"),
       servers("IBCOLL_SERVERS", "2000000"), late("IBCOLL_LATE", "soon");
-  EXPECT_EQ(config_choice("IBCOLL_TRANSPORT").error().message,
-            "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, verbs");
+  EXPECT_EQ(
+      config_choice("IBCOLL_TRANSPORT").error().message,
+      "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, verbs, ucx");
   EXPECT_EQ(config_size("IBCOLL_HEAP").error().message,
             "IBCOLL_HEAP='-1' is not allowed: it takes a size, 0 to 16T");
   EXPECT_EQ(config_integer("IBCOLL_SERVERS").error().message,

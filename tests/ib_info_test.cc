@@ -52,6 +52,16 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
   EXPECT_TRUE(kinds.contains("machine") && kinds.contains("limits"));
 }
 
+TEST(IbInfo, ShowsWhatUcxTakes) {
+  const Output lo = run("UCX_TLS=tcp UCX_NET_DEVICES=lo " + kTool + " --json -");
+  EXPECT_EQ(lo.status, 0);
+  const Output none = run("UCX_TLS=nosuch " + kTool);
+  EXPECT_EQ(none.status, 0);
+  if (lo.out.find("this build has no UCX") != std::string::npos) GTEST_SKIP() << "no UCX here";
+  EXPECT_THAT(lo.out, HasSubstr(R"("kind":"ucx","usable":true,"resources":"tcp/lo")"));
+  EXPECT_THAT(none.out, HasSubstr("not usable"));
+}
+
 TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
   const auto with = [&](const std::string& text) {

@@ -11,6 +11,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
 #include "engine/transport/network_ports.h"
+#include "engine/transport/open.h"
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
@@ -193,8 +194,9 @@ class Report {
   void devices(const std::vector<RdmaPortInfo>& ports) {
     if (ports.empty()) {
       print(
-          "RDMA devices\n------------\nnone: ranks of different servers exchange data through a "
-          "software loopback\n\n");
+          "RDMA devices\n------------\nnone: servers emulated on this machine exchange data "
+          "through "
+          "a software loopback, machines by UCX\n\n");
       return;
     }
     Table table({"RDMA device", "port", "state", "rate", "link", "LID", "firmware"});
@@ -211,6 +213,17 @@ class Report {
                    {"firmware", port.firmware}});
     }
     print(table.text() + "\n");
+  }
+
+  /// What joins machines that verbs do not.
+  void ucx(const Result<std::string>& resources) {
+    Table table({"UCX", ""});
+    table.add_row(resources ? std::vector<std::string>{"transports/devices", *resources}
+                            : std::vector<std::string>{"not usable", resources.error().message});
+    add(table, {{"kind", "ucx"},
+                {"usable", resources.has_value()},
+                {"resources", resources.value_or("")},
+                {"missing", resources ? "" : resources.error().message}});
   }
 
   /// What ranks would use of each port, and its limits.
@@ -292,6 +305,7 @@ Status report(const std::string& json_path) {
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
   report.port_use(network_ports());
+  report.ucx(usable_network_port("ucx"));
   IBCOLL_ASSIGN(const std::string file, config_string("IBCOLL_RULES"));
   Status readable;
   if (!file.empty()) {

@@ -86,8 +86,9 @@ Result<int> run(const Options& o) {
 int main(int argc, char** argv) {
   CLI::App app("Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
   Options o;
-  app.add_option("--transport", o.transport,
-                 "shm (the default), loopback or verbs; with --calls what lies between servers");
+  app.add_option(
+      "--transport", o.transport,
+      "shm (the default), loopback, verbs or ucx; with --calls what lies between servers");
   app.add_option(
       "--sizes", o.sizes,
       "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");

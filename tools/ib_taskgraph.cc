@@ -349,7 +349,7 @@ void add_run_command(CLI::App& app, Options& o) {
   add_schedulers(run, o);
   run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
   run->add_option("--size", o.size, "rows of the matrix");
-  run->add_option("--transport", o.transport, "shm, loopback or verbs");
+  run->add_option("--transport", o.transport, "shm, loopback, verbs or ucx");
   run->add_option("--logp", o.run_logp,
                   "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
       ->capture_default_str();

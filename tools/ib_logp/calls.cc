@@ -35,7 +35,8 @@ Result<CallsRun> understand(const CallsArguments& a, std::optional<int64_t> laun
     const int64_t ranks = launched ? *launched : a.ranks.value_or(4);
     const int64_t servers = a.servers.value_or(ranks > 2 ? 2 : 1);
     IBCOLL_ASSIGN(run.shape, shape_from_options("", ranks, servers, Placement::kBlock));
-    if (run.shape->servers() == 1 && (a.transport == "loopback" || a.transport == "verbs"))
+    if (run.shape->servers() == 1 && !a.transport.empty() && a.transport != "auto" &&
+        a.transport != "shm")
       return fail(ErrorCode::kInvalidArgument,
                   "--transport {} joins servers, but all ranks are on one: say --servers",
                   a.transport);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -21,16 +22,17 @@ namespace ibcoll::task_graph {
 
 namespace {
 
-const char* name_of(ChannelKind kind) {
-  return kind == ChannelKind::kShm ? "shm" : kind == ChannelKind::kLoopback ? "loopback" : "verbs";
-}
+constexpr std::array kNames = {"shm", "loopback", "verbs", "ucx"};
+
+const char* name_of(ChannelKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
 }  // namespace
 
 Result<ChannelKind> parse_channel_kind(std::string_view name) {
-  for (const ChannelKind kind : {ChannelKind::kShm, ChannelKind::kLoopback, ChannelKind::kVerbs})
-    if (name == name_of(kind)) return kind;
-  return fail(ErrorCode::kInvalidArgument, "transport '{}': must be shm, loopback or verbs", name);
+  for (size_t kind = 0; kind < kNames.size(); ++kind)
+    if (name == kNames[kind]) return static_cast<ChannelKind>(kind);
+  return fail(ErrorCode::kInvalidArgument, "transport '{}': must be shm, loopback, verbs or ucx",
+              name);
 }
 
 Result<MatrixProblem::Method> parse_method(std::string_view name) {

@@ -12,7 +12,7 @@
 namespace ibcoll::task_graph {
 
 /// What carries the messages.
-enum class ChannelKind { kShm, kLoopback, kVerbs };
+enum class ChannelKind { kShm, kLoopback, kVerbs, kUcx };
 /// "shm", "loopback" or "verbs".
 Result<ChannelKind> parse_channel_kind(std::string_view name);
 /// "gauss-jordan", "gauss-jordan-b" or "lu".
