@@ -22,6 +22,8 @@ constexpr double kGoodbyeSeconds = 1;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 /// How long rank 0 stays for those who have not heard what counts.
 constexpr auto kAnswering = std::chrono::seconds(2);
+/// How long rank 0's machine may take to acknowledge a report: some packets may be lost.
+constexpr auto kAcknowledging = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -102,6 +104,7 @@ void ControlAgent::run() {
     take_callers();
     call_root();
     check_outages();
+    check_proposal();
     tell_presence();
     eventfd_t ignored = 0;
     if (watched[0].revents != 0) {
@@ -138,7 +141,7 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   if (connections_.listener.open() && !resting)
     watched.push_back({connections_.listener.fd(), POLLIN, 0});
   if (leaving_) return 20;
-  if (attempt_ || !outages_.empty()) return 100;
+  if (attempt_ || !outages_.empty() || (proposed_ && !decided_)) return 100;
   if (tell_at_) return 50;
   if (resting || !entrance_.empty()) return 500;
   return -1;
@@ -304,8 +307,17 @@ void ControlAgent::give(std::vector<std::byte> all) {
 void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
   if (me_ == 0 || root_gone_) return decide(failure);
-  if (std::exchange(proposed_, true)) return;
+  if (proposed_) return;
+  proposed_ = failure;
+  proposed_at_ = Clock::now();
   connections_.root.send_failure(failure);
+}
+
+/// Where rank 0's machine does not even acknowledge what it was told, there is no way to it, and it
+/// says nothing: this machine decides for itself. A rank 0 that is merely late is waited for.
+void ControlAgent::check_proposal() {
+  if (!proposed_ || decided_ || Clock::now() - proposed_at_ < kAcknowledging) return;
+  if (connections_.root.unacknowledged()) decide(*proposed_);
 }
 
 void ControlAgent::decide(const Failure& failure) {

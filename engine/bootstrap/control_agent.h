@@ -82,6 +82,7 @@ class ControlAgent {
   void gather(Rank leader, Frame frame);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
+  void check_proposal();
   void take_outgoing();
   void give(std::vector<std::byte> all);
   void say_goodbye();
@@ -113,7 +114,9 @@ class ControlAgent {
   std::map<Rank, Member> members_;
   std::map<Rank, Frame> gathered_;
   std::vector<std::pair<ControlConnection*, Rank>> watched_connections_;
-  bool decided_ = false, proposed_ = false, launcher_ended_ = false, root_gone_ = false;
+  bool decided_ = false, launcher_ended_ = false, root_gone_ = false;
+  std::optional<Failure> proposed_;  ///< to rank 0
+  Clock::time_point proposed_at_{};
   Failure decision_;
   std::optional<Rank> left_;  ///< a leader that is gone in order
   std::map<Rank, Outage> outages_;

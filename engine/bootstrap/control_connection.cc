@@ -1,6 +1,8 @@
 #include "engine/bootstrap/control_connection.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -88,6 +90,11 @@ void ControlConnection::send_failure(const Failure& failure) {
   const std::span text(failure.what.data(), failure.what.size());
   send(FrameKind::kFailure, failure.culprit, std::as_bytes(text),
        static_cast<int32_t>(failure.code));
+}
+
+bool ControlConnection::unacknowledged() const {
+  int bytes = 0;
+  return unsent() || (open() && ioctl(fd(), SIOCOUTQ, &bytes) == 0 && bytes > 0);
 }
 
 void ControlConnection::flush() {

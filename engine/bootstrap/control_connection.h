@@ -93,6 +93,8 @@ class ControlConnection {
   void send(FrameKind kind, int32_t rank, Payload payload);
   void send_failure(const Failure& failure);
   bool unsent() const { return open() && send_error_ == 0 && next_ < queue_.size(); }
+  /// Whether something that was sent has not come to the peer's machine yet, as far as known here.
+  bool unacknowledged() const;
   void flush();
   /// Waits until all is sent.
   Status flush_by(Deadline deadline);
