@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "tests/launched.h"
 #include "tests/machines_job.h"
 
 namespace ibcoll::testing {
@@ -63,6 +64,12 @@ struct RandomFault {
   bool cuts() const { return kind == kCut || kind == kCutAndKill; }
   bool fatal() const { return kills() || cuts(); }
 
+  /// Ranks of one side can hear of the same failure.
+  int side_of(Rank rank) const {
+    const int machine = machine_of[rank];
+    return !cuts() || (cut != 0 && machine != cut) ? 0 : machine + 1;
+  }
+
   void disturb(Stage& stage) const {
     std::this_thread::sleep_for(delay);
     const std::string link = fmt::format("ip link set v{} ", cut + 1);
@@ -86,8 +93,24 @@ struct RandomFault {
   Kind kind = kKill;
 };
 
+using Clock = std::chrono::steady_clock;
+
+/// When things happened, as all processes of this host see it.
+struct Moments {
+  std::atomic<int64_t> disturbed_ns, failed_ns[kMaxRanks];
+
+  static int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+  /// From the disturbance to the last rank's error.
+  double seconds() const {
+    int64_t last = disturbed_ns;
+    for (const auto& failed : failed_ns) last = std::max<int64_t>(last, failed);
+    return static_cast<double>(last - disturbed_ns) / 1e9;
+  }
+};
+
 /// Runs a job that is disturbed once every rank has finished two calls.
-Outcome run_disturbed_between_machines(size_t ranks, const Body& body, const Disturb& disturb) {
+Outcome run_disturbed_between_machines(size_t ranks, const Body& body, const Disturb& disturb,
+                                       Moments& moments) {
   const SharedStage stage;
   std::thread disturber([&] {
     for (size_t rank = 0; rank < ranks;) {
@@ -100,39 +123,52 @@ Outcome run_disturbed_between_machines(size_t ranks, const Body& body, const Dis
       }
     }
     disturb(*stage);
+    moments.disturbed_ns = Moments::now_ns();
   });
   Outcome outcome;
-  outcome.all = run_between_machines([&](const RankView& rank) { body(rank, *stage); }, &*stage);
+  outcome.all = run_between_machines(
+      [&](const RankView& rank) {
+        body(rank, *stage);
+        moments.failed_ns[rank.context.rank()] = Moments::now_ns();
+      },
+      &*stage);
   stage->disturbed = true;
   disturber.join();
   outcome.errors = errors_in(outcome.all);
   return outcome;
 }
 
+/// A second until a link counts as down, and four more as promised, on a host that is busy.
+constexpr double kLongestSeconds = 9;
+
 class MachinesFaults : public MachinesTest {
  protected:
   /// On the head.
   static void expect_one_error_or_none(const RandomFault& fault) {
     setenv("IBCOLL_PORT_DOWN", "1s", 1);  // what is down for good is to end soon
+    Shared<Moments> moments;
     const Outcome outcome = run_disturbed_between_machines(
         fault.machine_of.size(),
         exchanges(fault.fatal() ? kUntilItFails : 60, fault.sizes, fault.algorithm),
-        [&](Stage& stage) { fault.disturb(stage); });
-    std::fprintf(stderr, "%s: %s\n", fault.text.c_str(),
+        [&](Stage& stage) { fault.disturb(stage); }, *moments);
+    std::fprintf(stderr, "%s: after %.1f s: %s\n", fault.text.c_str(), moments->seconds(),
                  outcome.all.empty() ? "right" : outcome.all.c_str());
     if (!fault.fatal()) {
       EXPECT_EQ(outcome.all, "");
       return;
     }
-    // Those that a cut leaves without a way to each other can't agree: each side does.
-    std::map<bool, std::set<std::string>> errors_of;
+    // Rank 0 decides what all are told. Machines that a cut leaves without a way to it can't agree
+    // with each other: the ranks of each do.
+    std::map<int, std::set<std::string>> errors_of;
     for (Rank rank = 0; rank < static_cast<Rank>(fault.machine_of.size()); ++rank) {
       if (fault.kills() && rank == fault.victim) continue;
       const auto found = outcome.errors.find(rank);
       ASSERT_NE(found, outcome.errors.end()) << "rank " << rank << " has no error\n" << outcome.all;
       EXPECT_THAT(found->second, ::testing::Not(::testing::HasSubstr("wrong data")));
-      errors_of[fault.cuts() && fault.machine_of[rank] == fault.cut].insert(common(found->second));
+      errors_of[fault.side_of(rank)].insert(common(found->second));
     }
+    // Much less than a report waits for the word of a rank 0 that is there, but late.
+    EXPECT_LT(moments->seconds(), kLongestSeconds) << outcome.all;
     for (const auto& [side, errors] : errors_of) EXPECT_EQ(errors.size(), 1u) << outcome.all;
     if (fault.kills() && !fault.cuts()) {
       EXPECT_THAT(*errors_of.begin()->second.begin(),
