@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 
 namespace ibcoll::ucx {
 namespace {
@@ -25,8 +28,15 @@ constexpr int64_t kCloseNs = 1'000'000'000;
 UcxTransport::~UcxTransport() {
   closing_ = true;
   watch_.reset();
-  close_endpoints();
-  worker_.reset();
+  if (addresses_.empty() || closed_) {
+    worker_.reset();
+    return;
+  }
+  // Peers may still write to this rank and make connections to it. UCX (1.13 at least) aborts the
+  // process when one of its workers goes then, and that of a peer where endpoints do.
+  log().debug("a worker of UCX is left as it is");
+  std::ignore = worker_.release();
+  std::ignore = context_.release();
 }
 
 Result<MemoryKey> UcxTransport::register_memory(void* base, size_t bytes) {
@@ -201,7 +211,7 @@ Status UcxTransport::close() {
   if (failure_) return fail(failure_->code, "{}", failure_->what);
   // Who closes an endpoint before its peer has taken all breaks it for the peer.
   IBCOLL_TRY(bootstrap_->barrier());
-  closing_ = true;
+  closing_ = closed_ = true;
   close_endpoints();
   return {};
 }

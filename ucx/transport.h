@@ -153,6 +153,7 @@ class UcxTransport final : public NetworkTransport {
   uint32_t idle_ = 0;
   int64_t next_look_ns_ = 0;
   bool closing_ = false;
+  bool closed_ = false;  ///< with all peers
   std::optional<Failure> failure_;
   /// A connection that broke. It may have because the peer died, which others know better: they
   /// have some time to say so.
