@@ -111,8 +111,12 @@ Status PeerRegions::learn(NetworkTransport& network, Rank peer, const RegionKey&
   constexpr uint32_t kLate = 1u << 24;
   if (!added && region.use - told.region.use < kLate) return {};
   if (!added) network.release_key(peer, region.key);
-  region = {told.region.use, told.base, 0};
-  IBCOLL_ASSIGN(region.key, network.unpack_key(peer, packed));
+  const Result<uint64_t> key = network.unpack_key(peer, packed);
+  if (!key) {
+    regions_.erase(place);  // nothing may be put there before the job ends
+    return tl::unexpected<Error>(key.error());
+  }
+  region = {told.region.use, told.base, *key};
   return {};
 }
 
