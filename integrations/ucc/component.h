@@ -1,0 +1,109 @@
+/** @file
+ * The team layer `ibcoll` of UCC: teams are groups of the engine, and collectives are its requests.
+ * Everything here is per minor version of UCC, whose internal structs it is compiled with; the
+ * engine is used through its public interface alone.
+ */
+#ifndef IBCOLL_INTEGRATIONS_UCC_COMPONENT_H
+#define IBCOLL_INTEGRATIONS_UCC_COMPONENT_H
+
+#include <stdint.h>
+
+#include "components/tl/ucc_tl.h"
+#include "components/tl/ucc_tl_log.h"
+#include "core/ucc_team.h"
+#include "ibcoll/ibcoll.h"
+#include "schedule/ucc_schedule.h"
+#include "utils/ucc_mpool.h"
+
+/** Higher than TL/UCP's 10 and NCCL's 20, lower than SHARP's 30: scores of layers must differ. */
+#define TL_IBCOLL_SCORE 26
+
+#define TL_IBCOLL_COLLECTIVES                                                                \
+  (UCC_COLL_TYPE_ALLGATHER | UCC_COLL_TYPE_ALLGATHERV | UCC_COLL_TYPE_ALLREDUCE |            \
+   UCC_COLL_TYPE_ALLTOALL | UCC_COLL_TYPE_ALLTOALLV | UCC_COLL_TYPE_BARRIER |                \
+   UCC_COLL_TYPE_BCAST | UCC_COLL_TYPE_FANIN | UCC_COLL_TYPE_FANOUT | UCC_COLL_TYPE_GATHER | \
+   UCC_COLL_TYPE_GATHERV | UCC_COLL_TYPE_REDUCE | UCC_COLL_TYPE_REDUCE_SCATTER |             \
+   UCC_COLL_TYPE_REDUCE_SCATTERV | UCC_COLL_TYPE_SCATTER | UCC_COLL_TYPE_SCATTERV)
+
+typedef struct tl_ibcoll_lib {
+  ucc_tl_lib_t super;
+} tl_ibcoll_lib;
+UCC_CLASS_DECLARE(tl_ibcoll_lib, const ucc_base_lib_params_t*, const ucc_base_config_t*);
+UCC_CLASS_DECLARE_NEW_FUNC(tl_ibcoll_lib, ucc_base_lib_t, const ucc_base_lib_params_t*,
+                           const ucc_base_config_t*);
+UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_lib, ucc_base_lib_t);
+
+typedef struct tl_ibcoll_context_config {
+  ucc_tl_context_config_t super;
+  int yield; /**< between tests: ucc_on_off_auto_value_t */
+} tl_ibcoll_context_config;
+
+/** One rank's membership in the job that all processes of a UCC context form. */
+typedef struct tl_ibcoll_context {
+  ucc_tl_context_t super;
+  ibcoll_context* job; /**< null until all processes have agreed to join */
+  ucc_mpool_t tasks;
+  int64_t last_team; /**< the highest number that a team was given, or that was proposed here */
+  int yield_setting; /**< ucc_on_off_auto_value_t */
+  int yields;        /**< whether a test that finds nothing lets other processes run */
+  ibcoll_memory** segments; /**< what the program attached to the context, registered */
+  size_t segment_count;
+} tl_ibcoll_context;
+UCC_CLASS_DECLARE(tl_ibcoll_context, const ucc_base_context_params_t*, const ucc_base_config_t*);
+UCC_CLASS_DECLARE_NEW_FUNC(tl_ibcoll_context, ucc_base_context_t, const ucc_base_context_params_t*,
+                           const ucc_base_config_t*);
+UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_context, ucc_base_context_t);
+
+/** What a team's members tell each other while it is made. */
+typedef struct tl_ibcoll_vote {
+  int64_t number; /**< the team's, as this rank proposes it */
+  int64_t agrees;
+} tl_ibcoll_vote;
+
+typedef struct tl_ibcoll_team {
+  ucc_tl_team_t super;
+  ibcoll_group* group; /**< null until all members have proposed a number */
+  uint64_t number;     /**< no other team of the same ranks has it, before or after */
+  tl_ibcoll_vote vote;
+  tl_ibcoll_vote* votes; /**< everybody's, while the team is made */
+  void* exchange;        /**< UCC's request of the allgather that is under way */
+} tl_ibcoll_team;
+UCC_CLASS_DECLARE(tl_ibcoll_team, ucc_base_context_t*, const ucc_base_team_params_t*);
+UCC_CLASS_DECLARE_NEW_FUNC(tl_ibcoll_team, ucc_base_team_t, ucc_base_context_t*,
+                           const ucc_base_team_params_t*);
+UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_team, ucc_base_team_t);
+
+typedef struct tl_ibcoll_task {
+  ucc_coll_task_t super;
+  ibcoll_request* request;
+  int64_t*
+      lists;    /**< counts and displacements in bytes, which a call reads until it has finished */
+  char* result; /**< where UCC expects what the engine leaves at the beginning of the buffer */
+  size_t result_bytes;
+  uint8_t token[2]; /**< what fanin and fanout move */
+} tl_ibcoll_task;
+
+/** What the process has in common with others of its context (context.c). */
+ucc_status_t tl_ibcoll_context_join(ucc_base_context_t* context);
+ucc_status_t tl_ibcoll_context_get_attr(const ucc_base_context_t* context,
+                                        ucc_base_ctx_attr_t* attributes);
+
+ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* team);
+ucc_status_t tl_ibcoll_team_destroy(ucc_base_team_t* team);
+ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* team, ucc_coll_score_t** scores);
+
+/** Makes the task of a collective; UCC_ERR_NOT_SUPPORTED, alike on all ranks, where the next layer
+ * is to take it. */
+ucc_status_t tl_ibcoll_collective_init(ucc_base_coll_args_t* arguments, ucc_base_team_t* team,
+                                       ucc_coll_task_t** task);
+
+/** Writes what UCC asks for as a call of the engine; lists that it needs belong to the task. */
+ucc_status_t tl_ibcoll_describe(const tl_ibcoll_team* team, const ucc_coll_args_t* arguments,
+                                tl_ibcoll_task* task, ibcoll_call* call);
+
+/** An error of the engine in UCC's terms. */
+ucc_status_t tl_ibcoll_status(ibcoll_status status);
+
+#define TL_IBCOLL_CONTEXT(team) (ucc_derived_of(UCC_TL_TEAM_CTX(team), tl_ibcoll_context))
+
+#endif

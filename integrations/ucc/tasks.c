@@ -1,0 +1,116 @@
+/* The life of a collective: made, posted as often as it is persistent, tested by UCC's progress,
+ * and put away. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "component.h"
+#include "core/ucc_progress_queue.h"
+
+static void* library_of(const tl_ibcoll_task* task) { return task->super.team->context->lib; }
+
+/** Frees the request. One that is under way (UCC gave up waiting) ends its group first: peers could
+ * still write to buffers that the program takes back now. */
+static void free_request(tl_ibcoll_task* task) {
+  if (task->request == NULL || ibcoll_call_free(task->request) == IBCOLL_OK) return;
+  (void)ibcoll_cancel(task->request);
+  (void)ibcoll_wait(task->request);
+  if (ibcoll_call_free(task->request) != IBCOLL_OK)
+    tl_debug(library_of(task), "%s", ibcoll_last_error());
+}
+
+static ucc_status_t finalize(ucc_coll_task_t* base) {
+  tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
+  free_request(task);
+  free(task->lists);
+  ucc_mpool_put(task);
+  return UCC_OK;
+}
+
+static ucc_status_t failed(const tl_ibcoll_task* task, ibcoll_status status) {
+  tl_error(library_of(task), "%s", ibcoll_last_error());
+  return tl_ibcoll_status(status);
+}
+
+static void progress(ucc_coll_task_t* base) {
+  tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
+  const tl_ibcoll_context* const context = ucc_derived_of(base->team->context, tl_ibcoll_context);
+  int done = 0;
+  const ibcoll_status status = ibcoll_test(task->request, &done);
+  if (status != IBCOLL_OK) {
+    base->status = failed(task, status);
+  } else if (done) {
+    if (task->result_bytes != 0) {
+      const char* const buffer = task->super.bargs.args.dst.info.buffer;
+      memmove(task->result, buffer, task->result_bytes);
+    }
+    base->status = UCC_OK;
+  } else if (context->yields) {
+    sched_yield();
+  }
+}
+
+static ucc_status_t post(ucc_coll_task_t* base) {
+  tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
+  const ibcoll_status status = ibcoll_start(task->request);
+  if (status != IBCOLL_OK) return base->status = base->super.status = failed(task, status);
+  base->status = UCC_INPROGRESS;
+  return ucc_progress_queue_enqueue(UCC_TASK_CORE_CTX(base)->pq, base);
+}
+
+/** A broadcast to some ranks of the team: members of an active set alone make it, so it has no
+ * group, but is a call on a set of ranks. Teams and tags tell sets of the same ranks apart. */
+static ibcoll_status init_on_set(tl_ibcoll_team* team, const ucc_coll_args_t* arguments,
+                                 ibcoll_call* call, ibcoll_request** request) {
+  ibcoll_context* const job = TL_IBCOLL_CONTEXT(team)->job;
+  const size_t words = ibcoll_set_words(ibcoll_size(job));
+  uint64_t* const set = calloc(words, sizeof *set);
+  if (set == NULL) return IBCOLL_ERR_NO_MEMORY;
+  ucc_team_t* const core = UCC_TL_CORE_TEAM(team);
+  const ucc_ep_map_t ranks = UCC_TL_TEAM_MAP(team);
+  int64_t member = (int64_t)arguments->active_set.start;
+  for (uint64_t i = 0; i < arguments->active_set.size; ++i, member += arguments->active_set.stride)
+    ibcoll_set_add(set, (int)ucc_get_ctx_rank(core, ucc_ep_map_eval(ranks, (ucc_rank_t)member)));
+  const ucc_rank_t root = ucc_ep_map_eval(ranks, (ucc_rank_t)arguments->root);
+  call->root = ibcoll_set_id(set, words, (int)ucc_get_ctx_rank(core, root));
+  const uint64_t tag = arguments->mask & UCC_COLL_ARGS_FIELD_TAG ? (uint64_t)arguments->tag + 1 : 0;
+  const ibcoll_status status =
+      ibcoll_set_call_init(job, set, words, team->number * 0x10001 + tag, call, request);
+  free(set);
+  return status;
+}
+
+ucc_status_t tl_ibcoll_collective_init(ucc_base_coll_args_t* given, ucc_base_team_t* base,
+                                       ucc_coll_task_t** made) {
+  tl_ibcoll_team* const team = ucc_derived_of(base, tl_ibcoll_team);
+  const ucc_coll_args_t* const arguments = &given->args;
+  const int on_set = UCC_COLL_ARGS_ACTIVE_SET(arguments);
+  if (on_set && arguments->coll_type != UCC_COLL_TYPE_BCAST) return UCC_ERR_NOT_SUPPORTED;
+  tl_ibcoll_task* const task = ucc_mpool_get(&TL_IBCOLL_CONTEXT(team)->tasks);
+  if (task == NULL) return UCC_ERR_NO_MEMORY;
+  ucc_status_t status = ucc_coll_task_init(&task->super, given, base);
+  task->request = NULL;
+  task->lists = NULL;
+  task->result = NULL;
+  task->result_bytes = 0;
+  task->token[0] = task->token[1] = 0;
+  ibcoll_call call;
+  if (status == UCC_OK) status = tl_ibcoll_describe(team, arguments, task, &call);
+  if (status == UCC_OK) {
+    const ibcoll_status prepared = on_set ? init_on_set(team, arguments, &call, &task->request)
+                                          : ibcoll_call_init(team->group, &call, &task->request);
+    if (prepared != IBCOLL_OK) {
+      task->request = NULL;
+      status = failed(task, prepared);
+    }
+  }
+  if (status != UCC_OK) {
+    (void)finalize(&task->super);
+    return status;
+  }
+  task->super.post = post;
+  task->super.progress = progress;
+  task->super.finalize = finalize;
+  *made = &task->super;
+  return UCC_OK;
+}
