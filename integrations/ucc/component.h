@@ -6,6 +6,7 @@
 #ifndef IBCOLL_INTEGRATIONS_UCC_COMPONENT_H
 #define IBCOLL_INTEGRATIONS_UCC_COMPONENT_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "components/tl/ucc_tl.h"
@@ -38,14 +39,26 @@ typedef struct tl_ibcoll_context_config {
   int yield; /**< between tests: ucc_on_off_auto_value_t */
 } tl_ibcoll_context_config;
 
+/** Numbers of teams, which tell teams of the same ranks apart. Those of teams that are gone are
+ * given again, so that the engine has no more of them to remember. */
+typedef struct tl_ibcoll_numbers {
+  pthread_mutex_t mutex;
+  uint64_t last; /**< the highest that this rank has given */
+  struct {
+    uint64_t list; /**< hash of the ranks */
+    uint64_t number;
+  } retired[64];
+  int retired_count;
+} tl_ibcoll_numbers;
+
 /** One rank's membership in the job that all processes of a UCC context form. */
 typedef struct tl_ibcoll_context {
   ucc_tl_context_t super;
   ibcoll_context* job; /**< null until all processes have agreed to join */
   ucc_mpool_t tasks;
-  int64_t last_team; /**< the highest number that a team was given, or that was proposed here */
-  int yield_setting; /**< ucc_on_off_auto_value_t */
-  int yields;        /**< whether a test that finds nothing lets other processes run */
+  tl_ibcoll_numbers numbers;
+  int yield_setting;        /**< ucc_on_off_auto_value_t */
+  int yields;               /**< whether a test that finds nothing lets other processes run */
   ibcoll_memory** segments; /**< what the program attached to the context, registered */
   size_t segment_count;
 } tl_ibcoll_context;
@@ -56,16 +69,20 @@ UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_context, ucc_base_context_t);
 
 /** What a team's members tell each other while it is made. */
 typedef struct tl_ibcoll_vote {
-  int64_t number; /**< the team's, as this rank proposes it */
-  int64_t agrees;
+  uint64_t number; /**< the team's, if this rank is its first member */
+  uint64_t fresh;  /**< the same, if some member still has an earlier team of that number */
+  uint64_t agrees; /**< whether this rank has the group */
 } tl_ibcoll_vote;
 
 typedef struct tl_ibcoll_team {
   ucc_tl_team_t super;
-  ibcoll_group* group; /**< null until all members have proposed a number */
-  uint64_t number;     /**< no other team of the same ranks has it, before or after */
+  ibcoll_group* group; /**< null until the team has a number */
+  uint64_t number;     /**< no other team of the same ranks has it */
+  uint64_t fresh;      /**< to be tried if a member refuses that; 0: it was */
+  uint64_t list;       /**< hash of the ranks */
+  int* ranks;          /**< in the job; while the team is made, as the votes */
   tl_ibcoll_vote vote;
-  tl_ibcoll_vote* votes; /**< everybody's, while the team is made */
+  tl_ibcoll_vote* votes; /**< everybody's */
   void* exchange;        /**< UCC's request of the allgather that is under way */
 } tl_ibcoll_team;
 UCC_CLASS_DECLARE(tl_ibcoll_team, ucc_base_context_t*, const ucc_base_team_params_t*);
@@ -87,6 +104,11 @@ typedef struct tl_ibcoll_task {
 ucc_status_t tl_ibcoll_context_join(ucc_base_context_t* context);
 ucc_status_t tl_ibcoll_context_get_attr(const ucc_base_context_t* context,
                                         ucc_base_ctx_attr_t* attributes);
+
+/** Proposes numbers for a team of that list (numbers.c). */
+void tl_ibcoll_propose(tl_ibcoll_numbers* numbers, uint64_t list, tl_ibcoll_vote* vote);
+/** The number's team is gone, and every one of its calls had ended well. */
+void tl_ibcoll_retire(tl_ibcoll_numbers* numbers, uint64_t list, uint64_t number);
 
 ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* team);
 ucc_status_t tl_ibcoll_team_destroy(ucc_base_team_t* team);

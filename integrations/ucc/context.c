@@ -49,7 +49,6 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_context, const ucc_base_context_params_t* paramete
   const tl_ibcoll_context_config* const settings = ucc_derived_of(config, tl_ibcoll_context_config);
   UCC_CLASS_CALL_SUPER_INIT(ucc_tl_context_t, &settings->super, parameters->context);
   self->job = NULL;
-  self->last_team = 0;
   self->segments = NULL;
   self->segment_count = 0;
   self->yield_setting = settings->yield;
@@ -59,6 +58,8 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_context, const ucc_base_context_params_t* paramete
     LOG(debug, self, "the context has no allgather over two processes or more: not used");
     return UCC_ERR_NOT_SUPPORTED;
   }
+  memset(&self->numbers, 0, sizeof self->numbers);
+  pthread_mutex_init(&self->numbers.mutex, NULL);
   return ucc_mpool_init(&self->tasks, 0, sizeof(tl_ibcoll_task), 0, UCC_CACHE_LINE_SIZE, 8,
                         UINT_MAX, &ucc_coll_task_mpool_ops, parameters->thread_mode,
                         "tl_ibcoll_tasks");
@@ -70,6 +71,7 @@ UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_context) {
   free(self->segments);
   if (self->job != NULL && ibcoll_finalize(self->job) != IBCOLL_OK)
     LOG(debug, self, "%s", ibcoll_last_error());
+  pthread_mutex_destroy(&self->numbers.mutex);
   ucc_mpool_cleanup(&self->tasks, 1);
 }
 

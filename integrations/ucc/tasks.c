@@ -32,11 +32,17 @@ static ucc_status_t failed(const tl_ibcoll_task* task, ibcoll_status status) {
   return tl_ibcoll_status(status);
 }
 
+/** How often progress tests before it goes back to UCC, which has other layers to look after: most
+ * short collectives end meanwhile. */
+enum { kTests = 8 };
+
 static void progress(ucc_coll_task_t* base) {
   tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
   const tl_ibcoll_context* const context = ucc_derived_of(base->team->context, tl_ibcoll_context);
   int done = 0;
-  const ibcoll_status status = ibcoll_test(task->request, &done);
+  ibcoll_status status = IBCOLL_OK;
+  for (int left = context->yields ? 1 : kTests; left > 0 && !done && status == IBCOLL_OK; --left)
+    status = ibcoll_test(task->request, &done);
   if (status != IBCOLL_OK) {
     base->status = failed(task, status);
   } else if (done) {

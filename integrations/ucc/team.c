@@ -1,14 +1,17 @@
-/* A team is a group of the engine. Making one takes two allgathers of its members: one that agrees
- * on a number that no other team of theirs has had, and one that tells whether all have the group.
- */
+/* A team is a group of the engine. Making one takes two allgathers of its members: one that tells
+ * them the team's number, and one that tells whether all have the group. Where a member still has
+ * an earlier team of that number, all try another one. */
 #include <stdlib.h>
 
 #include "coll_score/ucc_coll_score.h"
 #include "component.h"
 
-/** Core teams share 16 bits of the numbers: so teams that are made at the same time, in any order,
- * have different ones. */
-enum { kIdBits = 16 };
+static void put_away_votes(tl_ibcoll_team* team) {
+  free(team->ranks);
+  free(team->votes);
+  team->ranks = NULL;
+  team->votes = NULL;
+}
 
 static ucc_status_t post_votes(tl_ibcoll_team* team) {
   const ucc_oob_coll_t* const oob = &UCC_TL_TEAM_OOB(team);
@@ -16,12 +19,29 @@ static ucc_status_t post_votes(tl_ibcoll_team* team) {
                         &team->exchange);
 }
 
+/** Notes the members, as the job numbers them. */
+static ucc_status_t find_ranks(tl_ibcoll_team* team) {
+  const ucc_rank_t size = UCC_TL_TEAM_SIZE(team);
+  team->ranks = malloc(size * sizeof *team->ranks);
+  team->votes = malloc(size * sizeof *team->votes);
+  if (team->ranks == NULL || team->votes == NULL) return UCC_ERR_NO_MEMORY;
+  team->list = size;
+  for (ucc_rank_t i = 0; i < size; ++i) {
+    const ucc_rank_t core = ucc_ep_map_eval(UCC_TL_TEAM_MAP(team), i);
+    const ucc_rank_t rank = ucc_get_ctx_rank(UCC_TL_CORE_TEAM(team), core);
+    team->ranks[i] = (int)rank;
+    team->list = (team->list ^ rank) * 0x9e3779b97f4a7c15 + (team->list >> 29);
+  }
+  return UCC_OK;
+}
+
 UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
                     const ucc_base_team_params_t* parameters) {
   tl_ibcoll_context* const context = ucc_derived_of(base, tl_ibcoll_context);
   UCC_CLASS_CALL_SUPER_INIT(ucc_tl_team_t, &context->super, parameters);
   self->group = NULL;
-  self->number = 0;
+  self->number = self->fresh = 0;
+  self->ranks = NULL;
   self->votes = NULL;
   self->exchange = NULL;
   /* CL/HIER starts the calls of a team in an order that differs from rank to rank. */
@@ -32,17 +52,24 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
       given->ordering != UCC_COLLECTIVE_INIT_AND_POST_ORDERED)
     return UCC_ERR_NOT_SUPPORTED;
   if (given->oob.allgather == NULL) return UCC_ERR_NOT_SUPPORTED;
-  self->votes = malloc(parameters->size * sizeof *self->votes);
-  if (self->votes == NULL) return UCC_ERR_NO_MEMORY;
-  self->vote.number = __atomic_add_fetch(&context->last_team, 1, __ATOMIC_RELAXED);
-  self->vote.agrees = 1;
-  return post_votes(self);
+  ucc_status_t status = find_ranks(self);
+  if (status == UCC_OK) {
+    tl_ibcoll_propose(&context->numbers, self->list, &self->vote);
+    status = post_votes(self);
+  }
+  if (status != UCC_OK) put_away_votes(self);
+  return status;
 }
 
 UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_team) {
-  if (self->group != NULL && ibcoll_group_free(self->group) != IBCOLL_OK)
-    tl_debug(UCC_TL_TEAM_LIB(self), "%s", ibcoll_last_error());
-  free(self->votes);
+  if (self->group != NULL) {
+    const ibcoll_status ended = ibcoll_group_status(self->group);
+    if (ibcoll_group_free(self->group) != IBCOLL_OK)
+      tl_debug(UCC_TL_TEAM_LIB(self), "%s", ibcoll_last_error());
+    else if (ended == IBCOLL_OK && UCC_TL_TEAM_RANK(self) == 0)
+      tl_ibcoll_retire(&TL_IBCOLL_CONTEXT(self)->numbers, self->list, self->number);
+  }
+  put_away_votes(self);
 }
 
 UCC_CLASS_DEFINE(tl_ibcoll_team, ucc_tl_team_t);
@@ -50,34 +77,21 @@ UCC_CLASS_DEFINE_NEW_FUNC(tl_ibcoll_team, ucc_base_team_t, ucc_base_context_t*,
                           const ucc_base_team_params_t*);
 UCC_CLASS_DEFINE_DELETE_FUNC(tl_ibcoll_team, ucc_base_team_t);
 
-/** The highest number that was proposed. Those that this rank proposes later are higher still. */
-static int64_t agree_on_number(tl_ibcoll_team* team) {
-  tl_ibcoll_context* const context = TL_IBCOLL_CONTEXT(team);
-  int64_t number = 0;
-  for (ucc_rank_t rank = 0; rank < UCC_TL_TEAM_SIZE(team); ++rank)
-    number = ucc_max(number, team->votes[rank].number);
-  int64_t last = __atomic_load_n(&context->last_team, __ATOMIC_RELAXED);
-  while (last < number && !__atomic_compare_exchange_n(&context->last_team, &last, number, 0,
-                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-  return number;
-}
-
-static ucc_status_t create_group(tl_ibcoll_team* team) {
-  const ucc_rank_t size = UCC_TL_TEAM_SIZE(team);
-  int* const ranks = malloc(size * sizeof *ranks);
-  if (ranks == NULL) return UCC_ERR_NO_MEMORY;
-  for (ucc_rank_t rank = 0; rank < size; ++rank)
-    ranks[rank] =
-        (int)ucc_get_ctx_rank(UCC_TL_CORE_TEAM(team), ucc_ep_map_eval(UCC_TL_TEAM_MAP(team), rank));
+static int create_group(tl_ibcoll_team* team) {
   const ibcoll_group_options options = {.struct_size = sizeof options, .id = team->number};
-  const ibcoll_status status = ibcoll_group_create_with(TL_IBCOLL_CONTEXT(team)->job, ranks,
-                                                        (int)size, &options, &team->group);
-  free(ranks);
-  if (status == IBCOLL_OK) return UCC_OK;
+  const ibcoll_status status =
+      ibcoll_group_create_with(TL_IBCOLL_CONTEXT(team)->job, team->ranks,
+                               (int)UCC_TL_TEAM_SIZE(team), &options, &team->group);
+  if (status == IBCOLL_OK) return 1;
   tl_debug(UCC_TL_TEAM_LIB(team), "%s", ibcoll_last_error());
   team->group = NULL;
-  return tl_ibcoll_status(status);
+  return 0;
+}
+
+static int all_agree(const tl_ibcoll_team* team) {
+  for (ucc_rank_t rank = 0; rank < UCC_TL_TEAM_SIZE(team); ++rank)
+    if (!team->votes[rank].agrees) return 0;
+  return 1;
 }
 
 ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* base) {
@@ -89,16 +103,20 @@ ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* base) {
     oob->req_free(team->exchange);
     if (status != UCC_OK) return status;
     if (team->number == 0) {
-      team->number = (uint64_t)agree_on_number(team) << kIdBits | base->params.id;
-      team->vote.agrees = create_group(team) == UCC_OK;
-      status = post_votes(team);
-      if (status != UCC_OK) return status;
-      continue;
+      team->number = team->votes[0].number;
+      team->fresh = team->votes[0].fresh;
+    } else if (!all_agree(team)) {
+      if (team->fresh == 0) return UCC_ERR_NOT_SUPPORTED;
+      if (team->group != NULL) (void)ibcoll_group_free(team->group);
+      team->number = team->fresh;
+      team->fresh = 0;
+    } else {
+      put_away_votes(team);
+      break;
     }
-    for (ucc_rank_t rank = 0; rank < UCC_TL_TEAM_SIZE(team); ++rank)
-      if (!team->votes[rank].agrees) return UCC_ERR_NOT_SUPPORTED;
-    free(team->votes);
-    team->votes = NULL;
+    team->vote.agrees = create_group(team);
+    status = post_votes(team);
+    if (status != UCC_OK) return status;
   }
   return UCC_OK;
 }
