@@ -31,7 +31,7 @@ static ucc_config_field_t tl_ibcoll_context_config_table[] = {
     {"YIELD", "auto",
      "Let other processes run whenever a collective is tested and nothing has moved.\n"
      "auto: where more processes of the job share a server than may run at a time",
-     ucc_offsetof(tl_ibcoll_context_config, yield), UCC_CONFIG_TYPE_ON_OFF_AUTO},
+     ucc_offsetof(tl_ibcoll_context_config, yield), UCS_CONFIG_TYPE_ON_OFF_AUTO},
     {NULL}};
 
 static ucc_tl_iface_t g_interface = {

@@ -36,7 +36,7 @@ UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_lib, ucc_base_lib_t);
 
 typedef struct tl_ibcoll_context_config {
   ucc_tl_context_config_t super;
-  int yield; /**< between tests: ucc_on_off_auto_value_t */
+  int yield; /**< between tests: ucs_on_off_auto_value_t */
 } tl_ibcoll_context_config;
 
 /** Numbers of teams, which tell teams of the same ranks apart. Those of teams that are gone are
@@ -57,7 +57,7 @@ typedef struct tl_ibcoll_context {
   ibcoll_context* job; /**< null until all processes have agreed to join */
   ucc_mpool_t tasks;
   tl_ibcoll_numbers numbers;
-  int yield_setting;        /**< ucc_on_off_auto_value_t */
+  int yield_setting;        /**< ucs_on_off_auto_value_t */
   int yields;               /**< whether a test that finds nothing lets other processes run */
   ibcoll_memory** segments; /**< what the program attached to the context, registered */
   size_t segment_count;

@@ -196,9 +196,9 @@ ucc_status_t tl_ibcoll_context_join(ucc_base_context_t* base) {
   for (ucc_rank_t rank = 0; status == UCC_OK && rank < oob->n_oob_eps; ++rank)
     if (!all[rank].joined) status = UCC_ERR_NOT_SUPPORTED;
   if (status == UCC_OK) {
-    context->yields = context->yield_setting == UCC_CONFIG_AUTO
+    context->yields = context->yield_setting == UCS_CONFIG_AUTO
                           ? is_oversubscribed(context, all, (int)oob->n_oob_eps)
-                          : context->yield_setting == UCC_CONFIG_ON;
+                          : context->yield_setting == UCS_CONFIG_ON;
     register_segments(context);
   }
   free(all);

@@ -135,6 +135,11 @@ ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* base, ucc_coll_score_t**
   if (status != UCC_OK) return status;
   const char* const wanted = UCC_TL_TEAM_CTX(team)->score_str;
   if (wanted[0] != 0) {
+#if UCC_API_MINOR < 3
+    status = ucc_coll_score_update_from_str(wanted, built, UCC_TL_TEAM_SIZE(team),
+                                            tl_ibcoll_collective_init, base, TL_IBCOLL_SCORE, NULL,
+                                            &memory, 1);
+#else
     const ucc_coll_score_team_info_t info = {.default_score = TL_IBCOLL_SCORE,
                                              .size = UCC_TL_TEAM_SIZE(team),
                                              .supported_colls = TL_IBCOLL_COLLECTIVES,
@@ -142,6 +147,7 @@ ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* base, ucc_coll_score_t**
                                              .num_mem_types = 1,
                                              .init = tl_ibcoll_collective_init};
     status = ucc_coll_score_update_from_str(wanted, &info, base, built);
+#endif
     /* What of it this layer does not have is for the user to read in UCC's own message. */
     if (status < 0 && status != UCC_ERR_INVALID_PARAM && status != UCC_ERR_NOT_SUPPORTED) {
       ucc_coll_score_free(built);

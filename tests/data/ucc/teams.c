@@ -76,6 +76,7 @@ static int is_made(const team* made) {
   const ucc_status_t status = ucc_team_create_test(made->handle);
   check(status, "team, tested");
   (void)ucc_context_progress(g_context);
+  if (status != UCC_OK) sched_yield();
   return status == UCC_OK;
 }
 
@@ -163,7 +164,8 @@ static void make_many(void) {
 
 static void make_world(team* made, int board) {
   post_team(made, board, g_rank, g_ranks);
-  while (!is_made(made)) sched_yield();
+  while (!is_made(made)) {
+  }
 }
 
 /** A broadcast in each pair of neighbours, on the left and on the right, with and without a tag. */
