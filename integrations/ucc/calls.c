@@ -83,6 +83,8 @@ static ucc_status_t describe_alltoall(const description* of, ibcoll_collective c
 }
 
 static ucc_status_t describe_alltoallv(const description* of) {
+  /* One-sided: what a rank receives is placed by those that send it. */
+  if (of->arguments->mask & UCC_COLL_ARGS_FIELD_GLOBAL_WORK_BUFFER) return UCC_ERR_NOT_SUPPORTED;
   of->call->collective = IBCOLL_ALLTOALLV;
   ucc_status_t status = take_lists(of, 2);
   if (status == UCC_OK) status = list_received(of, of->task->lists);
