@@ -38,15 +38,15 @@ Status check_graph(const ibcoll_call& call, const CallArguments& arguments, cons
               to_string(arguments.collective));
 }
 
-/// Checks `flags` and takes what a request is given. Counts and places that are looked at more than
-/// once are copied.
-Status prepare(ibcoll_request& request, Group& group, const ibcoll_call& call) {
+/// Checks `flags` and takes what a request, which has a call of the group, is given. Counts and
+/// places that are looked at more than once are copied.
+Status prepare(ibcoll_request& request, const ibcoll_call& call) {
+  Group& group = request.call->group();
   if ((call.flags & ~IBCOLL_PERSISTENT) != 0) {
     return fail(ErrorCode::kInvalidArgument, "there are no flags {:#x}",
                 call.flags & ~IBCOLL_PERSISTENT);
   }
   request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
-  request.call.emplace(group);
   IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call, group.context().own_operators()));
   IBCOLL_TRY(check_graph(call, arguments, group));
   if (request.persistent) {
@@ -99,7 +99,8 @@ Status ibcoll::c_api::make_request(ibcoll_context& context, Group& group, const 
   made.started = false;
   Status prepared;
   try {
-    prepared = prepare(made, group, *whole);
+    made.call.emplace(group);
+    prepared = prepare(made, *whole);
   } catch (...) {
     drop(made);
     throw;
@@ -283,6 +284,25 @@ ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
     return give(on_group(*group, [&](Group& of_call) {
       return make_request(*group->context, of_call, *call, request);
     }));
+  });
+}
+
+ibcoll_status ibcoll_call_renew(ibcoll_request* request, const ibcoll_call* call) {
+  if (!is_live(request)) return refuse_handle("request", request);
+  if (call == nullptr) return refuse("the call is null");
+  return inside_job(*request->context, [&]() -> ibcoll_status {
+    if (request->multicast) return refuse("a multicast can't be renewed");
+    if (request->call->group().identity().of_set)
+      return refuse("a call on a set can't be renewed: it is a group of its own");
+    if (request->busy) [[unlikely]]
+      return refuse_busy();
+    if (request->call->under_way())
+      return refuse("the call is under way: wait for it before it is renewed");
+    request->call->release();  // else what is refused would leave the former call
+    request->started = false;
+    ibcoll_call copy;
+    const Result<const ibcoll_call*> whole = of_this_version("ibcoll_call", call, copy);
+    return whole ? give(prepare(*request, **whole)) : report(whole.error());
   });
 }
 

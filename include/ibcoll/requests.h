@@ -82,6 +82,13 @@ typedef struct ibcoll_call {
  * program's until ibcoll_call_free, whatever becomes of the call. */
 IBCOLL_API ibcoll_status ibcoll_call_init(ibcoll_group* group, const ibcoll_call* call,
                                           ibcoll_request** request);
+/** Describes and prepares another call of the group, or the same one with other arguments, in place
+ * of the one that the request has and that is not under way: as ibcoll_call_free() and
+ * ibcoll_call_init() do, but in less time, the less the more the calls are alike. Local: other
+ * ranks may make new requests instead. After an error the request has no call, and may be renewed
+ * again or freed. Not for calls on sets, each of which has a group of its own, nor for multicasts.
+ */
+IBCOLL_API ibcoll_status ibcoll_call_renew(ibcoll_request* request, const ibcoll_call* call);
 /** Starts the call; all ranks of the group start their calls in the same order. A persistent one
  * may be started again once it has finished; it is one on all ranks, made and freed by all of them
  * between the same starts. */
