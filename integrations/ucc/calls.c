@@ -46,8 +46,13 @@ static ucc_status_t list(const description* of, const ucc_coll_buffer_info_v_t* 
 
 /** Room for the lists of `buffers` buffers. */
 static ucc_status_t take_lists(const description* of, size_t buffers) {
-  of->task->lists = malloc(2 * buffers * of->ranks * sizeof(int64_t));
-  return of->task->lists == NULL ? UCC_ERR_NO_MEMORY : UCC_OK;
+  tl_ibcoll_task* const task = of->task;
+  const size_t entries = 2 * buffers * of->ranks;
+  if (task->lists_room >= entries) return UCC_OK;
+  free(task->lists);
+  task->lists = malloc(entries * sizeof *task->lists);
+  task->lists_room = task->lists == NULL ? 0 : entries;
+  return task->lists == NULL ? UCC_ERR_NO_MEMORY : UCC_OK;
 }
 
 static ucc_status_t list_received(const description* of, int64_t* place) {

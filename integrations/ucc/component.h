@@ -7,6 +7,7 @@
 #define IBCOLL_INTEGRATIONS_UCC_COMPONENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "components/tl/ucc_tl.h"
@@ -74,6 +75,8 @@ typedef struct tl_ibcoll_vote {
   uint64_t agrees; /**< whether this rank has the group */
 } tl_ibcoll_vote;
 
+enum { kKinds = 32 }; /**< bits of ucc_coll_type_t */
+
 typedef struct tl_ibcoll_team {
   ucc_tl_team_t super;
   ibcoll_group* group; /**< null until the team has a number */
@@ -84,18 +87,22 @@ typedef struct tl_ibcoll_team {
   tl_ibcoll_vote vote;
   tl_ibcoll_vote* votes; /**< everybody's */
   void* exchange;        /**< UCC's request of the allgather that is under way */
+  /** By kind of collective: the request of one that has ended, for the next to take. */
+  _Atomic(ibcoll_request*) idle[kKinds];
 } tl_ibcoll_team;
 UCC_CLASS_DECLARE(tl_ibcoll_team, ucc_base_context_t*, const ucc_base_team_params_t*);
 UCC_CLASS_DECLARE_NEW_FUNC(tl_ibcoll_team, ucc_base_team_t, ucc_base_context_t*,
                            const ucc_base_team_params_t*);
 UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_team, ucc_base_team_t);
 
+/** Tasks are used again: room for lists stays theirs. */
 typedef struct tl_ibcoll_task {
   ucc_coll_task_t super;
   ibcoll_request* request;
-  int64_t*
-      lists;    /**< counts and displacements in bytes, which a call reads until it has finished */
-  char* result; /**< where UCC expects what the engine leaves at the beginning of the buffer */
+  int on_set;        /**< the request is of a call that has a group of its own */
+  int64_t* lists;    /**< counts and displacements in bytes, read until the call has finished */
+  size_t lists_room; /**< entries */
+  char* result;      /**< where UCC expects what the engine leaves at the buffer's beginning */
   size_t result_bytes;
   uint8_t token[2]; /**< what fanin and fanout move */
 } tl_ibcoll_task;
@@ -113,6 +120,11 @@ void tl_ibcoll_retire(tl_ibcoll_numbers* numbers, uint64_t list, uint64_t number
 ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* team);
 ucc_status_t tl_ibcoll_team_destroy(ucc_base_team_t* team);
 ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* team, ucc_coll_score_t** scores);
+
+/** Sets the pool of a context's tasks up (tasks.c). */
+ucc_status_t tl_ibcoll_tasks_init(ucc_mpool_t* tasks, ucc_thread_mode_t threads);
+/** Frees the requests that the team has kept. */
+void tl_ibcoll_free_idle(tl_ibcoll_team* team);
 
 /** Makes the task of a collective; UCC_ERR_NOT_SUPPORTED, alike on all ranks, where the next layer
  * is to take it. */

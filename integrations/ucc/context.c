@@ -60,9 +60,7 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_context, const ucc_base_context_params_t* paramete
   }
   memset(&self->numbers, 0, sizeof self->numbers);
   pthread_mutex_init(&self->numbers.mutex, NULL);
-  return ucc_mpool_init(&self->tasks, 0, sizeof(tl_ibcoll_task), 0, UCC_CACHE_LINE_SIZE, 8,
-                        UINT_MAX, &ucc_coll_task_mpool_ops, parameters->thread_mode,
-                        "tl_ibcoll_tasks");
+  return tl_ibcoll_tasks_init(&self->tasks, parameters->thread_mode);
 }
 
 UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_context) {

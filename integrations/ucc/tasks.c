@@ -7,22 +7,65 @@
 #include "component.h"
 #include "core/ucc_progress_queue.h"
 
+static void construct(ucc_mpool_t* pool, void* object, void* chunk) {
+  tl_ibcoll_task* const task = object;
+  ucc_coll_task_mpool_ops.obj_init(pool, object, chunk);
+  task->lists = NULL;
+  task->lists_room = 0;
+}
+
+static void destruct(ucc_mpool_t* pool, void* object) {
+  tl_ibcoll_task* const task = object;
+  free(task->lists);
+  ucc_coll_task_mpool_ops.obj_cleanup(pool, object);
+}
+
+ucc_status_t tl_ibcoll_tasks_init(ucc_mpool_t* tasks, ucc_thread_mode_t threads) {
+  static ucc_mpool_ops_t own; /* the pool keeps its address */
+  own = ucc_coll_task_mpool_ops;
+  own.obj_init = construct;
+  own.obj_cleanup = destruct;
+  return ucc_mpool_init(tasks, 0, sizeof(tl_ibcoll_task), 0, UCC_CACHE_LINE_SIZE, 8, UINT_MAX, &own,
+                        threads, "tl_ibcoll_tasks");
+}
+
 static void* library_of(const tl_ibcoll_task* task) { return task->super.team->context->lib; }
 
-/** Frees the request. One that is under way (UCC gave up waiting) ends its group first: peers could
+static _Atomic(ibcoll_request*)* place_of(tl_ibcoll_team* team, ucc_coll_type_t type) {
+  return &team->idle[ucc_ilog2(type) % kKinds];
+}
+
+/** Frees a request. One that is under way (UCC gave up waiting) ends its group first: peers could
  * still write to buffers that the program takes back now. */
-static void free_request(tl_ibcoll_task* task) {
-  if (task->request == NULL || ibcoll_call_free(task->request) == IBCOLL_OK) return;
-  (void)ibcoll_cancel(task->request);
-  (void)ibcoll_wait(task->request);
-  if (ibcoll_call_free(task->request) != IBCOLL_OK)
-    tl_debug(library_of(task), "%s", ibcoll_last_error());
+static void free_request(void* library, ibcoll_request* request) {
+  if (ibcoll_call_free(request) == IBCOLL_OK) return;
+  (void)ibcoll_cancel(request);
+  (void)ibcoll_wait(request);
+  if (ibcoll_call_free(request) != IBCOLL_OK) tl_debug(library, "%s", ibcoll_last_error());
+}
+
+void tl_ibcoll_free_idle(tl_ibcoll_team* team) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    ibcoll_request* const request = atomic_exchange(&team->idle[kind], NULL);
+    if (request != NULL) free_request(UCC_TL_TEAM_LIB(team), request);
+  }
+}
+
+/** Keeps the request for the next collective of the kind, if it has ended well and none is kept. */
+static void put_away_request(tl_ibcoll_task* task) {
+  if (task->request == NULL) return;
+  const ucc_status_t status = task->super.super.status;
+  tl_ibcoll_team* const team = ucc_derived_of(task->super.team, tl_ibcoll_team);
+  ibcoll_request* none = NULL;
+  if (task->on_set || (status != UCC_OK && status != UCC_OPERATION_INITIALIZED) ||
+      !atomic_compare_exchange_strong(place_of(team, task->super.bargs.args.coll_type), &none,
+                                      task->request))
+    free_request(library_of(task), task->request);
 }
 
 static ucc_status_t finalize(ucc_coll_task_t* base) {
   tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
-  free_request(task);
-  free(task->lists);
+  put_away_request(task);
   ucc_mpool_put(task);
   return UCC_OK;
 }
@@ -86,6 +129,14 @@ static ibcoll_status init_on_set(tl_ibcoll_team* team, const ucc_coll_args_t* ar
   return status;
 }
 
+/** A request for the call, which the team has kept or is new. */
+static ibcoll_status init_on_team(tl_ibcoll_team* team, ucc_coll_type_t type,
+                                  const ibcoll_call* call, ibcoll_request** request) {
+  *request = atomic_exchange(place_of(team, type), NULL);
+  return *request == NULL ? ibcoll_call_init(team->group, call, request)
+                          : ibcoll_call_renew(*request, call);
+}
+
 ucc_status_t tl_ibcoll_collective_init(ucc_base_coll_args_t* given, ucc_base_team_t* base,
                                        ucc_coll_task_t** made) {
   tl_ibcoll_team* const team = ucc_derived_of(base, tl_ibcoll_team);
@@ -96,19 +147,17 @@ ucc_status_t tl_ibcoll_collective_init(ucc_base_coll_args_t* given, ucc_base_tea
   if (task == NULL) return UCC_ERR_NO_MEMORY;
   ucc_status_t status = ucc_coll_task_init(&task->super, given, base);
   task->request = NULL;
-  task->lists = NULL;
+  task->on_set = on_set;
   task->result = NULL;
   task->result_bytes = 0;
   task->token[0] = task->token[1] = 0;
   ibcoll_call call;
   if (status == UCC_OK) status = tl_ibcoll_describe(team, arguments, task, &call);
   if (status == UCC_OK) {
-    const ibcoll_status prepared = on_set ? init_on_set(team, arguments, &call, &task->request)
-                                          : ibcoll_call_init(team->group, &call, &task->request);
-    if (prepared != IBCOLL_OK) {
-      task->request = NULL;
-      status = failed(task, prepared);
-    }
+    const ibcoll_status prepared =
+        on_set ? init_on_set(team, arguments, &call, &task->request)
+               : init_on_team(team, arguments->coll_type, &call, &task->request);
+    if (prepared != IBCOLL_OK) status = failed(task, prepared);
   }
   if (status != UCC_OK) {
     (void)finalize(&task->super);

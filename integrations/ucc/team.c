@@ -44,6 +44,7 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
   self->ranks = NULL;
   self->votes = NULL;
   self->exchange = NULL;
+  for (int kind = 0; kind < kKinds; ++kind) atomic_init(&self->idle[kind], NULL);
   /* CL/HIER starts the calls of a team in an order that differs from rank to rank. */
   if (parameters->scope != UCC_CL_BASIC) return UCC_ERR_NOT_SUPPORTED;
   const ucc_team_params_t* const given = &parameters->params;
@@ -62,6 +63,7 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
 }
 
 UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_team) {
+  tl_ibcoll_free_idle(self);
   if (self->group != NULL) {
     const ibcoll_status ended = ibcoll_group_status(self->group);
     if (ibcoll_group_free(self->group) != IBCOLL_OK)
