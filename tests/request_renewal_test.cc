@@ -148,6 +148,40 @@ TEST_P(RenewalInJobs, IsForEachRankToDoOrNot) {
   EXPECT_EQ(launched(GetParam(), 3, body), "");
 }
 
+/// What the call read and wrote the last time counts for nothing, whether it needs memory or not.
+TEST_P(RenewalInJobs, RepeatsACallOnWhatItsBuffersHoldThen) {
+  const auto body = [](const ApiRank& rank) {
+    constexpr size_t kMost = 20'000;
+    const int me = ibcoll_rank(rank.context);
+    std::vector<int64_t> from(3 * kMost), to(3 * kMost);
+    for (const size_t count : {size_t{1}, kMost}) {
+      const std::array<ibcoll_call, 3> calls = {
+          ibcoll_call_allreduce(from.data(), to.data(), count, IBCOLL_INT64, IBCOLL_SUM, nullptr),
+          ibcoll_call_alltoall(from.data(), to.data(), count * sizeof(int64_t), nullptr),
+          ibcoll_call_alltoall(IBCOLL_IN_PLACE, to.data(), count * sizeof(int64_t), nullptr)};
+      for (size_t i = 0; i < calls.size(); ++i) {
+        ibcoll_request* kept = nullptr;
+        rank.good(ibcoll_call_init(ibcoll_world(rank.context), &calls[i], &kept), "init");
+        for (int64_t round = 1; round <= 5; ++round) {
+          std::fill(from.begin(), from.end(), 10 * round + me);
+          std::fill(to.begin(), to.end(), 10 * round + me);
+          rank.good(ibcoll_call_renew(kept, &calls[i]), "renew");
+          rank.good(ibcoll_start(kept), "start");
+          rank.good(ibcoll_wait(kept), "wait");
+          for (size_t at = 0; at < (i == 0 ? 1 : 3) * count; ++at) {
+            const int64_t expected =
+                i == 0 ? 30 * round + 3 : 10 * round + static_cast<int64_t>(at / count);
+            if (to[at] != expected)
+              return rank.complain(fmt::format("call {}: {} is not {}", i, to[at], expected));
+          }
+        }
+        rank.good(ibcoll_call_free(kept), "free");
+      }
+    }
+  };
+  EXPECT_EQ(launched(GetParam(), 3, body), "");
+}
+
 TEST_P(RenewalInJobs, IsRefusedWhileTheCallIsUnderWay) {
   const auto body = [](const ApiRank& rank) {
     const int me = ibcoll_rank(rank.context);

@@ -51,6 +51,8 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   ibcoll_context* context = nullptr;
   std::optional<ibcoll::Call> call;
   ibcoll::c_api::CountCopies counts;
+  ibcoll_call described = {};  ///< as the program has, with `is_whole`
+  bool is_whole = false;       ///< the description has all that the call means
   std::shared_ptr<ibcoll::MulticastSend> multicast;  ///< then there is no call
   bool persistent = false;
   bool started = false;  ///< once or more

@@ -1,5 +1,6 @@
 // The C interface: collective calls and requests. All are an ibcoll_call first.
 
+#include <cstring>
 #include <memory>
 
 #include "engine/core/c_api.h"
@@ -38,6 +39,13 @@ Status check_graph(const ibcoll_call& call, const CallArguments& arguments, cons
               to_string(arguments.collective));
 }
 
+/// Whether all that a call means is in its description.
+bool is_whole(const ibcoll_call& call) {
+  return call.options == nullptr && call.graph == nullptr && call.send_blocks == nullptr &&
+         call.recv_blocks == nullptr && call.op < OwnOperators::kFirst &&
+         !is_unequal(static_cast<Collective>(call.collective));
+}
+
 /// Checks `flags` and takes what a request, which has a call of the group, is given. Counts and
 /// places that are looked at more than once are copied.
 Status prepare(ibcoll_request& request, const ibcoll_call& call) {
@@ -54,12 +62,20 @@ Status prepare(ibcoll_request& request, const ibcoll_call& call) {
     IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
     request.counts.copy(arguments, group);
   }
+  request.is_whole = is_whole(call);
+  if (request.is_whole) request.described = call;
   return request.call->prepare(arguments);
 }
 
 /// A call that was started once, and has ended, needs its memory no longer.
 void end_if_done(ibcoll_request& request, bool done) {
-  if (done && !request.persistent && request.started) request.call->release();
+  if (done && !request.persistent && request.started) request.call->rest();
+}
+
+/// Whether the request's call is that one already, prepared.
+bool is_prepared_for(const ibcoll_request& request, const ibcoll_call& call) {
+  return request.is_whole && request.call->is_prepared() && call.struct_size == sizeof call &&
+         std::memcmp(&call, &request.described, sizeof call) == 0;
 }
 
 }  // namespace
@@ -111,48 +127,6 @@ Status ibcoll::c_api::make_request(ibcoll_context& context, Group& group, const 
     drop(made);
   }
   return prepared;
-}
-
-void ibcoll::c_api::CountCopies::copy(CallArguments& arguments, const Group& group) {
-  if (has_graph(arguments.collective)) return copy_of_neighbors(arguments, group);
-  const auto ranks = static_cast<size_t>(group.size());
-  const bool holds_all = !has_root(arguments.collective) || arguments.root == group.rank();
-  const bool unequal = is_unequal(arguments.collective);
-  const bool scatters = arguments.collective == Collective::kScatterv;
-  const bool sends = is_alltoall(arguments.collective) && !arguments.in_place;
-  const auto keep = [&](std::vector<int64_t>& place, const int64_t*& array, bool read,
-                        const ibcoll_block* blocks) {
-    place.clear();
-    read = read && blocks == nullptr;
-    if (read) place.assign(array, array + ranks);
-    array = read ? place.data() : nullptr;
-  };
-  keep(send_counts_, arguments.send_counts, unequal && holds_all && (scatters || sends),
-       arguments.send_blocks);
-  keep(send_displacements_, arguments.send_displacements,
-       unequal && holds_all && (scatters || sends), arguments.send_blocks);
-  keep(recv_counts_, arguments.recv_counts, unequal && holds_all && !scatters,
-       arguments.recv_blocks);
-  keep(recv_displacements_, arguments.recv_displacements,
-       unequal && holds_all && !scatters && arguments.collective != Collective::kReduceScatter,
-       arguments.recv_blocks);
-}
-
-void ibcoll::c_api::CountCopies::copy_of_neighbors(CallArguments& arguments, const Group& group) {
-  const Graph& graph = *arguments.options.graph;
-  const auto keep = [](std::vector<int64_t>& place, const int64_t*& array, size_t count) {
-    place.clear();
-    if (count != 0) place.assign(array, array + count);
-    array = place.data();
-  };
-  const bool sends = lists_all(arguments.collective, true) && arguments.send_blocks == nullptr;
-  const bool receives = lists_all(arguments.collective, false) && arguments.recv_blocks == nullptr;
-  const size_t sent = sends ? graph.destinations(group.rank()).size() : 0;
-  const size_t received = receives ? graph.sources(group.rank()).size() : 0;
-  keep(send_counts_, arguments.send_counts, sent);
-  keep(send_displacements_, arguments.send_displacements, sent);
-  keep(recv_counts_, arguments.recv_counts, received);
-  keep(recv_displacements_, arguments.recv_displacements, received);
 }
 
 ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, void* recv, size_t block_bytes,
@@ -298,8 +272,9 @@ ibcoll_status ibcoll_call_renew(ibcoll_request* request, const ibcoll_call* call
       return refuse_busy();
     if (request->call->under_way())
       return refuse("the call is under way: wait for it before it is renewed");
-    request->call->release();  // else what is refused would leave the former call
     request->started = false;
+    if (is_prepared_for(*request, *call)) return IBCOLL_OK;
+    request->call->release();  // else what is refused would leave the former call
     ibcoll_call copy;
     const Result<const ibcoll_call*> whole = of_this_version("ibcoll_call", call, copy);
     return whole ? give(prepare(*request, **whole)) : report(whole.error());

@@ -364,6 +364,11 @@ Status Call::wait() {
   return failure_;
 }
 
+void Call::rest() {
+  const bool has_memory = scratch_ != nullptr || in_place_ != nullptr || lengths_ != nullptr;
+  if (has_memory || has_blocks_ || arguments_.keeps != nullptr) release();
+}
+
 void Call::release() {
   const auto put_back = [this](std::byte*& memory) {
     if (memory != nullptr) group_->context().scratch().put(memory);

@@ -33,6 +33,10 @@ class Call {
   /// again.
   void release();
 
+  /// Gives the memory back of a call that is not under way; one that has none stays prepared.
+  void rest();
+  bool is_prepared() const { return prepared_; }
+
   Collective collective() const { return arguments_.collective; }
   Group& group() { return *group_; }
   /// What prepare() has chosen.
