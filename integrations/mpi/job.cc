@@ -198,7 +198,7 @@ void stop() {
     const WhileTheMpiBlocks moving;
     mpi.Barrier(job->world);
   }
-  end_moving();
+  stop_moving();
   if (job->reports) {
     const Result<std::string> file = config_string("IBCOLL_MPI_REPORT");
     const Result<std::string> mode = config_choice("IBCOLL_MPI");

@@ -378,6 +378,11 @@ void poll_operations() {
   }
 }
 
+void stop_moving() {
+  if (operations().stays.exchange(false)) --operations().under_way;
+  end_moving();
+}
+
 void end_operations() {
   while (operations().under_way > (operations().stays ? 1 : 0)) {
     poll_operations();

@@ -133,7 +133,9 @@ void poll_operations();
 /// does not.
 int wait_moving(void* request, void* status);
 
-/// In MPI_Finalize: what is under way ends first. Before end_moving().
+/// In MPI_Finalize: what is under way ends first.
 void end_operations();
+/// When all ranks have come there: nobody asks anything any more.
+void stop_moving();
 
 }  // namespace ibcoll::mpi
