@@ -47,6 +47,12 @@ inline void open_ucx_with(const ucx::TransportOptions& options, void (*prepare)(
 inline ucx::TransportOptions all_by_rendezvous() {
   ucx::TransportOptions options;
   options.most_eager = 16;
+  options.most_in_parts = 0;
+  return options;
+}
+inline ucx::TransportOptions all_in_parts() {
+  ucx::TransportOptions options;
+  options.part_bytes = 700;
   return options;
 }
 inline ucx::TransportOptions all_by_puts() {

@@ -17,6 +17,7 @@ namespace {
 
 using testing::all_by_puts;
 using testing::all_by_rendezvous;
+using testing::all_in_parts;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::pattern;
@@ -128,11 +129,13 @@ void exchange_in_order(const TransportOptions& options, uint64_t seed) {
 }
 
 TEST_F(Ucx, MessagesPutsAndMailsStayInOrder) { exchange_in_order({}, 0); }
+TEST_F(Ucx, PartsStayInOrder) { exchange_in_order(all_in_parts(), 0); }
 TEST_F(Ucx, RendezvousStaysInOrder) { exchange_in_order(all_by_rendezvous(), 0); }
 TEST_F(Ucx, PutsStayInOrder) { exchange_in_order(all_by_puts(), 0); }
 TEST_F(Ucx, OrderStaysWhateverUcpDoes) {
   for (uint64_t seed = 10; seed < 16; seed += 2) {
     exchange_in_order({}, seed);
+    exchange_in_order(all_in_parts(), seed);
     exchange_in_order(all_by_rendezvous(), seed);
     exchange_in_order(all_by_puts(), seed);
   }

@@ -86,7 +86,13 @@ struct Peer {
   bool owes_credit() const {
     return taken - taken_reported >= kWindow / 2 || mails_taken - mails_reported >= kMailsPerPeer;
   }
-  bool room() const { return sent - taken_there < kWindow && outgoing[sent % kWindow].idle(); }
+  /// For so many messages.
+  bool room(uint32_t messages) const {
+    if (sent + messages - taken_there > kWindow) return false;
+    for (uint32_t at = sent; at != sent + messages; ++at)
+      if (!outgoing[at % kWindow].idle()) return false;
+    return true;
+  }
 };
 
 /// What a peer's key is here.

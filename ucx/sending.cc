@@ -109,9 +109,20 @@ bool UcxTransport::signal(Rank rank, uint32_t immediate) {
 bool UcxTransport::post(Rank rank, std::span<const PutSegment> segments,
                         const MemoryKey& source_key, RemoteAddress target, uint64_t immediate) {
   Peer* const peer = usable(rank);
-  if (!peer || !peer->room()) return false;
+  if (!peer) return false;
   size_t bytes = 0;
   for (const PutSegment& segment : segments) bytes += segment.bytes;
+  const auto parts =
+      segments.size() == 1
+          ? static_cast<uint32_t>((bytes + options_.part_bytes - 1) / options_.part_bytes)
+          : 1;
+  if (parts > 1 && parts <= kWindow / 2 && !puts_ && bytes <= options_.most_in_parts) {
+    if (!peer->room(parts)) return false;
+    count(bytes);
+    send_in_parts(*peer, segments[0], target, immediate);
+    return true;
+  }
+  if (!peer->room(1)) return false;
   Outgoing& message = number(*peer, MessageKind::kData, immediate);
   count(bytes);
   if (bytes == 0) {
@@ -135,6 +146,23 @@ bool UcxTransport::post(Rank rank, std::span<const PutSegment> segments,
     pieces[i] = {const_cast<std::byte*>(segments[i].source), segments[i].bytes};
   send(message, pieces.data(), segments.size(), true, bytes);
   return true;
+}
+
+/// As messages that the network takes whole, so that UCX neither puts them together again at the
+/// receiver nor asks it first. The last one tells of the put.
+void UcxTransport::send_in_parts(Peer& peer, PutSegment rest, RemoteAddress target,
+                                 uint64_t immediate) {
+  const uint64_t key = reinterpret_cast<const RemoteKey*>(target.key)->number;
+  while (rest.bytes > 0) {
+    const size_t bytes = std::min(rest.bytes, options_.part_bytes);
+    Outgoing& message =
+        number(peer, MessageKind::kData, bytes == rest.bytes ? immediate : kNoSignal);
+    message.header.address = target.address;
+    message.header.key = key;
+    send(message, rest.source, bytes, false, bytes);
+    rest = {rest.source + bytes, rest.bytes - bytes};
+    target.address += bytes;
+  }
 }
 
 /// As puts: the message follows when a flush says that they have arrived.
@@ -208,7 +236,7 @@ void UcxTransport::flushed(Outgoing& last) {
 
 bool UcxTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_bytes) {
   Peer* const peer = usable(rank);
-  if (!peer || !peer->room() || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
+  if (!peer || !peer->room(1) || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
     return false;
   if (!peer->mails_out)
     peer->mails_out = std::make_unique<std::byte[]>(kMailsPerPeer * kMaxMailBytes);

@@ -30,8 +30,12 @@ struct TransportOptions {
   int64_t unreachable_ns = 5'000'000'000;
   /// Longer data is written by ucp_put, where that is used.
   size_t most_in_message = 8192;
-  /// Longer data in messages goes by UCX's rendezvous: then a copy more at the receiver would cost
-  /// more than asking for it.
+  /// Where UCX does not write by itself, data up to `most_in_parts` goes in several messages of so
+  /// many bytes: what one of TCP's carries, less the heads (UCX_TCP_RX_SEG_SIZE).
+  size_t part_bytes = 60 * 1024;
+  size_t most_in_parts = 1536 * 1024;
+  /// Longer data of one message goes by UCX's rendezvous: then a copy more at the receiver would
+  /// cost more than asking for it.
   size_t most_eager = 512 * 1024;
   /// Whether ucp_put is used; not set: where UCX writes by itself.
   std::optional<bool> puts;
@@ -94,6 +98,7 @@ class UcxTransport final : public NetworkTransport {
   Outgoing& number(Peer& peer, MessageKind kind, uint64_t immediate);
   void count(size_t data_bytes);
   void send(Outgoing& message, const void* data, size_t count, bool pieces, size_t bytes);
+  void send_in_parts(Peer& peer, PutSegment rest, RemoteAddress target, uint64_t immediate);
   void write(Outgoing& message, const RemoteKey& key, std::span<const PutSegment> segments,
              const MemoryKey& source_key, RemoteAddress target);
   void flush(Peer& peer);
