@@ -108,7 +108,8 @@ class DescribedCall {
   }
   /// For calls that have not ended when the program's function comes back.
   bool keep_datatypes() {
-    if (combined != nullptr && combined->derived) kept_ = kept_datatype(*combined);
+    if (combined != nullptr && combined->derived && (kept_ = kept_datatype(*combined)) == nullptr)
+      return false;
     return send.keep_datatype() && recv.keep_datatype();
   }
   /// What is sent in place lies in `recv`.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "integrations/mpi/stand_in.h"
+#include "integrations/mpi/under_way.h"
 
 namespace ibcoll::mpi {
 
@@ -135,6 +136,8 @@ void free_retired(const Job& job) {
     const std::lock_guard lock(all.mutex);
     retired.swap(all.retired);
   }
+  // Calls that wait for the engine name operators, which those that it has keep.
+  if (!retired.empty()) post_all();
   for (const ibcoll_operator op : retired) (void)ibcoll_operator_free(job.context, op);
   {
     const std::lock_guard lock(all.mutex);
@@ -187,9 +190,14 @@ FoundCombination make(const Job& job, const Datatype& type, Handle op) {
   const std::optional<bool> commutes = may_combine(job, type, op);
   if (!commutes) return {};
   auto* const pairing = new Pairing{job, use(op), type, std::nullopt, std::nullopt};
-  if (!type.contiguous) {
-    pairing->from.emplace(type);
-    pairing->to.emplace(type);
+  try {
+    if (!type.contiguous) {
+      pairing->from.emplace(type);
+      pairing->to.emplace(type);
+    }
+  } catch (const std::bad_alloc&) {  // of elements with wide gaps
+    release(pairing);
+    return {std::nullopt, IBCOLL_ERR_NO_MEMORY};
   }
   ibcoll_operator_description description = IBCOLL_OPERATOR_DESCRIPTION_INIT;
   description.element_bytes = static_cast<size_t>(type.size);
@@ -252,8 +260,9 @@ void retire(Records& all, const Gone& is_gone) {
   }
 }
 
-/// false: the MPI is to free it, as nothing here uses it.
-bool free_operator(const Job& job, Handle op) {
+/// false: the MPI is to free it, as nothing here uses it. `nested`: amid a call of the engine, such
+/// as in an error handler: what is made for it goes with the next operator.
+bool free_operator(const Job& job, Handle op, bool nested) {
   if (find_predefined(op) != nullptr) return false;
   Records& all = records();
   {
@@ -269,7 +278,7 @@ bool free_operator(const Job& job, Handle op) {
     }
     retire(all, [op](const Pair& pair) { return pair.first == op; });
   }
-  free_retired(job);
+  if (!nested) free_retired(job);
   return true;
 }
 
@@ -304,10 +313,11 @@ using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespac
 
 IBCOLL_MPI_STANDS_IN(Op_free, (void* op), {
   static auto* const original = original_of<int(void*)>("PMPI_Op_free");
-  Job* const job = Inside::is() ? nullptr : running_job();
+  Job* const job = running_job();
   if (job == nullptr || job->context == nullptr || op == nullptr) return original(op);
+  const bool nested = Inside::is();
   const Inside inside;
-  if (!free_operator(*job, library().handle_at(op, 0))) return original(op);
+  if (!free_operator(*job, library().handle_at(op, 0), nested)) return original(op);
   library().write(op, library().constants.op_null);
   return 0;
 })
