@@ -194,6 +194,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       persistent ? find_communicator(job, handle_) : known_communicator(handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
+  if (persistent) post_all(*on);  // to describe it, and that all agree, may be calls, too
   use(*on);
   operation_ = &take();
   operation_->function = function;
@@ -242,14 +243,15 @@ Outcome Launch::start(void* request) {
 
 Outcome Launch::prepare(void* request, bool moves) {
   Operation& operation = *operation_;
-  post_all(*operation.on);  // that they agree is a call, too
   Communicator* const own = make_private(job_, *operation.on);
   if (own == nullptr) return attempt().failed(ibcoll_group_status(operation.on->group));
   operation.own = own;
   if (own->group == nullptr) return Outcome::to_mpi(own->reason);
   if (!moves) return hand_out(request);
-  if (!take_graph_along(*own, handle_, operation.described.call))
-    return Outcome::to_mpi(Reason::kNoGroup);
+  if (!take_graph_along(*own, handle_, operation.described.call)) {
+    const ibcoll_status status = ibcoll_group_status(own->group);
+    return status == IBCOLL_OK ? Outcome::to_mpi(Reason::kNoGroup) : attempt().failed(status);
+  }
   operation.described.call.flags = IBCOLL_PERSISTENT;
   const ibcoll_status status =
       ibcoll_call_init(operation.own->group, &operation.described.call, &operation.engine);
@@ -329,10 +331,9 @@ int start_operation(Operation& operation, void* request) {
     look_at(operation);
   else
     complete(operation);
-  if (job.reports) {
+  if (job.reports)
     job.counters.engine_call(operation.function, Form::kPersistent, operation.described.bytes,
                              time_ns() - began);
-  }
   return outcome.code;
 }
 

@@ -246,6 +246,38 @@ static void sweep_copies(MPI_Comm comm) {
   MPI_Comm_free(&ring);
 }
 
+/* The first neighbour call of a communicator is prepared behind calls of which each rank has ended
+ * another number. */
+static void prepared_behind_others(MPI_Comm comm, int size) {
+  enum { CALLS = 150, ENDED = 20 };
+  long mine[CALLS], all[CALLS];
+  MPI_Request requests[CALLS], prepared;
+  MPI_Comm line;
+  const int periodic = 0;
+  int rank = 0, around[2] = {UNTOUCHED, UNTOUCHED};
+  MPI_Cart_create(comm, 1, &size, &periodic, 0, &line);
+  MPI_Comm_rank(line, &rank);
+  MPI_Barrier(line);
+  for (int i = 0; i < CALLS; ++i) {
+    mine[i] = rank + i;
+    MPI_Iallreduce(&mine[i], &all[i], 1, MPI_LONG, MPI_SUM, line, &requests[i]);
+  }
+  if (rank == 0) MPI_Waitall(ENDED, requests, MPI_STATUSES_IGNORE);
+  PREPARED(Neighbor_allgather)
+  (&rank, 1, MPI_INT, around, 1, MPI_INT, line, MPI_INFO_NULL, &prepared);
+  MPI_Waitall(CALLS, requests, MPI_STATUSES_IGNORE);
+  MPI_Start(&prepared);
+  MPI_Wait(&prepared, MPI_STATUS_IGNORE);
+  MPI_Request_free(&prepared);
+  for (int i = 0; i < CALLS; ++i) {
+    const long sum = (long)size * i + (long)size * (size - 1) / 2;
+    if (all[i] != sum) wrong("MPI_Iallreduce", "before neighbours", i, all[i], sum);
+  }
+  if (around[0] != (rank == 0 ? UNTOUCHED : rank - 1))
+    wrong("MPI_Neighbor_allgather_init", "behind others", rank, around[0], rank - 1);
+  MPI_Comm_free(&line);
+}
+
 void sweep_neighbors(MPI_Comm comm) {
   int size = 0, sources = 0, destinations = 0;
   MPI_Comm_size(comm, &size);
@@ -262,6 +294,7 @@ void sweep_neighbors(MPI_Comm comm) {
   periods[1] = 1;
   sweep_cart(comm, "torus", 2, sizes, periods);
   if (size > 1) sweep_graph(comm, size);
+  if (size > 1) prepared_behind_others(comm, size);
   sweep_copies(comm);
   MPI_Comm made;
   make_dist_graph(comm, &made, &sources, &destinations);
