@@ -107,7 +107,8 @@ const Neighbours* make_neighbours(const Communicator& on, Handle handle) {
   }
   if (status != IBCOLL_OK) {
     made->reason = Reason::kNoGroup;
-    if (on.rank == 0) say(ibcoll_last_error());
+    made->is_over = ibcoll_group_status(on.group) != IBCOLL_OK;
+    if (on.rank == 0 && !made->is_over) say(ibcoll_last_error());
   }
   on.neighbours = std::move(made);
   return on.neighbours.get();

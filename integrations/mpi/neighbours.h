@@ -18,6 +18,7 @@ struct NeighbourSlots {
 struct Neighbours {
   ibcoll_graph* graph = nullptr;  ///< null: calls stay with the MPI, on all ranks, for `reason`
   Reason reason = Reason::kCopies;
+  bool is_over = false;  ///< the group was, when they were to be made
   NeighbourSlots sources, destinations;
 
   Neighbours() = default;
