@@ -145,6 +145,9 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .combiner_struct = MPI_COMBINER_STRUCT,
       .combiner_indexed_block = MPI_COMBINER_INDEXED_BLOCK,
       .combiner_hindexed_block = MPI_COMBINER_HINDEXED_BLOCK,
+      .combiner_f90_real = MPI_COMBINER_F90_REAL,
+      .combiner_f90_complex = MPI_COMBINER_F90_COMPLEX,
+      .combiner_f90_integer = MPI_COMBINER_F90_INTEGER,
       .order_c = MPI_ORDER_C,
   };
   add_c_types(to);

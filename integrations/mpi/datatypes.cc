@@ -96,16 +96,23 @@ std::optional<ibcoll_type> engine_type(ibcoll_mpi_kind kind, Count size, Count e
   return std::nullopt;
 }
 
+/// Nobody may free such a datatype. Those of Fortran's kinds say how they were asked for.
 bool is_named(Handle type) {
   const Library& mpi = library();
+  const auto names = [&](int combiner) {
+    return combiner == mpi.constants.combiner_named ||
+           combiner == mpi.constants.combiner_f90_real ||
+           combiner == mpi.constants.combiner_f90_complex ||
+           combiner == mpi.constants.combiner_f90_integer;
+  };
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   if (mpi.Type_get_envelope_c == nullptr)
     return mpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner) == 0 &&
-           combiner == mpi.constants.combiner_named;
+           names(combiner);
   Count many_integers = 0, many_addresses = 0, many_counts = 0, many_types = 0;
   return mpi.Type_get_envelope_c(type, &many_integers, &many_addresses, &many_counts, &many_types,
                                  &combiner) == 0 &&
-         combiner == mpi.constants.combiner_named;
+         names(combiner);
 }
 
 /// The MPI refuses to pack one that is not; nobody hears of it by `job.alone`.

@@ -53,6 +53,7 @@ struct ibcoll_mpi_constants {
   int combiner_named, combiner_dup, combiner_contiguous, combiner_resized, combiner_vector;
   int combiner_hvector, combiner_subarray, combiner_indexed, combiner_hindexed, combiner_struct;
   int combiner_indexed_block, combiner_hindexed_block, order_c;
+  int combiner_f90_real, combiner_f90_complex, combiner_f90_integer;
   size_t type_count, operator_count;
   struct ibcoll_mpi_type types[64];
   struct ibcoll_mpi_operator operators[16];

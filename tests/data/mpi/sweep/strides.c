@@ -254,6 +254,20 @@ static void sweep_type(Run* run, MPI_Datatype type, int elements) {
   }
 }
 
+/* Pairs of a type that Fortran asks for by its precision, which nobody may free. */
+static void fortrans_kinds(const Run* run) {
+  MPI_Datatype real, pair;
+  double both[2] = {0, 0};
+  if (run->rank == 0) both[0] = both[1] = 1.5;
+  MPI_Type_create_f90_real(15, 307, &real);
+  MPI_Type_vector(2, 1, 1, real, &pair);
+  MPI_Type_commit(&pair);
+  MPI_Bcast(both, 1, pair, 0, run->comm);
+  MPI_Bcast(both, 2, real, 0, run->comm);
+  MPI_Type_free(&pair);
+  if (both[0] != 1.5 || both[1] != 1.5) wrong("MPI_Bcast", "precision", 0, (long)both[1], 1);
+}
+
 void sweep_strides(MPI_Comm comm, const char* name) {
   Run run = {0};
   run.comm = comm;
@@ -272,5 +286,6 @@ void sweep_strides(MPI_Comm comm, const char* name) {
     MPI_Type_free(&type);
   }
   g_form = BLOCKING;
+  fortrans_kinds(&run);
   for (int i = 0; i < 5; ++i) free(*buffers[i]);
 }
