@@ -65,8 +65,8 @@ Traffic expected_traffic(int starts, int scatters, int large) {
       if (to == from + 1) sum += 100;  // the chain
     }
   }
-  doubles[{3, 0}] += 3;              // the persistent send
-  doubles[{0, 1}] += (1 << 14) - 1;  // all kinds of messages
+  doubles[{3, 0}] += 3;                              // the persistent send
+  doubles[{0, 1}] += (1 << 14) - 1 + 3 * (1 << 13);  // all kinds of messages, one started again
   doubles[{0, 2}] += large;
   for (auto& [pair, sum] : doubles) sum *= sizeof(double);
   return doubles;

@@ -186,9 +186,8 @@ void start() {
 
 /// In MPI_Finalize, before the MPI's.
 void stop() {
-  end_record();
   Job* const job = g_running.exchange(nullptr);
-  if (job == nullptr) return;
+  if (job == nullptr) return end_record();
   const Library& mpi = library();
   const Inside inside;
   end_operations();
@@ -199,6 +198,7 @@ void stop() {
     mpi.Barrier(job->world);
   }
   stop_moving();
+  end_record();
   if (job->reports) {
     const Result<std::string> file = config_string("IBCOLL_MPI_REPORT");
     const Result<std::string> mode = config_choice("IBCOLL_MPI");

@@ -24,6 +24,7 @@ Served served(const Attempt& attempt) {
     return {nullptr, Outcome::to_mpi(Reason::kTooEarly)};
   if (known == nullptr) known = make_neighbours(attempt.on, attempt.handle);
   if (known == nullptr) return {nullptr, kToMpi};
+  if (known->is_over) return {nullptr, attempt.failed(ibcoll_group_status(attempt.on.group))};
   if (known->graph == nullptr) return {nullptr, Outcome::to_mpi(known->reason)};
   return {known, kReady};
 }
@@ -68,7 +69,7 @@ bool describe(Blocks& blocks, const Attempt& attempt, const NeighbourSlots& side
 }
 
 Outcome unequal(const Attempt& attempt, Count sent, Count received) {
-  return attempt.report(
+  return attempt.break_off(
       fmt::format("{}: rank {} of the communicator sends blocks of {} bytes, but receives some of "
                   "{}",
                   to_string(attempt.function), attempt.on.rank, sent, received)

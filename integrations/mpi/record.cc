@@ -152,12 +152,23 @@ void note_persistent(const void* request, Flows flows) {
   record().persistent.insert_or_assign(library().handle_at(request, 0), std::move(flows));
 }
 
-void note_start(const void* requests, int count) {
+NoteOfStart::NoteOfStart(const void* requests, int count) : requests_(requests) {
+  for (int i = 0; requests != nullptr && i < count; ++i)
+    before_.push_back(library().handle_at(requests, i));
+}
+
+int NoteOfStart::seen(int code) const {
+  if (code != 0) return code;
+  auto& known = record().persistent;
   const std::lock_guard lock(record().mutex);
-  for (int i = 0; i < count; ++i) {
-    const auto found = record().persistent.find(library().handle_at(requests, i));
-    if (found != record().persistent.end()) note(found->second);
+  for (size_t i = 0; i < before_.size(); ++i) {
+    auto found = known.extract(before_[i]);
+    if (found.empty()) continue;
+    note(found.mapped());
+    found.key() = library().handle_at(requests_, static_cast<int>(i));
+    known.insert(std::move(found));
   }
+  return code;
 }
 
 void note_request_freed(const void* request) {

@@ -54,8 +54,18 @@ void note(const Flows& flows);
 /// Persistent requests, where the program has them: their flows are noted each time they are
 /// started.
 void note_persistent(const void* request, Flows flows);
-void note_start(const void* requests, int count);
 void note_request_freed(const void* request);
+/// Around a call that starts requests: the MPI may give them other handles.
+class NoteOfStart {
+ public:
+  NoteOfStart(const void* requests, int count);
+  /// What came of the call.
+  int seen(int code) const;
+
+ private:
+  const void* const requests_;
+  std::vector<Handle> before_;
+};
 
 /// A communicator's ranks in MPI_COMM_WORLD. What goes to the rank itself, between groups, or to
 /// processes of another MPI_COMM_WORLD, is not recorded: such ranks are -1.

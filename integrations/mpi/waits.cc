@@ -250,7 +250,11 @@ IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* statu
 })
 
 IBCOLL_MPI_STANDS_IN(Start, (void* request), {
-  IBCOLL_MPI_NOTES(MPI_Start, (request), note_start(request, 1))
+  if (notes()) [[unlikely]] {
+    const Noting noting;
+    const NoteOfStart started(request, 1);
+    return started.seen(MPI_Start(request));
+  }
   static auto* const original = original_of<int(void*)>("PMPI_Start");
   Operation* const found = Inside::is() || running_job() == nullptr
                                ? nullptr
@@ -261,7 +265,11 @@ IBCOLL_MPI_STANDS_IN(Start, (void* request), {
 })
 
 IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
-  IBCOLL_MPI_NOTES(MPI_Startall, (count, requests), note_start(requests, count))
+  if (notes()) [[unlikely]] {
+    const Noting noting;
+    const NoteOfStart started(requests, count);
+    return started.seen(MPI_Startall(count, requests));
+  }
   static auto* const original = original_of<int(int, void*)>("PMPI_Startall");
   static auto* const start = original_of<int(void*)>("PMPI_Start");
   const Library& mpi = library();

@@ -61,6 +61,31 @@ static void messages(int rank) {
                MPI_STATUS_IGNORE);
 }
 
+/* Starts of one that has not gone yet when it is started again: Open MPI makes another request of
+ * it then. */
+static void starts_of_one(int rank) {
+  enum { STARTS = 3, TAG = 50, GO = 51 };
+  static char space[STARTS * (LONGEST * sizeof(double) + MPI_BSEND_OVERHEAD)];
+  MPI_Request request;
+  if (rank == 0) {
+    void* gone = NULL;
+    int bytes = 0;
+    MPI_Buffer_attach(space, sizeof space);
+    MPI_Bsend_init(g_block, LONGEST, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD, &request);
+    for (int i = 0; i < STARTS; ++i) {
+      MPI_Start(&request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Send(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD);
+    MPI_Buffer_detach(&gone, &bytes);
+    MPI_Request_free(&request);
+  } else if (rank == 1) {
+    MPI_Recv(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < STARTS; ++i)
+      MPI_Recv(g_other[0], LONGEST, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
 #if MPI_VERSION >= 4
 #define LARGE(kind) g_block, (MPI_Count)1 << (kind), MPI_DOUBLE, 2, kind, MPI_COMM_WORLD
 static void large_counts(int rank) {
@@ -182,6 +207,7 @@ int main(int argc, char** argv) {
 
   if (size == 4) {
     messages(rank);
+    starts_of_one(rank);
     large_counts(rank);
     collectives(rank, size);
   }
