@@ -121,6 +121,20 @@ TEST_P(MpiPreload, WhatOneRankCanNotDoIsAnErrorOnAll) {
   }
 }
 
+TEST_P(MpiPreload, TheLastCallMayFailWhileTrafficIsRecorded) {
+  const std::string record = report_file() + ".edges";
+  const Ran ran = run(3, "IBCOLL_LAYOUT=1,1,1 IBCOLL_MPI_RECORD=" + record + " ", "fails_last");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+  EXPECT_TRUE(std::filesystem::remove(record));
+}
+
+TEST_P(MpiPreload, OperatorsMayBeFreedInErrorHandlers) {
+  const Ran ran = run(3, "", "freed_in_handlers");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("well done"));
+}
+
 TEST_P(MpiPreload, TheMpisErrorsComeWhileCallsAreUnderWay) {
   for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "})
     EXPECT_GT(run_and_report(3, layout, "errors_meanwhile").at("iallreduce")["engine_calls"], 0);

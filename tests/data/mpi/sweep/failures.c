@@ -9,7 +9,7 @@
 enum { WORDS = 1 << 12 };
 
 /* What can't be right of the last rank's call. */
-enum { TWO_LENGTHS, OVERLAPPING, MISTAKES };
+enum { TWO_LENGTHS, OVERLAPPING, NEIGHBOURS, MISTAKES };
 
 static void expect_error(int code, const char* what, int number) {
   if (code == MPI_SUCCESS) wrong(what, "an error on one rank", number, code, MPI_ERR_OTHER);
@@ -37,6 +37,18 @@ static int call(int form, int mistake, int is_wrong, int* in, int* out, int size
                                       MPI_INFO_NULL, &request),
                    &request);
   }
+  if (mistake == NEIGHBOURS) {
+    const int sent = WORDS / 4, received = is_wrong ? sent - 1 : sent;
+    if (form == BLOCKING)
+      return MPI_Neighbor_alltoall(in, sent, MPI_INT, out, received, MPI_INT, comm);
+    if (form == NONBLOCKING)
+      return finished(
+          MPI_Ineighbor_alltoall(in, sent, MPI_INT, out, received, MPI_INT, comm, &request),
+          &request);
+    return started(PREPARED(Neighbor_alltoall)(in, sent, MPI_INT, out, received, MPI_INT, comm,
+                                               MPI_INFO_NULL, &request),
+                   &request);
+  }
   int* const to = is_wrong ? in + 1 : out;
   const int count = WORDS - 1;
   if (form == BLOCKING) return MPI_Allreduce(in, to, count, MPI_INT, MPI_SUM, comm);
@@ -55,17 +67,24 @@ void one_rank_fails(void) {
   for (int number = 0; number < FORMS * MISTAKES; ++number) {
     MPI_Comm comm;
     int sum = 0;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    const int periodic = 0, form = number % FORMS, mistake = number / FORMS;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    /* The first one is the MPI's otherwise. */
+    if (mistake == NEIGHBOURS && form == NONBLOCKING)
+      call(BLOCKING, mistake, 0, in, out, size, comm);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
     if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce", "before", number, sum, 0);
     MPI_Barrier(MPI_COMM_WORLD); /* the others have it, too */
-    expect_error(call(number % FORMS, number / FORMS, rank == size - 1, in, out, size, comm),
-                 number / FORMS == TWO_LENGTHS ? "MPI_Alltoall" : "MPI_Allreduce", number % FORMS);
+    const int code = call(form, mistake, rank == size - 1, in, out, size, comm);
+    /* Ranks that are no neighbours of its may have what they need. */
+    if (mistake != NEIGHBOURS || rank >= size - 2)
+      expect_error(code, "a call that the last rank can't make", number);
     /* What follows on the communicator is no call for what came before. */
     in[0] = rank == 0 ? number : -1;
     if (MPI_Bcast(in, WORDS, MPI_INT, 0, comm) == MPI_SUCCESS && in[0] != number)
       wrong("MPI_Bcast", "behind an error", number, in[0], number);
+    (void)call(BLOCKING, NEIGHBOURS, 0, in, out, size, comm);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce", "elsewhere", number, sum, 0);
     MPI_Comm_free(&comm);
@@ -103,6 +122,65 @@ void errors_meanwhile(void) {
   if (rank == size - 1) MPI_Send(&late, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
   if (rank == 0) MPI_Recv(&late, 1, MPI_INT, size - 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (rank == 0 && late != size - 1) wrong("MPI_Recv", "behind an error", 0, late, size - 1);
+  free(in);
+  free(out);
+}
+
+/* The last call fails on one rank: the others hear of it while they wait for MPI_Finalize. */
+void fails_last(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int *const in = memory(WORDS * sizeof(int)), *const out = memory(WORDS * sizeof(int));
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect_error(call(BLOCKING, TWO_LENGTHS, rank == 0, in, out, size, MPI_COMM_WORLD),
+               "MPI_Alltoall", 0);
+  free(in);
+  free(out);
+}
+
+static MPI_Op g_sum;
+static void add(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *count; ++i) ((int*)inout)[i] += ((int*)in)[i];
+}
+/* Of two the second one. */
+static void take_last(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)in;
+  (void)inout;
+  (void)count;
+  (void)type;
+}
+static void free_sum(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  if (g_sum != MPI_OP_NULL) MPI_Op_free(&g_sum);
+}
+
+/* An error handler frees an operator, and the MPI may give its handle to another one. */
+void freed_in_handlers(void) {
+  int rank = 0, size = 0, sum = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *const in = memory(WORDS * sizeof(int)), *const out = memory(WORDS * sizeof(int));
+  MPI_Comm comm;
+  MPI_Errhandler frees;
+  MPI_Op last;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_create_errhandler(free_sum, &frees);
+  MPI_Comm_set_errhandler(comm, frees);
+  MPI_Op_create(add, 1, &g_sum);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, g_sum, MPI_COMM_WORLD);
+  MPI_Barrier(comm);
+  expect_error(call(BLOCKING, TWO_LENGTHS, 1, in, out, size, comm), "MPI_Alltoall", 0);
+  MPI_Op_create(take_last, 0, &last);
+  for (int round = 0; round < 20; ++round)
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, last, MPI_COMM_WORLD);
+  if (sum != size - 1) wrong("MPI_Allreduce", "behind a handler", 0, sum, size - 1);
+  MPI_Op_free(&last);
+  MPI_Errhandler_free(&frees);
+  MPI_Comm_free(&comm);
   free(in);
   free(out);
 }

@@ -8,6 +8,8 @@
  *   sweep many          thousands of them at a time, again and again: memory must not grow
  *   sweep requests_ended  what those get whose call has failed
  *   sweep one_rank_fails  what all ranks get where a call can't be made on one
+ *   sweep fails_last    the same of the last call before MPI_Finalize
+ *   sweep freed_in_handlers  operators that error handlers free
  *   sweep errors_meanwhile  what the MPI has to complain of while calls are under way
  *   sweep errors_together  what is given where a message fails, too
  *   sweep freed_before_errors  whom errors are told on a communicator that was freed
@@ -152,6 +154,8 @@ int main(int argc, char** argv) {
   if (strcmp(part, "many") == 0) many_requests();
   if (strcmp(part, "requests_ended") == 0) ended_requests();
   if (strcmp(part, "one_rank_fails") == 0) one_rank_fails();
+  if (strcmp(part, "fails_last") == 0) fails_last();
+  if (strcmp(part, "freed_in_handlers") == 0) freed_in_handlers();
   if (strcmp(part, "errors_meanwhile") == 0) errors_meanwhile();
   if (strcmp(part, "errors_together") == 0) errors_together();
   if (strcmp(part, "freed_before_errors") == 0) freed_before_errors();

@@ -54,6 +54,10 @@ void many_requests(void);
 void ended_requests(void);
 /* What can't be made on one rank is an error on the others, too. */
 void one_rank_fails(void);
+/* The last call of all fails on one rank. */
+void fails_last(void);
+/* An operator is freed in an error handler. */
+void freed_in_handlers(void);
 /* The MPI's own errors while collectives are under way. */
 void errors_meanwhile(void);
 /* Of a message and of a call. */
