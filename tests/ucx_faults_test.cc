@@ -2,6 +2,7 @@
 // right, or with the same one error on every survivor, and never hangs.
 
 #include "tests/faults.h"
+#include "tests/launched.h"
 #include "tests/ucx_lo.h"
 #include "tests/ucx_shim.h"
 
@@ -67,6 +68,53 @@ TEST_F(UcxFaults, ADeadlineEndsACallThatWaitsForALateRank) {
                                         },
                                         {});
   expect_one_error(outcome, {0, 1, 2}, HasSubstr("nothing has moved for 0.4 s, the deadline"));
+}
+
+/// A call ends although a peer of another one, which has begun and is not one of its own, stays
+/// away until then.
+TEST_F(UcxFaults, ACallDoesNotWaitForThePeersOfAnother) {
+  constexpr size_t kBytes = 32 << 20;
+  const Outcome outcome = run_disturbed(
+      ucx_job({1, 1, 1}),
+      [](const RankView& rank, Stage& stage) {
+        if (!exchange(rank, 8, 0)) return;  // all are connected
+        const Rank me = rank.context.rank();
+        const auto sent = [&] {
+          const TransportCounters& counters = rank.context.network()->counters();
+          return me == 0 ? counters.data_messages : counters.tokens;
+        };
+        const auto prepared = [&](const std::vector<Rank>& members, const CallArguments& what) {
+          auto group = rank.context.create_group(members);
+          if (!rank.good(group, "group")) return std::unique_ptr<Call>();
+          auto call = std::make_unique<Call>(**group);
+          return rank.good(call->prepare(what), "prepare") ? std::move(call) : nullptr;
+        };
+        std::vector<std::byte> data(kBytes, static_cast<std::byte>(me + 1));
+        CallArguments bcast;
+        bcast.collective = Collective::kBcast;
+        bcast.send = bcast.recv = data.data();
+        bcast.block_bytes = kBytes;
+        const auto first = me != 2 ? prepared({0, 1}, bcast) : nullptr;
+        const auto second = me != 1 ? prepared({0, 2}, CallArguments{}) : nullptr;
+        if (first) {
+          // The root begins when it knows where the data go to.
+          const uint64_t before = sent();
+          if (!rank.good(first->start(), "bcast")) return;
+          while (sent() == before)
+            if (!rank.good(first->test(), "bcast")) return;
+        }
+        if (me == 1) wait_until([&] { return stage.disturbed.load(); });
+        if (second && rank.good(second->start(), "barrier")) rank.good(second->wait(), "barrier");
+        if (me == 0) {
+          if (!first->under_way()) rank.complain("the other call has ended without its peer");
+          stage.disturbed = true;
+        }
+        if (first) rank.good(first->wait(), "bcast");
+        if (data != std::vector<std::byte>(kBytes, static_cast<std::byte>(me == 2 ? 3 : 1)))
+          rank.complain("wrong data");
+      },
+      {});
+  EXPECT_EQ(outcome.all, "");
 }
 
 /// Some calls, after which ranks wait for each other: UCX aborts a process whose peer goes while a

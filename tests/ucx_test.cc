@@ -152,6 +152,7 @@ TEST_F(Ucx, WhatHasLeftNeedsTheRankNoMore) {
     const auto places = exchange_addresses(bootstrap, **network, memory.data(), key).value();
     Patience patience(**network);
     if (bootstrap.rank() == 0) {
+      (*network)->post_for(1);
       for (uint32_t i = 0; i < 8; ++i) {
         RemoteAddress place = places[1];
         place.address += i << 20;
@@ -159,12 +160,55 @@ TEST_F(Ucx, WhatHasLeftNeedsTheRankNoMore) {
             [&] { return (*network)->put(1, memory.data(), key, place, 400'000, i); }));
       }
       ASSERT_TRUE(patience.until([&] { return (*network)->signal(1, 8); }));
-      const uint64_t mark = (*network)->mark();
-      ASSERT_TRUE(patience.until([&] { return (*network)->has_left(mark); }));
+      ASSERT_TRUE(patience.until([&] { return !(*network)->held_by(1, 0, {}); }));
       wait_until([&] { return arrived->load(); });
     } else {
       ASSERT_TRUE(patience.wait_for(9));
       *arrived = true;
+    }
+    EXPECT_TRUE((*network)->close());
+  });
+}
+
+/// While a peer stays away what other calls have sent it holds up none, and what was sent for none
+/// only those that the peer is a member of.
+TEST_F(Ucx, ACallIsHeldByWhatItHasPostedAlone) {
+  Shared<std::atomic<bool>> connected, checked;
+  run_ranks(2, [&](Bootstrap& bootstrap) {
+    auto network = open_here(bootstrap, TransportOptions{});
+    ASSERT_TRUE(network) << network.error().message;
+    std::vector<std::byte> memory(8 << 20);
+    const MemoryKey key = (*network)->register_memory(memory.data(), memory.size()).value();
+    const auto places = exchange_addresses(bootstrap, **network, memory.data(), key).value();
+    Patience patience(**network);
+    const Rank peer = 1 - bootstrap.rank();
+    ASSERT_TRUE(patience.until([&] { return (*network)->signal(peer, 0); }));
+    ASSERT_TRUE(patience.wait_for(1));
+    if (bootstrap.rank() == 0) {
+      ASSERT_TRUE(patience.until([&] { return !(*network)->held_by(0, 0, {}); }));
+      *connected = true;
+      const auto post_long_for = [&](uint64_t call) {
+        (*network)->post_for(call);
+        ASSERT_TRUE(patience.until(
+            [&] { return (*network)->put(1, memory.data(), key, places[1], memory.size(), 2); }));
+      };
+      const uint64_t before = (*network)->mark();
+      (*network)->post_for(1);
+      ASSERT_TRUE(patience.until([&] { return (*network)->signal(1, 1); }));
+      post_long_for(2);
+      post_long_for(0);
+      const uint64_t after = (*network)->mark();
+      const std::array<Rank, 1> with = {1}, without = {0};
+      EXPECT_TRUE(patience.until([&] { return !(*network)->held_by(1, before, with); }));
+      EXPECT_TRUE(patience.until([&] { return !(*network)->held_by(1, after, without); }));
+      EXPECT_EQ((*network)->held_by(1, after, with), 1);
+      EXPECT_EQ((*network)->held_by(2, before, without), 1);
+      *checked = true;
+      EXPECT_TRUE(patience.until([&] { return !(*network)->held_by(2, after, with); }));
+    } else {
+      ASSERT_TRUE(patience.until([&] { return connected->load(); }));
+      wait_until([&] { return checked->load(); });
+      ASSERT_TRUE(patience.wait_for(4));
     }
     EXPECT_TRUE((*network)->close());
   });
@@ -182,8 +226,7 @@ TEST_F(Ucx, AWriteToMemoryThatIsNotRegisteredIsRefused) {
       const std::vector<std::byte> source(2049);
       ASSERT_TRUE(patience.until(
           [&] { return (*network)->put(1, source.data(), key, places[1], 2049, 0); }));
-      const uint64_t mark = (*network)->mark();
-      ASSERT_TRUE(patience.until([&] { return (*network)->has_left(mark); }));
+      ASSERT_TRUE(patience.until([&] { return !(*network)->held_by(0, 0, {}); }));
     } else {
       patience.wait_for(1);
       ASSERT_TRUE((*network)->failure());

@@ -22,6 +22,7 @@ struct Peer;
 struct Outgoing {
   Peer* peer = nullptr;
   Header header;
+  uint64_t call = 0;        ///< which it was posted for; 0: none
   uint64_t mark = 0;        ///< the first one behind it
   uint32_t reading = 0;     ///< requests of UCP that read the data
   uint32_t others = 0;      ///< those that read the header alone, and flushes
@@ -60,7 +61,7 @@ struct Peer {
   uint64_t posted = 0, completed = 0;                ///< the numbers of the interface
   uint32_t first_unflushed = 0, last_unflushed = 0;  ///< where `flush_wanted`
   bool flush_wanted = false;
-  bool stays = false;              ///< among those with something that may wait in UCX
+  bool stays = false;              ///< among those with messages that may wait in UCX
   std::vector<Outgoing> outgoing;  ///< by number, modulo kWindow
   using Pieces = std::array<ucp_dt_iov_t, kMaxSegments>;
   std::unique_ptr<Pieces[]> pieces;  ///< of those with several segments
@@ -75,7 +76,6 @@ struct Peer {
   std::unique_ptr<std::byte[]> mails_in;
   Header credit;
   bool credit_under_way = false;
-  uint64_t credit_mark = 0;
 
   bool heard = true;
   int64_t silent_since_ns = 0;

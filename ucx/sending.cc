@@ -14,6 +14,7 @@ Outgoing& UcxTransport::number(Peer& peer, MessageKind kind, uint64_t immediate)
   if (peer.posted >= kWindow) peer.completed = std::max(peer.completed, peer.posted + 1 - kWindow);
   Outgoing& message = peer.out(peer.sent);
   message.peer = &peer;
+  message.call = posts_for_;
   message.mark = marks_;
   message.header = {};
   message.header.number = peer.sent++;
@@ -268,9 +269,7 @@ void UcxTransport::send_credit(Peer& peer) {
   how.flags = UCP_AM_SEND_FLAG_EAGER;
   how.cb.send = on_credit_sent;
   how.user_data = &peer;
-  peer.credit_mark = marks_;
   ++credits_;
-  stays(peer);
   peer.credit_under_way = !settled(ucp_->am_send_nbx(peer.endpoint, kMessageId, &peer.credit,
                                                      sizeof peer.credit, nullptr, 0, &how),
                                    peer);
@@ -283,29 +282,43 @@ void UcxTransport::on_credit_sent(void* request, ucs_status_t status, void* argu
   if (status != UCS_OK) peer.owner->latch_broken(peer, status);
 }
 
-/// Something is sent to that peer.
+/// A message is sent to that peer.
 void UcxTransport::stays(Peer& peer) {
   if (!std::exchange(peer.stays, true)) staying_.push_back(&peer);
 }
 
 uint64_t UcxTransport::mark() { return marks_++; }
 
-bool UcxTransport::has_left(uint64_t mark) {
-  bool all = true;
+/// Credits hold up no call: who waits for one waits for a call that this rank has yet to make.
+std::optional<Rank> UcxTransport::held_by(uint64_t call, uint64_t mark,
+                                          std::span<const Rank> members) {
+  std::optional<Rank> holder;
   for (size_t i = 0; i < staying_.size();) {
     Peer& peer = *staying_[i];
-    const bool sent = completed(peer.rank) == peer.posted;
-    if (sent && !peer.credit_under_way) {
+    if (completed(peer.rank) == peer.posted) {
       peer.stays = false;
       staying_[i] = staying_.back();
       staying_.pop_back();
       continue;
     }
-    if (!sent && peer.out(static_cast<uint32_t>(peer.completed)).mark <= mark) all = false;
-    if (peer.credit_under_way && peer.credit_mark <= mark) all = false;
+    if (!holder && holds(peer, call, mark, members)) holder = peer.rank;
     ++i;
   }
-  return all;
+  return holder;
+}
+
+/// Whether one of the messages that wait in UCX for that peer is of a call, or of none and before
+/// the mark, to a member.
+bool UcxTransport::holds(Peer& peer, uint64_t call, uint64_t mark, std::span<const Rank> members) {
+  for (uint64_t at = peer.completed; at < peer.posted; ++at) {
+    const Outgoing& message = peer.out(static_cast<uint32_t>(at));
+    if (message.idle()) continue;
+    if (message.call == call) return true;
+    if (message.call == 0 && message.mark <= mark &&
+        std::find(members.begin(), members.end(), peer.rank) != members.end())
+      return true;
+  }
+  return false;
 }
 
 /// The mails of the last poll have been read.

@@ -193,16 +193,15 @@ std::vector<NamedCounter> UcxTransport::details() const {
 }
 
 bool UcxTransport::all_complete() {
-  return has_left(marks_) && std::all_of(known_.begin(), known_.end(), [](Peer* peer) {
-           return !peer->credit_under_way && !peer->flush_wanted &&
-                  std::all_of(peer->outgoing.begin(), peer->outgoing.end(),
-                              [](const Outgoing& message) { return message.idle(); });
-         });
+  return std::all_of(known_.begin(), known_.end(), [](Peer* peer) {
+    return !peer->credit_under_way && !peer->flush_wanted &&
+           std::all_of(peer->outgoing.begin(), peer->outgoing.end(),
+                       [](const Outgoing& message) { return message.idle(); });
+  });
 }
 
 Status UcxTransport::close() {
   std::array<Arrival, kBatch> arrivals;
-  mark();
   while (!failure_ && !all_complete()) {
     poll(arrivals);
     if (const auto failure = bootstrap_->failure()) return tl::unexpected<Error>(failure->error());

@@ -80,7 +80,7 @@ class UcxTransport final : public NetworkTransport {
   uint64_t completed(Rank peer) override;
   void flush() override;
   uint64_t mark() override;
-  bool has_left(uint64_t mark) override;
+  std::optional<Rank> held_by(uint64_t call, uint64_t mark, std::span<const Rank> members) override;
   bool wake_on_arrival(Bell& bell) override;
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
@@ -106,6 +106,7 @@ class UcxTransport final : public NetworkTransport {
   void send_credit(Peer& peer);
   void return_mails();
   void stays(Peer& peer);
+  bool holds(Peer& peer, uint64_t call, uint64_t mark, std::span<const Rank> members);
   bool settled(ucs_status_ptr_t request, Peer& peer);
   void complete(Outgoing& message, uint32_t& requests, void* request, ucs_status_t status);
   static void on_data_read(void* request, ucs_status_t status, void* message);
@@ -152,7 +153,7 @@ class UcxTransport final : public NetworkTransport {
   std::vector<Peer*> known_;                                       ///< all of peers_
   std::vector<Peer*> ready_;                                       ///< with something to hand out
   std::vector<Peer*> unflushed_;  ///< with puts that no flush is for yet
-  std::vector<Peer*> staying_;    ///< with something that may wait in UCX
+  std::vector<Peer*> staying_;    ///< with messages that may wait in UCX
   uint64_t marks_ = 0;
   std::vector<Peer*> taken_;  ///< whose mails the last poll handed out
   uint32_t idle_ = 0;

@@ -150,7 +150,9 @@ Status Executor::start(PostedCall& call) {
   call.asked = false;
   call.absence_ns = 0;
   call.gates = 0;
+  call.number = ++numbers_;
   call.left.reset();
+  call.held_by.reset();
   // What arrivals make meanwhile is not the call that the program means.
   if (record_ != nullptr && !call.group->by_arrival) [[unlikely]]
     begin_record(call);
@@ -186,10 +188,14 @@ bool Executor::advance(PostedCall& call) {
     LaneState& sends = call.lanes[static_cast<int>(Lane::kSend)];
     LaneState& receives = call.lanes[static_cast<int>(Lane::kRecv)];
     const bool exposes = !call.binding.eager;
+    if (network_ != nullptr) network_->post_for(call.number);
     moved |= runner.advance(exposes ? receives : sends);
     moved |= runner.advance(exposes ? sends : receives);
     moved |= mailroom_.pass_on(call);
-    if (network_ != nullptr) network_->flush();
+    if (network_ != nullptr) {
+      network_->post_for(0);
+      network_->flush();
+    }
   }
   moved |= runner.advance(call.lanes[static_cast<int>(Lane::kLocal)]);
   for (const LaneState& lane : call.lanes) {
@@ -200,11 +206,13 @@ bool Executor::advance(PostedCall& call) {
   return true;
 }
 
-/// Whether what the call has posted needs this rank no more.
+/// Whether what the call has posted needs this rank no more. Peers of other calls that are under
+/// way may come to them after this one has ended.
 bool Executor::has_left(PostedCall& call) {
   if (!call.outward || network_ == nullptr) return true;
   if (!call.left) call.left = network_->mark();
-  return network_->has_left(*call.left);
+  call.held_by = network_->held_by(call.number, *call.left, call.group->to_job);
+  return !call.held_by;
 }
 
 void Executor::finish(PostedCall& call) {

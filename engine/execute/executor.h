@@ -210,6 +210,7 @@ class Executor {
   ArrivalRuns* runs_ = nullptr;    ///< null: calls are made by the program alone
   std::vector<Failure> survived_;  ///< deaths
   size_t told_ = 0;                ///< of them: how many the runs know
+  uint64_t numbers_ = 0;           ///< of calls that have started
   uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
   Host host_;

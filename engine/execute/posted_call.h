@@ -335,7 +335,9 @@ struct PostedCall {
       expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
   Forwardings forwarding;
   uint32_t forwarded = 0;
+  uint64_t number = 0;           ///< which no other call of this rank has
   std::optional<uint64_t> left;  ///< a mark of the network behind all of the call
+  std::optional<Rank> held_by;   ///< in the job: what the call posted has not left for it yet
 
   CallKey id() const { return {key.group, key.sequence}; }
   const BufferRegions& regions_of(Buffer buffer) const { return regions[static_cast<int>(buffer)]; }

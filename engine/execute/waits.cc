@@ -68,6 +68,7 @@ Wait wait_of(const PostedCall& call, const LocalTransport& local) {
   for (const LaneState& lane : call.lanes) {
     if (const auto wait = wait_of(call, lane, local)) return *wait;
   }
+  if (call.held_by) return {*call.held_by, 0, "to take what it was sent"};
   return {};
 }
 

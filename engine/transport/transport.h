@@ -126,11 +126,19 @@ class NetworkTransport {
   virtual uint64_t completed(Rank peer) = 0;
   /// Hands posted work to the network (rings the doorbells). Called once after each batch.
   virtual void flush() {}
-  /// A mark behind all that was posted so far, for has_left().
+  /// What is posted from now on belongs to that call, by a number that no other call of this rank
+  /// has; 0: to none.
+  void post_for(uint64_t call) { posts_for_ = call; }
+  /// A mark behind all that was posted so far, for held_by().
   virtual uint64_t mark() { return 0; }
-  /// Whether all that was posted before the mark goes on by itself, however long this rank stays
-  /// away: a rank owes nothing to a call that has ended. Networks in hardware need nobody.
-  virtual bool has_left(uint64_t) { return true; }
+  /// A peer that what was posted for a call has not left for; none: all of it goes on by itself,
+  /// however long this rank stays away, who owes nothing to a call that has ended. So does what
+  /// was posted for no call, before the mark and to `members`: it may be what brings them into the
+  /// call. What other calls posted does not count: their peers may come to them after this one.
+  /// Networks in hardware need nobody.
+  virtual std::optional<Rank> held_by(uint64_t, uint64_t, std::span<const Rank>) {
+    return std::nullopt;
+  }
   /// For waits that sleep: from now on the bell is rung when something arrives or completes. Poll
   /// once more after this call, then sleep. False: this network can't do that, sleep shortly.
   virtual bool wake_on_arrival(Bell&) { return false; }
@@ -141,6 +149,9 @@ class NetworkTransport {
   virtual std::vector<NamedCounter> details() const { return {}; }
   /// Collective: waits until everything posted is done, then takes the connections down.
   virtual Status close() = 0;
+
+ protected:
+  uint64_t posts_for_ = 0;
 };
 
 /// Which call a message belongs to; both sides must mean the same.
