@@ -84,10 +84,17 @@ void Lifelines::connect(Line& line, const LifelinePlace& place, int64_t now_ns) 
     const auto& address = place.addresses[line.attempts++ % place.addresses.size()];
     if (address[0] == '\0') continue;
     const int silence_ms = static_cast<int>(std::min<int64_t>(silence_ns_ / 1'000'000, INT_MAX));
-    if (auto socket = connect_network(address.data(), place.port, silence_ms))
+    bool shortage = false;
+    if (auto socket = connect_network(address.data(), place.port, silence_ms, &shortage))
       line.socket = std::move(*socket);
+    if (shortage) ask_anew(line, now_ns);
     return;
   }
+}
+
+/// This host lacked what it takes to ask: a peer that nobody asks is not silent.
+void Lifelines::ask_anew(Line& line, int64_t now_ns) {
+  line.unanswered_since_ns = line.retry_at_ns = now_ns;
 }
 
 /// Of a peer that a connection is being made to.
@@ -99,6 +106,7 @@ Lifelines::State Lifelines::wait_for_answer(Line& line, int64_t now_ns) {
       return State::kThere;
     }
     line.socket.reset();
+    if (is_shortage(error)) ask_anew(line, now_ns);
     if (error == ECONNREFUSED) return State::kGone;
   }
   return now_ns - line.unanswered_since_ns >= silence_ns_ ? State::kSilent : State::kUnknown;

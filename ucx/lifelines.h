@@ -53,6 +53,7 @@ class Lifelines {
   };
 
   void connect(Line& line, const LifelinePlace& place, int64_t now_ns);
+  static void ask_anew(Line& line, int64_t now_ns);
   State wait_for_answer(Line& line, int64_t now_ns);
 
   int64_t silence_ns_ = 0;

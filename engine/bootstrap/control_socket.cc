@@ -106,8 +106,7 @@ Result<UniqueFd> ControlListener::accept() {
   if (!socket.valid()) {
     // These stay until something is done about them; whatever else is wrong is wrong with the one
     // connection.
-    const bool for_good = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-    if (for_good) return fail_opening("cannot take the connection of another rank");
+    if (is_shortage(errno)) return fail_opening("cannot take the connection of another rank");
     return UniqueFd();
   }
   if (local_ && !same_user(socket.get())) return UniqueFd();
@@ -132,7 +131,13 @@ int process_at(int local_socket) {
   return peer_of(local_socket, peer) ? peer.pid : 0;
 }
 
-Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms) {
+bool is_shortage(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms,
+                                 bool* shortage) {
+  if (shortage != nullptr) *shortage = false;
   sockaddr_storage place{};
   socklen_t length = 0;
   if (auto* four = reinterpret_cast<sockaddr_in*>(&place);
@@ -149,10 +154,12 @@ Result<UniqueFd> connect_network(const std::string& address, int port, int silen
     return fail(ErrorCode::kSystem, "\"{}\" is no network address", address);
   }
   UniqueFd socket(::socket(place.ss_family, kSocket, 0));
+  const bool connects =
+      socket.valid() && (connect(socket.get(), reinterpret_cast<sockaddr*>(&place), length) == 0 ||
+                         errno == EINPROGRESS);
+  if (!connects && shortage != nullptr) *shortage = is_shortage(errno);
   if (!socket.valid()) return fail_opening("cannot create a socket");
-  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&place), length) != 0 &&
-      errno != EINPROGRESS)
-    return fail_errno(fmt::format("{} port {}", address, port));
+  if (!connects) return fail_errno(fmt::format("{} port {}", address, port));
   tune(socket.get(), silence_ms);
   return socket;
 }

@@ -39,8 +39,12 @@ Result<UniqueFd> connect_local(const std::string& name);
 int process_at(int local_socket);
 
 /// Begins to connect; the socket becomes writable once that has succeeded or failed. A connection
-/// ends when the other side's host has been silent for `silence_ms`.
-Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms);
+/// ends when the other side's host has been silent for `silence_ms`. `shortage`, where it is given:
+/// whether it failed for want of something on this host, which says nothing of the other.
+Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms,
+                                 bool* shortage = nullptr);
+/// Whether an errno says that this process or host has no descriptors or memory left.
+bool is_shortage(int error);
 /// How connecting went, of a socket that is writable: 0 or errno's number.
 int connect_error(int socket);
 
