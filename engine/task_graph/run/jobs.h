@@ -13,7 +13,7 @@ namespace ibcoll::task_graph {
 
 /// What carries the messages.
 enum class ChannelKind { kShm, kLoopback, kVerbs, kUcx };
-/// "shm", "loopback" or "verbs".
+/// "shm", "loopback", "verbs" or "ucx".
 Result<ChannelKind> parse_channel_kind(std::string_view name);
 /// "gauss-jordan", "gauss-jordan-b" or "lu".
 Result<MatrixProblem::Method> parse_method(std::string_view name);
