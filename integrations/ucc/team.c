@@ -41,6 +41,7 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
   UCC_CLASS_CALL_SUPER_INIT(ucc_tl_team_t, &context->super, parameters);
   self->group = NULL;
   self->number = self->fresh = 0;
+  self->vote = (tl_ibcoll_vote){0};
   self->ranks = NULL;
   self->votes = NULL;
   self->exchange = NULL;
