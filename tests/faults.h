@@ -24,6 +24,7 @@ struct Stage {
   std::atomic<int> calls[kMaxRanks];  ///< each rank's finished ones
   std::atomic<pid_t> pids[kMaxRanks];
   std::atomic<bool> disturbed;          ///< see disturb_first
+  std::atomic<bool> ended;              ///< the job, to a Disturber that has not begun
   std::atomic<int> late_ms[kMaxRanks];  ///< how late each rank comes to its next call
 };
 
@@ -90,33 +91,54 @@ inline void expect_one_error(const Outcome& outcome, const std::vector<Rank>& su
 using Body = std::function<void(const RankView&, Stage&)>;
 using Disturb = std::function<void(Stage&)>;
 
-/// Runs a job; `disturb` runs in a process of its own once every rank has finished two calls.
-inline Outcome run_disturbed(const JobOptions& job, const Body& body, const Disturb& disturb) {
-  const SharedStage stage;
-  std::fflush(nullptr);
-  const pid_t disturber = fork();
-  if (disturber == 0) {
-    const auto ready = [&](int rank) { return stage->calls[rank].load() >= 2; };
-    for (int rank = 0; rank < job.shape.ranks();) {
-      if (ready(rank)) {
+/// Runs `disturb` once each of `ranks` ranks has finished two calls. It is a process, since a job's
+/// ranks are forked beside it: they would find locks, such as an allocator's, that a thread held.
+class Disturber {
+ public:
+  Disturber(Stage& stage, int ranks, const Disturb& disturb) {
+    std::fflush(nullptr);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    for (int rank = 0; rank < ranks && !stage.ended;) {
+      if (stage.calls[rank] >= 2) {
         ++rank;
       } else {
         std::this_thread::sleep_for(milliseconds(1));
       }
     }
-    if (disturb) disturb(*stage);
+    if (!stage.ended && disturb) disturb(stage);
     _exit(0);
   }
+  ~Disturber() { end(SIGKILL); }
+  Disturber(const Disturber&) = delete;
+  Disturber& operator=(const Disturber&) = delete;
+
+  /// Waits until `disturb` has run, or, where it has not begun, is not going to.
+  void end(int signal = 0) {
+    if (pid_ <= 0) return;
+    kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+/// Runs a job that is disturbed.
+inline Outcome run_disturbed(const JobOptions& job, const Body& body, const Disturb& disturb) {
+  const SharedStage stage;
   Outcome outcome;
-  outcome.all = run_job(
-      job,
-      [&](const RankView& rank) {
-        stage->pids[rank.context.rank()] = getpid();
-        body(rank, *stage);
-      },
-      &outcome.status);
-  kill(disturber, SIGKILL);
-  waitpid(disturber, nullptr, 0);
+  {
+    const Disturber disturber(*stage, job.shape.ranks(), disturb);
+    outcome.all = run_job(
+        job,
+        [&](const RankView& rank) {
+          stage->pids[rank.context.rank()] = getpid();
+          body(rank, *stage);
+        },
+        &outcome.status);
+  }
   outcome.errors = errors_in(outcome.all);
   // Ranks that ended without a word, by a signal or by the launcher, did not end right.
   if (outcome.all.empty() && outcome.status != 0)

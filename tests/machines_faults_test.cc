@@ -108,21 +108,12 @@ struct Moments {
   }
 };
 
-/// Runs a job that is disturbed once every rank has finished two calls.
+/// Runs a job between machines that is disturbed.
 Outcome run_disturbed_between_machines(size_t ranks, const Body& body, const Disturb& disturb,
                                        Moments& moments) {
   const SharedStage stage;
-  std::thread disturber([&] {
-    for (size_t rank = 0; rank < ranks;) {
-      if (stage->calls[rank] >= 2) {
-        ++rank;
-      } else if (stage->disturbed) {
-        return;  // the job has ended before
-      } else {
-        std::this_thread::sleep_for(milliseconds(1));
-      }
-    }
-    disturb(*stage);
+  Disturber disturber(*stage, static_cast<int>(ranks), [&](Stage& shared) {
+    disturb(shared);
     moments.disturbed_ns = Moments::now_ns();
   });
   Outcome outcome;
@@ -132,8 +123,8 @@ Outcome run_disturbed_between_machines(size_t ranks, const Body& body, const Dis
         moments.failed_ns[rank.context.rank()] = Moments::now_ns();
       },
       &*stage);
-  stage->disturbed = true;
-  disturber.join();
+  stage->ended = true;
+  disturber.end();
   outcome.errors = errors_in(outcome.all);
   return outcome;
 }
