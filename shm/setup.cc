@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/base/copy.h"
 #include "engine/base/pages.h"
 #include "shm/transport.h"
 
@@ -17,17 +18,24 @@ struct Size {
   /// Messages: where ranks share cores, a sender may be so many calls ahead of its receiver before
   /// it gives the core up.
   uint32_t lines;
-  /// Payloads of the greatest length: two collectives in flight never wait for room.
-  uint32_t payloads;
-  size_t longest;  ///< payload
+  /// Of payloads. All rings together take half of the last cache, within these bounds: all pairs
+  /// may have one, which would take gigabytes where there are many ranks.
+  size_t least_bytes, most_bytes;
 };
-/// All pairs may have a ring each, which would take gigabytes where there are many ranks.
-constexpr Size kSizes[] = {{16, 256, 8, SIZE_MAX}, {64, 64, 4, SIZE_MAX}, {SIZE_MAX, 16, 4, 1024}};
+constexpr Size kSizes[] = {
+    {16, 256, 64 << 10, 256 << 10}, {64, 64, 32 << 10, 32 << 10}, {SIZE_MAX, 16, 4 << 10, 4 << 10}};
 
-const Size& size_for(size_t ranks) {
-  return *std::find_if(std::begin(kSizes), std::end(kSizes),
-                       [ranks](const Size& size) { return ranks <= size.ranks; });
+RingLayout ring_for(size_t ranks) {
+  const Size& size = *std::find_if(std::begin(kSizes), std::end(kSizes),
+                                   [ranks](const Size& one) { return ranks <= one.ranks; });
+  const size_t share = last_level_cache_bytes() / 2 / std::max<size_t>(ranks * (ranks - 1), 1);
+  const size_t bytes = std::clamp(share, size.least_bytes, size.most_bytes);
+  return {size.lines, static_cast<uint32_t>(round_up(bytes, kLineBytes))};
 }
+
+/// What ranks of one process copy through the ring at most of their private memory, which they read
+/// at no cost.
+constexpr size_t kEagerWithinProcess = 8192;
 
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
@@ -44,9 +52,7 @@ struct Transport::Layout {
   RingLayout ring;
 
   Layout(size_t ranks, const Options& options) {
-    const size_t eager = options.longest_payload();
-    const Size& size = size_for(ranks);
-    ring = {size.lines, size.payloads * static_cast<uint32_t>(round_up(eager, kLineBytes))};
+    ring = ring_for(ranks);
     pair_bytes = round_up(ring.bytes(), 64);
     mail_bytes = MailQueue::bytes(NetworkTransport::kMaxMailBytes);
     heap_bytes = round_up(options.heap_bytes, page_bytes());
@@ -82,16 +88,18 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
-  if (self->options_.longest_payload() >= (1u << 24) - 64) {
-    return fail(ErrorCode::kInvalidArgument,
-                "messages of {} bytes can't go through the ring: the limit is {}",
-                self->options_.longest_payload(), (1u << 24) - 65);
-  }
-  for (size_t* bytes : {&self->options_.eager_bytes, &self->options_.eager_shared_bytes,
-                        &self->options_.eager_one_way_bytes}) {
-    *bytes = std::min(*bytes, size_for(n).longest);
-  }
   const Layout layout(n, self->options_);
+  if (self->shares_address_space_)
+    self->options_.eager_private_bytes = self->options_.eager_private_one_way_bytes =
+        kEagerWithinProcess;
+  // Two fit: one is written while the other is read.
+  const size_t longest = layout.ring.payload_bytes / 2;
+  for (size_t* bytes :
+       {&self->options_.eager_private_bytes, &self->options_.eager_private_one_way_bytes,
+        &self->options_.eager_shared_bytes, &self->options_.eager_shared_one_way_bytes}) {
+    *bytes = std::min(*bytes, longest);
+  }
+  self->chunk_bytes_ = std::max<size_t>(layout.ring.payload_bytes / 8, 1024);
 
   // Servers may differ in size, and a region's size must be the same within its colour only.
   IBCOLL_ASSIGN(self->region_,

@@ -58,7 +58,7 @@ Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMe
   }
   const bool readable = shared || (peer.reads_me && (!memory.short_runs || shares_address_space_));
   const size_t head = sizeof(DirectSource) + sizeof(StridedSource);
-  if (!readable || head + source.count * sizeof(StridedBlock) > options_.longest_payload())
+  if (!readable || head + source.count * sizeof(StridedBlock) > chunk_bytes_)
     return offer_chunks(peer, key, source, bytes, ticket);
   const auto offset_of = [this](const void* place) {
     return reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(region_.data());

@@ -183,7 +183,7 @@ bool Transport::send_chunks(Peer& peer) {
   bool moved = false;
   Unsent& unsent = peer.unsent;
   while (unsent.bytes != 0) {
-    const size_t room = options_.longest_payload() - sizeof(uint64_t);
+    const size_t room = chunk_bytes_ - sizeof(uint64_t);
     const size_t piece = std::min(room, unsent.bytes - unsent.sent);
     std::byte* const payload = peer.outgoing.reserve(sizeof(uint64_t) + piece);
     if (payload == nullptr) break;

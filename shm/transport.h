@@ -24,17 +24,17 @@ namespace ibcoll::shm {
 struct Options {
   size_t heap_bytes =
       0;  ///< capacity of each rank's heap (address space; memory is reserved as it is allocated)
-  size_t eager_bytes = 8192;  ///< longest message of private memory that is copied through the ring
-  /// The same for memory of the heaps, which peers can read directly: where the sender waits for
-  /// its peer anyway, and where it does not (MessageKey::one_way).
-  size_t eager_shared_bytes = 2048, eager_one_way_bytes = 8192;
+  /// The longest messages that are copied through the ring, as far as it holds them. Reading
+  /// private memory of another process takes the kernel some time for each page, so copying twice
+  /// is faster up to sizes that caches hold.
+  size_t eager_private_bytes = size_t{128} << 10;
+  /// The same where the sender waits for nothing (MessageKey::one_way) and may have many such
+  /// messages to copy, one after the other, which its peers could read all at once.
+  size_t eager_private_one_way_bytes = size_t{128} << 10;
+  /// The same for memory of the heaps, which peers can read directly.
+  size_t eager_shared_bytes = 2048, eager_shared_one_way_bytes = 8192;
   bool allow_process_vm =
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
-
-  /// Of what goes through the ring.
-  size_t longest_payload() const {
-    return std::max({eager_bytes, eager_shared_bytes, eager_one_way_bytes});
-  }
 };
 
 /// One rank's end of the server's shared region. Layout of the region: what ranks tell each other
@@ -139,9 +139,9 @@ class Transport final : public LocalTransport {
                      bool in_region, const StridedView* strided, uint32_t& ticket);
   /// Of messages that are copied through the ring.
   size_t longest_eager(const MessageKey& key, bool shared) const {
-    return !shared       ? options_.eager_bytes
-           : key.one_way ? options_.eager_one_way_bytes
-                         : options_.eager_shared_bytes;
+    if (shared)
+      return key.one_way ? options_.eager_shared_one_way_bytes : options_.eager_shared_bytes;
+    return key.one_way ? options_.eager_private_one_way_bytes : options_.eager_private_bytes;
   }
   Offer offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source, size_t bytes,
                      uint32_t& ticket);
@@ -181,7 +181,8 @@ class Transport final : public LocalTransport {
 
   const Shape* shape_ = nullptr;
   Options options_;
-  int me_ = 0;  ///< local rank
+  size_t chunk_bytes_ = 0;  ///< of messages in chunks, with what goes before their data
+  int me_ = 0;              ///< local rank
   int size_ = 0;
   bool shares_address_space_ = false;
   bool all_read_private_ = false;

@@ -112,10 +112,14 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   shm_options.allow_process_vm = options.allow_process_vm;
   const bool crowded = oversubscribed(places, machines, machines[me]);
   // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
-  // message to be read gives the core up: copying twice is cheaper.
+  // message to be read gives the core up: copying twice is cheaper. Where each has one, many can
+  // read what one has to send to all of them.
+  constexpr size_t kShort = 16384;
+  constexpr int kManyReaders = 4;
   if (crowded) {
-    shm_options.eager_bytes *= 2;
-    shm_options.eager_shared_bytes = shm_options.eager_one_way_bytes = shm_options.eager_bytes;
+    shm_options.eager_shared_bytes = shm_options.eager_shared_one_way_bytes = kShort;
+  } else if (shape.server_size(shape.server_of(me)) > kManyReaders) {
+    shm_options.eager_private_one_way_bytes = kShort;
   }
   IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
   self->scratch_.emplace(self->local_->heap());
