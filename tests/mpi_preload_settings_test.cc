@@ -1,5 +1,6 @@
 // What users set for libibcoll_mpi.so, and what it tells them.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,6 +61,15 @@ TEST_P(MpiPreloadSettings, OnlySizesInTheRangeAreTakenOver) {
     ASSERT_TRUE(report.contains(function)) << function;
     EXPECT_EQ(report.at(function)["engine_calls"], 3 * sizes) << function;
     EXPECT_EQ(report.at(function)["reasons"]["a size for the MPI"], 3 * (4 - sizes)) << function;
+  }
+}
+
+TEST_P(MpiPreloadSettings, SizesInWhichTheMpiIsFasterStayThere) {
+  for (const auto& [functions, on_the_engine] : {std::pair{"", 2}, {"all", 4}}) {
+    const std::string setting = fmt::format("IBCOLL_MPI_FUNCTIONS={} ", functions);
+    const Report report = run_and_report(2, setting, "sizes");
+    EXPECT_EQ(report.at("bcast")["engine_calls"], 2 * on_the_engine) << setting;
+    EXPECT_EQ(report.at("bcast")["mpi_calls"], 2 * (4 - on_the_engine)) << setting;
   }
 }
 

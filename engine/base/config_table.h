@@ -252,7 +252,8 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "The functions that libibcoll_mpi.so takes over, separated by commas, with a range of "
              "sizes where all ranks know the size: `alltoallv,allreduce:0-64K` (docs/mpi.md). "
-             "Empty: all that it can. What not all ranks name stays with the MPI."},
+             "Empty: all that it can, but for sizes in which the MPI underneath is known to be faster; "
+             "`all`: these, too. What not all ranks name stays with the MPI."},
     {.name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "0",

@@ -20,7 +20,7 @@ preloaded() {
   local ranks=$1
   shift
   rm -f report
-  alone "$ranks" env LD_PRELOAD="$LIBRARY" IBCOLL_MPI_REPORT="$PWD/report" "$@"
+  alone "$ranks" env LD_PRELOAD="$LIBRARY" IBCOLL_MPI_FUNCTIONS=all IBCOLL_MPI_REPORT="$PWD/report" "$@"
 }
 
 # expect_engine FUNCTION...: that the engine has carried calls of each out.
