@@ -99,11 +99,11 @@ Result<SizeRange> range_of(std::string_view text) {
 
 }  // namespace
 
-bool Choice::takes(Function function, uint64_t bytes, int ranks) const {
-  if (!sizes[static_cast<size_t>(function)].has(bytes)) return false;
-  return std::none_of(left.begin(), left.end(), [&](const Faster& faster) {
-    return faster.function == function && faster.sizes.has(bytes) && faster.least_ranks <= ranks &&
-           ranks <= faster.most_ranks;
+bool Choice::takes_size(Function function, uint64_t bytes, int ranks) const {
+  const auto of = static_cast<size_t>(function);
+  if (!sizes[of].has(bytes)) return false;
+  return std::none_of(left[of].begin(), left[of].end(), [&](const Faster& faster) {
+    return faster.sizes.has(bytes) && faster.least_ranks <= ranks && ranks <= faster.most_ranks;
   });
 }
 
@@ -131,20 +131,18 @@ Result<Choice> choice_of(const std::string& list) {
   return choice;
 }
 
-std::vector<Faster> faster_in(std::string_view family) {
-  std::vector<Faster> found;
-  std::copy_if(kFaster.begin(), kFaster.end(), std::back_inserter(found),
-               [&](const Faster& faster) { return faster.family == family; });
-  return found;
+void leave_what_is_faster(Choice& choice, std::string_view family) {
+  for (const Faster& faster : kFaster)
+    if (faster.family == family)
+      choice.left[static_cast<size_t>(faster.function)].push_back(faster);
+  look_at_sizes(choice);
 }
 
 void look_at_sizes(Choice& choice) {
   choice.has_range = 0;
   for (int i = 0; i < kFunctions; ++i)
-    if (choice.sizes[i].low != 0 || choice.sizes[i].high != UINT64_MAX)
+    if (choice.sizes[i].low != 0 || choice.sizes[i].high != UINT64_MAX || !choice.left[i].empty())
       choice.has_range |= uint64_t{1} << i;
-  for (const Faster& faster : choice.left)
-    choice.has_range |= uint64_t{1} << static_cast<int>(faster.function);
 }
 
 }  // namespace ibcoll::mpi

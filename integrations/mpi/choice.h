@@ -25,18 +25,21 @@ struct Faster {
 };
 
 struct Choice {
-  uint64_t functions = 0;                        ///< that may be taken over: a bit each
-  std::array<SizeRange, kFunctions> sizes = {};  ///< in which they are
-  uint64_t has_range = 0;                        ///< functions with a size that is left out
-  std::vector<Faster> left;                      ///< sizes that are, too
+  uint64_t functions = 0;                            ///< that may be taken over: a bit each
+  std::array<SizeRange, kFunctions> sizes = {};      ///< in which they are
+  uint64_t has_range = 0;                            ///< functions with a size that is left out
+  std::array<std::vector<Faster>, kFunctions> left;  ///< sizes that are, too
 
   bool has(Function function) const { return has_bit(functions, function); }
   /// Whether size decides.
   bool looks_at_size(Function function) const { return has_bit(has_range, function); }
   /// `bytes`: of a block, or of the vector, as all ranks know it.
-  bool takes(Function function, uint64_t bytes, int ranks) const;
+  bool takes(Function function, uint64_t bytes, int ranks) const {
+    return !looks_at_size(function) || takes_size(function, bytes, ranks);
+  }
 
  private:
+  bool takes_size(Function function, uint64_t bytes, int ranks) const;
   static bool has_bit(uint64_t bits, Function function) {
     return (bits >> static_cast<int>(function) & 1) != 0;
   }
@@ -44,8 +47,8 @@ struct Choice {
 
 /// From a list like "alltoall:0-4K,allreduce"; everything for an empty one.
 Result<Choice> choice_of(const std::string& list);
-/// What is known to be faster in an MPI, on one server.
-std::vector<Faster> faster_in(std::string_view family);
+/// Of a job on one server: what is known to be faster in the MPI underneath stays there.
+void leave_what_is_faster(Choice& choice, std::string_view family);
 /// To be called where ranges have changed.
 void look_at_sizes(Choice& choice);
 

@@ -64,18 +64,6 @@ Outcome Attempt::undelivered() const {
                 library().constants.err_other);
 }
 
-Outcome DescribedCall::chosen_by_size(const Attempt& attempt, const Outcome& described) const {
-  if (described.kind != Outcome::kReady) return described;
-  // Of reductions `bytes` is the length of what this rank sends, whatever it keeps.
-  uint64_t size = bytes;
-  if (attempt.function <= Function::kBcast) size = call.bytes;
-  if (attempt.function == Function::kReduceScatterBlock)
-    size /= static_cast<uint64_t>(attempt.on.size);
-  return attempt.job.choice.takes(attempt.function, size, attempt.on.size)
-             ? described
-             : Outcome::to_mpi(Reason::kSize);
-}
-
 Outcome DescribedCall::carry_out(const Attempt& attempt) {
   note(attempt.job, attempt.on);
   if (!load(attempt.job)) return attempt.give_up();

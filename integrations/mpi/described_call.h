@@ -31,6 +31,8 @@ struct Outcome {
 
 /// Of what can't be right on this rank: the MPI says so.
 inline const Outcome kToMpi = Outcome::to_mpi(Reason::kArguments);
+/// Of a size that is left to the MPI.
+inline const Outcome kSizeToMpi = Outcome::to_mpi(Reason::kSize);
 inline const Outcome kNothingToDo = Outcome::over(0);
 inline const Outcome kReady = Outcome::ready();
 
@@ -48,6 +50,11 @@ struct Attempt {
   Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
+  /// Whether the engine gets calls of that size, as Choice has it. Asked before anything that a
+  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so.
+  bool takes(Count size) const {
+    return job.choice.takes(function, static_cast<uint64_t>(size), on.size);
+  }
 
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the
   /// group, as break_off() does.
@@ -121,13 +128,6 @@ class DescribedCall {
   bool deliver(const Job& job) const { return recv.deliver(job); }
   /// Loads, carries out and delivers.
   Outcome carry_out(const Attempt& attempt);
-  /// What comes of a call that was described, of which `described` came: one whose size is left to
-  /// the MPI goes there.
-  Outcome chosen(const Attempt& attempt, const Outcome& described) const {
-    if (!attempt.job.choice.looks_at_size(attempt.function)) [[likely]]
-      return described;
-    return chosen_by_size(attempt, described);
-  }
   void end() {
     send.end();
     recv.end();
@@ -136,8 +136,6 @@ class DescribedCall {
   }
 
  private:
-  Outcome chosen_by_size(const Attempt& attempt, const Outcome& described) const;
-
   std::shared_ptr<const Datatype> kept_;  ///< the MPI's own stays with what is made of it
 };
 

@@ -4,6 +4,8 @@
 // datatypes, and buffers. Only what can't be right on this rank goes to the MPI from here, which
 // says so.
 
+#include <algorithm>
+
 #include "integrations/mpi/sides.h"
 
 namespace ibcoll::mpi {
@@ -21,8 +23,9 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   const Datatype* const from = in_place ? to : find_datatype(attempt.job, send.type);
   if (from == nullptr || is_in_place(recv.buffer)) return kToMpi;
   if (!in_place && send.count < 0) return kToMpi;
-  if (const Count own = send.count * from->size; !in_place && own != bytes)
-    return attempt.unequal(own, bytes);
+  const Count own = in_place ? bytes : send.count * from->size;
+  if (!attempt.takes(std::max(own, bytes))) return kSizeToMpi;
+  if (own != bytes) return attempt.unequal(own, bytes);
   if (bytes == 0) return kNothingToDo;
   if (!call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
@@ -53,8 +56,9 @@ Outcome gather(const Attempt& attempt, DescribedCall& call, const Side& send, co
   if (!in_place && send.count < 0) return kToMpi;
   const Count bytes = in_place ? recv.count * to->size : send.count * from->size;
   if (is_root && is_in_place(recv.buffer)) return kToMpi;
-  if (is_root && recv.count * to->size != bytes)
-    return attempt.unequal(bytes, recv.count * to->size);
+  const Count received = is_root ? recv.count * to->size : bytes;
+  if (!attempt.takes(std::max(bytes, received))) return kSizeToMpi;
+  if (received != bytes) return attempt.unequal(bytes, received);
   if (bytes == 0) return kNothingToDo;
   if (is_root && !call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
@@ -78,8 +82,9 @@ Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, c
   if (!in_place && recv.count < 0) return kToMpi;
   const Count bytes = in_place ? send.count * from->size : recv.count * to->size;
   if (is_root && is_in_place(send.buffer)) return kToMpi;
-  if (is_root && send.count * from->size != bytes)
-    return attempt.unequal(send.count * from->size, bytes);
+  const Count sent = is_root ? send.count * from->size : bytes;
+  if (!attempt.takes(std::max(bytes, sent))) return kSizeToMpi;
+  if (sent != bytes) return attempt.unequal(sent, bytes);
   if (bytes == 0) return kNothingToDo;
   if (!in_place && !call.recv.describe(recv.buffer, recv.count, *to, false))
     return attempt.give_up();
@@ -98,6 +103,7 @@ Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int 
   const Datatype* const type = find_datatype(attempt.job, all.type);
   if (type == nullptr) return kToMpi;
   const Count bytes = all.count * type->size;
+  if (!attempt.takes(bytes)) return kSizeToMpi;
   if (bytes == 0) return kNothingToDo;
   const bool is_root = attempt.on.rank == root;
   Blocks& buffer = is_root ? call.send : call.recv;
@@ -106,7 +112,8 @@ Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int 
                    is_root ? bytes : 0);
 }
 
-Outcome barrier(const Attempt&, DescribedCall& call) {
+Outcome barrier(const Attempt& attempt, DescribedCall& call) {
+  if (!attempt.takes(0)) return kSizeToMpi;
   return call.told(ibcoll_call_barrier(nullptr), 0);
 }
 

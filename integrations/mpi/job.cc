@@ -100,8 +100,7 @@ void leave_what_is_faster(Job& job, bool has_named) {
   if (combine(job, has_named ? 1 : 0, mpi.constants.op_max) != 0 || job.context == nullptr ||
       ibcoll_servers(job.context) != 1)
     return;
-  job.choice.left = faster_in(mpi.family);
-  look_at_sizes(job.choice);
+  mpi::leave_what_is_faster(job.choice, mpi.family);
 }
 
 /// Collective; the same result on all ranks.

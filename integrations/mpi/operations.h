@@ -93,7 +93,7 @@ int launch(Function function, Form form, Handle comm, void* request, const Origi
   Outcome described = kToMpi;
   if (launched.wants_description()) {
     const Attempt attempt = launched.attempt();
-    described = launched.call().chosen(attempt, describe(attempt, launched.call()));
+    described = describe(attempt, launched.call());
   }
   const bool taken = launched.takes_over(described, request);
   int code = launched.code();

@@ -28,12 +28,15 @@ struct Elements {
   Count sent, received;
 };
 
-/// `significant`: whether this rank's receive buffer is.
+/// `vector`: elements of what has the call's size, as Choice has it; `significant`: whether this
+/// rank's receive buffer is.
 template <class Tell>
 Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, void* recv,
-                Handle type, Handle op, const Elements& has, bool significant, const Tell& tell) {
+                Handle type, Handle op, const Elements& has, Count vector, bool significant,
+                const Tell& tell) {
   const Datatype* const elements = find_datatype(attempt.job, type);
   if (elements == nullptr) return kToMpi;
+  if (!attempt.takes(vector * elements->size)) return kSizeToMpi;
   const FoundCombination found = find_combination(attempt.job, *elements, op);
   if (found.status != IBCOLL_OK) return attempt.failed(found.status);
   if (!found.combination) return kOfTheMpi;
@@ -74,7 +77,7 @@ Outcome reduce_scatter(const Attempt& attempt, DescribedCall& call, const void* 
     all += count;
   }
   const Elements has = {all, call.counts[static_cast<size_t>(attempt.on.rank)]};
-  return combine(attempt, call, send, recv, type, op, has, true, [&](const Reduction& of) {
+  return combine(attempt, call, send, recv, type, op, has, all, true, [&](const Reduction& of) {
     return call.told(ibcoll_call_reduce_scatter(of.send, of.recv, call.counts.data(), of.type,
                                                 of.op, of.options),
                      all * of.size);
@@ -86,11 +89,12 @@ Outcome reduce(const Attempt& attempt, DescribedCall& call, const void* send, vo
   if (!attempt.has_rank(root) || count < 0) return kToMpi;
   const bool is_root = attempt.on.rank == root;
   const Elements has = {count, is_root ? count : 0};
-  return combine(attempt, call, send, recv, type, op, has, is_root, [&](const Reduction& of) {
-    return call.told(ibcoll_call_reduce(of.send, of.recv, static_cast<size_t>(count), of.type,
-                                        of.op, root, of.options),
-                     count * of.size);
-  });
+  return combine(attempt, call, send, recv, type, op, has, count, is_root,
+                 [&](const Reduction& of) {
+                   return call.told(ibcoll_call_reduce(of.send, of.recv, static_cast<size_t>(count),
+                                                       of.type, of.op, root, of.options),
+                                    count * of.size);
+                 });
 }
 
 /// Allreduce, scan, exscan, reduce_scatter_block.
@@ -101,7 +105,7 @@ Outcome combine_on_all(const Attempt& attempt, DescribedCall& call, const void* 
   if (count < 0) return kToMpi;
   const int vectors = tell == ibcoll_call_reduce_scatter_block ? attempt.on.size : 1;
   const Elements has = {count * vectors, count};
-  return combine(attempt, call, send, recv, type, op, has, true, [&](const Reduction& of) {
+  return combine(attempt, call, send, recv, type, op, has, count, true, [&](const Reduction& of) {
     return call.told(tell(of.send, of.recv, static_cast<size_t>(count), of.type, of.op, of.options),
                      count * of.size * vectors);
   });

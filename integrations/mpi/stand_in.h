@@ -81,7 +81,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
         post_all(*on);
       const Attempt attempt{function, *job, *on, handle};
       call.bytes = 0;
-      outcome = call.chosen(attempt, describe(attempt, call));
+      outcome = describe(attempt, call);
       if (outcome.kind == Outcome::kReady) [[likely]]
         outcome = call.carry_out(attempt);
       call.end();
