@@ -2,6 +2,7 @@
 /// What a rank knows of another that it exchanges messages with.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,22 @@ struct Incoming {
   uint32_t mail_bytes = 0;
 };
 
+/// Where mails of one slot lie. It grows to the longest of them.
+struct MailSlot {
+  std::unique_ptr<std::byte[]> memory;
+  size_t size = 0;
+
+  /// For a mail of so many bytes; the one that was there has been read.
+  std::byte* make(size_t bytes) {
+    if (bytes > size) {
+      size = bytes <= NetworkTransport::kMaxMailBytes ? NetworkTransport::kMaxMailBytes
+                                                      : std::bit_ceil(bytes);
+      memory = std::make_unique<std::byte[]>(size);
+    }
+    return memory.get();
+  }
+};
+
 /// Numbers run on without end: they are compared by their distance.
 struct Peer {
   Peer(UcxTransport& transport, Rank number)
@@ -65,7 +82,7 @@ struct Peer {
   std::vector<Outgoing> outgoing;  ///< by number, modulo kWindow
   using Pieces = std::array<ucp_dt_iov_t, kMaxSegments>;
   std::unique_ptr<Pieces[]> pieces;  ///< of those with several segments
-  std::unique_ptr<std::byte[]> mails_out;
+  std::array<MailSlot, kMailsPerPeer> mails_out;
 
   uint32_t taken = 0;           ///< messages that were handed out here
   uint32_t taken_reported = 0;  ///< as the peer knows it
@@ -73,7 +90,7 @@ struct Peer {
   uint32_t mails_reported = 0;
   bool queued = false;  ///< among those with something to hand out
   std::vector<Incoming> incoming;
-  std::unique_ptr<std::byte[]> mails_in;
+  std::array<MailSlot, kMailsPerPeer> mails_in;
   Header credit;
   bool credit_under_way = false;
 

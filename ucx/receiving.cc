@@ -94,14 +94,13 @@ void* UcxTransport::data_place(const Header& header, size_t bytes) {
 }
 
 void* UcxTransport::mail_place(Peer& peer, Incoming& message, const Header& header, size_t bytes) {
-  if (bytes > kMaxMailBytes || header.mail_slot >= kMailsPerPeer) {
+  if (bytes > max_data_mail_bytes() || header.mail_slot >= kMailsPerPeer) {
     latch(fail(ErrorCode::kInternal, "a mail of {} bytes came from rank {}", bytes, header.from));
     return nullptr;
   }
-  if (!peer.mails_in) peer.mails_in = std::make_unique<std::byte[]>(kMailsPerPeer * kMaxMailBytes);
   message.mail_slot = header.mail_slot;
   message.mail_bytes = static_cast<uint32_t>(bytes);
-  return peer.mails_in.get() + header.mail_slot * kMaxMailBytes;
+  return peer.mails_in[header.mail_slot].make(bytes);
 }
 
 /// All of a message is here; it is handed out after those before it.
@@ -142,8 +141,7 @@ bool UcxTransport::hand_out_of(Peer& peer, std::span<Arrival> arrivals, size_t& 
       arrival.from = peer.rank;
       if (message.mail) {
         arrival.kind = Arrival::Kind::kMail;
-        arrival.mail = {peer.mails_in.get() + message.mail_slot * kMaxMailBytes,
-                        message.mail_bytes};
+        arrival.mail = {peer.mails_in[message.mail_slot].memory.get(), message.mail_bytes};
         taken_.push_back(&peer);
       } else {
         arrival.immediate = message.immediate;

@@ -239,12 +239,10 @@ bool UcxTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data
   Peer* const peer = usable(rank);
   if (!peer || !peer->room(1) || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
     return false;
-  if (!peer->mails_out)
-    peer->mails_out = std::make_unique<std::byte[]>(kMailsPerPeer * kMaxMailBytes);
   Outgoing& message = number(*peer, MessageKind::kMail, kNoSignal);
   // The slot is free: the peer has taken the mail that was in it.
   message.header.mail_slot = static_cast<uint16_t>(peer->mails_sent++ % kMailsPerPeer);
-  std::byte* const slot = peer->mails_out.get() + message.header.mail_slot * kMaxMailBytes;
+  std::byte* const slot = peer->mails_out[message.header.mail_slot].make(bytes.size());
   std::memcpy(slot, bytes.data(), bytes.size());
   send(message, slot, bytes.size(), false, bytes.size());
   count(data_bytes);

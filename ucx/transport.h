@@ -3,6 +3,7 @@
 /// put, or, where UCX writes to a peer's memory by itself, as a put whose message follows once a
 /// flush has said that the data is there.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,7 +32,7 @@ struct TransportOptions {
   /// Longer data is written by ucp_put, where that is used.
   size_t most_in_message = 8192;
   /// Where UCX does not write by itself, data up to `most_in_parts` goes in several messages of so
-  /// many bytes: what one of TCP's carries, less the heads (UCX_TCP_RX_SEG_SIZE).
+  /// many bytes: what one of TCP's carries, less the heads (UCX_TCP_RX_SEG_SIZE). The longest mail.
   size_t part_bytes = 60 * 1024;
   size_t most_in_parts = 1536 * 1024;
   /// Longer data of one message goes by UCX's rendezvous: then a copy more at the receiver would
@@ -71,6 +72,9 @@ class UcxTransport final : public NetworkTransport {
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
            size_t bytes, uint64_t immediate) override;
   size_t max_put_segments() const override { return kMaxSegments; }
+  size_t max_data_mail_bytes() const override {
+    return std::max(kMaxMailBytes, options_.part_bytes);
+  }
   bool put_segments(Rank peer, std::span<const PutSegment> segments, const MemoryKey& source_key,
                     RemoteAddress target, uint64_t immediate) override;
   bool signal(Rank peer, uint32_t immediate) override;

@@ -86,12 +86,13 @@ inline constexpr Variable kVariables[] = {
              "takes every difference for real. The same on all ranks."},
     {.name = "IBCOLL_EAGER",
      .type = VariableType::kSize,
-     .default_value = "4K",
+     .default_value = "64K",
      .help =
-         "Messages between servers up to this size, and to what fits 4K with its head, are sent "
-         "with their data at once, without waiting until the receiver is there; 0 for none. The "
-         "same on all ranks.",
-     .high = 4096},
+         "Messages between servers up to this size, and to what fits a mail with its head (4K, "
+         "over "
+         "UCX 60K), are sent with their data at once, without waiting until the receiver is there; "
+         "0 for none. The same on all ranks.",
+     .high = 64 * 1024},
     {.name = "IBCOLL_MULTICAST_MEMORY",
      .type = VariableType::kSize,
      .default_value = "64M",
@@ -250,10 +251,11 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_MPI_FUNCTIONS",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The functions that libibcoll_mpi.so takes over, separated by commas, with a range of "
-             "sizes where all ranks know the size: `alltoallv,allreduce:0-64K` (docs/mpi.md). "
-             "Empty: all that it can, but for sizes in which the MPI underneath is known to be faster; "
-             "`all`: these, too. What not all ranks name stays with the MPI."},
+     .help =
+         "The functions that libibcoll_mpi.so takes over, separated by commas, with a range of "
+         "sizes where all ranks know the size: `alltoallv,allreduce:0-64K` (docs/mpi.md). "
+         "Empty: all that it can, but for sizes in which the MPI underneath is known to be faster; "
+         "`all`: these, too. What not all ranks name stays with the MPI."},
     {.name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "0",

@@ -58,7 +58,7 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
   options.heap_bytes = static_cast<size_t>(heap);
   IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
-  options.eager_bytes = std::min<int64_t>(eager, kMaxMailData);
+  options.eager_bytes = eager;
   IBCOLL_ASSIGN(const int64_t multicast_memory, config_size("IBCOLL_MULTICAST_MEMORY"));
   options.multicast_memory = static_cast<size_t>(multicast_memory);
   IBCOLL_ASSIGN(const int64_t window, config_integer("IBCOLL_MULTICAST_WINDOW"));
@@ -78,7 +78,6 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                                                  const ContextOptions& options) {
   std::unique_ptr<Context> self(new Context);
   self->bootstrap_ = &bootstrap;
-  self->eager_bytes_ = options.eager_bytes;
   self->logp_file_ = options.logp_file;
   set_log_rank(bootstrap.rank());
   IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
@@ -127,6 +126,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(self->network_,
                   open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
                                options.transport));
+    self->eager_bytes_ =
+        std::min(options.eager_bytes, static_cast<int64_t>(max_mail_data(*self->network())));
   }
 
   ExecutorOptions executor;

@@ -47,8 +47,8 @@ struct ContextOptions {
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
   /// Messages between servers up to this size carry their data without asking; the same on all
-  /// ranks, at most kMaxMailData.
-  int64_t eager_bytes = kMaxMailData;
+  /// ranks. No more than fits a mail of the transport (max_mail_data).
+  int64_t eager_bytes = int64_t{64} << 10;
   /// Memory that multicast messages take on each rank, at most, until they are freed.
   size_t multicast_memory = size_t{64} << 20;
   /// Multicasts of one rank that may be under way, and as many that only one late rank lacks.

@@ -93,7 +93,9 @@ struct EndNotice {
 };
 
 /// Data that one mail can carry.
-inline constexpr size_t kMaxMailData = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
+inline size_t max_mail_data(const NetworkTransport& network) {
+  return network.max_data_mail_bytes() - sizeof(MailHeader);
+}
 
 /// Where one put lands and how long it must be. Puts of one sender use theirs in order.
 struct Landing {

@@ -135,6 +135,10 @@ void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
   if (header.kind == MailKind::kExposure) learn_keys(mail);
   if (PostedCall* call = calls_.find({header.group, header.sequence}); call && call->outward) {
     accept(*call, mail);
+  } else if (const GroupState* const group = ends_.find(header.group);
+             group != nullptr && header.kind == MailKind::kData &&
+             group->calls.has_ended(header.sequence)) [[unlikely]] {
+    disagreements_.dispute_ended(*group, header);
   } else {
     early_mails_.keep({header.group, header.sequence}, mail);
   }
@@ -280,7 +284,9 @@ bool Mailroom::send_exposure(PostedCall& call, const Op& op, size_t& sent) {
   // Servers, then ranks.
   const auto receiver = static_cast<uint32_t>(op.peer) +
                         (op.to_server ? 0 : static_cast<uint32_t>(group.shape.servers()));
-  ExposureMail mail(mail_, own_regions_, *network_, {call.key.group, receiver});
+  // It may be passed on inside of a server.
+  ExposureMail mail({mail_.data(), NetworkTransport::kMaxMailBytes}, own_regions_, *network_,
+                    {call.key.group, receiver});
   Exposure exposure{};
   exposure.cell = *call.cell;
   exposure.rank = group.to_job[group.me];
@@ -313,9 +319,10 @@ bool Mailroom::send_token(PostedCall& call, Rank peer) {
 }
 
 bool Mailroom::fits_mail(const PostedCall& call, size_t bytes) {
-  if (bytes <= kMaxMailData) return true;
-  end_.give_up({ErrorCode::kInternal, fmt::format("{} sends {} bytes at once where {} fit",
-                                                  call.program->algorithm, bytes, kMaxMailData)});
+  if (bytes <= max_mail_data(*network_)) return true;
+  end_.give_up({ErrorCode::kInternal,
+                fmt::format("{} sends {} bytes at once where {} fit", call.program->algorithm,
+                            bytes, max_mail_data(*network_))});
   return false;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 /// What goes to and comes from ranks of other servers: exposures, tokens, messages with their data.
 
-#include <array>
 #include <span>
+#include <vector>
 
 #include "engine/base/message_store.h"
 #include "engine/execute/calls_under_way.h"
@@ -32,7 +32,8 @@ class Mailroom {
         disagreements_(disagreements),
         ends_(ends),
         end_(end),
-        cells_(cells) {}
+        cells_(cells),
+        mail_(network == nullptr ? 0 : network->max_data_mail_bytes()) {}
 
   /// Takes a cell for a call that leaves the server. False: so many calls are under way that none
   /// is left.
@@ -111,8 +112,8 @@ class Mailroom {
   OwnRegions own_regions_;
   UserRegistrations user_registrations_{network_, own_regions_};
   PeerRegions peer_regions_;
-  MessageStore early_mails_;  ///< of calls this rank has not started
-  std::array<std::byte, NetworkTransport::kMaxMailBytes> mail_;  ///< being written
+  MessageStore early_mails_;     ///< of calls this rank has not started
+  std::vector<std::byte> mail_;  ///< being written
 };
 
 }  // namespace ibcoll

@@ -77,6 +77,8 @@ class NetworkTransport {
  public:
   static constexpr uint64_t kNoSignal = ~uint64_t{0};
   static constexpr size_t kMaxMailBytes = 4096;
+  /// What mails with data may have, the same on all ranks: no less.
+  virtual size_t max_data_mail_bytes() const { return kMaxMailBytes; }
   virtual ~NetworkTransport() = default;
   virtual const char* name() const = 0;
 
@@ -115,8 +117,9 @@ class NetworkTransport {
   virtual bool signal(Rank peer, uint32_t immediate) = 0;
   /// Of mails that belong to no call: they count neither as data nor as tokens.
   static constexpr size_t kUncounted = SIZE_MAX;
-  /// Delivers up to kMaxMailBytes, of which `data_bytes` count as a data message. The sender keeps
-  /// at most two mails a peer that the peer's poll has not taken: false if it would be more.
+  /// Delivers up to kMaxMailBytes, or with data up to max_data_mail_bytes(), of which `data_bytes`
+  /// count as a data message. The sender keeps at most two mails a peer that the peer's poll has
+  /// not taken: false if it would be more.
   virtual bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) = 0;
   bool mail(Rank peer, std::span<const std::byte> bytes) { return mail(peer, bytes, 0); }
 
