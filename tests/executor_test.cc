@@ -77,6 +77,22 @@ TEST_F(EagerTest, DataOfACallNotMadeYetWait) {
   EXPECT_EQ(recv_[kBlockBytes], std::byte{7});
 }
 
+TEST_F(EagerTest, ASenderAsksItsReceiverBeforeItIsFarAhead) {
+  ProgramBuilder builder(Collective::kBcast, "test", group_.shape, 0, {});
+  builder.put(1, slot_of(Buffer::kSend, 0), slot_of(Buffer::kRecv, 0));
+  program_ = builder.finish();
+  binding_.one_way = true;
+  size_t ended = 0;
+  for (; ended < 100; ++ended) {
+    ASSERT_TRUE(post());
+    if (!completion_.done) break;
+  }
+  // Fifteen in a row go unasked, wherever they begin; the next waits for the receiver.
+  EXPECT_EQ(ended, 15u);
+  EXPECT_EQ(network_.mailed.size(), 15u);
+  EXPECT_THAT(network_.put_to, IsEmpty());
+}
+
 TEST_F(EagerTest, RanksThatDisagreeAreTold) {
   ASSERT_TRUE(post());
   header_.kind = MailKind::kExposure;

@@ -30,6 +30,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "short blocks",
     .source = "Thakur 2005",
     .relays = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -26,6 +26,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "long blocks",
     .source = "here",
     .relays = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -44,6 +44,7 @@ constexpr AlgorithmSpec kSpec{
     .source = "Träff 2023 (arXiv:2312.11236)",
     .relays = true,
     .cuts = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

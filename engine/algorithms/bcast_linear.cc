@@ -28,6 +28,7 @@ constexpr AlgorithmSpec kSpec{
     .summary = "the root sends to all ranks",
     .when = "few ranks",
     .source = "Open MPI (basic linear)",
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -146,6 +146,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "blocks of middle length",
     .source = "Thakur 2005, section 4.3",
     .relays = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -39,6 +39,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "long blocks, few servers",
     .source = "Thakur 2005, section 4.3",
     .relays = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -140,6 +140,7 @@ constexpr AlgorithmSpec kSpec{
     .source = "here",
     .relays = true,
     .beyond_leaders = true,
+    .largest_put = one_slot,
     .build = build,
 };
 const Registered kRegistered(kSpec);

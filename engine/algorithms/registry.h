@@ -43,8 +43,9 @@ struct AlgorithmSpec {
   bool beyond_leaders = false;
   /// Reductions: whether AlgorithmOptions::ordered can be asked for on that shape; null: never.
   bool (*keeps_order)(const Shape& shape) = nullptr;
-  /// Set where nobody can run ahead: a call ends on no rank before all have begun it, so that
-  /// messages may be sent unasked. No put between servers is of more slots than this, on any rank.
+  /// Set where messages may be sent unasked: of collectives in which ranks can run ahead
+  /// (is_one_way()) not in every call. No put between servers is of more slots than this, on any
+  /// rank; of a block that is cut, of more blocks.
   int (*largest_put)(const Shape& shape) = nullptr;
   /// Builds the program of rank `me`: a pure function of its arguments.
   ProgramPtr (*build)(Collective collective, const Shape& shape, Rank me,

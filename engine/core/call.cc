@@ -74,6 +74,7 @@ Status Call::choose_and_bind() {
   binding_.grain = arguments.reduction.element_bytes;
   binding_.eager =
       !binding_.unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
+  binding_.one_way = is_one_way(arguments.collective);
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
@@ -277,6 +278,7 @@ Status Call::start() {
   lengths.told = &meaning_;
   lengths.time_limit_ns = binding_.time_limit_ns;
   lengths.deadline_ns = binding_.deadline_ns;
+  lengths.one_way = binding_.one_way;
   lengths.eager = static_cast<int64_t>(lengths.block_bytes) <= plan_.eager_block_bytes;
   lengths[Buffer::kSend].base = lengths_;
   lengths[Buffer::kRecv].base = lengths_ + sends;

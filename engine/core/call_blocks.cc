@@ -148,7 +148,7 @@ Status CallBlocks::bind_side(ScratchPool& scratch, const RankProgram& program, B
     bound.memory.reach = base + all.begin();
     bound.memory.reach_bytes = all.bytes();
   }
-  if (!binding.eager) mark_moved(program, buffer, here.in_image);
+  if (!binding.eager || binding.one_way) mark_moved(program, buffer, here.in_image);
   bool any = false;
   Hull gathered;
   for (uint32_t slot = 0; slot < slots; ++slot) {

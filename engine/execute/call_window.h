@@ -21,6 +21,11 @@ class CallWindow {
   /// The first call's number, before there was any.
   void begin_at(uint32_t sequence) { next_ = oldest_ = sequence; }
   bool may_start(uint32_t sequence) const { return sequence - oldest_ < kCalls; }
+  /// Of a number that was taken, not more than half of all numbers ago; others have not ended.
+  bool has_ended(uint32_t sequence) const {
+    const uint32_t place = sequence - oldest_;
+    return place >= uint32_t{1} << 31 || (place < kCalls && (ended_ >> place & 1) != 0);
+  }
   /// A call that might start has ended. True if others may start now.
   bool end(uint32_t sequence) {
     ended_ |= 1u << (sequence - oldest_);

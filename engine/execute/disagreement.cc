@@ -81,13 +81,37 @@ void Disagreements::mismatch(const PostedCall& call, Rank peer, const std::strin
 void Disagreements::dispute(const PostedCall& call, Rank peer) {
   if (call.group->by_arrival)
     return blame_engine(call, peer, fmt::format("rank {} runs another program", peer));
+  dispute(call.id(), call.key.program, meaning_of(call), peer);
+}
+
+void Disagreements::dispute(const CallKey& call, uint32_t program, const CallMeaning& mine,
+                            Rank peer) {
   if (dispute_) return;
-  dispute_ = Dispute{call.id(), meaning_of(call), peer, now_ns()};
-  send(call, peer, MailKind::kInquiry, {});
+  dispute_ = Dispute{call, mine, program, peer, now_ns()};
+  ask_about_dispute();
+}
+
+/// Says what this rank means, for the peer to compare.
+void Disagreements::ask_about_dispute() {
+  GroupState* const group = ends_.find(dispute_->call.group);
+  if (group == nullptr) return;  // it has been freed: the peer has, or will see
+  PostedCall call;               // the call itself may have ended
+  call.group = group;
+  call.key = {dispute_->call.group, dispute_->call.sequence, dispute_->program, false, false};
+  call.binding.told = &dispute_->mine;
+  dispute_->asked = send(call, dispute_->peer, MailKind::kInquiry, {});
+}
+
+void Disagreements::dispute_ended(const GroupState& group, const MailHeader& header) {
+  const auto mine = board_.find(CallKey{header.group, header.sequence});
+  if (!mine || mine->program == header.program) return;
+  dispute(mine->call, mine->program, mine->meaning, group.to_job[header.from]);
 }
 
 void Disagreements::settle() {
-  if (!dispute_ || now_ns() - dispute_->since_ns < kAnswerNs) return;
+  if (!dispute_) return;
+  if (!dispute_->asked) ask_about_dispute();
+  if (now_ns() - dispute_->since_ns < kAnswerNs) return;
   disagree(dispute_->call, dispute_->mine, dispute_->peer, CallMeaning{});
 }
 

@@ -44,7 +44,13 @@ class Disagreements {
   void mismatch(const PostedCall& call, Rank peer, const std::string& text);
   /// The mail of a rank of the job, on another server, does not fit the call: asks what it means.
   void dispute(const PostedCall& call, Rank peer);
-  /// Ends the job where the peer in a dispute has not said what it means.
+  /// The same of a message for a call of the group that has ended here without it: of a root to one
+  /// that takes itself for the root, too.
+  void dispute_ended(const GroupState& group, const MailHeader& header);
+  /// Whether a peer has still to say what it means.
+  bool has_dispute() const { return dispute_.has_value(); }
+  /// To be called now and then: ends the job where the peer in a dispute has not said what it
+  /// means.
   void settle();
   /// Asks the rank that the call waits for: ranks that disagree may wait for each other without
   /// ever having sent what would show it. Each may take the other for the root, or have made
@@ -69,6 +75,8 @@ class Disagreements {
  private:
   void compare(std::span<const LocalTransport::Stray> strays);
   void disagree(const CallKey& id, const CallMeaning& mine, Rank peer, const CallMeaning& theirs);
+  void dispute(const CallKey& call, uint32_t program, const CallMeaning& mine, Rank peer);
+  void ask_about_dispute();
   void blame_engine(const PostedCall& call, Rank peer, const std::string& text);
   bool send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other);
   std::optional<CallNote> find_note(const CallKey& id) const;

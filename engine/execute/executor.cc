@@ -55,6 +55,10 @@ PostedCall* Executor::take_call() {
   return calls_.back().get();
 }
 
+/// Of so many calls that ranks may end before others begin them one asks them: what nobody has
+/// asked for takes their memory until they come.
+constexpr uint32_t kUnasked = 16;
+
 Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
                       Completion& completion, uint32_t sequence) {
   if (end_.has_come()) [[unlikely]]
@@ -66,6 +70,7 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   call->completion = &completion;
   call->group = &group;
   call->binding = binding;
+  if (binding.one_way && sequence % kUnasked == kUnasked - 1) call->binding.eager = false;
   const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
   call->key = {group.key, sequence, meant, false, program.sends_locally_only};
   call->tested.left = call->tested.interval = Tested::kFirst;
@@ -373,11 +378,6 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());
   return armed;
-}
-
-Status Executor::check_nothing_is_left() {
-  if (!end_.has_come()) disagreements_.look_at_untaken();
-  return status();
 }
 
 }  // namespace ibcoll

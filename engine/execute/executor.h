@@ -147,8 +147,8 @@ class Executor {
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
   /// memory that ran out. The job's error, which may be somebody else's that came first.
   Error give_up(const Error& error) { return end_.give_up(error); }
-  /// To be called when all ranks have made all their calls: fails where a message is left that does
-  /// not fit the call it belongs to.
+  /// To be called when all ranks have made all their calls, collective over the job: fails where a
+  /// message is left that does not fit the call it belongs to.
   Status check_nothing_is_left();
 
  private:

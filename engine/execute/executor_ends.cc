@@ -1,5 +1,7 @@
 // How the executor ends calls before they have finished.
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "engine/base/clock.h"
@@ -108,6 +110,24 @@ Status Executor::settle_ends() {
   const Status waited = wait(settled);
   ends_.when_settled(nullptr);
   return waited;
+}
+
+Status Executor::check_nothing_is_left() {
+  if (!end_.has_come()) disagreements_.look_at_untaken();
+  if (network_ == nullptr) return status();
+  // Who has sent unasked to a rank that has ended the call without it may have left here already.
+  constexpr int kRounds = 16;
+  for (int i = 0; i < kRounds && !end_.has_come(); ++i) progress();
+  const auto mine = static_cast<uint8_t>(disagreements_.has_dispute());
+  std::vector<uint8_t> all(static_cast<size_t>(bootstrap_.size()));
+  IBCOLL_TRY(bootstrap_.allgather(&mine, 1, all.data()));
+  if (std::count(all.begin(), all.end(), 0) == bootstrap_.size()) return status();
+  while (!end_.has_come()) {
+    if (!progress()) sched_yield();
+    disagreements_.settle();
+    if (const auto failure = bootstrap_.failure()) end_.end_with(*failure);
+  }
+  return status();
 }
 
 }  // namespace ibcoll

@@ -40,6 +40,12 @@ class GroupEnds {
   void enter(GroupState& group);
   void leave(const GroupState& group);
 
+  /// A group that is there; null: there is none of that key.
+  GroupState* find(uint64_t key) const {
+    const auto found = groups_.find(key);
+    return found != groups_.end() ? found->second : nullptr;
+  }
+
   /// The group is to be ended, which the next progress does; without effect if it is already.
   /// `patience_ns`: how long peers have to confirm it before the job is over; 0: any time.
   void request(GroupState& group, const Failure& why, int64_t patience_ns = 0);

@@ -44,8 +44,10 @@ struct Asked {
 struct Dispute {
   CallKey call;
   CallMeaning mine;
+  uint32_t program = 0;
   Rank peer = -1;  ///< in the job
   int64_t since_ns = 0;
+  bool asked = false;
 };
 
 }  // namespace ibcoll

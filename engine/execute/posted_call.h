@@ -113,8 +113,11 @@ struct Binding {
   /// likes.
   int64_t time_limit_ns = 0, deadline_ns = 0;
   /// Messages between servers carry their data and wait for no exposure: all of them must fit
-  /// kMaxMailData. The same on all ranks.
+  /// max_mail_data(). The same on all ranks.
   bool eager = false;
+  /// Ranks may end such a call that others have not begun: of eager ones some are not, so that
+  /// nobody runs further ahead than that.
+  bool one_way = false;
   /// How many bytes of the send buffer, from its beginning, hold data by now: what reads more
   /// waits. It may grow between rounds of progress. Null: all do.
   const uint64_t* available = nullptr;

@@ -20,6 +20,11 @@ bool has_root(Collective collective) {
   }
 }
 
+bool is_one_way(Collective collective) {
+  return has_root(collective) || collective == Collective::kScan ||
+         collective == Collective::kExscan;
+}
+
 bool is_unequal(Collective collective) {
   return collective == Collective::kAlltoallv || collective == Collective::kAlltoallw ||
          collective == Collective::kAllgatherv || collective == Collective::kGatherv ||

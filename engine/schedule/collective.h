@@ -61,6 +61,8 @@ inline constexpr std::array kCollectives = {Collective::kAlltoall,
 
 /// True where one rank, the root, has a part of its own.
 bool has_root(Collective collective);
+/// True where ranks may end a call before others have begun it.
+bool is_one_way(Collective collective);
 /// True where blocks may differ in length.
 bool is_unequal(Collective collective);
 /// True where each rank has a block of its own for each other.
