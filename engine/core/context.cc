@@ -126,6 +126,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(self->network_,
                   open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
                                options.transport));
+    self->spares_messages_ = self->network()->costs_cores();
     self->eager_bytes_ =
         std::min(options.eager_bytes, static_cast<int64_t>(max_mail_data(*self->network())));
   }

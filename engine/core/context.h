@@ -85,6 +85,8 @@ class Context {
   int ranks_on_machine() const { return ranks_on_machine_; }
   int machines() const { return machines_; }
   int64_t eager_bytes() const { return eager_bytes_; }
+  /// Whether messages between servers cost cores' time, so that fewer are better.
+  bool spares_messages() const { return spares_messages_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
@@ -162,6 +164,7 @@ class Context {
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1, machines_ = 1;
   int64_t eager_bytes_ = 0;
+  bool spares_messages_ = false;
   std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make

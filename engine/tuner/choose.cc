@@ -56,6 +56,15 @@ constexpr int64_t kAllreduceRingPartBytes = 8 * 1024;
 constexpr int64_t kHalvingBytes = 4 * 1024;
 constexpr int64_t kServerHalvedBytes = 16 * 1024;
 constexpr int64_t kScanChainBytes = 64 * 1024;
+/// Over TCP, one message from server to server at a time beats one a rank: from so many ranks a
+/// server on up to these sizes of a block, with two ranks between them and others (ib_tune on 2x4
+/// and 4x2 ranks, docs/ucx.md).
+constexpr int kSpareRanks = 3;
+constexpr int64_t kSpareAlltoallBytes = 32 * 1024;
+constexpr int64_t kSpareAllgatherBytes = 512 * 1024;
+constexpr int64_t kSpareAllreduceBytes = 1024 * 1024;
+constexpr int64_t kSpareAllgatherFrom = 8 * 1024;
+constexpr int64_t kSpareAllreduceFrom = 32 * 1024, kSpareAllreduceTo = 128 * 1024;
 /// On one server with so few ranks a scan's chain is never slower, since nobody waits for those
 /// behind, and short blocks of a reduce_scatter go best to all at once.
 constexpr int kServerFewRanks = 8;
@@ -246,6 +255,25 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
       break;
   }
   return choice;
+}
+
+void spare_messages(Choice& choice, Collective collective, const Shape& shape,
+                    int64_t block_bytes) {
+  if (shape.servers() == 1 || shape.servers() > kMostServersUnasked || !shape.equal_servers() ||
+      shape.max_server_size() == 1)
+    return;
+  const bool many = shape.max_server_size() >= kSpareRanks;
+  const auto within = [block_bytes](int64_t from, int64_t to) {
+    return from <= block_bytes && block_bytes <= to;
+  };
+  const bool spares =
+      collective == Collective::kAlltoall ? many && within(0, kSpareAlltoallBytes)
+      : collective == Collective::kAllgather
+          ? within(many ? 0 : kSpareAllgatherFrom, kSpareAllgatherBytes)
+      : collective == Collective::kAllreduce
+          ? within(many ? 0 : kSpareAllreduceFrom, many ? kSpareAllreduceBytes : kSpareAllreduceTo)
+          : false;
+  if (spares) choice.algorithm = "contention_free";
 }
 
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,

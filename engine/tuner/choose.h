@@ -30,6 +30,11 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
 Choice choose(const Rules& rules, Collective collective, const Shape& shape, int64_t block_bytes,
               int64_t rule_bytes, bool ordered = false, const Graph* graph = nullptr);
 
+/// For what choose() gave by itself, without order or graph, where messages between servers go
+/// through a protocol stack and cost cores' time (TCP): takes what sends fewer of them where that
+/// was faster.
+void spare_messages(Choice& choice, Collective collective, const Shape& shape, int64_t block_bytes);
+
 /// What choose() is given for blocks of so many bytes, in the mean where they may differ.
 inline int64_t size_to_choose_by(Collective collective, int64_t bytes) {
   return is_unequal(collective) && collective != Collective::kReduceScatter ? -1 : bytes;
