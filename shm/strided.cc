@@ -50,11 +50,13 @@ Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMe
   if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
   const bool shared = in_region(memory.reach, memory.reach_bytes);
   if (bytes <= longest_eager(key, shared)) {
-    std::byte* const payload = peer.outgoing.reserve(bytes);
-    if (payload == nullptr) return Offer::kNoRoom;
-    copy_strided({payload}, source, bytes);
-    publish(peer, key, MessageKind::kEager, bytes);
-    return Offer::kDone;
+    std::byte* const payload = room_for(peer, bytes);
+    if (payload != nullptr) {
+      copy_strided({payload}, source, bytes);
+      publish(peer, key, MessageKind::kEager, bytes);
+      return Offer::kDone;
+    }
+    if (peer.refusals < kRefusals) return Offer::kNoRoom;
   }
   const bool readable = shared || (peer.reads_me && (!memory.short_runs || shares_address_space_));
   const size_t head = sizeof(DirectSource) + sizeof(StridedSource);

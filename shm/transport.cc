@@ -46,14 +46,17 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
   Peer& peer = peers_[local(rank)];
   if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
   const bool shared = in_region(source, bytes);
+  const bool readable = shared || peer.reads_me;
   if (bytes <= longest_eager(key, shared)) {
-    std::byte* const payload = peer.outgoing.reserve(bytes);
-    if (payload == nullptr) return Offer::kNoRoom;
-    if (bytes != 0) std::memcpy(payload, source, bytes);
-    publish(peer, key, MessageKind::kEager, bytes);
-    return Offer::kDone;
+    std::byte* const payload = room_for(peer, bytes);
+    if (payload != nullptr) {
+      if (bytes != 0) std::memcpy(payload, source, bytes);
+      publish(peer, key, MessageKind::kEager, bytes);
+      return Offer::kDone;
+    }
+    if (!readable || peer.refusals < kRefusals) return Offer::kNoRoom;
   }
-  if (shared || peer.reads_me) {
+  if (readable) {
     const uint64_t address =
         shared ? static_cast<uint64_t>(static_cast<const std::byte*>(source) - region_.data())
                : reinterpret_cast<uint64_t>(source);

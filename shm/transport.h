@@ -89,14 +89,18 @@ class Transport final : public LocalTransport {
     size_t bytes = 0, sent = 0;
     uint32_t count = 0;  ///< such messages begun
   };
+  /// Who was refused room for a long payload so often has its data read where it lies: the ring may
+  /// be full of messages that the peer does not take before it gets this one.
+  static constexpr uint32_t kRefusals = 64;
   struct Peer {
     Rank rank = -1;
     Ring outgoing, incoming;
     MailQueue mails;             ///< where it takes its mails from
     bool outgoing_made = false;  ///< there is memory behind the ring
     bool incoming_made = false;
-    uint32_t tickets = 0;  ///< kDirect messages offered
-    MessageStore stash;    ///< messages taken off the ring before their calls were ready for them
+    uint32_t tickets = 0;   ///< kDirect messages offered
+    uint32_t refusals = 0;  ///< in a row
+    MessageStore stash;     ///< messages taken off the ring before their calls were ready for them
     Unsent unsent;
     bool reads_me = false;  ///< it can read my private memory
     bool dirty = false;     ///< it may sleep on something just published
@@ -135,6 +139,12 @@ class Transport final : public LocalTransport {
   bool send_chunks(Peer& peer);
   /// Whether there is room for a message to that peer; else why not.
   std::optional<Offer> refuse_message(Peer& peer);
+  /// Room for a payload; null: there is none.
+  std::byte* room_for(Peer& peer, size_t bytes) {
+    std::byte* const room = peer.outgoing.reserve(bytes);
+    peer.refusals = room != nullptr ? 0 : peer.refusals + 1;
+    return room;
+  }
   Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
                      bool in_region, const StridedView* strided, uint32_t& ticket);
   /// Of messages that are copied through the ring.

@@ -104,5 +104,68 @@ TEST(OutstandingCalls, OfOneGroupDoNotHoldUpAnother) {
   }
 }
 
+/// Each rank is the root of broadcasts on a group whose calls the other makes last; between these
+/// they make a call on a third group. What stands in the rings first must not keep that from them.
+TEST(OutstandingCalls, LongPayloadsThatNobodyTakesYetHoldUpNoOtherGroup) {
+  constexpr size_t kLong = size_t{120} << 10, kShort = 1024;
+  for (const Algorithm& algorithm : algorithms()) {
+    const bool combines = algorithm.collective == Collective::kAllreduce;
+    if (!combines && algorithm.collective != Collective::kAlltoall) continue;
+    EXPECT_EQ(
+        run_job(with_deadline(job_of({2})),
+                [&](const RankView& rank) {
+                  const Rank me = rank.context.rank();
+                  auto combining = rank.context.create_group({0, 1});
+                  auto mine = rank.context.create_group({0, 1}, 1 + me);
+                  auto others = rank.context.create_group({0, 1}, 2 - me);
+                  if (!rank.good(combining, "group") || !rank.good(mine, "group") ||
+                      !rank.good(others, "group"))
+                    return;
+                  std::vector<std::byte> sent(kLong, std::byte{static_cast<uint8_t>(me + 1)});
+                  std::vector<std::vector<std::byte>> received(4, std::vector<std::byte>(kLong));
+                  std::vector<std::byte> sum(2 * kShort);
+                  std::vector<std::unique_ptr<Call>> calls;
+                  const auto start = [&](Group& group, const CallArguments& arguments) {
+                    calls.push_back(std::make_unique<Call>(group));
+                    return rank.good(calls.back()->prepare(arguments), "prepare") &&
+                           rank.good(calls.back()->start(), "start");
+                  };
+                  CallArguments bcast;
+                  bcast.collective = Collective::kBcast;
+                  bcast.block_bytes = kLong;
+                  bcast.root = me;
+                  bcast.send = bcast.recv = sent.data();
+                  for (int i = 0; i < 4; ++i) {
+                    if (!start(**mine, bcast)) return;
+                  }
+                  CallArguments combine;
+                  combine.collective = algorithm.collective;
+                  combine.options.algorithm = algorithm.name;
+                  combine.block_bytes = kShort;
+                  combine.send = sent.data();
+                  combine.recv = sum.data();
+                  combine.reduction = find_reduction(ElementType::kUint8, Operator::kSum).value();
+                  if (!start(**combining, combine)) return;
+                  if (!rank.good(calls.back()->wait(), "combine")) return;
+                  if (sum[kShort - 1] != (combines ? std::byte{3} : std::byte{1}))
+                    rank.complain("wrong sum");
+                  bcast.root = 1 - me;
+                  for (int i = 0; i < 4; ++i) {
+                    bcast.send = bcast.recv = received[i].data();
+                    if (!start(**others, bcast)) return;
+                  }
+                  for (const auto& call : calls) {
+                    if (!rank.good(call->wait(), "wait")) return;
+                  }
+                  for (const auto& block : received) {
+                    if (block[kLong - 1] != std::byte{static_cast<uint8_t>(2 - me)})
+                      rank.complain("wrong data");
+                  }
+                }),
+        "")
+        << to_string(algorithm.collective) << " " << algorithm.name;
+  }
+}
+
 }  // namespace
 }  // namespace ibcoll
