@@ -131,9 +131,9 @@ Result<Choice> choice_of(const std::string& list) {
   return choice;
 }
 
-void leave_what_is_faster(Choice& choice, std::string_view family) {
+void leave_what_is_faster(Choice& choice, std::string_view family, bool combines_in_order) {
   for (const Faster& faster : kFaster)
-    if (faster.family == family)
+    if (faster.family == family && !(combines_in_order && reduces(faster.function)))
       choice.left[static_cast<size_t>(faster.function)].push_back(faster);
   look_at_sizes(choice);
 }

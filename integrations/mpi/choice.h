@@ -47,8 +47,9 @@ struct Choice {
 
 /// From a list like "alltoall:0-4K,allreduce"; everything for an empty one.
 Result<Choice> choice_of(const std::string& list);
-/// Of a job on one server: what is known to be faster in the MPI underneath stays there.
-void leave_what_is_faster(Choice& choice, std::string_view family);
+/// Of a job on one server: what is known to be faster in the MPI underneath stays there, but for
+/// reductions where they are to be combined in order.
+void leave_what_is_faster(Choice& choice, std::string_view family, bool combines_in_order);
 /// To be called where ranges have changed.
 void look_at_sizes(Choice& choice);
 

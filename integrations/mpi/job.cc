@@ -100,7 +100,7 @@ void leave_what_is_faster(Job& job, bool has_named) {
   if (combine(job, has_named ? 1 : 0, mpi.constants.op_max) != 0 || job.context == nullptr ||
       ibcoll_servers(job.context) != 1)
     return;
-  mpi::leave_what_is_faster(job.choice, mpi.family);
+  mpi::leave_what_is_faster(job.choice, mpi.family, job.reductions.ordered != 0);
 }
 
 /// Collective; the same result on all ranks.
