@@ -74,6 +74,15 @@ Result<ContextOptions> ContextOptions::from_environment(int ranks) {
   return options;
 }
 
+/// What one rank may be sent unasked by all others together takes this much memory, or what mails
+/// of the usual length take.
+static int64_t longest_eager(const NetworkTransport& network, size_t ranks) {
+  constexpr size_t kTogether = size_t{32} << 20;
+  const size_t longest = max_mail_data(network);
+  const size_t usual = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
+  return static_cast<int64_t>(std::clamp(kTogether / ranks, std::min(usual, longest), longest));
+}
+
 Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                                                  const ContextOptions& options) {
   std::unique_ptr<Context> self(new Context);
@@ -127,8 +136,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                   open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
                                options.transport));
     self->spares_messages_ = self->network()->costs_cores();
-    self->eager_bytes_ =
-        std::min(options.eager_bytes, static_cast<int64_t>(max_mail_data(*self->network())));
+    self->eager_bytes_ = std::min(options.eager_bytes, longest_eager(*self->network(), ranks));
+    IBCOLL_TRY(same_on_all(bootstrap, self->eager_bytes_, "IBCOLL_EAGER"));
   }
 
   ExecutorOptions executor;
@@ -270,9 +279,10 @@ Status Context::close() {
   if (!entered) bootstrap_->set_gone();  // it serves nobody any more
   IBCOLL_TRY(entered);
   end_transfers();
+  const Status nothing_left = executor_->check_nothing_is_left();
   multicasts_.reset();
   message_memory_.reset();
-  IBCOLL_TRY(executor_->check_nothing_is_left());
+  IBCOLL_TRY(nothing_left);
   bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
   if (network() != nullptr) {
     if (const Status closed = network()->close(); !closed) {

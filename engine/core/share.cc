@@ -51,6 +51,18 @@ Status share(Bootstrap& bootstrap, const Status& status) {
   return fail(static_cast<ErrorCode>(all[0].code), "{}", all[0].text);
 }
 
+Status same_on_all(Bootstrap& bootstrap, int64_t value, const char* what) {
+  std::vector<int64_t> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&value, sizeof(value), all.data()));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "{} is {} on rank 0, but {} on rank {}: it must be the same on all ranks", what,
+                all[0], all[rank], rank);
+  }
+  return {};
+}
+
 Result<bool> known_to_all(Bootstrap& bootstrap, bool known, const char* what) {
   const uint8_t mine = known ? 1 : 0;
   std::vector<uint8_t> all(static_cast<size_t>(bootstrap.size()));

@@ -18,6 +18,9 @@ Status share(Bootstrap& bootstrap, std::string& text);
 /// Rank 0's error for everybody, if it has one.
 Status share(Bootstrap& bootstrap, const Status& status);
 
+/// Fails on all ranks, naming two, where the value of `what` is not the same on all.
+Status same_on_all(Bootstrap& bootstrap, int64_t value, const char* what);
+
 /// Fails on all ranks, naming two, where only some have `known`: `what` is to be set on all.
 /// Returns whether it is.
 Result<bool> known_to_all(Bootstrap& bootstrap, bool known, const char* what);

@@ -70,7 +70,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   call->completion = &completion;
   call->group = &group;
   call->binding = binding;
-  if (binding.one_way && sequence % kUnasked == kUnasked - 1) call->binding.eager = false;
+  if (binding.one_way && (group.asking + sequence) % kUnasked == kUnasked - 1)
+    call->binding.eager = false;
   const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
   call->key = {group.key, sequence, meant, false, program.sends_locally_only};
   call->tested.left = call->tested.interval = Tested::kFirst;

@@ -122,7 +122,9 @@ Status Executor::check_nothing_is_left() {
   std::vector<uint8_t> all(static_cast<size_t>(bootstrap_.size()));
   IBCOLL_TRY(bootstrap_.allgather(&mine, 1, all.data()));
   if (std::count(all.begin(), all.end(), 0) == bootstrap_.size()) return status();
-  while (!end_.has_come()) {
+  // Longer than a peer in a dispute has to say what it means; a group that ends ends disputes, too.
+  constexpr int64_t kLongestNs = 4'000'000'000;
+  for (const int64_t until = now_ns() + kLongestNs; !end_.has_come() && now_ns() < until;) {
     if (!progress()) sched_yield();
     disagreements_.settle();
     if (const auto failure = bootstrap_.failure()) end_.end_with(*failure);

@@ -41,6 +41,9 @@ struct GroupState {
   /// Ranks of the job, of this server, that have died and that the others go on without: what is
   /// sent to them counts as taken. By arrival only.
   std::vector<Rank> lost;
+  /// Added to the numbers of its calls to tell which of those that ranks may run ahead with are not
+  /// eager: so that groups of one call each ask, too. Equal on all members.
+  uint32_t asking = 0;
   CallWindow calls;
   std::deque<PostedCall*>
       waiting;  ///< posted calls that may not start yet, in the order of their numbers
