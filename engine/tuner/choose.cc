@@ -24,10 +24,11 @@ constexpr int64_t kAllgatherDoublingBytes = 512;
 /// Where servers are unequal their ranks share the ring from here on.
 constexpr int64_t kUnequalRingBytes = 1024 * 1024;
 constexpr int64_t kRelayPieceBytes = 64 * 1024;
-/// On one server nobody relays in a reduce: its pieces, which shall stay in a cache between one
-/// rank's data and the next one's, may be so many times as long. A system call reads each where
-/// memory is private.
-constexpr int64_t kServerPieces = 4;
+/// Pieces of broadcasts and reduces on one server, where nobody relays: what goes through the rings
+/// where memory is private (shm::Options), which is faster than to have it read; and in a reduce
+/// they stay in a cache between one rank's data and the next one's.
+constexpr int64_t kServerPieceBytes = 128 * 1024;
+constexpr uint32_t kMaxServerPieces = 256;
 /// Above this, packing the blocks of servers into one message costs more than the messages it
 /// saves.
 constexpr int64_t kGatherBinomialBytes = 4 * 1024;
@@ -82,6 +83,12 @@ uint32_t choose_pieces(int64_t block_bytes, const TransferPlan* plan) {
   uint32_t pieces = 1;
   while (pieces < kMaxPieces && block_bytes / (2 * pieces) >= kRelayPieceBytes) pieces *= 2;
   return plan == nullptr ? pieces : std::max(pieces, plan->pieces);
+}
+
+static uint32_t server_pieces(int64_t block_bytes) {
+  uint32_t pieces = 1;
+  while (pieces < kMaxServerPieces && block_bytes / pieces > kServerPieceBytes) pieces *= 2;
+  return pieces;
 }
 
 uint32_t choose_pieces(std::string_view algorithm, Collective collective, const Shape& shape,
@@ -224,13 +231,12 @@ Choice choose(Collective collective, const Shape& shape, int64_t block_bytes, bo
     case Collective::kBcast: {
       const BcastChoice bcast = choose_bcast(shape, block_bytes);
       choice.algorithm = bcast.algorithm;
-      // All ranks of a server read from the root itself.
-      choice.pieces = single ? 1 : bcast.pieces;
+      choice.pieces = single ? server_pieces(block_bytes) : bcast.pieces;
       break;
     }
     case Collective::kReduce:
       choice.algorithm = single || ordered || block_bytes <= kChainBytes ? "binomial" : "chain";
-      choice.pieces = choose_pieces(single ? block_bytes / kServerPieces : block_bytes);
+      choice.pieces = single ? server_pieces(block_bytes) : choose_pieces(block_bytes);
       break;
     case Collective::kBarrier:
       choice.algorithm = "dissemination";
