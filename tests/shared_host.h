@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -129,13 +130,18 @@ inline std::string run_ranks(int ranks, const std::function<std::string(int rank
 /// An alltoall of numbers that tell sender, receiver and call, and its check.
 inline std::string exchange(ibcoll_group* group, int call, size_t numbers = 100) {
   const int me = ibcoll_group_rank(group), ranks = ibcoll_group_size(group);
+  // Unsigned, as there may be more calls than an int has room for; then they come round again.
   const auto number = [&](int from, int to, size_t i) {
-    return ((call * 64 + from) * 64 + to) * 1000 + static_cast<int>(i % 1000);
+    return ((static_cast<uint32_t>(call) * 64 + static_cast<uint32_t>(from)) * 64 +
+            static_cast<uint32_t>(to)) *
+               1000 +
+           static_cast<uint32_t>(i % 1000);
   };
-  std::vector<int> send, recv(numbers * static_cast<size_t>(ranks), -1);
+  std::vector<uint32_t> send, recv(numbers * static_cast<size_t>(ranks), ~0U);
   for (int to = 0; to < ranks; ++to)
     for (size_t i = 0; i < numbers; ++i) send.push_back(number(me, to, i));
-  if (ibcoll_alltoall(group, send.data(), recv.data(), numbers * sizeof(int), nullptr) != IBCOLL_OK)
+  if (ibcoll_alltoall(group, send.data(), recv.data(), numbers * sizeof(uint32_t), nullptr) !=
+      IBCOLL_OK)
     return ibcoll_last_error();
   for (int from = 0; from < ranks; ++from) {
     for (size_t i = 0; i < numbers; ++i) {
