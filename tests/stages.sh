@@ -28,13 +28,37 @@ sum_attribute() { # sum_attribute NAME DIRECTORY
     sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p" | awk '{sum += $1} END {print sum + 0}'
 }
 
+# What failed, from the log of a run of ctest: of each such program its first complaints with what follows
+# them, or its last lines; all that one of them prints (stacks, say) would hide the others.
+complaints() { # complaints LOG
+  awk '
+    function told() {
+      if (program == "") return
+      print program
+      for (i = 1; i <= lines; ++i) {
+        if (line[i] ~ /: Failure|runtime error:|ERROR: [A-Za-z]*Sanitizer|terminate called|Assertion/) after = 8
+        if (after-- > 0 && ++printed <= 60) print line[i]
+      }
+      for (i = printed > 0 ? lines + 1 : lines > 20 ? lines - 20 : 1; i <= lines; ++i) print line[i]
+    }
+    /^ *[0-9]+\/[0-9]+ Test +#/ {
+      told()
+      program = /\*\*\*/ && !/\*\*\*Skipped/ ? $0 : ""
+      lines = printed = after = 0
+      next
+    }
+    /tests passed, .* tests failed out of/ { told(); program = ""; summary = 1 }
+    summary { print; next }
+    { line[++lines] = substr($0, 1, 300) }' "$1"
+}
+
 # run_tests TEST-PRESET: runs tests that are built, and adds their cases to the counts.
 run_tests() {
   local preset=$1 reports log cases bad lost absent
   reports=$(mktemp -d) log=$(mktemp)
   say "running the tests ($preset)"
   GTEST_OUTPUT="xml:$reports/" ctest --preset "$preset" >"$log" 2>&1 || {
-    tail -n 200 "$log" >&2
+    complaints "$log" >&2
   }
   cases=$(sum_attribute tests "$reports") bad=$(sum_attribute failures "$reports")
   absent=$(find "$reports" -name '*.xml' -exec grep -ho 'result="skipped"' {} \; | wc -l)
