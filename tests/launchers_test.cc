@@ -166,7 +166,7 @@ TEST_P(Launchers, AKilledLauncherLeavesNoRank) {
 
 TEST_P(Launchers, AProcessMayJoinItsJobAgain) {
   // One process joins, leaves and joins again; see JoinTwice below.
-  const Ran ran = run(GetParam().command + " -n 3 " + own_program() +
+  const Ran ran = run("env -u GTEST_OUTPUT " + GetParam().command + " -n 3 " + own_program() +
                       " --gtest_also_run_disabled_tests --gtest_filter=*JoinTwice");
   EXPECT_EQ(ran.status, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("joined twice as rank 2 of 3"));
