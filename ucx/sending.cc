@@ -28,13 +28,7 @@ Outgoing& UcxTransport::number(Peer& peer, MessageKind kind, uint64_t immediate)
 }
 
 void UcxTransport::count(size_t data_bytes) {
-  if (data_bytes == kUncounted) return;
-  if (data_bytes > 0) {
-    ++counters_.data_messages;
-    counters_.data_bytes += data_bytes;
-  } else {
-    ++counters_.tokens;
-  }
+  if (data_bytes != kUncounted) counters_.count(data_bytes);
 }
 
 /// `data`: bytes, or pieces of them; so many.

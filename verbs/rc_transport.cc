@@ -165,13 +165,7 @@ bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
 }
 
 void RcTransport::count(size_t data_bytes) {
-  if (data_bytes == kUncounted) return;
-  if (data_bytes > 0) {
-    ++counters_.data_messages;
-    counters_.data_bytes += data_bytes;
-  } else {
-    ++counters_.tokens;
-  }
+  if (data_bytes != kUncounted) counters_.count(data_bytes);
 }
 
 bool RcTransport::signal(Rank rank, uint32_t immediate) {

@@ -197,12 +197,7 @@ class Loopback final : public NetworkTransport {
     if (broken || bytes == kUncounted) return;
     if (!state.used) ++counters_.queue_pairs;
     state.used = true;
-    if (bytes == 0) {
-      ++counters_.tokens;
-    } else {
-      ++counters_.data_messages;
-      counters_.data_bytes += bytes;
-    }
+    counters_.count(bytes);
   }
 
   bool place_and_deliver(Rank peer, const Post& post) {

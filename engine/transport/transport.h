@@ -62,6 +62,16 @@ struct TransportCounters {
   uint64_t gathers = 0;      ///< of the data messages: puts of several segments
   uint64_t queue_pairs = 0;  ///< peers connected
   uint64_t registrations = 0;
+
+  /// Counts a message that carries so many bytes of data.
+  void count(size_t bytes) {
+    if (bytes > 0) {
+      ++data_messages;
+      data_bytes += bytes;
+    } else {
+      ++tokens;
+    }
+  }
 };
 
 /// A counter that only one kind of transport has.
