@@ -82,6 +82,7 @@ struct JoinedRun {
   std::vector<Rank> to_die;   ///< a signal may end them
   int limit_s = 20;
   int silence_ms = 30'000;
+  int launcher = -1;                 ///< the pidfd of one
   std::function<void(Rank)> before;  ///< runs in each rank before it joins
   TestManager::Rewrite rewrite;
   /// Runs in the test's process while the ranks do.
@@ -106,6 +107,7 @@ inline std::string run_joined(const JoinedRun& run,
       options.machine = std::to_string(run.machines[rank]);
       options.limit_s = run.limit_s;
       options.silence_ms = run.silence_ms;
+      options.launcher = run.launcher;
       TestManager manager(*board, rank, ranks, run.rewrite);
       auto job = join_through(manager, options);
       complaints.add(rank, job ? main(**job) : "not joined: " + job.error().message);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "engine/bootstrap/peer_watch.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
@@ -33,6 +34,32 @@ TEST(JoinedJob, NobodyComesTooLateToTheFirstMeeting) {
                          return met ? "" : met.error().message;
                        }),
             "");
+}
+
+TEST(JoinedJob, AMeetingEndsWithTheLauncher) {
+  for (const std::vector<int>& machines : {std::vector{0, 0, -1}, std::vector{0, 1, 1, -1}}) {
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+      pause();
+      _exit(0);
+    }
+    const UniqueFd process = open_process(launcher);
+    JoinedRun run;
+    run.machines = machines;
+    run.launcher = process.get();
+    run.limit_s = 50;
+    run.meanwhile = [&](Blackboard& board) {
+      board.wait_for_text();
+      kill(launcher, SIGKILL);
+      waitpid(launcher, nullptr, 0);
+    };
+    const auto start = Clock::now();
+    const std::string complaints =
+        run_joined(run, [](Bootstrap&) -> std::string { return "joined without rank 3"; });
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(40));
+    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 0: not joined: the launcher has ended"));
+    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 1: not joined: the launcher has ended"));
+  }
 }
 
 /// Who leads the machine of that rank if it comes first; others may.

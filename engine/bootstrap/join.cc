@@ -10,6 +10,7 @@
 
 #include "engine/base/config.h"
 #include "engine/bootstrap/joined_job.h"
+#include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/process_manager.h"
 #include "engine/bootstrap/self.h"
 
@@ -67,6 +68,7 @@ Result<Protocol> choose_protocol() {
 /// a process that starts a second one, after it has ended the first, for one that misbehaves.
 struct Session {
   std::unique_ptr<ProcessManager> manager;
+  UniqueFd launcher;  ///< its pidfd
   pid_t process = 0;
   Protocol protocol = Protocol::kNone;
 
@@ -75,7 +77,7 @@ struct Session {
   }
 };
 
-Result<ProcessManager*> session_with_launcher(Protocol protocol) {
+Result<Session*> session_with_launcher(Protocol protocol) {
   static std::mutex mutex;
   static Session session;
   const std::lock_guard lock(mutex);
@@ -86,6 +88,8 @@ Result<ProcessManager*> session_with_launcher(Protocol protocol) {
           "MPI has started in this process and owns its connection to the launcher (PMI), "
           "which has one only: join with ibcoll_init_with, or start the program with Open MPI's "
           "mpirun or srun --mpi=pmix");
+    // Before it is spoken to: once it has ended, another process is this one's parent.
+    session.launcher = open_process(getppid());
     IBCOLL_ASSIGN(session.manager, protocol == Protocol::kPmix ? connect_pmix() : connect_pmi());
     session.process = getpid();
     session.protocol = protocol;
@@ -96,7 +100,7 @@ Result<ProcessManager*> session_with_launcher(Protocol protocol) {
   if (session.protocol != protocol)
     return fail(ErrorCode::kUnsupported,
                 "this process has joined its job by another protocol than IBCOLL_BOOTSTRAP says");
-  return session.manager.get();
+  return &session;
 }
 
 Result<JoinOptions> join_options() {
@@ -117,9 +121,10 @@ bool started_by_launcher() {
 Result<std::unique_ptr<Bootstrap>> join_job() {
   IBCOLL_ASSIGN(const Protocol protocol, choose_protocol());
   if (protocol == Protocol::kNone) return self_bootstrap();
-  IBCOLL_ASSIGN(const JoinOptions options, join_options());
-  IBCOLL_ASSIGN(ProcessManager * manager, session_with_launcher(protocol));
-  return join_through(*manager, options);
+  IBCOLL_ASSIGN(JoinOptions options, join_options());
+  IBCOLL_ASSIGN(const Session* session, session_with_launcher(protocol));
+  options.launcher = session->launcher.get();
+  return join_through(*session->manager, options);
 }
 
 Result<std::unique_ptr<Bootstrap>> join_job_of(JobHost& host) {

@@ -1,5 +1,6 @@
 #include "engine/bootstrap/joined_job.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -86,7 +87,7 @@ class JoinedBootstrap final : public Bootstrap {
       IBCOLL_ASSIGN(self->agent_,
                     ControlAgent::start(self->rank_, *self->block_, meeting.connections(),
                                         {std::move(wake), options.silence_ms,
-                                         options.hosted ? UniqueFd() : open_process(getppid())}));
+                                         UniqueFd(fcntl(options.launcher, F_DUPFD_CLOEXEC, 0))}));
     } else {
       self->up_ = meeting.take_up();
       self->root_ = meeting.place();

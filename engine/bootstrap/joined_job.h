@@ -28,6 +28,9 @@ struct JoinOptions {
   /// job does not end with the process's parent, the process's exit is no goodbye, and its tracer
   /// stays what it is.
   bool hosted = false;
+  /// A pidfd of the process that the job ends with, the caller's for as long as this one joins;
+  /// invalid: none.
+  int launcher = -1;
 };
 
 /// Collective over the processes of the job. The manager serves one call at a time.

@@ -162,6 +162,7 @@ Status Meeting::gather_everybody() {
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
       return fail_errno("cannot wait for the other ranks");
+    IBCOLL_TRY(launcher_lives());
     IBCOLL_TRY(hear_leaders(watched, 2));
     if (watched[0].revents != 0) IBCOLL_TRY(entrance_.open(local_, false));
     if (watched[1].revents != 0) IBCOLL_TRY(entrance_.open(connections_.listener, true));
@@ -207,6 +208,7 @@ Status Meeting::gather_machine() {
     entrance_.watch(watched);
     if (poll(watched.data(), watched.size(), 200) < 0 && errno != EINTR)
       return fail_errno("cannot wait for the other ranks");
+    IBCOLL_TRY(launcher_lives());
     size_t at = 2;
     for (auto& [rank, connection] : connections_.members) {
       if (watched[at++].revents == 0) continue;
@@ -222,6 +224,13 @@ Status Meeting::gather_machine() {
   }
   return fail(ErrorCode::kPeerFailed, "rank 0 has not answered for {} s",
               options_.limit_s + kBehindSeconds);
+}
+
+Status Meeting::launcher_lives() const {
+  pollfd launcher{options_.launcher, POLLIN, 0};
+  if (poll(&launcher, 1, 0) > 0)
+    return fail(ErrorCode::kPeerFailed, "the launcher has ended, and the job ends with it");
+  return {};
 }
 
 Status Meeting::wait_for_leader() {

@@ -61,6 +61,8 @@ class Meeting {
   Status hear_leaders(const std::vector<pollfd>& watched, size_t first);
   Status gather_machine();
   Status wait_for_leader();
+  /// Fails once the launcher has ended: nobody else would end this process then.
+  Status launcher_lives() const;
   tl::unexpected<Error> leader_gone() const;
   Status welcome(Entrance::Arrival& arrival);
   Status enter(Rank rank, Rank leader);
