@@ -9,7 +9,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr uint8_t kGaps = 0, kRuns = 1, kBits = 2, kForms = 3;
+constexpr uint8_t kGaps = 0, kRuns = 1, kForms = 3;  // and bits
 constexpr int kWordBits = 64;
 
 int word_of(Rank offset) { return offset / kWordBits; }
