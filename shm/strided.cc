@@ -56,7 +56,7 @@ Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMe
       publish(peer, key, MessageKind::kEager, bytes);
       return Offer::kDone;
     }
-    if (peer.refusals < kRefusals) return Offer::kNoRoom;
+    if (!may_go_otherwise(peer, bytes)) return Offer::kNoRoom;
   }
   const bool readable = shared || (peer.reads_me && (!memory.short_runs || shares_address_space_));
   const size_t head = sizeof(DirectSource) + sizeof(StridedSource);

@@ -54,7 +54,7 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
       publish(peer, key, MessageKind::kEager, bytes);
       return Offer::kDone;
     }
-    if (!readable || peer.refusals < kRefusals) return Offer::kNoRoom;
+    if (!readable || !may_go_otherwise(peer, bytes)) return Offer::kNoRoom;
   }
   if (readable) {
     const uint64_t address =

@@ -145,6 +145,11 @@ class Transport final : public LocalTransport {
     peer.refusals = room != nullptr ? 0 : peer.refusals + 1;
     return room;
   }
+  /// Whether a message that the ring has no room for need not go through it. What goes in a line
+  /// alone needs that line any way; and nobody could read, or count chunks of, no bytes.
+  static bool may_go_otherwise(const Peer& peer, size_t bytes) {
+    return bytes > kInlineBytes && peer.refusals >= kRefusals;
+  }
   Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
                      bool in_region, const StridedView* strided, uint32_t& ticket);
   /// Of messages that are copied through the ring.

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "ibcoll/blocks.h"
 #include "tests/exchange.h"
 
 namespace ibcoll {
@@ -164,6 +168,48 @@ TEST(OutstandingCalls, LongPayloadsThatNobodyTakesYetHoldUpNoOtherGroup) {
                 }),
         "")
         << to_string(algorithm.collective) << " " << algorithm.name;
+  }
+}
+
+/// The root of a scatterv has nothing for a rank that makes its calls when the ring to it has long
+/// been full: what carries no data waits for a line as anything else.
+TEST(OutstandingCalls, NothingIsLostOrReadForAMessageOfNoBytesToAFullRing) {
+  constexpr int kCalls = 2000;
+  constexpr int64_t kRun = 512, kRuns = 8;  // what the root has for itself lies in strides
+  for (const bool strided : {false, true}) {
+    EXPECT_EQ(run_job(with_deadline(job_of({2})),
+                      [&](const RankView& rank) {
+                        auto group = rank.context.create_group({0, 1});
+                        if (!rank.good(group, "group")) return;
+                        const bool root = rank.context.rank() == 0;
+                        std::vector<std::byte> from(2 * kRun * kRuns, std::byte{7});
+                        std::vector<std::byte> to(kRun * kRuns);
+                        const std::array<int64_t, 2> lengths{kRun * kRuns, 0}, places{0, 0};
+                        const std::array<ibcoll_block, 2> blocks{
+                            ibcoll_block_vector(0, kRun, kRuns, 2 * kRun),
+                            ibcoll_block_vector(0, kRun, 0, 2 * kRun)};
+                        CallArguments scatter;
+                        scatter.collective = Collective::kScatterv;
+                        scatter.send = root ? from.data() : nullptr;
+                        scatter.recv = to.data();
+                        scatter.own_count = root ? lengths[0] : lengths[1];
+                        if (root && strided) scatter.send_blocks = blocks.data();
+                        if (root && !strided) {
+                          scatter.send_counts = lengths.data();
+                          scatter.send_displacements = places.data();
+                        }
+                        for (int i = 0; i < kCalls; ++i) {
+                          // Late again and again; the root runs ahead meanwhile.
+                          if (!root && i % 500 == 0)
+                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                          Call call(**group);
+                          if (!rank.good(call.prepare(scatter), "prepare") ||
+                              !rank.good(call.start(), "start") || !rank.good(call.wait(), "wait"))
+                            return;
+                        }
+                      }),
+              "")
+        << strided;
   }
 }
 
