@@ -26,7 +26,7 @@ struct Communicator {
   // Of under_way.cc: operations under way on the group, the oldest first; of them the first that
   // the engine does not have yet, and how many it has; other communicators that have some.
   Operation *first = nullptr, *last = nullptr;
-  std::atomic<Operation*> queued{nullptr};
+  Operation* queued = nullptr;
   int posted = 0;
   Communicator *next = nullptr, *previous = nullptr;
   /// Made in its first blocking neighbour collective; they go before the group does.

@@ -190,11 +190,11 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       outcome_(Outcome::to_mpi(Reason::kNotChosen)) {
   if (!job.has_chosen(function)) return;
   const bool persistent = form == Form::kPersistent;
+  if (persistent) post_those_that_wait();  // to describe it, and that all agree, may be calls, too
   Communicator* const on =
       persistent ? find_communicator(job, handle_) : known_communicator(handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
-  if (persistent) post_all(*on);  // to describe it, and that all agree, may be calls, too
   use(*on);
   operation_ = &take();
   operation_->function = function;
@@ -342,7 +342,7 @@ void settle(Operation& operation) {
     if (!claim(operation)) {
       sched_yield();
     } else if (operation.state == Operation::kUnderWay) {
-      post_up_to(operation);
+      post_before_waiting_for(operation);
       end(operation,
           operation.refused != IBCOLL_OK ? operation.refused : ibcoll_wait(operation.engine));
     } else {

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <utility>
 
 #include "integrations/mpi/described_call.h"
@@ -51,9 +52,17 @@ class OfThread {
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Value* value_ = nullptr;
 };
 
-/// Gives the engine the nonblocking calls of a communicator that it does not have yet: the next one
-/// must not overtake them.
-void post_all(Communicator& on);
+/// How many nonblocking calls the engine has not been given yet.
+inline constinit std::atomic<int> g_waiting{0};
+
+/// Gives the engine the nonblocking calls, of all communicators, that it does not have yet: the
+/// next one must not overtake those of its communicator, and while this rank waits for that, others
+/// may wait for any of them.
+void post_all();
+inline void post_those_that_wait() {
+  if (g_waiting.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    post_all();
+}
 
 /// What comes of a call before it is described: whether there is a group of the engine's for it.
 inline Outcome served(const Communicator* on) {
@@ -74,11 +83,10 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_chosen(function)) [[likely]] {
     const Handle handle = library().clean(comm);
+    post_those_that_wait();
     Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
-      if (on->queued.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-        post_all(*on);
       const Attempt attempt{function, *job, *on, handle};
       call.bytes = 0;
       outcome = describe(attempt, call);

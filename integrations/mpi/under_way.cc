@@ -39,9 +39,10 @@ void unlink(Operation& operation) {
 /// The first one that waits for the engine. What it refuses has ended, with that.
 void post_next(Communicator& on) {
   const WithoutPolling posting;
-  Operation& operation = *on.queued.load();
+  Operation& operation = *on.queued;
   on.queued = operation.next;
   ++on.posted;
+  --g_waiting;
   if (!operation.described.load(the_job())) {
     operation.refused = IBCOLL_ERR_NO_MEMORY;
     operation.why = kCannotPack;
@@ -88,10 +89,12 @@ void add_under_way(Operation& operation, bool posted) {
   operation.previous = on.last;
   (on.last != nullptr ? on.last->next : on.first) = &operation;
   on.last = &operation;
-  if (posted)
+  if (posted) {
     ++on.posted;
-  else if (on.queued == nullptr)
-    on.queued = &operation;
+  } else {
+    ++g_waiting;
+    if (on.queued == nullptr) on.queued = &operation;
+  }
   if (on.first != on.last) return;
   on.previous = nullptr;
   on.next = busy().first;
@@ -117,16 +120,15 @@ Operation* take_ended(bool over) {
   return ended;
 }
 
-void post_up_to(Operation& operation) {
-  Communicator& on = *operation.own;
+void post_before_waiting_for(Operation& operation) {
+  if (g_waiting == 0) return;
   const std::lock_guard lock(busy().mutex);
-  while (on.queued != nullptr && operation.engine == nullptr && operation.refused == IBCOLL_OK)
-    post_next(on);
-}
-
-void post_all(Communicator& on) {
-  const std::lock_guard lock(busy().mutex);
-  while (on.queued != nullptr) post_next(on);
+  for (Communicator* on = busy().first; on != nullptr; on = on->next) {
+    const bool is_its_own = on == operation.own;
+    while (on->queued != nullptr &&
+           !(is_its_own && (operation.engine != nullptr || operation.refused != IBCOLL_OK)))
+      post_next(*on);
+  }
 }
 
 void post_all() {

@@ -15,10 +15,9 @@ void remove_under_way(Operation& operation);
 /// Takes those out that have ended, claims them and links them by `next`; gives the engine others.
 /// `over`: the job has ended, and so have all of them. Null: none, or another thread is at it.
 Operation* take_ended(bool over);
-/// Gives the engine all up to this one, or of all groups: for who does not come back to move them
-/// on.
-void post_up_to(Operation& operation);
-void post_all();
+/// Gives the engine this one, those of its group before it, and those of all other groups: who
+/// waits for it does not come back to move them on, and others may wait for any of them.
+void post_before_waiting_for(Operation& operation);
 
 /// Prepares and starts it. Its buffers are loaded.
 ibcoll_status give_to_engine(Operation& operation);

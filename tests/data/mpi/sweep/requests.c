@@ -142,6 +142,22 @@ static void complete_all(Flight* flight, int way) {
   }
 }
 
+/* Ranks wait for the communicators in opposite orders, or for a blocking call first, with more
+ * calls on each than the engine has at a time. */
+static void wait_crosswise(Flight* flight, const MPI_Comm* comms, int way) {
+  const int odd = flight->rank % 2;
+  take_off(flight, comms);
+  if (way == 1 && !odd) MPI_Barrier(comms[1]);
+  for (int i = 0; i < COMMS; ++i) {
+    for (int call = odd ? COMMS - 1 - i : i; call < ALL; call += COMMS) {
+      MPI_Wait(&flight->requests[call], MPI_STATUS_IGNORE);
+      land(flight, call, "crosswise");
+    }
+    if (way == 1 && odd && i == 0) MPI_Barrier(comms[1]);
+  }
+  MPI_Waitall(2 * MESSAGES, &flight->requests[ALL], MPI_STATUSES_IGNORE);
+}
+
 /* Persistent collectives and messages, started together, in another order on each rank. */
 static void persistent(MPI_Comm comm, int rank, int size) {
   enum { CALLS = 4, ROUNDS = 5, N = CALLS + 2 };
@@ -278,6 +294,7 @@ void requests(void) {
     take_off(flight, comms);
     complete_all(flight, way);
   }
+  for (int way = 0; way < 2; ++way) wait_crosswise(flight, comms, way);
   for (int i = 0; i < COMMS; ++i) persistent(comms[i], flight->rank, flight->size);
   freed_meanwhile(flight->rank, flight->size);
   for (int round = 0; round < 3; ++round) freed_apart(flight->rank);
