@@ -56,6 +56,28 @@ TEST_F(UcxLifelines, AMachineThatNeverAnswersIsSilent) {
   EXPECT_EQ(own_->look(1, 12 * kSecond), State::kSilent);
 }
 
+/// Interfaces come in any order, and some lead nowhere (240.0.0.1 is of no machine).
+TEST_F(UcxLifelines, OneAddressThatAnswersIsEnough) {
+  LifelinePlace place = peer_->place();
+  place.addresses[1] = place.addresses[0];
+  place.addresses[0] = {};
+  std::string("240.0.0.1").copy(place.addresses[0].data(), place.addresses[0].size() - 1);
+  start(place);
+  EXPECT_EQ(answer(10 * kSecond), State::kThere);
+}
+
+TEST_F(UcxLifelines, WhoWasHeardMeanwhileHasBeenSilentFromThenOn) {
+  LifelinePlace place = peer_->place();
+  place.addresses = {};
+  std::string("240.0.0.1").copy(place.addresses[0].data(), place.addresses[0].size() - 1);
+  start(place);
+  EXPECT_EQ(own_->look(1, 10 * kSecond), State::kUnknown);
+  own_->heard(1);
+  EXPECT_EQ(own_->look(1, 20 * kSecond), State::kUnknown);
+  EXPECT_EQ(own_->look(1, 20 * kSecond + kSecond / 2), State::kUnknown);
+  EXPECT_EQ(own_->look(1, 22 * kSecond), State::kSilent);
+}
+
 /// Nobody has asked it.
 TEST_F(UcxLifelines, APeerIsNotSilentWhereThisHostLacksDescriptors) {
   start(peer_->place());

@@ -27,6 +27,7 @@ void UcxTransport::look_after_silent(int64_t now) {
     if (peer->owes_credit()) send_credit(*peer);
     if (peer->heard) {
       peer->heard = peer->probed = false;
+      lifelines_->heard(peer->rank);
       peer->silent_since_ns = now;
       continue;
     }

@@ -19,6 +19,12 @@ bool ready(int socket, short events) {
 
 }  // namespace
 
+size_t LifelinePlace::count() const {
+  const auto none = [](const auto& address) { return address[0] == '\0'; };
+  return static_cast<size_t>(std::find_if(addresses.begin(), addresses.end(), none) -
+                             addresses.begin());
+}
+
 Result<std::unique_ptr<Lifelines>> Lifelines::open(int64_t silence_ns,
                                                    const std::vector<std::string>& devices) {
   auto lifelines = std::make_unique<Lifelines>();
@@ -65,10 +71,11 @@ void Lifelines::accept() {
 Lifelines::State Lifelines::look(Rank peer, int64_t now_ns) {
   Line& line = lines_[static_cast<size_t>(peer)];
   const LifelinePlace& place = places_[static_cast<size_t>(peer)];
-  if (place.port == 0 || place.addresses[0][0] == '\0') return State::kUnknown;
+  const size_t addresses = place.count();
+  if (place.port == 0 || addresses == 0) return State::kUnknown;
   if (line.unanswered_since_ns == 0) line.unanswered_since_ns = now_ns;
   if (!line.socket.valid() && now_ns >= line.retry_at_ns) connect(line, place, now_ns);
-  if (!line.socket.valid() || !line.up) return wait_for_answer(line, now_ns);
+  if (!line.socket.valid() || !line.up) return wait_for_answer(line, addresses, now_ns);
   if (!ready(line.socket.get(), POLLIN | POLLRDHUP)) return State::kThere;
   char nothing = 0;
   const ssize_t got = recv(line.socket.get(), &nothing, 1, MSG_DONTWAIT);
@@ -77,39 +84,63 @@ Lifelines::State Lifelines::look(Rank peer, int64_t now_ns) {
   return State::kGone;
 }
 
-void Lifelines::connect(Line& line, const LifelinePlace& place, int64_t now_ns) {
-  line.up = false;
-  line.retry_at_ns = now_ns + kRetryNs;
-  for (size_t i = 0; i < place.addresses.size(); ++i) {
-    const auto& address = place.addresses[line.attempts++ % place.addresses.size()];
-    if (address[0] == '\0') continue;
-    const int silence_ms = static_cast<int>(std::min<int64_t>(silence_ns_ / 1'000'000, INT_MAX));
-    bool shortage = false;
-    if (auto socket = connect_network(address.data(), place.port, silence_ms, &shortage))
-      line.socket = std::move(*socket);
-    if (shortage) ask_anew(line, now_ns);
-    return;
-  }
+void Lifelines::heard(Rank peer) {
+  Line& line = lines_[static_cast<size_t>(peer)];
+  if (line.up || line.unanswered_since_ns == 0) return;
+  line.socket.reset();  // of an address that may lead nowhere: the next one comes first then
+  line.ask_anew(0);
 }
 
-/// This host lacked what it takes to ask: a peer that nobody asks is not silent.
-void Lifelines::ask_anew(Line& line, int64_t now_ns) {
-  line.unanswered_since_ns = line.retry_at_ns = now_ns;
+void Lifelines::connect(Line& line, const LifelinePlace& place, int64_t now_ns) {
+  const size_t addresses = place.count();
+  const auto& address = place.addresses[line.attempts++ % addresses];
+  const int silence_ms = static_cast<int>(std::min<int64_t>(silence_ns_ / 1'000'000, INT_MAX));
+  bool shortage = false;
+  line.up = false;
+  line.give_up_at_ns = now_ns + silence_ns_ / static_cast<int64_t>(addresses);
+  if (auto socket = connect_network(address.data(), place.port, silence_ms, &shortage))
+    line.socket = std::move(*socket);
+  else if (shortage)
+    line.ask_anew(now_ns);
+  else
+    line.fail(addresses, false, now_ns);
+}
+
+/// This host lacked what it takes to ask, or the peer was heard: one that nobody asks is not
+/// silent.
+void Lifelines::Line::ask_anew(int64_t now_ns) {
+  unanswered_since_ns = retry_at_ns = now_ns;
+  failed = 0;
+  refused = false;
+}
+
+/// The address that was asked is of no use.
+void Lifelines::Line::fail(size_t addresses, bool refuses, int64_t now_ns) {
+  socket.reset();
+  refused |= refuses;
+  retry_at_ns = ++failed % addresses == 0 ? now_ns + kRetryNs : now_ns;
 }
 
 /// Of a peer that a connection is being made to.
-Lifelines::State Lifelines::wait_for_answer(Line& line, int64_t now_ns) {
+Lifelines::State Lifelines::wait_for_answer(Line& line, size_t addresses, int64_t now_ns) {
   if (line.socket.valid() && ready(line.socket.get(), POLLOUT)) {
     const int error = connect_error(line.socket.get());
     if (error == 0) {
       line.up = true;
       return State::kThere;
     }
-    line.socket.reset();
-    if (is_shortage(error)) ask_anew(line, now_ns);
-    if (error == ECONNREFUSED) return State::kGone;
+    if (is_shortage(error)) {
+      line.socket.reset();
+      line.ask_anew(now_ns);
+    } else {
+      line.fail(addresses, error == ECONNREFUSED, now_ns);
+    }
+  } else if (line.socket.valid() && addresses > 1 && now_ns >= line.give_up_at_ns) {
+    line.fail(addresses, false, now_ns);
   }
-  return now_ns - line.unanswered_since_ns >= silence_ns_ ? State::kSilent : State::kUnknown;
+  const bool for_long = now_ns - line.unanswered_since_ns >= silence_ns_;
+  if (line.refused && (for_long || line.failed >= addresses)) return State::kGone;
+  return for_long ? State::kSilent : State::kUnknown;
 }
 
 }  // namespace ibcoll::ucx

@@ -19,7 +19,10 @@ namespace ibcoll::ucx {
 struct LifelinePlace {
   static constexpr size_t kAddresses = 4;
   int32_t port = 0;
-  std::array<std::array<char, 46>, kAddresses> addresses{};  ///< as text; what is empty is none
+  /// As text; those that are empty, at the end, are none.
+  std::array<std::array<char, 46>, kAddresses> addresses{};
+
+  size_t count() const;
 };
 
 class Lifelines {
@@ -40,21 +43,29 @@ class Lifelines {
   void start(std::vector<LifelinePlace> places, const std::vector<int>& machines, Rank me);
   /// Takes those that peers have begun.
   void accept();
-  /// How it stands with a peer; the first time it is asked a lifeline begins.
+  /// How it stands with a peer; the first time it is asked a lifeline begins. A peer may have
+  /// addresses that lead nowhere, or to another machine: it is gone or silent once none is left.
   State look(Rank peer, int64_t now_ns);
+  /// Something came from it: it has not been silent so far.
+  void heard(Rank peer);
 
  private:
   struct Line {
     UniqueFd socket;
     bool up = false;
     int64_t unanswered_since_ns = 0;
-    int64_t retry_at_ns = 0;
+    int64_t retry_at_ns = 0;    ///< when the next address is asked, with none being asked
+    int64_t give_up_at_ns = 0;  ///< when the one that is asked has had its time
     size_t attempts = 0;
+    size_t failed = 0;     ///< addresses in a row
+    bool refused = false;  ///< by one of them
+
+    void ask_anew(int64_t now_ns);
+    void fail(size_t addresses, bool refuses, int64_t now_ns);
   };
 
   void connect(Line& line, const LifelinePlace& place, int64_t now_ns);
-  static void ask_anew(Line& line, int64_t now_ns);
-  State wait_for_answer(Line& line, int64_t now_ns);
+  State wait_for_answer(Line& line, size_t addresses, int64_t now_ns);
 
   int64_t silence_ns_ = 0;
   std::vector<std::string> own_;
