@@ -271,7 +271,10 @@ void UcxTransport::on_credit_sent(void* request, ucs_status_t status, void* argu
   Peer& peer = *static_cast<Peer*>(argument);
   peer.credit_under_way = false;
   peer.owner->ucp_->request_free(request);
-  if (status != UCS_OK) peer.owner->latch_broken(peer, status);
+  if (status != UCS_OK)
+    peer.owner->latch_broken(peer, status);
+  else if (peer.owes_credit())
+    peer.owner->send_credit(peer);  // a sender may stand still for what was taken meanwhile
 }
 
 /// A message is sent to that peer.
