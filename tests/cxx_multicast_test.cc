@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -196,7 +197,7 @@ TEST(MulticastsInCxx, AreMessagesThatFreeThemselves) {
 }
 
 TEST(MulticastsInCxx, AreBoundedWhereCostsAreKnown) {
-  const std::string path = ::testing::TempDir() + "cxx_multicast_costs.json";
+  const std::string path = ::testing::TempDir() + "cxx_multicast_costs." + std::to_string(getpid());
   {
     std::ofstream file(path);
     for (const char* layer : {"shm", "network"}) {

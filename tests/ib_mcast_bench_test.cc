@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -234,7 +235,8 @@ TEST(IbMcastBench, OtherMastersLeaveTheStoppedRankOut) {
 
 TEST(IbMcastBench, ComparesEachTimeWithItsBound) {
   const auto rows_with = [](const std::string& hop_ns) {
-    const std::string path = ::testing::TempDir() + "mcast_costs_" + hop_ns;
+    const std::string path =
+        ::testing::TempDir() + "mcast_costs_" + hop_ns + "." + std::to_string(getpid());
     std::ofstream(path) << R"({"layer":"shm","bytes":8,"hop_p99_ns":)" << hop_ns
                         << R"(,"hop_max_ns":)" << hop_ns
                         << R"(,"gap_p99_ns":0,"wake_p99_ns":0,"operation_p99_ns":0,)"
