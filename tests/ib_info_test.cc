@@ -26,11 +26,13 @@ using Output = testing_tools::CommandRan;
 
 /// With what stands on standard error.
 Output run(const std::string& command) { return testing_tools::run_command(command + " 2>&1"); }
+/// Standard output alone, which is JSON where that is asked for, whatever is warned of.
+Output output_of(const std::string& command) { return testing_tools::run_command(command); }
 
 const std::string kTool = IBCOLL_BIN_DIR "/ib_info";
 
 TEST(IbInfo, JsonHasEverythingAndNothingElse) {
-  const Output output = run("IBCOLL_HEAP=2G " + kTool + " --json -");
+  const Output output = output_of("IBCOLL_HEAP=2G " + kTool + " --json -");
   EXPECT_EQ(output.status, 0);
   std::set<std::string> settings, kinds;
   std::istringstream lines(output.out);
@@ -64,15 +66,12 @@ TEST(IbInfo, ShowsWhatUcxTakes) {
 
 TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
-  const auto with = [&](const std::string& text) {
-    std::ofstream(path) << text;
-    return run("IBCOLL_RULES=" + path + " " + kTool + " --json -");
-  };
-  const Output both = with(
-      R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "loopback"}
+  const std::string command = "IBCOLL_RULES=" + path + " " + kTool + " --json -";
+  std::ofstream(path) << R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "loopback"}
 {"collective": "alltoall", "algorithm": "ring"}
 {"ibcoll_rules": 1, "layout": "4x2", "processor": "an abacus"}
-)");
+)";
+  const Output both = output_of(command);
   EXPECT_EQ(both.status, 0);
   std::vector<nlohmann::json> rules;
   std::istringstream lines(both.out);
@@ -85,7 +84,8 @@ TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   EXPECT_EQ(rules[0]["rules"], 1);
   EXPECT_EQ(rules[0]["differs"], "");
   EXPECT_THAT(rules[1]["differs"], HasSubstr("processor an abacus, not "));
-  const Output damaged = with("{");
+  std::ofstream(path) << "{";
+  const Output damaged = run(command);
   EXPECT_EQ(damaged.status, 1);
   EXPECT_THAT(damaged.out, HasSubstr("IBCOLL_RULES: " + path + ": line 1: is not JSON"));
   std::remove(path.c_str());
@@ -128,11 +128,12 @@ class Launchers {
   void link(const std::string& name, const std::string& to) const {
     std::filesystem::create_symlink(folder_ + "/" + to, folder_ + "/" + name);
   }
-  Output info(const std::string& options) const {
-    return run("PATH=" + folder_ + " " + kTool + " --mpi " + options);
-  }
+  Output info(const std::string& options) const { return run(command() + options); }
+  Output json() const { return output_of(command() + "--json -"); }
 
  private:
+  std::string command() const { return "PATH=" + folder_ + " " + kTool + " --mpi "; }
+
   const std::string folder_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
 };
 
@@ -150,7 +151,7 @@ TEST(IbInfo, NamesTheLineOfEachMpiOnThisMachine) {
   EXPECT_THAT(text.out, HasSubstr("\n  mpiexec -n 16 -env LD_PRELOAD /"));
   EXPECT_THAT(text.out, HasSubstr("\n  srun -n 16 --mpi=pmix env LD_PRELOAD=/"));
   std::vector<std::string> found;
-  std::istringstream lines(machine.info("--json -").out);
+  std::istringstream lines(machine.json().out);
   for (std::string line; std::getline(lines, line);) {
     const auto object = nlohmann::json::parse(line);
     EXPECT_EQ(object["kind"], "mpi");
@@ -165,7 +166,7 @@ TEST(IbInfo, AMachineWithoutMpiIsNoFailure) {
   const Output text = Launchers().info("");
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("no MPI found"));
-  EXPECT_EQ(Launchers().info("--json -").out, "");
+  EXPECT_EQ(Launchers().json().out, "");
 }
 
 }  // namespace
