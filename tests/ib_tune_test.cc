@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 #include "engine/tuner/rules.h"
 #include "tests/tool.h"
 
@@ -30,7 +32,15 @@ std::vector<nlohmann::json> of_kind(const Ran& ran, const std::string& kind) {
   return all;
 }
 
-TEST(IbTune, WritesRulesThatAJobTakes) {
+class IbTune : public ::testing::Test {
+ protected:
+  /// Where the machine stands still for long, ranks would tell on standard error for whom they
+  /// wait.
+  IbTune() { setenv("IBCOLL_LATE", "0", 1); }
+  ~IbTune() override { unsetenv("IBCOLL_LATE"); }
+};
+
+TEST_F(IbTune, WritesRulesThatAJobTakes) {
   const std::string rules = folder() / "rules.jsonl";
   const std::string job = "--layout 2,1 --transport loopback ";
   const Ran ran = tune(kShort + job + "--collectives alltoall,bcast,allgatherv,barrier --out " +
@@ -66,7 +76,7 @@ TEST(IbTune, WritesRulesThatAJobTakes) {
   EXPECT_EQ(std::count(other.err.begin(), other.err.end(), '\n'), 1) << other.err;
 }
 
-TEST(IbTune, JudgesRules) {
+TEST_F(IbTune, JudgesRules) {
   const std::string rules = file("judged.jsonl",
                                  R"({"ibcoll_rules": 1, "layout": "1x3", "engine": "0.1"}
 {"collective": "bcast", "algorithm": "linear"}
@@ -92,7 +102,7 @@ TEST(IbTune, JudgesRules) {
   EXPECT_THAT(text.out, HasSubstr("1 of 1 choices (100 %) within 5 %"));
 }
 
-TEST(IbTune, NamesWhatTheEngineRunsOnAKnownNetwork) {
+TEST_F(IbTune, NamesWhatTheEngineRunsOnAKnownNetwork) {
   const std::string job =
       "--layout 4x1 --transport loopback --network single-switch:4 --collectives gather "
       "--sizes 64K --rounds 3 --batch 1us --json ";
@@ -108,7 +118,7 @@ TEST(IbTune, NamesWhatTheEngineRunsOnAKnownNetwork) {
   EXPECT_EQ(of_kind(judged, "point").at(0)["judged"], "linear");
 }
 
-TEST(IbTune, SimulatesJobsThatAreNotHere) {
+TEST_F(IbTune, SimulatesJobsThatAreNotHere) {
   const std::string rules = folder() / "simulated.jsonl";
   const std::string job =
       "--simulate --layout 6x2 --network single-switch:6 --collectives alltoall,allgatherv,reduce "
@@ -127,7 +137,7 @@ TEST(IbTune, SimulatesJobsThatAreNotHere) {
   }
 }
 
-TEST(IbTune, SimulatesWithMeasuredCosts) {
+TEST_F(IbTune, SimulatesWithMeasuredCosts) {
   std::string costs;
   for (const char* layer : {"shm", "network"})
     for (const auto& [bytes, ns] : {std::pair(8, 2000), {262144, 30'000}, {1048576, 110'000}})
@@ -147,7 +157,7 @@ TEST(IbTune, SimulatesWithMeasuredCosts) {
   expect_failed("ib_tune", job + "--logp /nonexistent/file", "can't read /nonexistent/file");
 }
 
-TEST(IbTune, RefusesWhatMakesNoSense) {
+TEST_F(IbTune, RefusesWhatMakesNoSense) {
   const auto refused = [](const std::string& arguments, const std::string& why) {
     expect_refused("ib_tune", arguments, why);
   };
@@ -175,7 +185,7 @@ TEST(IbTune, RefusesWhatMakesNoSense) {
                 "no rules for layout 1x2");
 }
 
-TEST(IbTune, LeavesTheRulesOfTheEnvironmentAlone) {
+TEST_F(IbTune, LeavesTheRulesOfTheEnvironmentAlone) {
   const std::string damaged = file("damaged.jsonl", "{");
   const Ran ran = run_shell("IBCOLL_RULES=" + damaged + " timeout 100 " IBCOLL_BIN_DIR "/ib_tune " +
                             kShort + "--ranks 2 --collectives barrier");
