@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -185,7 +186,7 @@ TEST(IbA2aBench, OneServerHasNoAlltoallBandwidthButATotal) {
 
 TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
   // A number of iterations that nothing else has marks our processes.
-  const std::string mark = "98" + std::to_string(getpid() % 10000);
+  const std::string mark = std::to_string(980'000 + getpid() % 10'000);
   const pid_t child = fork();
   if (child == 0) {
     if (freopen("/dev/null", "w", stdout) == nullptr ||
@@ -194,12 +195,15 @@ TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
     execl(kTool.c_str(), kTool.c_str(), "--ranks", "4", "--iterations", mark.c_str(), nullptr);
     _exit(3);
   }
-  while (processes_with(mark).size() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (processes_with(mark, kTool).size() < 5 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(processes_with(mark, kTool).size(), 5u) << "the tool and its ranks";
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGINT) << status;
-  EXPECT_TRUE(processes_with(mark).empty());
+  EXPECT_TRUE(processes_with(mark, kTool).empty());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
 }
