@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -35,12 +38,12 @@ using Ran = ibcoll::testing_tools::CommandRan;
 
 /// With what stands on standard error.
 Ran run(const std::string& command) {
-  return ibcoll::testing_tools::run_command("timeout 60 " + command + " 2>&1");
+  return ibcoll::testing_tools::run_command("timeout 60 " + command + " 2>&1 </dev/null");
 }
 /// Standard output alone. Where the machine stands still for a while, ranks tell on standard error
 /// for whom they wait, and go on.
 Ran output_of(const std::string& command) {
-  return ibcoll::testing_tools::run_command("timeout 60 " + command);
+  return ibcoll::testing_tools::run_command("timeout 60 " + command + " </dev/null");
 }
 
 class Launchers : public ::testing::TestWithParam<Launcher> {
@@ -89,28 +92,39 @@ TEST_P(Launchers, BadInputIsRefusedOnce) {
   EXPECT_EQ(ran.out.find(line, ran.out.find(line) + 1), std::string::npos) << ran.out;
 }
 
-/// A job that goes on until somebody ends it.
+/// A job that goes on until somebody ends it. What it says is shown where its test has failed.
 class EndlessJob {
  public:
   /// `command`: how it is started, with a mark in it that no other process has.
-  EndlessJob(const std::string& command, std::string mark) : mark_(std::move(mark)) {
+  EndlessJob(const std::string& command, const std::string& mark)
+      : mark_(mark), said_(::testing::TempDir() + "endless_job." + mark) {
     child_ = fork();
     if (child_ == 0) {
-      if (freopen("/dev/null", "w", stdout) == nullptr ||
-          freopen("/dev/null", "w", stderr) == nullptr)
-        _exit(3);
-      execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+      const std::string all = "exec " + command + " >" + said_ + " 2>&1 </dev/null";
+      execl("/bin/sh", "sh", "-c", all.c_str(), nullptr);
       _exit(3);
     }
   }
   ~EndlessJob() {
     for (const pid_t rank : ranks()) kill(rank, SIGKILL);
     wait();
+    if (::testing::Test::HasFailure())
+      std::cerr << "The job has said:\n" << std::ifstream(said_).rdbuf() << '\n';
+    std::filesystem::remove(said_);
   }
   EndlessJob(const EndlessJob&) = delete;
   EndlessJob& operator=(const EndlessJob&) = delete;
 
   std::vector<pid_t> ranks() const { return ibcoll::testing_tools::processes_with(mark_, kTool); }
+  /// Whether all ranks have joined and measure: ib_a2a_bench maps memory of that name then.
+  bool runs(size_t size) const {
+    const std::vector<pid_t> here = ranks();
+    return here.size() == size && std::all_of(here.begin(), here.end(), [](pid_t rank) {
+             std::stringstream maps;
+             maps << std::ifstream("/proc/" + std::to_string(rank) + "/maps").rdbuf();
+             return maps.str().find("ibcoll copy speed") != std::string::npos;
+           });
+  }
   pid_t launcher() const { return child_; }
   int wait() {
     if (child_ > 0) waitpid(child_, &status_, 0);
@@ -123,7 +137,7 @@ class EndlessJob {
   }
 
  private:
-  std::string mark_;
+  std::string mark_, said_;
   pid_t child_ = -1;
   int status_ = 0;
 };
@@ -139,10 +153,10 @@ bool wait_for(Condition condition) {
 TEST_P(Launchers, AKilledRankEndsTheJobAndLeavesNothing) {
   const std::string mark = EndlessJob::new_mark();
   EndlessJob job("timeout 60 " + start(4, "--servers 2 --sizes 64K --iterations " + mark), mark);
-  EXPECT_TRUE(wait_for([&] { return job.ranks().size() == 4; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ASSERT_TRUE(wait_for([&] { return job.runs(4); }));
   const std::vector<pid_t> ranks = job.ranks();
-  if (ranks.size() == 4) kill(ranks[2], SIGKILL);
+  ASSERT_EQ(ranks.size(), 4u);
+  kill(ranks[2], SIGKILL);
   const int status = job.wait();
   EXPECT_FALSE(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 124))
       << status;
@@ -154,9 +168,7 @@ TEST_P(Launchers, AKilledRankEndsTheJobAndLeavesNothing) {
 TEST_P(Launchers, AKilledLauncherLeavesNoRank) {
   const std::string mark = EndlessJob::new_mark();
   EndlessJob job(start(4, "--servers 2 --sizes 64K --iterations " + mark), mark);
-  EXPECT_TRUE(wait_for([&] { return job.ranks().size() == 4; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  EXPECT_EQ(job.ranks().size(), 4u);
+  ASSERT_TRUE(wait_for([&] { return job.runs(4); }));
   kill(job.launcher(), SIGKILL);
   job.wait();
   const auto start = std::chrono::steady_clock::now();
