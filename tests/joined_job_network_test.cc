@@ -14,8 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/root_place.h"
+#include "tests/api_job.h"
 #include "tests/handmade_caller.h"
 #include "tests/joined_job.h"
 
@@ -28,6 +31,7 @@ using ::testing::HasSubstr;
 using testing::JoinedRun;
 using testing::kSilenceMs;
 using testing::run_joined;
+using testing::SharedFlags;
 using Clock = std::chrono::steady_clock;
 
 void limit_files(rlim_t soft, rlim_t hard) {
@@ -57,7 +61,7 @@ TEST(OpenFiles, AHardLimitIsOneErrorOnAllRanks) {
     };
     const auto start = Clock::now();
     const std::string all = run_joined(run, gather_all_sizes);
-    EXPECT_LT(Clock::now() - start, std::chrono::seconds(15));
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
     for (int rank = 0; rank < 24; ++rank) {
       EXPECT_THAT(all, HasSubstr(fmt::format(
                            "rank {}: not joined: cannot take the connection of another rank: this "
@@ -96,6 +100,9 @@ TEST(OpenFiles, NoneIsLeftOverWhereNotAllThatArePassedOnFit) {
   EXPECT_EQ(status, 0);
 }
 
+/// What ranks and the proxy between them tell each other.
+enum Flag : size_t { kJoined, kDone, kCuts };
+
 /// Passes on what comes to its port to rank 0, until the connections are cut.
 class Proxy {
  public:
@@ -111,49 +118,69 @@ class Proxy {
   }
   int port() const { return port_; }
 
-  /// Until `end`; every `cut_ms` all connections are reset.
-  void run(int to, Clock::time_point end, int cut_ms) {
-    std::vector<std::pair<UniqueFd, UniqueFd>> pairs;
+  /// Until all ranks are done and their connections have ended. From when they have joined until
+  /// the first is done, all connections are reset every `cut_ms`.
+  void run(int to, int ranks, SharedFlags& flags, int cut_ms) {
+    std::vector<Pair> pairs;
+    const auto limit = Clock::now() + std::chrono::seconds(40);
     auto cut = Clock::now() + std::chrono::milliseconds(cut_ms);
-    while (Clock::now() < end) {
+    auto quiet_since = Clock::now();
+    while (Clock::now() < limit) {
+      // A rank whose connection has been reset at last makes it again to take its leave.
+      const bool ended = std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) {
+        return pair.caller_ended && pair.called_ended;
+      });
+      if (flags.raised(kDone) < ranks || !ended) quiet_since = Clock::now();
+      if (Clock::now() - quiet_since > std::chrono::milliseconds(500)) return;
       std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-      for (const auto& [from, other] : pairs) {
-        watched.push_back({from.get(), POLLIN, 0});
-        watched.push_back({other.get(), POLLIN, 0});
+      for (const Pair& pair : pairs) {  // poll passes over numbers below zero
+        watched.push_back({pair.caller_ended ? -1 : pair.caller.get(), POLLIN, 0});
+        watched.push_back({pair.called_ended ? -1 : pair.called.get(), POLLIN, 0});
       }
       poll(watched.data(), watched.size(), 5);
       for (size_t i = 0; i < pairs.size(); ++i) {
-        if (watched[2 * i + 1].revents != 0) pass(pairs[i].first, pairs[i].second);
-        if (watched[2 * i + 2].revents != 0) pass(pairs[i].second, pairs[i].first);
+        Pair& pair = pairs[i];
+        if (watched[2 * i + 1].revents != 0) pair.caller_ended = !pass(pair.caller, pair.called);
+        if (watched[2 * i + 2].revents != 0) pair.called_ended = !pass(pair.called, pair.caller);
       }
       if (watched[0].revents != 0) {
         UniqueFd from(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         Result<UniqueFd> other = connect_network("127.0.0.1", to, kSilenceMs);
-        if (other) pairs.emplace_back(std::move(from), std::move(*other));
+        if (other) pairs.push_back({std::move(from), std::move(*other)});
       }
-      if (Clock::now() > cut) {
-        for (const auto& [from, other] : pairs) {
+      if (Clock::now() > cut && !pairs.empty() && flags.raised(kJoined) == ranks &&
+          flags.raised(kDone) == 0) {
+        for (const Pair& pair : pairs) {
           const linger at_once{1, 0};
-          setsockopt(from.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-          setsockopt(other.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+          setsockopt(pair.caller.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+          setsockopt(pair.called.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         }
         pairs.clear();
+        flags.raise(kCuts);
         cut = Clock::now() + std::chrono::milliseconds(cut_ms);
       }
     }
   }
 
  private:
-  static void pass(const UniqueFd& from, const UniqueFd& to) {
+  struct Pair {
+    UniqueFd caller, called;
+    bool caller_ended = false, called_ended = false;  ///< nothing more comes from there
+  };
+
+  /// Whether more may come.
+  static bool pass(const UniqueFd& from, const UniqueFd& to) {
     char data[65536];
     const ssize_t got = recv(from.get(), data, sizeof data, MSG_DONTWAIT);
     for (ssize_t done = 0; done < got;) {
       const ssize_t sent =
           send(to.get(), data + done, static_cast<size_t>(got - done), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) done += sent;
-      if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) return true;
     }
-    if (got == 0) shutdown(to.get(), SHUT_WR);
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return true;
+    shutdown(to.get(), SHUT_WR);
+    return false;
   }
 
   UniqueFd listener_;
@@ -162,6 +189,7 @@ class Proxy {
 
 TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
   Proxy proxy;
+  SharedFlags& flags = SharedFlags::create();
   JoinedRun run;
   run.machines = {0, 1, 1, 2};
   run.rewrite = [&](Rank, const std::string& text) {
@@ -173,19 +201,23 @@ TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
   run.meanwhile = [&](Blackboard& board) {
     const auto place = RootPlace::parse(board.wait_for_text());
     ASSERT_TRUE(place);
-    proxy.run(place->port, Clock::now() + std::chrono::milliseconds(2000), 300);
+    proxy.run(place->port, 4, flags, 300);
   };
   EXPECT_EQ(run_joined(run,
-                       [](Bootstrap& job) -> std::string {
-                         for (const auto start = Clock::now();;) {
+                       [&](Bootstrap& job) -> std::string {
+                         if (const Status met = job.barrier(); !met) return met.error().message;
+                         flags.raise(kJoined);
+                         while (true) {
                            if (std::string wrong = gather_all_sizes(job); !wrong.empty())
                              return wrong;
                            // Together, for all shall make the same number of rounds.
-                           uint8_t mine = Clock::now() - start > std::chrono::milliseconds(1400);
+                           uint8_t mine = flags.raised(kCuts) >= 3 ? 1 : 0;
                            std::vector<uint8_t> all(static_cast<size_t>(job.size()));
                            if (const Status met = job.allgather(&mine, 1, all.data()); !met)
                              return met.error().message;
-                           if (all[0] != 0) return "";
+                           if (all[0] == 0) continue;
+                           flags.raise(kDone);
+                           return "";
                          }
                        }),
             "");
