@@ -115,6 +115,11 @@ class SharedFlags {
   void await(size_t flag, int times) const {
     while (raised_[flag] < times) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  /// Where it may be raised in vain: goes on after so many naps of 1 ms.
+  void await(size_t flag, int times, int naps) const {
+    for (; raised_[flag] < times && naps > 0; --naps)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 
  private:
   std::atomic<int> raised_[4] = {};

@@ -104,14 +104,19 @@ TEST_P(Ends, BlockingCallsHaveDeadlines) {
                  const subgroup group(rank.context, kAll, 5);
                  std::vector<int> send(3 * 50'000), recv(send.size());
                  options with;
-                 if (ibcoll_rank(rank.context) == 2) {
-                   // So that the others' deadline passes, and they can then end the call.
-                   std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                 const bool late = ibcoll_rank(rank.context) == 2;
+                 if (late) {
+                   flags.await(1, 2);
                  } else {
                    with.deadline = std::chrono::milliseconds(30);
+                   flags.raise(1);
                  }
                  try {
-                   for (;;) group.alltoall<int>(send, recv, with);
+                   for (;;) {
+                     // So that the others' deadline passes, and they can then end the call.
+                     if (late) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                     group.alltoall<int>(send, recv, with);
+                   }
                  } catch (const error& e) {
                    if (e.status() != IBCOLL_ERR_DEADLINE || e.scope() != IBCOLL_SCOPE_GROUP ||
                        std::string(e.what()).find("the deadline of 0.03 s") == std::string::npos)

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/api_job.h"
 #include "tests/job.h"
 
 namespace ibcoll {
@@ -14,6 +16,7 @@ using testing::Complaints;
 using ::testing::HasSubstr;
 using testing::JobOptions;
 using testing::RankView;
+using testing::SharedFlags;
 
 JobOptions job_of(std::vector<int> ranks_of_server) {
   JobOptions job;
@@ -259,6 +262,7 @@ TEST(Polling, KnowsTheDeadline) {
     for (const useconds_t pause : {0, 5000}) {
       JobOptions job = job_of(layout);
       job.context.deadline_ns = 100'000'000;
+      SharedFlags& has_ended = SharedFlags::create();
       Complaints errors(2);
       int status = 0;
       run_job(
@@ -266,10 +270,7 @@ TEST(Polling, KnowsTheDeadline) {
           [&](const RankView& rank) {
             Memory memory;
             Call call(rank.context.world());
-            if (rank.context.rank() == 1) {
-              usleep(700'000);
-              return;
-            }
+            if (rank.context.rank() == 1) return has_ended.await(0, 1, 20'000);
             if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||
                 !rank.good(call.start(), "start"))
               return;
@@ -279,12 +280,20 @@ TEST(Polling, KnowsTheDeadline) {
               done = call.test();
             }
             errors.add(0, done ? "it ended" : done.error().message);
+            has_ended.raise(0);
           },
           &status);
       EXPECT_THAT(errors.of(0), HasSubstr("the deadline (IBCOLL_DEADLINE): rank 0 was waiting for "
                                           "rank 1"));
     }
   }
+}
+
+/// Until something stands on standard error, which is captured, or for 20'000 naps.
+void wait_for_a_word() {
+  struct stat said {};
+  for (int naps = 0; naps < 20'000 && fstat(2, &said) == 0 && said.st_size == 0; ++naps)
+    usleep(1000);
 }
 
 TEST(Polling, ReportsWhoIsLate) {
@@ -294,7 +303,7 @@ TEST(Polling, ReportsWhoIsLate) {
   const std::string complaints = run_job(job, [](const RankView& rank) {
     Memory memory;
     Call call(rank.context.world());
-    if (rank.context.rank() == 1) usleep(600'000);
+    if (rank.context.rank() == 1) wait_for_a_word();
     if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||
         !rank.good(call.start(), "start"))
       return;
