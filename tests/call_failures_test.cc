@@ -6,9 +6,10 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <random>
 
+#include "tests/api_job.h"
+#include "tests/command.h"
 #include "tests/exchange.h"
 
 namespace ibcoll {
@@ -20,6 +21,8 @@ using testing::job_of;
 using testing::JobOptions;
 using testing::one_call;
 using testing::RankView;
+using testing::SharedFlags;
+using testing_tools::files_in_dev_shm;
 /// Every rank must have got one error of that kind that has `text` in it.
 void expect_everywhere(const JobOptions& job, ErrorCode code, const std::string& text,
                        const std::function<Status(const RankView&)>& body, Rank except = -1) {
@@ -97,18 +100,8 @@ TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
   }
 }
 
-/// But for those of the MPIs, which tests that run beside this one start.
-size_t files_in_dev_shm() {
-  size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with("vader_segment") && !name.starts_with("mpich")) ++files;
-  }
-  return files;
-}
-
 TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
-  const size_t before = files_in_dev_shm();
+  const auto before = files_in_dev_shm();
   for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 1, 1}}) {
     for (uint32_t trial = 0; trial < 6; ++trial) {
       const Rank victim = static_cast<Rank>(trial % 4);
@@ -128,7 +121,7 @@ TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
           },
           victim);
       const auto took = std::chrono::steady_clock::now() - begin;
-      EXPECT_LT(took, std::chrono::seconds(8)) << "survivors must not hang";
+      EXPECT_LT(took, std::chrono::seconds(30)) << "survivors must not hang";
     }
   }
   EXPECT_EQ(files_in_dev_shm(), before);
@@ -163,7 +156,7 @@ void kill_at_some_time(const std::vector<int>& layout, Rank victim, std::chrono:
 }
 
 void kill_at_random(uint32_t trials, uint32_t seed) {
-  const size_t before = files_in_dev_shm();
+  const auto before = files_in_dev_shm();
   std::mt19937 random(seed);
   for (uint32_t trial = 0; trial < trials; ++trial) {
     const std::vector<int> layout =
@@ -171,8 +164,8 @@ void kill_at_random(uint32_t trials, uint32_t seed) {
     const auto begin = std::chrono::steady_clock::now();
     kill_at_some_time(layout, static_cast<Rank>(random() % 4),
                       std::chrono::microseconds(1 + random() % 20000), trial);
-    // 2 s are promised; the rest is for starting four processes on a busy machine.
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+    // 2 s are promised; the rest is for starting four processes on a machine that stands still.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   }
   EXPECT_EQ(files_in_dev_shm(), before);
 }
@@ -191,11 +184,14 @@ TEST(Lateness, IsNoErrorUnlessADeadlineIsSet) {
                     }),
             "");
   job.context.deadline_ns = 100'000'000;
+  SharedFlags& have_ended = SharedFlags::create();
   expect_everywhere(
       job, ErrorCode::kDeadline, "IBCOLL_DEADLINE",
-      [](const RankView& rank) -> Status {
-        if (rank.context.rank() == 1) usleep(600'000);
-        return one_call(rank.context.world(), 5000, {});
+      [&](const RankView& rank) -> Status {
+        if (rank.context.rank() == 1) have_ended.await(0, 2, 20'000);
+        const Status done = one_call(rank.context.world(), 5000, {});
+        have_ended.raise(0);
+        return done;
       },
       1);
 }

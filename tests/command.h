@@ -1,5 +1,5 @@
 #pragma once
-/// Runs commands through the shell, and finds their processes.
+/// Runs commands through the shell, and finds their processes and the files that they leave.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,18 @@ inline std::vector<pid_t> processes_with(const std::string& text, const std::str
       found.push_back(std::atoi(entry.path().filename().c_str()));
   }
   return found;
+}
+
+/// But for those of MPIs and of UCX, which tests that run beside this one start.
+inline std::set<std::string> files_in_dev_shm() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("vader_segment") && !name.starts_with("mpich") &&
+        !name.starts_with("ucx_shm_posix"))
+      names.insert(name);
+  }
+  return names;
 }
 
 }  // namespace ibcoll::testing_tools

@@ -9,11 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
+#include "tests/command.h"
 #include "tests/launched.h"
 
 namespace ibcoll {
@@ -107,23 +107,17 @@ TEST(Launch, AnInterruptEndsAllRanksEvenStubbornOnes) {
 }
 
 TEST(Launch, NothingIsLeftInDevShmEvenWhenKilledInTheMidst) {
-  const auto files = [] {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      names.push_back(entry.path());
-    std::sort(names.begin(), names.end());
-    return names;
-  };
-  const auto before = files();
+  using testing_tools::files_in_dev_shm;
+  const auto before = files_in_dev_shm();
   const auto result = launch_processes(quiet(2), [&](Bootstrap& bootstrap) -> int {
     auto region = SharedRegion::create(bootstrap, 0, 1 << 20, "test");
-    if (!region || files() != before) return kWrong;
+    if (!region || files_in_dev_shm() != before) return kWrong;
     if (!bootstrap.barrier()) return kWrong;
     if (bootstrap.rank() == 0) kill(getpid(), SIGKILL);
     return bootstrap.barrier() ? kNoError : kGood;
   });
   EXPECT_EQ(result.value(), 128 + SIGKILL);
-  EXPECT_EQ(files(), before);
+  EXPECT_EQ(files_in_dev_shm(), before);
 }
 
 TEST(Launch, SiblingsMayCopyFromEachOthersMemory) {
