@@ -49,6 +49,7 @@ class Exchange {
     return true;
   }
   Call& call() { return call_; }
+  void set_time_limit(int64_t ns) { arguments_.time_limit_ns = ns; }
   void set_number(uint32_t number) {
     number_ = number;
     fill();

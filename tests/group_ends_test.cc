@@ -176,17 +176,27 @@ TEST_P(GroupEnds, WhenADeadlinePasses) {
     const auto group = make_group(rank, 1);
     if (!group) return;
     const Rank me = rank.context.rank();
+    // Making so much takes long, and all are to confirm within 2 s that the group is over.
+    Exchange exchange(*group, kLarge, 0);
+    flags_->raise(1);
+    flags_->await(1, ranks());
     if (me == 1) flags_->await(0, 1);
+    if (me == 0) exchange.set_time_limit(50'000'000);
     const std::string text = "the deadline of 0.05 s has passed: rank 0 was waiting for rank";
+    Status status = exchange.post();
     if (me != 0) {
-      expect_over_soon(rank, *group, kLarge, ErrorCode::kDeadline, text);
+      if (status) status = exchange.call().wait();
+      if (!status) {
+        expect_over(rank, status, ErrorCode::kDeadline, text);
+      } else if (!exchange.right()) {
+        rank.complain("wrong data in a call that ended well");
+      } else {
+        expect_over_soon(rank, *group, 8, ErrorCode::kDeadline, text);
+      }
       return expect_others_go_on(rank);
     }
-    std::vector<std::byte> send(kLarge * static_cast<size_t>(ranks())), recv(send.size());
-    CallArguments arguments = alltoall(send, recv, ranks());
-    arguments.time_limit_ns = 50'000'000;
-    Call call(*group);
-    if (!rank.good(call.prepare(arguments), "prepare") || !rank.good(call.start(), "start")) return;
+    if (!rank.good(status, "post")) return;
+    Call& call = exchange.call();
     // A program that only tests learns it, too.
     Result<bool> done = call.test();
     while (done && !*done) {
