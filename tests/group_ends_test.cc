@@ -181,8 +181,8 @@ TEST_P(GroupEnds, WhenADeadlinePasses) {
     flags_->raise(1);
     flags_->await(1, ranks());
     if (me == 1) flags_->await(0, 1);
-    if (me == 0) exchange.set_time_limit(50'000'000);
-    const std::string text = "the deadline of 0.05 s has passed: rank 0 was waiting for rank";
+    if (me == 0) exchange.set_time_limit(500'000'000);
+    const std::string text = "the deadline of 0.5 s has passed: rank 0 was waiting for rank";
     Status status = exchange.post();
     if (me != 0) {
       if (status) status = exchange.call().wait();
