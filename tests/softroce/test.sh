@@ -51,8 +51,8 @@ boot() {
 case $tier in
   quick)
     # shellcheck disable=SC2086  # a list of words
-    boot 600 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs*:*MixedCalls*/verbs:*RandomEnds*/verbs:*Multicast*verbs*:-*Full*' $programs
-    TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
+    boot 1800 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs*:*MixedCalls*/verbs:*RandomEnds*/verbs:*Multicast*verbs*:-*Full*' $programs
+    TEST_DEVICE_GONE=1 boot 400 '*TheDeviceGoesAwayLast' verbs_faults_test
     ;;
   full)
     # Many boots: one that hangs ends soon, and the others still run.
@@ -67,7 +67,7 @@ case $tier in
       boot 2400 "ExecuteSweepVerbsFull.$sweep" execute_sweep_verbs_test
     done
     boot 1200 '*/VerbsPreloadFull.*' verbs_preload_test
-    TEST_DEVICE_GONE=1 boot 120 '*TheDeviceGoesAwayLast' verbs_faults_test
+    TEST_DEVICE_GONE=1 boot 400 '*TheDeviceGoesAwayLast' verbs_faults_test
     IBCOLL_CONNECT=rdmacm boot 300 'VerbsCounts.*:ExecuteSweepVerbs.ThreeOneTwo:VerbsFaults.*Killed*' \
       verbs_counts_test verbs_faults_test execute_sweep_verbs_test
     # Addresses of other subnets take seconds each to resolve here: the smallest jobs only.
