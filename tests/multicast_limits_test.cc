@@ -34,8 +34,9 @@ constexpr size_t kKb = 1024;
 class MulticastLimits : public testing::OnMulticastWays {};
 
 /// Sends letters until no more may be, since that rank is late with as much as is allowed.
+/// `fewest`: before that many have been sent it may be late for a moment.
 bool send_until_late(const ApiRank& rank, int late, std::vector<std::unique_ptr<SentLetter>>& sent,
-                     const std::function<Letter(uint64_t)>& letter) {
+                     const std::function<Letter(uint64_t)>& letter, size_t fewest = 0) {
   const std::string name = fmt::format("rank {} is late", late);
   while (true) {
     auto next = std::make_unique<SentLetter>(rank, letter(sent.size()));
@@ -46,7 +47,7 @@ bool send_until_late(const ApiRank& rank, int late, std::vector<std::unique_ptr<
     }
     const std::string line = ibcoll_last_error();
     if (status != IBCOLL_ERR_BUSY) return rank.good(status, "send");
-    if (line.find(name) != std::string::npos) return true;
+    if (line.find(name) != std::string::npos && sent.size() >= fewest) return true;
     if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return false;
   }
 }
@@ -102,7 +103,8 @@ TEST_P(MulticastLimits, AreMetByALateRankAndByNobodyElse) {
       {{"IBCOLL_MULTICAST_WINDOW", std::to_string(kWindow)}});
 }
 
-/// The last rank makes progress, but frees nothing.
+/// The last rank makes progress, but frees nothing. Where the memory that there is was not used,
+/// the master would wait forever.
 TEST_P(MulticastLimits, WaitsWhereMemoryIsUsedUpUntilSomeIsFreed) {
   constexpr size_t kMemory = 128 * kKb, kBytes = 10'000;
   constexpr uint64_t kEnd = 1'000'000;
@@ -113,21 +115,22 @@ TEST_P(MulticastLimits, WaitsWhereMemoryIsUsedUpUntilSomeIsFreed) {
         if (me == 0) {
           std::vector<std::unique_ptr<SentLetter>> sent;
           const auto letter = [&](uint64_t tag) { return Letter{0, {last}, kBytes, tag}; };
-          if (!send_until_late(rank, last, sent, letter)) return;
+          if (!send_until_late(rank, last, sent, letter, 6)) return;
           SentLetter other(rank, {0, {0}, 10, kEnd});
           if (!other.start_sometime(acknowledged()) || !rank.good(other.wait(), "other")) return;
           flags_->raise(0);
           for (const auto& one : sent) {
             if (!rank.good(one->wait(), "wait")) return;
           }
-          if (sent.size() < 6) rank.complain("the memory that there is was not used");
           SentLetter end(rank, {0, {last}, 0, kEnd});
           if (!end.start_sometime(acknowledged()) || !rank.good(end.wait(), "end")) return;
           if (!receive(rank, {0, {0}, 10, kEnd})) return;
         } else if (me == last) {
-          progress_until(rank, [&] { return flags_->raised(0) == 1; });
+          progress_until(rank, [&] {
+            return flags_->raised(0) == 1 && multicast_counters(rank).memory_bytes >= 3 * kBytes;
+          });
           const uint64_t in_use = multicast_counters(rank).memory_bytes;
-          if (in_use > kMemory || in_use < 3 * kBytes)
+          if (in_use > kMemory)
             rank.complain(fmt::format("{} bytes of {} are in use", in_use, kMemory));
           uint64_t number = 0;
           for (bool at_end = false; !at_end; ++number) {
@@ -228,8 +231,12 @@ TEST_P(MulticastLimits, LeavesNoMemoryBehind) {
       }
       return true;
     };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    const uint64_t first = 20;  // mallinfo2 sees nothing of its allocator
+#else
     // An adversarial network takes many times as long, most of all beside other programs.
     const uint64_t first = GetParam().loopback_seed == 0 ? 300 : 100;
+#endif
     for (uint64_t number = 0; number < first; ++number) {
       if (!round(number)) return;
     }
