@@ -10,15 +10,18 @@
 
 #include "tests/faults.h"
 #include "tests/multicast_job.h"
+#include "tests/proc.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::acknowledged;
 using testing::ApiRank;
+using testing::is_stopped;
 using testing::Letter;
 using testing::multicast_counters;
 using testing::MulticastWay;
+using testing::progress_until;
 using testing::receive;
 using testing::SentLetter;
 using testing::SharedFlags;
@@ -337,6 +340,9 @@ TEST_P(MulticastStops, HoldUpNothingThatDoesNotNeedTheRank) {
                 if (!rank.good(one->wait(), "wait")) return;
               }
             } else if (me == 1) {
+              // Nothing can wake it before.
+              if (!progress_until(rank, [&] { return is_stopped(stage->pids[stop.victim]); }))
+                return;
               for (int number = 0; number < kSent; ++number) {
                 SentLetter sent(rank, to_others(number));
                 if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "send")) return;
