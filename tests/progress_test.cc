@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/api_job.h"
+#include "tests/proc.h"
 
 namespace ibcoll {
 namespace {
@@ -26,6 +27,7 @@ using testing::exchange;
 using ::testing::HasSubstr;
 using testing::launched;
 using testing::run_ranks;
+using testing::running_threads;
 using testing::SharedFlags;
 using testing::SharedHost;
 
@@ -294,11 +296,11 @@ TEST(Ends, LeaveNoThreadAndNoFile) {
                     if (!wrong.empty()) return wrong;
                     if (ibcoll_finalize(context) != IBCOLL_OK) return ibcoll_last_error();
                     if (round == 0) {
-                      threads = entries("/proc/self/task");
+                      threads = running_threads();
                       files = entries("/proc/self/fd");
                     }
                   }
-                  if (entries("/proc/self/task") != threads) return "a thread is left";
+                  if (running_threads() != threads) return "a thread is left";
                   if (entries("/proc/self/fd") != files) return "a file is left";
                   return "";
                 }),
@@ -339,16 +341,16 @@ TEST(Signals, AreNotForTheLibrarysThreads) {
 }
 
 TEST(Variable, StartsTheProgressThread) {
-  const int threads = entries("/proc/self/task");
+  const int threads = running_threads();
   setenv("IBCOLL_PROGRESS_THREAD", "1", 1);
   ibcoll_context* context = nullptr;
   ASSERT_EQ(ibcoll_init(&context), IBCOLL_OK) << ibcoll_last_error();
   unsetenv("IBCOLL_PROGRESS_THREAD");
-  EXPECT_EQ(entries("/proc/self/task"), threads + 1);
+  EXPECT_EQ(running_threads(), threads + 1);
   // The program's threads are what they were: one at a time.
   EXPECT_EQ(ibcoll_get_thread_level(context), IBCOLL_THREAD_SERIALIZED);
   EXPECT_EQ(ibcoll_set_progress_thread(context, 0), IBCOLL_OK);
-  EXPECT_EQ(entries("/proc/self/task"), threads);
+  EXPECT_EQ(running_threads(), threads);
   EXPECT_EQ(ibcoll_finalize(context), IBCOLL_OK);
 }
 
