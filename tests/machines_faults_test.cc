@@ -136,7 +136,8 @@ class MachinesFaults : public MachinesTest {
  protected:
   /// On the head.
   static void expect_one_error_or_none(const RandomFault& fault) {
-    setenv("IBCOLL_PORT_DOWN", "1s", 1);  // what is down for good is to end soon
+    // What is down for good is to end soon; a link that comes back may take a while on a busy host.
+    if (fault.cuts()) setenv("IBCOLL_PORT_DOWN", "1s", 1);
     Shared<Moments> moments;
     const Outcome outcome = run_disturbed_between_machines(
         fault.machine_of.size(),
