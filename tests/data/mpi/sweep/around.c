@@ -220,7 +220,7 @@ void own_lengths(int number) {
     expect_class(code, MPI_ERR_TRUNCATE, "two lengths");
     printf("well done\n");
     fflush(stdout);
-    usleep(100000); /* a launcher may lose what was just said */
+    usleep(300000); /* a launcher may lose what was just said */
     MPI_Abort(MPI_COMM_WORLD, 7);
   }
   for (;;) MPI_Barrier(MPI_COMM_WORLD);
