@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <vector>
 
 #include "tests/cxx_job.h"
 #include "tests/neighbor_exchange.h"
+#include "tests/proc.h"
 
 namespace ibcoll {
 namespace {
@@ -195,15 +195,6 @@ TEST(NeighborGraphs, LengthsThatDisagreeAreNamed) {
   }
 }
 
-int64_t resident_kb() {
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;) {
-    int64_t kb = 0;
-    if (word == "VmRSS:" && file >> kb) return kb;
-  }
-  return 0;
-}
-
 TEST(NeighborGraphs, ManyMadeAndFreedTakeNoMoreMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer keeps what is freed";
@@ -211,7 +202,7 @@ TEST(NeighborGraphs, ManyMadeAndFreedTakeNoMoreMemory) {
   EXPECT_EQ(launched("2,2", 4,
                      [](const ApiRank& rank) {
                        const int me = ibcoll_rank(rank.context);
-                       int64_t before = 0;
+                       size_t before = 0;
                        for (uint32_t i = 0; i < 200; ++i) {
                          const Lists mine = random_lists(4, i)[static_cast<size_t>(me)];
                          ibcoll_graph* graph = nullptr;
@@ -221,10 +212,11 @@ TEST(NeighborGraphs, ManyMadeAndFreedTakeNoMoreMemory) {
                          if (!rank.good(call.blocking(graph, nullptr), "call")) return;
                          call.check(rank, "one of many");
                          rank.good(ibcoll_graph_free(graph), "free");
-                         if (i == 50) before = resident_kb();
+                         if (i == 50) before = testing::anonymous_bytes();
                        }
-                       if (resident_kb() > before + 2048)
-                         rank.complain(fmt::format("{} KiB more", resident_kb() - before));
+                       const size_t after = testing::anonymous_bytes();
+                       if (before == 0 || after > before + (size_t{2} << 20))
+                         rank.complain(fmt::format("{} bytes, then {}", before, after));
                      }),
             "");
 }

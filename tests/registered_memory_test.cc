@@ -2,12 +2,9 @@
 // it buffers lie. When it may be deregistered stands in memory_in_use_test.cc.
 
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
 #include <memory>
@@ -19,6 +16,7 @@
 #include "perf/support/empty_transports.h"
 #include "tests/job.h"
 #include "tests/key_counting.h"
+#include "tests/proc.h"
 
 namespace ibcoll {
 namespace {
@@ -248,14 +246,6 @@ TEST(RegisteredMemory, IsFoundWhereverItCovers) {
   }
 }
 
-size_t resident_bytes() {
-  malloc_trim(0);
-  std::ifstream file("/proc/self/statm");
-  size_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
-
 TEST(RegisteredMemory, LeavesNoTrace) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer keeps what is freed";
@@ -271,9 +261,10 @@ TEST(RegisteredMemory, LeavesNoTrace) {
                                std::span(memory).subspan(static_cast<size_t>(i) % 1000));
                            if (i % 100 == 0)
                              world.bcast<std::byte>(std::span(memory).subspan(1000, 8000), 0);
-                           if (i == 2000) before = resident_bytes();
+                           if (i == 2000) before = testing::anonymous_bytes();
                          }
-                         if (const size_t after = resident_bytes(); after > before + 256 * 1024)
+                         if (const size_t after = testing::anonymous_bytes();
+                             before == 0 || after > before + 256 * 1024)
                            complaints.add(context.rank(), fmt::format("{} KB, then {} KB",
                                                                       before / 1024, after / 1024));
                        }),
