@@ -26,9 +26,10 @@ class MachinesTest : public ::testing::Test {
   static void run_on_head(const std::string& layout, int limit_s = 280) {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     const std::string own = std::filesystem::read_symlink("/proc/self/exe");
-    const testing_tools::Ran ran = testing_tools::run_shell(fmt::format(
-        "timeout {} " IBCOLL_BIN_DIR "/machines {} --launcher none {} --gtest_filter={}.{}",
-        limit_s, layout, own, test->test_suite_name(), test->name()));
+    const testing_tools::Ran ran = testing_tools::run_shell(
+        fmt::format("env -u GTEST_OUTPUT timeout {} " IBCOLL_BIN_DIR
+                    "/machines {} --launcher none {} --gtest_filter={}.{}",
+                    limit_s, layout, own, test->test_suite_name(), test->name()));
     EXPECT_EQ(ran.status, 0) << layout << "\n" << ran.out << ran.err;
     if (getenv("TEST_VERBOSE") != nullptr) std::fputs(ran.err.c_str(), stderr);
   }

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 const std::string kMachines = IBCOLL_BIN_DIR "/machines ";
 
 Ran on_machines(const std::string& arguments) {
-  return run_shell("timeout 60 " + kMachines + arguments);
+  return run_shell("env -u GTEST_OUTPUT timeout 60 " + kMachines + arguments);
 }
 
 std::vector<std::string> sorted_lines(const std::string& text) {
