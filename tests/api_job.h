@@ -2,6 +2,9 @@
 /// Jobs of the C interface whose ranks have threads of their own.
 
 #include <sys/mman.h>
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -28,6 +31,30 @@ struct ApiRank {
   }
 };
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/// Whose errors are told, as this process's rank; null in the test's own process.
+inline Complaints* watched = nullptr;
+inline int watched_rank = 0;
+inline void complain_of_sanitizer() {
+  // So short that a string needs no allocator.
+  if (watched != nullptr) watched->add(watched_rank, "sanitizer error");
+}
+/// UBSan, which has no callback of its own, finds this by its name.
+extern "C" __attribute__((used, visibility("default"))) inline void __ubsan_on_report() {
+  complain_of_sanitizer();
+}
+#endif
+
+/// The rank complains where a sanitizer finds something, from here to its end: a test that means
+/// its job to fail would take the status for its own.
+inline void watch_for_sanitizer([[maybe_unused]] const ApiRank& rank) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  watched_rank = ibcoll_rank(rank.context);
+  watched = &rank.complaints;
+  __sanitizer_set_death_callback(complain_of_sanitizer);
+#endif
+}
+
 /// Runs `body` on every rank of an ibcoll_launch; gives what the ranks complain of. `status`: the
 /// launch's, 0 where it is null. `placement`: null is "block".
 inline std::string launched(const char* layout, int ranks,
@@ -45,7 +72,9 @@ inline std::string launched(const char* layout, int ranks,
   int result = 0;
   const auto main = [](ibcoll_context* context, void* data) {
     const auto* to_run = static_cast<Argument*>(data);
-    to_run->body({context, to_run->complaints});
+    const ApiRank rank{context, to_run->complaints};
+    watch_for_sanitizer(rank);
+    to_run->body(rank);
     return 0;
   };
   if (ibcoll_launch(&options, main, &argument, &result) != IBCOLL_OK) return ibcoll_last_error();
