@@ -136,7 +136,7 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kDuration,
      .default_value = "10s",
      .help = "How long a collective waits without any progress before it names, in a warning, whom "
-             "it waits for."},
+             "it waits for; 0 for no warning."},
     {.name = "IBCOLL_DEADLINE",
      .type = VariableType::kDuration,
      .default_value = "0",
