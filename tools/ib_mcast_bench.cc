@@ -250,7 +250,11 @@ int run_launched(ibcoll_context* context, const Arguments& arguments) {
   }
   if (!run || !json) {
     const Error error = run ? json.error() : run.error();
-    if (first) complain(error.message);
+    // A launcher ends the others with the first that ends, so rank 0 goes first.
+    if (first)
+      complain(error.message);
+    else
+      (void)ibcoll_barrier(ibcoll_world(context), nullptr);
     ibcoll_abort(context, error.message.c_str());
     return exit_status(error);
   }

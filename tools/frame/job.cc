@@ -91,7 +91,11 @@ int run_launched(Bootstrap& bootstrap, JobTool& tool) {
     ready = tool.open();
   if (!ready) {
     const Error& error = ready.error();
-    if (first) complain(error.message);
+    // A launcher ends the others with the first that ends, so rank 0 goes first.
+    if (first)
+      complain(error.message);
+    else
+      (void)bootstrap.barrier();
     bootstrap.abort({bootstrap.rank(), error.code, error.message});
     return exit_status(error);
   }
