@@ -22,7 +22,7 @@ class Transposed {
  public:
   static constexpr int64_t kRows = 3;
 
-  Transposed(int me, int ranks) : me_(me), ranks_(ranks), width_(kRows * ranks) {
+  Transposed(int me, int ranks) : me_(me), width_(kRows * ranks) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       // Column by column; the element is one column's part.
       send.push_back(ibcoll_block_repeat(
@@ -58,7 +58,7 @@ class Transposed {
  private:
   static constexpr int64_t kNumber = sizeof(int64_t);
   int64_t at(int64_t row, int64_t column) const { return row * 1000 + column; }
-  int64_t me_, ranks_, width_;
+  int64_t me_, width_;
 };
 
 int transpose(context& c) {

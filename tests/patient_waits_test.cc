@@ -24,10 +24,10 @@ class PatientWaits : public ::testing::TestWithParam<std::pair<bool, bool>> {
  protected:
   std::string run(JobOptions job, const std::function<void(const RankView&)>& body,
                   int* status = nullptr) {
-    const auto [several, progress_thread] = GetParam();
     return run_job(
         job,
         [&](const RankView& rank) {
+          const auto [several, progress_thread] = GetParam();
           rank.good(rank.context.use_threads(several, progress_thread), "threads");
           body(rank);
           rank.context.stop_threads();
