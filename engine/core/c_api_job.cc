@@ -65,13 +65,13 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options, 
     bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
     return report(context.error());
   }
+  (*context)->executor().serve_host(host);  // the progress thread looks at it
   if (const Status threads =
           (*context)->use_threads(options.several_threads, options.progress_thread);
       !threads) {
     bootstrap.abort({bootstrap.rank(), threads.error().code, threads.error().message});
     return report(threads.error());
   }
-  (*context)->executor().serve_host(host);
   result.context = std::move(*context);
   result.world.context = &result;
   result.world.group = result.context->world().shared_from_this();
