@@ -90,7 +90,10 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   start_or_give_up(*call);
   if (end_.has_come()) [[unlikely]]
     return status();
-  if (!call->queued && advance(*call)) local_.poll();
+  if (!call->queued && advance(*call)) {
+    unseen_ = true;
+    local_.poll();
+  }
   return {};
 }
 
@@ -272,6 +275,7 @@ bool Executor::progress() {
   moved |= local_.poll();
   disagreements_.look_at_strays();
   moves_ += static_cast<uint32_t>(moved);
+  unseen_ |= moved;
   return moved;
 }
 
@@ -374,7 +378,7 @@ Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
     const bool calls = has_calls();
     if (calls || (listens() && !wakes))
       limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
-    return moved || end_.has_come();
+    return std::exchange(unseen_, false) || end_.has_come();
   });
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());

@@ -110,7 +110,8 @@ class Executor {
   /// One round of progress for a program that asks for no call in particular: true if something
   /// moved. Now and then looks for reasons why calls may never end, as tests do.
   Result<bool> progress_of_all();
-  /// Has the descriptor become readable when something may have moved; false: something did now.
+  /// Has the descriptor become readable when something may have moved; false: something did since
+  /// the last time, so that a call may have ended which nobody would be woken for.
   Result<bool> arm(ArrivalDescriptor& descriptor);
   /// Whether anything on this rank needs progress.
   bool has_calls() const {
@@ -212,6 +213,7 @@ class Executor {
   size_t told_ = 0;                ///< of them: how many the runs know
   uint64_t numbers_ = 0;           ///< of calls that have started
   uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
+  bool unseen_ = false;            ///< something has, since a descriptor was last to be armed
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
   Host host_;
   /// Rounds of progress_of_all() until the clock is read.

@@ -40,10 +40,9 @@ IBCOLL_API ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd)
 /** To be called before each sleep on the descriptor. *armed = 1: the descriptor is not readable now
  * and becomes so (POLLIN) when something may have moved, at the latest after some 50 ms while calls
  * are under way, so that a program which then makes progress or tests notices peers that die or are
- * late. *armed = 0: something moved in this call; test what you wait for before you arm again, and
- * before the first time, as a call may have ended when it was started: that wakes nobody. It
- * may become readable for nothing. Once readable it stays so until it is armed again. The error
- * that ended the job, if it is over. */
+ * late. *armed = 0: something has moved since the last time; test what you wait for before you arm
+ * again. It may become readable for nothing. Once readable it stays so until it is armed again. The
+ * error that ended the job, if it is over. */
 IBCOLL_API ibcoll_status ibcoll_arm(ibcoll_context* context, int* armed);
 
 /** @} */
