@@ -226,16 +226,19 @@ std::vector<LocalTransport::Stray> Transport::untaken() {
   return all;
 }
 
-Pull Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress, bool& found) {
+/// Takes from messages that were set aside, which all came before those in the ring. Nothing: none
+/// of that key is left there, so that the ring has what comes next: another message, or the next
+/// chunks of this one.
+std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress) {
   const MessageStore::Key kept{wanted.key.group, wanted.key.sequence, wanted.key.token};
+  const size_t before = progress;
   for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
-    found = true;
     bool finished = false;
     const Pull result = take(peer, Message::at(message), wanted, progress, finished);
     if (finished) peer.stash.pop(kept);
-    if (result != Pull::kPartial || !finished) return result;
+    if (result != Pull::kPartial || !finished || progress - before >= kPieceBytes) return result;
   }
-  return Pull::kPartial;
+  return std::nullopt;
 }
 
 Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t bytes, bool streaming,
@@ -254,9 +257,7 @@ Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
   const MessageKey& key = wanted.key;
   const size_t before = progress;
   if (!peer.stash.empty()) [[unlikely]] {
-    bool found = false;
-    const Pull result = take_stashed(peer, wanted, progress, found);
-    if (found && (result != Pull::kPartial || progress - before >= kPieceBytes)) return result;
+    if (const std::optional<Pull> result = take_stashed(peer, wanted, progress)) return *result;
   }
   if (!peer.incoming_made && !find_incoming(peer)) [[unlikely]]
     return Pull::kNotYet;

@@ -166,7 +166,7 @@ class Transport final : public LocalTransport {
   Pull pull(Rank peer, const Wanted& wanted, size_t& progress);
   Pull take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
             bool& finished);
-  Pull take_stashed(Peer& peer, const Wanted& wanted, size_t& progress, bool& found);
+  std::optional<Pull> take_stashed(Peer& peer, const Wanted& wanted, size_t& progress);
   static bool lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes);
   StridedView view_of(const DirectSource& source, const std::byte* payload) const;
   bool lay_down(const Wanted& wanted, size_t at, const DirectSource& source,

@@ -1,0 +1,188 @@
+// Messages between two ranks of a server, straight through the transport: what is in the ring and
+// what is set aside follows from what the test does, not from timing.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shm/transport.h"
+#include "tests/job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Complaints;
+using testing::pattern;
+
+struct TransportRank {
+  Bootstrap& bootstrap;
+  shm::Transport& transport;
+  Complaints& complaints;
+
+  int me() const { return bootstrap.rank(); }
+  void complain(const std::string& text) const { complaints.add(me(), text); }
+  void meet() const {
+    transport.poll();
+    if (const Status met = bootstrap.barrier(); !met) complain(met.error().message);
+  }
+};
+
+/// Runs `body` on the ranks of one server, which have a transport each. Gives what they complain
+/// of.
+std::string on_server(int ranks, bool threads, const shm::Options& options,
+                      const std::function<void(const TransportRank&)>& body) {
+  Complaints complaints(ranks);
+  const Shape shape = Shape::single_server(ranks);
+  const size_t bytes = static_cast<size_t>(ranks) * sizeof(Bell);
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const std::span<Bell> bells(static_cast<Bell*>(memory), static_cast<size_t>(ranks));
+  const RankMain main = [&](Bootstrap& bootstrap) {
+    auto transport = shm::Transport::create(bootstrap, shape, bells, options);
+    if (!transport) {
+      complaints.add(bootstrap.rank(), transport.error().message);
+      return 1;
+    }
+    body({bootstrap, **transport, complaints});
+    return bootstrap.barrier() ? 0 : 1;
+  };
+  LaunchOptions launch;
+  launch.ranks = ranks;
+  launch.on_failure = [](const Failure&) {};
+  const Result<int> result = threads ? launch_threads(ranks, main) : launch_processes(launch, main);
+  munmap(memory, bytes);
+  if (!result) return result.error().message;
+  return *result != 0 && complaints.all().empty() ? "a rank failed" : complaints.all();
+}
+
+shm::Options with_heaps() {
+  shm::Options options;
+  options.heap_bytes = size_t{1} << 20;
+  return options;
+}
+
+constexpr MessageKey kFirst{.group = 1, .sequence = 7, .program = 5};
+constexpr MessageKey kOther{.group = 2, .sequence = 0, .program = 6};
+
+/// Two messages of one key, the first of which is set aside while the second stands in the ring.
+/// Rank 0 offers them with offer(number, ticket), rank 1 takes them with take(number, progress) and
+/// compares them with is_right(number).
+struct TwoMessages {
+  std::function<Offer(int number, uint32_t& ticket)> offer;
+  std::function<Pull(int number, size_t& progress)> take;
+  std::function<bool(int number)> is_right;
+};
+
+void pass_on(const TransportRank& rank, const TwoMessages& messages) {
+  for (int number = 0; number < 2; ++number) {
+    uint32_t ticket = 0;
+    if (rank.me() == 0) {
+      if (messages.offer(number, ticket) != Offer::kPending)
+        return rank.complain("the message is not long");
+    }
+    rank.meet();
+    size_t nothing = 0;
+    if (rank.me() == 1 && number == 0 &&
+        rank.transport.pull(0, kOther, nullptr, 0, false, nothing) != Pull::kNotYet)
+      return rank.complain("a message of another key came");
+    rank.meet();
+  }
+  for (int number = 0; rank.me() == 1 && number < 2; ++number) {
+    size_t progress = 0;
+    Pull pulled = Pull::kPartial;
+    for (int i = 0; pulled == Pull::kPartial && i < 1000; ++i)
+      pulled = messages.take(number, progress);
+    if (pulled != Pull::kDone) return rank.complain("the message does not end");
+    if (progress != 0) return rank.complain("there is progress after the end");
+    if (!messages.is_right(number))
+      return rank.complain("message " + std::to_string(number) + " is wrong");
+  }
+  rank.meet();
+}
+
+/// Takes what comes for what it is, in whole elements.
+const char* replace(void* target, const void* source, size_t bytes, void* element_bytes) {
+  if (bytes % *static_cast<size_t*>(element_bytes) != 0) return "part of an element";
+  std::memcpy(target, source, bytes);
+  return nullptr;
+}
+
+/// Elements of 24 bytes do not divide what one pull reads.
+void combine_what_was_set_aside(const TransportRank& rank) {
+  size_t element_bytes = 24;
+  const size_t bytes = element_bytes * 20'000;
+  std::vector<std::vector<std::byte>> sent(2, std::vector<std::byte>(bytes));
+  for (uint32_t number = 0; number < 2; ++number) {
+    for (size_t i = 0; i < bytes; ++i) sent[number][i] = pattern(0, 1, i, number);
+  }
+  std::vector<std::byte> got(bytes);
+  pass_on(rank, {[&](int number, uint32_t& ticket) {
+                   return rank.transport.offer(1, kFirst, sent[number].data(), bytes, ticket);
+                 },
+                 [&](int, size_t& progress) {
+                   Combining how{replace, &element_bytes, element_bytes};
+                   return rank.transport.pull_combined(0, kFirst, got.data(), bytes, how, progress);
+                 },
+                 [&](int number) { return got == sent[number]; }});
+}
+
+TEST(SharedMemory, AMessageThatWasSetAsideIsCombinedToItsEndBeforeTheNextOne) {
+  for (const bool threads : {true, false})
+    EXPECT_EQ(on_server(2, threads, with_heaps(), combine_what_was_set_aside), "");
+}
+
+/// Blocks of `run` bytes, 4 KB apart from the end of one to the begin of the next.
+StridedBlock in_runs(uint64_t run, uint64_t bytes) {
+  StridedBlock block;
+  block.bytes = bytes;
+  block.run = run;
+  block.count = bytes / run;
+  block.stride = static_cast<int64_t>(run) + 4096;
+  return block;
+}
+
+/// The sender's runs are read one by one, each shorter than what one pull reads, as the receiver's
+/// are short.
+TEST(SharedMemory, AStridedMessageThatWasSetAsideIsReadToItsEndBeforeTheNextOne) {
+  EXPECT_EQ(
+      on_server(2, false, with_heaps(),
+                [](const TransportRank& rank) {
+                  constexpr uint64_t kRun = 20'480, kBytes = 20 * kRun, kShortRun = 512;
+                  const StridedBlock from = in_runs(kRun, kBytes), to = in_runs(kShortRun, kBytes);
+                  const auto reach = [](const StridedBlock& block) {
+                    return block.count * static_cast<size_t>(block.stride);
+                  };
+                  std::vector<std::vector<std::byte>> sent(2, std::vector<std::byte>(reach(from)));
+                  for (uint32_t number = 0; number < 2; ++number) {
+                    for (size_t i = 0; i < reach(from); ++i)
+                      sent[number][i] = pattern(0, 1, i, number);
+                  }
+                  std::vector<std::byte> got(reach(to)), flat(kBytes), want(kBytes);
+                  const StridedView target{got.data(), &to, 1, 0};
+                  pass_on(
+                      rank,
+                      {[&](int number, uint32_t& ticket) {
+                         std::byte* const base = sent[number].data();
+                         const StridedMemory memory{base, &from, base, reach(from), false};
+                         return rank.transport.offer_strided(1, kFirst, memory, {base, &from, 1, 0},
+                                                             kBytes, ticket);
+                       },
+                       [&](int, size_t& progress) {
+                         return rank.transport.pull_strided(0, kFirst, target, kBytes, progress);
+                       },
+                       [&](int number) {
+                         copy_strided({flat.data()}, target, kBytes);
+                         copy_strided({want.data()}, {sent[number].data(), &from, 1, 0}, kBytes);
+                         return flat == want;
+                       }});
+                }),
+      "");
+}
+
+}  // namespace
+}  // namespace ibcoll
