@@ -257,6 +257,52 @@ TEST(Groups, OfOtherRanksAreNamed) {
   }
 }
 
+/// The program's names for the groups are all that differs.
+TEST(Groups, OfOtherIdentifiersAreNamed) {
+  for (const std::vector<int>& layout : kLayouts) {
+    expect_named(
+        job_of(layout),
+        {"wait for each other: rank 0 in call 0 (alltoall) of its group {0, 1} with "
+         "identifier 7, rank 1 in call 0 (alltoall) of its group {0, 1} with identifier 8;"},
+        [](const RankView& rank) -> Status {
+          const uint64_t id = 7 + static_cast<uint64_t>(rank.context.rank());
+          IBCOLL_ASSIGN(auto group, rank.context.create_group({0, 1}, id));
+          Memory memory;
+          return make(*group, memory.arguments(Collective::kAlltoall, 100));
+        });
+    expect_named(job_of(layout),
+                 {"wait for each other: rank 0 in call 0 (alltoall) with tag 0 on the set {0, 1}, "
+                  "rank 1 in call 0 (alltoall) with tag 1 on the set {0, 1};"},
+                 [](const RankView& rank) -> Status {
+                   const auto tag = static_cast<uint64_t>(rank.context.rank());
+                   IBCOLL_ASSIGN(auto group, rank.context.group_of_call({0, 1}, tag));
+                   Memory memory;
+                   return make(*group, memory.arguments(Collective::kAlltoall, 100));
+                 });
+  }
+}
+
+TEST(Disagreement, OnTheLengthOfABlockNamesBothRanks) {
+  Complaints errors(2);
+  int status = 0;
+  run_job(
+      job_of({1, 1}),
+      [&](const RankView& rank) {
+        Memory memory;
+        const std::vector<int64_t> counts = {10, 10}, more = {100, 10}, places = {0, 1000};
+        CallArguments a = memory.arguments(Collective::kAlltoallv, 0);
+        a.send_counts = counts.data();
+        a.recv_counts = rank.context.rank() == 1 ? more.data() : counts.data();
+        a.send_displacements = a.recv_displacements = places.data();
+        a.options.algorithm = "linear";
+        const Status made = make(rank.context.world(), a);
+        errors.add(rank.context.rank(), made ? "it ended well" : made.error().message);
+      },
+      &status);
+  for (const Rank rank : {0, 1})
+    EXPECT_THAT(errors.of(rank), HasSubstr("rank 1 expects 100 bytes where rank 0 sends 10"));
+}
+
 TEST(Polling, KnowsTheDeadline) {
   for (const std::vector<int>& layout : kLayouts) {
     for (const useconds_t pause : {0, 5000}) {

@@ -13,6 +13,8 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
     : context_(&context), identity_(identity), state_(std::move(shape)) {
   state_.key = identity.key;
   state_.list = identity.list;
+  state_.identifier = identity.identifier;
+  state_.of_set = identity.of_set;
   state_.asking = static_cast<uint32_t>(mix(identity.list, 0)) + identity.number;
   const auto me = std::find(members.begin(), members.end(), context.rank());
   state_.me = static_cast<Rank>(me - members.begin());

@@ -52,6 +52,7 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
   Record& record = records_[list];
   GroupIdentity identity;
   identity.list = list;
+  identity.identifier = id;
   identity.number = record.made++;
   identity.key = mix(list, identity.number) & ~kByArrivalKey;
   identity.calls = record.ended_calls;
@@ -67,6 +68,7 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
 GroupIdentity GroupRecords::add_call(std::span<const Rank> members, uint64_t tag) {
   GroupIdentity identity;
   identity.list = list_of_set(members, tag);
+  identity.identifier = tag;
   identity.number = set_calls_.take(identity.list);
   identity.of_set = true;
   // The highest bit is not the groups'.

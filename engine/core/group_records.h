@@ -16,12 +16,13 @@ namespace ibcoll {
 
 /// What tells a group from others; the same on all members if they made theirs alike.
 struct GroupIdentity {
-  uint64_t key = 0;      ///< of the list of ranks and the group's number; never by arrival
-  uint64_t list = 0;     ///< of the list of ranks, and of the caller's identifier if it gives one
-  uint32_t number = 0;   ///< how many groups of the same list were made before
-  bool of_set = false;   ///< of one call on a set, which its tag and `number` name
-  uint32_t calls = 0;    ///< how many calls had been made on those by then
-  uint32_t history = 0;  ///< of `calls` of all groups of the list up to this one
+  uint64_t key = 0;   ///< of the list of ranks and the group's number; never by arrival
+  uint64_t list = 0;  ///< of the list of ranks, and of the caller's identifier if it gives one
+  uint64_t identifier = 0;  ///< that one, or the tag of a call on a set
+  uint32_t number = 0;      ///< how many groups of the same list were made before
+  bool of_set = false;      ///< of one call on a set, which its tag and `number` name
+  uint32_t calls = 0;       ///< how many calls had been made on those by then
+  uint32_t history = 0;     ///< of `calls` of all groups of the list up to this one
 };
 
 /// Ranks count the groups of each list of ranks they make, those of each identifier of the caller's

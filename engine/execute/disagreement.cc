@@ -23,15 +23,34 @@ CallMeaning meaning_of(const PostedCall& call) {
   return call.binding.told != nullptr ? *call.binding.told : CallMeaning{};
 }
 
-/// "call 3 (alltoall) of the 2nd group {0, 1, 2}".
+/// "call 3 (alltoall) of its 2. group {0, 1, 2} with identifier 7", "call 0 (alltoall) with tag 7
+/// on the set {0, 1, 2}": all that may differ where ranks wait in different groups.
 std::string call_and_group(uint32_t sequence, const Inquiry& inquiry) {
   const auto known = std::min<size_t>(inquiry.ranks, inquiry.members.size());
+  const std::string members =
+      fmt::format("{{{}{}}}",
+                  fmt::join(inquiry.members.begin(),
+                            inquiry.members.begin() + static_cast<ptrdiff_t>(known), ", "),
+                  known < inquiry.ranks ? fmt::format(", ... {} in all", inquiry.ranks) : "");
+  const uint32_t number = inquiry.meaning.number;
+  if (inquiry.of_set) {
+    return fmt::format("call {} ({}) with tag {} on the set {}", number, inquiry.meaning.name(),
+                       inquiry.identifier, members);
+  }
   return fmt::format(
-      "call {} ({}) of its {}group {{{}{}}}", sequence, inquiry.meaning.name(),
-      inquiry.meaning.number == 0 ? "" : fmt::format("{}. ", inquiry.meaning.number + 1),
-      fmt::join(inquiry.members.begin(), inquiry.members.begin() + static_cast<ptrdiff_t>(known),
-                ", "),
-      known < inquiry.ranks ? fmt::format(", ... {} in all", inquiry.ranks) : "");
+      "call {} ({}) of its {}group {}{}", sequence, inquiry.meaning.name(),
+      number == 0 ? "" : fmt::format("{}. ", number + 1), members,
+      inquiry.identifier == 0 ? "" : fmt::format(" with identifier {}", inquiry.identifier));
+}
+
+/// Says which group it is.
+void name_group(Inquiry& inquiry, const GroupState& group) {
+  inquiry.list = group.list;
+  inquiry.identifier = group.identifier;
+  inquiry.of_set = group.of_set;
+  inquiry.ranks = static_cast<uint32_t>(group.to_job.size());
+  std::copy_n(group.to_job.begin(), std::min(group.to_job.size(), inquiry.members.size()),
+              inquiry.members.begin());
 }
 
 }  // namespace
@@ -119,16 +138,12 @@ void Disagreements::settle() {
 /// now.
 bool Disagreements::send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other) {
   const MailHeader header = Mailroom::header_for(call, kind);
-  const std::vector<Rank>& to_job = call.group->to_job;
   Inquiry inquiry;
   inquiry.meaning = meaning_of(call);
   inquiry.other = other;
-  inquiry.list = call.group->list;
   inquiry.rank = bootstrap_.rank();
   inquiry.waits = calls_.waited_for() == &call;
-  inquiry.ranks = static_cast<uint32_t>(to_job.size());
-  std::copy_n(to_job.begin(), std::min(to_job.size(), inquiry.members.size()),
-              inquiry.members.begin());
+  name_group(inquiry, *call.group);
   std::array<std::byte, sizeof(header) + sizeof(inquiry)> mail;
   std::memcpy(mail.data(), &header, sizeof(header));
   std::memcpy(mail.data() + sizeof(header), &inquiry, sizeof(inquiry));
@@ -232,10 +247,8 @@ void Disagreements::check_deadlock(const CallKey& id, const Inquiry& theirs) {
       groups_->has_made(theirs.list, theirs.meaning.number, id))
     return;
   Inquiry mine;
-  const std::vector<Rank>& to_job = call->group->to_job;
   mine.meaning = meaning_of(*call);
-  mine.ranks = static_cast<uint32_t>(to_job.size());
-  std::copy_n(to_job.begin(), std::min(to_job.size(), mine.members.size()), mine.members.begin());
+  name_group(mine, *call->group);
   Rank low = bootstrap_.rank(), high = theirs.rank;
   std::string low_call = call_and_group(call->key.sequence, mine);
   std::string high_call = call_and_group(id.sequence, theirs);

@@ -25,6 +25,8 @@ struct Inquiry {
   CallMeaning meaning;
   CallKey other;                   ///< kStuck: the receiver's call that the sender has not made
   uint64_t list = 0;               ///< of the group's ranks, hashed
+  uint64_t identifier = 0;         ///< as in GroupState
+  bool of_set = false;             ///< as in GroupState
   Rank rank = -1;                  ///< the sender's in the job
   bool waits = false;              ///< it makes no other call before this one has ended
   uint32_t ranks = 0;              ///< of the group

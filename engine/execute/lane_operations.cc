@@ -149,14 +149,17 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   RegionPlace place = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
   if (binding.unequal) {
     if (state.landings.empty()) {
-      services_.disagreements.mismatch(call_, peer, "expects fewer blocks than are sent to it");
+      services_.disagreements.mismatch(
+          call_, peer,
+          fmt::format("rank {} expects fewer blocks than rank {} sends it", peer,
+                      job_rank(call_.group->me)));
       return Outcome::kBlocked;
     }
     const NextLanding& landing = call_.landings[state.landings.first];
     if (landing.bytes != length) {
       services_.disagreements.mismatch(
           call_, peer,
-          fmt::format("expects {} bytes where rank {} sends {}", landing.bytes,
+          fmt::format("rank {} expects {} bytes where rank {} sends {}", peer, landing.bytes,
                       job_rank(call_.group->me), length));
       return Outcome::kBlocked;
     }

@@ -31,7 +31,11 @@ struct PostedCall;
 struct GroupState {
   uint64_t key = 0;   ///< equal on all members, different from every other group one of them is in
   uint64_t list = 0;  ///< equal for all groups of the same list of ranks
-  Shape shape;        ///< of the group: ranks 0..size-1
+  /// For messages to people: the program's name for the group, 0 for none; of a call on a set the
+  /// tag.
+  uint64_t identifier = 0;
+  bool of_set = false;  ///< it is of one call on a set
+  Shape shape;          ///< of the group: ranks 0..size-1
   Rank me = 0;
   /// Rank in the job of each member. By arrival: -1 where this rank has nothing to do with one.
   std::vector<Rank> to_job;
