@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include "tests/lockstep/model.h"
+
+namespace ibcoll::lockstep {
+namespace {
+
+uint64_t bit(Rank rank) { return uint64_t{1} << rank; }
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string wrong(std::string_view what, const Outcome& outcome) {
+  return fmt::format("{}: status {}, scope {}, {}", what, static_cast<int>(outcome.status),
+                     static_cast<int>(outcome.scope), outcome.text);
+}
+
+}  // namespace
+
+bool names_one_of(std::string_view text, uint64_t ranks) {
+  for (size_t at = text.find("rank "); at != std::string_view::npos;
+       at = text.find("rank ", at + 1)) {
+    Rank rank = 0;
+    bool any = false;
+    for (size_t i = at + 5;
+         i < text.size() && text[i] >= '0' && text[i] <= '9' && rank < kMostRanks; ++i) {
+      rank = rank * 10 + (text[i] - '0');
+      any = true;
+    }
+    if (any && rank < kMostRanks && (ranks >> rank & 1) != 0) return true;
+  }
+  return false;
+}
+
+Causes::Causes(const Program& program)
+    : groups_(program.groups.size()),
+      calls_(program.numbers),
+      one_server_(program.options.layout.size() == 1) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (const Rank rank : program.groups[i].members) groups_[i].members |= bit(rank);
+  }
+  std::vector<const Action*> calls(program.numbers, nullptr);
+  const auto ends_of = [&](const Action& action) -> Ends& {
+    return action.spec.on_set || action.kind == ActionKind::kMulticast ? calls_[action.number]
+                                                                       : groups_[action.spec.group];
+  };
+  for (const Action& action : program.actions) {
+    switch (action.kind) {
+      case ActionKind::kDisagree:
+        disagrees_ = true;
+        break;
+      case ActionKind::kCancelGroup:
+        groups_[action.first].cancellers |= bit(action.rank);
+        break;
+      case ActionKind::kCancel:
+        if (calls[action.call] != nullptr)
+          ends_of(*calls[action.call]).cancellers |= bit(action.rank);
+        break;
+      case ActionKind::kMulticast:
+        calls_[action.number].members = action.multicast.members | bit(action.multicast.master);
+        calls_[action.number].deadline = action.multicast.deadline_us != 0;
+        calls[action.number] = &action;
+        break;
+      case ActionKind::kCall: {
+        calls[action.number] = &action;
+        Ends& ends = ends_of(action);
+        if (action.spec.on_set) ends.members = action.spec.set;
+        if (action.spec.deadline_us != 0) ends.deadline = true;
+        if (action.spec.own_operator >= 0 &&
+            program.operators[static_cast<size_t>(action.spec.own_operator)].fails)
+          ends.operators = true;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+std::string Causes::check(const Action& action, const Outcome& outcome,
+                          const Faults& faults) const {
+  if (outcome.scope == IBCOLL_SCOPE_JOB) return check_job(outcome, faults);
+  if (action.spec.on_set || action.kind == ActionKind::kMulticast)
+    return check(calls_[action.number], outcome, faults);
+  return check(groups_[action.spec.group], outcome, faults);
+}
+
+std::string Causes::check_group(uint32_t group, const Outcome& outcome,
+                                const Faults& faults) const {
+  if (outcome.scope == IBCOLL_SCOPE_JOB) return check_job(outcome, faults);
+  return check(groups_[group], outcome, faults);
+}
+
+std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults& faults) const {
+  switch (outcome.status) {
+    case IBCOLL_ERR_CANCELLED: {
+      const bool by_rank = ends.cancellers != 0 && names_one_of(outcome.text, ends.cancellers) &&
+                           (has(outcome.text, "cancelled"));
+      const bool by_operator = ends.operators && has(outcome.text, "the operator has failed");
+      if (!by_rank && !by_operator)
+        return wrong("nobody has cancelled that, or its line does not name who", outcome);
+      break;
+    }
+    case IBCOLL_ERR_DEADLINE:
+      if (!ends.deadline) return wrong("there was no deadline", outcome);
+      break;
+    case IBCOLL_ERR_PEER_FAILED:
+      if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
+      if ((faults.dead & ends.members) == 0) return wrong("no member has died", outcome);
+      if (!names_one_of(outcome.text, faults.dead & ends.members))
+        return wrong("the dead rank is not named", outcome);
+      break;
+    case IBCOLL_ERR_NO_MEMORY:
+      if (!faults.memory_failed) return wrong("there was enough memory", outcome);
+      return {};  // whose end that is the functions say that were refused it
+    default:
+      return wrong("an error without a cause", outcome);
+  }
+  if (outcome.scope == IBCOLL_SCOPE_GROUP || outcome.scope == IBCOLL_SCOPE_CALL) return {};
+  return wrong("that is not over", outcome);
+}
+
+std::string Causes::check_job(const Outcome& outcome, const Faults& faults) const {
+  switch (outcome.status) {
+    case IBCOLL_ERR_MISMATCH:
+      if (disagrees_) return {};
+      return wrong("nobody disagrees", outcome);
+    case IBCOLL_ERR_PEER_FAILED:
+      // Who is refused memory outside of a call gives up.
+      if (faults.memory_failed) return {};
+      if (faults.dead == 0) return wrong("nobody has died", outcome);
+      if (one_server_) return wrong("a death on a single server ends no job", outcome);
+      if (!names_one_of(outcome.text, faults.dead))
+        return wrong("the dead rank is not named", outcome);
+      return {};
+    case IBCOLL_ERR_NO_MEMORY:
+      if (faults.memory_failed) return {};
+      return wrong("there was enough memory", outcome);
+    case IBCOLL_ERR_DEADLINE:
+      if (faults.late) return {};
+      return wrong("nobody was late", outcome);
+    default:
+      return wrong("the end of the job has no cause", outcome);
+  }
+}
+
+}  // namespace ibcoll::lockstep

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include "tests/lockstep/run_state.h"
+
+namespace ibcoll::lockstep {
+namespace {
+
+/// Arguments that can't be right, of this rank alone: nothing may come of them.
+ibcoll_status pass_what_cannot_be(uint32_t which, ibcoll_context* context, int ranks, Rank me) {
+  ibcoll_group* const world = ibcoll_world(context);
+  alignas(16) std::byte memory[256] = {};
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
+  ibcoll_request* request = nullptr;
+  ibcoll_group* group = nullptr;
+  std::vector<int64_t> counts(static_cast<size_t>(ranks), 0), places(counts);
+  switch (which) {
+    case 0:
+      return ibcoll_bcast(world, nullptr, 8, 0, nullptr);
+    case 1:
+      return ibcoll_bcast(world, memory, 8, ranks, nullptr);
+    case 2:
+      options.algorithm = "no_such";
+      return ibcoll_allgather(world, memory, memory + 8, 0, &options);
+    case 3:
+      counts.back() = -7;
+      return ibcoll_alltoallv(world, memory, counts.data(), places.data(), memory + 64,
+                              counts.data(), places.data(), nullptr);
+    case 4:
+      return ibcoll_allreduce(world, memory, memory + 64, 1, IBCOLL_FLOAT, IBCOLL_BAND, nullptr);
+    case 5:
+      options.pacing = "never";
+      return ibcoll_barrier(world, &options);
+    case 6:
+      return ibcoll_reduce(world, memory, memory + 8, 2, IBCOLL_INT64, IBCOLL_SUM, me, nullptr);
+    case 7: {
+      std::vector<ibcoll_block> blocks(static_cast<size_t>(ranks), ibcoll_block_contiguous(0, 0));
+      std::vector<ibcoll_block> overlapping(blocks);
+      overlapping.front() = ibcoll_block_vector(0, 8, 3, 4);
+      return ibcoll_alltoallw(world, memory, blocks.data(), memory + 64, overlapping.data(),
+                              nullptr);
+    }
+    case 8:
+      return ibcoll_gather(world, IBCOLL_IN_PLACE, memory, 1, me == 0 ? ranks : 0, nullptr);
+    case 9: {
+      ibcoll_call call = ibcoll_call_barrier(nullptr);
+      call.flags = 0x10;
+      return ibcoll_call_init(world, &call, &request);
+    }
+    case 10: {
+      struct Longer {
+        ibcoll_options options;
+        uint64_t unknown;
+      } longer{options, 1};
+      longer.options.struct_size = sizeof longer;
+      return ibcoll_barrier(world, &longer.options);
+    }
+    case 11: {
+      const int twice[] = {me, me};
+      return ibcoll_group_create(context, twice, 2, &group);
+    }
+    case 12:
+      return ibcoll_wait(nullptr);
+    case 13:
+      return ibcoll_allreduce(world, memory, memory + 64, 1, IBCOLL_OWN, IBCOLL_SUM, nullptr);
+    case 14:
+      return ibcoll_free(context, memory);
+    case 15: {
+      const ibcoll_operator_description description = IBCOLL_OPERATOR_DESCRIPTION_INIT;
+      ibcoll_operator op;
+      return ibcoll_operator_create(context, &description, &op);
+    }
+    case 16: {
+      const uint64_t nobody = 0;
+      return ibcoll_multicast(context, &nobody, 1, memory, 8, nullptr, &request);
+    }
+    case 17: {
+      const uint64_t others = ~(uint64_t{1} << me) & ((uint64_t{2} << (ranks - 1)) - 1);
+      const ibcoll_call call = ibcoll_call_barrier(nullptr);
+      return ibcoll_set_call(context, &others, 1, 7, &call);
+    }
+    case 18: {
+      std::vector<int64_t> own(counts);
+      own[static_cast<size_t>(me)] = 8;
+      return ibcoll_alltoallv(world, memory, own.data(), places.data(), memory + 64, counts.data(),
+                              places.data(), nullptr);
+    }
+    default: {
+      const int stranger[] = {ranks, me};
+      return ibcoll_group_create(context, stranger, 2, &group);
+    }
+  }
+}
+
+/// A call on the world of which rank `odd` has another idea.
+ibcoll_status call_differently(uint32_t which, ibcoll_group* world, const CallSpec& spec, bool odd,
+                               int ranks, Rank me, Guarded& memory) {
+  std::byte* const recv = memory.data;
+  std::byte* const send = memory.data + memory.bytes / 2;
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
+  const size_t bytes = spec.bytes;
+  switch (which) {
+    case 0:
+      return ibcoll_allgather(world, send, recv, odd ? bytes + 8 : bytes, nullptr);
+    case 1:
+      return ibcoll_bcast(world, recv, bytes, odd ? (spec.root + 1) % ranks : spec.root, nullptr);
+    case 2:
+      if (odd) return ibcoll_barrier(world, nullptr);
+      return ibcoll_allreduce(world, send, recv, spec.elements, IBCOLL_INT64, IBCOLL_SUM, nullptr);
+    case 3:
+      options.algorithm = odd ? "linear" : "ring";
+      return ibcoll_alltoall(world, send, recv, bytes, &options);
+    case 4:
+      return ibcoll_allreduce(world, send, recv, spec.elements + 1,
+                              odd ? IBCOLL_DOUBLE : IBCOLL_INT64, IBCOLL_SUM, nullptr);
+    case 5:
+      return ibcoll_allreduce(world, send, recv, spec.elements + 1, IBCOLL_INT64,
+                              odd ? IBCOLL_MAX : IBCOLL_SUM, nullptr);
+    default: {
+      std::vector<int64_t> sends(static_cast<size_t>(ranks), spec.bytes), receives(sends), places;
+      for (int i = 0; i < ranks; ++i) places.push_back(int64_t{i} * (spec.bytes + 8));
+      const auto next = static_cast<size_t>((me + 1) % ranks);
+      if (odd) receives[next] += 8;
+      return ibcoll_alltoallv(world, send, sends.data(), places.data(), recv, receives.data(),
+                              places.data(), nullptr);
+    }
+  }
+}
+
+}  // namespace
+
+void Run::State::refuse(const Action& action) {
+  if (over_) return;
+  const ibcoll_status status = pass_what_cannot_be(action.first, context_, program_.ranks(), me_);
+  if (status == IBCOLL_ERR_INVALID) {
+    if (ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL)
+      violation(action, fmt::format("scope {}: {}", static_cast<int>(ibcoll_last_error_scope()),
+                                    ibcoll_last_error()));
+    return;
+  }
+  if (status == IBCOLL_OK) return violation(action, "what can't be right was taken");
+  // An error of the world's comes first where it has one.
+  Action on_world;
+  on_world.kind = action.kind;
+  on_world.first = action.first;
+  failed(on_world, status);
+}
+
+void Run::State::disagree(const Action& action) {
+  const int ranks = program_.ranks();
+  if (over_ || ended_[0] != IBCOLL_OK || ranks < 2) return;
+  Guarded memory = buffers_.take(
+      Memory::kPrivate, 2 * static_cast<size_t>(ranks) * (action.spec.bytes + 16), 0, std::byte{0});
+  memory.fill();
+  ibcoll_status status = call_differently(action.first, groups_[0], action.spec, me_ == action.rank,
+                                          ranks, me_, memory);
+  // Who was done before anybody noticed hears of it here.
+  for (int i = 0; i < 2 && status == IBCOLL_OK; ++i) status = ibcoll_barrier(groups_[0], nullptr);
+  buffers_.put(memory);
+  if (status == IBCOLL_OK) return violation(action, "nobody has noticed");
+  if (ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB)
+    violation(action,
+              fmt::format("status {}, scope {}: {}", static_cast<int>(status),
+                          static_cast<int>(ibcoll_last_error_scope()), ibcoll_last_error()));
+  failed(action, status);
+}
+
+}  // namespace ibcoll::lockstep
