@@ -63,8 +63,8 @@ size_t Gates::bytes(size_t ranks) {
 Gates::Gates(SharedRegion& region, size_t begin, int me, size_t ranks)
     : region_(&region),
       control_(reinterpret_cast<Control*>(region.data() + begin)),
-      words_(reinterpret_cast<std::atomic<uint64_t>*>(region.data() + begin +
-                                                      round_up(sizeof(Control)))),
+      words_(
+          reinterpret_cast<Shared<uint64_t>*>(region.data() + begin + round_up(sizeof(Control)))),
       me_(me),
       ranks_(ranks) {}
 
@@ -84,7 +84,7 @@ Status Gates::reserve(const void* begin, size_t bytes) {
       static_cast<size_t>(static_cast<const std::byte*>(begin) - region_->data()), bytes);
 }
 
-std::atomic<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) const {
+Shared<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) const {
   return words_[(slot * ranks_ + static_cast<size_t>(local)) * kBanks + sequence % kBanks];
 }
 
@@ -114,7 +114,7 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
   }
   const uint32_t index = reused ? control_->free - 1 : control_->used;
   Control::Slot& slot = control_->slots[index];
-  std::atomic<uint64_t>* const words = &word(0, index, 0);
+  Shared<uint64_t>* const words = &word(0, index, 0);
   if (!reused) {
     IBCOLL_TRY(reserve(&slot, sizeof slot));
     IBCOLL_TRY(reserve(words, ranks_ * kBanks * sizeof(uint64_t)));

@@ -2,11 +2,11 @@
 /// Gates: how many steps each rank of a server has finished in a call. A word a rank, call and
 /// group that its rank alone writes; the others look.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "engine/base/result.h"
+#include "engine/base/shared_access.h"
 #include "engine/bootstrap/shared_region.h"
 
 namespace ibcoll::shm {
@@ -41,14 +41,14 @@ class Gates {
  private:
   struct Control;
   class Lock;
-  std::atomic<uint64_t>& word(int local, uint32_t slot, uint32_t sequence) const;
+  Shared<uint64_t>& word(int local, uint32_t slot, uint32_t sequence) const;
   Status reserve(const void* begin, size_t bytes);
   Result<uint32_t> take_slot(uint64_t group, uint32_t members);
   uint32_t find(uint64_t group) const;
 
   SharedRegion* region_ = nullptr;
   Control* control_ = nullptr;
-  std::atomic<uint64_t>* words_ = nullptr;
+  Shared<uint64_t>* words_ = nullptr;
   int me_ = 0;
   size_t ranks_ = 0;
 };

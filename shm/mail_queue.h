@@ -1,10 +1,11 @@
 #pragma once
 /// The queue in which all ranks of a server leave mails for one of them.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "engine/base/shared_access.h"
 
 namespace ibcoll::shm {
 
@@ -28,11 +29,11 @@ class MailQueue {
 
  private:
   struct alignas(64) Head {
-    std::atomic<uint64_t> tail;  ///< mails for which producers have taken a slot
+    Shared<uint64_t> tail;  ///< mails for which producers have taken a slot
   };
   struct Slot {
     /// How often the slot has been filled and emptied: even: it is empty.
-    std::atomic<uint64_t> turns;
+    Shared<uint64_t> turns;
     uint64_t bytes;
     std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
   };

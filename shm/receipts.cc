@@ -14,9 +14,9 @@ Result<uint32_t> Receipts::take() {
     }
   }
   if (free_.empty()) {
-    IBCOLL_ASSIGN(void* block, heap_->allocate(kInBlock * sizeof(std::atomic<uint32_t>)));
+    IBCOLL_ASSIGN(void* block, heap_->allocate(kInBlock * sizeof(Shared<uint32_t>)));
     const auto first = static_cast<uint32_t>(blocks_.size()) * kInBlock;
-    blocks_.push_back(static_cast<std::atomic<uint32_t>*>(block));
+    blocks_.push_back(static_cast<Shared<uint32_t>*>(block));
     for (uint32_t i = kInBlock; i-- > 0;) free_.push_back(first + i);
   }
   const uint32_t receipt = free_.back();

@@ -1,11 +1,11 @@
 #pragma once
 /// Words in which peers say that they have read what was offered to them.
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/base/shared_access.h"
 #include "shm/heap.h"
 
 namespace ibcoll::shm {
@@ -29,13 +29,13 @@ class Receipts {
 
  private:
   static constexpr uint32_t kInBlock = 1024;
-  std::atomic<uint32_t>& word(uint32_t receipt) const {
+  Shared<uint32_t>& word(uint32_t receipt) const {
     return blocks_[receipt / kInBlock][receipt % kInBlock];
   }
 
   Heap* heap_;
   const std::byte* region_;
-  std::vector<std::atomic<uint32_t>*> blocks_;
+  std::vector<Shared<uint32_t>*> blocks_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> retracted_;  ///< peers have not dropped their messages yet
 };

@@ -9,7 +9,6 @@
 /// which is what small broadcasts and gathers in a row are about, and few long ones.
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +17,7 @@
 
 #include "engine/base/pages.h"
 #include "engine/base/prefetch.h"
+#include "engine/base/shared_access.h"
 
 namespace ibcoll::shm {
 
@@ -46,7 +46,7 @@ struct StridedSource {
 };
 
 struct MessageHeader {
-  std::atomic<uint32_t> stamp;  ///< number of the message that is in the line, from 1, modulo 2^32
+  Shared<uint32_t> stamp;  ///< number of the message that is in the line, from 1, modulo 2^32
   uint32_t sequence;
   uint64_t group;
   uint32_t program;
@@ -54,7 +54,7 @@ struct MessageHeader {
   uint32_t kind : 4;
   uint32_t token : 4;
 };
-static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(MessageHeader) == 24 && Shared<uint32_t>::is_always_lock_free);
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kInlineBytes = kLineBytes - sizeof(MessageHeader);
 
@@ -83,8 +83,8 @@ inline constexpr uint32_t kRetracted = 0x8000'0000;
 
 struct alignas(64) RingControl {
   static constexpr uint32_t kTickets = 8;  ///< more kDirect messages get receipts elsewhere
-  std::atomic<uint64_t> consumed;
-  std::atomic<uint32_t> done[kTickets];  ///< [ticket % kTickets]: the last such ticket that ended
+  Shared<uint64_t> consumed;
+  Shared<uint32_t> done[kTickets];  ///< [ticket % kTickets]: the last such ticket that ended
 };
 static_assert(sizeof(RingControl) == 64);
 
@@ -106,7 +106,7 @@ class Ring {
   std::span<const std::byte> memory() const { return {memory_, layout_.bytes()}; }
   uint64_t next() const { return next_; }
   uint64_t consumed() const { return control().consumed.load(std::memory_order_acquire); }
-  std::atomic<uint32_t>& done(uint32_t ticket) const {
+  Shared<uint32_t>& done(uint32_t ticket) const {
     return control().done[ticket % RingControl::kTickets];
   }
 

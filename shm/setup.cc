@@ -172,8 +172,8 @@ Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout
 }
 
 /// Set by a sender whose ring has memory behind it: until then its receiver must not look.
-std::atomic<uint8_t>& Transport::ring_made(int receiver, int sender) {
-  return reinterpret_cast<std::atomic<uint8_t>*>(
+Shared<uint8_t>& Transport::ring_made(int receiver, int sender) {
+  return reinterpret_cast<Shared<uint8_t>*>(
       region_.data() + rings_made_at_)[static_cast<size_t>(receiver) * static_cast<size_t>(size_) +
                                        static_cast<size_t>(sender)];
 }

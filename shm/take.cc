@@ -182,7 +182,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
   progress = 0;
   // What was read after its sender took it back may be anything; the end of the group is on its
   // way.
-  std::atomic_thread_fence(std::memory_order_acquire);
+  shared_fence(std::memory_order_acquire);
   if (direct && is_retracted(source)) [[unlikely]]
     return Pull::kNotYet;
   finished = true;

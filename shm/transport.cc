@@ -142,16 +142,16 @@ bool Transport::retract(Rank rank, uint32_t ticket) {
   if (shares_address_space_) return false;
   if ((ticket & kElsewhere) != 0) {
     receipts_->retract(ticket & kTicketMask);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // as below
+    shared_fence(std::memory_order_seq_cst);  // as below
     return true;
   }
   // The word is this ticket's until the peer has read or dropped the message.
-  std::atomic<uint32_t>& word = peer.outgoing.done(ticket);
+  Shared<uint32_t>& word = peer.outgoing.done(ticket);
   uint32_t before = word.load(std::memory_order_relaxed);
   if (!ring_receipt_came_in(peer, ticket))
     word.compare_exchange_strong(before, before | kRetracted);
   // What the program writes there from now on is not seen without the mark.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  shared_fence(std::memory_order_seq_cst);
   return true;
 }
 

@@ -186,9 +186,9 @@ class Transport final : public LocalTransport {
   Status probe_private_reads(Bootstrap& bootstrap, const Layout& layout);
   Status make_outgoing(Peer& peer);
   bool find_incoming(Peer& peer);
-  std::atomic<uint8_t>& ring_made(int receiver, int sender);
-  std::atomic<uint32_t>& receipt(uint64_t offset) const {
-    return *reinterpret_cast<std::atomic<uint32_t>*>(region_.data() + offset);
+  Shared<uint8_t>& ring_made(int receiver, int sender);
+  Shared<uint32_t>& receipt(uint64_t offset) const {
+    return *reinterpret_cast<Shared<uint32_t>*>(region_.data() + offset);
   }
   bool is_retracted(const DirectSource& source) const {
     return (receipt(source.receipt).load(std::memory_order_relaxed) & kRetracted) != 0;

@@ -26,7 +26,7 @@ void ring_slow(Bell& bell) {
 uint32_t announce_sleep(Bell& own) {
   const uint32_t rings = own.rings.load(std::memory_order_acquire);
   own.sleeping.fetch_add(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  shared_fence(std::memory_order_seq_cst);
   // For those that ring without a fence of their own; where the kernel has none, they fence.
   syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   return rings;

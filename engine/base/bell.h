@@ -4,13 +4,15 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine/base/shared_access.h"
+
 namespace ibcoll {
 
 /// One rank's bell; a cache line of its own in memory shared by everybody who may ring it. All zero
 /// bytes are a valid bell.
 struct alignas(64) Bell {
-  std::atomic<uint32_t> rings{0};
-  std::atomic<uint32_t> sleeping{0};  ///< threads of the owner that do, or are about to
+  Shared<uint32_t> rings{0};
+  Shared<uint32_t> sleeping{0};  ///< threads of the owner that do, or are about to
 };
 
 /// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers
@@ -28,7 +30,7 @@ inline void bell_fence() {
   if (detail::g_sleepers_fence.load(std::memory_order_relaxed)) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    shared_fence(std::memory_order_seq_cst);
   }
 }
 

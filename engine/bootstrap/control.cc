@@ -79,12 +79,12 @@ struct ControlBlock::Slot {
 /// writes bank b again only two rounds later, that is after everybody has entered the round in
 /// between and so has read the bank: one rendezvous a round is enough.
 struct alignas(4096) ControlBlock::Header {
-  alignas(64) std::atomic<uint32_t> arrived;
-  alignas(64) std::atomic<uint32_t> round;
+  alignas(64) Shared<uint32_t> arrived;
+  alignas(64) Shared<uint32_t> round;
   /// Changes whenever a waiter should look again; what waiters sleep on.
-  std::atomic<uint32_t> changes;
-  std::atomic<int32_t> departed;  ///< 1 + the rank that ended first
-  std::atomic<bool> shared;       ///< see ControlBlock::shared()
+  Shared<uint32_t> changes;
+  Shared<int32_t> departed;  ///< 1 + the rank that ended first
+  Shared<bool> shared;       ///< see ControlBlock::shared()
   alignas(64) FailureRecord failure;
   FailureRecord proposal;  ///< where reports are relayed
 };
@@ -227,7 +227,7 @@ class ControlBootstrap final : public LocalBootstrap {
   /// Whoever started the ranks knows how one died, a moment after its peers notice that it has.
   void wait_for_word(const Failure& failure) {
     if (block_.sharing_ == ControlBlock::Sharing::kThreads) return;
-    std::atomic<uint32_t>& changes = block_.header_->changes;
+    Shared<uint32_t>& changes = block_.header_->changes;
     const auto until = std::chrono::steady_clock::now() + kLongestWord;
     while (true) {
       const uint32_t seen = changes.load(std::memory_order_acquire);
@@ -251,7 +251,7 @@ class ControlBootstrap final : public LocalBootstrap {
 
 size_t ControlBlock::bytes_for(int ranks, int job_size) {
   return sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot) +
-         static_cast<size_t>(job_size) * sizeof(std::atomic<Presence>);
+         static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
 }
 
 Status ControlBlock::map(int flags) {
@@ -261,7 +261,7 @@ Status ControlBlock::map(int flags) {
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
-  presence_ = reinterpret_cast<std::atomic<Presence>*>(&slot(2, 0));
+  presence_ = reinterpret_cast<Shared<Presence>*>(&slot(2, 0));
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");

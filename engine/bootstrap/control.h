@@ -2,12 +2,12 @@
 /// The memory through which the ranks of one launch meet: processes share it because it is mapped
 /// before they are forked, threads share it anyway.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "engine/base/shared_access.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/bootstrap.h"
 
@@ -17,7 +17,7 @@ namespace ibcoll {
 /// writer number. All zero bytes are a valid, empty record.
 struct FailureRecord {
   static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2;
-  std::atomic<uint32_t> state;  ///< kFirstWriter + n while writer n fills the record
+  Shared<uint32_t> state;  ///< kFirstWriter + n while writer n fills the record
   int32_t culprit;
   int32_t code;
   char text[Failure::kMaxText + 1];
@@ -120,7 +120,7 @@ class ControlBlock {
   UniqueFd failure_fd_, memory_;
   size_t bytes_ = 0;
   Header* header_ = nullptr;
-  std::atomic<Presence>* presence_ = nullptr;  ///< of each rank of the job; behind the slots
+  Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job; behind the slots
 };
 
 }  // namespace ibcoll

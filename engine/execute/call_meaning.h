@@ -2,7 +2,6 @@
 /// What ranks mean by a call, so that they can be told where they disagree.
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/shared_access.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/reduction.h"
 #include "engine/schedule/program.h"
@@ -83,7 +83,7 @@ class CallBoard {
   std::optional<CallNote> find(Rank rank, const CallKey& call) const;
 
  private:
-  using Line = std::array<std::atomic<uint64_t>, 8>;
+  using Line = std::array<Shared<uint64_t>, 8>;
   static std::optional<CallNote> find(const Line* lines, const CallKey& call);
 
   std::unique_ptr<Line[]> private_;

@@ -1,10 +1,11 @@
 #pragma once
 /// Who of a context's threads may touch its engine: one at a time, in the order they came.
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "engine/base/shared_access.h"
 
 namespace ibcoll {
 
@@ -53,7 +54,7 @@ class Turns {
   bool taken_ = false;
   Place* first_ = nullptr;
   Place* last_ = nullptr;
-  std::atomic<uint32_t> in_line_{0};
+  Shared<uint32_t> in_line_{0};
 };
 
 }  // namespace ibcoll

@@ -1,13 +1,13 @@
 #pragma once
 /// Puts bytes into a peer's memory as a network adapter would: without the peer's doing.
 
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/base/shared_access.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/transport/loopback_wire.h"
 
@@ -22,7 +22,7 @@ class FailureLatch {
 
  private:
   mutable std::mutex mutex_;
-  std::atomic<bool> present_{false};
+  Shared<bool> present_{false};
   Failure failure_;
 };
 

@@ -3,7 +3,6 @@
 /// memory, and everything an adversarial network delays.
 
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/shared_access.h"
 #include "engine/transport/loopback_placer.h"
 #include "engine/transport/loopback_wire.h"
 
@@ -64,7 +64,7 @@ class SendQueue {
     std::array<Post, kDepth> posts;
     uint32_t first = 0, count = 0;
     uint64_t finished = 0;
-    std::atomic<uint64_t> completed{0};  ///< what the owner is told; behind `finished` when late
+    Shared<uint64_t> completed{0};  ///< what the owner is told; behind `finished` when late
     bool active = false, failed = false;
     Post& at(uint32_t index) { return posts[(first + index) % kDepth]; }
   };
@@ -93,7 +93,7 @@ class SendQueue {
   std::vector<std::unique_ptr<Lane>> lanes_;  ///< made at first use
   std::vector<Rank> active_;
   size_t turn_ = 0;
-  std::atomic<bool> busy_{false};
+  Shared<bool> busy_{false};
   bool stop_ = false;
   std::thread thread_;
 };

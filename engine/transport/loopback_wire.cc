@@ -18,23 +18,23 @@ constexpr size_t kMailAreaBytes = 3 * NetworkTransport::kMaxMailBytes;
 
 struct Pair {
   // Written by the sender.
-  alignas(64) std::atomic<uint32_t> tail;
+  alignas(64) Shared<uint32_t> tail;
   // Written by the receiver.
-  alignas(64) std::atomic<uint32_t> head;
-  std::atomic<uint32_t> mails_released;
-  std::atomic<uint32_t> data_released;
-  std::atomic<uint32_t> refused;
+  alignas(64) Shared<uint32_t> head;
+  Shared<uint32_t> mails_released;
+  Shared<uint32_t> data_released;
+  Shared<uint32_t> refused;
   // Set by the sender, cleared by the receiver.
-  alignas(64) std::atomic<uint32_t> sender_waits;
+  alignas(64) Shared<uint32_t> sender_waits;
   alignas(64) uint64_t entries[Wire::kEntries];
   std::byte mails[kMailAreaBytes];
 };
 
 /// A key is the generation and the index of its entry: it never comes back.
 struct Wire::Registration {
-  std::atomic<uint64_t> key;  ///< 0: free
-  std::atomic<uint64_t> base;
-  std::atomic<uint64_t> bytes;
+  Shared<uint64_t> key;  ///< 0: free
+  Shared<uint64_t> base;
+  Shared<uint64_t> bytes;
 };
 
 Result<Wire> Wire::create(Bootstrap& bootstrap, std::span<Bell> bells, bool with_data) {
@@ -81,14 +81,12 @@ Wire::Registration* Wire::registrations(Rank owner) const {
          static_cast<size_t>(owner) * kMaxRegistrations;
 }
 
-std::atomic<uint64_t>* Wire::pending(Rank receiver) const {
-  return reinterpret_cast<std::atomic<uint64_t>*>(region_.data() + pending_at_ +
-                                                  static_cast<size_t>(receiver) * pending_stride_);
+Shared<uint64_t>* Wire::pending(Rank receiver) const {
+  return reinterpret_cast<Shared<uint64_t>*>(region_.data() + pending_at_ +
+                                             static_cast<size_t>(receiver) * pending_stride_);
 }
 
-std::atomic<uint32_t>& Wire::finished() {
-  return *reinterpret_cast<std::atomic<uint32_t>*>(region_.data());
-}
+Shared<uint32_t>& Wire::finished() { return *reinterpret_cast<Shared<uint32_t>*>(region_.data()); }
 
 Wire::Outgoing& Wire::outgoing(Rank peer) {
   Outgoing& out = outgoing_[static_cast<size_t>(peer)];
@@ -147,7 +145,7 @@ bool Wire::has_room(Rank peer) {
   out.head_seen = out.pair->head.load(std::memory_order_acquire);
   if (out.tail - out.head_seen < kEntries) return true;
   out.pair->sender_waits.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  shared_fence(std::memory_order_seq_cst);
   out.head_seen = out.pair->head.load(std::memory_order_acquire);
   return out.tail - out.head_seen < kEntries;
 }
@@ -171,7 +169,7 @@ bool Wire::push_data(Rank peer, RemoteAddress target, Segments segments, size_t 
   };
   if (full()) {
     out.pair->sender_waits.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    shared_fence(std::memory_order_seq_cst);
     if (full()) return false;
   }
   DataSlot& slot = data_slots(peer, me_)[out.data++ % kDataSlots];
@@ -194,7 +192,7 @@ std::optional<Entry> Wire::write_mail(Rank peer, std::span<const std::byte> byte
   };
   if (full()) {
     out.pair->sender_waits.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    shared_fence(std::memory_order_seq_cst);
     if (full()) return std::nullopt;
   }
   uint32_t offset = 0;
@@ -216,7 +214,7 @@ bool Wire::refused(Rank peer) const {
 }
 
 void Wire::collect_pending(std::span<uint64_t> ready) {
-  std::atomic<uint64_t>* words = pending(me_);
+  Shared<uint64_t>* words = pending(me_);
   for (size_t word = 0; word < ready.size(); ++word) {
     if (words[word].load(std::memory_order_relaxed) != 0)
       ready[word] |= words[word].exchange(0, std::memory_order_acquire);
@@ -261,7 +259,7 @@ void Wire::end_pops(Rank peer) {
 }
 
 void Wire::wake_sender(Rank peer, Pair& pair) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  shared_fence(std::memory_order_seq_cst);
   if (pair.sender_waits.load(std::memory_order_relaxed) == 0) return;
   pair.sender_waits.store(0, std::memory_order_relaxed);
   ring(bell(peer));

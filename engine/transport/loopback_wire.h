@@ -3,13 +3,13 @@
 /// of ranks a ring of small entries, two mails and (where needed) slots for data on its way.
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/base/bell.h"
 #include "engine/base/result.h"
+#include "engine/base/shared_access.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/transport/transport.h"
 
@@ -107,7 +107,7 @@ class Wire {
 
   Bell& bell(Rank rank) { return bells_[static_cast<size_t>(rank)]; }
   /// Counts the ranks that have come to the end.
-  std::atomic<uint32_t>& finished();
+  Shared<uint32_t>& finished();
 
  private:
   struct Registration;
@@ -130,7 +130,7 @@ class Wire {
   Pair* pair(Rank receiver, Rank sender) const;
   DataSlot* data_slots(Rank receiver, Rank sender) const;
   Registration* registrations(Rank owner) const;
-  std::atomic<uint64_t>* pending(Rank receiver) const;
+  Shared<uint64_t>* pending(Rank receiver) const;
   void wake_sender(Rank peer, Pair& pair);
 
   SharedRegion region_;
