@@ -42,6 +42,7 @@ class ProcessRunner : public lockstep::Runner {
     return memory_.back();
   }
   void pause(int64_t ns) override { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+  void look_again() override { std::this_thread::yield(); }
   Faults faults() override { return {}; }
   Expectations& expectations() override { return expectations_; }
   void finished(Operation, ibcoll_status) override { ++finished_; }

@@ -2,9 +2,8 @@
 /// Lets threads into a context: one at a time, or several that take turns. Refuses use in a forked
 /// child.
 
+#include <atomic>
 #include <cstdint>
-
-#include "engine/base/shared_access.h"
 
 namespace ibcoll {
 
@@ -40,7 +39,7 @@ class EntryGuard {
   };
 
  private:
-  Shared<uint32_t> inside_{0};
+  std::atomic<uint32_t> inside_{0};
   uint32_t forks_;  ///< of this process when the guard was made
   SharedWaits* waits_ = nullptr;
   bool several_ = false;

@@ -20,6 +20,8 @@ class Runner {
   virtual void* memory(size_t bytes) = 0;
   /// The rank computes for so long, outside of the library.
   virtual void pause(int64_t ns) = 0;
+  /// The rank has looked for something that has not come yet: others may go on.
+  virtual void look_again() = 0;
   /// What has happened to the job so far; see Faults.
   virtual Faults faults() = 0;
   /// What is worked out once for all ranks that run in this process, or at least once for this

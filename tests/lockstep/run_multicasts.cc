@@ -48,6 +48,7 @@ void Run::State::multicast(const Action& action) {
         poll_sent();
         if (!handles_) take_message();
         if (over_) break;
+        runner_.look_again();
         continue;
       }
       break;  // nothing was sent
@@ -228,6 +229,7 @@ void Run::State::settle() {
   while (!sent_.empty() && !over_) {
     poll_sent();
     if (!take_message()) progress(1);
+    runner_.look_again();
   }
   std::vector<int64_t> mine(2 * ranks), theirs(2 * ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -242,6 +244,7 @@ void Run::State::settle() {
     while (status == IBCOLL_OK && done == 0) {
       status = ibcoll_test(request, &done);
       if (takes && !over_) take_message();
+      if (done == 0) runner_.look_again();
     }
     Action action;
     action.kind = ActionKind::kCall;
@@ -255,6 +258,7 @@ void Run::State::settle() {
   if (!wait_for(counts, true)) return settle_alone();
   while (!settled(theirs) && !over_) {
     if (!take_message()) progress(1);
+    runner_.look_again();
     if (runner_.faults().dead != 0) return settle_alone();
   }
   // From here on what comes is of the next program.
@@ -275,6 +279,7 @@ void Run::State::settle_alone() {
   while (!sent_.empty()) {
     poll_sent();
     if (!over_ && !sent_.empty()) take_message();
+    runner_.look_again();
   }
 }
 

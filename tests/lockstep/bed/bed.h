@@ -1,0 +1,92 @@
+#pragma once
+/// The machine that lockstep puts under the engine: ranks are fibers of one thread, and one seed
+/// says who runs, how time passes, and what goes wrong.
+///
+/// A process is a rank with the fibers that stand for its threads. What the engine asks of the
+/// system, system_calls.cc answers from here: the clock, sleeping, locks, threads, process ids,
+/// memory of other processes. Time stands still while somebody runs and moves to the next thing
+/// that somebody waits for when nobody can.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ibcoll::lockstep {
+
+/// What goes wrong in a run, and how it is ordered; a run is all of this and the program.
+struct Disturbance {
+  enum class Kind : uint8_t {
+    kKill,      ///< the rank dies at its access number `at`
+    kStop,      ///< it stands still there for `ns`
+    kNoMemory,  ///< its `at`-th request for shared memory is refused
+    kClock,     ///< its clock is `ns` later all at once
+  };
+  Kind kind = Kind::kStop;
+  int rank = 0;
+  uint64_t at = 0;
+  int64_t ns = 0;
+};
+std::string to_string(const Disturbance& disturbance);
+
+struct Conditions {
+  uint64_t seed = 1;
+  /// How many accesses a rank makes in a row, on average.
+  uint32_t accesses_in_a_row = 8;
+  /// One of so many is chosen to run anything but evenly; 0: all are alike.
+  uint32_t slow_ranks = 0;
+  bool delays_stores = false;
+  bool weak_order = false;  ///< stores that are not released may pass each other
+  bool forbids_process_vm = false;  ///< ranks can't read or write each other's private memory
+  bool wakes_early = true;  ///< sleepers wake now and then for no reason
+  std::vector<Disturbance> disturbances;
+};
+
+/// What has happened in a run.
+struct Counts {
+  uint64_t switches = 0;   ///< from one fiber to another
+  uint64_t accesses = 0;   ///< all of them
+  uint64_t changes = 0;    ///< those that change something for others
+  uint64_t kills = 0, stops = 0, refusals = 0, clock_steps = 0;  ///< that came to pass
+  int64_t virtual_ns = 0;
+};
+
+class Bed {
+ public:
+  explicit Bed(const Conditions& conditions, int processes);
+  ~Bed();
+  Bed(const Bed&) = delete;
+  Bed& operator=(const Bed&) = delete;
+
+  /// A process's first thread. Returns nothing; `body` is its main function, which gives its status.
+  void start(int process, std::function<int()> body);
+  /// Calls `ended(process, status)` some time after a process has ended, with what waitpid() gives.
+  std::function<void(int, int)> ended;
+  /// Called between two slices now and then, outside of all fibers.
+  std::function<void()> between;
+  /// Runs until all fibers have ended, or nothing can happen any more.
+  void run();
+  /// Why run() came back with fibers left; "" if there are none.
+  const std::string& stuck() const;
+  const Counts& counts() const;
+  /// Bit r: process r was killed.
+  uint64_t dead() const;
+  bool memory_failed() const;
+  /// How long the longest stop, pause of the clock or slow rank has kept somebody, so far.
+  int64_t longest_delay_ns() const;
+  int64_t now_ns() const;
+  void kill(int process);
+  /// Of the fiber that runs: it computes for so long.
+  void sleep(int64_t ns);
+  /// Prints who runs when, and what happens, to standard error.
+  void trace(bool on);
+
+  struct State;  ///< bed.cc's own
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ibcoll::lockstep

@@ -1,0 +1,218 @@
+#include "tests/lockstep/bed/job.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/log.h"
+#include "engine/bootstrap/control.h"
+#include "engine/bootstrap/launch.h"
+#include "engine/bootstrap/process_end.h"
+#include "ibcoll/ibcoll.h"
+#include "tests/lockstep/bed/machine.h"
+#include "tests/lockstep/run.h"
+
+namespace ibcoll {
+namespace lockstep {
+namespace {
+
+/// A stop or a step of the clock that is longer may let a deadline pass that was meant never to.
+constexpr int64_t kLongDelayNs = 100'000'000;
+/// Buffers of the program's, whose addresses do not depend on what ran before.
+constexpr size_t kLogLines = 1;
+
+struct Job {
+  const Program& program;
+  const Conditions& conditions;
+  const bool trace;
+  Bed* bed = nullptr;
+  RunResult result;
+  Expectations expectations;
+  std::vector<std::optional<std::string>> over;  ///< by rank: the job's end as it saw it
+  std::vector<char> through;                     ///< ranks that have come to the end of run()
+
+  void complain(const std::string& text) {
+    if (trace) fmt::print(stderr, "{}\n", text);
+    if (result.wrong.empty()) result.wrong = text;
+  }
+};
+
+Job* g_job = nullptr;
+
+/// A rank that is a process of the bed.
+class BedRunner final : public Runner {
+ public:
+  BedRunner(Job& job, Rank me) : job_(job), me_(me) {}
+
+  void* memory(size_t bytes) override {
+    return std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  }
+  void pause(int64_t ns) override { job_.bed->sleep(ns); }
+  void look_again() override { machine::yield(); }
+  Faults faults() override {
+    Faults faults;
+    faults.dead = job_.bed->dead();
+    faults.memory_failed = job_.bed->memory_failed();
+    faults.late = job_.bed->longest_delay_ns() > kLongDelayNs;
+    return faults;
+  }
+  Expectations& expectations() override { return job_.expectations; }
+  void finished(Operation operation, ibcoll_status status) override {
+    Tally& tally = job_.result.tally;
+    ++tally.ended[static_cast<size_t>(operation)][std::min<size_t>(status, Tally::kStatuses - 1)];
+    if (status == IBCOLL_OK) ++tally.calls;
+    if (job_.trace)
+      fmt::print(stderr, "{:>12} rank {}: {} ends, status {}\n", job_.bed->now_ns(), me_,
+                 to_string(operation), static_cast<int>(status));
+  }
+  void over(ibcoll_status status, const std::string& text) override {
+    if (job_.trace)
+      fmt::print(stderr, "{:>12} rank {}: the job is over, status {}: {}\n", job_.bed->now_ns(),
+                 me_, static_cast<int>(status), text);
+    job_.over[static_cast<size_t>(me_)] = fmt::format("status {}: {}", static_cast<int>(status), text);
+  }
+  void violation(const std::string& text) override { job_.complain(text); }
+
+ private:
+  Job& job_;
+  const Rank me_;
+};
+
+int run_rank_of_job(ibcoll_context* context, void*) {
+  Job& job = *g_job;
+  const Rank me = ibcoll_rank(context);
+  BedRunner runner(job, me);
+  run_rank(context, job.program, me, runner);
+  job.through[static_cast<size_t>(me)] = 1;
+  return 0;
+}
+
+/// All survivors that have an error have the same.
+void compare_ends(Job& job) {
+  const std::string* first = nullptr;
+  for (size_t rank = 0; rank < job.over.size(); ++rank) {
+    if (!job.over[rank] || (job.bed->dead() >> rank & 1) != 0) continue;
+    if (first == nullptr) {
+      first = &*job.over[rank];
+      ++job.result.tally.jobs_over;
+    } else if (*first != *job.over[rank]) {
+      job.complain(fmt::format("the job ends with {} on one rank and with {} on rank {}", *first,
+                               *job.over[rank], rank));
+    }
+  }
+}
+
+std::string layout_of(const std::vector<int>& servers) {
+  return fmt::format("{}", fmt::join(servers, ","));
+}
+
+}  // namespace
+
+void Tally::add(const Tally& other) {
+  for (size_t i = 0; i < ended.size(); ++i) {
+    for (size_t k = 0; k < ended[i].size(); ++k) ended[i][k] += other.ended[i][k];
+  }
+  calls += other.calls;
+  runs += other.runs;
+  jobs_over += other.jobs_over;
+  steps += other.steps;
+  accesses += other.accesses;
+  switches += other.switches;
+  faults += other.faults;
+  kills += other.kills;
+  stops += other.stops;
+  refusals += other.refusals;
+  clock_steps += other.clock_steps;
+}
+
+RunResult run_in_bed(const Program& program, const Conditions& conditions, bool trace) {
+  const auto ranks = static_cast<size_t>(program.ranks());
+  Job job{program, conditions, trace, nullptr, {}, {}, {}, {}};
+  job.over.resize(ranks);
+  job.through.resize(ranks);
+  g_job = &job;
+  const std::string layout = layout_of(program.options.layout);
+  ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
+  options.ranks = static_cast<int>(ranks);
+  options.layout = layout.c_str();
+  int status = 0;
+  if (ibcoll_launch(&options, run_rank_of_job, nullptr, &status) != IBCOLL_OK)
+    job.complain(fmt::format("the job does not start: {}", ibcoll_last_error()));
+  g_job = nullptr;
+  return job.result;
+}
+
+}  // namespace lockstep
+
+/// Stands in for that of engine/bootstrap: ranks are processes of the bed.
+Result<int> launch_processes(const LaunchOptions& options, const RankMain& main) {
+  using lockstep::Bed;
+  lockstep::Job& job = *lockstep::g_job;
+  IBCOLL_ASSIGN(const auto control,
+                ControlBlock::create(options.ranks, ControlBlock::Sharing::kProcesses));
+  Bed bed(job.conditions, options.ranks);
+  bed.trace(job.trace);
+  job.bed = &bed;
+  int result = 0;
+  int64_t deadline_ns = 0;
+  bed.ended = [&](int rank, int status) {
+    const int code = (status & 0x7f) != 0 ? 128 + (status & 0x7f) : status >> 8;
+    const Failure failure = end_of_rank(rank, lockstep::machine::kFirstPid + rank, status);
+    if (code != 0) {
+      if (result == 0) result = code;
+      control->report(failure, options.ranks);
+    }
+    control->departed(rank, failure, control->ranks());
+  };
+  bed.between = [&] {
+    if (deadline_ns == 0) {
+      if (control->failure()) deadline_ns = bed.now_ns() + options.grace_ns;
+    } else if (bed.now_ns() > deadline_ns) {
+      for (int rank = 0; rank < options.ranks; ++rank) {
+        if ((bed.dead() >> rank & 1) == 0 && !lockstep::machine::is_dead(rank)) {
+          job.complain(fmt::format("rank {} goes on after the job is over: {}", rank,
+                                   control->failure()->what));
+          bed.kill(rank);
+        }
+      }
+    }
+  };
+  for (Rank rank = 0; rank < options.ranks; ++rank) {
+    bed.start(rank, [&, rank] {
+      set_log_rank(rank);
+      return main(*control->bootstrap(rank));
+    });
+  }
+  const uint64_t dead_before = bed.dead();
+  bed.run();
+  if (!bed.stuck().empty()) {
+    std::string waiting;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      if (!lockstep::machine::is_dead(rank)) waiting += fmt::format(" {}", rank);
+    }
+    job.complain(fmt::format("{}: ranks{} are left", bed.stuck(), waiting));
+  }
+  (void)dead_before;
+  compare_ends(job);
+  const lockstep::Counts& counts = bed.counts();
+  lockstep::Tally& tally = job.result.tally;
+  tally.runs = 1;
+  tally.steps = counts.changes;
+  tally.accesses = counts.accesses;
+  tally.switches = counts.switches;
+  tally.kills = counts.kills;
+  tally.stops = counts.stops;
+  tally.refusals = counts.refusals;
+  tally.clock_steps = counts.clock_steps;
+  tally.faults = counts.kills + counts.stops + counts.refusals + counts.clock_steps;
+  job.result.accesses_of_a_rank = counts.accesses / static_cast<uint64_t>(options.ranks);
+  job.bed = nullptr;
+  return result;
+}
+
+}  // namespace ibcoll

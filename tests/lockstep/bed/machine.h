@@ -1,0 +1,55 @@
+#pragma once
+/// What system_calls.cc asks of the bed. All of it is about the fiber that runs.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ibcoll::lockstep::machine {
+
+/// Whether a fiber runs, so that its system calls are the bed's to answer; else they are the
+/// kernel's.
+bool in_fiber();
+/// Whether a job is under way: then time is the bed's outside of fibers, too.
+bool active();
+
+inline constexpr int kFirstPid = 100'001;
+
+int64_t now_ns();
+int process_id();
+/// The process of a process id; -1: none.
+int process_of(int pid);
+bool is_dead(int process);
+/// A descriptor that is readable once that process has ended.
+int end_of(int process);
+
+/// Lets another one run first.
+void yield();
+/// Until then or, where the seed says so, a bit later.
+void sleep_until(int64_t ns);
+
+/// Sleeps on a key until woken or until that time (0: for ever). False: the time has come.
+bool wait_on(uint64_t key, int64_t until_ns);
+/// Wakes up to `most` of those that sleep on a key; how many.
+int wake(uint64_t key, int most);
+/// Where a word of shared memory lies: the same key in all mappings of it.
+uint64_t key_of(const void* word);
+void note_mapping(void* address, size_t bytes, int fd, int64_t offset);
+void forget_mapping(void* address, size_t bytes);
+/// Stores of all fibers are visible to all.
+void fence_everybody();
+
+/// A new thread of the same process.
+uint64_t start_thread(void* (*body)(void*), void* argument);
+void* join_thread(uint64_t thread);
+uint64_t current_thread();
+/// Which process a thread is of; for owners of locks.
+bool is_thread_dead(uint64_t thread);
+
+/// Whether processes can't read or write each other's private memory.
+bool forbids_process_vm();
+/// Whether this request for shared memory is refused.
+bool refuses_memory();
+/// Something has changed that others may wait for.
+void note_change();
+
+}  // namespace ibcoll::lockstep::machine

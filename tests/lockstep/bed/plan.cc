@@ -1,0 +1,152 @@
+#include "tests/lockstep/bed/plan.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "tests/lockstep/algorithms.h"
+#include "tests/lockstep/random.h"
+
+namespace ibcoll::lockstep {
+namespace {
+
+/// Most ranks of a job: more of them take longer and show little else.
+constexpr int kMostJobRanks = 12;
+
+std::vector<int> parse_layout(const std::string& text) {
+  std::vector<int> layout;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    char* end = nullptr;
+    const long ranks = std::strtol(part.c_str(), &end, 10);
+    if (part.empty() || *end != '\0' || ranks < 1 || ranks > kMostRanks) return {};
+    layout.push_back(static_cast<int>(ranks));
+  }
+  return layout;
+}
+
+std::vector<int> some_layout(Random& random) {
+  static const std::vector<int> kLayouts[] = {{2},       {3},       {4},    {5},       {2, 2},
+                                              {1, 1},    {2, 1},    {1, 3}, {2, 1, 3}, {1, 1, 1},
+                                              {3, 3},    {4, 1},    {7},    {2, 2, 2}, {1, 2, 1, 2},
+                                              {1, 1, 1, 1, 1}};
+  if (!random.one_in(8)) return random.of(kLayouts);
+  std::vector<int> layout(1 + random.below(4));
+  int left = kMostJobRanks;
+  for (int& here : layout) {
+    here = 1 + static_cast<int>(random.below(3));
+    left -= here;
+  }
+  if (layout.size() == 1 && random.one_in(2)) layout[0] += static_cast<int>(random.below(left));
+  return layout;
+}
+
+/// How many accesses a rank of such a program makes, about: faults are spread over so many.
+uint64_t expected_accesses(const ProgramOptions& options) {
+  return 4000 + static_cast<uint64_t>(options.calls) * 400;
+}
+
+void disturb(const ProgramOptions& options, int ranks, const std::string& faults, Random& random,
+             std::vector<Disturbance>& all) {
+  const auto wanted = [&faults](const char* kind) { return faults == "all" || faults == kind; };
+  const auto rank = [&] { return static_cast<int>(random.below(static_cast<uint64_t>(ranks))); };
+  const auto moment = [&] {
+    // Most where calls are under way, some while the job starts and ends.
+    const uint64_t all_accesses = expected_accesses(options);
+    return random.one_in(6) ? 1 + random.below(2000) : 1 + random.below(all_accesses);
+  };
+  const auto length = [&] {
+    const int64_t longest = int64_t{1000} << random.below(24);
+    return 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(longest)));
+  };
+  if (wanted("kill") && random.one_in(3)) {
+    const uint64_t kills = 1 + random.below(2);
+    for (uint64_t i = 0; i < kills; ++i)
+      all.push_back({Disturbance::Kind::kKill, rank(), moment(), 0});
+  }
+  if (wanted("stop")) {
+    const uint64_t stops = random.below(8);
+    for (uint64_t i = 0; i < stops; ++i)
+      all.push_back({Disturbance::Kind::kStop, rank(), moment(), length()});
+  }
+  if (wanted("clock") && random.one_in(3))
+    all.push_back({Disturbance::Kind::kClock, rank(), moment(), length()});
+  if (wanted("memory") && random.one_in(6))
+    all.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(40), 0});
+}
+
+}  // namespace
+
+std::string check(const Overrides& overrides) {
+  if (!overrides.layout.empty() && parse_layout(overrides.layout).empty())
+    return fmt::format("{} is no layout: numbers of ranks from 1 to {}, as 2,1,3", overrides.layout,
+                       kMostRanks);
+  return {};
+}
+
+RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
+  Random random(drawn({seed, 1001}));
+  RunPlan plan;
+  ProgramOptions options;
+  options.layout = some_layout(random);
+  if (!overrides.layout.empty()) options.layout = parse_layout(overrides.layout);
+  int ranks = 0;
+  for (const int here : options.layout) ranks += here;
+  options.calls = static_cast<int>(10 + random.below(50));
+  if (overrides.calls > 0) options.calls = overrides.calls;
+  // Mostly short ones, which meet more often; some longer than any ring.
+  options.largest_block = 1u << (6 + random.below(12));
+  if (random.one_in(6)) options.largest_block = 1 << 20;
+  options.largest_call = 2 << 20;
+  options.largest_under_way = 8 << 20;
+  options.algorithms = registered_algorithms();
+  options.longest_pause_ns = int64_t{1000} << random.below(16);
+  options.features.ends = random.one_in(3);
+  options.features.mismatch = random.one_in(8);
+  options.features.patient_multicasts = !random.one_in(4);
+
+  Conditions& conditions = plan.conditions;
+  conditions.seed = seed;
+  static constexpr uint32_t kRuns[] = {1, 2, 4, 8, 16, 64, 512};
+  conditions.accesses_in_a_row = random.of(kRuns);
+  conditions.slow_ranks = random.one_in(3) ? 3 : 0;
+  conditions.delays_stores = random.one_in(2);
+  conditions.weak_order = random.one_in(2);
+  disturb(options, ranks, overrides.faults, random, conditions.disturbances);
+
+  plan.environment = {
+      {"IBCOLL_TRANSPORT", "loopback"},
+      {"IBCOLL_HEAP", "64M"},
+      {"IBCOLL_LATE", "0"},
+      {"PATH", "/usr/bin:/bin"},
+      {"HOME", "/nonexistent"},
+  };
+  if (!random.one_in(3))
+    plan.environment["IBCOLL_LOOPBACK_SEED"] = std::to_string(1 + random.below(1'000'000));
+  if (random.one_in(3)) plan.environment["IBCOLL_LOOPBACK_PLACING"] = "bounce";
+  if (random.one_in(3)) plan.environment["IBCOLL_EAGER"] = "0";
+  conditions.forbids_process_vm = random.one_in(4);
+  if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
+  if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
+  plan.program = random_program(seed, options);
+  return plan;
+}
+
+std::string to_string(const RunPlan& plan) {
+  std::string text = fmt::format(
+      "seed {}, layout {}, {} accesses in a row, slow ranks: {}, stores delayed: {}{}{}\n",
+      plan.conditions.seed, fmt::join(plan.program.options.layout, ","),
+      plan.conditions.accesses_in_a_row, plan.conditions.slow_ranks, plan.conditions.delays_stores,
+      plan.conditions.weak_order ? ", in any order" : "",
+      plan.conditions.forbids_process_vm ? ", no process_vm_*" : "");
+  for (const auto& [name, value] : plan.environment) text += fmt::format("{}={} ", name, value);
+  text += "\n";
+  for (const Disturbance& one : plan.conditions.disturbances)
+    text += fmt::format("{} ", to_string(one));
+  if (!plan.conditions.disturbances.empty()) text += "\n";
+  return text + to_string(plan.program);
+}
+
+}  // namespace ibcoll::lockstep
