@@ -85,14 +85,17 @@ std::optional<CallNote> CallBoard::find(Rank rank, const CallKey& call) const {
 std::optional<CallNote> CallBoard::find(const Line* lines, const CallKey& call) {
   for (size_t i = 0; i < kCalls; ++i) {
     const Line& line = lines[i];
+    if (line[0].load(std::memory_order_acquire) != ~call.group) continue;
     const uint64_t head = line[1].load(std::memory_order_acquire);
-    if (static_cast<uint32_t>(head) != call.sequence ||
-        line[0].load(std::memory_order_relaxed) != ~call.group)
-      continue;
+    if (static_cast<uint32_t>(head) != call.sequence) continue;
     CallNote note{call, static_cast<uint32_t>(head >> 32), {}};
     std::array<uint64_t, sizeof(CallMeaning) / sizeof(uint64_t)> words;
     for (size_t word = 0; word < words.size(); ++word)
-      words[word] = line[2 + word].load(std::memory_order_relaxed);
+      words[word] = line[2 + word].load(std::memory_order_acquire);
+    // The owner goes on meanwhile, and may be at another call's note by now.
+    if (line[0].load(std::memory_order_relaxed) != ~call.group ||
+        line[1].load(std::memory_order_relaxed) != head)
+      continue;
     std::memcpy(static_cast<void*>(&note.meaning), words.data(), sizeof(note.meaning));
     return note;
   }

@@ -72,10 +72,12 @@ class CallBoard {
     Line& line = own_[written_++ % kCalls];
     std::array<uint64_t, sizeof(CallMeaning) / sizeof(uint64_t)> words;
     std::memcpy(words.data(), &meaning, sizeof(meaning));
-    line[0].store(~group, std::memory_order_relaxed);  // of no note: zero
+    // Who reads meanwhile takes it for no note: what is there of the words may be of two calls.
+    line[0].store(kNoNote, std::memory_order_relaxed);
     for (size_t i = 0; i < words.size(); ++i)
-      line[2 + i].store(words[i], std::memory_order_relaxed);
+      line[2 + i].store(words[i], std::memory_order_release);
     line[1].store(uint64_t{program} << 32 | sequence, std::memory_order_release);
+    line[0].store(~group, std::memory_order_release);
   }
   /// This rank's note of a call, if it is among its latest ones.
   std::optional<CallNote> find(const CallKey& call) const { return find(own_, call); }
@@ -83,7 +85,9 @@ class CallBoard {
   std::optional<CallNote> find(Rank rank, const CallKey& call) const;
 
  private:
+  /// Of a group: its key with all bits turned round; then program and sequence; then the meaning.
   using Line = std::array<Shared<uint64_t>, 8>;
+  static constexpr uint64_t kNoNote = 0;
   static std::optional<CallNote> find(const Line* lines, const CallKey& call);
 
   std::unique_ptr<Line[]> private_;
