@@ -342,6 +342,17 @@ bool RcTransport::all_complete() {
   });
 }
 
+/// What a device has been given it reads until it is through. A peer that answers has it all soon,
+/// whatever its program does; nobody gets data of which an error keeps the rest.
+void RcTransport::withdraw() {
+  constexpr int64_t kLongestNs = 200'000'000;
+  flush();
+  for (const int64_t until = now_ns() + kLongestNs; !all_complete() && now_ns() < until;) {
+    take_sends();
+    sched_yield();
+  }
+}
+
 Status RcTransport::close() {
   std::array<Arrival, kBatch> arrivals;
   while (!failure_ && !all_complete()) {

@@ -49,6 +49,7 @@ class RcTransport final : public NetworkTransport {
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
   std::vector<NamedCounter> details() const override;
+  void withdraw() override;
   Status close() override;
 
  private:

@@ -19,8 +19,9 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       oversubscribed_(options.oversubscribed),
       streaming_bytes_(options.streaming_bytes),
       has_died_(options.has_died),
-      end_(bootstrap, local, under_way_,
-           [this](const Failure& failure) { return survives(failure); }),
+      end_(
+          bootstrap, local, under_way_,
+          [this](const Failure& failure) { return survives(failure); }, [this] { withdraw(); }),
       ends_(bootstrap, local, network, end_),
       disagreements_(bootstrap, local, network, under_way_, ends_, end_, options.board,
                      options.groups),

@@ -163,6 +163,7 @@ class Executor {
   void end_unfinished(PostedCall& call);
   void check_deadlines();
   bool survives(const Failure& failure);
+  void withdraw();
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
   void start_without_cell();

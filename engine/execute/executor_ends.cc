@@ -38,6 +38,20 @@ bool Executor::survives(const Failure& failure) {
   return true;
 }
 
+/// The job is over, and the program may use the memory of its calls again. A peer that does not
+/// know it yet must not take what stands there then for what was sent.
+void Executor::withdraw() {
+  for (PostedCall* const call : under_way_.started) {
+    for (LaneState& lane : call->lanes) {
+      for (const PendingPut& put : lane.pending) {
+        if (put.local && !put.ended) local_.retract(put.peer, static_cast<uint32_t>(put.ticket));
+      }
+    }
+  }
+  ends_.withdraw();
+  if (network_ != nullptr) network_->withdraw();
+}
+
 /// Ends the groups of calls whose deadlines have passed.
 void Executor::check_deadlines() {
   const int64_t now = now_ns();

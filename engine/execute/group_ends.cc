@@ -325,6 +325,14 @@ bool GroupEnds::is_quiet(Ending& ending) {
   return ending.sources.empty() && ending.unconfirmed.empty();
 }
 
+void GroupEnds::withdraw() {
+  for (const auto& ending : endings_) {
+    for (const Source& source : ending->sources) {
+      if (source.local) local_.retract(source.peer, static_cast<uint32_t>(source.ticket));
+    }
+  }
+}
+
 Rank GroupEnds::awaited(const Ending& ending) {
   if (!ending.unconfirmed.empty()) return ending.unconfirmed.front().rank;
   return ending.sources.empty() ? -1 : ending.sources.front().peer;

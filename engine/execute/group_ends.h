@@ -64,6 +64,9 @@ class GroupEnds {
   /// Tells a rank of the job that has not heard of it that a group is over.
   void tell(uint64_t group, Rank rank, bool local);
 
+  /// The job is over: takes back what calls of groups that were ending have offered to local peers.
+  void withdraw();
+
   /// Whether due() or advance() have anything to do.
   bool busy() const { return busy_; }
 

@@ -25,6 +25,7 @@ void JobEnd::end_with(const Failure& failure) {
   const bool said = failure.what.find(place) != std::string::npos;
   error_ = {failure.error_code(), said ? failure.what : fmt::format("{}; {}", failure.what, place),
             Scope::kJob};
+  withdraw_();
 }
 
 Error JobEnd::give_up(const Error& error) {

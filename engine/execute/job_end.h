@@ -15,9 +15,14 @@ class JobEnd {
  public:
   /// `survives`: takes note of a failure that does not end the job, and says whether it is one; may
   /// be asked about the same one again.
+  /// `withdraw`: called once when the job is over, before anybody is told.
   JobEnd(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
-         std::function<bool(const Failure&)> survives)
-      : bootstrap_(bootstrap), local_(local), calls_(calls), survives_(std::move(survives)) {}
+         std::function<bool(const Failure&)> survives, std::function<void()> withdraw)
+      : bootstrap_(bootstrap),
+        local_(local),
+        calls_(calls),
+        survives_(std::move(survives)),
+        withdraw_(std::move(withdraw)) {}
 
   /// The error that ended the job, if any.
   const std::optional<Error>& error() const { return error_; }
@@ -36,6 +41,7 @@ class JobEnd {
   const LocalTransport& local_;
   const CallsUnderWay& calls_;
   std::function<bool(const Failure&)> survives_;
+  std::function<void()> withdraw_;
   std::optional<Error> error_;
 };
 

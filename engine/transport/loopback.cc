@@ -138,6 +138,9 @@ class Loopback final : public NetworkTransport {
     return queue_->completed(peer);
   }
 
+  void withdraw() override {
+    if (queue_) queue_->abandon();
+  }
   bool wake_on_arrival(Bell&) override { return true; }  // whoever delivers rings the bell
   std::optional<Failure> failure() const override { return failure_.get(); }
   const TransportCounters& counters() const override { return counters_; }

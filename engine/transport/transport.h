@@ -141,6 +141,9 @@ class NetworkTransport {
   virtual size_t poll(std::span<Arrival> arrivals) = 0;
   virtual uint64_t posted(Rank peer) const = 0;
   virtual uint64_t completed(Rank peer) = 0;
+  /// The job is over. Once this returns no memory of this rank is read any more for what it has
+  /// posted, unless it is for a peer that does not answer. Nothing is posted afterwards.
+  virtual void withdraw() {}
   /// Hands posted work to the network (rings the doorbells). Called once after each batch.
   virtual void flush() {}
   /// What is posted from now on belongs to that call, by a number that no other call of this rank
