@@ -50,6 +50,7 @@ class ProcessRunner : public lockstep::Runner {
     if (!may_end_)
       rank_.complain(fmt::format("the job is over, status {}: {}", static_cast<int>(status), text));
   }
+  void unnoticed() override {}
   void violation(const std::string& text) override { rank_.complain(text); }
   uint64_t finished() const { return finished_; }
 

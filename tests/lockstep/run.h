@@ -32,6 +32,8 @@ class Runner {
   /// The job is over for this rank, with this error, for the first time: all ranks must have the
   /// same.
   virtual void over(ibcoll_status status, const std::string& text) = 0;
+  /// Ranks have disagreed, and nobody has an error yet: the job's end has to be one.
+  virtual void unnoticed() = 0;
   /// Something is not as the interface promises. The rank goes on.
   virtual void violation(const std::string& text) = 0;
 };

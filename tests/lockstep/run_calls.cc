@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tests/lockstep/random.h"
 #include "tests/lockstep/run_state.h"
@@ -113,7 +114,10 @@ void Run::State::exchange_counts(const Action& action) {
   runner_.finished(spec.operation, status);
   if (status != IBCOLL_OK) return failed(action, status);
   if (must_fail || over_) violation(action, "counts were exchanged though the group had ended");
-  if (sends != all_sends || receives != all_receives) violation(action, "counts are wrong");
+  if (sends != all_sends || receives != all_receives)
+    violation(action, fmt::format("counts are {} and {}, not {} and {}", fmt::join(sends, " "),
+                                  fmt::join(receives, " "), fmt::join(all_sends, " "),
+                                  fmt::join(all_receives, " ")));
 }
 
 void Run::State::take_buffers(Pending& pending) {
@@ -390,7 +394,8 @@ void Run::State::release(Pending& pending) {
     expect_ok(ibcoll_group_free(handle), "group_free");
   handles_of_sets_.clear();
   for (Guarded* const buffer : {&pending.send, &pending.recv}) {
-    if (pending.failed) {
+    // Once the job is over, what was under way may still come.
+    if (pending.failed && !over_) {
       watch(*buffer);
     } else {
       buffers_.put(*buffer);

@@ -259,7 +259,8 @@ void Run::State::settle() {
   while (!settled(theirs) && !over_) {
     if (!take_message()) progress(1);
     runner_.look_again();
-    if (runner_.faults().dead != 0) return settle_alone();
+    // Who had no memory for a message does not get it, though it has left its master.
+    if (runner_.faults().dead != 0 || runner_.faults().memory_failed) return settle_alone();
   }
   // From here on what comes is of the next program.
   if (!wait_for(ibcoll_call_barrier(nullptr), false)) return settle_alone();

@@ -613,12 +613,12 @@ bool forbids_process_vm() { return state().conditions.forbids_process_vm; }
 
 bool refuses_memory() {
   Bed::State& bed = state();
-  const uint64_t request =
-      ++bed.processes[static_cast<size_t>(self().process)].requests;
+  const uint64_t request = ++bed.processes[static_cast<size_t>(self().process)].requests;
   for (const Disturbance& one : bed.conditions.disturbances) {
     if (one.kind != Disturbance::Kind::kNoMemory || one.rank != self().process || one.at != request)
       continue;
     ++bed.counts.refusals;
+    if (bed.traces) fmt::print(stderr, "{:>12} rank {} is refused memory\n", bed.now, one.rank);
     bed.memory_failed = true;
     return true;
   }

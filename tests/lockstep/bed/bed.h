@@ -38,17 +38,17 @@ struct Conditions {
   /// One of so many is chosen to run anything but evenly; 0: all are alike.
   uint32_t slow_ranks = 0;
   bool delays_stores = false;
-  bool weak_order = false;  ///< stores that are not released may pass each other
+  bool weak_order = false;          ///< stores that are not released may pass each other
   bool forbids_process_vm = false;  ///< ranks can't read or write each other's private memory
-  bool wakes_early = true;  ///< sleepers wake now and then for no reason
+  bool wakes_early = true;          ///< sleepers wake now and then for no reason
   std::vector<Disturbance> disturbances;
 };
 
 /// What has happened in a run.
 struct Counts {
-  uint64_t switches = 0;   ///< from one fiber to another
-  uint64_t accesses = 0;   ///< all of them
-  uint64_t changes = 0;    ///< those that change something for others
+  uint64_t switches = 0;  ///< from one fiber to another
+  uint64_t accesses = 0;  ///< all of them
+  uint64_t changes = 0;   ///< those that change something for others
   uint64_t kills = 0, stops = 0, refusals = 0, clock_steps = 0;  ///< that came to pass
   int64_t virtual_ns = 0;
 };
@@ -60,7 +60,8 @@ class Bed {
   Bed(const Bed&) = delete;
   Bed& operator=(const Bed&) = delete;
 
-  /// A process's first thread. Returns nothing; `body` is its main function, which gives its status.
+  /// A process's first thread. Returns nothing; `body` is its main function, which gives its
+  /// status.
   void start(int process, std::function<int()> body);
   /// Calls `ended(process, status)` some time after a process has ended, with what waitpid() gives.
   std::function<void(int, int)> ended;

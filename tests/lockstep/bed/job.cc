@@ -23,8 +23,9 @@ namespace {
 
 /// A stop or a step of the clock that is longer may let a deadline pass that was meant never to.
 constexpr int64_t kLongDelayNs = 100'000'000;
-/// Buffers of the program's, whose addresses do not depend on what ran before.
-constexpr size_t kLogLines = 1;
+/// How long ranks may go on after the job is over, beside stops: those stand still for up to 17 s
+/// each.
+constexpr int64_t kGraceNs = int64_t{180} * 1'000'000'000;
 
 struct Job {
   const Program& program;
@@ -34,7 +35,7 @@ struct Job {
   RunResult result;
   Expectations expectations;
   std::vector<std::optional<std::string>> over;  ///< by rank: the job's end as it saw it
-  std::vector<char> through;                     ///< ranks that have come to the end of run()
+  bool unnoticed = false;                        ///< see Runner
 
   void complain(const std::string& text) {
     if (trace) fmt::print(stderr, "{}\n", text);
@@ -74,8 +75,10 @@ class BedRunner final : public Runner {
     if (job_.trace)
       fmt::print(stderr, "{:>12} rank {}: the job is over, status {}: {}\n", job_.bed->now_ns(),
                  me_, static_cast<int>(status), text);
-    job_.over[static_cast<size_t>(me_)] = fmt::format("status {}: {}", static_cast<int>(status), text);
+    job_.over[static_cast<size_t>(me_)] =
+        fmt::format("status {}: {}", static_cast<int>(status), text);
   }
+  void unnoticed() override { job_.unnoticed = true; }
   void violation(const std::string& text) override { job_.complain(text); }
 
  private:
@@ -88,7 +91,6 @@ int run_rank_of_job(ibcoll_context* context, void*) {
   const Rank me = ibcoll_rank(context);
   BedRunner runner(job, me);
   run_rank(context, job.program, me, runner);
-  job.through[static_cast<size_t>(me)] = 1;
   return 0;
 }
 
@@ -132,9 +134,8 @@ void Tally::add(const Tally& other) {
 
 RunResult run_in_bed(const Program& program, const Conditions& conditions, bool trace) {
   const auto ranks = static_cast<size_t>(program.ranks());
-  Job job{program, conditions, trace, nullptr, {}, {}, {}, {}};
+  Job job{program, conditions, trace, nullptr, {}, {}, {}};
   job.over.resize(ranks);
-  job.through.resize(ranks);
   g_job = &job;
   const std::string layout = layout_of(program.options.layout);
   ibcoll_launch_options options = IBCOLL_LAUNCH_OPTIONS_INIT;
@@ -171,7 +172,7 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
   };
   bed.between = [&] {
     if (deadline_ns == 0) {
-      if (control->failure()) deadline_ns = bed.now_ns() + options.grace_ns;
+      if (control->failure()) deadline_ns = bed.now_ns() + lockstep::kGraceNs;
     } else if (bed.now_ns() > deadline_ns) {
       for (int rank = 0; rank < options.ranks; ++rank) {
         if ((bed.dead() >> rank & 1) == 0 && !lockstep::machine::is_dead(rank)) {
@@ -188,7 +189,6 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
       return main(*control->bootstrap(rank));
     });
   }
-  const uint64_t dead_before = bed.dead();
   bed.run();
   if (!bed.stuck().empty()) {
     std::string waiting;
@@ -197,7 +197,7 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
     }
     job.complain(fmt::format("{}: ranks{} are left", bed.stuck(), waiting));
   }
-  (void)dead_before;
+  if (job.unnoticed && result == 0) job.complain("ranks disagreed, and the job ended well");
   compare_ends(job);
   const lockstep::Counts& counts = bed.counts();
   lockstep::Tally& tally = job.result.tally;

@@ -1,7 +1,6 @@
 // lockstep: random programs on all ranks of a job in one thread, every step in a seeded order. See
 // docs/lockstep.md.
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -122,54 +122,77 @@ std::string kind_of(const std::string& wrong) {
   return kind;
 }
 
-/// A shorter plan that fails, too.
-RunPlan shrink(RunPlan plan, Report& report) {
-  const auto fails = [&report](const RunPlan& shorter) {
-    return !run_alone(shorter, false, report).empty();
-  };
-  const double until = wall_s() + 120;
-  // Disturbances first: without them a program says more.
-  for (size_t i = 0; i < plan.conditions.disturbances.size() && wall_s() < until;) {
-    RunPlan less = plan;
-    less.conditions.disturbances.erase(less.conditions.disturbances.begin() +
-                                       static_cast<ptrdiff_t>(i));
-    if (fails(less)) {
-      plan = std::move(less);
-    } else {
-      ++i;
+/// Looks for a shorter run that fails, too.
+class Shrinking {
+ public:
+  Shrinking(uint64_t seed, Overrides overrides, Report& report)
+      : seed_(seed), best_(std::move(overrides)), report_(report), until_(wall_s() + kLongestS) {}
+
+  Overrides run() {
+    // Disturbances first: without them a program says more.
+    for (auto i = static_cast<uint32_t>(plan_of(seed_, best_).conditions.disturbances.size());
+         i-- > 0;) {
+      Overrides less = best_;
+      less.undisturbed.insert(less.undisturbed.begin(), i);
+      take_if_fails(std::move(less));
     }
-  }
-  for (size_t piece = std::max<size_t>(plan.program.actions.size() / 2, 1);;) {
-    bool shorter = false;
-    for (size_t at = 0; at < plan.program.actions.size() && wall_s() < until;) {
-      std::vector<size_t> out;
-      for (size_t i = at; i < std::min(at + piece, plan.program.actions.size()); ++i)
-        out.push_back(i);
-      RunPlan less = plan;
-      less.program = without(plan.program, out);
-      if (fails(less)) {
-        plan = std::move(less);
-        shorter = true;
-      } else {
-        at += piece;
+    for (size_t piece = std::max<size_t>(actions().size() / 2, 1);;) {
+      bool shorter = false;
+      // From the end: what comes first others stand on.
+      for (size_t end = actions().size(); end > 0 && !is_late();) {
+        const std::vector<uint32_t> all = actions();
+        end = std::min(end, all.size());
+        const size_t begin = end - std::min(piece, end);
+        Overrides less = best_;
+        less.without.insert(less.without.end(), all.begin() + static_cast<ptrdiff_t>(begin),
+                            all.begin() + static_cast<ptrdiff_t>(end));
+        std::sort(less.without.begin(), less.without.end());
+        shorter |= take_if_fails(std::move(less));
+        end = begin;
+      }
+      if (is_late() || (piece == 1 && !shorter)) break;
+      piece = std::max<size_t>(piece / 2, 1);
+    }
+    for (bool simplified = true; simplified && !is_late();) {
+      simplified = false;
+      const size_t variants = simpler(plan_of(seed_, best_).program).size();
+      for (uint32_t i = 0; i < variants && !simplified; ++i) {
+        Overrides less = best_;
+        less.simpler.push_back(i);
+        simplified = take_if_fails(std::move(less));
       }
     }
-    if (wall_s() >= until || (piece == 1 && !shorter)) break;
-    piece = std::max<size_t>(piece / 2, 1);
+    return best_;
   }
-  for (bool simplified = true; simplified && wall_s() < until;) {
-    simplified = false;
-    for (Program& variant : simpler(plan.program)) {
-      RunPlan less = plan;
-      less.program = std::move(variant);
-      if (!fails(less)) continue;
-      plan = std::move(less);
-      simplified = true;
-      break;
+
+ private:
+  static constexpr double kLongestS = 120;
+  /// A shorter program goes another way under the same seed: it is tried under so many.
+  static constexpr uint64_t kSchedules = 24;
+
+  bool is_late() const { return wall_s() > until_; }
+  std::vector<uint32_t> actions() const {
+    std::vector<uint32_t> numbers;
+    for (const Action& action : plan_of(seed_, best_).program.actions)
+      numbers.push_back(action.number);
+    return numbers;
+  }
+  bool take_if_fails(Overrides less) {
+    const uint64_t first = best_.schedule.value_or(seed_);
+    for (uint64_t i = 0; i < kSchedules && !is_late(); ++i) {
+      less.schedule = first + i * 1'000'003;
+      if (run_alone(plan_of(seed_, less), false, report_).empty()) continue;
+      best_ = std::move(less);
+      return true;
     }
+    return false;
   }
-  return plan;
-}
+
+  const uint64_t seed_;
+  Overrides best_;
+  Report& report_;
+  const double until_;
+};
 
 nlohmann::ordered_json in_json(const Tally& tally, double took_s, uint64_t failures) {
   nlohmann::ordered_json json;
@@ -190,8 +213,7 @@ nlohmann::ordered_json in_json(const Tally& tally, double took_s, uint64_t failu
     const auto& ended = tally.ended[static_cast<size_t>(i)];
     for (size_t status = 0; status < ended.size(); ++status) {
       if (ended[status] != 0)
-        json["ended"][to_string(static_cast<Operation>(i))][std::to_string(status)] =
-            ended[status];
+        json["ended"][to_string(static_cast<Operation>(i))][std::to_string(status)] = ended[status];
     }
   }
   return json;
@@ -251,7 +273,7 @@ class Campaign {
     if (!wrong.empty()) {
       fmt::print(stderr, "lockstep: seed {}: {}\n", options_.seed, wrong);
       failures_ = 1;
-      if (!options_.no_shrink && !options_.trace) explain(plan);
+      if (!options_.no_shrink && !options_.trace) explain(options_.seed);
     }
     tell();
     return wrong.empty() ? 0 : 1;
@@ -261,18 +283,20 @@ class Campaign {
     ++failures_;
     fmt::print(stderr, "lockstep: seed {}: {}\n", seed, wrong);
     if (options_.no_shrink || !kinds_.emplace(kind_of(wrong), seed).second) return;
-    explain(plan_of(seed, options_.overrides));
+    explain(seed);
   }
 
-  void explain(RunPlan plan) {
+  void explain(uint64_t seed) {
     Report& report = reports_[static_cast<size_t>(options_.jobs)];
-    if (run_alone(plan, false, report).empty()) {
+    if (run_alone(plan_of(seed, options_.overrides), false, report).empty()) {
       fmt::print(stderr, "lockstep: run again it ends well: something is left to chance\n");
       return;
     }
-    plan = shrink(std::move(plan), report);
+    const Overrides shorter = Shrinking(seed, options_.overrides, report).run();
+    const RunPlan plan = plan_of(seed, shorter);
     run_alone(plan, false, report);
-    fmt::print(stderr, "lockstep: fails with\n{}lockstep: {}\n", to_string(plan), report.wrong);
+    fmt::print(stderr, "lockstep: {}\n{}lockstep: the same: lockstep {} --trace\n", report.wrong,
+               to_string(plan), to_options(seed, shorter));
   }
 
   void tell() const {
@@ -329,12 +353,21 @@ int main_of(int argc, char** argv) {
   app.add_flag("--trace", options.trace, "say what happens (one seed only)");
   app.add_flag("--no-shrink", options.no_shrink, "do not look for a shorter one that fails");
   app.add_flag("--keep-going", options.keep_going, "go on after a failure");
-  app.add_option("--json", options.json, "counts as a JSON object to a file, - for standard output");
+  app.add_option("--json", options.json,
+                 "counts as a JSON object to a file, - for standard output");
   app.add_option("--layout", options.overrides.layout, "ranks of each server, as 2,1,3");
   app.add_option("--faults", options.overrides.faults, "none, kill, stop, memory, clock or all")
       ->check(CLI::IsMember({"none", "kill", "stop", "memory", "clock", "all"}));
   app.add_option("--calls", options.overrides.calls, "calls of a program")
       ->check(CLI::PositiveNumber);
+  const auto list = [&app](const char* name, std::vector<uint32_t>& numbers, const char* help) {
+    app.add_option(name, numbers, help)->delimiter(',')->group("Of a run that was made shorter");
+  };
+  list("--without", options.overrides.without, "these actions");
+  list("--simpler", options.overrides.simpler, "these simplifications, one after the other");
+  list("--undisturbed", options.overrides.undisturbed, "without these disturbances");
+  app.add_option("--schedule", options.overrides.schedule, "another order of steps")
+      ->group("Of a run that was made shorter");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

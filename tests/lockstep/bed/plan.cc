@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
@@ -28,10 +29,9 @@ std::vector<int> parse_layout(const std::string& text) {
 }
 
 std::vector<int> some_layout(Random& random) {
-  static const std::vector<int> kLayouts[] = {{2},       {3},       {4},    {5},       {2, 2},
-                                              {1, 1},    {2, 1},    {1, 3}, {2, 1, 3}, {1, 1, 1},
-                                              {3, 3},    {4, 1},    {7},    {2, 2, 2}, {1, 2, 1, 2},
-                                              {1, 1, 1, 1, 1}};
+  static const std::vector<int> kLayouts[] = {
+      {2},       {3},       {4},    {5},    {2, 2}, {1, 1},    {2, 1},       {1, 3},
+      {2, 1, 3}, {1, 1, 1}, {3, 3}, {4, 1}, {7},    {2, 2, 2}, {1, 2, 1, 2}, {1, 1, 1, 1, 1}};
   if (!random.one_in(8)) return random.of(kLayouts);
   std::vector<int> layout(1 + random.below(4));
   int left = kMostJobRanks;
@@ -86,6 +86,21 @@ std::string check(const Overrides& overrides) {
   return {};
 }
 
+std::string to_options(uint64_t seed, const Overrides& overrides) {
+  std::string text = fmt::format("--seed {}", seed);
+  if (!overrides.layout.empty()) text += fmt::format(" --layout {}", overrides.layout);
+  if (overrides.faults != "all") text += fmt::format(" --faults {}", overrides.faults);
+  if (overrides.calls != 0) text += fmt::format(" --calls {}", overrides.calls);
+  if (overrides.schedule) text += fmt::format(" --schedule {}", *overrides.schedule);
+  const auto add = [&text](const char* name, const std::vector<uint32_t>& numbers) {
+    if (!numbers.empty()) text += fmt::format(" {} {}", name, fmt::join(numbers, ","));
+  };
+  add("--without", overrides.without);
+  add("--simpler", overrides.simpler);
+  add("--undisturbed", overrides.undisturbed);
+  return text;
+}
+
 RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   Random random(drawn({seed, 1001}));
   RunPlan plan;
@@ -108,7 +123,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   options.features.patient_multicasts = !random.one_in(4);
 
   Conditions& conditions = plan.conditions;
-  conditions.seed = seed;
+  conditions.seed = overrides.schedule.value_or(seed);
   static constexpr uint32_t kRuns[] = {1, 2, 4, 8, 16, 64, 512};
   conditions.accesses_in_a_row = random.of(kRuns);
   conditions.slow_ranks = random.one_in(3) ? 3 : 0;
@@ -117,11 +132,8 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   disturb(options, ranks, overrides.faults, random, conditions.disturbances);
 
   plan.environment = {
-      {"IBCOLL_TRANSPORT", "loopback"},
-      {"IBCOLL_HEAP", "64M"},
-      {"IBCOLL_LATE", "0"},
-      {"PATH", "/usr/bin:/bin"},
-      {"HOME", "/nonexistent"},
+      {"IBCOLL_TRANSPORT", "loopback"}, {"IBCOLL_HEAP", "64M"},   {"IBCOLL_LATE", "0"},
+      {"PATH", "/usr/bin:/bin"},        {"HOME", "/nonexistent"},
   };
   if (!random.one_in(3))
     plan.environment["IBCOLL_LOOPBACK_SEED"] = std::to_string(1 + random.below(1'000'000));
@@ -131,6 +143,21 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
   if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
   plan.program = random_program(seed, options);
+  for (auto i = overrides.undisturbed.rbegin(); i != overrides.undisturbed.rend(); ++i) {
+    if (*i < conditions.disturbances.size())
+      conditions.disturbances.erase(conditions.disturbances.begin() + *i);
+  }
+  std::vector<size_t> out;
+  for (size_t i = 0; i < plan.program.actions.size(); ++i) {
+    if (std::binary_search(overrides.without.begin(), overrides.without.end(),
+                           plan.program.actions[i].number))
+      out.push_back(i);
+  }
+  if (!out.empty()) plan.program = without(plan.program, out);
+  for (const uint32_t variant : overrides.simpler) {
+    std::vector<Program> variants = simpler(plan.program);
+    if (variant < variants.size()) plan.program = std::move(variants[variant]);
+  }
   return plan;
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 /// What a seed stands for: a program, a layout, settings, and all that disturbs it.
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/lockstep/bed/bed.h"
 #include "tests/lockstep/program.h"
@@ -15,14 +18,21 @@ struct RunPlan {
   std::map<std::string, std::string> environment;  ///< all of the ranks'
 };
 
-/// What the one who runs it wants otherwise.
+/// What the one who runs it wants otherwise: a run is a seed and these.
 struct Overrides {
   std::string layout;
   std::string faults = "all";
   int calls = 0;
+  // Of a run that was made shorter.
+  std::optional<uint64_t> schedule;   ///< in the seed's place, where the order of steps is drawn
+  std::vector<uint32_t> without;      ///< numbers of actions, ascending
+  std::vector<uint32_t> simpler;      ///< which of simpler(), one after the other
+  std::vector<uint32_t> undisturbed;  ///< numbers of disturbances that do not happen
 };
 /// What is wrong with them; "": nothing.
 std::string check(const Overrides& overrides);
+/// As options of the command line.
+std::string to_options(uint64_t seed, const Overrides& overrides);
 
 RunPlan plan_of(uint64_t seed, const Overrides& overrides);
 std::string to_string(const RunPlan& plan);

@@ -45,6 +45,11 @@ class Shared {
 
   Shared() = default;
   constexpr Shared(T value) : value_(value) {}  // NOLINT: as std::atomic's
+  /// What was stored may not be written once the memory is somebody else's.
+  ~Shared() {
+    if (lockstep::g_has_delayed) [[unlikely]]
+      lockstep::show_stores();
+  }
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 

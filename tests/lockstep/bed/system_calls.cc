@@ -280,15 +280,16 @@ ssize_t process_vm_writev(pid_t pid, const iovec* own, unsigned long own_count, 
 }
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
-  auto* const mapped = reinterpret_cast<void*>(kernel(SYS_mmap, reinterpret_cast<long>(address),
-                                                      static_cast<long>(bytes), protection, flags,
-                                                      fd, offset));
+  auto* const mapped =
+      reinterpret_cast<void*>(kernel(SYS_mmap, reinterpret_cast<long>(address),
+                                     static_cast<long>(bytes), protection, flags, fd, offset));
   if (mapped != MAP_FAILED && machine::active() && fd >= 0 && (flags & MAP_SHARED) != 0)
     machine::note_mapping(mapped, bytes, fd, offset);
   return mapped;
 }
 
 int munmap(void* address, size_t bytes) noexcept {
+  ibcoll::lockstep::show_stores();
   if (machine::active()) machine::forget_mapping(address, bytes);
   return static_cast<int>(
       kernel(SYS_munmap, reinterpret_cast<long>(address), static_cast<long>(bytes), 0, 0, 0, 0));
@@ -308,8 +309,8 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
     *thread = machine::start_thread(body, argument);
     return 0;
   }
-  static auto* const create = real<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>(
-      "pthread_create");
+  static auto* const create =
+      real<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   return create(thread, attributes, body, argument);
 }
 
@@ -358,7 +359,8 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
-  if (machine::in_fiber()) return wait_for_signal(condition, mutex, std::max<int64_t>(in_ns(*until), 1));
+  if (machine::in_fiber())
+    return wait_for_signal(condition, mutex, std::max<int64_t>(in_ns(*until), 1));
   static auto* const wait =
       real<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)>(
           "pthread_cond_clockwait");
