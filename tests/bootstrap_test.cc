@@ -60,7 +60,7 @@ TEST_P(BothStarts, AllgatherGivesEveryContributionInRankOrder) {
 }
 
 TEST_P(BothStarts, BarrierLetsNobodyThroughBeforeAllAreThere) {
-  Shared<std::atomic<int>> entered;
+  InSharedMemory<std::atomic<int>> entered;
   const auto result = launch(7, [&](Bootstrap& bootstrap) -> int {
     for (int round = 1; round <= 200; ++round) {
       entered->fetch_add(1, std::memory_order_relaxed);
@@ -83,7 +83,7 @@ TEST_P(BothStarts, AllgatherOfDifferentSizesIsRefusedOnAllRanks) {
 }
 
 TEST_P(BothStarts, TheFirstAbortIsWhatAllRanksSee) {
-  Shared<std::array<char[64], 5>> seen;
+  InSharedMemory<std::array<char[64], 5>> seen;
   const auto result = launch(5, [&](Bootstrap& bootstrap) -> int {
     if (bootstrap.failure()) return kWrong;
     if (!bootstrap.barrier()) return kWrong;
@@ -230,7 +230,7 @@ TEST(Self, AProcessWithoutALauncherIsAJobOfOne) {
 }
 
 TEST(PeerWatch, FindsTheProcessThatDied) {
-  Shared<std::atomic<int>> found;
+  InSharedMemory<std::atomic<int>> found;
   const auto result = launch_processes(quiet(4), [&](Bootstrap& bootstrap) -> int {
     auto places = exchange_places(bootstrap);
     if (!places) return kWrong;

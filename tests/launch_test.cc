@@ -20,8 +20,8 @@ namespace ibcoll {
 namespace {
 
 TEST(Launch, AKilledRankIsNamedToAllOthersAndToTheCaller) {
-  Shared<std::array<char[128], 4>> seen;
-  Shared<std::atomic<pid_t>> victim;
+  InSharedMemory<std::array<char[128], 4>> seen;
+  InSharedMemory<std::atomic<pid_t>> victim;
   LaunchOptions options = quiet(4);
   std::string told;
   options.on_failure = [&](const Failure& failure) { told = failure.what; };
@@ -78,7 +78,7 @@ bool ended(const UniqueFd& process, int timeout_ms) {
 }
 
 TEST(Launch, NoRankOutlivesALauncherThatIsKilled) {
-  Shared<Pids> pids;
+  InSharedMemory<Pids> pids;
   const pid_t launcher = start_launcher(3, [&](Bootstrap& bootstrap) -> int {
     pids->ranks[static_cast<size_t>(bootstrap.rank())] = getpid();
     while (true) pause();
@@ -91,7 +91,7 @@ TEST(Launch, NoRankOutlivesALauncherThatIsKilled) {
 
 TEST(Launch, AnInterruptEndsAllRanksEvenStubbornOnes) {
   for (const int number : {SIGINT, SIGTERM}) {
-    Shared<Pids> pids;
+    InSharedMemory<Pids> pids;
     const pid_t launcher = start_launcher(3, [&](Bootstrap& bootstrap) -> int {
       if (bootstrap.rank() == 1) signal(SIGTERM, SIG_IGN);
       pids->ranks[static_cast<size_t>(bootstrap.rank())] = getpid();

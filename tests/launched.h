@@ -24,14 +24,14 @@ inline LaunchOptions quiet(int ranks) {
 
 /// Memory that forked ranks and the test see.
 template <class T>
-class Shared {
+class InSharedMemory {
  public:
-  Shared()
+  InSharedMemory()
       : value_(new (mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                          0)) T()) {}
-  ~Shared() { munmap(value_, sizeof(T)); }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
+  ~InSharedMemory() { munmap(value_, sizeof(T)); }
+  InSharedMemory(const InSharedMemory&) = delete;
+  InSharedMemory& operator=(const InSharedMemory&) = delete;
   T& operator*() { return *value_; }
   T* operator->() { return value_; }
 

@@ -138,7 +138,7 @@ class MachinesFaults : public MachinesTest {
   static void expect_one_error_or_none(const RandomFault& fault) {
     // What is down for good is to end soon; a link that comes back may take a while on a busy host.
     if (fault.cuts()) setenv("IBCOLL_PORT_DOWN", "1s", 1);
-    Shared<Moments> moments;
+    InSharedMemory<Moments> moments;
     const Outcome outcome = run_disturbed_between_machines(
         fault.machine_of.size(),
         exchanges(fault.fatal() ? kUntilItFails : 60, fault.sizes, fault.algorithm),

@@ -2,10 +2,10 @@
 # The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format reference quick softroce full programs docs install cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick lockstep softroce full programs docs install cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
-readonly DEFAULT_STAGES="format reference quick install softroce asan"
+readonly DEFAULT_STAGES="format reference quick lockstep install softroce asan"
 passed=0 failed=0 skipped=0
 tier=quick # full: the stages that have a longer form run it
 chosen=yes # no: nobody named the stages
@@ -91,6 +91,16 @@ format_is_clean() {
 }
 scripts_are_clean() { git ls-files -z run .ci/run '*.sh' | xargs -0 shellcheck -x --severity=warning; }
 
+# Random programs on all ranks of a job in one thread: the same ones on every change, as many as a minute has time for; in the
+# full tier others each time, for an hour.
+lockstep_tests() {
+  if [ "$tier" = full ]; then
+    build/bin/lockstep --seed "$(date +%s)000" --seconds 3600 --jobs "$(nproc)"
+  else
+    build/bin/lockstep --seeds 6000 --seconds 60 --jobs "$(nproc)"
+  fi
+}
+
 # Lints the sources of the library, tools and tests; unchanged ones (by what the compiler sees) are
 # not read again.
 tidy_is_clean() {
@@ -145,6 +155,13 @@ stage() {
       ;;
     reference) check "reference of the interface" reference ;;
     quick) build_and_test release quick ;;
+    lockstep)
+      if builds release; then
+        check "lockstep" lockstep_tests
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
     softroce)
       if builds release; then
         softroce_tests

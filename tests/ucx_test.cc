@@ -143,7 +143,7 @@ TEST_F(Ucx, OrderStaysWhateverUcpDoes) {
 
 /// What a rank has sent arrives although it never polls again, be it the first thing it ever sent.
 TEST_F(Ucx, WhatHasLeftNeedsTheRankNoMore) {
-  Shared<std::atomic<bool>> arrived;
+  InSharedMemory<std::atomic<bool>> arrived;
   run_ranks(2, [&](Bootstrap& bootstrap) {
     auto network = open_here(bootstrap, TransportOptions{});
     ASSERT_TRUE(network) << network.error().message;
@@ -173,7 +173,7 @@ TEST_F(Ucx, WhatHasLeftNeedsTheRankNoMore) {
 /// While a peer stays away what other calls have sent it holds up none, and what was sent for none
 /// only those that the peer is a member of.
 TEST_F(Ucx, ACallIsHeldByWhatItHasPostedAlone) {
-  Shared<std::atomic<bool>> connected, checked;
+  InSharedMemory<std::atomic<bool>> connected, checked;
   run_ranks(2, [&](Bootstrap& bootstrap) {
     auto network = open_here(bootstrap, TransportOptions{});
     ASSERT_TRUE(network) << network.error().message;

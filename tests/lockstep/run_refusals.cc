@@ -160,8 +160,7 @@ void Run::State::disagree(const Action& action) {
     // Of two that each take themselves for the root nobody waits for anything: that is found when
     // the job is left at the latest.
     constexpr uint32_t kRoots = 1;
-    return action.first == kRoots ? runner_.unnoticed()
-                                  : violation(action, "nobody has noticed");
+    return action.first == kRoots ? runner_.unnoticed() : violation(action, "nobody has noticed");
   }
   if (ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB && runner_.faults().dead == 0)
     violation(action,

@@ -39,7 +39,7 @@ constexpr size_t kStackBytes = 512 << 10;
 constexpr int64_t kAccessNs = 2, kClockNs = 20, kSliceNs = 10;
 /// How far time moves on when all that could run have looked in vain: so far at first, twice as far
 /// each time, up to the other.
-constexpr int64_t kFirstIdleNs = 500, kLongestIdleNs = 200'000;
+constexpr int64_t kFirstIdleNs = 500, kLongestIdleNs = 5'000'000;
 /// A run in which so much happens will not end any more.
 constexpr uint64_t kMostAccesses = 400'000'000;
 constexpr int64_t kMostNs = int64_t{600} * 1'000'000'000;
@@ -580,11 +580,11 @@ void forget_mapping(void* address, size_t) {
 
 void fence_everybody() {
   for (const auto& fiber : state().fibers) {
+    g_changes += fiber->delayed.size();
     for (const Delayed& store : fiber->delayed) store.show();
     fiber->delayed.clear();
   }
   g_has_delayed = false;
-  ++g_changes;
 }
 
 uint64_t start_thread(void* (*body)(void*), void* argument) {

@@ -32,6 +32,8 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 /// How often a descriptor is looked at that something from outside may make readable.
 constexpr int64_t kLookNs = 100'000;
+/// How soon one who waits for a lock looks whether its owner has died.
+constexpr int64_t kLockLookNs = 1'000'000;
 /// Memory of other processes is copied in pieces, between which its owner may go on.
 constexpr size_t kCopyBytes = 16384;
 
@@ -146,32 +148,26 @@ int try_lock(pthread_mutex_t* mutex) {
   return EOWNERDEAD;
 }
 
-/// Fibers that wait for locks: while there are none, giving one back is nothing to wait for.
-int g_waiting_for_locks = 0;
-
 int lock(pthread_mutex_t* mutex) {
-  int result = try_lock(mutex);
-  if (result != EBUSY) return result;
-  ++g_waiting_for_locks;
-  while (result == EBUSY) {
-    machine::yield();
-    result = try_lock(mutex);
+  for (;;) {
+    const int result = try_lock(mutex);
+    if (result != EBUSY) return result;
+    // The owner may die with it, which wakes nobody.
+    machine::wait_on(machine::key_of(mutex), machine::now_ns() + kLockLookNs);
   }
-  --g_waiting_for_locks;
-  return result;
 }
 
 void unlock(pthread_mutex_t* mutex) {
   ibcoll::lockstep::show_stores();
   mutex->__data.__owner = 0;
-  if (g_waiting_for_locks != 0) machine::note_change();
+  machine::wake(machine::key_of(mutex), 1);
   step();
 }
 
 int wait_for_signal(pthread_cond_t* condition, pthread_mutex_t* mutex, int64_t until_ns) {
   // The look at the condition and the sleep are one: no step in between.
   mutex->__data.__owner = 0;
-  if (g_waiting_for_locks != 0) machine::note_change();
+  machine::wake(machine::key_of(mutex), 1);
   const bool woken = machine::wait_on(reinterpret_cast<uint64_t>(condition), until_ns);
   lock(mutex);
   return woken || until_ns == 0 ? 0 : ETIMEDOUT;
