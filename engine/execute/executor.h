@@ -164,6 +164,7 @@ class Executor {
   void check_deadlines();
   bool survives(const Failure& failure);
   void withdraw();
+  void look_after_nothing();
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
   void start_without_cell();

@@ -43,10 +43,7 @@ class Executor::PatientWait {
   void yield() { sched_yield(); }
   bool serves_host() const { return true; }
   void serve_host() { executor_.host_.progress(executor_.host_.host); }
-  void look_after(int64_t) {
-    int64_t never = 0;
-    executor_.health_.check(nullptr, 0, never);
-  }
+  void look_after(int64_t) { executor_.look_after_nothing(); }
   int64_t longest_sleep_ns() const {
     return until_ns_ == 0 ? Idling::kSleepNs : std::max<int64_t>(until_ns_ - now_ns(), 1);
   }
@@ -62,12 +59,23 @@ class Executor::PatientWait {
 };
 
 Status Executor::wait(Completion& completion, int64_t until_ns) {
-  if (shared_ != nullptr) [[unlikely]]
-    return shared_->wait(completion, until_ns);
-  PatientWait waiter(*this, completion, until_ns);
-  Idling idling(manner());
-  poll_for(waiter, idling);
+  if (shared_ != nullptr) [[unlikely]] {
+    IBCOLL_TRY(shared_->wait(completion, until_ns));
+  } else {
+    PatientWait waiter(*this, completion, until_ns);
+    Idling idling(manner());
+    poll_for(waiter, idling);
+  }
+  // Where others take the core for long, the time is over before the wait has looked at anything:
+  // one that is made of many short ones would never do.
+  if (!completion.done && !end_.has_come()) look_after_nothing();
   return status();
+}
+
+/// At deaths and the job's end, where no call is waited for.
+void Executor::look_after_nothing() {
+  int64_t never = 0;
+  health_.check(nullptr, 0, never);
 }
 
 }  // namespace ibcoll

@@ -1,6 +1,8 @@
 #include "tests/lockstep/bed/bed.h"
 
 #include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <fmt/format.h>
 #include <link.h>
 #include <signal.h>
@@ -160,7 +162,7 @@ struct Bed::State {
   uint64_t changes_at_start = g_changes;
   int64_t slice = 0;
   std::string why_stuck;
-  bool memory_failed = false, traces = false;
+  bool memory_failed = false, traces = false, tells_where = false;
   std::vector<Fiber*> ready, idle, waiting;
   Bed* bed = nullptr;
 
@@ -233,9 +235,36 @@ struct Bed::State {
     Fiber& self = *running;
     end_slice();
     self.error_number = errno;
-    const transfer_t from = jump_fcontext(scheduler, this);
+    transfer_t from = jump_fcontext(scheduler, this);
+    if (tells_where) [[unlikely]] {
+      tell_where(self);
+      from = jump_fcontext(from.fctx, this);  // for good
+    }
     scheduler = from.fctx;
     errno = self.error_number;
+  }
+
+  /// Where the fiber that runs is, as a command that names the functions.
+  static void tell_where(const Fiber& self) {
+    void* frames[24];
+    const int count = backtrace(frames, 24);
+    fmt::print(stderr, "rank {} is in: addr2line -Cfpse build/bin/lockstep", self.process);
+    for (int i = 0; i < count; ++i) {
+      Dl_info info{};
+      if (dladdr(frames[i], &info) != 0)
+        fmt::print(stderr, " {:#x}",
+                   static_cast<char*>(frames[i]) - static_cast<char*>(info.dli_fbase) - 1);
+    }
+    fmt::print(stderr, "\n");
+  }
+
+  /// Of all fibers of a process that are left; they are not run again.
+  void tell_all(int process) {
+    tells_where = true;
+    for (const auto& fiber : fibers) {
+      if (fiber->process == process && fiber->is != Fiber::Is::kEnded) resume(*fiber);
+    }
+    tells_where = false;
   }
 
   void resume(Fiber& fiber) {
@@ -682,7 +711,10 @@ uint64_t Bed::dead() const {
 bool Bed::memory_failed() const { return state_->memory_failed; }
 int64_t Bed::longest_delay_ns() const { return state_->longest_delay; }
 int64_t Bed::now_ns() const { return state_->now; }
-void Bed::kill(int process) { state_->kill(process); }
+void Bed::kill(int process) {
+  if (state_->traces) state_->tell_all(process);
+  state_->kill(process);
+}
 void Bed::sleep(int64_t ns) { machine::sleep_until(machine::now_ns() + ns); }
 void Bed::trace(bool on) { state_->traces = on; }
 

@@ -78,6 +78,7 @@ class Bed {
   /// How long the longest stop, pause of the clock or slow rank has kept somebody, so far.
   int64_t longest_delay_ns() const;
   int64_t now_ns() const;
+  /// For a rank that does not end by itself; with trace() on it is said where it is.
   void kill(int process);
   /// Of the fiber that runs: it computes for so long.
   void sleep(int64_t ns);

@@ -193,7 +193,9 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
   if (!bed.stuck().empty()) {
     std::string waiting;
     for (int rank = 0; rank < options.ranks; ++rank) {
-      if (!lockstep::machine::is_dead(rank)) waiting += fmt::format(" {}", rank);
+      if (lockstep::machine::is_dead(rank)) continue;
+      waiting += fmt::format(" {}", rank);
+      bed.kill(rank);
     }
     job.complain(fmt::format("{}: ranks{} are left", bed.stuck(), waiting));
   }
