@@ -9,9 +9,13 @@
 
 namespace ibcoll::shm {
 
-/// A bounded queue with many producers and one consumer, in zeroed shared memory (after D. Vyukov's
-/// bounded queue). One queue a rank, not a pair of ranks: whoever polls looks at one line, and
-/// memory grows with the ranks. Mails of one producer stay in order.
+/// A bounded queue with many producers and one consumer, in zeroed shared memory. One queue a rank,
+/// not a pair of ranks: whoever polls looks at one line, and memory grows with the ranks. Mails of
+/// one producer stay in order.
+///
+/// Places are not taken in order: a producer claims any that is free, fills it, and publishes it
+/// with its number. So one that is stopped amid that, or dies, holds up its own mail and nobody
+/// else's; what it had claimed is one place less.
 class MailQueue {
  public:
   static constexpr uint32_t kMails = 32;
@@ -28,26 +32,31 @@ class MailQueue {
   void release();
 
  private:
+  static constexpr uint64_t kFree = 0, kClaimed = 1, kPublished = 2;
   struct alignas(64) Head {
-    Shared<uint64_t> tail;  ///< mails for which producers have taken a slot
+    Shared<uint64_t> numbers;  ///< mails that have been numbered
+    Shared<uint64_t> changes;  ///< counts mails that have been published: what the consumer polls
+    /// Of each place: kFree, kClaimed, or kPublished and the mail's number times 4.
+    alignas(64) Shared<uint64_t> places[kMails];
   };
   struct Slot {
-    /// How often the slot has been filled and emptied: even: it is empty.
-    Shared<uint64_t> turns;
     uint64_t bytes;
     std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   static constexpr size_t slot_bytes(size_t mail_bytes) {
     return (sizeof(Slot) + mail_bytes + 63) / 64 * 64;
   }
+  uint64_t look();
   Head& head() const { return *reinterpret_cast<Head*>(memory_); }
-  Slot& slot(uint64_t number) const {
-    return *reinterpret_cast<Slot*>(memory_ + sizeof(Head) + number % kMails * slot_bytes_);
+  Slot& slot(uint32_t place) const {
+    return *reinterpret_cast<Slot*>(memory_ + sizeof(Head) + place * slot_bytes_);
   }
 
   std::byte* memory_ = nullptr;
   size_t slot_bytes_ = 0;
-  uint64_t taken_ = 0;  ///< by the consumer
+  // Of the consumer.
+  uint64_t seen_ = 0;   ///< `changes` when nothing was left
+  uint32_t front_ = 0;  ///< the place of the mail that was handed out
 };
 
 }  // namespace ibcoll::shm

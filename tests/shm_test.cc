@@ -67,43 +67,6 @@ TEST(Heap, IsByDefaultAsLargeAsTheMachinesMemoryForManyRanks) {
   EXPECT_LT(shm::default_heap_bytes(1 << 20), size_t{1} << 47 >> 20);
 }
 
-TEST(MailQueue, KeepsTheOrderOfEachProducer) {
-  constexpr uint32_t kProducers = 4, kMails = 5000;
-  std::vector<std::byte> memory(shm::MailQueue::bytes(64));
-  std::vector<std::thread> producers;
-  for (uint32_t producer = 0; producer < kProducers; ++producer) {
-    producers.emplace_back([&memory, producer] {
-      shm::MailQueue queue(memory.data(), 64);
-      for (uint32_t i = 0; i < kMails;) {
-        const std::array<uint32_t, 2> mail{producer, i};
-        if (queue.offer(std::as_bytes(std::span(mail)))) {
-          ++i;
-        } else {
-          std::this_thread::yield();
-        }
-      }
-    });
-  }
-  shm::MailQueue queue(memory.data(), 64);
-  std::array<uint32_t, kProducers> next{};
-  for (uint32_t taken = 0; taken < kProducers * kMails;) {
-    const std::span<const std::byte> bytes = queue.front();
-    if (bytes.empty()) {
-      std::this_thread::yield();
-      continue;
-    }
-    std::array<uint32_t, 2> mail{};
-    ASSERT_EQ(bytes.size(), sizeof mail);
-    std::memcpy(mail.data(), bytes.data(), sizeof mail);
-    ASSERT_LT(mail[0], kProducers);
-    ASSERT_EQ(mail[1], next[mail[0]]++);
-    queue.release();
-    ++taken;
-  }
-  for (std::thread& producer : producers) producer.join();
-  EXPECT_TRUE(queue.front().empty());
-}
-
 TEST(Gates, AreThereForAsManyGroupsAsThereAre) {
   constexpr size_t kRanks = 2;
   with_region(shm::Gates::bytes(kRanks), [](SharedRegion& region) {
