@@ -157,5 +157,39 @@ TEST(MulticastLeftovers, AreNamedAndRefusedFromThenOn) {
             "");
 }
 
+/// Of this process, which has two at once.
+TEST(MulticastMessages, AreFreedByTheContextThatHasThem) {
+  const uint64_t me = 1;
+  const auto take = [&](ibcoll_context* context, std::vector<char>& data) {
+    const ibcoll_message* message = nullptr;
+    EXPECT_EQ(ibcoll_multicast(context, &me, 1, data.data(), data.size(), nullptr, nullptr),
+              IBCOLL_OK);
+    EXPECT_EQ(ibcoll_multicast_receive(context, -1, &message), IBCOLL_OK);
+    return message;
+  };
+  EXPECT_EQ(finalized([&](ibcoll_context* one, std::vector<char>& data) {
+              EXPECT_EQ(finalized([&](ibcoll_context* other, std::vector<char>& others_data) {
+                          std::fill(others_data.begin(), others_data.end(), 'x');
+                          const ibcoll_message* const message = take(other, others_data);
+                          ASSERT_NE(message, nullptr);
+                          EXPECT_EQ(ibcoll_message_free(one, message), IBCOLL_ERR_INVALID);
+                          EXPECT_THAT(ibcoll_last_error(), HasSubstr("another context's"));
+                          EXPECT_EQ(*static_cast<const char*>(message->data), 'x');
+                          EXPECT_EQ(ibcoll_message_free(other, message), IBCOLL_OK);
+                        }),
+                        "");
+              // Left to a context that has ended.
+              const ibcoll_message* left = nullptr;
+              EXPECT_THAT(finalized([&](ibcoll_context* other, std::vector<char>& others_data) {
+                            left = take(other, others_data);
+                          }),
+                          HasSubstr("but 1 message had not been freed"));
+              const ibcoll_message* const own = take(one, data);
+              EXPECT_EQ(ibcoll_message_free(one, left), IBCOLL_ERR_INVALID);
+              EXPECT_EQ(ibcoll_message_free(one, own), IBCOLL_OK);
+            }),
+            "");
+}
+
 }  // namespace
 }  // namespace ibcoll

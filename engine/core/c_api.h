@@ -71,6 +71,7 @@ namespace ibcoll::c_api {
 
 /// A message of ibcoll_multicast_receive.
 struct TakenMessage : ibcoll_message, Handle<TakenMessage> {
+  ibcoll_context* context = nullptr;  ///< that has received it
   MulticastRun* run = nullptr;
 };
 

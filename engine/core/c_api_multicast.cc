@@ -122,6 +122,7 @@ ibcoll_status ibcoll_multicast_receive(ibcoll_context* context, int64_t timeout_
     if (*run == nullptr) return IBCOLL_OK;
     TakenMessage& taken = context->messages.take();
     static_cast<ibcoll_message&>(taken) = message_of((*run)->message);
+    taken.context = context;
     taken.run = *run;
     *message = &taken;
     return IBCOLL_OK;
@@ -132,7 +133,10 @@ ibcoll_status ibcoll_message_free(ibcoll_context* context, const ibcoll_message*
   if (!is_live(context)) return refuse_handle("context", context);
   if (message == nullptr) return IBCOLL_OK;
   auto* const taken = const_cast<TakenMessage*>(static_cast<const TakenMessage*>(message));
-  if (!is_live(taken)) return refuse("this message is none any more: it was freed");
+  if (!is_live(taken))
+    return refuse("this message is none any more: it was freed, or its context has ended");
+  if (taken->context != context)
+    return refuse("this message is another context's: free it with the one that has received it");
   return inside(*context, [&] {
     context->context->multicasts().free(*taken->run);
     taken->run = nullptr;

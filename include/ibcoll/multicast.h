@@ -77,7 +77,8 @@ typedef struct ibcoll_message {
  * that is used up this rank is late for those who send to it. Refused while there is a handler. */
 IBCOLL_API ibcoll_status ibcoll_multicast_receive(ibcoll_context* context, int64_t timeout_us,
                                                   const ibcoll_message** message);
-/** Gives a message of ibcoll_multicast_receive() back. NULL: nothing happens. */
+/** Gives a message of ibcoll_multicast_receive() back, with the context that has received it; any
+ * other one refuses it (IBCOLL_ERR_INVALID). NULL: nothing happens. */
 IBCOLL_API ibcoll_status ibcoll_message_free(ibcoll_context* context,
                                              const ibcoll_message* message);
 /** Is handed a message, which is freed when it returns. Runs inside the calls of this context, or
