@@ -6,75 +6,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/core/exchange_counts.h"
+#include "engine/core/graph_creation.h"
 #include "tests/api_job.h"
-#include "tests/job.h"
+#include "tests/disagreements.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::Complaints;
+using testing::expect_named;
 using ::testing::HasSubstr;
+using testing::job_of;
 using testing::JobOptions;
+using testing::kLayouts;
+using testing::make;
+using testing::Memory;
 using testing::RankView;
 using testing::SharedFlags;
-
-JobOptions job_of(std::vector<int> ranks_of_server) {
-  JobOptions job;
-  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
-  return job;
-}
-
-Status make(Group& group, const CallArguments& arguments) {
-  Call call(group);
-  IBCOLL_TRY(call.prepare(arguments));
-  IBCOLL_TRY(call.start());
-  return call.wait();
-}
-
-/// Memory for calls of up to four ranks and 100000 bytes a block.
-struct Memory {
-  std::vector<std::byte> send = std::vector<std::byte>(400'000);
-  std::vector<std::byte> recv = std::vector<std::byte>(400'000);
-
-  CallArguments arguments(Collective collective, size_t bytes, Rank root = 0) {
-    CallArguments a;
-    a.collective = collective;
-    a.block_bytes = bytes;
-    a.root = root;
-    a.send = collective == Collective::kBcast ? recv.data() : send.data();
-    a.recv = recv.data();
-    if (collective == Collective::kReduce)
-      a.reduction = find_reduction(ElementType::kInt32, Operator::kSum).value();
-    return a;
-  }
-};
-
-/// Every rank must get a mismatch whose line has `texts` in it, at the latest when it leaves.
-void expect_named(const JobOptions& job, const std::vector<std::string>& texts,
-                  const std::function<Status(const RankView&)>& body) {
-  Complaints errors(job.shape.ranks());
-  int status = 0;
-  const std::string at_the_end = run_job(
-      job,
-      [&](const RankView& rank) {
-        const Status result = body(rank);
-        if (!result) {
-          errors.add(rank.context.rank(),
-                     fmt::format("{}: {}", to_string(result.error().code), result.error().message));
-        } else if (const Status closed = rank.context.close(); !closed) {
-          errors.add(rank.context.rank(),
-                     fmt::format("{}: {}", to_string(closed.error().code), closed.error().message));
-        }
-      },
-      &status);
-  for (Rank rank = 0; rank < job.shape.ranks(); ++rank) {
-    EXPECT_THAT(errors.of(rank), HasSubstr("ranks disagree")) << "rank " << rank << at_the_end;
-    for (const std::string& text : texts)
-      EXPECT_THAT(errors.of(rank), HasSubstr(text)) << "rank " << rank;
-  }
-}
-
-const std::vector<std::vector<int>> kLayouts = {{2}, {1, 1}};
 
 TEST(Disagreement, OnTheRootIsFoundWhereEachTakesItselfForIt) {
   for (const std::vector<int>& layout : kLayouts) {
@@ -166,6 +115,57 @@ TEST(Disagreement, OnAnythingIsNamed) {
                        arguments.options.algorithm = {};
                      IBCOLL_TRY(make(rank.context.world(), arguments));
                      return make(rank.context.world(), memory.arguments(Collective::kBarrier, 0));
+                   });
+    }
+  }
+}
+
+/// What the engine does for the program is no call of the program's own, though it moves as much.
+TEST(Disagreement, OnWhatACallIsForIsNamed) {
+  using Body = std::function<Status(Group&)>;
+  const auto call = [](Collective collective, size_t bytes) -> Body {
+    return [=](Group& group) {
+      Memory memory;
+      CallArguments arguments = memory.arguments(collective, bytes);
+      if (collective == Collective::kAllreduce)
+        arguments.reduction = find_reduction(ElementType::kUint64, Operator::kSum).value();
+      return make(group, arguments);
+    };
+  };
+  const Body counts = [](Group& group) {
+    std::vector<int64_t> send = {1, 2}, recv = {-1, -1};
+    return exchange_counts(group, send.data(), recv.data());
+  };
+  const Body root_counts = [](Group& group) {
+    std::vector<int64_t> all = {-1, -1};
+    int64_t own = 3;
+    return exchange_root_counts(group, &own, all.data(), 0);
+  };
+  const Body graph = [](Group& group) -> Status {
+    IBCOLL_TRY(create_graph(group, {}));
+    return {};
+  };
+  struct Case {
+    Body one, other;
+    std::string text;
+    std::vector<std::vector<int>> layouts = kLayouts;
+  };
+  const std::vector<Case> cases = {
+      {counts, call(Collective::kAlltoall, 16), "rank 0 calls exchange_counts, rank 1 alltoall"},
+      {call(Collective::kGather, 8), root_counts,
+       "rank 0 calls gather, rank 1 exchange_root_counts"},
+      // One rank a server: the ranks of a server have nothing to tell each other.
+      {graph,
+       call(Collective::kAllreduce, 64),
+       "rank 0 calls graph creation, rank 1 allreduce",
+       {{1, 1}}},
+      {graph, counts, "rank 0 calls graph creation, rank 1 exchange_counts"}};
+  for (const Case& c : cases) {
+    for (const std::vector<int>& layout : c.layouts) {
+      SCOPED_TRACE(fmt::format("{}, {} servers", c.text, layout.size()));
+      expect_named(job_of(layout), {"ranks 0 and 1 disagree on call 0", c.text},
+                   [&](const RankView& rank) {
+                     return (rank.context.rank() == 0 ? c.one : c.other)(rank.context.world());
                    });
     }
   }

@@ -80,7 +80,7 @@ Status Call::choose_and_bind() {
                              nullptr};
   binding_[Buffer::kScratch] = {nullptr, nullptr, nullptr};
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
-         reduction_ == arguments.reduction.meaning;
+         meaning_.purpose == arguments.purpose && reduction_ == arguments.reduction.meaning;
   if (!told) tell_meaning(size);
   IBCOLL_TRY(!binding_.unequal                 ? bind_equal()
              : reduces(arguments.collective)   ? bind_side_by_side()
@@ -110,10 +110,14 @@ void Call::tell_meaning(uint64_t block_bytes) {
   meaning_.number = group.number;
   meaning_.calls = group.calls;
   meaning_.collective = static_cast<uint8_t>(arguments_.collective);
-  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing) & 0x7f;
+  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing) & 0x1f;
+  meaning_.purpose = arguments_.purpose;
   meaning_.ordered = plan_.options.ordered;
   const uint64_t sizes = mix(mix(0, meaning_.block_bytes), plan_.pieces);
-  binding_.meaning = static_cast<uint32_t>(mix(sizes, reduction_)) ^ group.history;
+  uint64_t meant = mix(sizes, reduction_);
+  if (meaning_.purpose != CallPurpose::kProgram)
+    meant = mix(meant, static_cast<uint64_t>(meaning_.purpose));
+  binding_.meaning = static_cast<uint32_t>(meant) ^ group.history;
   binding_.told = &meaning_;
 }
 

@@ -16,6 +16,7 @@ namespace ibcoll {
 /// The arguments of a call. Lengths and places in bytes.
 struct CallArguments {
   Collective collective = Collective::kBarrier;
+  CallPurpose purpose = CallPurpose::kProgram;
   Rank root = 0;  ///< where the collective has one
   /// bcast: the one buffer, as both.
   const void* send = nullptr;

@@ -7,11 +7,12 @@ namespace {
 
 constexpr int64_t kUnknown = -1;
 
-Status run(Group& group, Collective collective, Rank root, const void* send, void* recv,
-           size_t block_bytes) {
+Status run(Group& group, CallPurpose purpose, Collective collective, Rank root, const void* send,
+           void* recv, size_t block_bytes) {
   Call call(group);
   CallArguments arguments;
   arguments.collective = collective;
+  arguments.purpose = purpose;
   arguments.root = root;
   arguments.send = send;
   arguments.recv = recv;
@@ -51,7 +52,8 @@ Status exchange_counts(Group& group, int64_t* send_counts, int64_t* recv_counts)
     }
     mine[i] = {send_counts[i], recv_counts[i]};
   }
-  IBCOLL_TRY(run(group, Collective::kAlltoall, 0, mine.data(), theirs.data(), sizeof(Pair)));
+  IBCOLL_TRY(run(group, CallPurpose::kCounts, Collective::kAlltoall, 0, mine.data(), theirs.data(),
+                 sizeof(Pair)));
   for (size_t i = 0; i < ranks; ++i) {
     const auto peer = static_cast<Rank>(i);
     IBCOLL_TRY(settle(group, peer, send_counts[i], theirs[i].expects, "to"));
@@ -79,11 +81,13 @@ Status exchange_root_counts(Group& group, int64_t* own_count, int64_t* counts, R
     return fail(ErrorCode::kInvalidArgument, "the count {} is negative", *own_count);
   }
   std::vector<int64_t> theirs(ranks);
-  IBCOLL_TRY(run(group, Collective::kGather, root, own_count, theirs.data(), sizeof(int64_t)));
+  IBCOLL_TRY(run(group, CallPurpose::kRootCounts, Collective::kGather, root, own_count,
+                 theirs.data(), sizeof(int64_t)));
   for (size_t i = 0; i < ranks; ++i) {
     IBCOLL_TRY(settle(group, static_cast<Rank>(i), counts[i], theirs[i], "from or to"));
   }
-  return run(group, Collective::kScatter, root, counts, own_count, sizeof(int64_t));
+  return run(group, CallPurpose::kRootCounts, Collective::kScatter, root, counts, own_count,
+             sizeof(int64_t));
 }
 
 }  // namespace ibcoll

@@ -13,7 +13,8 @@
 namespace ibcoll {
 namespace {
 
-Status run(Group& group, const CallArguments& arguments) {
+Status run(Group& group, CallArguments arguments) {
+  arguments.purpose = CallPurpose::kGraph;
   Call call(group);
   IBCOLL_TRY(call.prepare(arguments));
   IBCOLL_TRY(call.start());

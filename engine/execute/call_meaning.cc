@@ -12,13 +12,23 @@ void CallMeaning::set_algorithm(std::string_view name) {
 }
 
 std::string_view CallMeaning::name() const {
+  switch (purpose) {
+    case CallPurpose::kProgram:
+      break;
+    case CallPurpose::kCounts:
+      return "exchange_counts";
+    case CallPurpose::kRootCounts:
+      return "exchange_root_counts";
+    case CallPurpose::kGraph:
+      return "graph creation";
+  }
   return collective < kCollectives.size() ? to_string(kCollectives[collective]) : "another call";
 }
 
 std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning& y) {
   if (x.collective >= kCollectives.size() || y.collective >= kCollectives.size())
     return "they differ in algorithm, collective, root or option";
-  if (x.collective != y.collective)
+  if (x.name() != y.name())
     return fmt::format("rank {} calls {}, rank {} {}", a, x.name(), b, y.name());
   std::string text;
   const auto add = [&](const char* does, const auto& of_a, const auto& of_b) {

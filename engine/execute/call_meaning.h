@@ -17,6 +17,9 @@
 
 namespace ibcoll {
 
+/// What a collective is for. The engine's own use of one is another call than the program's.
+enum class CallPurpose : uint8_t { kProgram, kCounts, kRootCounts, kGraph };
+
 /// What all ranks must mean alike by a call, as far as people want to know it.
 struct CallMeaning {
   static constexpr uint8_t kUnknown = 0xff;
@@ -30,12 +33,13 @@ struct CallMeaning {
   uint16_t pieces = 0;
   uint8_t collective = kUnknown;
   uint8_t element = kUnknown, op = kUnknown;  ///< of a reduction
-  uint8_t pacing : 7 = 0;
+  uint8_t pacing : 5 = 0;
+  CallPurpose purpose : 2 = CallPurpose::kProgram;
   bool ordered : 1 = false;
   std::array<char, 18> algorithm{};  ///< its name; longer ones are cut
 
   void set_algorithm(std::string_view name);
-  /// "alltoall", or "another call" where nothing is known.
+  /// "alltoall", "exchange_counts", or "another call" where nothing is known.
   std::string_view name() const;
 };
 static_assert(sizeof(CallMeaning) == 48, "a note is a cache line");

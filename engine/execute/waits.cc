@@ -74,9 +74,12 @@ Wait wait_of(const PostedCall& call, const LocalTransport& local) {
 
 std::string describe(const PostedCall& call, const LocalTransport& local) {
   const Wait wait = wait_of(call, local);
-  const std::string where =
-      fmt::format("{} ({}), call {}, step {}", to_string(call.program->collective),
-                  call.program->algorithm, call.key.sequence, wait.step);
+  // The engine's own calls go by what the program has called.
+  const CallMeaning* const told = call.binding.told;
+  const bool own = told != nullptr && told->purpose != CallPurpose::kProgram;
+  const std::string where = fmt::format("{} ({}), call {}, step {}",
+                                        own ? told->name() : to_string(call.program->collective),
+                                        call.program->algorithm, call.key.sequence, wait.step);
   const Rank me = call.group->to_job[call.group->me];
   if (wait.own) return fmt::format("rank {} was waiting for {} in {}", me, wait.what, where);
   if (wait.peer < 0) return fmt::format("rank {} in {}", me, where);
