@@ -23,36 +23,6 @@ CallMeaning meaning_of(const PostedCall& call) {
   return call.binding.told != nullptr ? *call.binding.told : CallMeaning{};
 }
 
-/// "call 3 (alltoall) of its 2. group {0, 1, 2} with identifier 7", "call 0 (alltoall) with tag 7
-/// on the set {0, 1, 2}": all that may differ where ranks wait in different groups.
-std::string call_and_group(uint32_t sequence, const Inquiry& inquiry) {
-  const auto known = std::min<size_t>(inquiry.ranks, inquiry.members.size());
-  const std::string members =
-      fmt::format("{{{}{}}}",
-                  fmt::join(inquiry.members.begin(),
-                            inquiry.members.begin() + static_cast<ptrdiff_t>(known), ", "),
-                  known < inquiry.ranks ? fmt::format(", ... {} in all", inquiry.ranks) : "");
-  const uint32_t number = inquiry.meaning.number;
-  if (inquiry.of_set) {
-    return fmt::format("call {} ({}) with tag {} on the set {}", number, inquiry.meaning.name(),
-                       inquiry.identifier, members);
-  }
-  return fmt::format(
-      "call {} ({}) of its {}group {}{}", sequence, inquiry.meaning.name(),
-      number == 0 ? "" : fmt::format("{}. ", number + 1), members,
-      inquiry.identifier == 0 ? "" : fmt::format(" with identifier {}", inquiry.identifier));
-}
-
-/// Says which group it is.
-void name_group(Inquiry& inquiry, const GroupState& group) {
-  inquiry.list = group.list;
-  inquiry.identifier = group.identifier;
-  inquiry.of_set = group.of_set;
-  inquiry.ranks = static_cast<uint32_t>(group.to_job.size());
-  std::copy_n(group.to_job.begin(), std::min(group.to_job.size(), inquiry.members.size()),
-              inquiry.members.begin());
-}
-
 }  // namespace
 
 Rank inquirer(std::span<const std::byte> mail) { return inquiry_of(mail).rank; }
@@ -112,19 +82,20 @@ void Disagreements::dispute(const CallKey& call, uint32_t program, const CallMea
 
 /// Says what this rank means, for the peer to compare.
 void Disagreements::ask_about_dispute() {
-  GroupState* const group = ends_.find(dispute_->call.group);
-  if (group == nullptr) return;  // it has been freed: the peer has, or will see
-  PostedCall call;               // the call itself may have ended
-  call.group = group;
+  PostedCall call;  // the call itself may have ended
+  GroupState gone(Shape::single_server(1));
+  call.group = ends_.find(dispute_->call.group);
+  if (call.group == nullptr) call.group = &gone;  // freed: the peer knows it by its key
   call.key = {dispute_->call.group, dispute_->call.sequence, dispute_->program, false, false};
   call.binding.told = &dispute_->mine;
-  dispute_->asked = send(call, dispute_->peer, MailKind::kInquiry, {});
+  dispute_->asked = send(call, dispute_->peer);
 }
 
-void Disagreements::dispute_ended(const GroupState& group, const MailHeader& header) {
+bool Disagreements::dispute_ended(const MailHeader& header, Rank peer) {
   const auto mine = board_.find(CallKey{header.group, header.sequence});
-  if (!mine || mine->program == header.program) return;
-  dispute(mine->call, mine->program, mine->meaning, group.to_job[header.from]);
+  if (!mine || mine->program == header.program) return false;
+  dispute(mine->call, mine->program, mine->meaning, peer);
+  return true;
 }
 
 void Disagreements::settle() {
@@ -136,19 +107,28 @@ void Disagreements::settle() {
 
 /// Sends a rank of the job, which is one of the group, what is meant by this call. False: no room
 /// now.
-bool Disagreements::send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other) {
-  const MailHeader header = Mailroom::header_for(call, kind);
+bool Disagreements::send(const PostedCall& call, Rank peer) {
+  const MailHeader header = Mailroom::header_for(call, MailKind::kInquiry);
   Inquiry inquiry;
   inquiry.meaning = meaning_of(call);
-  inquiry.other = other;
   inquiry.rank = bootstrap_.rank();
   inquiry.waits = calls_.waited_for() == &call;
-  name_group(inquiry, *call.group);
+  inquiry.list = call.group->list;
   std::array<std::byte, sizeof(header) + sizeof(inquiry)> mail;
   std::memcpy(mail.data(), &header, sizeof(header));
   std::memcpy(mail.data() + sizeof(header), &inquiry, sizeof(inquiry));
+  const GroupState& group = *call.group;
+  const auto there = group.rank_of(peer);
+  // Of a group that is gone only ranks of other servers are asked.
+  return send_mail(
+      peer,
+      there < static_cast<Rank>(group.to_job.size()) && group.shape.same_server(there, group.me),
+      mail);
+}
+
+bool Disagreements::send_mail(Rank peer, bool local, std::span<const std::byte> mail) {
   bool sent = false;
-  if (call.group->shape.same_server(call.group->rank_of(peer), call.group->me)) {
+  if (local) {
     sent = local_.offer_mail(peer, mail);
     local_.poll();
   } else if (network_ != nullptr) {
@@ -159,17 +139,19 @@ bool Disagreements::send(const PostedCall& call, Rank peer, MailKind kind, const
 }
 
 void Disagreements::ask(PostedCall& call) {
-  look_at_untaken();
-  if (end_.has_come()) return;
   const Rank peer = wait_of(call, local_).peer;
-  if (peer < 0) return;
-  if (const auto theirs = board_.find(peer, call.id())) {
-    call.asked = true;
-    if (theirs->program != call.key.program)
-      disagree(call.id(), meaning_of(call), peer, theirs->meaning);
-    return;
-  }
-  call.asked = send(call, peer, MailKind::kInquiry, {});
+  const bool waits = calls_.waited_for() == &call;
+  if (peer >= 0 && call.asked == peer && (call.asked_waiting || !waits)) return;
+  look_at_untaken();
+  if (end_.has_come() || peer < 0) return;
+  const auto theirs = board_.find(peer, call.id());
+  if (theirs && theirs->program != call.key.program)
+    return disagree(call.id(), meaning_of(call), peer, theirs->meaning);
+  // One that waits in the call, too, may learn why that does not end.
+  const bool known = theirs && !waits;
+  if (!known && !send(call, peer)) return;
+  call.asked = peer;
+  call.asked_waiting = waits;
 }
 
 /// This rank's note of a call it has made.
@@ -181,6 +163,7 @@ std::optional<CallNote> Disagreements::find_note(const CallKey& id) const {
 
 std::vector<Asked> Disagreements::forget(uint64_t group) {
   if (dispute_ && dispute_->call.group == group) dispute_.reset();
+  std::erase_if(companions_, [&](const Asked& asked) { return asked.call.group == group; });
   std::vector<Asked> about;
   std::erase_if(inquiries_, [&](const Asked& asked) {
     if (asked.call.group == group) about.push_back(asked);
@@ -192,16 +175,24 @@ std::vector<Asked> Disagreements::forget(uint64_t group) {
 void Disagreements::take(std::span<const std::byte> mail, bool local) {
   MailHeader header;
   std::memcpy(&header, mail.data(), sizeof(header));
+  if (header.kind == MailKind::kStuck) {
+    WaitChain chain;
+    std::memcpy(static_cast<void*>(&chain), mail.data() + sizeof(header), sizeof(chain));
+    return take_chain(chain);
+  }
   const Inquiry inquiry = inquiry_of(mail);
   const CallKey call{header.group, header.sequence};
-  if (header.kind == MailKind::kStuck) return check_deadlock(call, inquiry);
+  // Each rank waits for one call at a time: its latest inquiry counts.
+  const auto earlier = [&](const Asked& asked) { return asked.inquiry.rank == inquiry.rank; };
   if (const auto mine = find_note(call)) {
     if (mine->program != header.program)
-      disagree(call, mine->meaning, inquiry.rank, inquiry.meaning);
+      return disagree(call, mine->meaning, inquiry.rank, inquiry.meaning);
+    std::erase_if(companions_, earlier);
+    if (inquiry.waits && calls_.find(call) != nullptr)
+      companions_.push_back({call, header.program, inquiry, local});
     return;
   }
-  // Each rank waits for one call at a time: its latest inquiry counts.
-  std::erase_if(inquiries_, [&](const Asked& asked) { return asked.inquiry.rank == inquiry.rank; });
+  std::erase_if(inquiries_, earlier);
   inquiries_.push_back({call, header.program, inquiry, local});
 }
 
@@ -215,51 +206,9 @@ void Disagreements::answer_inquiries(const PostedCall& call) {
     }
     inquiries_.erase(inquiries_.begin() + static_cast<ptrdiff_t>(i));
     if (asked.program != call.key.program)
-      disagree(asked.call, meaning_of(call), asked.inquiry.rank, asked.inquiry.meaning);
+      return disagree(asked.call, meaning_of(call), asked.inquiry.rank, asked.inquiry.meaning);
+    if (asked.inquiry.waits) companions_.push_back(asked);
   }
-}
-
-/// Whether this call can't end before that rank of the job has made it.
-bool Disagreements::needs(const PostedCall& call, Rank peer) const {
-  if (call.group->rank_of(peer) == call.group->shape.ranks()) return false;
-  return !has_root(call.program->collective) || wait_of(call, local_).peer == peer;
-}
-
-void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
-  if (groups_ == nullptr) return;
-  for (Asked& asked : inquiries_) {
-    if (!asked.inquiry.waits || asked.told == waited_for.id() ||
-        !needs(waited_for, asked.inquiry.rank) ||
-        groups_->has_made(asked.inquiry.list, asked.inquiry.meaning.number, asked.call))
-      continue;
-    if (send(waited_for, asked.inquiry.rank, MailKind::kStuck, asked.call))
-      asked.told = waited_for.id();
-  }
-}
-
-/// Another rank waits in a call for this one, and has not made the call that this one waited in
-/// when it asked. If this rank still does, and has not made that other call, neither wait ever
-/// ends.
-void Disagreements::check_deadlock(const CallKey& id, const Inquiry& theirs) {
-  const PostedCall* const call = calls_.waited_for();
-  if (call == nullptr || groups_ == nullptr || call->group->over) return;
-  if (call->queued || !(call->id() == theirs.other) ||
-      groups_->has_made(theirs.list, theirs.meaning.number, id))
-    return;
-  Inquiry mine;
-  mine.meaning = meaning_of(*call);
-  name_group(mine, *call->group);
-  Rank low = bootstrap_.rank(), high = theirs.rank;
-  std::string low_call = call_and_group(call->key.sequence, mine);
-  std::string high_call = call_and_group(id.sequence, theirs);
-  if (low > high) {
-    std::swap(low, high);
-    low_call.swap(high_call);
-  }
-  end_.abort({theirs.rank, ErrorCode::kMismatch,
-              fmt::format("ranks {} and {} wait for each other: rank {} in {}, rank {} in {}; "
-                          "neither has made the other's call",
-                          low, high, low, low_call, high, high_call)});
 }
 
 void Disagreements::compare(std::span<const LocalTransport::Stray> strays) {
@@ -271,6 +220,21 @@ void Disagreements::compare(std::span<const LocalTransport::Stray> strays) {
     if (!mine || mine->program == stray.key.program || ends_.is_over(id.group)) continue;
     const auto theirs = board_.find(stray.peer, id);
     disagree(id, mine->meaning, stray.peer, theirs ? theirs->meaning : CallMeaning{});
+  }
+}
+
+void Disagreements::look_at_untaken_of(const GroupState& group) {
+  if (group.over || ends_.is_over(group.key)) return;
+  for (const LocalTransport::Stray& stray : local_.untaken()) {
+    const CallKey id{stray.key.group, stray.key.sequence};
+    if (id.group != group.key || end_.has_come()) continue;
+    // Notes are of the latest calls only, but what a call has not taken was not for it.
+    if (!find_note(id) && group.calls.has_ended(id.sequence)) {
+      const auto theirs = board_.find(stray.peer, id);
+      disagree(id, CallMeaning{}, stray.peer, theirs ? theirs->meaning : CallMeaning{});
+    } else {
+      compare({&stray, 1});
+    }
   }
 }
 

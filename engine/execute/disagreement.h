@@ -44,20 +44,22 @@ class Disagreements {
   void mismatch(const PostedCall& call, Rank peer, const std::string& text);
   /// The mail of a rank of the job, on another server, does not fit the call: asks what it means.
   void dispute(const PostedCall& call, Rank peer);
-  /// The same of a message for a call of the group that has ended here without it: of a root to one
-  /// that takes itself for the root, too.
-  void dispute_ended(const GroupState& group, const MailHeader& header);
+  /// The same of a message of that rank for a call that has ended here without it, whether its
+  /// group is still there or not: of a root to one that takes itself for the root, too. False: no
+  /// call is known that it does not fit.
+  bool dispute_ended(const MailHeader& header, Rank peer);
   /// Whether a peer has still to say what it means.
   bool has_dispute() const { return dispute_.has_value(); }
   /// To be called now and then: ends the job where the peer in a dispute has not said what it
   /// means.
   void settle();
-  /// Asks the rank that the call waits for: ranks that disagree may wait for each other without
-  /// ever having sent what would show it. Each may take the other for the root, or have made
-  /// another group.
+  /// Asks the rank that the call waits for, once: ranks that disagree may wait for each other
+  /// without ever having sent what would show it. Each may take the other for the root, or have
+  /// made another group.
   void ask(PostedCall& call);
   /// Tells those that wait for calls this rank has not made that it will not make them before its
-  /// own wait for their part in another call has ended.
+  /// own wait in another call has ended, and who waits for whom from there on. Who finds that the
+  /// first one of such a chain waits for it, too, ends the job: none of these waits ever ends.
   void tell_the_stuck(const PostedCall& waited_for);
   /// A mail of kind kInquiry or kStuck.
   void take(std::span<const std::byte> mail, bool local);
@@ -71,6 +73,8 @@ class Disagreements {
   }
   /// The same of all messages that nobody has asked for so far.
   void look_at_untaken() { compare(local_.untaken()); }
+  /// The same of those of one group, whose calls have all ended here.
+  void look_at_untaken_of(const GroupState& group);
 
  private:
   void compare(std::span<const LocalTransport::Stray> strays);
@@ -78,11 +82,18 @@ class Disagreements {
   void dispute(const CallKey& call, uint32_t program, const CallMeaning& mine, Rank peer);
   void ask_about_dispute();
   void blame_engine(const PostedCall& call, Rank peer, const std::string& text);
-  bool send(const PostedCall& call, Rank peer, MailKind kind, const CallKey& other);
+  bool send(const PostedCall& call, Rank peer);
+  bool send_mail(Rank peer, bool local, std::span<const std::byte> mail);
   std::optional<CallNote> find_note(const CallKey& id) const;
   void answer_inquiries(const PostedCall& call);
+  // Chains of waits.
   bool needs(const PostedCall& call, Rank peer) const;
-  void check_deadlock(const CallKey& id, const Inquiry& theirs);
+  WaitChain chain_from(const PostedCall& call, Rank asker) const;
+  void tell(Asked& asked, const PostedCall& waited_for);
+  bool send_chain(const Asked& asked, WaitChain chain);
+  void take_chain(const WaitChain& chain);
+  bool closes(const WaitChain& chain, const PostedCall& call) const;
+  void end_in_circle(const WaitChain& chain);
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;
@@ -93,6 +104,10 @@ class Disagreements {
   CallBoard board_;
   const MadeGroups* groups_;
   std::vector<Asked> inquiries_;  ///< about calls this rank has not made
+  /// About calls that it has under way, by ranks that wait in them, too.
+  std::vector<Asked> companions_;
+  CallKey waited_for_;             ///< the call that `chains_` lead to
+  std::vector<WaitChain> chains_;  ///< that end with a rank which has not made it
   std::optional<Dispute> dispute_;
 };
 

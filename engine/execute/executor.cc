@@ -71,8 +71,10 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   call->completion = &completion;
   call->group = &group;
   call->binding = binding;
-  if (binding.one_way && (group.asking + sequence) % kUnasked == kUnasked - 1)
-    call->binding.eager = false;
+  if (binding.one_way) {
+    group.one_way = true;
+    if ((group.asking + sequence) % kUnasked == kUnasked - 1) call->binding.eager = false;
+  }
   const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
   call->key = {group.key, sequence, meant, false, program.sends_locally_only};
   call->tested.left = call->tested.interval = Tested::kFirst;
@@ -157,7 +159,7 @@ Status Executor::start(PostedCall& call) {
     lane.strands.reserve(program.strands[stream.strands].ends.size());
   }
   call.complete.fill(0);
-  call.asked = false;
+  call.asked = -1;
   call.absence_ns = 0;
   call.gates = 0;
   call.number = ++numbers_;

@@ -18,6 +18,8 @@ void Executor::enter(GroupState& group) {
 void Executor::leave(const GroupState& group) {
   // Its members wait to hear from this rank.
   while (GroupState* const over = ends_.due()) stop(*over);
+  if (group.one_way && !group.by_arrival && !end_.has_come())
+    disagreements_.look_at_untaken_of(group);
   ends_.leave(group);
 }
 

@@ -118,7 +118,7 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
       call != nullptr && !call->queued && !call->group->over ? call : nullptr;
   const bool by_arrival = call != nullptr && call->group->by_arrival;
   if (started != nullptr && waited_ns >= kAskNs && !by_arrival) {
-    if (!started->asked) disagreements_.ask(*started);
+    disagreements_.ask(*started);
     if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
     if (end_.has_come()) return;
   }

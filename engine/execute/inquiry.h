@@ -20,17 +20,12 @@ class MadeGroups {
   virtual bool made_several(uint64_t group) const = 0;
 };
 
-/// Follows the head of an inquiry and of a kStuck, which name a call of the sender's.
+/// Follows the head of an inquiry, which names a call of the sender's.
 struct Inquiry {
   CallMeaning meaning;
-  CallKey other;                   ///< kStuck: the receiver's call that the sender has not made
-  uint64_t list = 0;               ///< of the group's ranks, hashed
-  uint64_t identifier = 0;         ///< as in GroupState
-  bool of_set = false;             ///< as in GroupState
-  Rank rank = -1;                  ///< the sender's in the job
-  bool waits = false;              ///< it makes no other call before this one has ended
-  uint32_t ranks = 0;              ///< of the group
-  std::array<Rank, 12> members{};  ///< of the job: the first ones
+  uint64_t list = 0;   ///< of the group's ranks, hashed
+  Rank rank = -1;      ///< the sender's in the job
+  bool waits = false;  ///< it makes no other call before this one has ended
 };
 
 /// An inquiry about a call this rank has not made.
@@ -38,8 +33,34 @@ struct Asked {
   CallKey call;
   uint32_t program = 0;
   Inquiry inquiry;
-  bool local = false;  ///< by a rank of this server
-  CallKey told = {};   ///< the call that it was told this rank waits in
+  bool local = false;   ///< by a rank of this server
+  CallKey told = {};    ///< the call that it was told this rank waits in
+  uint32_t chains = 0;  ///< how many chains of waits it was told with that
+};
+
+/// Follows the head of a kStuck: ranks each of which waits in a call for the one before it, which
+/// has not made that call and makes none before its own has ended. The first one waits for
+/// somebody else.
+struct WaitChain {
+  static constexpr size_t kNamed = 4;
+  struct Link {
+    Rank rank = -1;                ///< of the job
+    std::array<char, 128> call{};  ///< "call 3 (alltoall) of its group {0, 1}", cut
+  };
+
+  CallKey waited_in;  ///< the receiver's call that the last one has not made
+  CallKey call;       ///< the first one's
+  uint64_t list = 0;  ///< with `number`: its group's, for MadeGroups::has_made
+  uint32_t number = 0;
+  Rank awaits = -1;  ///< whom the first one waits for, of the job
+  /// The first one's call can't end before the receiver has made it: a member, where all must.
+  bool needs_receiver = false, needs_all = false;
+  uint32_t ranks = 0;              ///< of its group
+  std::array<Rank, 12> members{};  ///< of the job: the first ones
+  uint32_t length = 0;
+  std::array<Link, kNamed> links;  ///< the first ones of the chain
+
+  Rank first() const { return links[0].rank; }
 };
 
 /// A message did not fit its call, and the sender was asked what it means by it.

@@ -17,7 +17,7 @@ enum class MailKind : uint8_t {
   kToken,
   kData,
   kInquiry,    ///< who waits for long asks whether both mean the same call
-  kStuck,      ///< an answer: the call asked about can't be made before one that this rank waits in
+  kStuck,      ///< an answer: the call asked about is not made before one that this rank waits in
   kEnd,        ///< the group is over
   kMulticast,  ///< for the runs that arrivals make: `group` is the run's key
 };

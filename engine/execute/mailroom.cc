@@ -76,7 +76,7 @@ bool Mailroom::poll() {
   const size_t count = network_->poll(arrivals);
   for (size_t i = 0; i < count; ++i) {
     if (arrivals[i].kind == Arrival::Kind::kMail) {
-      deliver(arrivals[i].mail, false);
+      deliver(arrivals[i].mail, false, arrivals[i].from);
     } else {
       count_signal(arrivals[i]);
     }
@@ -106,7 +106,7 @@ bool Mailroom::take_local_mails(size_t most) {
   for (; taken < most; ++taken) {
     const auto mail = local_.take_mail();
     if (mail.empty()) break;
-    deliver(mail, true);
+    deliver(mail, true, -1);
   }
   return taken != 0;
 }
@@ -116,8 +116,9 @@ void Mailroom::hand_to_runs(std::span<const std::byte> mail, bool local) {
   end_.give_up({ErrorCode::kInternal, "a multicast's mail came to a rank that takes none"});
 }
 
-/// Hands a mail to its call, or keeps it until this rank makes that call.
-void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
+/// Hands a mail to its call, or keeps it until this rank makes that call. `from`: the rank of the
+/// job, if it is of another server.
+void Mailroom::deliver(std::span<const std::byte> mail, bool local, Rank from) {
   const MailHeader header = header_of(mail);
   if (header.kind == MailKind::kMulticast) return hand_to_runs(mail, local);
   if (header.kind == MailKind::kEnd) [[unlikely]] {
@@ -136,9 +137,11 @@ void Mailroom::deliver(std::span<const std::byte> mail, bool local) {
   if (PostedCall* call = calls_.find({header.group, header.sequence}); call && call->outward) {
     accept(*call, mail);
   } else if (const GroupState* const group = ends_.find(header.group);
-             group != nullptr && header.kind == MailKind::kData &&
-             group->calls.has_ended(header.sequence)) [[unlikely]] {
-    disagreements_.dispute_ended(*group, header);
+             header.kind == MailKind::kData &&
+             (group == nullptr || group->calls.has_ended(header.sequence))) [[unlikely]] {
+    // Freed, or not made yet.
+    if (!disagreements_.dispute_ended(header, from) && group == nullptr)
+      early_mails_.keep({header.group, header.sequence}, mail);
   } else {
     early_mails_.keep({header.group, header.sequence}, mail);
   }

@@ -92,7 +92,7 @@ class Mailroom {
   bool send_data_mail(PostedCall& call, Rank peer, size_t bytes);
   bool fits_mail(const PostedCall& call, size_t bytes);
   void count_signal(const Arrival& arrival);
-  void deliver(std::span<const std::byte> mail, bool local);
+  void deliver(std::span<const std::byte> mail, bool local, Rank from);
   void hand_to_runs(std::span<const std::byte> mail, bool local);
   void learn_keys(std::span<const std::byte> mail);
   void accept(PostedCall& call, std::span<const std::byte> mail);

@@ -48,6 +48,7 @@ struct GroupState {
   /// Added to the numbers of its calls to tell which of those that ranks may run ahead with are not
   /// eager: so that groups of one call each ask, too. Equal on all members.
   uint32_t asking = 0;
+  bool one_way = false;  ///< ranks may have ended calls that others had not begun
   CallWindow calls;
   std::deque<PostedCall*>
       waiting;  ///< posted calls that may not start yet, in the order of their numbers
@@ -319,12 +320,13 @@ struct PostedCall {
   GroupState* group = nullptr;
   Binding binding;
   MessageKey key;
-  bool streaming = false;  ///< copies bypass the caches
-  bool plain = false;      ///< slots are of one length and contiguous, copies are plain
-  bool asked = false;      ///< whether the peer it waits for means the same
-  int64_t absence_ns = 0;  ///< how long it had waited when a peer was found absent; 0: none is
-  bool queued = false;     ///< posted, but too many calls are under way to start it
-  uint32_t moves = 0;      ///< how often it moved on; wraps around
+  bool streaming = false;      ///< copies bypass the caches
+  bool plain = false;          ///< slots are of one length and contiguous, copies are plain
+  Rank asked = -1;             ///< the peer that was asked last whether it means the same
+  bool asked_waiting = false;  ///< by a rank that waits for this call alone
+  int64_t absence_ns = 0;      ///< how long it had waited when a peer was found absent; 0: none is
+  bool queued = false;         ///< posted, but too many calls are under way to start it
+  uint32_t moves = 0;          ///< how often it moved on; wraps around
   Tested tested;
   std::array<LaneState, kLanes> lanes;
   /// Operations of each lane that are known to be complete. Completions of puts enter it when

@@ -18,6 +18,11 @@
  * All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of
  * a call, also when it is prepared, end the job.
  *
+ * Ranks that disagree on a call may have ended it well before anybody can see that: each of two
+ * that take themselves for the root of a broadcast waits for nobody. Then a later call gives the
+ * IBCOLL_ERR_MISMATCH, at the latest ibcoll_finalize(), and on all ranks; also where the group of
+ * the call, or its set, has been freed.
+ *
  * A handle that is NULL, was freed, or whose job has ended is refused (IBCOLL_ERR_INVALID;
  * functions that give a number give -1). An address that never was a handle is not told from one.
  *

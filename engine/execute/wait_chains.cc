@@ -1,0 +1,220 @@
+// How ranks find out that they wait for each other: each tells those that wait for it what it waits
+// in itself. A chain of waits that comes back to where it began never ends.
+//
+// There are no false alarms. Who closes a chain has not made the call in which the first one waits
+// for it, so that one still waits there; so it has not made the call in which the second one waits
+// for it; and so on. All of them make calls by one thread alone, and have no deadline of their own.
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/execute/disagreement.h"
+#include "engine/execute/mailroom.h"
+#include "engine/execute/waits.h"
+
+namespace ibcoll {
+namespace {
+
+/// Of chains that lead to one call so many are passed on, and those whose first rank is the lowest
+/// so far: of a circle, however long, one comes around.
+constexpr size_t kMostChains = 64;
+
+/// Whether no rank may end such a call before all have made it.
+bool needs_all(Collective collective) {
+  switch (collective) {
+    case Collective::kBarrier:
+    case Collective::kAlltoall:
+    case Collective::kAllgather:
+    case Collective::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterBlock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string members_of(const GroupState& group) {
+  constexpr size_t kNamed = 12;
+  const size_t ranks = group.to_job.size(), named = std::min(ranks, kNamed);
+  return fmt::format(
+      "{{{}{}}}",
+      fmt::join(group.to_job.begin(), group.to_job.begin() + static_cast<ptrdiff_t>(named), ", "),
+      named < ranks ? fmt::format(", ... {} in all", ranks) : "");
+}
+
+/// "call 3 (alltoall) of its 2. group {0, 1, 2} with identifier 7", "call 0 (alltoall) with tag 7
+/// on the set {0, 1, 2}": all that may differ where ranks wait in different groups.
+std::string call_and_group(const PostedCall& call) {
+  const GroupState& group = *call.group;
+  const CallMeaning meaning = call.binding.told != nullptr ? *call.binding.told : CallMeaning{};
+  const uint32_t number = meaning.number;
+  if (group.of_set) {
+    return fmt::format("call {} ({}) with tag {} on the set {}", number, meaning.name(),
+                       group.identifier, members_of(group));
+  }
+  return fmt::format(
+      "call {} ({}) of its {}group {}{}", call.key.sequence, meaning.name(),
+      number == 0 ? "" : fmt::format("{}. ", number + 1), members_of(group),
+      group.identifier == 0 ? "" : fmt::format(" with identifier {}", group.identifier));
+}
+
+void add_link(WaitChain& chain, Rank rank, const PostedCall& call) {
+  if (chain.length < WaitChain::kNamed) {
+    WaitChain::Link& link = chain.links[chain.length];
+    link.rank = rank;
+    link.call.fill(0);
+    const std::string text = call_and_group(call);
+    text.copy(link.call.data(), link.call.size() - 1);
+  }
+  ++chain.length;
+}
+
+}  // namespace
+
+/// Whether this call can't end before that rank of the job has made it.
+bool Disagreements::needs(const PostedCall& call, Rank peer) const {
+  if (call.group->rank_of(peer) == call.group->shape.ranks()) return false;
+  return needs_all(call.program->collective) || wait_of(call, local_).peer == peer;
+}
+
+/// The chain of this rank alone, as it is told to who waits for it.
+WaitChain Disagreements::chain_from(const PostedCall& call, Rank asker) const {
+  const GroupState& group = *call.group;
+  WaitChain chain;
+  chain.call = call.id();
+  chain.list = group.list;
+  chain.number = call.binding.told != nullptr ? call.binding.told->number : 0;
+  chain.awaits = wait_of(call, local_).peer;
+  chain.needs_receiver = needs(call, asker);
+  chain.needs_all = needs_all(call.program->collective);
+  chain.ranks = static_cast<uint32_t>(group.to_job.size());
+  std::copy_n(group.to_job.begin(), std::min(group.to_job.size(), chain.members.size()),
+              chain.members.begin());
+  add_link(chain, bootstrap_.rank(), call);
+  return chain;
+}
+
+void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
+  // A wait that its own deadline ends is none for ever.
+  if (groups_ == nullptr || waited_for.binding.deadline_ns != 0) return;
+  if (!(waited_for_ == waited_for.id())) {
+    waited_for_ = waited_for.id();
+    chains_.clear();
+  }
+  for (Asked& asked : inquiries_) {
+    if (asked.inquiry.waits &&
+        !groups_->has_made(asked.inquiry.list, asked.inquiry.meaning.number, asked.call))
+      tell(asked, waited_for);
+  }
+  std::erase_if(companions_,
+                [&](const Asked& asked) { return calls_.find(asked.call) == nullptr; });
+  if (!needs_all(waited_for.program->collective)) return;
+  for (Asked& asked : companions_) {
+    if (asked.call == waited_for.id()) tell(asked, waited_for);
+  }
+}
+
+/// Tells all chains that it has not been told yet.
+void Disagreements::tell(Asked& asked, const PostedCall& waited_for) {
+  const bool with_me = !(asked.call == waited_for.id());
+  if (!(asked.told == waited_for.id())) {
+    asked.told = waited_for.id();
+    asked.chains = with_me ? 0 : 1;  // the first one is this rank's own
+  }
+  for (; asked.chains <= chains_.size(); ++asked.chains) {
+    WaitChain chain;
+    if (asked.chains == 0) {
+      chain = chain_from(waited_for, asked.inquiry.rank);
+    } else {
+      chain = chains_[asked.chains - 1];
+      chain.needs_receiver = false;
+      // Who waits in the same call waits for the last of the chain, too.
+      if (with_me) add_link(chain, bootstrap_.rank(), waited_for);
+    }
+    if (!send_chain(asked, chain)) return;
+  }
+}
+
+bool Disagreements::send_chain(const Asked& asked, WaitChain chain) {
+  chain.waited_in = asked.call;
+  MailHeader header{};
+  header.group = chain.call.group;
+  header.sequence = chain.call.sequence;
+  header.kind = MailKind::kStuck;
+  std::array<std::byte, sizeof(header) + sizeof(chain)> mail;
+  static_assert(mail.size() <= NetworkTransport::kMaxMailBytes);
+  std::memcpy(mail.data(), &header, sizeof(header));
+  std::memcpy(mail.data() + sizeof(header), &chain, sizeof(chain));
+  return send_mail(asked.inquiry.rank, asked.local, mail);
+}
+
+/// Whether the first one of the chain waits for this rank to make its call. `call`: which this rank
+/// waits for.
+bool Disagreements::closes(const WaitChain& chain, const PostedCall& call) const {
+  const Rank me = bootstrap_.rank();
+  if (chain.first() == me) return chain.call == call.id();
+  const auto known = chain.members.begin() + std::min<size_t>(chain.ranks, chain.members.size());
+  const bool needs = chain.awaits == me || chain.needs_receiver ||
+                     (chain.needs_all && std::find(chain.members.begin(), known, me) != known);
+  return needs && !groups_->has_made(chain.list, chain.number, chain.call);
+}
+
+/// The last one of the chain has not made the call that this rank waited in when it asked. If it
+/// still does, it is the next one.
+void Disagreements::take_chain(const WaitChain& chain) {
+  const PostedCall* const call = calls_.waited_for();
+  if (call == nullptr || groups_ == nullptr || call->group->over || call->queued) return;
+  if (!(call->id() == chain.waited_in) || call->binding.deadline_ns != 0) return;
+  if (closes(chain, *call)) {
+    WaitChain circle = chain;
+    if (chain.first() != bootstrap_.rank()) add_link(circle, bootstrap_.rank(), *call);
+    return end_in_circle(circle);
+  }
+  if (chain.first() == bootstrap_.rank()) return;
+  if (!(waited_for_ == call->id())) {
+    waited_for_ = call->id();
+    chains_.clear();
+  }
+  bool lowest = true;
+  for (const WaitChain& known : chains_) {
+    if (known.first() == chain.first() && known.call == chain.call) return;
+    lowest = lowest && chain.first() < known.first();
+  }
+  if (chains_.size() < kMostChains || lowest) chains_.push_back(chain);
+}
+
+void Disagreements::end_in_circle(const WaitChain& chain) {
+  std::vector<WaitChain::Link> links(
+      chain.links.begin(),
+      chain.links.begin() + std::min<size_t>(chain.length, chain.links.size()));
+  const Rank culprit = links.front().rank == bootstrap_.rank() ? links.back().rank : chain.first();
+  std::sort(links.begin(), links.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  const auto place = [](const WaitChain::Link& link) {
+    return fmt::format("rank {} in {}", link.rank, link.call.data());
+  };
+  std::string text;
+  if (chain.length == 2) {
+    text = fmt::format(
+        "ranks {} and {} wait for each other: {}, {}; neither has made the other's call",
+        links[0].rank, links[1].rank, place(links[0]), place(links[1]));
+  } else {
+    text =
+        fmt::format("{} ranks wait for each other in a circle: {}", chain.length, place(links[0]));
+    constexpr std::string_view kMore = ", ...";
+    for (size_t i = 1; i < links.size(); ++i) {
+      const std::string next = ", " + place(links[i]);
+      const bool is_last = i + 1 == chain.length;
+      if (text.size() + next.size() + (is_last ? 0 : kMore.size()) > Failure::kMaxText) {
+        text += kMore;
+        break;
+      }
+      text += next;
+      if (!is_last && i + 1 == links.size()) text += kMore;
+    }
+  }
+  end_.abort({culprit, ErrorCode::kMismatch, text});
+}
+
+}  // namespace ibcoll

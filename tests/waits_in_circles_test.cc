@@ -1,0 +1,116 @@
+// Ranks that wait for each other in a circle, each in a group that the next one has not come to:
+// all get one error that names the calls.
+
+#include <gtest/gtest.h>
+
+#include "tests/api_job.h"
+#include "tests/disagreements.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::Complaints;
+using testing::expect_named;
+using testing::job_of;
+using testing::JobOptions;
+using testing::make;
+using testing::Memory;
+using testing::RankView;
+using testing::SharedFlags;
+
+struct Circle {
+  const char* name;
+  std::vector<int> layout;
+  bool on_sets = false;
+};
+
+class Circles : public ::testing::TestWithParam<Circle> {
+ protected:
+  /// Of a rank and the next one.
+  static Result<std::shared_ptr<Group>> pair(Context& context, Rank rank) {
+    const Rank next = (rank + 1) % context.size();
+    const std::vector<Rank> ranks = {std::min(rank, next), std::max(rank, next)};
+    return GetParam().on_sets ? context.group_of_call(ranks, 0) : context.create_group(ranks);
+  }
+};
+
+TEST_P(Circles, AreFound) {
+  const JobOptions job = job_of(GetParam().layout);
+  const Rank ranks = job.shape.ranks();
+  std::vector<std::string> texts = {
+      fmt::format("{} ranks wait for each other in a circle: rank ", ranks)};
+  for (Rank rank = 0; rank < ranks && ranks == 3; ++rank) {
+    const Rank next = (rank + 1) % ranks;
+    texts.push_back(fmt::format("rank {} in call 0 (alltoall) {} {{{}, {}}}", rank,
+                                GetParam().on_sets ? "with tag 0 on the set" : "of its group",
+                                std::min(rank, next), std::max(rank, next)));
+  }
+  expect_named(job, texts, [&](const RankView& rank) -> Status {
+    IBCOLL_ASSIGN(const auto mine, pair(rank.context, rank.context.rank()));
+    Memory memory;
+    IBCOLL_TRY(make(*mine, memory.arguments(Collective::kAlltoall, 100)));
+    const Rank before = (rank.context.rank() + rank.context.size() - 1) % rank.context.size();
+    IBCOLL_ASSIGN(const auto other, pair(rank.context, before));
+    return make(*other, memory.arguments(Collective::kAlltoall, 100));
+  });
+}
+
+/// The same waits, but one rank has not come to its own yet, and makes the other call first.
+TEST_P(Circles, WithARankThatIsOnlyLateAreNone) {
+  const JobOptions job = job_of(GetParam().layout);
+  EXPECT_EQ(run_job(job,
+                    [&](const RankView& rank) {
+                      const Rank me = rank.context.rank(), size = rank.context.size();
+                      const Rank before = (me + size - 1) % size;
+                      if (me == 0) usleep(1'500'000);
+                      for (const Rank first : {me == 0 ? before : me, me == 0 ? me : before}) {
+                        const auto group = pair(rank.context, first);
+                        if (!rank.good(group, "group")) return;
+                        Memory memory;
+                        if (!rank.good(make(**group, memory.arguments(Collective::kAlltoall, 100)),
+                                       "call"))
+                          return;
+                      }
+                    }),
+            "");
+}
+
+/// A rank that waits in one call while it has made the other.
+TEST_P(Circles, WithARankThatHasMadeBothCallsAreNone) {
+  if (GetParam().on_sets) GTEST_SKIP() << "the same as with groups";
+  const JobOptions job = job_of(GetParam().layout);
+  EXPECT_EQ(run_job(job,
+                    [&](const RankView& rank) {
+                      const Rank me = rank.context.rank(), size = rank.context.size();
+                      const Rank before = (me + size - 1) % size;
+                      const auto own = pair(rank.context, me), other = pair(rank.context, before);
+                      if (!rank.good(own, "group") || !rank.good(other, "group")) return;
+                      Memory memory, more;
+                      Call first(**own), second(**other);
+                      const CallArguments a = memory.arguments(Collective::kAlltoall, 100);
+                      const CallArguments b = more.arguments(Collective::kAlltoall, 100);
+                      if (!rank.good(first.prepare(a), "prepare") ||
+                          !rank.good(second.prepare(b), "prepare"))
+                        return;
+                      if (me == 0) usleep(700'000);
+                      if (me == 1 && !rank.good(second.start(), "start")) return;
+                      if (!rank.good(first.start(), "start") || !rank.good(first.wait(), "wait"))
+                        return;
+                      if (me != 1 && !rank.good(second.start(), "start")) return;
+                      rank.good(second.wait(), "wait");
+                    }),
+            "");
+}
+
+const Circle kCircles[] = {{"three", {3}},
+                           {"three_servers", {1, 1, 1}},
+                           {"two_servers", {2, 1}},
+                           {"sets", {3}, true},
+                           {"sets_on_servers", {1, 1, 1}, true},
+                           {"seven", {7}},
+                           {"seven_on_servers", {2, 3, 2}}};
+INSTANTIATE_TEST_SUITE_P(Ways, Circles, ::testing::ValuesIn(kCircles),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace ibcoll
