@@ -9,14 +9,12 @@
 namespace ibcoll {
 namespace {
 
-using testing::Complaints;
 using testing::expect_named;
 using testing::job_of;
 using testing::JobOptions;
 using testing::make;
 using testing::Memory;
 using testing::RankView;
-using testing::SharedFlags;
 
 struct Circle {
   const char* name;
@@ -100,6 +98,55 @@ TEST_P(Circles, WithARankThatHasMadeBothCallsAreNone) {
                       rank.good(second.wait(), "wait");
                     }),
             "");
+}
+
+/// A rank that waits in a scan needs none of the ranks above it.
+TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
+    EXPECT_EQ(run_job(job_of(layout),
+                      [](const RankView& rank) {
+                        const Rank me = rank.context.rank();
+                        const auto two = rank.context.create_group({1, 2});
+                        Memory memory;
+                        CallArguments scan = memory.arguments(Collective::kScan, 100);
+                        scan.reduction =
+                            find_reduction(ElementType::kInt32, Operator::kSum).value();
+                        const CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
+                        if (me == 0) usleep(1'500'000);
+                        if (me == 2 && !rank.good(make(**two, trade), "alltoall")) return;
+                        if (!rank.good(make(rank.context.world(), scan), "scan")) return;
+                        if (me == 1) rank.good(make(**two, trade), "alltoall");
+                      }),
+              "");
+  }
+}
+
+/// A wait with a deadline of its own ends.
+TEST(NoCircles, AreSeenWhereACallHasADeadline) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
+    int status = 0;
+    EXPECT_EQ(run_job(
+                  job_of(layout),
+                  [&](const RankView& rank) {
+                    const Rank me = rank.context.rank();
+                    const auto mine = me == 2 ? rank.context.create_group({0, 2})
+                                              : rank.context.create_group({me, me + 1});
+                    const auto other = me == 0 ? rank.context.create_group({0, 2})
+                                               : rank.context.create_group({me - 1, me});
+                    Memory memory;
+                    CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
+                    if (me == 1) trade.time_limit_ns = 1'500'000'000;
+                    const Status first = make(**mine, trade);
+                    trade.time_limit_ns = 0;
+                    const Status second = make(**other, trade);
+                    if (!first && first.error().code != ErrorCode::kDeadline)
+                      rank.complain(first.error().message);
+                    if (!second && second.error().code != ErrorCode::kDeadline)
+                      rank.complain(second.error().message);
+                  },
+                  &status),
+              "");
+  }
 }
 
 const Circle kCircles[] = {{"three", {3}},
