@@ -142,13 +142,35 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
   }
 }
 
+/// A receive of any message, which may fail once, because of the victim's death: then it goes on.
+class Receiver {
+ public:
+  Receiver(const ApiRank& rank, int victim) : rank_(rank), victim_(victim) {}
+
+  /// False: it has failed otherwise.
+  bool receive(int64_t timeout_us, const ibcoll_message** message) {
+    const ibcoll_status status = ibcoll_multicast_receive(rank_.context, timeout_us, message);
+    if (status != IBCOLL_ERR_PEER_FAILED || told_) return rank_.good(status, "receive");
+    told_ = true;
+    testing::expect(rank_, status, IBCOLL_ERR_PEER_FAILED, fmt::format("rank {} (", victim_));
+    return receive(timeout_us, message);
+  }
+  bool told() const { return told_; }
+
+ private:
+  const ApiRank& rank_;
+  int victim_;
+  bool told_ = false;
+};
+
 /// Takes what comes, in order, until those come that the dead rank is not in.
 void receive_past_death(const ApiRank& rank, const Death& death, const Fates& fates) {
   int next = 0;
   Letter later = death.later();
+  Receiver receiver(rank, death.victim);
   while (later.tag < kEnd + 20) {
     const ibcoll_message* message = nullptr;
-    if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+    if (!receiver.receive(-1, &message)) return;
     const auto tag = static_cast<int>(message->tag);
     const Letter letter = message->tag < kLetters ? death.letter(tag) : later;
     const std::string wrong = testing::wrong_in(rank, *message, letter);
@@ -223,9 +245,10 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
           }
         } else {
           int next[2] = {0, 0};
+          Receiver receiver(rank, 0);
           while (next[1] < kOfOther) {
             const ibcoll_message* message = nullptr;
-            if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+            if (!receiver.receive(-1, &message)) return;
             const int master = message->master;
             const auto tag = static_cast<int>(message->tag);
             if (master > 1 || tag < next[master] || (master == 1 && tag != next[1]))
@@ -236,7 +259,7 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
             rank.good(ibcoll_message_free(rank.context, message), "free");
           }
           for (const ibcoll_message* message = nullptr;;) {
-            rank.good(ibcoll_multicast_receive(rank.context, 0, &message), "receive");
+            receiver.receive(0, &message);
             if (message == nullptr) break;
             rank.good(ibcoll_message_free(rank.context, message), "free");
           }
@@ -248,6 +271,54 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
   EXPECT_EQ(complaints, "");
   EXPECT_EQ(status, 128 + SIGKILL);
   EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
+}
+
+/// Who waits for anybody's message learns of each death once, and goes on with those who are left.
+TEST(MulticastReceives, AreToldOfEachDeathOnce) {
+  const SharedFates shared;
+  const SharedStage stage;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 4}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (!testing::meet(rank)) return;
+        if (me == 0) {
+          SentLetter sent(rank, {0, {1, 2}, 100, 0});
+          if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "send")) return;
+          while (stage->calls[1] + stage->calls[2] < 2) usleep(1000);
+          raise(SIGKILL);
+        }
+        if (me == 3) {
+          while (stage->calls[1] + stage->calls[2] < 4) {
+            ibcoll_progress(rank.context, nullptr);
+            usleep(1000);
+          }
+          // To one that has been told, and waits again.
+          SentLetter sent(rank, {3, {1, 2}, 100, 1});
+          if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "send")) return;
+          raise(SIGKILL);
+        }
+        if (!receive(rank, {0, {1, 2}, 100, 0})) return;
+        ++stage->calls[me];
+        const ibcoll_message* message = nullptr;
+        // Waits, and looks.
+        const int64_t timeout_us = me == 1 ? -1 : 0;
+        const auto fails_because_of = [&](int victim) {
+          ibcoll_status result = IBCOLL_OK;
+          while (result == IBCOLL_OK && message == nullptr)
+            result = ibcoll_multicast_receive(rank.context, timeout_us, &message);
+          testing::expect(rank, result, IBCOLL_ERR_PEER_FAILED, fmt::format("rank {} ", victim));
+        };
+        fails_because_of(0);
+        ++stage->calls[me];
+        if (!receive(rank, {3, {1, 2}, 100, 1})) return;
+        fails_because_of(3);  // of which may be known only that it has left
+        leave(rank, *shared.fates, 2);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
 }
 
 const Death kDeaths[] = {{"short_of_the_root", 1, 100},

@@ -74,9 +74,24 @@ void Multicasts::free(MulticastRun& run) { runs_.free(run); }
 Result<MulticastRun*> Multicasts::wait_for_message(int64_t until_ns) {
   if (!runs_.has_ready()) IBCOLL_TRY(services_.executor.progress_of_all());
   // Another thread may take what has come.
-  while (!runs_.has_ready() && !handler_ && (until_ns == 0 || now_ns() < until_ns))
-    IBCOLL_TRY(wait(until_ns));
+  while (!runs_.has_ready() && !handler_) {
+    if (!deaths_.empty()) look_for_gone(now_ns());
+    if (const Error* const death = untold_death()) return tl::unexpected<Error>(*death);
+    if (until_ns != 0 && now_ns() >= until_ns) break;
+    // After a death nobody says who goes.
+    const int64_t next_look = deaths_.empty() ? 0 : now_ns() + kLastDataNs;
+    IBCOLL_TRY(
+        wait(next_look == 0 || (until_ns != 0 && until_ns < next_look) ? until_ns : next_look));
+  }
   return take_message();
+}
+
+/// A death that no wait has failed with yet; if all others have died, the last one each time.
+const Error* Multicasts::untold_death() {
+  if (told_deaths_ < deaths_.size()) return &deaths_[told_deaths_++];
+  const bool alone =
+      !deaths_.empty() && deaths_.size() + 1 == static_cast<size_t>(services_.job.ranks());
+  return alone ? &deaths_.back() : nullptr;
 }
 
 /// Until a message has come, or something else is to be looked at.
@@ -96,7 +111,14 @@ Status Multicasts::wait(int64_t until_ns) {
     Completion& own_;
   };
   const Waiting waiting(waiting_, something);
-  return services_.executor.wait(something, until_ns);
+  IBCOLL_TRY(services_.executor.wait(something, until_ns));
+  if (something.error == nullptr || finishing_) return {};
+  if (!runs_.has_ready()) return tl::unexpected<Error>(*something.error);
+  // Messages come first: the next wait is told.
+  const auto death = std::find_if(deaths_.begin(), deaths_.end(),
+                                  [&](const Error& one) { return &one == something.error; });
+  told_deaths_ = std::min(told_deaths_, static_cast<size_t>(death - deaths_.begin()));
+  return {};
 }
 
 void Multicasts::set_handler(Handler handler) {
@@ -200,7 +222,11 @@ void Multicasts::look_for_gone(int64_t now) {
   for (Rank rank = 0; rank < services_.job.ranks(); ++rank) {
     if (rank == services_.me || !services_.executor.has_gone(rank)) continue;
     const auto [since, first] = gone_since_.try_emplace(rank, now);
-    if (!first && now - since->second >= kLastDataNs) lose(rank);
+    if (first || now - since->second < kLastDataNs) continue;
+    lose(rank);
+    if (deaths_.empty() || services_.executor.has_lost(rank) || !left_.insert(rank).second)
+      continue;
+    note_end(rank_has_left(rank));
   }
 }
 
@@ -222,7 +248,23 @@ bool Multicasts::busy() const {
   return !inbox_.empty() || !outbox_.empty() || runs_.has_open() || !sends_.idle();
 }
 
-void Multicasts::lost(Rank rank, const Failure&) { lose(rank); }
+void Multicasts::lost(Rank rank, const Failure& why) {
+  lose(rank);
+  note_end(why);
+}
+
+/// Nothing comes of a rank any more, for which somebody may wait.
+void Multicasts::note_end(const Failure& why) {
+  deaths_.push_back({why.error_code(),
+                     fmt::format("{}; nothing that it sends to sets comes any more", why.what)});
+  // All that wait now may wait for this rank; where none does it is told to the next one.
+  if (waiting_.empty()) return;
+  told_deaths_ = deaths_.size();
+  for (Completion* const waiting : waiting_) {
+    waiting->error = &deaths_.back();
+    waiting->done = true;
+  }
+}
 
 void Multicasts::lose(Rank rank) {
   take_inbox();  // what it sent while it lived

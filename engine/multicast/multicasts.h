@@ -3,9 +3,11 @@
 /// architecture.md, "Multicasts").
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -42,7 +44,8 @@ class Multicasts final : public ArrivalRuns {
   /// A message that has come; null: none. The caller's until free().
   MulticastRun* take_message();
   void free(MulticastRun& run);
-  /// Waits for one; null: none has come until then (now_ns(); 0: for ever).
+  /// Waits for one; null: none has come until then (now_ns(); 0: for ever). Fails where none is
+  /// there and a rank has died that those who wait have not been told of, or all others have.
   Result<MulticastRun*> wait_for_message(int64_t until_ns);
   /// From now on messages are handed to this, which may not use the engine; empty: to nobody.
   void set_handler(Handler handler);
@@ -71,6 +74,8 @@ class Multicasts final : public ArrivalRuns {
   bool hand_over();
   void push_out();
   Status wait(int64_t until_ns);
+  const Error* untold_death();
+  void note_end(const Failure& why);
   void look_after();
   void look_for_gone(int64_t now);
   void lose(Rank rank);
@@ -85,10 +90,14 @@ class Multicasts final : public ArrivalRuns {
   std::vector<std::vector<std::byte>> spare_;  ///< memory of mails, for later ones
   Handler handler_;
   std::vector<Completion*> waiting_;  ///< for a message
+  /// Of ranks that might have sent one, and why those that have left since are gone.
+  std::deque<Error> deaths_;
+  size_t told_deaths_ = 0;  ///< of them
   bool advancing_ = false, finishing_ = false;
   uint64_t mails_received_ = 0;
   int64_t looked_ns_ = 0;
   std::map<Rank, int64_t> gone_since_;
+  std::set<Rank> left_;  ///< after a death, and so in `deaths_`
   uint32_t rounds_ = 0;
 };
 
