@@ -68,6 +68,10 @@ class Bootstrap {
   /// reached. Nothing while it takes part. Not collective; one load of memory.
   virtual std::optional<Failure> absence(Rank) const { return std::nullopt; }
 
+  /// How a rank of this machine ended that did not end in order, where whoever watches its process
+  /// has said so: also of those that died after the job's failure. Not collective.
+  virtual std::optional<Failure> end_of(Rank) const { return std::nullopt; }
+
   /// True if all ranks are threads of this process: they share addresses, file descriptors and
   /// fate.
   virtual bool shares_address_space() const { return false; }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -87,6 +88,7 @@ struct alignas(4096) ControlBlock::Header {
   Shared<bool> shared;       ///< see ControlBlock::shared()
   alignas(64) FailureRecord failure;
   FailureRecord proposal;  ///< where reports are relayed
+  std::array<FailureRecord, kNotedEnds> ends;
 };
 
 class ControlBootstrap final : public LocalBootstrap {
@@ -121,12 +123,14 @@ class ControlBootstrap final : public LocalBootstrap {
         return rank_has_left(rank);
     }
   }
+  std::optional<Failure> end_of(Rank rank) const override { return block_.end_of(rank); }
   void abort(const Failure& failure) override {
     if (forked()) return;
     const bool of_another = failure.culprit >= 0 && failure.culprit != block_.job_rank(rank_);
     const bool died = failure.error_code() == ErrorCode::kPeerFailed && of_another;
     if (died) wait_for_word(failure);
-    block_.report(died ? excuse(failure).value_or(failure) : failure, rank_);
+    const std::optional<Failure> end = died ? block_.end_of(failure.culprit) : std::nullopt;
+    block_.report(end ? *end : died ? excuse(failure).value_or(failure) : failure, rank_);
     // Somebody else may be writing the first failure just now. One who dies at that is found by
     // the launcher.
     const auto until =
@@ -224,6 +228,13 @@ class ControlBootstrap final : public LocalBootstrap {
     return absence(failure.culprit);
   }
 
+  /// Whether the job's failure is known, and not merely another death, which the job may survive.
+  bool is_failure_of_all(const Failure& failure) const {
+    const std::optional<Failure> first = block_.failure();
+    return first && (block_.relayed_ || first->code != ErrorCode::kRankDied ||
+                     first->culprit == failure.culprit);
+  }
+
   /// Whoever started the ranks knows how one died, a moment after its peers notice that it has.
   void wait_for_word(const Failure& failure) {
     if (block_.sharing_ == ControlBlock::Sharing::kThreads) return;
@@ -231,7 +242,9 @@ class ControlBootstrap final : public LocalBootstrap {
     const auto until = std::chrono::steady_clock::now() + kLongestWord;
     while (true) {
       const uint32_t seen = changes.load(std::memory_order_acquire);
-      if (block_.failure() || excuse(failure) || std::chrono::steady_clock::now() > until) return;
+      if (block_.end_of(failure.culprit) || is_failure_of_all(failure) || excuse(failure) ||
+          std::chrono::steady_clock::now() > until)
+        return;
       if (block_.watch_) block_.watch_();
       futex_wait(changes, seen, kWordNapNs);
     }
@@ -365,6 +378,20 @@ void ControlBlock::departed(Rank rank, const Failure& unfinished_report, int by)
   int32_t none = 0;
   header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
   wake_all();
+}
+
+void ControlBlock::note_end(const Failure& end, int writer) {
+  for (FailureRecord& record : header_->ends) {
+    if (record.write(end, static_cast<uint32_t>(writer))) return;
+  }
+}
+
+std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
+  for (const FailureRecord& record : header_->ends) {
+    if (!record.present()) break;
+    if (record.culprit == job_rank) return record.read();
+  }
+  return std::nullopt;
 }
 
 std::optional<Failure> ControlBlock::failure() const {

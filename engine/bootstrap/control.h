@@ -78,6 +78,12 @@ class ControlBlock {
   std::optional<Failure> proposal() const;
   /// Makes this the job's failure here, unless there is one.
   void decide(const Failure& failure, int writer);
+  /// Tells how a rank ended that did not end in order, beside the job's failure, which may be
+  /// another rank's: before anything else is said of its end, and by one process alone.
+  void note_end(const Failure& end, int writer);
+  /// What was noted of a rank of the job; of the first kNotedEnds.
+  std::optional<Failure> end_of(Rank job_rank) const;
+  static constexpr size_t kNotedEnds = 8;
   /// Tells that a rank has ended: whoever still waits for it reports that. To be called once its
   /// thread or process is gone or waits for nobody any more, and after what is known about its end
   /// has been reported or decided, for waiters know no more than that it has gone.

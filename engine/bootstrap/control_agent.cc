@@ -241,6 +241,7 @@ void ControlAgent::member_ended(Rank member) {
   const auto place = static_cast<Rank>(std::find(here.begin(), here.end(), member) - here.begin());
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
     return block_.departed(place, failure, block_.ranks());
+  block_.note_end(failure, block_.ranks());
   block_.finish_report(place, failure, block_.ranks());
   propose(failure);
 }

@@ -136,6 +136,7 @@ class JoinedBootstrap final : public Bootstrap {
   void set_gone() override { local_->set_gone(); }
   bool is_leaving(Rank rank) const override { return local_->is_leaving(rank); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
+  std::optional<Failure> end_of(Rank rank) const override { return local_->end_of(rank); }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
     const auto here = static_cast<size_t>(block_->ranks());

@@ -177,6 +177,7 @@ class Supervisor {
     const Failure failure = end_of_rank(rank, child.pid, status);
     if (code != 0) {
       if (result_ == 0) result_ = code;
+      control_.note_end(failure, options_.ranks);
       control_.report(failure, options_.ranks);
     }
     control_.departed(rank, failure, control_.ranks());

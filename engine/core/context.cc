@@ -322,7 +322,8 @@ Status Context::check_members(std::span<const Rank> members, const char* what) {
     before = rank;
     has_me |= rank == me;
     if (executor_->has_lost(rank)) [[unlikely]]
-      return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: it has died", rank, what);
+      return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: {}", rank, what,
+                  executor_->why_lost(rank));
   }
   if (!ascending) {
     std::vector<Rank> sorted(members.begin(), members.end());

@@ -2,6 +2,7 @@
 /// Carries programs out over the transports. One executor a rank; used by one thread at a time:
 /// where several threads call, SharedWaits sees to that.
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -73,6 +74,12 @@ class Executor {
   void end_group(GroupState& group, const Failure& why);
   /// Whether a rank of the job has died, and the job has gone on.
   bool has_lost(Rank rank) const { return ends_.has_lost(rank); }
+  /// How, of one that has.
+  const std::string& why_lost(Rank rank) const {
+    return std::find_if(survived_.begin(), survived_.end(),
+                        [rank](const Failure& death) { return death.culprit == rank; })
+        ->what;
+  }
   /// Whether a rank does nothing for others any more, although nobody has found it dead.
   bool has_gone(Rank rank) const {
     return !bootstrap_.is_leaving(rank) && bootstrap_.absence(rank).has_value();

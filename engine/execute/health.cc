@@ -130,7 +130,8 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   // has not: it must serve this rank, too. After a death that is no more so: all leave alone.
   if (const auto dead = find_dead();
       dead &&
-      (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && !ends_.has_lost_any()))) {
+      (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && !ends_.has_lost_any()) ||
+       (ends_.has_lost_any() && bootstrap_.end_of(*dead)))) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   if (by_arrival) return;  // nobody waits in it

@@ -12,7 +12,10 @@ void JobEnd::abort(const Failure& failure) {
   // on after it.
   const std::optional<Failure> first = bootstrap_.failure();
   const bool went_on = first && survives_(*first);
-  end_with(first && !went_on ? *first : failure);
+  // How that rank died stands beside the record, which tells of the first failure only.
+  const bool died = went_on && failure.code == ErrorCode::kRankDied;
+  const std::optional<Failure> end = died ? bootstrap_.end_of(failure.culprit) : std::nullopt;
+  end_with(first && !went_on ? *first : end.value_or(failure));
   // The job's record tells of the first failure only: those that wait for this rank learn that it
   // has left.
   if (went_on && error_) bootstrap_.set_gone();

@@ -47,7 +47,8 @@ Result<std::shared_ptr<MulticastSend>> Multicasts::send(RankSet set, const void*
     if (services_.executor.has_lost(rank)) dead = rank;
   });
   if (dead >= 0)
-    return fail(ErrorCode::kPeerFailed, "rank {} can't get a multicast: it has died", dead);
+    return fail(ErrorCode::kPeerFailed, "rank {} can't get a multicast: {}", dead,
+                services_.executor.why_lost(dead));
   auto send = sends_.start(std::move(set), static_cast<const std::byte*>(data), bytes, options);
   push_out();
   hand_over();  // a copy of its own, with which nothing else may come

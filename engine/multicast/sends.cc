@@ -341,7 +341,10 @@ void MulticastSends::lose(Rank rank) {
     if (send->root == rank && !send->root_answered) {
       send->root_answered = true;
       if (!send->fed())
-        send->feed->end({rank, ErrorCode::kRankDied, fmt::format("rank {} has died", rank)});
+        send->feed->end({rank, ErrorCode::kRankDied,
+                         services_.executor.has_lost(rank)
+                             ? services_.executor.why_lost(rank)
+                             : fmt::format("rank {} has died", rank)});
       // Whom it has told of the message before nobody knows.
       name_missing(*send, unanswered(*send), ErrorCode::kPeerFailed);
       send->direct.clear();
