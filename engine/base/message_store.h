@@ -11,7 +11,7 @@
 namespace ibcoll {
 
 /// First-in, first-out queues of messages, one a key. What a look-up costs does not depend on how
-/// many messages of other keys are kept.
+/// many messages are kept, of whatever keys.
 class MessageStore {
  public:
   struct Key {
@@ -29,49 +29,56 @@ class MessageStore {
   std::span<const std::byte> front(const Key& key) const;
   /// Forgets the first message of a key, which has one.
   void pop(const Key& key);
-  /// Forgets the messages of a group; calls visit(message) for each of them first. Looks at all.
+  /// Forgets the messages of a group; calls visit(message) for each of them first. Looks at all
+  /// keys.
   template <class Visitor>
   void forget(uint64_t group, Visitor&& visit) {
-    for (size_t i = 0; i < messages_.size() && kept_ != 0; ++i) {
-      const Key key = messages_[i].key;
-      if (messages_[i].bytes.empty() || key.group != group) continue;
-      for (auto message = front(key); !message.empty(); message = front(key)) {
-        visit(message);
-        pop(key);
+    for (uint32_t queue = 0; queue < queues_.size() && kept_ != 0; ++queue) {
+      if (queues_[queue].first == kEnd || queues_[queue].key.group != group) continue;
+      while (queues_[queue].first != kEnd) {
+        visit(std::span<const std::byte>(messages_[queues_[queue].first].bytes));
+        pop_from(queue);
       }
     }
   }
   /// Calls visit(message) for all of them.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
-    for (const Bucket& bucket : buckets_) {
-      for (uint32_t i = bucket.first; i != kEnd; i = messages_[i].next)
+    for (const Queue& queue : queues_) {
+      for (uint32_t i = queue.first; i != kEnd; i = messages_[i].next)
         visit(std::span<const std::byte>(messages_[i].bytes));
     }
   }
+  /// How many keys the longest look-up goes past.
+  size_t longest_walk() const;
 
  private:
   static constexpr uint32_t kEnd = ~uint32_t{0};
-  static constexpr size_t kBuckets = 64;
+  static constexpr size_t kFewestBuckets = 64;
   struct Kept {
+    std::vector<std::byte> bytes;
+    uint32_t next = kEnd;  ///< of its key; of the free ones
+  };
+  /// The messages of one key.
+  struct Queue {
     Key key;
-    std::vector<std::byte> bytes;  ///< none: the entry is free
-    uint32_t next = kEnd;
+    uint32_t first = kEnd, last = kEnd;  ///< none: the entry is free
+    uint32_t next = kEnd;                ///< in its bucket; of the free ones
   };
-  struct Bucket {
-    uint32_t first = kEnd, last = kEnd;
-  };
-  static size_t bucket_of(const Key& key) { return mix(key.group, key.sequence) % kBuckets; }
-  /// Of the first message of a key, and the one before it in its bucket.
-  struct Place {
-    uint32_t index, before;
-  };
-  Place find(const Key& key) const;
+  /// Of a key: a power of two of them, as many as there are keys at least.
+  uint32_t& bucket(const Key& key) { return buckets_[place(key)]; }
+  size_t place(const Key& key) const {
+    return mix(key.group, key.sequence) & (buckets_.size() - 1);
+  }
+  uint32_t find(const Key& key) const;
+  uint32_t add_queue(const Key& key);
+  void pop_from(uint32_t queue);
 
-  std::vector<Bucket> buckets_;  ///< none before the first message
+  std::vector<uint32_t> buckets_;  ///< the first queue of each; none before the first message
+  std::vector<Queue> queues_;
   std::vector<Kept> messages_;
-  uint32_t free_ = kEnd;  ///< first of the entries that hold nothing
-  size_t kept_ = 0;
+  uint32_t free_queue_ = kEnd, free_message_ = kEnd;  ///< the first of those that hold nothing
+  size_t keys_ = 0, kept_ = 0;
 };
 
 }  // namespace ibcoll
