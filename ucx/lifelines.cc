@@ -98,7 +98,7 @@ void Lifelines::connect(Line& line, const LifelinePlace& place, int64_t now_ns) 
   bool shortage = false;
   line.up = false;
   line.give_up_at_ns = now_ns + silence_ns_ / static_cast<int64_t>(addresses);
-  if (auto socket = connect_network(address.data(), place.port, silence_ms, &shortage))
+  if (auto socket = connect_network(address.data(), place.port, silence_ms, &shortage, own_port_))
     line.socket = std::move(*socket);
   else if (shortage)
     line.ask_anew(now_ns);

@@ -39,6 +39,10 @@ class Lifelines {
   static Result<std::unique_ptr<Lifelines>> open(int64_t silence_ns,
                                                  const std::vector<std::string>& devices);
   LifelinePlace place() const;
+  /// The socket that takes those of peers.
+  int listener() const { return listener_.fd(); }
+  /// Lifelines to peers come from this port; 0: from any.
+  void come_from(uint16_t port) { own_port_ = port; }
   /// Places and machines by rank.
   void start(std::vector<LifelinePlace> places, const std::vector<int>& machines, Rank me);
   /// Takes those that peers have begun.
@@ -68,6 +72,7 @@ class Lifelines {
   State wait_for_answer(Line& line, size_t addresses, int64_t now_ns);
 
   int64_t silence_ns_ = 0;
+  uint16_t own_port_ = 0;
   std::vector<std::string> own_;
   ControlListener listener_;
   std::vector<UniqueFd> taken_;

@@ -14,6 +14,7 @@ namespace {
 struct Introduction {
   uint64_t address_bytes = 0;
   LifelinePlace lifeline;
+  GatePlace gate;
 };
 
 std::vector<std::string> interfaces_of(const std::vector<Resource>& resources) {
@@ -44,6 +45,7 @@ Result<TransportOptions> TransportOptions::from_environment() {
   TransportOptions options;
   IBCOLL_ASSIGN(options.unreachable_ns, config_duration("IBCOLL_PORT_DOWN"));
   IBCOLL_ASSIGN(options.kept_registrations, config_integer("IBCOLL_REGISTRATIONS"));
+  IBCOLL_ASSIGN(options.open_to_all, config_bool("IBCOLL_UCX_OPEN"));
   return options;
 }
 
@@ -58,10 +60,9 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const TransportOptions&
   transport->registrar_ = std::make_unique<UcxRegistrar>(context, transport->puts_);
   transport->memory_ =
       std::make_unique<MemoryCache>(*transport->registrar_, options.kept_registrations);
-  IBCOLL_ASSIGN(transport->worker_, Worker::open(context));
+  transport->interfaces_ = interfaces_of(resources);
+  IBCOLL_TRY(transport->listen());
   transport->watch_ = std::make_unique<ArrivalWatch>(transport->worker_->events());
-  IBCOLL_ASSIGN(transport->lifelines_,
-                Lifelines::open(options.unreachable_ns, interfaces_of(resources)));
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                        UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -74,6 +75,47 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const TransportOptions&
     return fail(ErrorCode::kUnsupported, "UCX takes no messages: {}",
                 explain(*transport->ucp_, status));
   return transport;
+}
+
+/// Opens the ports that peers connect to, so that nobody may so far.
+Status UcxTransport::listen() {
+  Status guarded;
+  if (!options_.open_to_all && !interfaces_.empty()) {
+    Result<std::unique_ptr<Gate>> gate = Gate::open(*ucp_);
+    if (gate)
+      gate_ = std::move(*gate);
+    else
+      guarded = tl::unexpected<Error>(gate.error());
+  }
+  {
+    const Gate::Watch watch(gate_.get());
+    IBCOLL_ASSIGN(worker_, Worker::open(*context_));
+  }
+  IBCOLL_ASSIGN(lifelines_, Lifelines::open(options_.unreachable_ns, interfaces_));
+  if (gate_) {
+    guarded = gate_->closed();
+    if (guarded) guarded = gate_->guard(lifelines_->listener());
+  }
+  if (guarded) {
+    if (gate_) lifelines_->come_from(gate_->port());
+    return {};
+  }
+  gate_.reset();
+  const std::string& why = guarded.error().message;
+  if (!all_loopback(interfaces_))
+    return fail(ErrorCode::kUnsupported,
+                "with UCX {} anybody could connect to this job and end it: {}; UCX_NET_DEVICES=lo "
+                "keeps to this machine, IBCOLL_UCX_OPEN=1 allows it",
+                ucp_->get_version_string(), why);
+  log().warn("any user of this machine can end this job over UCX: {}", why);
+  return {};
+}
+
+GatePlace UcxTransport::gate() const { return gate_ ? gate_->place(interfaces_) : GatePlace{}; }
+
+Status UcxTransport::admit(const std::vector<GatePlace>& places, const std::vector<int>& machine_of,
+                           Rank me) {
+  return gate_ ? gate_->admit(places, machine_of, me) : Status{};
 }
 
 void UcxTransport::connect_job(Bootstrap& bootstrap, std::vector<std::vector<std::byte>> addresses,
@@ -99,10 +141,17 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     transport = tl::unexpected<Error>(options.error());
   Result<Introduction> mine = tl::unexpected<Error>(Error{});
   if (transport)
-    mine = Introduction{(*transport)->address().size(), (*transport)->lifeline()};
+    mine = Introduction{(*transport)->address().size(), (*transport)->lifeline(),
+                        (*transport)->gate()};
   else
     mine = tl::unexpected<Error>(transport.error());
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "ucx", mine));
+  std::vector<GatePlace> gates;
+  for (const Introduction& other : all) gates.push_back(other.gate);
+  Result<char> admitted = char{};
+  if (const Status status = (*transport)->admit(gates, machine_of, bootstrap.rank()); !status)
+    admitted = tl::unexpected<Error>(status.error());
+  IBCOLL_TRY(exchange(bootstrap, "ucx", admitted));
   IBCOLL_ASSIGN(std::vector<std::vector<std::byte>> addresses,
                 exchange_worker_addresses(bootstrap, (*transport)->address(), all));
   std::vector<LifelinePlace> lifelines;

@@ -15,6 +15,7 @@
 #include "engine/transport/memory_cache.h"
 #include "engine/transport/transport.h"
 #include "ucx/arrival_watch.h"
+#include "ucx/gate.h"
 #include "ucx/lifelines.h"
 #include "ucx/peer.h"
 #include "ucx/registrar.h"
@@ -40,6 +41,8 @@ struct TransportOptions {
   size_t most_eager = 512 * 1024;
   /// Whether ucp_put is used; not set: where UCX writes by itself.
   std::optional<bool> puts;
+  /// Whether UCX may take connections from others than the ranks of the job.
+  bool open_to_all = false;
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md).
   static Result<TransportOptions> from_environment();
@@ -57,6 +60,9 @@ class UcxTransport final : public NetworkTransport {
   static Result<std::unique_ptr<UcxTransport>> open(const TransportOptions& options);
   const std::vector<std::byte>& address() const { return worker_->address(); }
   LifelinePlace lifeline() const { return lifelines_->place(); }
+  GatePlace gate() const;
+  /// Lets the ranks of the job connect, and nobody else. None may before all have done so.
+  Status admit(const std::vector<GatePlace>& places, const std::vector<int>& machine_of, Rank me);
   /// Addresses and lifelines by rank.
   void connect_job(Bootstrap& bootstrap, std::vector<std::vector<std::byte>> addresses,
                    std::vector<LifelinePlace> lifelines, const std::vector<int>& machine_of);
@@ -95,6 +101,7 @@ class UcxTransport final : public NetworkTransport {
 
  private:
   UcxTransport() = default;
+  Status listen();
   Peer& enter(Rank rank);
   Peer* usable(Rank rank);
   Status connect(Peer& peer);
@@ -143,6 +150,8 @@ class UcxTransport final : public NetworkTransport {
 
   TransportOptions options_;
   std::unique_ptr<Context> context_;
+  std::unique_ptr<Gate> gate_;           ///< null: everybody may connect
+  std::vector<std::string> interfaces_;  ///< that UCX uses TCP on
   std::unique_ptr<Registrar> registrar_;
   std::unique_ptr<MemoryCache> memory_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; null: nothing was sent either way

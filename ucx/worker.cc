@@ -23,6 +23,21 @@ constexpr Setting kConnectsInBackground = {"UCX_TCP_CONN_NB", {"TCP_CONN_NB", "C
 /// one that is sent from where it lies counts when the kernel has it.
 constexpr Setting kSendsFromMemory = {"UCX_ZCOPY_THRESH", {"ZCOPY_THRESH"}, "0"};
 
+/// System V and POSIX memory of UCX's: a rank that is killed leaves files in /dev/shm, and the
+/// names of sockets that others wait on are open to everybody. Ranks of one server share the
+/// engine's.
+constexpr Setting kNoFiles = {"UCX_TLS", {"TLS"}, "^posix,sysv"};
+
+/// The gate tells where connections come from (UCX 1.18 and later would).
+constexpr Setting kConnectsFromAnywhere = {
+    "UCX_TCP_EP_BIND_SRC_ADDR", {"TCP_EP_BIND_SRC_ADDR", "EP_BIND_SRC_ADDR"}, "n"};
+
+bool binds_by_itself(const Library& ucp) {
+  int major = 0, minor = 0;
+  return std::sscanf(ucp.get_version_string(), "%d.%d", &major, &minor) == 2 &&
+         (major > 1 || minor >= 18);
+}
+
 void apply(const Library& ucp, ucp_config_t* config, const Setting& setting) {
   if (getenv(setting.variable) != nullptr) return;
   for (const char* name : setting.names)
@@ -53,6 +68,8 @@ Result<std::unique_ptr<Context>> Context::open(bool sends_from_memory) {
     return fail(ErrorCode::kInvalidArgument, "UCX can't read its settings: {}",
                 explain(*ucp, status));
   apply(*ucp, config, kConnectsInBackground);
+  apply(*ucp, config, kNoFiles);
+  if (binds_by_itself(*ucp)) apply(*ucp, config, kConnectsFromAnywhere);
   if (sends_from_memory) apply(*ucp, config, kSendsFromMemory);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

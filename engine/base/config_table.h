@@ -223,6 +223,12 @@ inline constexpr Variable kVariables[] = {
          "How long a rank waits for its RDMA port to come up again, for a way to a peer that is "
          "not there, or for a peer that does not even say that it is busy, before it gives up. "
          "Data on the way is held as long, see IBCOLL_ACK_TIMEOUT."},
+    {.name = "IBCOLL_UCX_OPEN",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether UCX listens for everybody, any of whom can end the job then, where it can't be "
+             "kept to the job's ranks, or where something between machines changes the addresses "
+             "or ports that connections come from (docs/ucx.md)."},
     {.name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",

@@ -135,8 +135,21 @@ bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
+int bind_shared(int socket, int family, uint16_t port) {
+  sockaddr_storage place{};
+  place.ss_family = static_cast<sa_family_t>(family);
+  // Where it stands is the same in both.
+  reinterpret_cast<sockaddr_in*>(&place)->sin_port = htons(port);
+  const auto length =
+      static_cast<socklen_t>(family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  const int on = 1;
+  const bool bound = setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+                     bind(socket, reinterpret_cast<sockaddr*>(&place), length) == 0;
+  return bound ? 0 : errno;
+}
+
 Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms,
-                                 bool* shortage) {
+                                 bool* shortage, uint16_t own_port) {
   if (shortage != nullptr) *shortage = false;
   sockaddr_storage place{};
   socklen_t length = 0;
@@ -154,6 +167,7 @@ Result<UniqueFd> connect_network(const std::string& address, int port, int silen
     return fail(ErrorCode::kSystem, "\"{}\" is no network address", address);
   }
   UniqueFd socket(::socket(place.ss_family, kSocket, 0));
+  if (own_port != 0 && socket.valid()) bind_shared(socket.get(), place.ss_family, own_port);
   const bool connects =
       socket.valid() && (connect(socket.get(), reinterpret_cast<sockaddr*>(&place), length) == 0 ||
                          errno == EINPROGRESS);
