@@ -1,6 +1,12 @@
 // Collectives over UCX while ranks die, stop and come late, and while calls of UCP fail: each ends
 // right, or with the same one error on every survivor, and never hangs.
 
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <random>
+
 #include "tests/faults.h"
 #include "tests/launched.h"
 #include "tests/ucx_lo.h"
@@ -170,6 +176,92 @@ TEST_F(UcxFaults, AnyCallOfUcpThatFailsEndsAllAlikeFull) {
   fail_each("am_recv_data_nbx", 64, all_by_rendezvous());
   for (const char* function : {"mem_map", "rkey_pack", "ep_rkey_unpack", "put_nbx", "ep_flush_nbx"})
     fail_each(function, 32, all_by_puts());
+}
+
+/// Runs a job and kills these ranks somewhere between opening UCX and the first calls.
+Outcome kill_at_start(const std::vector<Rank>& victims, std::mt19937& random) {
+  static Stage* stage;
+  const SharedStage shared;
+  stage = &*shared;
+  open_ucx_with({}, [](Rank me) { stage->pids[me] = getpid(); });
+  std::vector<int> delays;
+  for (size_t i = 0; i < victims.size(); ++i) delays.push_back(static_cast<int>(random() % 15'000));
+  std::fflush(nullptr);
+  const pid_t killer = fork();
+  if (killer == 0) {
+    for (const Rank victim : victims)
+      while (stage->pids[victim] == 0 && !stage->ended) std::this_thread::yield();
+    for (size_t i = 0; i < victims.size(); ++i) {
+      std::this_thread::sleep_for(std::chrono::microseconds(delays[i]));
+      if (!stage->ended) kill(stage->pids[victims[i]], SIGKILL);
+    }
+    _exit(0);
+  }
+  Outcome outcome;
+  outcome.all = run_job(
+      ucx_job({1, 1, 1, 1, 1, 1, 1, 1}),
+      [&](const RankView& rank) {
+        exchanges(kUntilItFails, {8, 5000})(rank, *stage);
+      },
+      &outcome.status);
+  stage->ended = true;
+  waitpid(killer, nullptr, 0);
+  outcome.errors = errors_in(outcome.all);
+  return outcome;
+}
+
+/// UCX must not abort the others.
+void expect_survivors(int jobs) {
+  std::mt19937 random(number_from_environment("TEST_FAULT_SEED", 1));
+  for (int i = 0; i < jobs && !::testing::Test::HasFailure(); ++i) {
+    const Outcome outcome = kill_at_start({1, 3}, random);
+    EXPECT_THAT(outcome.all, ::testing::Not(HasSubstr("signal 6"))) << "job " << i;
+    for (const Rank survivor : {0, 2, 4, 5, 6, 7})
+      EXPECT_TRUE(outcome.errors.count(survivor)) << "job " << i << "\n" << outcome.all;
+    EXPECT_THAT(outcome.all, ::testing::ContainsRegex("rank [13]")) << "job " << i;
+  }
+}
+
+TEST_F(UcxFaults, TwoRanksAreKilledWhileTheyConnect) { expect_survivors(40); }
+TEST_F(UcxFaults, TwoRanksAreKilledWhileTheyConnectFull) {
+  alarm(1200);
+  expect_survivors(1000);
+}
+
+/// Gives this process a /dev/shm of its own; only root can.
+bool makes_own_shared_memory() {
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", "/dev/shm", "tmpfs", 0, nullptr) == 0;
+}
+
+/// With whatever UCX has.
+void expect_no_files(int jobs) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!makes_own_shared_memory()) _exit(77);
+    unsetenv("UCX_TLS");
+    std::mt19937 random(number_from_environment("TEST_FAULT_SEED", 1));
+    for (int i = 0; i < jobs; ++i) kill_at_start({0, 1, 2, 3, 4, 5, 6, 7}, random);
+    int left = 0;
+    for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+      std::fprintf(stderr, "left: %s\n", file.path().c_str());
+      ++left;
+    }
+    std::fflush(nullptr);
+    _exit(std::min(left, 70));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "not root";
+  EXPECT_EQ(status, 0) << "files are left, " << WEXITSTATUS(status) << " at least";
+}
+
+TEST_F(UcxFaults, AJobThatIsKilledAtItsStartLeavesNoFiles) { expect_no_files(10); }
+TEST_F(UcxFaults, AJobThatIsKilledAtItsStartLeavesNoFilesFull) {
+  alarm(1200);
+  expect_no_files(300);
 }
 
 }  // namespace

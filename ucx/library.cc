@@ -9,6 +9,7 @@
 
 #include "engine/base/kept_signals.h"
 #include "engine/base/log.h"
+#include "ucx/broken_sends.h"
 
 namespace ibcoll::ucx {
 namespace {
@@ -53,6 +54,7 @@ Result<Library> load() {
     return fail(ErrorCode::kUnsupported, "{} is too old: it has no {}", kLibrary, missing);
   decltype(&ucs_log_push_handler) push_handler = nullptr;
   find(push_handler, "ucs_log_push_handler");
+  put_off_broken_sends(ucp);
   if (before == nullptr && push_handler != nullptr) push_handler(keep_line);
   return ucp;
 }

@@ -226,9 +226,10 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_UCX_OPEN",
      .type = VariableType::kBool,
      .default_value = "0",
-     .help = "Whether UCX listens for everybody, any of whom can end the job then, where it can't be "
-             "kept to the job's ranks, or where something between machines changes the addresses "
-             "or ports that connections come from (docs/ucx.md)."},
+     .help =
+         "Whether UCX listens for everybody, any of whom can end the job then, where it can't be "
+         "kept to the job's ranks, or where something between machines changes the addresses "
+         "or ports that connections come from (docs/ucx.md)."},
     {.name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",
