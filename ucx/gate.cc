@@ -2,11 +2,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <tuple>
 
 #include "engine/bootstrap/control_socket.h"
@@ -17,7 +17,9 @@ namespace {
 
 /// A connection that is made again must not be the one that the kernel still winds up.
 constexpr uint16_t kPorts = 4;
-constexpr int kReserveAttempts = 64;
+/// Of these, groups of kPorts are looked at one after the other. The ranks of a machine look in the
+/// same order, so that they get neighbours, which make a short filter.
+constexpr uint32_t kFirstPort = 32768, kGroups = 7000;
 
 /// Connections are made by whoever lets UCX move on; of a job's start and of retries alone.
 std::mutex gates_mutex;
@@ -133,9 +135,10 @@ Gate::Watch::~Watch() { watching = nullptr; }
 
 /// Finds ports that nobody has, and keeps them. Others of this user could share them.
 Status Gate::reserve() {
-  std::random_device random;
-  for (int attempt = 0; attempt < kReserveAttempts; ++attempt) {
-    const auto first = static_cast<uint16_t>(32768 + random() % 28000 / kPorts * kPorts);
+  const uint32_t start = geteuid() * 2654435761U;
+  for (uint32_t attempt = 0; attempt < kGroups; ++attempt) {
+    const auto first =
+        static_cast<uint16_t>(kFirstPort + (start % kGroups + attempt) % kGroups * kPorts);
     std::vector<UniqueFd> sockets;
     bool free = true;
     for (uint16_t port = first; free && port < first + kPorts; ++port) {
@@ -196,6 +199,11 @@ Status Gate::admit(const std::vector<GatePlace>& places, const std::vector<int>&
   const std::vector<Address> here = addresses_here();
   std::vector<Callers> callers;
   std::vector<Endpoint> peers;
+  // Where nothing of UCX's listens by IPv6 nobody comes from there.
+  const bool six = std::any_of(places.begin(), places.end(), [](const GatePlace& place) {
+    return std::any_of(place.listeners.begin(), place.listeners.end(),
+                       [](const Endpoint& one) { return one.address.family == 6; });
+  });
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const GatePlace& place = places[rank];
     Callers caller{{}, place.first_port, place.ports};
@@ -205,7 +213,8 @@ Status Gate::admit(const std::vector<GatePlace>& places, const std::vector<int>&
       // nothing of one on another machine: here anybody may have that rank's port.
       const bool shared =
           !same_machine && std::find(here.begin(), here.end(), address) != here.end();
-      if (address.family != 0 && !shared) caller.addresses.push_back(address);
+      if (address.family != 0 && !shared && (six || address.family == 4))
+        caller.addresses.push_back(address);
     }
     callers.push_back(std::move(caller));
     for (const Endpoint& listener : place.listeners)
