@@ -172,6 +172,9 @@ Status Gate::guard(int listener) {
 Status Gate::closed() const {
   if (refused_ && listens_at_.empty())
     return fail(ErrorCode::kUnsupported, "it listens in an unknown way");
+  if (listens_at_.size() > GatePlace::kListeners)
+    return fail(ErrorCode::kUnsupported, "it listens on {} interfaces; UCX_NET_DEVICES chooses",
+                listens_at_.size());
   return refused_;
 }
 

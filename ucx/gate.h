@@ -29,7 +29,7 @@ struct Endpoint {
 
 /// What a rank tells the others of its gate.
 struct GatePlace {
-  static constexpr size_t kAddresses = 16, kListeners = 16;
+  static constexpr size_t kAddresses = 32, kListeners = 64;
   std::array<Address, kAddresses> addresses;   ///< that its connections may come from
   std::array<Endpoint, kListeners> listeners;  ///< that the others connect to
   uint16_t first_port = 0;                     ///< of those that it connects from
