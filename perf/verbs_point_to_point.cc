@@ -37,7 +37,9 @@ double seconds_since(Clock::time_point begin) {
 class Runner {
  public:
   Runner(Bootstrap& bootstrap, NetworkTransport& transport, BarePair& bare)
-      : bootstrap_(bootstrap), transport_(transport), bare_(bare), me_(bootstrap.rank()) {}
+      : bootstrap_(bootstrap), transport_(transport), bare_(bare), me_(bootstrap.rank()) {
+    prepare_bells(bell_);
+  }
 
   Status share(size_t bytes) {
     memory_.resize(bytes);
@@ -136,7 +138,6 @@ class Runner {
 
 Status measure(Bootstrap& bootstrap, const Options& options, const std::vector<int64_t>& sizes,
                JsonLines& json) {
-  prepare_bells();
   IBCOLL_ASSIGN(BarePair bare, BarePair::create(bootstrap));
   const std::array<int, 2> one_each = {1, 1};
   IBCOLL_ASSIGN(const Shape shape, Shape::from_layout(one_each, Placement::kBlock));

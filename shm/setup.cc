@@ -84,7 +84,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->me_ = shape.local_of(rank);
   self->size_ = shape.server_size(server);
   self->bells_ = bells;
-  prepare_bells();
+  prepare_bells(bells[static_cast<size_t>(rank)]);
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
@@ -132,6 +132,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
     return tl::unexpected<Error>(reserved.error());
   }
   IBCOLL_TRY(bootstrap.barrier());
+  heed_bells(bells);
   IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
   return self;
 }

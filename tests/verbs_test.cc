@@ -334,10 +334,10 @@ TEST_F(Verbs, ABufferIsRegisteredOnceUntilItIsUnmapped) {
 TEST_F(Verbs, SleepersAreWokenByArrivals) {
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
-    prepare_bells();
     Node node(bootstrap, shape);
     ASSERT_TRUE(node.good());
     Bell bell;
+    prepare_bells(bell);
     for (uint32_t i = 0; i < 20; ++i) {
       if (node.me() == static_cast<Rank>(i % 2)) {
         std::this_thread::sleep_for(milliseconds(5));

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "engine/base/shared_access.h"
 
@@ -12,22 +13,36 @@ namespace ibcoll {
 /// bytes are a valid bell.
 struct alignas(64) Bell {
   Shared<uint32_t> rings{0};
-  Shared<uint32_t> sleeping{0};  ///< threads of the owner that do, or are about to
+  Shared<uint32_t> sleeping{0};      ///< threads of the owner that do, or are about to
+  Shared<uint32_t> needs_fences{0};  ///< its owner can't fence for those who ring it
 };
 
 /// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers
-/// may fence for this process.
-void prepare_bells();
+/// may fence for this process, and those who ring the own bell whether its owner can do so.
+void prepare_bells(Bell& own);
+/// Call it when the owners of all these bells have prepared them, before the first ring: where one
+/// of them can't fence for others, this process fences whenever it rings, from now on.
+void heed_bells(std::span<const Bell> bells);
 
 namespace detail {
-extern std::atomic<bool> g_sleepers_fence;
+enum class Fences : uint32_t {
+  kOwn,         ///< who rings fences; the kernel has not been asked for anything else
+  kOfSleepers,  ///< sleepers fence for this process
+  kOwnForGood,  ///< who rings fences, as some sleeper can't
+};
+extern std::atomic<Fences> g_fences;
+}  // namespace detail
+
+/// Whether this process leaves it to sleepers to fence.
+inline bool sleepers_fence() {
+  return detail::g_fences.load(std::memory_order_relaxed) == detail::Fences::kOfSleepers;
 }
 
 /// Orders what was stored before (release) against a look at anybody's `sleeping` after. Where the
 /// kernel lets a sleeper do that for everybody (membarrier), it costs nothing here: a fence would
 /// hold the core until its stores have reached the cache.
 inline void bell_fence() {
-  if (detail::g_sleepers_fence.load(std::memory_order_relaxed)) [[likely]] {
+  if (sleepers_fence()) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
     shared_fence(std::memory_order_seq_cst);
