@@ -18,17 +18,23 @@ std::string wrong(std::string_view what, const Outcome& outcome) {
 
 }  // namespace
 
-bool names_one_of(std::string_view text, uint64_t ranks) {
-  for (size_t at = text.find("rank "); at != std::string_view::npos;
-       at = text.find("rank ", at + 1)) {
+Rank rank_named(std::string_view text, size_t& from) {
+  for (from = text.find("rank ", from); from != std::string_view::npos;
+       from = text.find("rank ", from)) {
+    from += 5;
+    size_t end = from;
     Rank rank = 0;
-    bool any = false;
-    for (size_t i = at + 5;
-         i < text.size() && text[i] >= '0' && text[i] <= '9' && rank < kMostRanks; ++i) {
-      rank = rank * 10 + (text[i] - '0');
-      any = true;
-    }
-    if (any && rank < kMostRanks && (ranks >> rank & 1) != 0) return true;
+    for (; end < text.size() && text[end] >= '0' && text[end] <= '9' && rank < kMostRanks; ++end)
+      rank = rank * 10 + (text[end] - '0');
+    if (end > from && rank < kMostRanks) return rank;
+  }
+  return -1;
+}
+
+bool names_one_of(std::string_view text, uint64_t ranks) {
+  size_t from = 0;
+  for (Rank rank = rank_named(text, from); rank >= 0; rank = rank_named(text, from)) {
+    if ((ranks >> rank & 1) != 0) return true;
   }
   return false;
 }
@@ -90,6 +96,17 @@ std::string Causes::check_group(uint32_t group, const Outcome& outcome,
                                 const Faults& faults) const {
   if (outcome.scope == IBCOLL_SCOPE_JOB) return check_job(outcome, faults);
   return check(groups_[group], outcome, faults);
+}
+
+std::string Causes::check_receive(const Outcome& outcome, const Faults& faults) const {
+  if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
+  if (!has(outcome.text, "nothing that it sends to sets comes any more"))
+    return wrong("a receive fails for no death", outcome);
+  // After a death ranks leave without waiting for each other.
+  if (faults.memory_failed || (faults.dead != 0 && has(outcome.text, "has left the job")))
+    return {};
+  if (!names_one_of(outcome.text, faults.dead)) return wrong("the dead rank is not named", outcome);
+  return {};
 }
 
 std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults& faults) const {

@@ -156,6 +156,8 @@ class Causes {
   std::string check_job(const Outcome& outcome, const Faults& faults) const;
   /// What is wrong with the error of a function on that group; "" where it has a cause.
   std::string check_group(uint32_t group, const Outcome& outcome, const Faults& faults) const;
+  /// What is wrong with the error of a receive that tells of a rank's end; "" where it has a cause.
+  std::string check_receive(const Outcome& outcome, const Faults& faults) const;
 
  private:
   /// What may end a group, or a call that stands for itself.
@@ -173,7 +175,10 @@ class Causes {
   bool disagrees_ = false;
 };
 
-/// Whether a line names one of these ranks as "rank 3".
+/// The first rank that a line names as "rank 3" at `from` or later, which moves behind that; -1:
+/// none.
+Rank rank_named(std::string_view text, size_t& from);
+/// Whether a line names one of these ranks.
 bool names_one_of(std::string_view text, uint64_t ranks);
 
 }  // namespace ibcoll::lockstep

@@ -96,6 +96,9 @@ class Run::State {
   static void handle(void* state, const ibcoll_message* message);
   void check_message(const ibcoll_message& message);
   bool has_data(const ibcoll_message& message) const;
+  /// Takes the next message, or waits so long for it, and checks it; null: none has come, or a
+  /// rank has died of which none comes.
+  const ibcoll_message* next_message(int64_t patience_us);
   /// Takes a message that has come, if there is one, and frees it at once.
   bool take_message();
   void free_held(size_t keep);
@@ -147,6 +150,7 @@ class Run::State {
   std::vector<const ibcoll_message*> held_;
   std::vector<int64_t> certain_, uncertain_;     ///< messages sent to each rank
   std::vector<int64_t> received_, last_number_;  ///< of each master
+  uint64_t told_ = 0;                            ///< ranks that receives have told the end of
 
   bool over_ = false;
   ibcoll_status over_status_ = IBCOLL_OK;
