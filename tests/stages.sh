@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format reference quick lockstep softroce full programs docs install cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick lockstep softroce full ucx programs docs install cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format reference quick lockstep install softroce asan"
@@ -52,15 +52,16 @@ complaints() { # complaints LOG
     { line[++lines] = substr($0, 1, 300) }' "$1"
 }
 
-# run_tests TEST-PRESET: runs tests that are built, and adds their cases to the counts.
+# run_tests TEST-PRESET [OPTIONS OF CTEST...]: runs tests that are built, and adds their cases to the counts.
 run_tests() {
   local preset=$1 reports log cases bad lost absent
+  shift
   reports=$(mktemp -d) log=$(mktemp)
   say "running the tests ($preset)"
   local settings=("GTEST_OUTPUT=xml:$reports/")
   # Random properties are tried on the same values each time, but in the tier that looks for more.
   [ "$tier" = full ] || settings+=("RC_PARAMS=${RC_PARAMS:-seed=1}")
-  env "${settings[@]}" ctest --preset "$preset" >"$log" 2>&1 || {
+  env "${settings[@]}" ctest --preset "$preset" "$@" >"$log" 2>&1 || {
     complaints "$log" >&2
   }
   cases=$(sum_attribute tests "$reports") bad=$(sum_attribute failures "$reports")
@@ -126,6 +127,20 @@ softroce_tests() {
   fi
 }
 
+# The tests of UCX with a current one, which is built from its sources. The run of all stages goes on where there are none.
+# shellcheck disable=SC2086  # lists of words
+ucx_tests() {
+  local folder
+  if [ "$tier" = full ] && [ -z "${IBCOLL_SOURCES:-}" ]; then
+    say "SKIPPED: tests with a current UCX: IBCOLL_SOURCES names no sources"
+    skipped=$((skipped + 1))
+  elif (packages $UCX_PACKAGES) && folder=$(tests/ucx/build.sh); then
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run_tests release --label-regex "$tier" --tests-regex '^ucx_'
+  else
+    check "current UCX" false
+  fi
+}
+
 # MPI programs of Debian's, which many a machine lacks: as for Soft-RoCE, a package that can't be had fails this stage only.
 # shellcheck disable=SC2086  # lists of words
 program_tests() {
@@ -170,6 +185,13 @@ stage() {
       fi
       ;;
     full) build_and_test release full ;;
+    ucx)
+      if builds release; then
+        ucx_tests
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
     programs)
       if builds release; then
         program_tests
