@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,24 @@ TEST_F(Alone, NullHandlesAreRefused) {
   EXPECT_EQ(ibcoll_group_free(nullptr), IBCOLL_OK);
   ibcoll_counters counters = IBCOLL_COUNTERS_INIT;
   expect_invalid(ibcoll_get_counters(nullptr, &counters), "the context is null");
+}
+
+TEST_F(Alone, AListOfMoreRanksThanTheJobHasIsNotRead) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto* const memory = static_cast<char*>(
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+  // The list ends where the memory does.
+  int* const ranks = reinterpret_cast<int*>(memory + page) - 1;
+  *ranks = 0;
+  ibcoll_group* group = nullptr;
+  for (const int count : {2, 1 << 30}) {
+    expect_invalid(ibcoll_group_create(context_, ranks, count, &group),
+                   fmt::format("{} ranks can't be in a group: the job has 1", count));
+  }
+  ASSERT_EQ(ibcoll_group_create(context_, ranks, 1, &group), IBCOLL_OK) << ibcoll_last_error();
+  EXPECT_EQ(ibcoll_group_free(group), IBCOLL_OK);
+  munmap(memory, 2 * page);
 }
 
 TEST_F(Alone, HandlesThatWereFreedAreRefused) {

@@ -1,5 +1,7 @@
 // The C interface: groups.
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -73,6 +75,9 @@ ibcoll_status ibcoll_group_create_with(ibcoll_context* context, const int* ranks
   if (ranks == nullptr || group == nullptr || count < 0) {
     return refuse("the ranks or the place for the group are null, or their number is negative");
   }
+  // Whoever says more than there can be has no list of that length.
+  if (const int size = ibcoll_size(context); count > size)
+    return refuse(fmt::format("{} ranks can't be in a group: the job has {}", count, size));
   return inside_job(*context, [&] {
     return make_group(*context, std::vector<Rank>(ranks, ranks + count), options, group);
   });
