@@ -220,6 +220,25 @@ TEST_F(CApiCalls, WhatIsReservedMustBeZero) {
   expect_refused(&call, "reserved in an ibcoll_call is 3");
 }
 
+TEST_F(CApiCalls, FlagsAreZeroOrOne) {
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
+  ibcoll_multicast_options multicast = IBCOLL_MULTICAST_OPTIONS_INIT;
+  ibcoll_launch_options launch = IBCOLL_LAUNCH_OPTIONS_INIT;
+  launch.ranks = 1;
+  const uint64_t members = 1;
+  const auto main = [](ibcoll_context*, void*) { return 0; };
+  for (const int value : {-1, 2, 256}) {
+    const std::string text = " is " + std::to_string(value) + ": it must be 0 or 1";
+    options.ordered = multicast.acknowledged = launch.bind = value;
+    expect_invalid(ibcoll_barrier(world_, &options), "ordered" + text);
+    expect_invalid(ibcoll_multicast(context_, &members, 1, &value, 4, &multicast, nullptr),
+                   "acknowledged" + text);
+    expect_invalid(ibcoll_launch(&launch, main, nullptr, nullptr), "bind" + text);
+  }
+  options.ordered = 1;
+  EXPECT_EQ(ibcoll_barrier(world_, &options), IBCOLL_OK) << ibcoll_last_error();
+}
+
 TEST_F(CApiCalls, AnEmptySpanIsNoBuffer) {
   const group world = context(context_).world();
   std::vector<int> send{1}, recv;

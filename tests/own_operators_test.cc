@@ -349,6 +349,12 @@ TEST_F(OwnOperatorsAlone, ThatCanBeNoneAreRefused) {
                    std::to_string(bytes) + " bytes: they must have 1 to 4194304");
   }
   is_.element_bytes = size_t{4} << 20;
+  for (const int value : {-1, 2}) {
+    is_.commutes = value;
+    expect_refused(ibcoll_operator_create(context_, &is_, &op_),
+                   "commutes is " + std::to_string(value) + ": it must be 0 or 1");
+  }
+  is_.commutes = 0;
   EXPECT_EQ(ibcoll_operator_create(context_, &is_, &op_), IBCOLL_OK) << ibcoll_last_error();
   EXPECT_EQ(ibcoll_operator_free(context_, op_), IBCOLL_OK);
   is_.struct_size = 4;

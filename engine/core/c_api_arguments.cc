@@ -19,7 +19,7 @@ Status take_options(const ibcoll_options* given, CallArguments& arguments) {
     return fail(ErrorCode::kInvalidArgument, "pieces must be 0 to 4096, not {}", options->pieces);
   }
   result.pieces = static_cast<uint32_t>(options->pieces);
-  result.ordered = options->ordered != 0;
+  IBCOLL_ASSIGN(result.ordered, flag("ordered", options->ordered));
   constexpr int64_t kLongestUs = int64_t{1} << 53;  // nanoseconds stay in 63 bits
   if (options->deadline_us < 0 || options->deadline_us > kLongestUs) {
     return fail(ErrorCode::kInvalidArgument, "deadline_us must be 0 to 2^53, not {}",

@@ -298,7 +298,9 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
     if (!context_options) return report(context_options.error());
     LaunchOptions launch;
     launch.ranks = (*whole)->ranks;
-    launch.bind = (*whole)->bind != 0;
+    const Result<bool> bind = flag("bind", (*whole)->bind);
+    if (!bind) return report(bind.error());
+    launch.bind = *bind;
     const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
       return run_rank(bootstrap, *context_options, main, argument);
     });

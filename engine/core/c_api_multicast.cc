@@ -20,8 +20,6 @@ Result<MulticastOptions> options_of(const ibcoll_multicast_options* given) {
   if (given == nullptr) return options;
   ibcoll_multicast_options copy;
   IBCOLL_ASSIGN(const auto* whole, of_this_version("ibcoll_multicast_options", given, copy));
-  if (whole->acknowledged != 0 && whole->acknowledged != 1)
-    return fail(ErrorCode::kInvalidArgument, "acknowledged is {}: 0 or 1", whole->acknowledged);
   if (whole->deadline_us < 0 || whole->deadline_us > kMaxUs) {
     return fail(ErrorCode::kInvalidArgument, "a deadline of {} us can't be right",
                 whole->deadline_us);
@@ -31,7 +29,7 @@ Result<MulticastOptions> options_of(const ibcoll_multicast_options* given) {
   options.tag = whole->tag;
   if (whole->algorithm != nullptr) options.algorithm = whole->algorithm;
   options.pieces = whole->pieces;
-  options.acknowledged = whole->acknowledged != 0;
+  IBCOLL_ASSIGN(options.acknowledged, flag("acknowledged", whole->acknowledged));
   options.time_limit_ns = whole->deadline_us * 1000;
   return options;
 }

@@ -19,9 +19,11 @@ ibcoll_status ibcoll_operator_create(ibcoll_context* context,
     const auto whole = of_this_version("ibcoll_operator_description", description, copy);
     if (!whole) return report(whole.error());
     const ibcoll_operator_description& given = **whole;
+    const Result<bool> commutes = flag("commutes", given.commutes);
+    if (!commutes) return report(commutes.error());
     const Result<int> made = context->context->own_operators().add(
         {given.element_bytes, given.combine, given.combine_reversed, given.context, given.release,
-         given.identifier, given.commutes != 0});
+         given.identifier, *commutes});
     if (made) *op = static_cast<ibcoll_operator>(*made);
     return give(made);
   });

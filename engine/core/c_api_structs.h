@@ -65,6 +65,13 @@ Status fill_in(const char* name, Struct result, Struct& given) {
   return {};
 }
 
+/// A flag of a struct, which has room for more than yes and no.
+inline Result<bool> flag(const char* name, int value) {
+  if (value == 0 || value == 1) [[likely]]
+    return value == 1;
+  return fail(ErrorCode::kInvalidArgument, "{} is {}: it must be 0 or 1", name, value);
+}
+
 /// The number a program has passed, which need not be one of the enum's.
 template <class Enum>
 int number_of(const Enum& passed) {

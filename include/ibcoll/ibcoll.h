@@ -268,10 +268,10 @@ typedef struct ibcoll_options {
   size_t
       send_bytes; /**< size of the send buffer, if not 0: a call that reaches past it is refused */
   size_t recv_bytes; /**< the same of the receive buffer */
-  int ordered;       /**< reductions: combine in the order of ranks, in a way that depends on their
-                        number only, so that results have the same bits whatever the layout, the root and
-                        the algorithm; one that can't is refused by its name */
-  int reserved;      /**< 0 */
+  int ordered;  /**< 1: reductions combine in the order of ranks, in a way that depends on their
+                   number only, so that results have the same bits whatever the layout, the root and
+                   the algorithm; one that can't is refused by its name */
+  int reserved; /**< 0 */
   /** This rank's alone, the others may pass another one: if the call has not finished here so many
    * microseconds after its start, its group is over (IBCOLL_ERR_DEADLINE on all its ranks, see
    * ibcoll_cancel). 0: it may take as long as it likes. Peers that do not confirm that within as

@@ -84,6 +84,13 @@ ibcoll_status pass_what_cannot_be(uint32_t which, ibcoll_context* context, int r
       return ibcoll_alltoallv(world, memory, own.data(), places.data(), memory + 64, counts.data(),
                               places.data(), nullptr);
     }
+    case 19: {
+      const std::vector<int> more(static_cast<size_t>(ranks) + 1, me);
+      return ibcoll_group_create(context, more.data(), ranks + 1, &group);
+    }
+    case 20:
+      options.ordered = 2;
+      return ibcoll_allreduce(world, memory, memory + 64, 1, IBCOLL_INT64, IBCOLL_SUM, &options);
     default: {
       const int stranger[] = {ranks, me};
       return ibcoll_group_create(context, stranger, 2, &group);
