@@ -6,6 +6,8 @@
 #include <cstdlib>
 
 #include "engine/core/context.h"
+#include "engine/schedule/layout.h"
+#include "tests/api_job.h"
 
 namespace ibcoll {
 namespace {
@@ -15,8 +17,9 @@ using ::testing::HasSubstr;
 class OptionsOfAContext : public ::testing::Test {
  protected:
   ~OptionsOfAContext() override {
-    for (const char* name : {"IBCOLL_MULTICAST_MEMORY", "IBCOLL_MULTICAST_WINDOW", "IBCOLL_LOGP",
-                             "IBCOLL_RULES", "IBCOLL_RULES_STRICT"}) {
+    for (const char* name :
+         {"IBCOLL_MULTICAST_MEMORY", "IBCOLL_MULTICAST_WINDOW", "IBCOLL_LOGP", "IBCOLL_RULES",
+          "IBCOLL_RULES_STRICT", "IBCOLL_LAYOUT", "IBCOLL_SERVERS", "IBCOLL_PLACEMENT"}) {
       unsetenv(name);
     }
   }
@@ -59,6 +62,65 @@ TEST_F(OptionsOfAContext, WhatIsNotAllowedIsRefused) {
   setenv("IBCOLL_MULTICAST_MEMORY", "1K", 1);
   EXPECT_THAT(ContextOptions::from_environment(4).error().message,
               HasSubstr("IBCOLL_MULTICAST_MEMORY='1K' is not allowed"));
+}
+
+/// The server of each of four ranks, as the environment says.
+std::string servers_of_four() {
+  const auto read = ContextOptions::from_environment(4);
+  if (!read) return read.error().message;
+  if (!read->shape) return "machines";
+  std::string servers;
+  for (Rank rank = 0; rank < 4; ++rank) servers += std::to_string(read->shape->server_of(rank));
+  return servers;
+}
+
+TEST_F(OptionsOfAContext, APlacementIsOnServersThatAreEmulated) {
+  setenv("IBCOLL_PLACEMENT", "block", 1);
+  EXPECT_EQ(servers_of_four(), "machines");
+  setenv("IBCOLL_PLACEMENT", "cyclic", 1);
+  EXPECT_THAT(servers_of_four(),
+              HasSubstr("IBCOLL_PLACEMENT cyclic places ranks on emulated servers, and there are "
+                        "none: give a layout (IBCOLL_LAYOUT)"));
+  setenv("IBCOLL_SERVERS", "2", 1);
+  EXPECT_EQ(servers_of_four(), "0101");
+  setenv("IBCOLL_LAYOUT", "3,1", 1);
+  EXPECT_EQ(servers_of_four(), "0100");
+  setenv("IBCOLL_PLACEMENT", "block", 1);
+  EXPECT_EQ(servers_of_four(), "0001");
+  // Who knows the servers does not ask.
+  setenv("IBCOLL_LAYOUT", "7", 1);
+  const auto shape = parse_layout("2,2").value();
+  EXPECT_EQ(ContextOptions::from_environment(std::optional(shape)).value().shape->ranks(), 4);
+}
+
+/// The same of a job that ibcoll_launch starts, as its rank 0 finds it.
+std::string servers_of_launched(const char* layout, const char* placement) {
+  return testing::launched(
+      layout, 4,
+      [](const testing::ApiRank& rank) {
+        if (ibcoll_rank(rank.context) != 0) return;
+        std::string servers;
+        for (int peer = 0; peer < 4; ++peer)
+          servers += std::to_string(ibcoll_server_of(rank.context, peer));
+        rank.complain(servers);
+      },
+      nullptr, placement);
+}
+
+TEST_F(OptionsOfAContext, APlacementOfTheProgramIsHeededWhoeverSaysWhichServersThereAre) {
+  EXPECT_THAT(servers_of_launched("2,2", "cyclic"), HasSubstr("0101"));
+  EXPECT_THAT(servers_of_launched(nullptr, "cyclic"),
+              HasSubstr("placement cyclic places ranks on emulated servers, and there are none"));
+  EXPECT_THAT(servers_of_launched(nullptr, "round"), HasSubstr("unknown placement 'round'"));
+  EXPECT_THAT(servers_of_launched(nullptr, "block"), HasSubstr("0000"));
+  setenv("IBCOLL_LAYOUT", "2,2", 1);
+  EXPECT_THAT(servers_of_launched(nullptr, "cyclic"), HasSubstr("0101"));
+  EXPECT_THAT(servers_of_launched(nullptr, nullptr), HasSubstr("0011"));
+  setenv("IBCOLL_PLACEMENT", "cyclic", 1);
+  EXPECT_THAT(servers_of_launched(nullptr, nullptr), HasSubstr("0101"));
+  EXPECT_THAT(servers_of_launched(nullptr, "block"), HasSubstr("0011"));
+  EXPECT_THAT(servers_of_launched("3,1", nullptr), HasSubstr("0100"));
+  EXPECT_THAT(servers_of_launched("3,1", "block"), HasSubstr("0001"));
 }
 
 }  // namespace

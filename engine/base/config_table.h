@@ -41,7 +41,9 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_PLACEMENT",
      .type = VariableType::kChoice,
      .default_value = "block",
-     .help = "How ranks are placed on emulated servers: one server after the other, or in turn.",
+     .help = "How ranks are placed on the emulated servers of IBCOLL_SERVERS, IBCOLL_LAYOUT or the "
+             "program: one server after the other, or in turn, which is refused where there are "
+             "none.",
      .choices = "block,cyclic"},
     {.name = "IBCOLL_TRANSPORT",
      .type = VariableType::kChoice,

@@ -16,7 +16,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
-#include "engine/schedule/layout.h"
+#include "engine/core/server_placement.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -275,13 +275,9 @@ Result<ibcoll_bootstrap> checked(const ibcoll_bootstrap& given) {
 }
 
 Result<ContextOptions> options_of(const ibcoll_launch_options& options) {
-  IBCOLL_ASSIGN(ContextOptions result, ContextOptions::from_environment(options.ranks));
-  if (options.layout == nullptr) return result;
-  IBCOLL_ASSIGN(const Placement placement,
-                parse_placement(options.placement == nullptr ? "block" : options.placement));
-  IBCOLL_ASSIGN(result.shape,
-                shape_from_options(options.layout, options.ranks, std::nullopt, placement));
-  return result;
+  IBCOLL_ASSIGN(const std::optional<Shape> shape,
+                emulated_servers(options.ranks, options.layout, options.placement));
+  return ContextOptions::from_environment(shape);
 }
 
 }  // namespace

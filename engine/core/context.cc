@@ -13,7 +13,6 @@
 #include "engine/core/group.h"
 #include "engine/core/job_rules.h"
 #include "engine/core/share.h"
-#include "engine/schedule/layout.h"
 #include "topology/distort.h"
 
 namespace ibcoll {
@@ -35,18 +34,14 @@ bool saves_plans(const Shape& shape, Rank rank) { return shape.local_of(rank) ==
 }  // namespace
 
 Result<ContextOptions> ContextOptions::from_environment(int ranks) {
+  IBCOLL_ASSIGN(const std::optional<Shape> shape, emulated_servers(ranks));
+  return from_environment(shape);
+}
+
+Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shape>& shape) {
   IBCOLL_TRY(check_environment());
   ContextOptions options;
-  IBCOLL_ASSIGN(const std::string layout, config_string("IBCOLL_LAYOUT"));
-  IBCOLL_ASSIGN(const int64_t servers, config_integer("IBCOLL_SERVERS"));
-  IBCOLL_ASSIGN(const std::string placement_name, config_choice("IBCOLL_PLACEMENT"));
-  IBCOLL_ASSIGN(const Placement placement, parse_placement(placement_name));
-  if (!layout.empty() || servers != 0) {
-    IBCOLL_ASSIGN(options.shape,
-                  shape_from_options(layout, ranks,
-                                     servers != 0 ? std::optional<int64_t>(servers) : std::nullopt,
-                                     placement));
-  }
+  options.shape = shape;
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
   IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
   IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));

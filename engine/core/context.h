@@ -63,6 +63,9 @@ struct ContextOptions {
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
   /// ranks.
   static Result<ContextOptions> from_environment(int ranks);
+  /// The same, but for the servers, which the caller knows: what the environment says of them is
+  /// not looked at.
+  static Result<ContextOptions> from_environment(const std::optional<Shape>& shape);
 };
 
 class Context {

@@ -1,6 +1,8 @@
 #include "engine/core/server_placement.h"
 
+#include "engine/base/config.h"
 #include "engine/base/log.h"
+#include "engine/schedule/layout.h"
 
 namespace ibcoll {
 namespace {
@@ -15,6 +17,31 @@ Result<Shape> shape_of_job(int ranks, const std::optional<Shape>& layout,
 }
 
 }  // namespace
+
+Result<std::optional<Shape>> emulated_servers(int ranks, const char* layout,
+                                              const char* placement) {
+  std::string servers_of = layout == nullptr ? "" : layout;
+  std::optional<int64_t> servers;
+  if (layout == nullptr) {
+    IBCOLL_ASSIGN(servers_of, config_string("IBCOLL_LAYOUT"));
+    IBCOLL_ASSIGN(const int64_t number, config_integer("IBCOLL_SERVERS"));
+    if (number != 0) servers = number;
+  }
+  std::string name = placement == nullptr ? "" : placement;
+  if (placement == nullptr) {
+    IBCOLL_ASSIGN(name, config_choice("IBCOLL_PLACEMENT"));
+  }
+  IBCOLL_ASSIGN(const Placement placed, parse_placement(name));
+  if (layout == nullptr && servers_of.empty() && !servers) {
+    if (placed == Placement::kBlock) return std::nullopt;
+    return fail(ErrorCode::kInvalidArgument,
+                "{} {} places ranks on emulated servers, and there are none: give a layout "
+                "(IBCOLL_LAYOUT) or a number of servers (IBCOLL_SERVERS)",
+                placement == nullptr ? "IBCOLL_PLACEMENT" : "placement", name);
+  }
+  IBCOLL_ASSIGN(Shape shape, shape_from_options(servers_of, ranks, servers, placed));
+  return shape;
+}
 
 Result<std::unique_ptr<ServerPlacement>> place_on_servers(Bootstrap& bootstrap,
                                                           const std::optional<Shape>& layout,

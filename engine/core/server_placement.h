@@ -17,6 +17,12 @@ struct ServerPlacement {
   FabricOrder fabric_order;
 };
 
+/// Which ranks of a job of `ranks` ranks make up the servers that a program or its user asks for;
+/// nothing: those that run on one machine. `layout`, `placement`: the program's; null: what the
+/// environment says counts. A placement that finds no servers to place ranks on is refused.
+Result<std::optional<Shape>> emulated_servers(int ranks, const char* layout = nullptr,
+                                              const char* placement = nullptr);
+
 /// Collective over the job. `layout`: which ranks make up a server; none: those that run on one
 /// machine. `machines`: each rank's. Servers are numbered as it suits the fabric, where that is
 /// known.

@@ -129,8 +129,10 @@ typedef struct ibcoll_launch_options {
   size_t struct_size; /**< sizeof(ibcoll_launch_options) */
   int ranks;          /**< processes to start */
   const char* layout; /**< emulated servers: "3,1,2", "24x8"; NULL: one server (or IBCOLL_LAYOUT) */
-  const char* placement; /**< "block" (NULL) or "cyclic" */
-  int bind;              /**< bind ranks to cores */
+  const char* placement; /**< how ranks are placed on them, "block" or "cyclic"; NULL: as
+                            IBCOLL_PLACEMENT says, "block" by default. "cyclic" is refused where
+                            nothing says which servers there are */
+  int bind;              /**< 1: bind ranks to cores; 0: not */
   int reserved;          /**< 0 */
 } ibcoll_launch_options;
 /** To begin with: the number of ranks is to be set. */

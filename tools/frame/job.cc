@@ -35,9 +35,6 @@ Result<JobArguments> with_environment(JobArguments arguments) {
   IBCOLL_ASSIGN(arguments.layout, config_string("IBCOLL_LAYOUT"));
   IBCOLL_ASSIGN(const int64_t servers, config_integer("IBCOLL_SERVERS"));
   if (servers != 0 && arguments.layout.empty()) arguments.servers = servers;
-  if (arguments.placement.empty()) {
-    IBCOLL_ASSIGN(arguments.placement, config_choice("IBCOLL_PLACEMENT"));
-  }
   return arguments;
 }
 
@@ -119,7 +116,7 @@ void add_shape_options(CLI::App& app, JobArguments& a) {
                  "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
   app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.add_option("--placement", a.placement,
-                 "How ranks are dealt to servers: block (default) or cyclic");
+                 "How ranks are dealt to servers: block or cyclic (default: IBCOLL_PLACEMENT)");
 }
 
 void add_transport_options(CLI::App& app, JobArguments& a) {
@@ -137,8 +134,18 @@ void add_transport_options(CLI::App& app, JobArguments& a) {
 Result<JobSetting> understand_job(const JobArguments& typed, int launched) {
   IBCOLL_ASSIGN(const JobArguments arguments, launched > 0 ? typed : with_environment(typed));
   JobSetting setting;
-  IBCOLL_ASSIGN(const Placement placement,
-                parse_placement(arguments.placement.empty() ? "block" : arguments.placement));
+  const bool has_servers = arguments.servers || !arguments.layout.empty();
+  std::string dealt = arguments.placement;
+  if (dealt.empty() && has_servers) {
+    IBCOLL_ASSIGN(dealt, config_choice("IBCOLL_PLACEMENT"));
+  }
+  IBCOLL_ASSIGN(const Placement placement, parse_placement(dealt.empty() ? "block" : dealt));
+  if (placement != Placement::kBlock && !has_servers) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--placement {} deals ranks to servers, and there are none: say --servers or "
+                "--layout",
+                dealt);
+  }
   std::optional<int64_t> ranks = arguments.ranks;
   setting.launched = launched > 0;
   setting.bound = !arguments.no_bind;
@@ -147,7 +154,7 @@ Result<JobSetting> understand_job(const JobArguments& typed, int launched) {
       return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
                   *ranks, launched);
     ranks = launched;
-    setting.shaped = arguments.servers || !arguments.layout.empty();
+    setting.shaped = has_servers;
   } else if (!ranks && arguments.layout.empty()) {
     ranks = std::max<int64_t>(2, arguments.servers.value_or(2));
   }
@@ -169,8 +176,9 @@ Result<JobSetting> understand_job(const JobArguments& typed, int launched) {
 }
 
 Result<std::unique_ptr<Context>> make_context(Bootstrap& bootstrap, const JobSetting& setting) {
-  IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
-  if (setting.shaped) options.shape = setting.shape;
+  IBCOLL_ASSIGN(ContextOptions options,
+                setting.shaped ? ContextOptions::from_environment(std::optional(setting.shape))
+                               : ContextOptions::from_environment(bootstrap.size()));
   if (!setting.transport.empty()) options.transport = setting.transport;
   if (!setting.network.empty()) options.fabric.fabric = setting.network;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;

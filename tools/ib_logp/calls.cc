@@ -90,8 +90,9 @@ void show(const std::vector<CallCosts>& all, const Context& context, double oper
 }
 
 Status run_rank(Bootstrap& bootstrap, const CallsRun& run, JsonLines& json) {
-  IBCOLL_ASSIGN(ContextOptions options, ContextOptions::from_environment(bootstrap.size()));
-  if (run.shape) options.shape = run.shape;
+  IBCOLL_ASSIGN(ContextOptions options, run.shape
+                                            ? ContextOptions::from_environment(run.shape)
+                                            : ContextOptions::from_environment(bootstrap.size()));
   if (!run.transport.empty()) options.transport = run.transport;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
