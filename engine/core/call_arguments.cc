@@ -13,14 +13,16 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
 }
 
 /// Checks counts and displacements of one side; gives the end of the last block.
-Result<size_t> extent(const char* what, const int64_t* counts, const int64_t* displacements,
-                      int blocks, bool of_neighbors = false) {
+Result<size_t> extent(bool sends, const int64_t* counts, const int64_t* displacements, int blocks,
+                      bool of_neighbors) {
+  const char* const what = sends ? "send" : "receive";
   const char* const who = of_neighbors ? "neighbour" : "rank";
   if (blocks == 0) return 0;
   if (counts == nullptr || displacements == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "the {} counts or displacements are null", what);
   }
   uint64_t end = 0, sum = 0;
+  bool in_order = true;
   for (int i = 0; i < blocks; ++i) {
     if (counts[i] < 0 || displacements[i] < 0) {
       return fail(ErrorCode::kInvalidArgument,
@@ -34,8 +36,12 @@ Result<size_t> extent(const char* what, const int64_t* counts, const int64_t* di
       return fail(ErrorCode::kInvalidArgument,
                   "the {} counts add up to more than 2^62 bytes at {} {}", what, who, i);
     }
-    if (counts[i] != 0) end = std::max(end, block_end);
+    if (counts[i] == 0) continue;
+    in_order &= static_cast<uint64_t>(displacements[i]) >= end;
+    end = std::max(end, block_end);
   }
+  if (!in_order && !sends)
+    IBCOLL_TRY(check_apart({counts, static_cast<size_t>(blocks)}, displacements, who));
   return end;
 }
 
@@ -131,12 +137,12 @@ Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, Ra
   }
   if (has_graph(a.collective) && lists_all(a.collective, sends)) {
     const auto neighbors = static_cast<int>(slots);
-    return sends ? extent("send", a.send_counts, a.send_displacements, neighbors, true)
-                 : extent("receive", a.recv_counts, a.recv_displacements, neighbors, true);
+    return sends ? extent(true, a.send_counts, a.send_displacements, neighbors, true)
+                 : extent(false, a.recv_counts, a.recv_displacements, neighbors, true);
   }
   if (lists_all(a.collective, sends)) {
-    return sends ? extent("send", a.send_counts, a.send_displacements, ranks)
-                 : extent("receive", a.recv_counts, a.recv_displacements, ranks);
+    return sends ? extent(true, a.send_counts, a.send_displacements, ranks, false)
+                 : extent(false, a.recv_counts, a.recv_displacements, ranks, false);
   }
   if (is_unequal(a.collective)) {
     if (a.own_count < 0 || static_cast<uint64_t>(a.own_count) > kMaxBytes) {

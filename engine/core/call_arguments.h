@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "engine/core/group.h"
 #include "engine/execute/reduction.h"
@@ -55,8 +56,8 @@ bool moves_aside(Collective collective);
 bool lists_all(Collective collective, bool sends);
 
 /// Refuses what can't be right before anything is sent: buffers that are missing, too small or
-/// overlap, counts that are missing, negative or differ for the rank's own block, a root that is
-/// not there, in place where it makes no sense.
+/// overlap, blocks of the receive buffer that do, counts that are missing, negative or differ for
+/// the rank's own block, a root that is not there, in place where it makes no sense.
 Status check_arguments(const Shape& shape, Rank me, const CallArguments& arguments);
 
 // Of its parts:
@@ -67,6 +68,12 @@ Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t l
 /// contiguous.
 Result<size_t> used_bytes(const CallArguments& arguments, bool sends, uint32_t slots, Rank me,
                           int ranks);
+/// Refuses blocks of the receive buffer that overlap each other; those of no bytes never do. `who`:
+/// whose they are, "rank", "neighbour". Counts and places are known to be good.
+Status check_apart(std::span<const int64_t> counts, const int64_t* displacements, const char* who);
+/// The same of blocks of any layout, which may lie between each other's runs. Where it takes long
+/// to find out whether two of them share a byte they are taken as they are.
+Status check_apart(std::span<const ibcoll_block> blocks, const char* who);
 /// Of a neighbour collective whose blocks may differ: what goes along the edges from a rank to
 /// itself is counted twice, and must be counted alike.
 Status check_own_edges(Rank me, const CallArguments& arguments,

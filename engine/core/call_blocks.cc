@@ -15,16 +15,6 @@ bool keeps_in_place(Collective collective) {
   return collective == Collective::kScatter || collective == Collective::kScatterv;
 }
 
-StridedBlock strided(const ibcoll_block& given) {
-  return canonical({.offset = given.offset,
-                    .bytes = static_cast<uint64_t>(ibcoll_block_bytes(given)),
-                    .run = static_cast<uint64_t>(given.bytes),
-                    .count = static_cast<uint64_t>(given.count),
-                    .stride = given.stride,
-                    .outer_count = static_cast<uint64_t>(given.outer_count),
-                    .outer_stride = given.outer_stride});
-}
-
 /// What the network does with a slot.
 enum Moved : uint64_t { kNot, kOut, kIn };
 
@@ -63,6 +53,16 @@ class Hull {
 };
 
 }  // namespace
+
+StridedBlock strided(const ibcoll_block& given) {
+  return canonical({.offset = given.offset,
+                    .bytes = static_cast<uint64_t>(ibcoll_block_bytes(given)),
+                    .run = static_cast<uint64_t>(given.bytes),
+                    .count = static_cast<uint64_t>(given.count),
+                    .stride = given.stride,
+                    .outer_count = static_cast<uint64_t>(given.outer_count),
+                    .outer_stride = given.outer_stride});
+}
 
 void CallBlocks::Side::take(const ibcoll_block* given, uint32_t slots) {
   used = given != nullptr && slots != 0;

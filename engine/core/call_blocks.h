@@ -9,6 +9,9 @@
 
 namespace ibcoll {
 
+/// How a block that has been checked lies.
+StridedBlock strided(const ibcoll_block& given);
+
 /// Lives as long as the call is prepared; keeps its memory from one to the next.
 class CallBlocks {
  public:

@@ -35,14 +35,18 @@ class Side {
       return check_buffer(what(), buffer, used, limit);
     }
     __int128 sum = 0;
+    Order order;
     for (uint32_t slot = 0; slot < slots_; ++slot) {
-      IBCOLL_TRY(check(slot, limit));
+      IBCOLL_TRY(check(slot, limit, order));
       const ibcoll_block& block = blocks_[slot];
       sum += ibcoll_block_bytes(block);
       if (sum > kMaxBytes) {
         return fail(ErrorCode::kInvalidArgument,
                     "the {} blocks add up to more than 2^62 bytes at block {}", what(), slot);
       }
+    }
+    if (!sends_ && !order.ascending && !order.side_by_side()) {
+      IBCOLL_TRY(check_apart({blocks_, slots_}, has_graph(a_.collective) ? "neighbour" : "rank"));
     }
     return check_buffer(what(), buffer, static_cast<size_t>(sum), 0);
   }
@@ -64,7 +68,30 @@ class Side {
  private:
   const char* what() const { return sends_ ? "send" : "receive"; }
 
-  Status check(uint32_t slot, size_t limit) const {
+  /// What the blocks show of themselves as they are gone through: whether each begins where those
+  /// before have ended, or they are columns of one matrix from left to right.
+  struct Order {
+    bool ascending = true, columns = true;
+    int64_t end = 0, first_column = 0, last_column_end = 0, row_bytes = 0;
+    bool any = false;
+
+    void add(const ibcoll_block& b, int64_t begin, int64_t block_end) {
+      if (!any) {
+        first_column = last_column_end = b.offset;
+        row_bytes = b.stride;
+        end = begin;
+        any = true;
+      }
+      ascending &= begin >= end;
+      end = std::max(end, block_end);
+      columns &= b.outer_count == 1 && (b.stride == row_bytes || b.count == 1) &&
+                 b.offset >= last_column_end;
+      last_column_end = b.offset + b.bytes;
+    }
+    bool side_by_side() const { return columns && last_column_end - first_column <= row_bytes; }
+  };
+
+  Status check(uint32_t slot, size_t limit, Order& order) const {
     const ibcoll_block& b = blocks_[slot];
     if (b.bytes < 0 || b.count < 0 || b.outer_count < 0) {
       return fail(ErrorCode::kInvalidArgument,
@@ -82,10 +109,10 @@ class Side {
                   "{} block {} has {} bytes where the blocks of this {} have {}", what(), slot,
                   bytes, to_string(a_.collective), a_.block_bytes);
     }
-    return bytes == 0 ? Status{} : check_reach(slot, limit);
+    return bytes == 0 ? Status{} : check_reach(slot, limit, order);
   }
 
-  Status check_reach(uint32_t slot, size_t limit) const {
+  Status check_reach(uint32_t slot, size_t limit, Order& order) const {
     const ibcoll_block& b = blocks_[slot];
     const __int128 inner = __int128{b.count - 1} * b.stride;
     const __int128 outer = __int128{b.outer_count - 1} * b.outer_stride;
@@ -101,6 +128,7 @@ class Side {
                   "{} block {} reaches from byte {} to {} of a buffer of {} bytes", what(), slot,
                   static_cast<int64_t>(begin), static_cast<int64_t>(end), limit);
     }
+    order.add(b, static_cast<int64_t>(begin), static_cast<int64_t>(end));
     if (sends_ || !overlaps_itself({.run = static_cast<uint64_t>(b.bytes),
                                     .count = static_cast<uint64_t>(b.count),
                                     .stride = b.stride,

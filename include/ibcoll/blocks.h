@@ -23,8 +23,9 @@ extern "C" {
 
 /** One block: `outer_count` elements, `outer_stride` apart, each of which has `count` runs,
  * `stride` apart, of `bytes` bytes; in this order they are the block's bytes. All in bytes. Offsets
- * and strides may be negative. Of what is sent runs may overlap; of what is received nothing may.
- */
+ * and strides may be negative. Of what is sent runs may overlap; of what is received nothing may,
+ * neither runs of one block nor those of two, which may lie between each other's. That is refused
+ * where it is found out quickly. */
 typedef struct ibcoll_block {
   int64_t offset;       /**< of the first run, from the buffer */
   int64_t bytes;        /**< of a run */

@@ -289,7 +289,8 @@ IBCOLL_API ibcoll_status ibcoll_alltoall(ibcoll_group* group, const void* send, 
                                          size_t block_bytes, const ibcoll_options* options);
 /** The same with a length and a place for each block. What rank i receives from j must be as long
  * as what j sends to i; here and below, the two lengths of a rank's own block are compared before
- * anything is sent. */
+ * anything is sent. Blocks that are received must not overlap, but those of no bytes may lie
+ * anywhere: that is IBCOLL_ERR_INVALID, before anything is sent. */
 IBCOLL_API ibcoll_status ibcoll_alltoallv(ibcoll_group* group, const void* send,
                                           const int64_t* send_counts,
                                           const int64_t* send_displacements, void* recv,

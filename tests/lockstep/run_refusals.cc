@@ -91,6 +91,12 @@ ibcoll_status pass_what_cannot_be(uint32_t which, ibcoll_context* context, int r
     case 20:
       options.ordered = 2;
       return ibcoll_allreduce(world, memory, memory + 64, 1, IBCOLL_INT64, IBCOLL_SUM, &options);
+    case 21: {
+      if (ranks == 1) return ibcoll_bcast(world, nullptr, 8, 0, nullptr);
+      std::vector<int64_t> received(static_cast<size_t>(ranks), 2);
+      return ibcoll_allgatherv(world, memory, 2, memory + 64, received.data(), places.data(),
+                               nullptr);
+    }
     default: {
       const int stranger[] = {ranks, me};
       return ibcoll_group_create(context, stranger, 2, &group);
