@@ -220,6 +220,12 @@ TEST_F(CApiCalls, WhatIsReservedMustBeZero) {
   expect_refused(&call, "reserved in an ibcoll_call is 3");
 }
 
+TEST_F(CApiCalls, NamesThatAreRefusedStayOnOneLine) {
+  ibcoll_options options = IBCOLL_OPTIONS_INIT;
+  options.algorithm = "ring\n\x1b[2J\xfe";
+  expect_invalid(ibcoll_barrier(world_, &options), "'ring \\x1b[2J\\xfe'");
+}
+
 TEST_F(CApiCalls, FlagsAreZeroOrOne) {
   ibcoll_options options = IBCOLL_OPTIONS_INIT;
   ibcoll_multicast_options multicast = IBCOLL_MULTICAST_OPTIONS_INIT;

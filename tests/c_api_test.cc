@@ -303,6 +303,26 @@ TEST(Failure, EveryLaterCallGivesTheSameError) {
             "");
 }
 
+TEST(Failure, TextsOfTheProgramStayOnOneLine) {
+  // 300 bytes of it do not travel; what does ends between characters.
+  std::string text = "\x1b[31mall\nis\r lost\xff";
+  for (int i = 0; i < 60; ++i) text += " \u20ac \u20ac";
+  EXPECT_EQ(launched(
+                "3", 3,
+                [&](ibcoll_context* context, Complaints& complaints) {
+                  if (ibcoll_rank(context) == 1) ibcoll_abort(context, text.c_str());
+                  ibcoll_barrier(ibcoll_world(context), nullptr);
+                  const std::string line = ibcoll_last_error();
+                  if (line.find("rank 1 gave up: \\x1b[31mall is\\x0d lost\\xff \u20ac") ==
+                          std::string::npos ||
+                      line.find('\n') != std::string::npos ||
+                      line.find("\\xe2") != std::string::npos)
+                    complaints.add(ibcoll_rank(context), line);
+                },
+                1),
+            "");
+}
+
 size_t resident_bytes() {
   malloc_trim(0);  // the allocator takes more at a time than what is asked for here
   std::ifstream file("/proc/self/statm");

@@ -277,6 +277,23 @@ TEST(OwnOperators, ThatFailEndTheGroupOnAllRanksAndNoOther) {
             "");
 }
 
+TEST(OwnOperators, SayWhyTheyFailOnOneLine) {
+  EXPECT_EQ(testing::on_four_ranks([](const context& rank) {
+              const auto op = rank.make_operator<int64_t>([](int64_t, int64_t) -> int64_t {
+                throw std::runtime_error("no\nsum \x1b[2J\x9b");
+              });
+              std::vector<int64_t> mine = {rank.rank()}, all = {0};
+              const auto thrown = testing::thrown_by([&] {
+                rank.world().reduce<int64_t>(mine, all, op, 0);
+                for (int i = 0; i < 3; ++i) rank.world().barrier();
+              });
+              expect(thrown.text.find("the operator has failed: no sum \\x1b[2J\\x9b (in reduce") !=
+                         std::string::npos,
+                     thrown.text);
+            }),
+            "");
+}
+
 TEST(OwnOperators, OfOtherIdentifiersOrSizesAreADisagreement) {
   struct Case {
     uint32_t identifier;

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "engine/base/futex.h"
+#include "engine/base/quote.h"
 #include "engine/bootstrap/descriptors.h"
 
 namespace ibcoll {
@@ -27,16 +28,12 @@ constexpr std::chrono::seconds kLongestRelay{10};
 constexpr std::chrono::seconds kLongestWord{2};
 constexpr int64_t kWordNapNs = 50'000'000;
 
-std::string_view cut(const std::string& text) {
-  return std::string_view(text).substr(0, Failure::kMaxText);
-}
-
 }  // namespace
 
 void FailureRecord::fill(const Failure& failure) {
   culprit = failure.culprit;
   code = static_cast<int32_t>(failure.code);
-  const std::string_view what = cut(failure.what);
+  const std::string_view what = cut_to(failure.what, Failure::kMaxText);
   std::copy(what.begin(), what.end(), text);
   text[what.size()] = '\0';
   state.store(kWritten, std::memory_order_release);

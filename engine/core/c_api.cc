@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/quote.h"
 #include "engine/core/c_api_structs.h"
 #include "engine/core/counters.h"
 
@@ -29,7 +30,8 @@ ibcoll_status report(const Error& error) noexcept {
   static_assert(static_cast<int>(ErrorCode::kBusy) == IBCOLL_ERR_BUSY);
   t_scope = static_cast<ibcoll_scope>(error.scope);
   try {
-    t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), error.message);
+    // The message may have names and texts of the program's in it.
+    t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), printable(error.message));
   } catch (const std::exception&) {
     t_error.clear();  // not even memory for the line
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/log.h"
+#include "engine/base/quote.h"
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/core/c_api.h"
@@ -343,7 +344,7 @@ ibcoll_status ibcoll_abort(ibcoll_context* context, const char* message) {
     const Rank me = context->context->rank();
     context->context->executor().abort(
         {me, ErrorCode::kPeerFailed,
-         fmt::format("rank {} gave up: {}", me, message == nullptr ? "" : message)});
+         fmt::format("rank {} gave up: {}", me, printable(message == nullptr ? "" : message))});
     return IBCOLL_OK;
   });
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/base/clock.h"
+#include "engine/base/quote.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/waits.h"
 
@@ -240,7 +241,7 @@ bool GroupEnds::send(uint64_t key, const Failure& why, const Notice& notice) {
   EndNotice body{};
   body.sender = bootstrap_.rank();
   body.culprit = why.culprit;
-  body.text_bytes = static_cast<uint32_t>(std::min(why.what.size(), Failure::kMaxText));
+  body.text_bytes = static_cast<uint32_t>(cut_to(why.what, Failure::kMaxText).size());
   body.code = static_cast<uint8_t>(why.code);
   body.asks = notice.asks;
   body.answers = notice.answers;

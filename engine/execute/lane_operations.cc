@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/copy.h"
+#include "engine/base/quote.h"
 #include "engine/execute/lane_runner.h"
 #include "engine/execute/waits.h"
 
@@ -14,8 +15,8 @@ LaneRunner::Outcome LaneRunner::end_by_operator(const Op& op, const char* failur
       *call_.group,
       {me, ErrorCode::kCancelled,
        fmt::format("rank {}: the operator has failed: {} (in {} ({}), call {}, step {})", me,
-                   failure, to_string(call_.program->collective), call_.program->algorithm,
-                   call_.key.sequence, op.step)});
+                   printable(failure), to_string(call_.program->collective),
+                   call_.program->algorithm, call_.key.sequence, op.step)});
   return Outcome::kBlocked;
 }
 
