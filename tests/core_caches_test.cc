@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <deque>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
@@ -213,8 +214,8 @@ TEST(GroupRecords, ForgetOldListsAndTellGroupsOfOneListApart) {
   GroupState state(Shape::single_server(2));
   std::array<Rank, 2> members{0, 1};
   const GroupIdentity first = records.add(members);
-  records.entered(first, state);
-  state.calls.take();
+  uint32_t* const calls = records.entered(first, state);
+  ++*calls;
   const GroupIdentity second = records.add(members);
   EXPECT_NE(second.key, first.key);
   EXPECT_EQ(second.list, first.list);
@@ -231,13 +232,41 @@ TEST(GroupRecords, ForgetOldListsAndTellGroupsOfOneListApart) {
   EXPECT_EQ(records.add(members).number, 2u);
 }
 
+TEST(GroupRecords, TakeAsLongForAGroupHoweverManyOfItsRanksThereAre) {
+  // Where each looked at all before it this would take minutes.
+  constexpr size_t kGroups = 200'000;
+  GroupRecords records;
+  const std::array<Rank, 2> members{0, 1};
+  std::deque<GroupState> states;
+  std::vector<GroupIdentity> made;
+  for (size_t i = 0; i < kGroups; ++i) {
+    GroupState& state = states.emplace_back(Shape::single_server(2));
+    ASSERT_FALSE(records.has_ended(members, 0));
+    made.push_back(records.add(members));
+    ASSERT_EQ(made.back().calls, i);
+    state.key = made.back().key;
+    state.list = made.back().list;
+    ++*records.entered(made.back(), state);
+    state.calls.take();
+    EXPECT_EQ(records.made_several(state.key), i != 0);
+    EXPECT_TRUE(records.has_made(state.list, made.back().number, {.group = state.key}));
+    EXPECT_FALSE(
+        records.has_made(state.list, made.back().number, {.group = state.key, .sequence = 1}));
+  }
+  records.ended(made[7].list);
+  EXPECT_TRUE(records.has_ended(members, 0));
+  for (size_t i = 0; i < kGroups; ++i) records.left(made[i], states[i]);
+  EXPECT_FALSE(records.has_live(members, 0));
+  EXPECT_TRUE(records.has_ended(members, 0));
+}
+
 TEST(GroupRecords, KnowWhoMadeGroupsBetweenOtherCalls) {
   const std::array<Rank, 2> members{0, 1};
   const auto history = [&](int calls) {
     GroupRecords records;
     GroupState state(Shape::single_server(2));
-    records.entered(records.add(members), state);
-    for (int i = 0; i < calls; ++i) state.calls.take();
+    uint32_t* const counted = records.entered(records.add(members), state);
+    *counted += static_cast<uint32_t>(calls);
     return records.add(members).history;
   };
   EXPECT_EQ(history(3), history(3));

@@ -291,16 +291,15 @@ Status Call::start() {
   completion_.then = after_lengths;
   // Both phases get their place in the group's order of calls now: other calls may be posted before
   // the second one is.
-  const uint32_t lengths_sequence = executor.next_sequence(group_->state());
-  data_sequence_ = executor.next_sequence(group_->state());
+  const uint32_t lengths_sequence = group_->next_sequence();
+  data_sequence_ = group_->next_sequence();
   return executor.post(group_->state(), *plan_.program, lengths, completion_, lengths_sequence);
 }
 
 Status Call::start_data() {
   completion_.then = nullptr;
   Executor& executor = group_->context().executor();
-  const uint32_t sequence =
-      data_sequence_ ? *data_sequence_ : executor.next_sequence(group_->state());
+  const uint32_t sequence = data_sequence_ ? *data_sequence_ : group_->next_sequence();
   data_sequence_.reset();
   return executor.post(group_->state(), *plan_.program, binding_, completion_, sequence);
 }

@@ -24,7 +24,8 @@ Group::Group(Context& context, Shape shape, std::vector<Rank> members,
     const Rank first = state_.to_job[state_.shape.rank_at(server, 0)];
     hosts_.push_back(all[context.shape().server_of(first)]);
   }
-  context.group_records().entered(identity_, state_);
+  if (uint32_t* const counted = context.group_records().entered(identity_, state_))
+    calls_of_list_ = counted;
   context.executor().enter(state_);
 }
 

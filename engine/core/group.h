@@ -53,6 +53,11 @@ class Group : public std::enable_shared_from_this<Group> {
   const Shape& shape() const { return state_.shape; }
   GroupState& state() { return state_; }
   const GroupIdentity& identity() const { return identity_; }
+  /// The number of the next call of the group.
+  uint32_t next_sequence() {
+    ++*calls_of_list_;
+    return Executor::next_sequence(state_);
+  }
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.
@@ -94,6 +99,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Context* context_;
   GroupIdentity identity_;
   GroupState state_;
+  uint32_t uncounted_ = 0;
+  uint32_t* calls_of_list_ = &uncounted_;  ///< see GroupRecords::entered
   std::vector<int> hosts_;  ///< the fabric's hosts of the group's servers, if it is known
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;

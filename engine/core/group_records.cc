@@ -36,15 +36,17 @@ uint64_t list_of(std::span<const Rank> members, uint64_t id) {
 
 bool GroupRecords::has_live(std::span<const Rank> members, uint64_t id) const {
   const auto found = records_.find(list_of(members, id));
-  return found != records_.end() && !found->second.groups.empty();
+  return found != records_.end() && found->second.live != 0;
 }
 
 bool GroupRecords::has_ended(std::span<const Rank> members, uint64_t id) const {
   const auto found = records_.find(list_of(members, id));
-  if (found == records_.end()) return false;
-  const std::vector<const GroupState*>& groups = found->second.groups;
-  return found->second.ended ||
-         std::any_of(groups.begin(), groups.end(), [](auto* group) { return group->over; });
+  return found != records_.end() && found->second.ended;
+}
+
+void GroupRecords::ended(uint64_t list) {
+  const auto found = records_.find(list);
+  if (found != records_.end()) found->second.ended = true;
 }
 
 GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
@@ -55,8 +57,7 @@ GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
   identity.identifier = id;
   identity.number = record.made++;
   identity.key = mix(list, identity.number) & ~kByArrivalKey;
-  identity.calls = record.ended_calls;
-  for (const GroupState* group : record.groups) identity.calls += group->calls.taken();
+  identity.calls = record.calls;
   // The first group of a list has no history, which is what most groups are.
   if (identity.number != 0) {
     record.history = static_cast<uint32_t>(mix(record.history, identity.calls) >> 32);
@@ -76,11 +77,16 @@ GroupIdentity GroupRecords::add_call(std::span<const Rank> members, uint64_t tag
   return identity;
 }
 
-void GroupRecords::entered(const GroupIdentity& identity, const GroupState& group) {
-  if (identity.of_set) return live_calls_.push_back({&group, identity.number});
+uint32_t* GroupRecords::entered(const GroupIdentity& identity, const GroupState& group) {
+  if (identity.of_set) {
+    live_calls_.push_back({&group, identity.number});
+    return nullptr;
+  }
+  live_groups_[identity.key] = &group;
   Record& record = records_[identity.list];
   record.died = 0;
-  record.groups.push_back(&group);
+  ++record.live;
+  return &record.calls;
 }
 
 void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) {
@@ -90,12 +96,9 @@ void GroupRecords::left(const GroupIdentity& identity, const GroupState& group) 
     *found = live_calls_.back();
     return live_calls_.pop_back();
   }
+  live_groups_.erase(identity.key);
   Record& record = records_[identity.list];
-  std::erase(record.groups, &group);
-  record.ended_calls += group.calls.taken();
-  record.ended |= group.over.has_value();
-  if (!record.groups.empty()) return;
-  record.groups.shrink_to_fit();
+  if (--record.live != 0) return;
   record.died = ++deaths_;
   dead_.push_back({identity.list, record.died});
   if (dead_.size() > 2 * records_.size() + 16) {
@@ -111,10 +114,9 @@ bool GroupRecords::has_made(uint64_t list, uint32_t number, const CallKey& call)
   const auto found = records_.find(list);
   if (found == records_.end()) return has_made_on_set(list, number, call);
   if (found->second.made <= number) return false;
-  for (const GroupState* group : found->second.groups) {
-    if (group->key == call.group)
-      return static_cast<int32_t>(group->calls.taken() - call.sequence) > 0;
-  }
+  const auto live = live_groups_.find(call.group);
+  if (live != live_groups_.end())
+    return static_cast<int32_t>(live->second->calls.taken() - call.sequence) > 0;
   return true;  // whoever frees a group has made all its calls
 }
 
@@ -131,12 +133,10 @@ bool GroupRecords::made_several(uint64_t group) const {
   for (const LiveCall& live : live_calls_) {
     if (live.group->key == group) return live.number > 0;
   }
-  return std::any_of(records_.begin(), records_.end(), [group](const auto& entry) {
-    const Record& record = entry.second;
-    return record.made > 1 &&
-           std::any_of(record.groups.begin(), record.groups.end(),
-                       [group](const GroupState* state) { return state->key == group; });
-  });
+  const auto live = live_groups_.find(group);
+  if (live == live_groups_.end()) return false;
+  const auto record = records_.find(live->second->list);
+  return record != records_.end() && record->second.made > 1;
 }
 
 void GroupRecords::forget_oldest() {

@@ -45,12 +45,14 @@ class GroupRecords final : public MadeGroups {
   void take_back(const GroupIdentity& call) { set_calls_.put_back(call.list); }
   /// Whether a group of these ranks with that identifier, or a request of it, is there.
   bool has_live(std::span<const Rank> members, uint64_t id) const;
-  /// From now on the calls of `group` count for those made after it.
-  void entered(const GroupIdentity& identity, const GroupState& group);
+  /// A group is there until it has left(). Gives where its calls are to be counted, with those of
+  /// all groups of its list: they count for groups that are made afterwards. Null: nowhere.
+  uint32_t* entered(const GroupIdentity& identity, const GroupState& group);
   void left(const GroupIdentity& identity, const GroupState& group);
   size_t size() const { return records_.size(); }
   bool has_made(uint64_t list, uint32_t number, const CallKey& call) const override;
   bool made_several(uint64_t group) const override;
+  void ended(uint64_t list) override;
   /// Whether a group of these ranks with that identifier was ended before its time, as far as this
   /// rank knows. There can be no other one, since members may differ in how many calls they made.
   bool has_ended(std::span<const Rank> members, uint64_t id) const;
@@ -60,11 +62,11 @@ class GroupRecords final : public MadeGroups {
  private:
   struct Record {
     uint32_t made = 0;
-    uint32_t ended_calls = 0;  ///< of groups that are gone
+    uint32_t calls = 0;  ///< on all of them
     uint32_t history = 0;
-    bool ended = false;  ///< one of those that are gone was
+    uint32_t live = 0;   ///< groups that are there
+    bool ended = false;  ///< one was, before its time
     uint64_t died = 0;   ///< when its last group went, by deaths_; 0: there is one
-    std::vector<const GroupState*> groups;
   };
   void forget_oldest();
   bool has_made_on_set(uint64_t list, uint32_t number, const CallKey& call) const;
@@ -76,6 +78,7 @@ class GroupRecords final : public MadeGroups {
   };
   std::vector<LiveCall> live_calls_;  ///< on sets; mostly the newest goes first
   std::unordered_map<uint64_t, Record> records_;
+  std::unordered_map<uint64_t, const GroupState*> live_groups_;  ///< by key
   struct Death {
     uint64_t list, number;
   };

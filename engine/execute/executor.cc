@@ -19,6 +19,7 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
       oversubscribed_(options.oversubscribed),
       streaming_bytes_(options.streaming_bytes),
       has_died_(options.has_died),
+      groups_(options.groups),
       end_(
           bootstrap, local, under_way_,
           [this](const Failure& failure) { return survives(failure); }, [this] { withdraw(); }),

@@ -38,8 +38,8 @@ struct ExecutorOptions {
   /// Whether a rank of the server has died; if so, `find_dead` gives it no more. Empty: the job
   /// does not go on after a death.
   std::function<bool(Rank)> has_died = {};
-  const MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
-  Cells::Share cells = {};             ///< this rank's part of its server's
+  MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
+  Cells::Share cells = {};       ///< this rank's part of its server's
 };
 
 /// Whom this process belongs to, where that has messages of its own: a peer may be waiting for one
@@ -205,6 +205,7 @@ class Executor {
   const bool oversubscribed_;
   const size_t streaming_bytes_;
   const std::function<bool(Rank)> has_died_;
+  MadeGroups* const groups_;
   std::vector<std::unique_ptr<PostedCall>> calls_;  ///< all there are
   std::vector<PostedCall*> idle_;
   CallsUnderWay under_way_;

@@ -95,6 +95,7 @@ void Executor::stop(GroupState& group) {
   const auto of_group = [&group](const PostedCall* call) { return call->group == &group; };
   const auto first = std::find_if(started.begin(), started.end(), of_group);
   ends_.begin(first != started.end() ? *first : nullptr);
+  if (groups_ != nullptr) groups_->ended(group.list);
   for (PostedCall* const call : started) {
     if (!of_group(call)) continue;
     call->record = nullptr;

@@ -18,6 +18,8 @@ class MadeGroups {
   virtual bool has_made(uint64_t list, uint32_t number, const CallKey& call) const = 0;
   /// Whether there were several groups of the same ranks as that one.
   virtual bool made_several(uint64_t group) const = 0;
+  /// A group that is there has been ended before its time; `list`: GroupState::list.
+  virtual void ended(uint64_t list) = 0;
 };
 
 /// Follows the head of an inquiry, which names a call of the sender's.
