@@ -11,7 +11,6 @@
 
 #include "engine/base/quiet_thread.h"
 #include "engine/bootstrap/peer_watch.h"
-#include "engine/bootstrap/process_end.h"
 
 namespace ibcoll {
 namespace {
@@ -36,7 +35,7 @@ ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections conn
       entrance_(connections_.token, me, kMostCallers) {
   for (const auto& [rank, connection] : connections_.members) {
     const pid_t pid = process_at(connection.fd());
-    members_[rank] = {pid, open_process(pid)};
+    members_[rank] = {pid, open_process(pid), program_of(pid)};
   }
 }
 
@@ -235,8 +234,9 @@ void ControlAgent::lost(Rank peer) {
 /// The same of a rank of this machine; one that has ended well has merely left.
 void ControlAgent::member_ended(Rank member) {
   const Member& process = members_[member];
-  const auto status = status_of_ended(process.pid, process.process.get());
-  const Failure failure = end_of_rank(member, process.pid, status);
+  const auto goes_on = left_by_living(member, process.pid, process.process.get(), process.program);
+  const auto status = goes_on ? std::nullopt : status_of_ended(process.pid, process.process.get());
+  const Failure failure = goes_on.value_or(end_of_rank(member, process.pid, status));
   const auto& here = block_.job_ranks();
   const auto place = static_cast<Rank>(std::find(here.begin(), here.end(), member) - here.begin());
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)

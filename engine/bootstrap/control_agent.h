@@ -18,6 +18,7 @@
 #include "engine/bootstrap/control_connection.h"
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/entrance.h"
+#include "engine/bootstrap/process_end.h"
 
 namespace ibcoll {
 
@@ -61,6 +62,7 @@ class ControlAgent {
   struct Member {
     pid_t pid = 0;
     UniqueFd process;
+    std::optional<ProgramPlace> program;
   };
   /// A machine whose connection is broken; it may come back.
   struct Outage {

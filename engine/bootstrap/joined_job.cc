@@ -94,6 +94,7 @@ class JoinedBootstrap final : public Bootstrap {
       self->silence_ms_ = options.silence_ms;
       self->leader_pid_ = process_at(self->up_.fd());
       self->leader_process_ = open_process(self->leader_pid_);
+      self->leader_program_ = program_of(self->leader_pid_);
       self->block_->set_watch([raw = self.get()] { raw->watch_leader(); });
     }
     return self;
@@ -176,10 +177,14 @@ class JoinedBootstrap final : public Bootstrap {
     if (frame && (*frame)->kind == FrameKind::kFailure)
       return block_->decide((*frame)->failure(), here_);
     const Rank leader = block_->job_ranks()[static_cast<size_t>(leader_)];
-    Failure failure = death_of(leader);
+    const auto goes_on =
+        left_by_living(leader, leader_pid_, leader_process_.get(), leader_program_);
+    Failure failure = goes_on.value_or(death_of(leader));
     // Other machines learn no more than that, nor do ranks that wait for this memory in vain; all
     // shall say the same.
-    if (block_->ranks() == size_ && block_->shared()) {
+    if (block_->ranks() == size_ && block_->shared() && goes_on) {
+      // All see that it does.
+    } else if (block_->ranks() == size_ && block_->shared()) {
       const auto status = status_of_ended(leader_pid_, leader_process_.get());
       if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
         return block_->departed(leader_, {}, here_);
@@ -210,6 +215,7 @@ class JoinedBootstrap final : public Bootstrap {
   mutable std::atomic<int64_t> looked_ns_ = 0;
   pid_t leader_pid_ = 0;
   UniqueFd leader_process_;
+  std::optional<ProgramPlace> leader_program_;
   RootPlace root_;  ///< for when the leader has left
   int silence_ms_ = 0;
   bool hosted_ = false;

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/process_end.h"
+#include "engine/bootstrap/process_fd.h"
 
 namespace ibcoll {
 namespace {
@@ -33,6 +35,8 @@ constexpr size_t kOwnFiles = 64;
 struct Child {
   pid_t pid = -1;
   UniqueFd exited;  ///< pidfd; invalid once the child has been reaped
+  /// The end of a pipe whose other one the child has, and closes when it executes another program.
+  UniqueFd runs;
 };
 
 /// Blocks the signals that shall end the job in this thread; the old mask comes back at the end.
@@ -90,18 +94,28 @@ class Supervisor {
     binding.resize(static_cast<size_t>(options_.ranks));
     std::fflush(nullptr);  // or every rank would write what is in the buffers once more
     const pid_t launcher = getpid();
+    program_ = program_of(launcher);
     children_.reserve(binding.size());
     for (Rank rank = 0; rank < options_.ranks; ++rank) {
+      int ends[2] = {-1, -1};
+      if (pipe2(ends, O_CLOEXEC) != 0)
+        return fail_opening(
+            fmt::format("cannot open a pipe to rank {} of {}", rank, options_.ranks));
+      UniqueFd runs(ends[0]), of_child(ends[1]);
       const pid_t pid = fork();
       if (pid == 0) {
         signals.restore();
         signals_.reset();
         children_.clear();
+        runs.reset();
+        // Not its children's, and as long as the process runs this program.
+        static ProcessFd kept;
+        kept = ProcessFd(std::move(of_child));
         run_rank(control_, rank, launcher, binding[static_cast<size_t>(rank)], main);
       }
       if (pid < 0)
         return fail_errno(fmt::format("cannot fork rank {} of {}", rank, options_.ranks));
-      children_.push_back({pid, open_process(pid)});
+      children_.push_back({pid, open_process(pid), std::move(runs)});
       if (!children_.back().exited.valid()) {
         const auto error = fail_errno(fmt::format("cannot watch rank {}", rank));
         kill(pid, SIGKILL);
@@ -119,6 +133,7 @@ class Supervisor {
       watched.push_back({signals_.get(), POLLIN, 0});
       watched.push_back({control_.failure_fd(), POLLIN, 0});
       for (const Child& child : children_) watched.push_back({child.exited.get(), POLLIN, 0});
+      for (const Child& child : children_) watched.push_back({child.runs.get(), POLLIN, 0});
       if (failure_seen_) watched[1].fd = -1;
       if (poll(watched.data(), watched.size(), milliseconds_left()) < 0 && errno != EINTR)
         return fail_errno("cannot wait for the ranks");
@@ -126,6 +141,8 @@ class Supervisor {
       take_signals();
       for (size_t i = 0; i < children_.size(); ++i)
         if (watched[i + 2].revents != 0) reap(static_cast<Rank>(i));
+      for (size_t i = 0; i < children_.size(); ++i)
+        if (watched[i + 2 + children_.size()].revents != 0) look_at_program(static_cast<Rank>(i));
       notice_failure();
       if (deadline_ && Clock::now() >= *deadline_) {
         kill_all(SIGKILL);
@@ -173,6 +190,7 @@ class Supervisor {
     int status = 0;
     if (!child.exited.valid() || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
     child.exited.reset();
+    child.runs.reset();
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     const Failure failure = end_of_rank(rank, child.pid, status);
     if (code != 0) {
@@ -181,6 +199,20 @@ class Supervisor {
       control_.report(failure, options_.ranks);
     }
     control_.departed(rank, failure, control_.ranks());
+  }
+
+  /// A process that ends closes the pipe, too, and one that closes everything it finds open.
+  void look_at_program(Rank rank) {
+    Child& child = children_[static_cast<size_t>(rank)];
+    if (!child.runs.valid()) return;
+    child.runs.reset();
+    if (program_of(child.pid) == program_) return;
+    const auto failure = left_by_living(rank, child.pid, child.exited.get(), program_);
+    if (!failure) return;
+    if (result_ == 0) result_ = 1;
+    control_.note_end(*failure, options_.ranks);
+    control_.report(*failure, options_.ranks);
+    control_.departed(rank, *failure, control_.ranks());
   }
 
   void notice_failure() {
@@ -203,6 +235,7 @@ class Supervisor {
   const LaunchOptions& options_;
   ControlBlock& control_;
   UniqueFd signals_;
+  std::optional<ProgramPlace> program_;  ///< of the launcher, and of ranks
   std::vector<Child> children_;
   std::optional<Clock::time_point> deadline_;
   bool interrupted_ = false;
@@ -218,7 +251,7 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
                 options.ranks, kMaxLaunchRanks);
   }
   usable_cores();  // before any rank is bound: they inherit what is found here
-  make_room_for_files(static_cast<size_t>(options.ranks) + kOwnFiles);  // a pidfd a rank
+  make_room_for_files(2 * static_cast<size_t>(options.ranks) + kOwnFiles);  // two a rank
   IBCOLL_ASSIGN(const auto control,
                 ControlBlock::create(options.ranks, ControlBlock::Sharing::kProcesses));
   BlockedSignals signals;

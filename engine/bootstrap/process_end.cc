@@ -1,10 +1,12 @@
 #include "engine/bootstrap/process_end.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -24,6 +26,10 @@ struct PidfdInfo {
 static_assert(sizeof(PidfdInfo) == 64);
 constexpr uint64_t kInfoExit = 1 << 3;
 
+// Numbers of fields, as proc(5) counts them.
+constexpr int kState = 3, kMemoryBytes = 23, kCodeStart = 26, kStackStart = 28,
+              kArgumentsStart = 48, kExitCode = 52;
+
 std::optional<int> recorded_status(int pidfd) {
   PidfdInfo info{};
   info.mask = kInfoExit;
@@ -32,21 +38,30 @@ std::optional<int> recorded_status(int pidfd) {
   return info.exit_code;
 }
 
-/// Of a process that its parent has not taken yet.
-std::optional<int> zombie_status(pid_t pid) {
+/// Calls visit(number, field) for each field of the kernel's line on a process, from its state on,
+/// as long as that gives true.
+template <class Visit>
+void for_each_field(pid_t pid, Visit&& visit) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
   const size_t name_end = line.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return std::nullopt;
+  if (name_end == std::string::npos) return;
   std::istringstream fields(line.substr(name_end + 1));
-  constexpr int kState = 3, kExitCode = 52;
   std::string field;
   for (int number = kState; fields >> field; ++number) {
-    if (number == kState && field != "Z") return std::nullopt;
-    if (number == kExitCode) return std::stoi(field);
+    if (!visit(number, field)) return;
   }
-  return std::nullopt;
+}
+
+/// Of a process that its parent has not taken yet.
+std::optional<int> zombie_status(pid_t pid) {
+  std::optional<int> status;
+  for_each_field(pid, [&](int number, const std::string& field) {
+    if (number == kExitCode) status = std::stoi(field);
+    return number != kState || field == "Z";
+  });
+  return status;
 }
 
 }  // namespace
@@ -66,6 +81,36 @@ Failure end_of_rank(Rank rank, pid_t pid, std::optional<int> status) {
     failure.what =
         fmt::format("rank {} (pid {}) ended with status {}", rank, pid, WEXITSTATUS(*status));
   return failure;
+}
+
+std::optional<ProgramPlace> program_of(pid_t pid) {
+  ProgramPlace place;
+  bool has_memory = false, whole = false;
+  for_each_field(pid, [&](int number, const std::string& field) {
+    const auto value = [&field] { return std::strtoull(field.c_str(), nullptr, 10); };
+    if (number == kMemoryBytes) has_memory = value() != 0;
+    if (number == kCodeStart) place.code = value();
+    if (number == kStackStart) place.stack = value();
+    if (number == kArgumentsStart) place.arguments = value();
+    whole = number == kArgumentsStart;
+    return !whole;
+  });
+  // A process that ends gives its memory back before it closes anything.
+  if (!has_memory || !whole) return std::nullopt;
+  return place;
+}
+
+std::optional<Failure> left_by_living(Rank rank, pid_t pid, int pidfd,
+                                      const std::optional<ProgramPlace>& before) {
+  const std::optional<ProgramPlace> now = program_of(pid);
+  pollfd end{pidfd, POLLIN, 0};
+  // In this order: of a process that has not ended by now it was the line.
+  if (!now || pidfd < 0 || poll(&end, 1, 0) != 0) return std::nullopt;
+  const bool same = !before || *now == *before;
+  return Failure{rank, ErrorCode::kPeerFailed,
+                 fmt::format("rank {} (pid {}) has {}", rank, pid,
+                             same ? "closed its connection to the job and goes on"
+                                  : "executed another program")};
 }
 
 std::optional<int> status_of_ended(pid_t pid, int pidfd) {

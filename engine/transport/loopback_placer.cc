@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace ibcoll::loopback {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr size_t kMaxPiece = size_t{64} << 20;
 /// How long a peer that was alive is trusted to still have its process id.
 constexpr auto kTrust = std::chrono::milliseconds(5);
+/// How long whoever watches a peer may take to say that it executes another program.
+constexpr auto kLongestWord = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -40,6 +43,7 @@ Result<Placer> Placer::create(Bootstrap& bootstrap, const std::vector<ProcessPla
   for (const ProcessPlace& place : places)
     placer.processes_.push_back(static_cast<pid_t>(place.pid));
   placer.seen_alive_.resize(places.size());
+  placer.bootstrap_ = &bootstrap;
 
   // Write to the next rank, which is allowed or forbidden as for all of them.
   const auto size = static_cast<size_t>(bootstrap.size());
@@ -66,6 +70,17 @@ bool Placer::may_have_ended(Rank peer) {
   return watch_.has_ended(peer);
 }
 
+/// What is said of a peer that has no such memory any more: it executes another program.
+std::optional<Failure> Placer::word_of(Rank peer) const {
+  const auto until = std::chrono::steady_clock::now() + kLongestWord;
+  while (true) {
+    if (auto end = bootstrap_->end_of(peer)) return end;
+    if (auto failure = bootstrap_->failure()) return failure;
+    if (std::chrono::steady_clock::now() > until) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 std::optional<Error> Placer::place(Rank peer, uint64_t address, Segments segments, size_t begin,
                                    size_t bytes) {
   if (threads_ || peer == me_) {
@@ -77,7 +92,8 @@ std::optional<Error> Placer::place(Rank peer, uint64_t address, Segments segment
   }
   const pid_t pid = processes_[static_cast<size_t>(peer)];
   for (size_t done = 0; done < bytes;) {
-    if (may_have_ended(peer)) {
+    const auto failed = bootstrap_->failure();
+    if ((failed && failed->culprit == peer) || may_have_ended(peer)) {
       return Error{ErrorCode::kPeerFailed, fmt::format("rank {} (pid {}) has ended", peer, pid)};
     }
     const size_t piece = std::min(bytes - done, kMaxPiece);
@@ -89,6 +105,10 @@ std::optional<Error> Placer::place(Rank peer, uint64_t address, Segments segment
     const iovec to{reinterpret_cast<void*>(address + done), piece};
     const ssize_t written = process_vm_writev(pid, from.data(), count, &to, 1, 0);
     if (written < 0) {
+      const int reason = errno;
+      const auto word = reason == EFAULT ? word_of(peer) : std::nullopt;
+      if (word) return Error{ErrorCode::kPeerFailed, word->what};
+      errno = reason;
       return Error{errno == ESRCH ? ErrorCode::kPeerFailed : ErrorCode::kSystem,
                    fmt::format("process_vm_writev: {}", std::strerror(errno))};
     }

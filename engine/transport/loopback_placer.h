@@ -42,12 +42,14 @@ class Placer {
 
  private:
   bool may_have_ended(Rank peer);
+  std::optional<Failure> word_of(Rank peer) const;
 
   bool threads_ = false;
   bool works_ = false;
   std::string why_not_;
   Rank me_ = 0;
   std::vector<pid_t> processes_;  ///< of all ranks
+  const Bootstrap* bootstrap_ = nullptr;
   PeerWatch watch_;
   std::vector<std::chrono::steady_clock::time_point> seen_alive_;
 };
