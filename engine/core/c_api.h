@@ -1,6 +1,8 @@
 #pragma once
 /// What the files of the C interface share: its objects, and Results to statuses.
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <memory>
 #include <new>
@@ -10,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/cancellation.h"
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
 #include "engine/execute/user_registrations.h"
@@ -115,11 +118,14 @@ ibcoll_status give(const Result<T>& result) {
   return result ? IBCOLL_OK : report(result.error());
 }
 
-/// What leaves `body` as an exception, as a status: C can't catch one.
+/// What leaves `body` as an exception, as a status: C can't catch one. A thread that ends inside
+/// (pthread_exit in a function of the program's) unwinds its stack through here.
 template <class Body>
-ibcoll_status guarded(Body&& body) noexcept {
+ibcoll_status caught(Body&& body) {
   try {
     return body();
+  } catch (const abi::__forced_unwind&) {
+    throw;
   } catch (const std::bad_alloc&) {
     return report({ErrorCode::kNoMemory, "out of memory"});
   } catch (const std::exception& e) {
@@ -129,9 +135,16 @@ ibcoll_status guarded(Body&& body) noexcept {
   }
 }
 
+/// The same for all that a thread goes through to the end when it is cancelled meanwhile.
+template <class Body>
+ibcoll_status guarded(Body&& body) {
+  const NoCancellation no_cancellation;
+  return caught(body);
+}
+
 /// Runs `body` inside a context that is live, if it may be entered.
 template <class Body>
-ibcoll_status inside(const ibcoll_context& context, Body&& body) noexcept {
+ibcoll_status inside(const ibcoll_context& context, Body&& body) {
   return guarded([&]() -> ibcoll_status {
     const EntryGuard::Entry entry(context.context->guard());
     if (entry.refused() != nullptr) return refuse(entry.refused());
@@ -139,12 +152,16 @@ ibcoll_status inside(const ibcoll_context& context, Body&& body) noexcept {
   });
 }
 
-/// The same for what other ranks wait for: memory that runs out here ends the job.
+/// The same for what other ranks wait for: memory that runs out here ends the job, and so does a
+/// thread that does not come back.
 template <class Body>
-ibcoll_status inside_call(ibcoll_context& context, Body&& body) noexcept {
+ibcoll_status inside_call(ibcoll_context& context, Body&& body) {
   return inside(context, [&]() -> ibcoll_status {
     try {
       return body();
+    } catch (const abi::__forced_unwind&) {
+      context.context->executor().give_up_for_thread();
+      throw;
     } catch (const std::bad_alloc&) {
       return report(context.context->executor().give_up({ErrorCode::kNoMemory, "out of memory"}));
     }
@@ -153,7 +170,7 @@ ibcoll_status inside_call(ibcoll_context& context, Body&& body) noexcept {
 
 /// The same for what ends with the job.
 template <class Body>
-ibcoll_status inside_job(ibcoll_context& context, Body&& body) noexcept {
+ibcoll_status inside_job(ibcoll_context& context, Body&& body) {
   return inside_call(context, [&]() -> ibcoll_status {
     const std::optional<Error>& failed = context.context->executor().failed();
     return failed ? report(*failed) : body();

@@ -287,7 +287,8 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
                             int (*main)(ibcoll_context*, void*), void* argument, int* exit_status) {
   if (options == nullptr || main == nullptr)
     return refuse("the launch options or the function to run are null");
-  return guarded([&]() -> ibcoll_status {
+  // The program's main function runs inside.
+  return caught([&]() -> ibcoll_status {
     ibcoll_launch_options copy;
     const auto whole = of_this_version("ibcoll_launch_options", options, copy);
     if (!whole) return report(whole.error());

@@ -1,5 +1,7 @@
 #include "engine/core/own_operators.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -58,6 +60,8 @@ const char* OwnOperator::call(void* target, const void* source, size_t bytes, vo
   try {
     return op.combine(kReversed, static_cast<std::byte*>(target),
                       static_cast<const std::byte*>(source), bytes);
+  } catch (const abi::__forced_unwind&) {
+    throw;  // the thread ends
   } catch (const std::exception& thrown) {
     op.thrown_ = thrown.what();
   } catch (...) {

@@ -1,5 +1,7 @@
 #include "engine/execute/executor.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 
 #include "engine/base/clock.h"
@@ -94,11 +96,23 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   start_or_give_up(*call);
   if (end_.has_come()) [[unlikely]]
     return status();
-  if (!call->queued && advance(*call)) {
-    unseen_ = true;
-    local_.poll();
+  try {
+    if (!call->queued && advance(*call)) {
+      unseen_ = true;
+      local_.poll();
+    }
+  } catch (const abi::__forced_unwind&) {
+    give_up_for_thread();
+    throw;
   }
   return {};
+}
+
+void Executor::give_up_for_thread() {
+  under_way_.waiting = nullptr;
+  end_.give_up(
+      {ErrorCode::kPeerFailed,
+       "a thread has ended inside a call, by pthread_exit in a function of the program's"});
 }
 
 /// Keeps a call that may not start yet. The second phase of one that began earlier goes before
@@ -255,6 +269,16 @@ void Executor::finish(PostedCall& call) {
 }
 
 bool Executor::progress() {
+  try {
+    return make_round();
+  } catch (const abi::__forced_unwind&) {
+    // Before the calls that it has under way are gone with its stack.
+    give_up_for_thread();
+    throw;
+  }
+}
+
+bool Executor::make_round() {
   if (end_.has_come()) [[unlikely]]
     return false;
   bool moved = network_ != nullptr && mailroom_.poll();

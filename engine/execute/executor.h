@@ -155,6 +155,9 @@ class Executor {
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
   /// memory that ran out. The job's error, which may be somebody else's that came first.
   Error give_up(const Error& error) { return end_.give_up(error); }
+  /// The same because the thread whose turn it is ends inside, and leaves what it was at half done:
+  /// a function of the program's has called pthread_exit.
+  void give_up_for_thread();
   /// To be called when all ranks have made all their calls, collective over the job: fails where a
   /// message is left that does not fit the call it belongs to.
   Status check_nothing_is_left();
@@ -174,6 +177,7 @@ class Executor {
   void look_after_nothing();
   void start_waiting(GroupState& group);
   void start_or_give_up(PostedCall& call);
+  bool make_round();
   void start_without_cell();
   bool has_left(PostedCall& call);
   void finish(PostedCall& call);

@@ -1,5 +1,7 @@
 #include "engine/execute/shared_waits.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <new>
 #include <system_error>
@@ -38,9 +40,19 @@ class SharedWaits::Keeping {
   /// The host's calls are for the program's threads.
   bool serves_host() const { return own_.completion != nullptr; }
   void serve_host() {
-    shared_.turns_.give();
+    // The thread may end in there, and leaves with the turn.
+    class WithoutTurn {
+     public:
+      explicit WithoutTurn(Turns& turns) : turns_(turns) { turns_.give(); }
+      ~WithoutTurn() { turns_.take(); }
+      WithoutTurn(const WithoutTurn&) = delete;
+      WithoutTurn& operator=(const WithoutTurn&) = delete;
+
+     private:
+      Turns& turns_;
+    };
+    const WithoutTurn without_turn(shared_.turns_);
     shared_.executor_.host_.progress(shared_.executor_.host_.host);
-    shared_.turns_.take();
   }
   void look_after(int64_t) {
     if (shared_.one_calls_) shared_.executor_.under_way_.waiting = own_.completion;
@@ -243,6 +255,10 @@ void SharedWaits::run_progress_thread() {
     try {
       Idling idling(Idling::Manner::kSleep);
       keep(helper_, idling);
+    } catch (const abi::__forced_unwind&) {
+      if (keeper_ == &helper_) keeper_ = nullptr;
+      leave();
+      throw;
     } catch (const std::bad_alloc&) {
       executor_.give_up({ErrorCode::kNoMemory, "out of memory"});
     } catch (const std::exception& thrown) {  // the process is the host's

@@ -3,9 +3,14 @@
 /// Of the C++ interface: messages to sets of ranks that nobody has arranged. Included by
 /// ibcoll.hpp.
 
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -129,8 +134,16 @@ class multicast_handler {
   }
 
  private:
-  static void call(void* argument, const ibcoll_message* message) noexcept {
-    (*static_cast<const function*>(argument))(message_view(message));
+  static void call(void* argument, const ibcoll_message* message) {
+    try {
+      (*static_cast<const function*>(argument))(message_view(message));
+#ifdef _CXXABI_FORCED_H
+    } catch (const abi::__forced_unwind&) {
+      throw;  // pthread_exit
+#endif
+    } catch (...) {
+      std::terminate();
+    }
   }
 
   ibcoll_context* context_;

@@ -37,7 +37,7 @@ extern "C" {
  * the group is then over (IBCOLL_ERR_CANCELLED on all its ranks, with that line).
  *
  * It runs inside of calls, or in the progress thread, by one thread at a time. It must not call
- * ibcoll on its context, nor leave by longjmp; an exception counts as the line that it says. */
+ * ibcoll on its context, nor leave by longjmp or pthread_exit; a throw counts as that line. */
 typedef const char* (*ibcoll_combine)(void* target, const void* source, size_t elements,
                                       void* context);
 
