@@ -139,7 +139,7 @@ static std::string_view choose_reduction(Collective collective, int ranks, int64
       if (ranks > 2 && ranks <= kServerFewRanks && block_bytes <= kServerHalvedBytes)
         return "linear";
       if (ordered) return "pairwise";
-      return ranks == 2 || block_bytes <= (power_of_two ? kServerHalvedBytes : kHalvingBytes)
+      return ranks <= 2 || block_bytes <= (power_of_two ? kServerHalvedBytes : kHalvingBytes)
                  ? "halving"
                  : "pairwise";
   }
