@@ -14,6 +14,9 @@ Result<std::string> usable_port() { return fail(ErrorCode::kUnsupported, "this b
 
 }  // namespace
 
-NetworkKind network_kind() { return {.name = "ucx", .open = open, .usable_port = usable_port}; }
+NetworkKind network_kind() {
+  // Verbs come first where they are, so what UCX has is TCP as a rule.
+  return {.name = "ucx", .open = open, .usable_port = usable_port, .costs_cores = true};
+}
 
 }  // namespace ibcoll::ucx

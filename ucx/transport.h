@@ -85,8 +85,6 @@ class UcxTransport final : public NetworkTransport {
                     RemoteAddress target, uint64_t immediate) override;
   bool signal(Rank peer, uint32_t immediate) override;
   bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override;
-  /// Verbs come first where they are, so what UCX has is TCP as a rule.
-  bool costs_cores() const override { return true; }
   size_t poll(std::span<Arrival> arrivals) override;
   uint64_t posted(Rank peer) const override;
   uint64_t completed(Rank peer) override;

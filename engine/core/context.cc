@@ -130,7 +130,6 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(self->network_,
                   open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
                                options.transport));
-    self->spares_messages_ = self->network()->costs_cores();
     self->eager_bytes_ = std::min(options.eager_bytes, longest_eager(*self->network(), ranks));
     IBCOLL_TRY(same_on_all(bootstrap, self->eager_bytes_, "IBCOLL_EAGER"));
   }

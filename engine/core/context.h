@@ -89,7 +89,7 @@ class Context {
   int machines() const { return machines_; }
   int64_t eager_bytes() const { return eager_bytes_; }
   /// Whether messages between servers cost cores' time, so that fewer are better.
-  bool spares_messages() const { return spares_messages_; }
+  bool messages_cost_cores() const { return network_.costs_cores; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
@@ -167,14 +167,13 @@ class Context {
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1, machines_ = 1;
   int64_t eager_bytes_ = 0;
-  bool spares_messages_ = false;
   std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make
   std::optional<PeerWatch> watch_;
   bool closed_ = false;
   std::unique_ptr<shm::Transport> local_;
-  OpenedNetwork network_{nullptr, "none"};
+  OpenedNetwork network_{.transport = nullptr, .reason = "none"};
   std::unique_ptr<Executor> executor_;
   std::optional<MessageMemory> message_memory_;
   std::unique_ptr<Multicasts> multicasts_;

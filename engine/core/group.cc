@@ -61,7 +61,7 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
   if (choice.by_rule && identity_.of_set && choice.algorithm == "contention_free")
     choice = choose(collective, state_.shape, block_bytes, options.ordered);
   if (automatic && !choice.by_rule && !identity_.of_set && !options.ordered &&
-      context_->spares_messages())
+      context_->messages_cost_cores())
     spare_messages(choice, collective, state_.shape, block_bytes);
   if (!automatic) {
     choice.algorithm = options.algorithm;

@@ -37,6 +37,8 @@ struct NetworkKind {
   /// The port of this machine that ranks would use first, or why they could use none. Null: it
   /// needs none.
   Result<std::string> (*usable_port)() = nullptr;
+  /// Messages go through a protocol stack in software, between machines, and cost cores' time.
+  bool costs_cores = false;
 };
 
 }  // namespace ibcoll

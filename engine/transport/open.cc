@@ -56,6 +56,7 @@ Result<OpenedNetwork> open_best(const NetworkSetup& setup) {
     if (transport) {
       opened.transport = std::move(*transport);
       opened.reason = opened.transport->name();
+      opened.costs_cores = kind->costs_cores;
       if (!reasons.empty() && setup.bootstrap.rank() == 0) {
         log().info("{} joins these machines: {}", opened.reason, reasons);
         opened.reason += fmt::format(" (auto: {})", reasons);
@@ -86,6 +87,7 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
   OpenedNetwork opened;
   IBCOLL_ASSIGN(opened.transport, kind->open(setup));
   opened.reason = opened.transport->name();
+  opened.costs_cores = kind->costs_cores;
   if (emulated && setup.bootstrap.rank() == 0) {
     const std::string why = why_no_device();
     log().info("the software loopback joins these emulated servers: {}", why);
@@ -97,6 +99,11 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
 Result<std::string> usable_network_port(std::string_view name) {
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
   return kind->usable_port != nullptr ? kind->usable_port() : std::string();
+}
+
+Result<bool> network_costs_cores(std::string_view name) {
+  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+  return kind->costs_cores;
 }
 
 }  // namespace ibcoll

@@ -14,6 +14,7 @@ struct OpenedNetwork {
   /// Its name; on rank 0, where "auto" did not take verbs, also why: "loopback (auto: no usable
   /// RDMA port: libibverbs lists no device)".
   std::string reason;
+  bool costs_cores = false;  ///< NetworkKind::costs_cores
 };
 
 /// Collective over the job; fails on all ranks alike. `wanted`: the name of a transport, the same
@@ -28,5 +29,7 @@ void register_network(const NetworkKind& kind);
 /// The port of this machine that the transport of that name would use first; the error says why
 /// there is none. Empty where it needs none.
 Result<std::string> usable_network_port(std::string_view name);
+/// NetworkKind::costs_cores of the transport of that name.
+Result<bool> network_costs_cores(std::string_view name);
 
 }  // namespace ibcoll

@@ -133,10 +133,6 @@ class NetworkTransport {
   virtual bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) = 0;
   bool mail(Rank peer, std::span<const std::byte> bytes) { return mail(peer, bytes, 0); }
 
-  /// Whether messages go through a protocol stack in software, between machines: the same on all
-  /// ranks.
-  virtual bool costs_cores() const { return false; }
-
   /// Progress: hands out what arrived, up to arrivals.size() of them; returns how many.
   virtual size_t poll(std::span<Arrival> arrivals) = 0;
   virtual uint64_t posted(Rank peer) const = 0;
