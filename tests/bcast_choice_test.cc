@@ -40,7 +40,7 @@ std::vector<double> gains(std::initializer_list<int> servers,
         const bool tree = bytes <= 512 * 1024;
         uint32_t pieces = 1;
         while (pieces < 16 && bytes / (2 * pieces) >= 64 * 1024) pieces *= 2;
-        const Choice choice = choose(Collective::kBcast, shape, bytes);
+        const Choice choice = choose({Collective::kBcast, shape, bytes});
         if (choice.algorithm == (tree ? "binomial" : "chain") && choice.pieces == pieces) continue;
         const double before = time_us(fabric, shape, tree ? "binomial" : "chain", pieces, bytes);
         const double now = time_us(fabric, shape, choice.algorithm, choice.pieces, bytes);

@@ -14,7 +14,6 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
 #include "engine/schedule/layout.h"
-#include "engine/tuner/bcast.h"
 #include "engine/tuner/choose.h"
 
 namespace ibcoll {
@@ -41,23 +40,20 @@ struct Calls {
 std::string choice_of(const Calls& calls, const Shape& shape, int64_t bytes,
                       const Graph* graph = nullptr) {
   const Collective collective = calls.collective;
-  if (calls.by_leaders) {
-    const BcastChoice bcast = choose_bcast(shape, bytes, Crossing::kLeaders);
-    return fmt::format("{}, {} pieces", bcast.algorithm, bcast.pieces);
-  }
-  const int64_t size = size_to_choose_by(collective, bytes);
-  Choice choice = choose(collective, shape, size, calls.ordered, graph);
-  if (calls.costs_cores && !calls.ordered) spare_messages(choice, collective, shape, size);
-  if (!calls.algorithm.empty()) {
-    choice.algorithm = calls.algorithm;
-    choice.pieces = choose_pieces(choice.algorithm, collective, shape, size);
-  }
-  if (choice.algorithm == "contention_free") choice.pieces = choose_pieces(size);
+  const CallFacts facts{.collective = collective,
+                        .shape = shape,
+                        .block_bytes = size_to_choose_by(collective, bytes),
+                        .ordered = calls.ordered,
+                        .graph = graph,
+                        .by_leaders = calls.by_leaders,
+                        .costs_cores = calls.costs_cores};
+  const Choice choice = choose(facts, {.named = {.algorithm = calls.algorithm}});
+  if (calls.by_leaders) return fmt::format("{}, {} pieces", choice.algorithm, choice.pieces);
   std::string text(choice.algorithm);
   if ((*find_algorithm(collective, choice.algorithm))->paced)
     text += fmt::format("/{}", to_string(choice.options.pacing));
   if (choice.pieces > 1) text += fmt::format(", {} pieces", choice.pieces);
-  if (calls.algorithm.empty() && may_pay(choice, collective, shape)) text += ", or a plan";
+  if (!choice.planned.empty()) text += ", or a plan";
   return text;
 }
 
@@ -268,6 +264,28 @@ std::string first_difference(const std::string& is, const std::string& should) {
     if (!a.starts_with(" ")) layouts = a;
   }
   return "";
+}
+
+/// All that a row names is there, and has a cost where rows compare costs.
+TEST(Choices, TheTableNamesWhatThereIs) {
+  for (const ChoiceRow& row : table_of_choices()) {
+    for (const Collective collective : kCollectives) {
+      if (!row.collectives.contain(collective)) continue;
+      for (const std::string_view name : row.algorithms) {
+        if (name.empty()) continue;
+        const Algorithm* const algorithm = look_up_algorithm(collective, name);
+        ASSERT_NE(algorithm, nullptr) << to_string(collective) << " " << name;
+        if (row.pieces != PieceRule::kOwn) continue;
+        EXPECT_NE(algorithm->spec->cost, nullptr) << name;
+        EXPECT_NE(algorithm->spec->pieces, nullptr) << name;
+      }
+      ASSERT_FALSE(row.algorithms[0].empty());
+      if (row.planned.empty()) continue;
+      const Algorithm* const planned = look_up_algorithm(collective, row.planned);
+      ASSERT_NE(planned, nullptr) << to_string(collective) << " " << row.planned;
+      EXPECT_TRUE(planned->spec->planned) << row.planned;
+    }
+  }
 }
 
 /// UPDATE_GOLDEN=1 writes the file instead.

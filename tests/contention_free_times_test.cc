@@ -28,7 +28,7 @@ double simulated_us(Collective collective, std::string_view name, const Shape& s
                     std::shared_ptr<const TransferPlan> plan) {
   sim::CollectiveOptions options;
   options.run.block_bytes = static_cast<uint64_t>(bytes);
-  options.run.pieces = choose_pieces(bytes, plan.get());
+  options.run.pieces = relayed_pieces(bytes, plan.get());
   options.algorithm.plan = std::move(plan);
   const auto* algorithm = find_algorithm(collective, name).value();
   return sim::simulate(*algorithm, shape, fabric, options).value().time_us;
@@ -60,7 +60,7 @@ TEST(ContentionFreeTimes, ASingleSenderSendsAsInLinear) {
   PlanStore plans(topology::parse_fabric_spec("single-switch:2,latency=500us").value());
   AlgorithmOptions options;
   options.plan = plans.find(Collective::kGather, shape, hosts_of(shape), 0, 256 << 10).value();
-  EXPECT_EQ(choose_pieces(256 << 10, options.plan.get()), 1u);
+  EXPECT_EQ(relayed_pieces(256 << 10, options.plan.get()), 1u);
   const auto* planned = find_algorithm(Collective::kGather, "contention_free").value();
   const auto* linear = find_algorithm(Collective::kGather, "linear").value();
   const auto kinds = [](const RankProgram& program) {
@@ -103,10 +103,9 @@ TEST(ContentionFreeTimes, AutoTakesAPlanForAGatherWhereItCostsNothing) {
         best = std::min(
             best, simulated_us(Collective::kGather, algorithm, shape, fabric, bytes, nullptr));
       }
-      Choice choice = choose(Collective::kGather, shape, bytes);
-      const bool plans_it =
-          may_pay(choice, Collective::kGather, shape) && plan_pays(*plan, Collective::kGather, 0);
-      if (!plans_it) continue;  // small ones go by the tree for what messages cost their ranks
+      const bool worth_a_plan = !choose({Collective::kGather, shape, bytes}).planned.empty();
+      if (!worth_a_plan || !plan_pays(*plan, Collective::kGather, 0))
+        continue;  // small ones go by the tree for what messages cost their ranks
       ++planned;
       const double time =
           simulated_us(Collective::kGather, "contention_free", shape, fabric, bytes, plan);
@@ -128,7 +127,7 @@ TEST(ContentionFreeTimes, TokensSentAheadHideTheirOwnWay) {
   options.algorithm.plan =
       plans.find(Collective::kGather, shape, hosts_of(shape), 0, kBytes).value();
   options.run.block_bytes = kBytes;
-  options.run.pieces = choose_pieces(kBytes, options.algorithm.plan.get());
+  options.run.pieces = relayed_pieces(kBytes, options.algorithm.plan.get());
   for (int host : hosts_of(shape)) options.hosts.push_back(static_cast<uint32_t>(host));
   const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
   const auto report = sim::simulate(*algorithm, shape, fabric, options).value();

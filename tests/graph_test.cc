@@ -207,7 +207,11 @@ TEST(NeighborChoice, FollowsFromWhatAllRanksKnow) {
   const auto dense = parse_graph("grid:4x4x4", shape).value();
   const auto sparse = parse_graph("ring:1", shape).value();
   const auto choice = [&](const Graph& graph, int64_t bytes) {
-    return choose(Collective::kNeighborAlltoall, shape, bytes, false, &graph).algorithm;
+    return choose({.collective = Collective::kNeighborAlltoall,
+                   .shape = shape,
+                   .block_bytes = bytes,
+                   .graph = &graph})
+        .algorithm;
   };
   EXPECT_EQ(choice(*dense, 8), "aggregated");
   EXPECT_EQ(choice(*dense, 1 << 20), "direct");

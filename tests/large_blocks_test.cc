@@ -31,7 +31,7 @@ TEST(LargeBlocks, AllreducesTakeWhatPortsTake) {
     const topology::Fabric fabric = topology::open_fabric(spec).value();  // 2000 MB/s
     for (const char* layout : {"24x8", "24x1", "8,3,5,1,8,2,7,4,6,8,1,3"}) {
       const Shape shape = parse_layout(layout).value();
-      const Choice choice = choose(Collective::kAllreduce, shape, kBytes);
+      const Choice choice = choose({Collective::kAllreduce, shape, kBytes});
       const double bound_us = 2.0 * (shape.servers() - 1) / shape.servers() * kBytes / 2000;
       const double time = time_us(fabric, Collective::kAllreduce, shape, choice, kBytes);
       EXPECT_GE(time, bound_us) << spec << ", " << layout;
@@ -50,7 +50,7 @@ void expect_gain(Collective collective, const Shape& shape, int64_t bytes, const
                  double least_of_ports) {
   const topology::Fabric fabric =
       topology::open_fabric("single-switch:128,bandwidth=12.5GB/s").value();
-  const Choice now = choose(collective, shape, bytes);
+  const Choice now = choose({collective, shape, bytes});
   const std::string what = std::string(now.algorithm) + " on " + shape.describe() + ", " +
                            std::to_string(bytes) + " bytes";
   const auto gain = [&](uint32_t ports, double copy_rate) {
@@ -69,9 +69,7 @@ TEST(LargeBlocks, BcastsUseThePortsOfAllRanks) {
     const Shape shape = parse_layout(layout).value();
     for (const int64_t megabytes : {16, 64}) {
       const int64_t bytes = megabytes << 20;
-      const Choice chain{.algorithm = "chain",
-                         .options = {},
-                         .pieces = choose_pieces("chain", Collective::kBcast, shape, bytes)};
+      const Choice chain = choose({Collective::kBcast, shape, bytes}, {.named = {"chain"}});
       // The smallest server's.
       const int ports = shape.equal_servers() ? shape.max_server_size() : 2;
       const double least = shape.equal_servers() ? 0.8 * ports : 0.7 * ports;
@@ -86,7 +84,7 @@ TEST(LargeBlocks, AllgathersUseThePortsOfAllRanks) {
     for (const int64_t kilobytes : {64, 1024}) {
       if (kilobytes < 1024 && !shape.equal_servers()) continue;
       const int64_t bytes = kilobytes << 10;
-      const Choice ring{.algorithm = "ring", .options = {}, .pieces = choose_pieces(bytes)};
+      const Choice ring{.algorithm = "ring", .options = {}, .pieces = relayed_pieces(bytes)};
       expect_gain(Collective::kAllgather, shape, bytes, ring, shape.equal_servers() ? 1.5 : 1);
     }
   }

@@ -6,7 +6,7 @@
 
 #include "engine/multicast/bound.h"
 #include "engine/simulate/collective.h"
-#include "engine/tuner/bcast.h"
+#include "engine/tuner/choose.h"
 #include "tests/tool.h"
 #include "topology/spec.h"
 
@@ -87,7 +87,8 @@ TEST_P(BoundOf, IsNotBelowWhatIsSimulatedAndNotFarAboveIt) {
         if (one.shape.ranks() == 1) continue;
         one.inputs.algorithm = GetParam();
         one.inputs.bytes = bytes;
-        one.inputs.pieces = bcast_pieces(GetParam(), one.shape, bytes);
+        one.inputs.pieces = choose_pieces(*find_algorithm(Collective::kBcast, GetParam()).value(),
+                                          {Collective::kBcast, one.shape, bytes});
         one.inputs.master = MulticastBoundInputs::Master::kRoot;
         const MulticastBound bound = multicast_bound(logp, one.inputs).value();
         const double without = simulated_us(GetParam(), one.shape, bytes, one.inputs.pieces, false);

@@ -115,7 +115,7 @@ TEST(Candidates, AreAllDifferentAndOfEveryAlgorithm) {
 
 TEST(Candidates, OwnChoiceIsTheEngines) {
   const Shape shape = layout({2, 2});
-  const Choice choice = choose(Collective::kBcast, shape, 1 << 20);
+  const Choice choice = choose({Collective::kBcast, shape, 1 << 20});
   const Rule own = own_choice(Collective::kBcast, shape, 1 << 20);
   EXPECT_EQ(own.algorithm->name, choice.algorithm);
   EXPECT_EQ(own.pieces, 0u) << "as the engine chooses";

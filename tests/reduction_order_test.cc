@@ -137,7 +137,8 @@ TEST(ReductionOrder, IsKeptByWhatTheEngineChooses) {
       if (!reduces(collective)) continue;
       const Shape shape = Shape::from_layout(layout, Placement::kCyclic).value();
       for (int64_t bytes = 1; bytes < 1 << 24; bytes *= 4) {
-        const Choice choice = choose(collective, shape, bytes, true);
+        const Choice choice = choose(
+            {.collective = collective, .shape = shape, .block_bytes = bytes, .ordered = true});
         EXPECT_TRUE(find_algorithm(collective, choice.algorithm).value()->keeps_order(shape))
             << to_string(collective) << " " << choice.algorithm << ", " << bytes << " bytes";
       }

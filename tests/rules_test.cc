@@ -190,15 +190,51 @@ TEST(Rules, AreForTheirSizesAndShapes) {
 TEST(Rules, GoBeforeTheEnginesOwnChoice) {
   const Shape job = layout({2, 2});
   const Rules rules = Rules::create(full_section(), job).value();
-  const Choice by_rule = choose(rules, Collective::kAlltoall, job, 8, 8);
-  EXPECT_TRUE(by_rule.by_rule);
+  const auto choose_by = [&](Collective collective, int64_t bytes, const NamedChoice& named = {}) {
+    return choose({collective, job, bytes}, {.named = named, .rules = &rules, .rule_bytes = bytes});
+  };
+  const Choice by_rule = choose_by(Collective::kAlltoall, 8);
+  EXPECT_EQ(by_rule.source, ChoiceSource::kRule);
   EXPECT_EQ(by_rule.algorithm, "two_level_ring");
   EXPECT_EQ(by_rule.options.pacing, Pacing::kFree);
   EXPECT_EQ(by_rule.options.window, 2u);
-  EXPECT_EQ(choose(rules, Collective::kBcast, job, 1 << 20, 1 << 20).pieces, 7u);
-  const Choice own = choose(rules, Collective::kAllgather, job, 8, 8);
-  EXPECT_FALSE(own.by_rule);
-  EXPECT_EQ(own.algorithm, choose(Collective::kAllgather, job, 8).algorithm);
+  EXPECT_EQ(choose_by(Collective::kBcast, 1 << 20).pieces, 7u);
+  const Choice own = choose_by(Collective::kAllgather, 8);
+  EXPECT_EQ(own.source, ChoiceSource::kTable);
+  EXPECT_EQ(own.algorithm, choose({Collective::kAllgather, job, 8}).algorithm);
+
+  const Choice named = choose_by(Collective::kAlltoall, 8, {.algorithm = "bruck"});
+  EXPECT_EQ(named.source, ChoiceSource::kNamed) << "what the call names goes before rules";
+  EXPECT_EQ(named.algorithm, "bruck");
+  EXPECT_EQ(named.options.window, 1u);
+  const Choice part = choose_by(Collective::kAlltoall, 8, {.pacing = Pacing::kToken, .pieces = 3});
+  EXPECT_EQ(part.algorithm, "two_level_ring");
+  EXPECT_EQ(part.options.pacing, Pacing::kToken) << "and so does a part of it";
+  EXPECT_EQ(part.pieces, 3u);
+}
+
+TEST(Rules, CountOnlyWhereTheirAlgorithmCanBeHad) {
+  const Shape job = layout({2, 2});
+  RuleSection section;
+  section.job.layout = "2x2";
+  for (const auto& [collective, name] : {std::pair(Collective::kAllreduce, "two_level_ring"),
+                                         {Collective::kAlltoall, "contention_free"}}) {
+    Rule rule;
+    rule.collective = collective;
+    rule.algorithm = find_algorithm(collective, name).value();
+    section.rules.push_back(rule);
+  }
+  const Rules rules = Rules::create(section, job).value();
+  const auto source = [&](const CallFacts& facts) {
+    return choose(facts, {.rules = &rules, .rule_bytes = facts.block_bytes}).source;
+  };
+  CallFacts reduction{Collective::kAllreduce, job, 8}, exchange{Collective::kAlltoall, job, 8};
+  EXPECT_EQ(source(reduction), ChoiceSource::kRule);
+  EXPECT_EQ(source(exchange), ChoiceSource::kRule);
+  reduction.ordered = true;
+  exchange.plans = false;
+  EXPECT_EQ(source(reduction), ChoiceSource::kTable) << "it can't keep the order of ranks";
+  EXPECT_EQ(source(exchange), ChoiceSource::kTable) << "there are no plans set by set";
 }
 
 }  // namespace

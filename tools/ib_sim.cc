@@ -34,11 +34,10 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   row.options.run.block_bytes = static_cast<uint64_t>(size);
   row.options.hosts = request.hosts[which];
   row.options.algorithm.graph = request.graphs[which];
-  if (algorithm.name == "contention_free") {
+  if (algorithm.spec->planned) {
     if (request.options.ports > 1) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "--ports {}: contention_free plans for servers of one port",
-                  request.options.ports);
+      return fail(ErrorCode::kInvalidArgument, "--ports {}: {} plans for servers of one port",
+                  request.options.ports, algorithm.name);
     }
     const std::vector<int> hosts(row.options.hosts.begin(), row.options.hosts.end());
     IBCOLL_ASSIGN(row.options.algorithm.plan,
@@ -47,10 +46,8 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   }
   const int64_t equal_bytes = is_unequal(request.collective) ? -1 : size;
   if (row.options.run.pieces == 0) {
-    row.options.run.pieces =
-        algorithm.name == "contention_free"
-            ? choose_pieces(equal_bytes, row.options.algorithm.plan.get())
-            : choose_pieces(algorithm.name, request.collective, shape, equal_bytes);
+    row.options.run.pieces = choose_pieces(algorithm, {request.collective, shape, equal_bytes},
+                                           row.options.algorithm.plan.get());
   }
   algorithm.set_pieces(row.options.run.pieces, row.options.algorithm);
   const measure::Traffic traffic(request.collective, shape.ranks(), size,

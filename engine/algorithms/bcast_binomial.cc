@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_tree.h"
 
 namespace ibcoll {
@@ -30,6 +31,10 @@ constexpr AlgorithmSpec kSpec{
     .when = "short blocks",
     .source = "Thakur 2005",
     .relays = true,
+    .relatives = Relatives::kChildren,
+    .spread = Spread::kTree,
+    .cost = tree_cost,
+    .pieces = tree_pieces,
     .largest_put = one_slot,
     .build = build,
 };

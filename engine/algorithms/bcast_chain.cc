@@ -1,6 +1,7 @@
 /// Chain broadcast: each server sends to the next, so that every port sends and receives each piece
 /// once. For blocks of many pieces. Steps: Ns. Messages and bytes: 1 block a server. Scratch: none.
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_tree.h"
 
 namespace ibcoll {
@@ -26,6 +27,10 @@ constexpr AlgorithmSpec kSpec{
     .when = "long blocks",
     .source = "here",
     .relays = true,
+    .relatives = Relatives::kRing,
+    .spread = Spread::kChain,
+    .cost = chain_cost,
+    .pieces = chain_pieces,
     .largest_put = one_slot,
     .build = build,
 };

@@ -4,6 +4,7 @@
 /// Steps: parts - 1 + ceil(log2 Ns), the fewest there can be. Messages: one a step at most. Bytes:
 /// in 1 block, out as many parts as there are steps at most (the root). Scratch: none.
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_parts.h"
 #include "engine/algorithms/circulant.h"
 
@@ -36,6 +37,10 @@ ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions
   return bcast.finish();
 }
 
+uint32_t pieces(const Shape& shape, int64_t bytes) {
+  return pipeline_pieces(shape, bytes, doubling_steps(shape));
+}
+
 constexpr AlgorithmSpec kSpec{
     .name = "circulant",
     .collectives = {Collective::kBcast},
@@ -44,6 +49,8 @@ constexpr AlgorithmSpec kSpec{
     .source = "Träff 2023 (arXiv:2312.11236)",
     .relays = true,
     .cuts = true,
+    .spread = Spread::kCirculant,
+    .pieces = pieces,
     .largest_put = one_slot,
     .build = build,
 };

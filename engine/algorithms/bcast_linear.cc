@@ -2,6 +2,7 @@
 /// out of the root's port. Source: Open MPI's "basic linear" bcast.
 /// Steps: 1. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 
@@ -28,6 +29,8 @@ constexpr AlgorithmSpec kSpec{
     .summary = "the root sends to all ranks",
     .when = "few ranks",
     .source = "Open MPI (basic linear)",
+    .spread = Spread::kFromRoot,
+    .pieces = tree_pieces,
     .largest_put = one_slot,
     .build = build,
 };

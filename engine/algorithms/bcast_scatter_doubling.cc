@@ -11,6 +11,7 @@
 
 #include <bit>
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_parts.h"
 
 namespace ibcoll {
@@ -139,6 +140,14 @@ ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions
   return bcast.finish();
 }
 
+int64_t cost(const Shape& shape, int64_t bytes) {
+  const int64_t steps = doubling_steps(shape), servers = shape.servers();
+  // Where servers stand in pairs what one gets goes on to the other, beside what it exchanges.
+  const bool pairs = !std::has_single_bit(static_cast<unsigned>(servers));
+  return 2 * (bytes - bytes / servers) + 2 * steps * kMessageCost +
+         pairs * (kMessageCost + bytes / 4);
+}
+
 constexpr AlgorithmSpec kSpec{
     .name = "scatter_doubling",
     .collectives = {Collective::kBcast},
@@ -146,6 +155,9 @@ constexpr AlgorithmSpec kSpec{
     .when = "blocks of middle length",
     .source = "Thakur 2005, section 4.3",
     .relays = true,
+    .spread = Spread::kScatterDoubling,
+    .cost = cost,
+    .pieces = tree_pieces,
     .largest_put = one_slot,
     .build = build,
 };

@@ -6,6 +6,7 @@
 /// Steps: ceil(log2 Ns) + Ns - 1. Messages: up to Ns - 1 and ceil(log2 Ns). Bytes: in 1 block, out
 /// up to 2 blocks (the root). Scratch: none.
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_parts.h"
 
 namespace ibcoll {
@@ -39,6 +40,9 @@ constexpr AlgorithmSpec kSpec{
     .when = "long blocks, few servers",
     .source = "Thakur 2005, section 4.3",
     .relays = true,
+    .relatives = Relatives::kRing,
+    .spread = Spread::kScatterRing,
+    .pieces = tree_pieces,
     .largest_put = one_slot,
     .build = build,
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/local_trade.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_slices.h"
@@ -132,6 +133,12 @@ ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions
   return TwoLevel(shape, me, options).build();
 }
 
+/// On one port a server what a chain takes, on a port a rank as much less as there are ranks. Of
+/// two servers a tree is a chain.
+int64_t cost(const Shape& shape, int64_t bytes) {
+  return shape.servers() == 2 ? tree_cost(shape, bytes) : chain_cost(shape, bytes);
+}
+
 constexpr AlgorithmSpec kSpec{
     .name = "two_level",
     .collectives = {Collective::kBcast},
@@ -140,6 +147,8 @@ constexpr AlgorithmSpec kSpec{
     .source = "here",
     .relays = true,
     .beyond_leaders = true,
+    .cost = cost,
+    .pieces = slice_pieces,
     .largest_put = one_slot,
     .build = build,
 };

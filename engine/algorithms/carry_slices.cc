@@ -232,6 +232,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "large blocks where the network is known",
     .source = "thesis, University of Tokyo, about 2010",
     .relays = true,
+    .planned = true,
     .build = build,
 };
 const Registered kRegistered(kSpec);

@@ -258,6 +258,7 @@ constexpr AlgorithmSpec kSpec{
     .when = "large blocks where the network is known",
     .source = "thesis, University of Tokyo, about 2010",
     .relays = true,
+    .planned = true,
     .keeps_order = on_every_shape,
     .build = build,
 };

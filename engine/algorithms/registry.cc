@@ -58,13 +58,21 @@ std::vector<ProgramPtr> build_all(const Algorithm& algorithm, const Shape& shape
   return programs;
 }
 
+const Algorithm* look_up_algorithm(Collective collective, std::string_view name) {
+  const std::span<const Algorithm> all = algorithms();
+  const auto at = std::lower_bound(all.begin(), all.end(), std::tie(collective, name),
+                                   [](const Algorithm& algorithm, const auto& wanted) {
+                                     return std::tie(algorithm.collective, algorithm.name) < wanted;
+                                   });
+  const bool found = at != all.end() && at->collective == collective && at->name == name;
+  return found ? &*at : nullptr;
+}
+
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name) {
+  if (const Algorithm* const found = look_up_algorithm(collective, name)) return found;
   std::vector<std::string_view> names;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    if (algorithm.name == name) return &algorithm;
-    names.push_back(algorithm.name);
-  }
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective) names.push_back(algorithm.name);
   return fail(ErrorCode::kInvalidArgument, "unknown {} algorithm '{}': one of {}",
               to_string(collective), name, fmt::join(names, ", "));
 }

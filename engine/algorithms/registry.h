@@ -21,9 +21,31 @@ class Collectives {
     for (const Collective one : all) bits_ |= 1u << static_cast<int>(one);
   }
   constexpr bool contain(Collective one) const { return (bits_ >> static_cast<int>(one) & 1) != 0; }
+  friend constexpr bool operator==(const Collectives&, const Collectives&) = default;
 
  private:
   uint32_t bits_ = 0;
+};
+
+/// Broadcasts between the leaders of servers: whom one of them must know beside those below it in
+/// the binomial tree, as a multicast tells its members (multicast/role.h).
+enum class Relatives : uint8_t {
+  kChildren,   ///< nobody: the binomial tree alone
+  kRing,       ///< the leaders before and behind: scatter and ring allgather
+  kEverybody,  ///< partners at many distances: recursive doubling, circulant graph. Such messages
+               ///< are long, the set is at most 13 KB for 100 000 ranks
+};
+
+/// Broadcasts: by which ways a block reaches the servers, where a bound of the time is known for
+/// them (multicast/bound.h).
+enum class Spread : uint8_t {
+  kOther,            ///< no bound is known
+  kFromRoot,         ///< the root sends to all
+  kTree,             ///< a binomial tree of servers, piece by piece
+  kChain,            ///< from server to server, piece by piece
+  kCirculant,        ///< a part in each step, along the circulant graph
+  kScatterRing,      ///< a part for each server, which then go round
+  kScatterDoubling,  ///< a part for each server, which then double in each step
 };
 
 /// What a file says of its algorithm.
@@ -35,12 +57,23 @@ struct AlgorithmSpec {
   std::string_view source;   ///< who described it, or what has it
   bool paced = false;        ///< heeds AlgorithmOptions::pacing
   bool relays = false;       ///< blocks may pass through other ranks
+  /// Carries out a plan for the network (AlgorithmOptions::plan), which says how many pieces there
+  /// are, and is made for servers of one port.
+  bool planned = false;
   /// Bcast: cuts the block into as many slots as AlgorithmOptions::cut says, where others pass on
   /// the pieces of streams.
   bool cuts = false;
   /// Bcast: ranks other than the leaders of servers (ServerLine::leader) send to other servers,
   /// too. A multicast, of whose members only those know each other, can't go by it.
   bool beyond_leaders = false;
+  Relatives relatives = Relatives::kEverybody;  ///< bcast
+  Spread spread = Spread::kOther;               ///< bcast
+  /// What a block of so many bytes takes between servers, for the tuner to compare, in the bytes
+  /// that a link could carry meanwhile; null: not known.
+  int64_t (*cost)(const Shape& shape, int64_t bytes) = nullptr;
+  /// How many pieces a block of so many bytes is best passed on in; null: as other algorithms of
+  /// the collective.
+  uint32_t (*pieces)(const Shape& shape, int64_t bytes) = nullptr;
   /// Reductions: whether AlgorithmOptions::ordered can be asked for on that shape; null: never.
   bool (*keeps_order)(const Shape& shape) = nullptr;
   /// Set where messages may be sent unasked: of collectives in which ranks can run ahead
@@ -94,7 +127,9 @@ std::span<const Algorithm> algorithms();
 std::vector<ProgramPtr> build_all(const Algorithm& algorithm, const Shape& shape,
                                   const AlgorithmOptions& options = {});
 
-/// The algorithm of that name; the error lists the names there are for the collective.
+/// The algorithm of that name; null where there is none.
+const Algorithm* look_up_algorithm(Collective collective, std::string_view name);
+/// The same; the error lists the names there are for the collective.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
 /// Fails where it is to combine in the order of ranks and can't on that shape, with the names of
 /// those that can.

@@ -52,28 +52,25 @@ Result<const CallPlan*> Group::call_plan(Collective collective, int64_t block_by
     if (known->is_for(size, root, options)) [[likely]]
       return &known->plan;
   }
-  const bool automatic = options.algorithm.empty() || options.algorithm == "auto";
-  Choice choice = automatic ? choose(context_->rules(), collective, state_.shape, block_bytes, size,
-                                     options.ordered, options.graph.get())
-                            : choose(collective, state_.shape, block_bytes, options.ordered,
-                                     options.graph.get());
-  // No plans are made set by set.
-  if (choice.by_rule && identity_.of_set && choice.algorithm == "contention_free")
-    choice = choose(collective, state_.shape, block_bytes, options.ordered);
-  if (automatic && !choice.by_rule && !identity_.of_set && !options.ordered &&
-      context_->messages_cost_cores())
-    spare_messages(choice, collective, state_.shape, block_bytes);
-  if (!automatic) {
-    choice.algorithm = options.algorithm;
-    choice.pieces = choose_pieces(options.algorithm, collective, state_.shape, block_bytes);
-  }
-  if (options.pacing) choice.options.pacing = *options.pacing;
+  // No plans are made set by set, and what spares messages carries out one.
+  const CallFacts facts{.collective = collective,
+                        .shape = state_.shape,
+                        .block_bytes = block_bytes,
+                        .ordered = options.ordered,
+                        .graph = options.graph.get(),
+                        .costs_cores = context_->messages_cost_cores() && !identity_.of_set,
+                        .plans = !identity_.of_set};
+  const bool open = options.algorithm == "auto";
+  Choice choice = choose(facts, {.named = {.algorithm = open ? "" : options.algorithm,
+                                           .pacing = options.pacing,
+                                           .pieces = options.pieces},
+                                 .rules = &context_->rules(),
+                                 .rule_bytes = size});
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
   choice.options.root = root;
   choice.options.ordered = options.ordered;
   choice.options.graph = options.graph;
-  IBCOLL_TRY(plan_transfers(collective, block_bytes, counts, automatic, choice));
-  if (options.pieces != 0) choice.pieces = options.pieces;
-  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, choice.algorithm));
+  IBCOLL_TRY(plan_transfers(facts, counts, options.pieces, algorithm, choice));
   IBCOLL_TRY(check_order(*algorithm, state_.shape, choice.options));
   algorithm->set_pieces(choice.pieces, choice.options);
   auto program = context_->programs().find(*algorithm, state_.shape, state_.me, choice.options);
@@ -108,32 +105,32 @@ void Group::forget(const std::shared_ptr<const Graph>& graph) {
   context_->programs().forget(*graph);
 }
 
-/// The plan of contention_free, where the network is known; chooses that algorithm where it pays.
-Status Group::plan_transfers(Collective collective, int64_t block_bytes,
-                             std::span<const int64_t> counts, bool automatic, Choice& choice) {
+/// The plan that the algorithm carries out, where the network is known; takes what is worth a plan
+/// where that pays.
+Status Group::plan_transfers(const CallFacts& facts, std::span<const int64_t> counts,
+                             uint32_t pieces, const Algorithm*& algorithm, Choice& choice) {
   contention_free::PlanStore* const plans = context_->plans();
-  const bool chosen = choice.algorithm == "contention_free";
-  const bool looks = automatic && !choice.by_rule && !identity_.of_set &&
-                     may_pay(choice, collective, state_.shape);
-  if (plans != nullptr && (chosen || looks)) {
+  const bool chosen = algorithm->spec->planned;
+  if (plans != nullptr && (chosen || !choice.planned.empty())) {
     IBCOLL_ASSIGN(auto plan, counts.empty()
-                                 ? plans->find(collective, state_.shape, hosts_,
-                                               choice.options.root, block_bytes)
-                                 : plans->find(collective, state_.shape, hosts_, counts));
-    if (!chosen && collective == Collective::kAlltoall && !walk_seconds_) {
+                                 ? plans->find(facts.collective, facts.shape, hosts_,
+                                               choice.options.root, facts.block_bytes)
+                                 : plans->find(facts.collective, facts.shape, hosts_, counts));
+    if (!chosen && facts.collective == Collective::kAlltoall && !walk_seconds_) {
       std::vector<int> order(hosts_.size());
       std::iota(order.begin(), order.end(), 0);
-      walk_seconds_ = walk_seconds(plans->fabric(), state_.shape, hosts_, order);
+      walk_seconds_ = walk_seconds(plans->fabric(), facts.shape, hosts_, order);
     }
-    const double walk_ns = 1e9 * static_cast<double>(block_bytes) * walk_seconds_.value_or(0);
-    if (chosen || plan_pays(*plan, collective, walk_ns)) {
-      choice.algorithm = "contention_free";
+    const double walk_ns = 1e9 * static_cast<double>(facts.block_bytes) * walk_seconds_.value_or(0);
+    if (chosen || plan_pays(*plan, facts.collective, walk_ns)) {
+      if (!chosen) {
+        IBCOLL_ASSIGN(algorithm, find_algorithm(facts.collective, choice.planned));
+      }
       choice.options.plan = std::move(plan);
     }
   }
-  if (choice.algorithm == "contention_free") {
-    choice.pieces = choose_pieces(block_bytes, choice.options.plan.get());
-  }
+  if (algorithm->spec->planned && pieces == 0)
+    choice.pieces = choose_pieces(*algorithm, facts, choice.options.plan.get());
   return {};
 }
 

@@ -93,8 +93,8 @@ class Group : public std::enable_shared_from_this<Group> {
   static constexpr int kKnownBits = 3;
   using KnownCallPlans = std::array<Known, 1 << kKnownBits>;
 
-  Status plan_transfers(Collective collective, int64_t block_bytes, std::span<const int64_t> counts,
-                        bool automatic, Choice& choice);
+  Status plan_transfers(const CallFacts& facts, std::span<const int64_t> counts, uint32_t pieces,
+                        const Algorithm*& algorithm, Choice& choice);
 
   Context* context_;
   GroupIdentity identity_;

@@ -24,7 +24,7 @@ Result<double> multicast_bound_us(Context& context, const RankSet& set, size_t b
   inputs.servers = &servers;
   inputs.set_bytes = others.encode().size();
   inputs.bytes = static_cast<int64_t>(bytes);
-  inputs.algorithm = choice.algorithm;
+  inputs.algorithm = choice.algorithm->name;
   inputs.pieces = choice.pieces;
   inputs.master = context.shape().same_server(me, servers.leader(0))
                       ? MulticastBoundInputs::Master::kOnRootsServer

@@ -11,9 +11,9 @@ constexpr int64_t kLeastPieceBytes = 2048;
 constexpr uint32_t kMostPieces = 1024;
 
 /// Whether some rank passes blocks on in pieces that a rule may name. A few ranks tell: all of one
-/// kind do alike. Those of contention_free are its plan's.
+/// kind do alike. Those of a plan are its own.
 bool heeds_pieces(const Algorithm& algorithm, const Shape& shape) {
-  if (algorithm.name == "contention_free") return false;
+  if (algorithm.spec->planned) return false;
   if (algorithm.spec->cuts) return true;
   const int ranks = shape.ranks();
   for (const Rank rank : {0, 1, ranks / 2, ranks - 1}) {
@@ -43,13 +43,13 @@ Rule as_rule(Collective collective, const Shape& shape, int64_t block_bytes, con
     rule.pacing = choice.options.pacing;
     rule.window = choice.options.window;
   }
-  const uint32_t usual = choose_pieces(choice.algorithm, collective, shape, block_bytes);
+  const uint32_t usual = choose_pieces(*rule.algorithm, {collective, shape, block_bytes});
   if (choice.pieces != usual && heeds_pieces(*rule.algorithm, shape)) rule.pieces = choice.pieces;
   return rule;
 }
 
 Rule own_choice(Collective collective, const Shape& shape, int64_t block_bytes) {
-  return as_rule(collective, shape, block_bytes, choose(collective, shape, block_bytes));
+  return as_rule(collective, shape, block_bytes, choose({collective, shape, block_bytes}));
 }
 
 bool same_choice(const Rule& a, const Rule& b) {
@@ -84,7 +84,7 @@ std::vector<Rule> other_choices(const Rule& own, const Shape& shape, int64_t blo
       }
     }
     if (block_bytes < kLeastPieceBytes || !heeds_pieces(algorithm, shape)) continue;
-    const uint32_t usual = choose_pieces(algorithm.name, collective, shape, block_bytes);
+    const uint32_t usual = choose_pieces(algorithm, {collective, shape, block_bytes});
     for (const uint32_t pieces : other_pieces(usual, block_bytes)) {
       rule.pieces = pieces;
       add(rule);

@@ -180,8 +180,9 @@ std::vector<Rule> contenders_of(const Traffic& traffic, const Shape& shape, cons
   for (Rule& rule : other_choices(own, shape, block_bytes)) all.push_back(std::move(rule));
   *which = 0;
   if (judged == nullptr) return all;
-  const Choice choice = choose(*judged, collective, shape, block_bytes, mean);
-  if (!choice.by_rule) return all;
+  const Choice choice =
+      choose({collective, shape, block_bytes}, {.rules = judged, .rule_bytes = mean});
+  if (choice.source != ChoiceSource::kRule) return all;
   const Rule rule = as_rule(collective, shape, block_bytes, choice);
   while (*which < all.size() && !same_choice(all[*which], rule)) ++*which;
   if (*which == all.size()) all.push_back(rule);

@@ -1,11 +1,11 @@
 #include "engine/multicast/bound.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <tuple>
 #include <vector>
 
+#include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
 
 namespace ibcoll {
@@ -16,8 +16,10 @@ namespace {
 constexpr int64_t kHeadBytes = 128, kOrderBytes = 5;
 constexpr double kAckBytes = 64, kExposureBytes = 512;
 
-constexpr std::array<std::string_view, 6> kKnown = {
-    "linear", "binomial", "chain", "circulant", "scatter_ring", "scatter_doubling"};
+Spread spread_of(std::string_view algorithm) {
+  const Algorithm* const found = look_up_algorithm(Collective::kBcast, algorithm);
+  return found == nullptr ? Spread::kOther : found->spec->spread;
+}
 
 int members_of(const MemberServers& servers) { return servers.before(servers.places()); }
 
@@ -71,6 +73,7 @@ class Multicast {
  public:
   Multicast(const LogP& logp, const MulticastBoundInputs& in, double scale)
       : in_(in),
+        spread_(spread_of(in.algorithm)),
         local_(logp.local, scale, 1),
         network_(logp.network, scale, in.sharing),
         tree_{in.servers->places()},
@@ -155,7 +158,7 @@ class Multicast {
     if (in_.master != MulticastBoundInputs::Master::kRoot)
       time += to_root().hop(kExposureBytes) + to_root().gap(kExposureBytes);
     if (tree_.places == 1) return time;
-    if (in_.algorithm == "linear") {  // non-leaders' go through a gateway of the root's server
+    if (spread_ == Spread::kFromRoot) {  // non-leaders' go through a gateway of the root's server
       return time + network_.hop(kExposureBytes) + members_ * network_.gap(kExposureBytes) +
              (most_local_ > 1 ? local_.hop(kExposureBytes) : 0);
     }
@@ -187,16 +190,16 @@ class Multicast {
 
   double spread(double wake, double local_wake) const {
     const auto bytes = static_cast<double>(in_.bytes);
-    if (in_.algorithm == "linear") {
+    if (spread_ == Spread::kFromRoot) {
       if (tree_.places == 1) return hand_out(bytes) + last_local(bytes, local_wake);
       return (members_ - 1) * network_.gap(bytes) + hand_out(bytes) + network_.hop(bytes) + wake;
     }
     const double piece = std::max(1.0, bytes / in_.pieces);
     if (tree_.places == 1) return in_.pieces * hand_out(piece) + last_local(piece, local_wake);
-    if (in_.algorithm == "chain") return stream(tree_.places - 1, 1, wake, local_wake);
-    if (in_.algorithm == "binomial") return stream(levels(), levels(), wake, local_wake);
-    if (in_.algorithm == "circulant") return circulant(piece, wake, local_wake);
-    if (in_.algorithm == "scatter_ring") return scatter_ring(wake, local_wake);
+    if (spread_ == Spread::kChain) return stream(tree_.places - 1, 1, wake, local_wake);
+    if (spread_ == Spread::kTree) return stream(levels(), levels(), wake, local_wake);
+    if (spread_ == Spread::kCirculant) return circulant(piece, wake, local_wake);
+    if (spread_ == Spread::kScatterRing) return scatter_ring(wake, local_wake);
     return scatter_doubling(wake, local_wake);
   }
 
@@ -266,6 +269,7 @@ class Multicast {
   double each_wake() const { return in_.awake_us > 0 ? 0 : network_.wake(); }
 
   const MulticastBoundInputs& in_;
+  const Spread spread_;
   const Layer local_, network_;
   const BinomialTree tree_;
   const double operation_;
@@ -281,15 +285,15 @@ double most_operations(std::string_view algorithm, uint32_t pieces, const Member
   const double a_part = most_at_a_server(servers) + 5, levels = BinomialTree{places}.levels();
   // Where parts lie on both sides of the end they are two; shapes take time by their ranks.
   const double shape = members_of(servers) + 2 * levels;
-  if (algorithm == "scatter_ring") return shape + 2 * a_part * (places + levels);
-  if (algorithm == "scatter_doubling") return shape + 2 * a_part * (2 * levels + 2);
-  if (algorithm == "circulant") return shape + a_part * (pieces + levels);
+  const Spread spread = spread_of(algorithm);
+  if (spread == Spread::kScatterRing) return shape + 2 * a_part * (places + levels);
+  if (spread == Spread::kScatterDoubling) return shape + 2 * a_part * (2 * levels + 2);
+  if (spread == Spread::kCirculant) return shape + a_part * (pieces + levels);
   return shape + a_part;
 }
 
 Result<MulticastBound> multicast_bound(const LogP& logp, const MulticastBoundInputs& inputs) {
-  if (!fits_mail(inputs) &&
-      std::find(kKnown.begin(), kKnown.end(), inputs.algorithm) == kKnown.end())
+  if (!fits_mail(inputs) && spread_of(inputs.algorithm) == Spread::kOther)
     return fail(ErrorCode::kUnsupported, "no bound is known of what the algorithm '{}' takes",
                 inputs.algorithm);
   const bool far =

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/tuner/bcast.h"
+#include "engine/tuner/choose.h"
 
 namespace ibcoll {
 
@@ -21,20 +21,22 @@ Result<MulticastChoice> choose_multicast(const MulticastFacts& facts,
   for (int place = 0; place < servers.places(); ++place)
     sizes.push_back(static_cast<int>(servers.members(place).size()));
   IBCOLL_ASSIGN(const Shape shape, Shape::from_layout(sizes, Placement::kBlock));
-  const auto bytes = static_cast<int64_t>(facts.bytes);
+  const CallFacts call{.collective = Collective::kBcast,
+                       .shape = shape,
+                       .block_bytes = static_cast<int64_t>(facts.bytes),
+                       .by_leaders = true};
   MulticastChoice choice;
   if (facts.algorithm == 0) {
-    choice.algorithm = choose_bcast(shape, bytes, Crossing::kLeaders).algorithm;
+    IBCOLL_ASSIGN(choice.algorithm, find_algorithm(call.collective, choose(call).algorithm));
   } else {
-    IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(facts.algorithm));
-    if (algorithm->spec->beyond_leaders) {
+    IBCOLL_ASSIGN(choice.algorithm, algorithm_of(facts.algorithm));
+    if (choice.algorithm->spec->beyond_leaders) {
       return fail(ErrorCode::kInvalidArgument,
                   "{} needs all members of a server at once: a multicast reaches one of them",
-                  algorithm->name);
+                  choice.algorithm->name);
     }
-    choice.algorithm = algorithm->name;
   }
-  choice.pieces = facts.pieces != 0 ? facts.pieces : bcast_pieces(choice.algorithm, shape, bytes);
+  choice.pieces = facts.pieces != 0 ? facts.pieces : choose_pieces(*choice.algorithm, call);
   return choice;
 }
 

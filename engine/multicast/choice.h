@@ -2,7 +2,6 @@
 /// By which broadcast a long multicast is passed on.
 
 #include <cstdint>
-#include <string_view>
 
 #include "engine/algorithms/registry.h"
 #include "engine/multicast/messages.h"
@@ -10,7 +9,7 @@
 namespace ibcoll {
 
 struct MulticastChoice {
-  std::string_view algorithm;
+  const Algorithm* algorithm = nullptr;
   uint32_t pieces = 1;
 };
 

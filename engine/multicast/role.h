@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/algorithms/registry.h"
 #include "engine/multicast/rank_set.h"
 
 namespace ibcoll {
@@ -33,14 +34,6 @@ class MemberServers {
  private:
   std::vector<Rank> members_;  ///< by place, ascending in each
   std::vector<int> first_;     ///< by place: its first in members_; and the end
-};
-
-/// Whom a member must know beside those below it in the binomial tree.
-enum class Relatives : uint8_t {
-  kChildren,   ///< nobody: the binomial tree alone
-  kRing,       ///< the leaders before and behind: scatter and ring allgather
-  kEverybody,  ///< partners at many distances: recursive doubling, circulant graph. Such messages
-               ///< are long, the set is at most 13 KB for 100 000 ranks
 };
 
 /// The part of one server's members in a multicast, as their leader gets it with the message.

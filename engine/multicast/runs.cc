@@ -8,13 +8,6 @@
 namespace ibcoll {
 namespace {
 
-/// Which leaders must know which others.
-Relatives relatives_of(std::string_view algorithm) {
-  if (algorithm == "binomial") return Relatives::kChildren;
-  if (algorithm == "chain" || algorithm == "scatter_ring") return Relatives::kRing;
-  return Relatives::kEverybody;
-}
-
 uint64_t previous_at(const std::vector<uint64_t>& all, std::optional<int> id) {
   return all.empty() || !id ? 0 : all[static_cast<size_t>(*id)];
 }
@@ -66,9 +59,9 @@ Status MulticastRuns::start(const MulticastAssembly::Whole& message) {
   if (!start.facts.is_short()) {
     IBCOLL_ASSIGN(const MulticastChoice choice,
                   choose_multicast(start.facts, MemberServers(start.set, services_.job)));
-    start.facts.algorithm = algorithm_number(choice.algorithm);
+    start.facts.algorithm = algorithm_number(choice.algorithm->name);
     start.facts.pieces = choice.pieces;
-    relatives = relatives_of(choice.algorithm);
+    relatives = choice.algorithm->spec->relatives;
   }
   MulticastRun& run = make({head.master, head.counter}, start.facts, head.from);
   run.is_root = true;

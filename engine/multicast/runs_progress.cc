@@ -8,7 +8,7 @@
 #include "engine/base/hash.h"
 #include "engine/multicast/choice.h"
 #include "engine/multicast/runs.h"
-#include "engine/tuner/bcast.h"
+#include "engine/tuner/choose.h"
 
 namespace ibcoll {
 namespace {
@@ -37,11 +37,17 @@ std::unique_ptr<MulticastTransfer> make_multicast_feed(const MulticastServices& 
 
 Status post_multicast_feed(const MulticastServices& services, MulticastTransfer& feed,
                            std::byte* data, size_t bytes) {
-  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(Collective::kBcast, "binomial"));
-  const uint32_t pieces = bcast_pieces("binomial", feed.shape(), static_cast<int64_t>(bytes));
+  const Choice choice = choose({.collective = Collective::kBcast,
+                                .shape = feed.shape(),
+                                .block_bytes = static_cast<int64_t>(bytes),
+                                .by_leaders = true});
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(Collective::kBcast, choice.algorithm));
+  const uint32_t pieces = choice.pieces;
+  AlgorithmOptions options;
+  algorithm->set_pieces(pieces, options);
   const auto agreed = static_cast<uint32_t>(mix(mix(0, bytes), pieces));
-  return feed.post(services.program(*algorithm, feed.shape(), feed.me(), {}), data, bytes, pieces,
-                   agreed, nullptr);
+  return feed.post(services.program(*algorithm, feed.shape(), feed.me(), options), data, bytes,
+                   pieces, agreed, nullptr);
 }
 
 /// Messages of one master take memory in its order: one that waits for an earlier one to be handed

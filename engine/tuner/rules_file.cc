@@ -110,8 +110,8 @@ Result<Rule> read_rule(const Line& line, const RulesJob& job) {
                 algorithm);
   IBCOLL_ASSIGN(const int64_t window, line.number("window", 0, kMaxLayoutRanks, 1));
   IBCOLL_ASSIGN(const int64_t pieces, line.number("pieces", 0, kMostPieces, 0));
-  if (pieces != 0 && rule.algorithm->name == "contention_free")
-    return fail(ErrorCode::kInput, "'pieces' are not for contention_free, whose plan has them");
+  if (pieces != 0 && rule.algorithm->spec->planned)
+    return fail(ErrorCode::kInput, "'pieces' are not for {}, whose plan has them", algorithm);
   rule.window = static_cast<uint32_t>(window);
   rule.pieces = static_cast<uint32_t>(pieces);
   return rule;

@@ -13,11 +13,11 @@ namespace ibcoll {
 namespace {
 
 bool is_planned(const VerificationRequest& request, const Algorithm& algorithm) {
-  return request.fabric && algorithm.name == "contention_free" && request.shape.servers() > 1 &&
+  return request.fabric && algorithm.spec->planned && request.shape.servers() > 1 &&
          !(algorithm.collective == Collective::kReduce && request.options.ordered);
 }
 
-/// Makes the plan that contention_free carries out on the network, if there is one.
+/// Makes the plan that the algorithm carries out on the network, if there is one.
 Status plan_for_network(const Algorithm& algorithm, bool tokens_ahead,
                         VerificationRequest& request) {
   contention_free::PlanStore plans(*request.fabric, {.tokens_ahead = tokens_ahead});

@@ -118,15 +118,14 @@ Status choose_algorithms(const std::string& names, Request& request) {
 /// Plans are for servers of one port.
 Status check_ports(bool all, int64_t ports, Request& request) {
   if (ports == 1) return {};
-  const auto planned = [](const Algorithm* algorithm) {
-    return algorithm->name == "contention_free";
-  };
+  const auto planned = [](const Algorithm* algorithm) { return algorithm->spec->planned; };
   if (all) {
     std::erase_if(request.algorithms, planned);
     return {};
   }
-  if (std::none_of(request.algorithms.begin(), request.algorithms.end(), planned)) return {};
-  return fail(ErrorCode::kInvalidArgument, "contention_free plans for servers of one port");
+  const auto named = std::find_if(request.algorithms.begin(), request.algorithms.end(), planned);
+  if (named == request.algorithms.end()) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} plans for servers of one port", (*named)->name);
 }
 
 /// Of all algorithms those that can't combine in order are left out; one that is named is refused.

@@ -100,13 +100,14 @@ class Simulation {
     options.algorithm.pacing = rule.pacing.value_or(Pacing::kGateToken);
     options.algorithm.window = rule.window;
     uint32_t pieces = rule.pieces;
-    if (rule.algorithm->name == "contention_free") {
+    if (rule.algorithm->spec->planned) {
       IBCOLL_ASSIGN(options.algorithm.plan,
                     plans_.find(collective, job_.shape, hosts_, 0, block_bytes));
-      pieces = choose_pieces(block_bytes, options.algorithm.plan.get());
     }
-    if (pieces == 0)
-      pieces = choose_pieces(rule.algorithm->name, collective, job_.shape, block_bytes);
+    if (pieces == 0) {
+      pieces = choose_pieces(*rule.algorithm, {collective, job_.shape, block_bytes},
+                             options.algorithm.plan.get());
+    }
     rule.algorithm->set_pieces(pieces, options.algorithm);
     options.run.pieces = pieces;
     options.run.block_bytes = static_cast<uint64_t>(bytes);
