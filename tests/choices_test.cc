@@ -7,12 +7,14 @@
 
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/base/input.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
+#include "engine/measure/built_in.h"
 #include "engine/schedule/layout.h"
 #include "engine/tuner/choose.h"
 
@@ -284,6 +286,54 @@ TEST(Choices, TheTableNamesWhatThereIs) {
       const Algorithm* const planned = look_up_algorithm(collective, row.planned);
       ASSERT_NE(planned, nullptr) << to_string(collective) << " " << row.planned;
       EXPECT_TRUE(planned->spec->planned) << row.planned;
+    }
+  }
+}
+
+/// Sizes at which rules could differ from the table: about each change, and anywhere.
+std::vector<int64_t> sizes_to_compare(const RuleSection& section) {
+  std::vector<int64_t> all = grid();
+  for (const Rule& rule : section.rules) {
+    for (int64_t size = std::max<int64_t>(0, rule.from - 40); size < rule.from + 40; ++size)
+      all.push_back(size);
+  }
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 500; ++i) all.push_back(static_cast<int64_t>(random() >> (20 + i % 44)));
+  return all;
+}
+
+TEST(Choices, AsRulesAreTheSame) {
+  for (const std::string_view layout : {"1x1", "1x4", "1x7", "1x64", "3x1", "33x1", "200x1", "4x2",
+                                        "3x3", "128x4", "3,1,2", "8,8,7"}) {
+    const Shape shape = shape_of(layout);
+    for (const bool costs_cores : {false, true}) {
+      std::vector<std::string> notes;
+      RulesJob job;
+      job.layout = shape.describe();
+      const RuleSection section = measure::built_in_rules(job, shape, costs_cores, notes);
+      EXPECT_EQ(notes.size(), section.rules.size());
+      const auto read = parse_rules(to_text(section, notes));
+      ASSERT_TRUE(read) << layout << ": " << read.error().message;
+      const Rules rules = Rules::create(read->front(), shape).value();
+      const std::vector<int64_t> sizes = sizes_to_compare(section);
+      for (const Collective collective : kCollectives) {
+        if (has_graph(collective)) continue;
+        for (const int64_t bytes : sizes) {
+          const CallFacts facts{.collective = collective,
+                                .shape = shape,
+                                .block_bytes = size_to_choose_by(collective, bytes),
+                                .costs_cores = costs_cores};
+          const Choice own = choose(facts);
+          const Choice by_rule = choose(facts, {.rules = &rules, .rule_bytes = bytes});
+          ASSERT_EQ(by_rule.source, ChoiceSource::kRule);
+          const bool paced = look_up_algorithm(collective, own.algorithm)->paced;
+          ASSERT_TRUE(by_rule.algorithm == own.algorithm && by_rule.pieces == own.pieces &&
+                      (!paced || by_rule.options.pacing == own.options.pacing))
+              << to_string(collective) << " of " << bytes << " on " << layout << ": by rule "
+              << by_rule.algorithm << ", " << by_rule.pieces << " pieces, by the table "
+              << own.algorithm << ", " << own.pieces;
+        }
+      }
     }
   }
 }

@@ -157,6 +157,34 @@ TEST_F(IbTune, SimulatesWithMeasuredCosts) {
   expect_failed("ib_tune", job + "--logp /nonexistent/file", "can't read /nonexistent/file");
 }
 
+TEST_F(IbTune, ShowsWhatIsBuiltInAsRulesThatAJobTakes) {
+  const Ran shown = tune("--built-in 2x2");
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const auto read = parse_rules(shown.out);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->front().job.layout, "2x2");
+  EXPECT_EQ(read->front().job.transport, "");
+  EXPECT_THAT(shown.out, HasSubstr(R"("note":"several ranks a server")"));
+  EXPECT_THAT(shown.out, ::testing::Not(HasSubstr("contention_free")));
+
+  const std::string rules = folder() / "built_in.jsonl";
+  const Ran ran = tune("--built-in 2,2 --transport loopback --out " + rules);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  const Ran bench = run_shell("IBCOLL_RULES_STRICT=1 IBCOLL_RULES=" + rules +
+                              " timeout 100 " IBCOLL_BIN_DIR
+                              "/ib_a2a_bench --layout 2x2 --transport loopback --sizes 8,64K "
+                              "--iterations 2 --batch 1us --check --json");
+  EXPECT_EQ(bench.status, 0) << bench.err;
+  EXPECT_EQ(bench.err, "");
+
+  const Ran sparing = tune("--built-in 4x4 --transport ucx");
+  EXPECT_EQ(sparing.status, 0) << sparing.err;
+  EXPECT_THAT(sparing.out, HasSubstr(R"("algorithm":"contention_free")"));
+  const Ran known = tune("--built-in 4x1");
+  EXPECT_THAT(known.out, HasSubstr("contention_free where a plan for the network pays"));
+}
+
 TEST_F(IbTune, RefusesWhatMakesNoSense) {
   const auto refused = [](const std::string& arguments, const std::string& why) {
     expect_refused("ib_tune", arguments, why);
@@ -169,6 +197,12 @@ TEST_F(IbTune, RefusesWhatMakesNoSense) {
   refused("--batch 2min", "--batch 2min is over the limit of 60s");
   refused("--budget 2000min", "--budget 2000min is over the limit of a day");
   refused("--out a --verify b", "--out writes rules, --verify judges those there are");
+  refused("--built-in 2x2 --verify a", "--built-in measures nothing");
+  refused("--built-in 2x2 --ranks 4", "--built-in names the layout itself");
+  refused("--built-in 2xx", "2xx");
+  refused("--built-in 1000x1000", "1000000 ranks are more than the limit of 100000");
+  refused("--built-in 2x2 --transport shm", "--transport shm is not for the 2 servers of 2x2");
+  refused("--built-in 4 --transport ucx", "--transport ucx is not for the 1 server of 1x4");
   refused("--logp a", "--logp is for --simulate");
   refused("--simulate --servers 2", "--simulate takes --logp, --network or both");
   refused("--simulate --ranks 4 --network single-switch:4", "say --servers or --layout");

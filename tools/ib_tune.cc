@@ -1,6 +1,7 @@
 /// ib_tune: which algorithm serves which call of a job best, as measured between processes that it
 /// starts on this machine, or that mpirun, mpiexec or srun have started, or as simulated. Writes
-/// the rules that IBCOLL_RULES takes, and judges them.
+/// the rules that IBCOLL_RULES takes, and judges them; or writes those that the engine has built
+/// in.
 
 #include <optional>
 
@@ -153,7 +154,8 @@ Status simulate(const TuneArguments& arguments) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Finds out which algorithm, pacing and pieces serve each call of a job best, and writes the "
-      "rules that IBCOLL_RULES takes; or judges rules that there are");
+      "rules that IBCOLL_RULES takes; judges rules that there are; or shows as rules what "
+      "the engine chooses by itself");
   TuneArguments a;
   add_options(app, a);
   app.footer(
@@ -165,12 +167,18 @@ int main(int argc, char** argv) {
       "--budget 5s --verify rules.jsonl\n"
       "  ib_tune --simulate --layout 16x2 --network single-switch:16 --collectives alltoall "
       "--sizes 64,4K --out rules.jsonl\n"
+      "  ib_tune --built-in 4x2\n"
+      "  ib_tune --built-in 4x2 --transport ucx --out start.jsonl\n"
       "  mpirun -n 4 ib_tune --out rules.jsonl            (mpiexec, srun: docs/launchers.md)\n"
       "Then, with the same layout, transport and machines: IBCOLL_RULES=rules.jsonl, on all "
       "ranks.\n"
       "What is measured and what the columns mean: docs/tuning.md.");
   Tuner tuner(a);
   return run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    if (!a.built_in.empty()) {
+      IBCOLL_TRY(write_built_in(a));
+      return 0;
+    }
     if (!a.simulate) return run_in_job(tuner);
     IBCOLL_TRY(simulate(a));
     return 0;

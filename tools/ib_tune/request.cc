@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/json_lines.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
+#include "engine/measure/built_in.h"
+#include "engine/transport/open.h"
+#include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
 
 namespace ibcoll::tools {
 namespace {
 
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
+constexpr int kMostBuiltInRanks = 100'000;
 
 Result<std::vector<Collective>> understand_collectives(const std::string& names) {
   std::vector<Collective> all;
@@ -48,6 +54,10 @@ void add_options(CLI::App& app, TuneArguments& a) {
   app.add_option("--out", a.out, "Write the rules to this file, for IBCOLL_RULES");
   app.add_option("--verify", a.verify,
                  "Judge the rules of this file: measure all choices again and compare");
+  app.add_option("--built-in", a.built_in,
+                 "Measure nothing: write what the engine chooses by itself for this layout (4x2, "
+                 "\"4x2 cyclic\"), as rules, to --out or standard output. Takes --transport")
+      ->type_name("LAYOUT");
   app.add_flag("--simulate", a.simulate,
                "Simulate the programs instead of running them: for a job or network that is not "
                "here. Takes --logp or --network");
@@ -83,6 +93,43 @@ Result<measure::TuneRequest> understand_tuning(const TuneArguments& a) {
     return fail(ErrorCode::kInvalidArgument,
                 "--simulate takes --logp, --network or both: what does a message cost?");
   return request;
+}
+
+std::string engine_version() {
+  return fmt::format("{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR);
+}
+
+Status write_built_in(const TuneArguments& a) {
+  if (!a.verify.empty() || a.simulate || !a.json.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "--built-in measures nothing: no --verify, --simulate or --json with it");
+  if (!a.job.layout.empty() || a.job.ranks || a.job.servers)
+    return fail(ErrorCode::kInvalidArgument,
+                "--built-in names the layout itself: no --layout, --ranks or --servers with it");
+  IBCOLL_ASSIGN(const Shape shape, shape_of_layout(a.built_in));
+  if (shape.ranks() > kMostBuiltInRanks)
+    return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {}",
+                shape.ranks(), kMostBuiltInRanks);
+  RulesJob job;
+  job.layout = shape.describe();
+  job.engine = engine_version();
+  const bool joined = shape.servers() > 1,
+             named = !a.job.transport.empty() && a.job.transport != "auto";
+  bool costs_cores = false;
+  if (named && joined != (a.job.transport != "shm"))
+    return fail(ErrorCode::kInvalidArgument, "--transport {} is not for the {} server{} of {}",
+                a.job.transport, shape.servers(), joined ? "s" : "", job.layout);
+  if (!joined) job.transport = "shm";
+  if (joined && named) {
+    job.transport = a.job.transport;
+    IBCOLL_ASSIGN(costs_cores, network_costs_cores(job.transport));
+  }
+  std::vector<std::string> notes;
+  const RuleSection section = measure::built_in_rules(job, shape, costs_cores, notes);
+  const std::string text = to_text(section, notes);
+  if (!a.out.empty()) return write_file(a.out, text);
+  print_text(text);
+  return flush_output();
 }
 
 Result<RuleSection> section_to_judge(const std::string& path, const RulesJob& job,

@@ -14,7 +14,7 @@ namespace ibcoll::tools {
 struct TuneArguments {
   JobArguments job;
   std::string collectives = "all", sizes = "8,64,512,4K,32K,256K,1M";
-  std::string batch = "500us", budget = "60s", out, verify, logp, json;
+  std::string batch = "500us", budget = "60s", out, verify, built_in, logp, json;
   int rounds = 50;
   bool simulate = false;
 };
@@ -23,6 +23,12 @@ void add_options(CLI::App& app, TuneArguments& a);
 
 /// What is to be measured; `judged` is still to be read.
 Result<measure::TuneRequest> understand_tuning(const TuneArguments& a);
+
+/// As rules name it: without the patch level.
+std::string engine_version();
+
+/// Writes the rules that the engine's own choices for a layout amount to.
+Status write_built_in(const TuneArguments& a);
 
 /// Of the sections of rules, the one to judge: the first that fits the job, else the first for its
 /// layout. Fails where there is none. `note`: what differs where it does not fit.

@@ -13,7 +13,6 @@
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
 #include "engine/tuner/choose.h"
-#include "ibcoll/ibcoll.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 
@@ -141,7 +140,7 @@ Result<SimulatedJob> understand_simulation(const TuneArguments& a) {
   IBCOLL_ASSIGN(job.shape, understand_shape(a.job));
   job.job.layout = job.shape.describe();
   if (a.job.transport != "auto") job.job.transport = a.job.transport;
-  job.job.engine = fmt::format("{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR);
+  job.job.engine = engine_version();
   std::string network = a.job.network;
   if (!a.logp.empty()) {
     IBCOLL_ASSIGN(const LogP costs, read_logp(a.logp));
