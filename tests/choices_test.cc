@@ -220,8 +220,12 @@ void add_named(std::string& text) {
       {Collective::kReduceScatter, "ring"},
       {Collective::kScan, "chain"}};
   for (const auto& [collective, algorithm] : kNames) {
-    const Calls calls{.collective = collective, .algorithm = algorithm};
-    text += calls.title() + "\n" + lists_of(calls, kSome) + "\n";
+    Calls calls{.collective = collective, .algorithm = algorithm};
+    const std::string usual = lists_of(calls, kSome);
+    text += calls.title() + "\n" + usual;
+    calls.costs_cores = true;
+    const std::string lists = lists_of(calls, kSome);
+    text += calls.title() + (lists == usual ? ": the same\n\n" : "\n" + lists + "\n");
   }
 }
 
