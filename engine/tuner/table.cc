@@ -23,8 +23,6 @@ constexpr int64_t kGatherTree = 4 * kKb;
 constexpr int64_t kServerDoublingFrom = 512, kDoubling = 32 * kKb;
 /// Where servers are unequal their ranks share the ring from here on.
 constexpr int64_t kUnequalRingFrom = kMb;
-/// A chain of short pieces pays from here on.
-constexpr int64_t kChainFrom = 32 * kKb;
 /// Slices pay from here on: on one port a server they then take as long as a chain, on a port a
 /// rank as much less time as there are ranks.
 constexpr int64_t kSlicesFrom = 2 * kMb;
@@ -119,14 +117,11 @@ constexpr ChoiceRow kTable[] = {
 
     // The circulant graph takes fewer steps than the chain, but only on a network that carries any
     // permutation of the servers at once: where that is not known it may take many times as long.
-    {{kBcast}, kByLeaders, kAny, {"binomial", "scatter_doubling"}, kOwn},
-    {{kBcast}, kByLeaders, from(kChainFrom), {"binomial", "scatter_doubling", "chain"}, kOwn},
+    {{kBcast}, kByLeaders, kAny, {"binomial", "scatter_doubling", "chain"}, kOwn},
     {{kBcast}, kOneServer, kAny, {"binomial"}, kInCache},
-    {{kBcast}, kSharesAlike, kAny, {"binomial", "scatter_doubling"}, kOwn},
-    {{kBcast}, kSharesAlike, from(kChainFrom), {"binomial", "scatter_doubling", "chain"}, kOwn},
+    {{kBcast}, kSharesAlike, kAny, {"binomial", "scatter_doubling", "chain"}, kOwn},
     {{kBcast}, kSharesAlike, a_slice_from(kSlicesFrom), {"scatter_doubling", "two_level"}, kOwn},
-    {{kBcast}, kAlways, kAny, {"binomial", "scatter_doubling"}, kOwn},
-    {{kBcast}, kAlways, from(kChainFrom), {"binomial", "scatter_doubling", "chain"}, kOwn},
+    {{kBcast}, kAlways, kAny, {"binomial", "scatter_doubling", "chain"}, kOwn},
 
     {{kReduce}, kOneServer, kAny, {"binomial"}, kInCache},
     {{kReduce}, kOrdered, kAny, {"binomial"}, kRelayed},
