@@ -26,6 +26,11 @@ enum class MessageKind : uint8_t {
   kDirect,   ///< the payload is a DirectSource: the consumer reads the data where it lies
   kStrided,  ///< a DirectSource, a StridedSource and its blocks: the same of data in runs
   kChunk,    ///< the payload is the total length and then the next part of the data
+  /// Nothing of the message, or nothing more of it, comes before the consumer has asked for it by
+  /// the receipt. The payload is a DirectSource without an address.
+  kHeld,
+  kAnswer,     ///< as kChunk, of a message that was asked for
+  kHeldAgain,  ///< as kHeld, amid answers
 };
 
 /// Where the data of a kDirect message lies.
@@ -85,6 +90,8 @@ struct alignas(64) RingControl {
   static constexpr uint32_t kTickets = 8;  ///< more kDirect messages get receipts elsewhere
   Shared<uint64_t> consumed;
   Shared<uint32_t> done[kTickets];  ///< [ticket % kTickets]: the last such ticket that ended
+  Shared<uint32_t> full;  ///< by the producer: it has been refused room for a while (1), or not (0)
+  Shared<uint32_t> sparing;  ///< much was set aside (1): what is not asked for is to be held
 };
 static_assert(sizeof(RingControl) == 64);
 
@@ -106,6 +113,8 @@ class Ring {
   std::span<const std::byte> memory() const { return {memory_, layout_.bytes()}; }
   uint64_t next() const { return next_; }
   uint64_t consumed() const { return control().consumed.load(std::memory_order_acquire); }
+  Shared<uint32_t>& full() const { return control().full; }
+  Shared<uint32_t>& sparing() const { return control().sparing; }
   Shared<uint32_t>& done(uint32_t ticket) const {
     return control().done[ticket % RingControl::kTickets];
   }
@@ -113,11 +122,16 @@ class Ring {
   // Producer.
   /// Before the first message.
   void begin_producing() { begins_.resize(layout_.lines); }
+  /// Whether messages may be sent as they come, as far as there is room. Not where the consumer
+  /// would have nothing set aside, as seen last: with every look at what it has consumed, so that a
+  /// ring full comes to it at most before that is heeded.
+  bool is_open() const { return open_; }
+  void set_open(bool open) { open_ = open; }
   /// Where the payload of the next message goes, until publish(); null: there is no room for it
   /// now.
   std::byte* reserve(size_t length) {
     if (next_ - consumed_seen_ >= layout_.lines) {
-      consumed_seen_ = consumed();
+      see_consumed();
       if (next_ - consumed_seen_ >= layout_.lines) return nullptr;
     }
     begins_[next_ & (layout_.lines - 1)] = tail_;
@@ -189,8 +203,13 @@ class Ring {
     const uint32_t end = std::min(begin + bytes, layout_.payload_bytes);
     for (uint32_t at = begin; at < end; at += kLineBytes) prefetch_to_write(payloads() + at);
   }
-  void look() {
+  void see_consumed() {
     consumed_seen_ = consumed();
+    if (sparing().load(std::memory_order_relaxed) != 0) [[unlikely]]
+      open_ = false;
+  }
+  void look() {
+    see_consumed();
     since_look_ = 0;
     if (consumed_seen_ == next_) tail_ = 0;
   }
@@ -212,8 +231,9 @@ class Ring {
   uint64_t next_ = 0;
   uint64_t consumed_seen_ = 0;
   // Of payloads, by the producer alone.
-  uint32_t tail_ = 0;             ///< where the latest one ends
-  uint32_t since_look_ = 0;       ///< how many were sent since
+  uint32_t tail_ = 0;        ///< where the latest one ends
+  uint32_t since_look_ = 0;  ///< how many were sent since
+  bool open_ = false;
   std::vector<uint32_t> begins_;  ///< by line: where its message's begins, or would
 };
 

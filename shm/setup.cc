@@ -37,6 +37,10 @@ RingLayout ring_for(size_t ranks) {
 /// at no cost.
 constexpr size_t kEagerWithinProcess = 8192;
 
+/// So many times what the ring of a peer holds is set aside of its messages before it is to hold
+/// back what this rank has not asked for.
+constexpr size_t kRingsSetAside = 4;
+
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
 
 }  // namespace
@@ -100,6 +104,8 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
     *bytes = std::min(*bytes, longest);
   }
   self->chunk_bytes_ = std::max<size_t>(layout.ring.payload_bytes / 8, 1024);
+  self->most_set_aside_ = kRingsSetAside * layout.ring.payload_bytes;
+  self->granted_bytes_ = layout.ring.payload_bytes;
 
   // Servers may differ in size, and a region's size must be the same within its colour only.
   IBCOLL_ASSIGN(self->region_,
@@ -183,6 +189,7 @@ Status Transport::make_outgoing(Peer& peer) {
   const std::span<const std::byte> memory = peer.outgoing.memory();
   IBCOLL_TRY(region_.reserve(static_cast<size_t>(memory.data() - region_.data()), memory.size()));
   peer.outgoing.begin_producing();
+  peer.outgoing.set_open(true);
   peer.outgoing_made = true;
   ring_made(local(peer.rank), me_).store(1, std::memory_order_release);
   return {};

@@ -47,9 +47,11 @@ class Pieces {
 Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMemory& memory,
                                const StridedView& source, size_t bytes, uint32_t& ticket) {
   Peer& peer = peers_[local(rank)];
-  if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
+  if (!peer.outgoing.is_open()) [[unlikely]] {
+    if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
+  }
   const bool shared = in_region(memory.reach, memory.reach_bytes);
-  if (bytes <= longest_eager(key, shared)) {
+  if (peer.outgoing.is_open() && bytes <= longest_eager(key, shared)) {
     std::byte* const payload = room_for(peer, bytes);
     if (payload != nullptr) {
       copy_strided({payload}, source, bytes);
@@ -60,7 +62,7 @@ Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMe
   }
   const bool readable = shared || (peer.reads_me && (!memory.short_runs || shares_address_space_));
   const size_t head = sizeof(DirectSource) + sizeof(StridedSource);
-  if (!readable || head + source.count * sizeof(StridedBlock) > chunk_bytes_)
+  if (!readable || bytes == 0 || head + source.count * sizeof(StridedBlock) > chunk_bytes_)
     return offer_chunks(peer, key, source, bytes, ticket);
   const auto offset_of = [this](const void* place) {
     return reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(region_.data());

@@ -28,6 +28,14 @@ Pull Transport::refuse(const Peer& peer, const std::string& why) {
   return Pull::kMismatch;
 }
 
+Pull Transport::refuse_program(const Peer& peer) {
+  return refuse(peer, "runs another algorithm, collective or option in this call");
+}
+
+Pull Transport::refuse_length(const Peer& peer, uint64_t sent, uint64_t expected) {
+  return refuse(peer, fmt::format("sends {} bytes where {} are expected", sent, expected));
+}
+
 /// Copies data that has come to the target, or combines it with what is there; false: it failed.
 bool Transport::lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes) {
   if (wanted.strided != nullptr) [[unlikely]] {
@@ -109,16 +117,13 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
   const size_t bytes = wanted.bytes;
   Combining* const how = wanted.how;
   const MessageHeader& header = *message.header;
-  if (header.program != wanted.key.program) [[unlikely]] {
-    return refuse(peer, "runs another algorithm, collective or option in this call");
-  }
+  if (header.program != wanted.key.program) [[unlikely]]
+    return refuse_program(peer);
   const std::byte* payload = message.payload;
   const auto kind = static_cast<MessageKind>(header.kind);
   if (kind == MessageKind::kEager) {
-    if (header.length != bytes) [[unlikely]] {
-      return refuse(peer, fmt::format("sends {} bytes where {} are expected",
-                                      uint32_t{header.length}, bytes));
-    }
+    if (header.length != bytes) [[unlikely]]
+      return refuse_length(peer, header.length, bytes);
     if (how != nullptr) {
       if (bytes != 0 && !lay_down(wanted, 0, payload, bytes)) [[unlikely]]
         return Pull::kNotYet;
@@ -130,23 +135,27 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
     finished = true;
     return Pull::kDone;
   }
+  if (is_held(message)) [[unlikely]]
+    return Pull::kNotYet;
   DirectSource source{};
-  const bool direct = kind != MessageKind::kChunk;
+  const bool in_chunks = kind == MessageKind::kChunk || kind == MessageKind::kAnswer;
+  const bool direct = !in_chunks;
   const bool is_strided = kind == MessageKind::kStrided;
   if (direct) std::memcpy(&source, payload, sizeof(source));
   uint64_t total = source.bytes;
-  if (kind == MessageKind::kChunk) std::memcpy(&total, payload, sizeof(total));
-  if (total != bytes) [[unlikely]] {
-    return refuse(peer, fmt::format("sends {} bytes where {} are expected", total, bytes));
-  }
+  if (in_chunks) std::memcpy(&total, payload, sizeof(total));
+  if (total != bytes) [[unlikely]]
+    return refuse_length(peer, total, bytes);
   if (direct && (progress == 0 || how != nullptr) && is_retracted(source)) [[unlikely]] {
     progress = 0;
     return Pull::kNotYet;
   }
   size_t piece = whole_elements(how, kPieceBytes, bytes - progress);
-  if (kind == MessageKind::kChunk) {
+  if (in_chunks) {
     piece = header.length - sizeof(uint64_t);
-    if (how == nullptr) {
+    if (piece == 0) {
+      // Nothing is copied, or combined, from nowhere.
+    } else if (how == nullptr) {
       lay_down(wanted, progress, payload + sizeof(uint64_t), piece);
     } else if (!add_chunk(peer, wanted, payload + sizeof(uint64_t), piece, progress)) {
       return Pull::kNotYet;

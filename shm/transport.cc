@@ -4,16 +4,6 @@
 #include <cstring>
 
 namespace ibcoll::shm {
-namespace {
-
-/// Marks the tickets of messages sent in chunks: they are complete when the last chunk is in the
-/// ring.
-constexpr uint32_t kChunked = 0x8000'0000;
-/// Marks the tickets of messages whose receipts are not in the ring.
-constexpr uint32_t kElsewhere = 0x4000'0000;
-constexpr uint32_t kTicketMask = kElsewhere - 1;
-
-}  // namespace
 
 void Transport::touched(Peer& peer) {
   if (peer.dirty) return;
@@ -33,18 +23,34 @@ void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, siz
   touched(peer);
 }
 
-std::optional<Offer> Transport::refuse_message(Peer& peer) {
-  if (!peer.outgoing_made) [[unlikely]] {
+[[gnu::noinline]] std::optional<Offer> Transport::refuse_message(Peer& peer) {
+  if (!peer.outgoing_made) {
     if (const Status made = make_outgoing(peer); !made) return no_memory(made.error());
   }
-  if (peer.unsent.bytes != 0) return Offer::kNoRoom;
+  if (!peer.unsent.empty() && peer.unsent.back().state == Unsent::State::kPushed) {
+    peer.wants_room = true;
+    return Offer::kNoRoom;
+  }
+  peer.outgoing.set_open(peer.outgoing.sparing().load(std::memory_order_relaxed) == 0);
   return std::nullopt;
+}
+
+/// A message has found room after others were refused.
+[[gnu::noinline]] void Transport::note_room(Peer& peer) {
+  peer.wants_room = false;
+  if (!peer.says_full) return;
+  peer.says_full = false;
+  peer.outgoing.full().store(0, std::memory_order_relaxed);
 }
 
 Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, size_t bytes,
                        uint32_t& ticket) {
   Peer& peer = peers_[local(rank)];
-  if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
+  if (!peer.outgoing.is_open()) [[unlikely]] {
+    if (const std::optional<Offer> refused = refuse_message(peer)) return *refused;
+    if (!peer.outgoing.is_open() && !key.token)
+      return offer_sparingly(peer, key, source, bytes, ticket);
+  }
   const bool shared = in_region(source, bytes);
   const bool readable = shared || peer.reads_me;
   if (bytes <= longest_eager(key, shared)) {
@@ -72,7 +78,7 @@ Offer Transport::offer_direct(Peer& peer, const MessageKey& key, uint64_t addres
   const size_t blocks = strided == nullptr ? 0 : strided->count * sizeof(StridedBlock);
   const size_t length =
       sizeof(DirectSource) + (strided == nullptr ? 0 : sizeof(StridedSource)) + blocks;
-  std::byte* const payload = peer.outgoing.reserve(length);
+  std::byte* const payload = room_for_other(peer, length);
   if (payload == nullptr) return Offer::kNoRoom;
   const uint32_t next = (peer.tickets + 1) & kTicketMask;
   uint64_t receipt = 0;
@@ -100,15 +106,6 @@ Offer Transport::offer_direct(Peer& peer, const MessageKey& key, uint64_t addres
   return Offer::kPending;
 }
 
-Offer Transport::offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source,
-                              size_t bytes, uint32_t& ticket) {
-  peer.unsent = {key, source, bytes, 0, peer.unsent.count + 1};
-  ticket = kChunked | peer.unsent.count;
-  ++unsent_;
-  send_chunks(peer);
-  return Offer::kPending;
-}
-
 Offer Transport::no_memory(const Error& error) {
   trouble_ = error.message;
   return Offer::kNoMemory;
@@ -121,10 +118,8 @@ bool Transport::ring_receipt_came_in(const Peer& peer, uint32_t ticket) {
 }
 
 bool Transport::completed(Rank rank, uint32_t ticket) {
-  const Peer& peer = peers_[local(rank)];
-  if ((ticket & kChunked) != 0) {
-    return peer.unsent.bytes == 0 || (peer.unsent.count & ~kChunked) != (ticket & ~kChunked);
-  }
+  Peer& peer = peers_[local(rank)];
+  if ((ticket & kChunked) != 0) return find_unsent(peer, ticket) == nullptr;
   if ((ticket & kElsewhere) != 0) [[unlikely]]
     return receipts_->came_in(ticket & kTicketMask);
   return ring_receipt_came_in(peer, ticket);
@@ -134,7 +129,9 @@ bool Transport::retract(Rank rank, uint32_t ticket) {
   Peer& peer = peers_[local(rank)];
   if (completed(rank, ticket)) return true;
   if ((ticket & kChunked) != 0) {
-    peer.unsent.bytes = 0;
+    Unsent* const unsent = find_unsent(peer, ticket);
+    if (unsent->state == Unsent::State::kHeld) receipts_->retract(unsent->receipt);
+    peer.unsent.erase(peer.unsent.begin() + (unsent - peer.unsent.data()));
     --unsent_;
     return true;
   }
@@ -158,7 +155,8 @@ bool Transport::retract(Rank rank, uint32_t ticket) {
 /// Ends a message without reading it.
 void Transport::drop(const Message& message) {
   const auto kind = static_cast<MessageKind>(message.header->kind);
-  if (kind != MessageKind::kDirect && kind != MessageKind::kStrided) return;
+  if (kind == MessageKind::kEager || kind == MessageKind::kChunk || kind == MessageKind::kAnswer)
+    return;
   DirectSource source{};
   std::memcpy(&source, message.payload, sizeof(source));
   receipt(source.receipt).store(source.ticket, std::memory_order_release);
@@ -167,7 +165,16 @@ void Transport::drop(const Message& message) {
 void Transport::drop(uint64_t group) {
   std::erase_if(assemblies_, [group](const Assembly& one) { return one.key.group == group; });
   for (Peer& peer : peers_) {
-    peer.stash.forget(group, [this](std::span<const std::byte> kept) { drop(Message::at(kept)); });
+    // The receipts of those that were asked for may be other messages' by now.
+    std::erase_if(peer.asked, [&](const MessageKey& key) {
+      if (key.group == group) peer.stash.pop({key.group, key.sequence, key.token});
+      return key.group == group;
+    });
+    for (MessageStore* const kept : {&peer.stash, &peer.answers}) {
+      kept->forget(group,
+                   [this](std::span<const std::byte> message) { drop(Message::at(message)); });
+    }
+    note_set_aside(peer);
     if (!peer.incoming_made && !find_incoming(peer)) continue;
     while (peer.incoming.has_message()) {
       if (peer.incoming.front().group == group) {
@@ -179,36 +186,6 @@ void Transport::drop(uint64_t group) {
       touched(peer);
     }
   }
-}
-
-/// Sends as much of the unsent message as the ring has room for.
-bool Transport::send_chunks(Peer& peer) {
-  bool moved = false;
-  Unsent& unsent = peer.unsent;
-  while (unsent.bytes != 0) {
-    const size_t room = chunk_bytes_ - sizeof(uint64_t);
-    const size_t piece = std::min(room, unsent.bytes - unsent.sent);
-    std::byte* const payload = peer.outgoing.reserve(sizeof(uint64_t) + piece);
-    if (payload == nullptr) break;
-    const uint64_t total = unsent.bytes;
-    std::memcpy(payload, &total, sizeof(total));
-    copy_strided({payload + sizeof(total)}, unsent.source.from(unsent.sent), piece);
-    publish(peer, unsent.key, MessageKind::kChunk, sizeof(total) + piece);
-    unsent.sent += piece;
-    moved = true;
-    if (unsent.sent == unsent.bytes) {
-      unsent.bytes = 0;
-      --unsent_;
-    }
-  }
-  return moved;
-}
-
-void Transport::stash_front(Peer& peer) {
-  const Message message = peer.incoming.message();
-  const MessageHeader& front = *message.header;
-  peer.stash.keep({front.group, front.sequence, front.token != 0}, message.head(), message.body());
-  strays_.push_back({peer.rank, {front.group, front.sequence, front.program, front.token != 0}});
 }
 
 std::vector<LocalTransport::Stray> Transport::untaken() {
@@ -224,21 +201,6 @@ std::vector<LocalTransport::Stray> Transport::untaken() {
       add(peer.incoming.front());
   }
   return all;
-}
-
-/// Takes from messages that were set aside, which all came before those in the ring. Nothing: none
-/// of that key is left there, so that the ring has what comes next: another message, or the next
-/// chunks of this one.
-std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, size_t& progress) {
-  const MessageStore::Key kept{wanted.key.group, wanted.key.sequence, wanted.key.token};
-  const size_t before = progress;
-  for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
-    bool finished = false;
-    const Pull result = take(peer, Message::at(message), wanted, progress, finished);
-    if (finished) peer.stash.pop(kept);
-    if (result != Pull::kPartial || !finished || progress - before >= kPieceBytes) return result;
-  }
-  return std::nullopt;
 }
 
 Pull Transport::pull(Rank rank, const MessageKey& key, void* target, size_t bytes, bool streaming,
@@ -277,6 +239,13 @@ Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
     if (finished) {
       peer.incoming.release();
       touched(peer);
+    } else if (result == Pull::kNotYet && is_held(peer.incoming.message())) [[unlikely]] {
+      // What it is asked for comes behind what else is in the ring.
+      stash_front(peer);
+      peer.incoming.release();
+      touched(peer);
+      const std::optional<Pull> asked = take_stashed(peer, wanted, progress);
+      return *asked == Pull::kNotYet && progress != before ? Pull::kPartial : *asked;
     }
     if (result != Pull::kPartial || !finished || progress - before >= kPieceBytes) return result;
   }
@@ -299,20 +268,23 @@ std::span<const std::byte> Transport::take_mail() {
   return mail;
 }
 
+/// Wakes the peers that may sleep on something just published.
+void Transport::ring_touched() {
+  bell_fence();
+  for (const int index : dirty_) {
+    Peer& peer = peers_[index];
+    peer.dirty = false;
+    ring_if_sleeping(bells_[peer.rank]);
+  }
+  dirty_.clear();
+}
+
 bool Transport::poll() {
   bool moved = false;
   if (unsent_ != 0) [[unlikely]] {
-    for (Peer& peer : peers_) moved |= peer.unsent.bytes != 0 && send_chunks(peer);
+    for (Peer& peer : peers_) moved |= !peer.unsent.empty() && send_chunks(peer);
   }
-  if (!dirty_.empty()) {
-    bell_fence();
-    for (const int index : dirty_) {
-      Peer& peer = peers_[index];
-      peer.dirty = false;
-      ring_if_sleeping(bells_[peer.rank]);
-    }
-    dirty_.clear();
-  }
+  if (!dirty_.empty()) ring_touched();
   return moved;
 }
 

@@ -74,6 +74,11 @@ class Transport final : public LocalTransport {
   bool offer_mail(Rank peer, std::span<const std::byte> mail) override;
   std::span<const std::byte> take_mail() override;
   bool poll() override;
+  bool relieve() override;
+  /// What is set aside of the messages of one peer: at most so much, and what a ring holds, and
+  /// some hundred bytes for each operation that the peer has under way.
+  size_t set_aside_bytes(Rank peer) const { return set_aside(peers_[local(peer)]); }
+  size_t most_set_aside_bytes() const { return most_set_aside_; }
   Result<uint32_t> open_gates(uint64_t group, std::span<const Rank> local_members) override;
   void close_gates(uint32_t slot, bool over) override { gates_.close(slot, over); }
   void gate_signal(uint32_t slot, uint32_t sequence, uint32_t gates) override;
@@ -82,13 +87,26 @@ class Transport final : public LocalTransport {
   }
 
  private:
-  /// A message in chunks that did not fit the ring yet.
+  /// A message in chunks that is not all in the ring yet.
   struct Unsent {
+    enum class State : uint8_t {
+      kPushed,  ///< chunks are sent as there is room: nothing else to that peer meanwhile
+      kHeld,    ///< nothing is sent until the peer has asked for it
+      kAsked,   ///< for the next `granted` bytes, at least
+    };
     MessageKey key;
     StridedView source;
     size_t bytes = 0, sent = 0;
-    uint32_t count = 0;  ///< such messages begun
+    uint32_t number = 0;  ///< how many such messages had begun with it
+    State state = State::kPushed;
+    uint32_t receipt = 0;  ///< kHeld: by which it is asked for
+    size_t granted = 0;
   };
+  /// Marks the tickets of messages in chunks: they are complete when the last chunk is in the ring.
+  static constexpr uint32_t kChunked = 0x8000'0000;
+  /// Marks the tickets of messages whose receipts are not in the ring.
+  static constexpr uint32_t kElsewhere = 0x4000'0000;
+  static constexpr uint32_t kTicketMask = kElsewhere - 1;
   /// Who was refused room for a long payload so often has its data read where it lies: the ring may
   /// be full of messages that the peer does not take before it gets this one.
   static constexpr uint32_t kRefusals = 64;
@@ -101,9 +119,15 @@ class Transport final : public LocalTransport {
     uint32_t tickets = 0;   ///< kDirect messages offered
     uint32_t refusals = 0;  ///< in a row
     MessageStore stash;     ///< messages taken off the ring before their calls were ready for them
-    Unsent unsent;
-    bool reads_me = false;  ///< it can read my private memory
-    bool dirty = false;     ///< it may sleep on something just published
+    MessageStore answers;   ///< the same of what was asked for
+    std::vector<MessageKey> asked;  ///< whose first message in the stash was asked for
+    bool sparing = false;           ///< it has been told that much was set aside
+    std::vector<Unsent> unsent;     ///< kPushed: the last one at most
+    uint32_t chunked = 0;           ///< how many messages in chunks have begun
+    bool wants_room = false;        ///< it was refused last
+    bool says_full = false;         ///< and the peer has been told
+    bool reads_me = false;          ///< it can read my private memory
+    bool dirty = false;             ///< it may sleep on something just published
     int pid = 0;
   };
 
@@ -137,14 +161,37 @@ class Transport final : public LocalTransport {
   int local(Rank rank) const { return shape_->local_of(rank); }
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
   bool send_chunks(Peer& peer);
-  /// Whether there is room for a message to that peer; else why not.
+  static Unsent* find_unsent(Peer& peer, uint32_t ticket);
+  bool send_on(Peer& peer, Unsent& unsent, bool& moved);
+  Offer hold(Peer& peer, Unsent& unsent);
+  /// Whether a message to that peer may be sent now, of a ring that is not open; else why not. It
+  /// is to be held, as far as it can be, if the ring is not open afterwards either.
   std::optional<Offer> refuse_message(Peer& peer);
   /// Room for a payload; null: there is none.
   std::byte* room_for(Peer& peer, size_t bytes) {
     std::byte* const room = peer.outgoing.reserve(bytes);
-    peer.refusals = room != nullptr ? 0 : peer.refusals + 1;
+    if (room == nullptr) [[unlikely]] {
+      ++peer.refusals;
+      peer.wants_room = true;
+      return nullptr;
+    }
+    peer.refusals = 0;
+    if (peer.wants_room) [[unlikely]]
+      note_room(peer);
     return room;
   }
+  /// The same of what is not copied through the ring for being short: that it finds room says
+  /// nothing about those messages.
+  std::byte* room_for_other(Peer& peer, size_t bytes) {
+    std::byte* const room = peer.outgoing.reserve(bytes);
+    if (room == nullptr) [[unlikely]] {
+      peer.wants_room = true;
+    } else if (peer.wants_room) [[unlikely]] {
+      note_room(peer);
+    }
+    return room;
+  }
+  void note_room(Peer& peer);
   /// Whether a message that the ring has no room for need not go through it. What goes in a line
   /// alone needs that line any way; and nobody could read, or count chunks of, no bytes.
   static bool may_go_otherwise(const Peer& peer, size_t bytes) {
@@ -160,6 +207,8 @@ class Transport final : public LocalTransport {
   }
   Offer offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source, size_t bytes,
                      uint32_t& ticket);
+  Offer offer_sparingly(Peer& peer, const MessageKey& key, const void* source, size_t bytes,
+                        uint32_t& ticket);
   Offer no_memory(const Error& error);
   void drop(const Message& message);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
@@ -167,6 +216,9 @@ class Transport final : public LocalTransport {
   Pull take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
             bool& finished);
   std::optional<Pull> take_stashed(Peer& peer, const Wanted& wanted, size_t& progress);
+  Pull take_held(Peer& peer, const Message& held, const Wanted& wanted, size_t& progress);
+  Pull take_answers(Peer& peer, const Wanted& wanted, size_t& progress);
+  void ask(Peer& peer, const Message& held);
   static bool lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes);
   StridedView view_of(const DirectSource& source, const std::byte* payload) const;
   bool lay_down(const Wanted& wanted, size_t at, const DirectSource& source,
@@ -181,7 +233,17 @@ class Transport final : public LocalTransport {
                  size_t progress);
   ssize_t read_private(const Peer& peer, const Wanted& wanted, uint64_t address, size_t progress);
   void stash_front(Peer& peer);
+  void set_aside_all(Peer& peer);
+  static size_t set_aside(const Peer& peer) { return peer.stash.bytes() + peer.answers.bytes(); }
+  void note_set_aside(Peer& peer);
+  void ring_touched();
   Pull refuse(const Peer& peer, const std::string& why);
+  Pull refuse_program(const Peer& peer);
+  Pull refuse_length(const Peer& peer, uint64_t sent, uint64_t expected);
+  static bool is_held(const Message& message) {
+    const auto kind = static_cast<MessageKind>(message.header->kind);
+    return kind == MessageKind::kHeld || kind == MessageKind::kHeldAgain;
+  }
   void touched(Peer& peer);
   Status probe_private_reads(Bootstrap& bootstrap, const Layout& layout);
   Status make_outgoing(Peer& peer);
@@ -196,8 +258,10 @@ class Transport final : public LocalTransport {
 
   const Shape* shape_ = nullptr;
   Options options_;
-  size_t chunk_bytes_ = 0;  ///< of messages in chunks, with what goes before their data
-  int me_ = 0;              ///< local rank
+  size_t chunk_bytes_ = 0;     ///< of messages in chunks, with what goes before their data
+  size_t most_set_aside_ = 0;  ///< of a peer, until what it sends is held
+  size_t granted_bytes_ = 0;   ///< of a held message that is asked for: so much at a time
+  int me_ = 0;                 ///< local rank
   int size_ = 0;
   bool shares_address_space_ = false;
   bool all_read_private_ = false;

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -108,68 +109,101 @@ TEST(OutstandingCalls, OfOneGroupDoNotHoldUpAnother) {
   }
 }
 
-/// Each rank is the root of broadcasts on a group whose calls the other makes last; between these
-/// they make a call on a third group. What stands in the rings first must not keep that from them.
-TEST(OutstandingCalls, LongPayloadsThatNobodyTakesYetHoldUpNoOtherGroup) {
-  constexpr size_t kLong = size_t{120} << 10, kShort = 1024;
+struct Crossing {
+  const char* name;
+  std::vector<int> layout;
+  size_t bytes;
+  int calls;
+  bool private_reads = true;
+  bool several_threads = false;
+};
+
+/// Each rank is the root of broadcasts to the next one, on a group whose calls that one makes last;
+/// between these they make a call on a third group. What stands in the rings first must not keep
+/// that from them.
+void cross(const RankView& rank, const Crossing& crossing, const Algorithm& algorithm) {
+  constexpr size_t kShort = 1024;
+  const size_t bytes = crossing.bytes;
+  const Rank me = rank.context.rank(), size = rank.context.size();
+  const Rank next = (me + 1) % size, before = (me + size - 1) % size;
+  if (crossing.several_threads && !rank.good(rank.context.use_threads(true, false), "threads"))
+    return;
+  std::vector<Rank> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  auto combining = rank.context.create_group(all);
+  auto mine = rank.context.create_group({me, next}, 1);
+  auto others = rank.context.create_group({before, me}, 1);
+  if (!rank.good(combining, "group") || !rank.good(mine, "group") || !rank.good(others, "group"))
+    return;
+  const auto number = [](Rank root) { return std::byte{static_cast<uint8_t>(root + 1)}; };
+  std::vector<std::byte> sent(std::max(bytes, kShort * static_cast<size_t>(size)), number(me));
+  std::vector<std::vector<std::byte>> received(static_cast<size_t>(crossing.calls),
+                                               std::vector<std::byte>(bytes));
+  std::vector<std::byte> sum(static_cast<size_t>(size) * kShort);
+  std::vector<std::unique_ptr<Call>> calls;
+  const auto start = [&](Group& group, const CallArguments& arguments) {
+    calls.push_back(std::make_unique<Call>(group));
+    return rank.good(calls.back()->prepare(arguments), "prepare") &&
+           rank.good(calls.back()->start(), "start");
+  };
+  CallArguments bcast;
+  bcast.collective = Collective::kBcast;
+  bcast.block_bytes = bytes;
+  bcast.send = bcast.recv = sent.data();
+  for (int i = 0; i < crossing.calls; ++i) {
+    if (!start(**mine, bcast)) return;
+  }
+  CallArguments combine;
+  combine.collective = algorithm.collective;
+  combine.options.algorithm = algorithm.name;
+  combine.block_bytes = kShort;
+  combine.send = sent.data();
+  combine.recv = sum.data();
+  combine.reduction = find_reduction(ElementType::kUint8, Operator::kMax).value();
+  if (!start(**combining, combine)) return;
+  if (!rank.good(calls.back()->wait(), "combine")) return;
+  const bool combines = algorithm.collective == Collective::kAllreduce;
+  if (sum[kShort - 1] != (combines ? number(size - 1) : number(0))) rank.complain("wrong sum");
+  for (auto& block : received) {
+    bcast.send = bcast.recv = block.data();
+    if (!start(**others, bcast)) return;
+  }
+  for (const auto& call : calls) {
+    if (!rank.good(call->wait(), "wait")) return;
+  }
+  for (const auto& block : received) {
+    if (block != std::vector<std::byte>(bytes, number(before))) return rank.complain("wrong data");
+  }
+}
+
+class OutstandingCallsCrosswise : public ::testing::TestWithParam<Crossing> {};
+
+TEST_P(OutstandingCallsCrosswise, HoldUpNoOtherGroup) {
+  const Crossing& crossing = GetParam();
+  JobOptions job = with_deadline(job_of(crossing.layout));
+  job.context.allow_process_vm = crossing.private_reads;
   for (const Algorithm& algorithm : algorithms()) {
     const bool combines = algorithm.collective == Collective::kAllreduce;
     if (!combines && algorithm.collective != Collective::kAlltoall) continue;
-    EXPECT_EQ(
-        run_job(with_deadline(job_of({2})),
-                [&](const RankView& rank) {
-                  const Rank me = rank.context.rank();
-                  auto combining = rank.context.create_group({0, 1});
-                  auto mine = rank.context.create_group({0, 1}, 1 + me);
-                  auto others = rank.context.create_group({0, 1}, 2 - me);
-                  if (!rank.good(combining, "group") || !rank.good(mine, "group") ||
-                      !rank.good(others, "group"))
-                    return;
-                  std::vector<std::byte> sent(kLong, std::byte{static_cast<uint8_t>(me + 1)});
-                  std::vector<std::vector<std::byte>> received(4, std::vector<std::byte>(kLong));
-                  std::vector<std::byte> sum(2 * kShort);
-                  std::vector<std::unique_ptr<Call>> calls;
-                  const auto start = [&](Group& group, const CallArguments& arguments) {
-                    calls.push_back(std::make_unique<Call>(group));
-                    return rank.good(calls.back()->prepare(arguments), "prepare") &&
-                           rank.good(calls.back()->start(), "start");
-                  };
-                  CallArguments bcast;
-                  bcast.collective = Collective::kBcast;
-                  bcast.block_bytes = kLong;
-                  bcast.root = me;
-                  bcast.send = bcast.recv = sent.data();
-                  for (int i = 0; i < 4; ++i) {
-                    if (!start(**mine, bcast)) return;
-                  }
-                  CallArguments combine;
-                  combine.collective = algorithm.collective;
-                  combine.options.algorithm = algorithm.name;
-                  combine.block_bytes = kShort;
-                  combine.send = sent.data();
-                  combine.recv = sum.data();
-                  combine.reduction = find_reduction(ElementType::kUint8, Operator::kSum).value();
-                  if (!start(**combining, combine)) return;
-                  if (!rank.good(calls.back()->wait(), "combine")) return;
-                  if (sum[kShort - 1] != (combines ? std::byte{3} : std::byte{1}))
-                    rank.complain("wrong sum");
-                  bcast.root = 1 - me;
-                  for (int i = 0; i < 4; ++i) {
-                    bcast.send = bcast.recv = received[i].data();
-                    if (!start(**others, bcast)) return;
-                  }
-                  for (const auto& call : calls) {
-                    if (!rank.good(call->wait(), "wait")) return;
-                  }
-                  for (const auto& block : received) {
-                    if (block[kLong - 1] != std::byte{static_cast<uint8_t>(2 - me)})
-                      rank.complain("wrong data");
-                  }
-                }),
-        "")
+    EXPECT_EQ(run_job(job, [&](const RankView& rank) { cross(rank, crossing, algorithm); }), "")
         << to_string(algorithm.collective) << " " << algorithm.name;
   }
 }
+
+constexpr size_t kLong = size_t{120} << 10, kLonger = size_t{32} << 20;
+const Crossing kCrossings[] = {
+    {"long", {2}, kLong, 4},
+    {"long_through_the_ring", {2}, kLong, 4, false},
+    {"short", {2}, 40, 900},
+    {"short_through_the_ring", {2}, 1000, 900, false},
+    {"one_of_many_pieces", {2}, kLonger, 1},
+    {"one_of_many_chunks", {2}, kLonger / 4, 1, false},
+    {"in_a_circle", {3}, kLong, 4, false},
+    {"in_a_circle_of_short_ones", {4}, 1000, 900, false},
+    {"on_several_threads", {2}, kLong, 4, false, true},
+};
+INSTANTIATE_TEST_SUITE_P(Ways, OutstandingCallsCrosswise, ::testing::ValuesIn(kCrossings),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 /// The root of a scatterv has nothing for a rank that makes its calls when the ring to it has long
 /// been full: what carries no data waits for a line as anything else.

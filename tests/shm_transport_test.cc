@@ -184,5 +184,109 @@ TEST(SharedMemory, AStridedMessageThatWasSetAsideIsReadToItsEndBeforeTheNextOne)
       "");
 }
 
+/// What rank 0 sends of calls that rank 1 has not come to.
+struct Flood {
+  const char* name;
+  size_t bytes;
+  int messages;
+  bool private_reads = true;
+};
+
+/// Messages of other keys than the one that is waited for are set aside up to a limit, and held
+/// back beyond it; the one waited for comes, and all others do afterwards.
+void set_aside_within_limits(const TransportRank& rank, const Flood& flood) {
+  constexpr MessageKey kLast{.group = 3, .sequence = 0, .program = 8};
+  shm::Transport& transport = rank.transport;
+  const auto messages = static_cast<uint32_t>(flood.messages);
+  const auto key = [](uint32_t number) {
+    MessageKey one = kFirst;
+    one.group = 10 + number % 3;
+    one.sequence = number / 3;
+    return one;
+  };
+  const auto right = [&](const std::vector<std::byte>& data, uint32_t number) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      if (data[i] != pattern(0, 1, i, number)) return false;
+    }
+    return true;
+  };
+  std::vector<std::vector<std::byte>> data(messages, std::vector<std::byte>(flood.bytes));
+  std::vector<std::byte> last(100);
+  if (rank.me() == 0) {
+    for (uint32_t number = 0; number < messages; ++number) {
+      for (size_t i = 0; i < flood.bytes; ++i) data[number][i] = pattern(0, 1, i, number);
+    }
+    for (size_t i = 0; i < last.size(); ++i) last[i] = pattern(0, 1, i, messages);
+    std::vector<uint32_t> pending;
+    const auto offer = [&](const MessageKey& one, const std::vector<std::byte>& from) {
+      uint32_t ticket = 0;
+      Offer offered = Offer::kNoRoom;
+      while (offered == Offer::kNoRoom) {
+        offered = transport.offer(1, one, from.data(), from.size(), ticket);
+        if (offered == Offer::kNoRoom && !transport.poll()) {
+          transport.relieve();
+          sched_yield();
+        }
+      }
+      if (offered == Offer::kPending) pending.push_back(ticket);
+      return offered != Offer::kNoMemory;
+    };
+    for (uint32_t number = 0; number < messages; ++number) {
+      if (!offer(key(number), data[number])) return rank.complain("no memory");
+    }
+    if (!offer(kLast, last)) return rank.complain("no memory");
+    while (!pending.empty()) {
+      transport.poll();
+      std::erase_if(pending, [&](uint32_t ticket) { return transport.completed(1, ticket); });
+      sched_yield();
+    }
+  } else {
+    // Beside the limit: a ring, and for each message that is under way less than this.
+    const size_t most =
+        transport.most_set_aside_bytes() + (size_t{512} << 10) + size_t{200} * messages;
+    size_t progress = 0;
+    while (transport.pull(0, kLast, last.data(), last.size(), false, progress) != Pull::kDone) {
+      transport.poll();
+      transport.relieve();
+      sched_yield();
+    }
+    if (transport.set_aside_bytes(0) > most)
+      return rank.complain(std::to_string(transport.set_aside_bytes(0)) + " bytes were set aside");
+    if (!right(last, messages)) return rank.complain("what was waited for is wrong");
+    for (uint32_t number = 0; number < messages; ++number) {
+      for (progress = 0; transport.pull(0, key(number), data[number].data(), flood.bytes, false,
+                                        progress) != Pull::kDone;) {
+        transport.poll();
+        sched_yield();
+      }
+      if (!right(data[number], number))
+        return rank.complain("message " + std::to_string(number) + " is wrong");
+    }
+    if (transport.set_aside_bytes(0) != 0) rank.complain("something is still set aside");
+  }
+  rank.meet();
+}
+
+class SharedMemoryFloods : public ::testing::TestWithParam<Flood> {};
+
+TEST_P(SharedMemoryFloods, AreSetAsideWithinLimits) {
+  shm::Options options = with_heaps();
+  options.allow_process_vm = GetParam().private_reads;
+  EXPECT_EQ(on_server(2, false, options,
+                      [](const TransportRank& rank) { set_aside_within_limits(rank, GetParam()); }),
+            "");
+}
+
+const Flood kFloods[] = {{"short", 30, 3000},
+                         {"short_through_the_ring", 30, 3000, false},
+                         {"empty", 0, 3000},
+                         {"middling", 2000, 5000},
+                         {"middling_through_the_ring", 2000, 2000, false},
+                         {"long", 200'000, 60},
+                         {"long_through_the_ring", 200'000, 60, false},
+                         {"one_of_many_chunks", 30'000'000, 1, false}};
+INSTANTIATE_TEST_SUITE_P(Ways, SharedMemoryFloods, ::testing::ValuesIn(kFloods),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 }  // namespace
 }  // namespace ibcoll

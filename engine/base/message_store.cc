@@ -31,6 +31,7 @@ void MessageStore::keep(const Key& key, std::span<const std::byte> message,
   (queue.first == kEnd ? queue.first : messages_[queue.last].next) = index;
   queue.last = index;
   ++kept_;
+  bytes_ += kept.bytes.size();
 }
 
 /// Of a key; kEnd: nothing of it is kept.
@@ -73,6 +74,7 @@ void MessageStore::pop_from(uint32_t at) {
   const uint32_t index = queue.first;
   Kept& kept = messages_[index];
   queue.first = kept.next;
+  bytes_ -= kept.bytes.size();
   kept.bytes.clear();
   if (kept.bytes.capacity() > kKeptCapacity) kept.bytes.shrink_to_fit();
   kept.next = free_message_;

@@ -22,6 +22,8 @@ class MessageStore {
   };
 
   bool empty() const { return kept_ == 0; }
+  /// What they take, about.
+  size_t bytes() const { return bytes_ + kept_ * sizeof(Kept); }
   /// Copies a message to the end of its key's queue; `rest` is what follows its first part.
   void keep(const Key& key, std::span<const std::byte> message,
             std::span<const std::byte> rest = {});
@@ -79,6 +81,7 @@ class MessageStore {
   std::vector<Kept> messages_;
   uint32_t free_queue_ = kEnd, free_message_ = kEnd;  ///< the first of those that hold nothing
   size_t keys_ = 0, kept_ = 0;
+  size_t bytes_ = 0;  ///< of all messages kept
 };
 
 }  // namespace ibcoll

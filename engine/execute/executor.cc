@@ -268,6 +268,10 @@ void Executor::finish(PostedCall& call) {
   }
 }
 
+/// After so many rounds in a row in which nothing has moved, some milliseconds, peers may wait for
+/// room. Waits look at that before they sleep, too.
+constexpr uint32_t kIdleRounds = 4096;
+
 bool Executor::progress() {
   try {
     return make_round();
@@ -301,6 +305,11 @@ bool Executor::make_round() {
       return false;
   }
   moved |= local_.poll();
+  idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
+  if (idle_rounds_ == kIdleRounds) [[unlikely]] {
+    idle_rounds_ = 0;
+    moved = local_.relieve();
+  }
   disagreements_.look_at_strays();
   moves_ += static_cast<uint32_t>(moved);
   unseen_ |= moved;
@@ -311,7 +320,7 @@ bool Executor::progress_before_sleep() {
   services_.patient = false;
   const bool moved = progress();
   services_.patient = true;
-  return moved;
+  return local_.relieve() || moved;
 }
 
 Result<bool> Executor::test(Completion& completion) {

@@ -227,6 +227,7 @@ class Executor {
   size_t told_ = 0;                ///< of them: how many the runs know
   uint64_t numbers_ = 0;           ///< of calls that have started
   uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
+  uint32_t idle_rounds_ = 0;       ///< in a row
   bool unseen_ = false;            ///< something has, since a descriptor was last to be armed
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
   Host host_;

@@ -273,6 +273,10 @@ class LocalTransport {
   /// Progress of messages too long to be handed over at once, and wake-up of peers that sleep. True
   /// if something moved.
   virtual bool poll() = 0;
+  /// Makes room where ranks wait for each other's: what peers that are refused have sent is set
+  /// aside, as far as memory for that goes. To be called when nothing has moved for a while. True
+  /// if something moved.
+  virtual bool relieve() { return false; }
 
   /// Gates: `slot` is what open_gates gave for the group. This rank has passed `gates` gates of
   /// call `sequence`.
