@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
@@ -26,11 +28,24 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+/// How many threads of the library's own run in this process.
+inline std::atomic<uint32_t> g_quiet_threads{0};
+
 /// A thread in which all signals are blocked. Throws what std::thread does.
 template <class Body>
 std::thread quiet_thread(Body&& body) {
   const SignalsBlocked blocked;
-  return std::thread(std::forward<Body>(body));
+  return std::thread([run = std::forward<Body>(body)]() mutable {
+    struct Counted {
+      Counted() { g_quiet_threads.fetch_add(1); }
+      ~Counted() { g_quiet_threads.fetch_sub(1); }
+    } const counted;
+    run();
+  });
 }
+
+/// How many threads of this process are not the library's own, at most: one that ends may count
+/// still. 0: the kernel does not say.
+uint32_t threads_of_others();
 
 }  // namespace ibcoll

@@ -13,6 +13,13 @@
 
 namespace ibcoll {
 
+namespace {
+
+/// A thread that waits so long may be the last one of the process that could call.
+constexpr int64_t kStuckNs = 100'000'000;
+
+}  // namespace
+
 /// What a keeper does between its rounds.
 class SharedWaits::Keeping {
  public:
@@ -54,8 +61,9 @@ class SharedWaits::Keeping {
     const WithoutTurn without_turn(shared_.turns_);
     shared_.executor_.host_.progress(shared_.executor_.host_.host);
   }
-  void look_after(int64_t) {
-    if (shared_.one_calls_) shared_.executor_.under_way_.waiting = own_.completion;
+  void look_after(int64_t waited_ns) {
+    if (shared_.one_calls_ || (waited_ns >= kStuckNs && shared_.nobody_else_calls(own_)))
+      shared_.executor_.under_way_.waiting = own_.completion;
     std::vector<PostedCall*>& calls = shared_.looked_after_;
     calls.clear();
     if (own_.completion == nullptr) {
@@ -113,6 +121,13 @@ bool SharedWaits::over(const Waiting& waiting) const {
 bool SharedWaits::somebody_waits() const {
   return std::any_of(waiting_.begin(), waiting_.end(),
                      [this](const Waiting* waiting) { return !over(*waiting); });
+}
+
+/// Whether all threads of the process but this one, which waits, are the library's own. Until its
+/// wait ends nobody makes another call then, nor starts a thread that might.
+bool SharedWaits::nobody_else_calls(const Waiting& waiting) const {
+  return waiting.completion != nullptr && waiting.until_ns == 0 && waiting_.size() == 1 &&
+         threads_of_others() == 1;
 }
 
 void SharedWaits::rest(Waiting& waiting) {

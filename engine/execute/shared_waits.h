@@ -35,7 +35,8 @@ class SharedWaits {
 
   // With no thread inside.
   /// Whether the program calls by one thread at a time. While that one waits this rank makes no
-  /// other call, as peers that wait for one are told; with several threads that is not known.
+  /// other call, as peers that wait for one are told; with several threads that is known only where
+  /// the process has no other one.
   void set_one_calls(bool one);
   Status start_progress_thread();
   void stop_progress_thread();
@@ -59,6 +60,7 @@ class SharedWaits {
 
   bool over(const Waiting& waiting) const;
   bool somebody_waits() const;
+  bool nobody_else_calls(const Waiting& waiting) const;
   void rest(Waiting& waiting);
   void wake(Waiting& waiting);
   void wake_finished();
