@@ -58,11 +58,13 @@ bool ControlAgent::all_have_heard() const {
   for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank) {
     const Rank leader = connections_.leader_of[rank];
     const auto machine = connections_.machines.find(leader);
-    if (machine == connections_.machines.end() || heard_.count(leader) > 0 ||
-        block_.presence(leader) == Presence::kGone)
-      continue;
     const auto member = static_cast<Rank>(rank);
-    const bool dead = member == leader && !machine->second.open();
+    // Of a leader that has left others of its machine may still be there, who come and ask.
+    if (machine == connections_.machines.end() || heard_.count(leader) > 0 ||
+        block_.presence(member) == Presence::kGone)
+      continue;
+    // One whose connection has merely broken comes back.
+    const bool dead = member == leader && !machine->second.open() && outages_.count(leader) == 0;
     if (!dead && orphans_.count(member) == 0) return false;
   }
   return true;
