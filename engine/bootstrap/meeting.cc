@@ -19,9 +19,7 @@ constexpr double kBehindSeconds = 30;
 /// Files a process opens besides those that grow with the job.
 constexpr size_t kOwnFiles = 64;
 
-Error error_of(const Frame& failure) {
-  return {static_cast<ErrorCode>(failure.code), failure.text()};
-}
+Error error_of(const Frame& failure) { return failure.failure().error(); }
 
 }  // namespace
 
