@@ -5,11 +5,12 @@
 namespace ibcoll::shm {
 
 bool MailQueue::offer(std::span<const std::byte> mail) {
+  if (refused_for_no_reason(Room::kMailQueue)) return false;
   Head& head = this->head();
   // Where the others are not, mostly.
   const auto first = static_cast<uint32_t>(head.numbers.load(std::memory_order_relaxed));
-  for (uint32_t i = 0; i < kMails; ++i) {
-    const uint32_t place = (first + i) % kMails;
+  for (uint32_t i = 0; i < kMailPlaces; ++i) {
+    const uint32_t place = (first + i) % kMailPlaces;
     Shared<uint64_t>& state = head.places[place];
     uint64_t free = kFree;
     if (state.load(std::memory_order_relaxed) != kFree ||
@@ -29,7 +30,7 @@ bool MailQueue::offer(std::span<const std::byte> mail) {
 /// The state of the oldest mail that a look over all places finds; kFree: none. Sets front_.
 uint64_t MailQueue::look() {
   uint64_t oldest = kFree;
-  for (uint32_t place = 0; place < kMails; ++place) {
+  for (uint32_t place = 0; place < kMailPlaces; ++place) {
     const uint64_t state = head().places[place].load(std::memory_order_acquire);
     if ((state & kPublished) == 0 || (oldest != kFree && state >= oldest)) continue;
     oldest = state;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/base/shared_access.h"
+#include "engine/base/test_hooks.h"
 
 namespace ibcoll::shm {
 
@@ -19,6 +20,8 @@ namespace ibcoll::shm {
 class MailQueue {
  public:
   static constexpr uint32_t kMails = 32;
+  /// As many of these places are used.
+  IBCOLL_LIMIT(uint32_t, kMailPlaces, kMails);
   static size_t bytes(size_t mail_bytes) { return sizeof(Head) + kMails * slot_bytes(mail_bytes); }
 
   MailQueue() = default;

@@ -6,6 +6,7 @@
 
 #include "engine/base/result.h"
 #include "engine/base/shared_access.h"
+#include "engine/base/test_hooks.h"
 #include "shm/heap.h"
 
 namespace ibcoll::shm {
@@ -28,7 +29,7 @@ class Receipts {
   void retract(uint32_t receipt);
 
  private:
-  static constexpr uint32_t kInBlock = 1024;
+  IBCOLL_LIMIT(uint32_t, kInBlock, 1024);
   Shared<uint32_t>& word(uint32_t receipt) const {
     return blocks_[receipt / kInBlock][receipt % kInBlock];
   }

@@ -25,12 +25,16 @@ struct Size {
 constexpr Size kSizes[] = {
     {16, 256, 64 << 10, 256 << 10}, {64, 64, 32 << 10, 32 << 10}, {SIZE_MAX, 16, 4 << 10, 4 << 10}};
 
+IBCOLL_LIMIT(uint32_t, kMostLines, 256);
+IBCOLL_LIMIT(size_t, kMostRingBytes, 256 << 10);
+
 RingLayout ring_for(size_t ranks) {
   const Size& size = *std::find_if(std::begin(kSizes), std::end(kSizes),
                                    [ranks](const Size& one) { return ranks <= one.ranks; });
   const size_t share = last_level_cache_bytes() / 2 / std::max<size_t>(ranks * (ranks - 1), 1);
   const size_t bytes = std::clamp(share, size.least_bytes, size.most_bytes);
-  return {size.lines, static_cast<uint32_t>(round_up(bytes, kLineBytes))};
+  return {std::min(size.lines, kMostLines),
+          static_cast<uint32_t>(round_up(std::min(bytes, kMostRingBytes), kLineBytes))};
 }
 
 /// What ranks of one process copy through the ring at most of their private memory, which they read

@@ -13,11 +13,12 @@ namespace {
 
 /// Runs of private memory from this length on are read straight to their places, others through a
 /// buffer: each piece costs the kernel some 400 ns, as long as it takes to copy 4 KB.
-constexpr size_t kLongRun = 4096;
+IBCOLL_LIMIT(size_t, kLongRun, 4096);
 /// Pieces of memory that the kernel is given at once.
 constexpr size_t kVectors = 256;
+IBCOLL_LIMIT(size_t, kListedPieces, kVectors);
 /// What one call reads at most, since each costs a system call.
-constexpr size_t kReadBytes = 1024 * 1024;
+IBCOLL_LIMIT(size_t, kReadBytes, 1024 * 1024);
 
 /// Adds memory to a list of pieces; false if that is full.
 class Pieces {
@@ -25,7 +26,7 @@ class Pieces {
   bool add(std::byte* place, size_t bytes) {
     if (count_ > 0 && end_ == place) {
       pieces_[count_ - 1].iov_len += bytes;
-    } else if (count_ < kVectors) {
+    } else if (count_ < kListedPieces) {
       pieces_[count_++] = {place, bytes};
     } else {
       return false;

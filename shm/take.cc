@@ -13,7 +13,7 @@ namespace ibcoll::shm {
 namespace {
 
 /// What one pull reads of private memory at most, since each piece costs a system call.
-constexpr size_t kReadBytes = 1024 * 1024;
+IBCOLL_LIMIT(size_t, kReadBytes, 1024 * 1024);
 
 /// At most so many bytes, but whole elements where they are combined.
 size_t whole_elements(const Combining* how, size_t limit, size_t left) {
@@ -133,6 +133,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
       std::memcpy(wanted.target, payload, bytes);
     }
     finished = true;
+    took(bytes <= kInlineBytes ? Way::kLine : Way::kRing);
     return Pull::kDone;
   }
   if (is_held(message)) [[unlikely]]
@@ -161,6 +162,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
       return Pull::kNotYet;
     }
     finished = true;
+    took(Way::kChunk);
   } else if (source.in_region || shares_address_space_) {
     const StridedView strided = is_strided ? view_of(source, payload) : StridedView{};
     if (!lay_down(wanted, progress, source, is_strided ? &strided : nullptr, piece)) [[unlikely]]
@@ -196,6 +198,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
     return Pull::kNotYet;
   finished = true;
   if (direct) {
+    took(Way::kPull);
     receipt(source.receipt).store(source.ticket, std::memory_order_release);
     touched(peer);
   }

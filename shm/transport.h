@@ -11,6 +11,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/base/message_store.h"
+#include "engine/base/test_hooks.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/transport/transport.h"
 #include "shm/gates.h"
@@ -109,7 +110,7 @@ class Transport final : public LocalTransport {
   static constexpr uint32_t kTicketMask = kElsewhere - 1;
   /// Who was refused room for a long payload so often has its data read where it lies: the ring may
   /// be full of messages that the peer does not take before it gets this one.
-  static constexpr uint32_t kRefusals = 64;
+  IBCOLL_LIMIT(uint32_t, kRefusals, 64);
   struct Peer {
     Rank rank = -1;
     Ring outgoing, incoming;
@@ -155,7 +156,7 @@ class Transport final : public LocalTransport {
   };
 
   /// What one pull copies at most before others get their turn.
-  static constexpr size_t kPieceBytes = 128 * 1024;
+  IBCOLL_LIMIT(size_t, kPieceBytes, 128 * 1024);
 
   Transport() = default;
   int local(Rank rank) const { return shape_->local_of(rank); }
@@ -169,7 +170,8 @@ class Transport final : public LocalTransport {
   std::optional<Offer> refuse_message(Peer& peer);
   /// Room for a payload; null: there is none.
   std::byte* room_for(Peer& peer, size_t bytes) {
-    std::byte* const room = peer.outgoing.reserve(bytes);
+    std::byte* const room =
+        refused_for_no_reason(Room::kRing) ? nullptr : peer.outgoing.reserve(bytes);
     if (room == nullptr) [[unlikely]] {
       ++peer.refusals;
       peer.wants_room = true;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine/base/test_hooks.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -12,7 +13,7 @@ namespace ibcoll {
 /// only when all calls so many before it have ended. Numbers wrap around.
 class CallWindow {
  public:
-  static constexpr uint32_t kCalls = LocalTransport::kGateBanks;
+  IBCOLL_LIMIT(uint32_t, kCallsUnderWay, LocalTransport::kGateBanks);
 
   /// The number of the next call.
   uint32_t take() { return next_++; }
@@ -20,11 +21,11 @@ class CallWindow {
   uint32_t taken() const { return next_; }
   /// The first call's number, before there was any.
   void begin_at(uint32_t sequence) { next_ = oldest_ = sequence; }
-  bool may_start(uint32_t sequence) const { return sequence - oldest_ < kCalls; }
+  bool may_start(uint32_t sequence) const { return sequence - oldest_ < kCallsUnderWay; }
   /// Of a number that was taken, not more than half of all numbers ago; others have not ended.
   bool has_ended(uint32_t sequence) const {
     const uint32_t place = sequence - oldest_;
-    return place >= uint32_t{1} << 31 || (place < kCalls && (ended_ >> place & 1) != 0);
+    return place >= uint32_t{1} << 31 || (place < kCallsUnderWay && (ended_ >> place & 1) != 0);
   }
   /// A call that might start has ended. True if others may start now.
   bool end(uint32_t sequence) {

@@ -1,9 +1,19 @@
 #include "engine/execute/cells.h"
 
+#include <algorithm>
+
+#include "engine/base/test_hooks.h"
+
 namespace ibcoll {
+namespace {
+
+IBCOLL_LIMIT(uint32_t, kMostCells, 1u << Cell::kIndexBits);
+
+}  // namespace
 
 Cells::Share Cells::share_of(int local, int ranks) {
-  const uint32_t count = (1u << Cell::kIndexBits) / static_cast<uint32_t>(ranks);
+  const uint32_t count =
+      std::min((1u << Cell::kIndexBits) / static_cast<uint32_t>(ranks), kMostCells);
   return {static_cast<uint32_t>(local) * count, count};
 }
 

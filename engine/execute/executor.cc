@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
+#include "engine/base/test_hooks.h"
 #include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/lane_runner.h"
 #include "engine/execute/poll_for.h"
@@ -61,7 +62,7 @@ PostedCall* Executor::take_call() {
 
 /// Of so many calls that ranks may end before others begin them one asks them: what nobody has
 /// asked for takes their memory until they come.
-constexpr uint32_t kUnasked = 16;
+IBCOLL_LIMIT(uint32_t, kUnasked, 16);
 
 Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
                       Completion& completion, uint32_t sequence) {

@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/quote.h"
+#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/waits.h"
 
@@ -13,9 +14,9 @@ namespace ibcoll {
 namespace {
 
 /// Notices that are tried in one go; peers that are slow to take theirs hold up no other.
-constexpr size_t kNoticesAtOnce = 16;
+IBCOLL_LIMIT(size_t, kNoticesAtOnce, 16);
 /// Up to so many members on other servers are told by whoever ends a group; of more, one a server.
-constexpr size_t kToldDirectly = 256;
+IBCOLL_LIMIT(size_t, kToldDirectly, 256);
 
 /// Ranks of other servers, by their numbers in the job, in ascending order.
 struct RemotePeers {

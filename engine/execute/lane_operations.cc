@@ -228,6 +228,7 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
     copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin, data, bytes);
   }
   queue.pop(call_.mailed);
+  took(Way::kEager);
   return Outcome::kDone;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Carries out the operations of one call's lanes as far as they go.
 
+#include "engine/base/test_hooks.h"
 #include "engine/execute/disagreement.h"
 #include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
@@ -34,7 +35,7 @@ class LaneRunner {
 
  private:
   /// What one copy moves at most before the network is looked after.
-  static constexpr size_t kPieceBytes = 128 * 1024;
+  IBCOLL_LIMIT(size_t, kPieceBytes, 128 * 1024);
 
   enum class Outcome : uint8_t { kDone, kMoved, kBlocked };
   /// Whether everything the operation comes after is complete. In streams piece p depends on piece

@@ -9,6 +9,7 @@ namespace {
 
 /// The most segments that are given to one put.
 constexpr size_t kMaxGathered = 32;
+IBCOLL_LIMIT(size_t, kGatheredAtOnce, kMaxGathered);
 
 /// Calls part(slot, begin, end) for each slot of which the bytes from `begin` to `end` of slots
 /// that follow each other hold some: which of its own bytes those are.
@@ -108,7 +109,7 @@ LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
   std::array<PutSegment, kMaxGathered> segments;
-  const size_t most = std::min(network.max_put_segments(), segments.size());
+  const size_t most = std::min(network.max_put_segments(), kGatheredAtOnce);
   StridedCursor cursor(
       binding.view(op.src_buffer, op.src_first, op.count).from(begin + state.put_bytes));
   for (Outcome refused = Outcome::kBlocked; state.put_bytes < bytes; refused = Outcome::kMoved) {

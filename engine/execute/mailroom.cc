@@ -12,6 +12,8 @@ namespace ibcoll {
 namespace {
 
 constexpr size_t kPollBatch = 32;
+/// What exposures go in: some are passed on as mails inside of a server.
+IBCOLL_LIMIT(size_t, kExposureBytes, NetworkTransport::kMaxMailBytes);
 
 MailHeader header_of(std::span<const std::byte> mail) {
   MailHeader header;
@@ -97,6 +99,7 @@ void Mailroom::count_signal(const Arrival& arrival) {
   }
   const bool token = (arrival.immediate & Cell::kToken) != 0;
   PeerState& peer = call->peers[arrival.from];
+  if (!token) took(Way::kPut);
   ++(token ? peer.tokens : peer.arrivals);
   record_arrival(*call, arrival.from, token);
 }
@@ -236,6 +239,7 @@ bool Mailroom::pass_on(PostedCall& call) {
       moved = true;
     }
     if (next.last) ++call.forwarded;
+    took(Way::kForward);
     call.forwarding.pop();
   }
   return moved;
@@ -288,7 +292,7 @@ bool Mailroom::send_exposure(PostedCall& call, const Op& op, size_t& sent) {
   const auto receiver = static_cast<uint32_t>(op.peer) +
                         (op.to_server ? 0 : static_cast<uint32_t>(group.shape.servers()));
   // It may be passed on inside of a server.
-  ExposureMail mail({mail_.data(), NetworkTransport::kMaxMailBytes}, own_regions_, *network_,
+  ExposureMail mail({mail_.data(), kExposureBytes}, own_regions_, *network_,
                     {call.key.group, receiver});
   Exposure exposure{};
   exposure.cell = *call.cell;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/message_store.h"
+#include "engine/base/test_hooks.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/cells.h"
 #include "engine/execute/disagreement.h"
@@ -61,7 +62,7 @@ class Mailroom {
   /// Takes what ranks of the server have passed on or asked, so many mails at most.
   bool take_local_mails(size_t most = SIZE_MAX);
   /// Mails taken in one round of progress: who sends without end does not hold up the rest.
-  static constexpr size_t kMailsAtOnce = 64;
+  IBCOLL_LIMIT(size_t, kMailsAtOnce, 64);
 
   // False: no room now, to be tried again.
   /// Sends the next mail of an exposure; `sent` counts its landings that are on their way, and is 0

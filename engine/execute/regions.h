@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
 
 namespace ibcoll {
@@ -33,7 +34,7 @@ class OwnRegions {
 
   /// Registrations that are remembered while no call uses them: so many, or as many as were in use
   /// at once.
-  static constexpr size_t kRemembered = 64;
+  IBCOLL_LIMIT(size_t, kRemembered, 64);
 
  private:
   /// The groups whose members know of a slot, as far as that is remembered.

@@ -11,6 +11,8 @@ namespace ibcoll {
 namespace {
 
 constexpr size_t kHeads = sizeof(MailHeader) + sizeof(MulticastHead);
+/// Of one mail.
+IBCOLL_LIMIT(size_t, kAnnouncementBytes, NetworkTransport::kMaxMailBytes);
 /// Of a whole message: sets of millions of ranks.
 constexpr size_t kMaxWhole = size_t{64} << 20;
 
@@ -140,7 +142,7 @@ void for_each_mail(MulticastHead head, std::span<const std::byte> body,
   header.from = head.from;
   std::memcpy(mail.data(), &header, sizeof header);
   head.data_bytes = static_cast<uint16_t>(data.size());
-  head.in_parts = kHeads + body.size() + data.size() > mail.size();
+  head.in_parts = kHeads + body.size() + data.size() > kAnnouncementBytes;
   std::memcpy(mail.data() + sizeof header, &head, sizeof head);
   const auto put = [&](size_t at, std::span<const std::byte> bytes) {
     if (!bytes.empty()) std::memcpy(mail.data() + at, bytes.data(), bytes.size());
@@ -150,7 +152,7 @@ void for_each_mail(MulticastHead head, std::span<const std::byte> body,
   std::vector<std::byte> whole(body.begin(), body.end());
   append(whole, data.data(), data.size());
   // It can't fail: a mail has room for more than the heads, and nothing is as long as 65535 mails.
-  const auto parts = cut_into_mails(whole, mail.size() - kHeads);
+  const auto parts = cut_into_mails(whole, kAnnouncementBytes - kHeads);
   for (const std::vector<std::byte>& part : *parts) visit({mail.data(), put(kHeads, part)});
 }
 

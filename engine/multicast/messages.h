@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/hash.h"
+#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
 #include "engine/multicast/mail_parts.h"
 #include "engine/multicast/rank_set.h"
@@ -53,7 +54,7 @@ struct MulticastHead {
 };
 
 /// Messages up to this size travel with their announcement.
-inline constexpr size_t kMaxShortMulticast = 3584;
+IBCOLL_LIMIT(size_t, kMaxShortMulticast, 3584);
 
 /// What all members are told alike.
 struct MulticastFacts {

@@ -113,6 +113,7 @@ class Loopback final : public NetworkTransport {
                                 wire_.me(), peer, bytes.size(), kMaxMailBytes)});
     }
     const bool broken = failure_.present();
+    if (!broken && refused_for_no_reason(Room::kMail)) return false;
     if (!broken && !(queue_ ? queue_->post_mail(peer, bytes) : deliver_mail(peer, bytes)))
       return false;
     count(peer, data_bytes, broken);
@@ -179,6 +180,8 @@ class Loopback final : public NetworkTransport {
     }
     // Like a queue pair in its error state: takes everything, does nothing.
     const bool broken = failure_.present();
+    if (!broken && refused_for_no_reason(post.bytes == 0 ? Room::kSignal : Room::kPut))
+      return false;
     if (!broken && !(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post)))
       return false;
     count(peer, post.bytes, broken);

@@ -141,13 +141,13 @@ bool Wire::accessible(Rank owner, uint64_t key, uint64_t address, size_t bytes) 
 
 bool Wire::has_room(Rank peer) {
   Outgoing& out = outgoing(peer);
-  if (out.tail - out.head_seen < kEntries) return true;
+  if (out.tail - out.head_seen < kEntriesInUse) return true;
   out.head_seen = out.pair->head.load(std::memory_order_acquire);
-  if (out.tail - out.head_seen < kEntries) return true;
+  if (out.tail - out.head_seen < kEntriesInUse) return true;
   out.pair->sender_waits.store(1, std::memory_order_relaxed);
   shared_fence(std::memory_order_seq_cst);
   out.head_seen = out.pair->head.load(std::memory_order_acquire);
-  return out.tail - out.head_seen < kEntries;
+  return out.tail - out.head_seen < kEntriesInUse;
 }
 
 bool Wire::push(Rank peer, Entry entry) {

@@ -10,6 +10,7 @@
 #include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/base/shared_access.h"
+#include "engine/base/test_hooks.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/transport/transport.h"
 
@@ -65,6 +66,8 @@ struct Pair;
 class Wire {
  public:
   static constexpr uint32_t kEntries = 128;
+  /// As many of them are used.
+  IBCOLL_LIMIT(uint32_t, kEntriesInUse, kEntries);
   static constexpr uint32_t kMails = 2;
   static constexpr uint32_t kDataSlots = 4;
   static constexpr size_t kMaxRegistrations = size_t{1} << 20;
