@@ -49,6 +49,7 @@ std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, si
       return take_held(peer, Message::at(message), wanted, progress);
     const Pull result = take(peer, Message::at(message), wanted, progress, finished);
     if (finished) {
+      took(Way::kSetAside);
       peer.stash.pop(kept);
       note_set_aside(peer);
     }

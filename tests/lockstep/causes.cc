@@ -11,6 +11,12 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+/// After a death ranks leave without waiting for each other, and may have the error of that.
+bool leaves_after_death(const Outcome& outcome, const Faults& faults) {
+  return faults.dead != 0 &&
+         (has(outcome.text, "has left the job") || has(outcome.text, "ended with status 1"));
+}
+
 std::string wrong(std::string_view what, const Outcome& outcome) {
   return fmt::format("{}: status {}, scope {}, {}", what, static_cast<int>(outcome.status),
                      static_cast<int>(outcome.scope), outcome.text);
@@ -102,9 +108,7 @@ std::string Causes::check_receive(const Outcome& outcome, const Faults& faults) 
   if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
   if (!has(outcome.text, "nothing that it sends to sets comes any more"))
     return wrong("a receive fails for no death", outcome);
-  // After a death ranks leave without waiting for each other.
-  if (faults.memory_failed || (faults.dead != 0 && has(outcome.text, "has left the job")))
-    return {};
+  if (faults.memory_failed || leaves_after_death(outcome, faults)) return {};
   if (!names_one_of(outcome.text, faults.dead)) return wrong("the dead rank is not named", outcome);
   return {};
 }
@@ -125,10 +129,12 @@ std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults
     case IBCOLL_ERR_PEER_FAILED:
       // After a death ranks leave without waiting for each other, and one that was refused memory
       // leaves out what the others wait for.
-      if (has(outcome.text, "has left the job") && (faults.dead != 0 || faults.memory_failed))
+      if (leaves_after_death(outcome, faults)) break;
+      if (has(outcome.text, "has left the job") && faults.memory_failed) break;
+      // Members that have no memory for a multicast do without; after a death one that has left may
+      // have died, for all that its master knows.
+      if (has(outcome.text, "may lack multicast") && (faults.memory_failed || faults.dead != 0))
         break;
-      // Members that have no memory for a multicast do without.
-      if (has(outcome.text, "may lack multicast") && faults.memory_failed) break;
       // After a death one that is gone may have died, too: nobody can tell.
       if (faults.dead != 0 && faults.memory_failed) break;
       if (!one_server_) return wrong("a death between servers is the end of the job", outcome);

@@ -10,7 +10,7 @@ namespace ibcoll::lockstep {
 namespace {
 
 constexpr int kMostOpen = 24;  ///< calls that are under way at a time
-constexpr uint32_t kRefusals = 23, kDisagreements = 7;
+constexpr uint32_t kRefusals = 23, kDisagreements = 11, kCircle = 9;
 
 /// How many times the buffers of a rank are as long as a block.
 uint32_t blocks_of_a_rank(Operation operation, uint32_t ranks) {
@@ -345,6 +345,7 @@ class Generator {
                                       : ActionKind::kStart;
     if (action.kind == ActionKind::kStart) ++calls_;
     action.count = random_.one_in(2) ? 0 : static_cast<uint32_t>(random_.below(30));
+    action.first = features().descriptors && random_.one_in(5) ? 1 : 0;
     if (open.persistent && action.kind != ActionKind::kFree) {
       open.started = !open.started;
       return;
@@ -430,7 +431,9 @@ class Generator {
     while (!open_.empty()) wait();
     Action& action = add(ActionKind::kDisagree);
     action.call = action.number;
-    action.first = static_cast<uint32_t>(random_.below(kDisagreements));
+    do {
+      action.first = static_cast<uint32_t>(random_.below(kDisagreements));
+    } while (action.first == kCircle && !features().circles);
     action.rank = some_rank();
     action.spec.bytes = 1 + some_bytes(100'000);
     action.spec.elements = action.spec.bytes / 8;

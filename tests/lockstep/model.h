@@ -19,6 +19,7 @@ namespace ibcoll::lockstep {
 /// error.
 struct Faults {
   uint64_t dead = 0;           ///< bit r: rank r has died
+  uint64_t died_amid = 0;      ///< the same of those whose program was not over
   bool memory_failed = false;  ///< the library was refused memory somewhere
   /// Ranks were stopped, or time passed, for so long that deadlines (IBCOLL_DEADLINE, and the time
   /// that ranks have to confirm the end of a group) may have passed.

@@ -54,8 +54,12 @@ enum class Operation : uint8_t {
   kMakeGraph,
   kMulticast,
   kReceive,
+  kMakeGroup,
+  kCancel,    ///< of a call or group
+  kRefused,   ///< a call with arguments that can't be right
+  kDisagree,  ///< a call on which ranks disagree
 };
-inline constexpr int kOperations = static_cast<int>(Operation::kReceive) + 1;
+inline constexpr int kOperations = static_cast<int>(Operation::kDisagree) + 1;
 /// Those before are ibcoll_collectives.
 inline constexpr int kCollectives = static_cast<int>(Operation::kExchangeCounts);
 const char* to_string(Operation operation);
@@ -82,8 +86,9 @@ struct Features {
   bool in_place = true;
   bool reductions = true;
   bool own_operators = true;
-  bool counts = true;  ///< ibcoll_exchange_counts() and its like
-  bool memory = true;  ///< that of ibcoll_alloc(), and registered
+  bool counts = true;       ///< ibcoll_exchange_counts() and its like
+  bool memory = true;       ///< that of ibcoll_alloc(), and registered
+  bool descriptors = true;  ///< calls are waited for by the descriptor of the context
   bool pauses = true;
   bool refusals = true;  ///< arguments that can't be right, of one rank alone
   /// Multicasts may wait for their ends inside of the call. Not where memory for messages is short:
@@ -93,6 +98,9 @@ struct Features {
   bool ends = false;
   /// Ranks disagree on a call at last, which ends the job.
   bool mismatch = false;
+  /// So may their order of calls in several groups. Not where threads may call at the same time, of
+  /// which another one could go on.
+  bool circles = true;
 };
 
 struct ProgramOptions {
@@ -193,7 +201,7 @@ enum class ActionKind : uint8_t {
   kMakeGraph,   ///< graph `first`
   kFreeGraph,
   kCall,         ///< prepared and started, and waited for where it is blocking
-  kWait,         ///< `call`, after `count` tests
+  kWait,         ///< `call`, after `count` tests; `first` 1: by the descriptor
   kStart,        ///< `call`, which is persistent and has been waited for, again
   kFree,         ///< the request of `call`
   kCancel,       ///< `call`, by `rank`

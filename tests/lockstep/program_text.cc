@@ -33,7 +33,11 @@ constexpr const char* kNames[] = {"alltoall",
                                   "exchange_root_counts",
                                   "make_graph",
                                   "multicast",
-                                  "receive"};
+                                  "receive",
+                                  "make_group",
+                                  "cancel",
+                                  "refused",
+                                  "disagree"};
 static_assert(std::size(kNames) == kOperations);
 
 std::string text_of(const Program& program, const CallSpec& spec) {

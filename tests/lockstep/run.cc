@@ -80,7 +80,7 @@ void Run::State::step(const Action& action) {
     case ActionKind::kCall:
       return call(action);
     case ActionKind::kWait:
-      return pending != nullptr ? wait(*pending, action.count) : void();
+      return pending != nullptr ? wait(*pending, action.count, action.first != 0) : void();
     case ActionKind::kStart:
       return pending != nullptr ? start(*pending) : void();
     case ActionKind::kFree:
@@ -170,6 +170,7 @@ void Run::State::make_groups(const Action& action) {
                   : ibcoll_group_create_with(context_, spec.members.data(),
                                              static_cast<int>(spec.members.size()), &options,
                                              &groups_[i]);
+    runner_.finished(Operation::kMakeGroup, status);
     if (status == IBCOLL_OK) continue;
     groups_[i] = nullptr;
     if (status == IBCOLL_ERR_PEER_FAILED && ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB) {
@@ -222,6 +223,7 @@ void Run::State::free_graph(uint32_t which) {
 
 void Run::State::cancel_group(const Action& action) {
   if (groups_[action.first] == nullptr) return;
+  runner_.finished(Operation::kCancel, IBCOLL_OK);
   if (!expect_ok(ibcoll_group_cancel(groups_[action.first]), "group_cancel")) return;
   if (ended_[action.first] == IBCOLL_OK) ended_[action.first] = IBCOLL_ERR_CANCELLED;
   if (ibcoll_group_status(groups_[action.first]) == IBCOLL_OK && !over_)

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 
 #include "tests/lockstep/random.h"
 #include "tests/lockstep/run_state.h"
@@ -298,6 +299,7 @@ void Run::State::start(Pending& pending) {
   if (pending.instance != 0) fill(pending);
   pending.must_fail = has_ended(pending.action->spec);
   pending.started = true;
+  pending.tested_after = unarmed_;
   if (const ibcoll_status status = ibcoll_start(pending.request); status != IBCOLL_OK) {
     pending.started = false;
     finish(pending, status);
@@ -305,7 +307,28 @@ void Run::State::start(Pending& pending) {
   }
 }
 
-void Run::State::wait(Pending& pending, uint32_t tests) {
+ibcoll_status Run::State::sleep_until_done(Pending& pending, int& done) {
+  constexpr int kLongestSleepMs = 200'000;  // ranks stand still for a while
+  int fd = -1, armed = 0;
+  if (!expect_ok(ibcoll_get_descriptor(context_, &fd), "get_descriptor")) return IBCOLL_OK;
+  for (bool first = true;; first = false) {
+    if (!first || pending.tested_after != unarmed_) {
+      const ibcoll_status status = ibcoll_test(pending.request, &done);
+      pending.tested_after = unarmed_;
+      if (status != IBCOLL_OK || done != 0) return status;
+    }
+    if (!expect_ok(ibcoll_arm(context_, &armed), "arm")) return IBCOLL_OK;
+    pollfd readable{fd, POLLIN, 0};
+    if (armed == 0) {
+      ++unarmed_;
+    } else if (poll(&readable, 1, kLongestSleepMs) == 0) {
+      violation(*pending.action, "the descriptor does not become readable");
+      return IBCOLL_OK;
+    }
+  }
+}
+
+void Run::State::wait(Pending& pending, uint32_t tests, bool by_descriptor) {
   if (!pending.started) return;
   ibcoll_status status = IBCOLL_OK;
   int done = 0;
@@ -316,6 +339,7 @@ void Run::State::wait(Pending& pending, uint32_t tests) {
       break;
     }
   }
+  if (done == 0 && by_descriptor) status = sleep_until_done(pending, done);
   if (done == 0) status = ibcoll_wait(pending.request);
   pending.started = false;
   finish(pending, status);
@@ -330,11 +354,13 @@ void Run::State::drop(Pending& pending) {
 void Run::State::cancel(const Action& action) {
   for (const Sent& one : sent_) {
     if (one.action->number != action.call) continue;
+    runner_.finished(Operation::kCancel, IBCOLL_OK);
     expect_ok(ibcoll_cancel(one.request), "cancel");
     return;
   }
   Pending* const pending = calls_[action.call];
   if (pending == nullptr || pending->request == nullptr) return;
+  runner_.finished(Operation::kCancel, IBCOLL_OK);
   expect_ok(ibcoll_cancel(pending->request), "cancel");
 }
 

@@ -299,6 +299,11 @@ void Run::State::settle_alone() {
     if (!over_ && !sent_.empty()) take_message();
     runner_.look_again();
   }
+  // Who waits for a message for ever learns of each rank that died.
+  while (!over_ && (runner_.faults().died_amid & ~told_) != 0 && !runner_.faults().memory_failed) {
+    const ibcoll_message* const message = next_message(-1);
+    if (message != nullptr) expect_ok(ibcoll_message_free(context_, message), "message_free");
+  }
 }
 
 }  // namespace ibcoll::lockstep

@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <cstring>
+#include <vector>
+
+#include "tests/lockstep/random.h"
 #include "tests/lockstep/run_state.h"
 
 namespace ibcoll::lockstep {
@@ -128,7 +132,7 @@ ibcoll_status call_differently(uint32_t which, ibcoll_group* world, const CallSp
     case 5:
       return ibcoll_allreduce(world, send, recv, spec.elements + 1, IBCOLL_INT64,
                               odd ? IBCOLL_MAX : IBCOLL_SUM, nullptr);
-    default: {
+    case 6: {
       std::vector<int64_t> sends(static_cast<size_t>(ranks), spec.bytes), receives(sends), places;
       for (int i = 0; i < ranks; ++i) places.push_back(int64_t{i} * (spec.bytes + 8));
       const auto next = static_cast<size_t>((me + 1) % ranks);
@@ -136,14 +140,74 @@ ibcoll_status call_differently(uint32_t which, ibcoll_group* world, const CallSp
       return ibcoll_alltoallv(world, send, sends.data(), places.data(), recv, receives.data(),
                               places.data(), nullptr);
     }
+    case 7: {
+      // What the library itself sends to exchange counts has the same length, and may be the same.
+      std::vector<int64_t> sends(static_cast<size_t>(ranks), 0), receives(sends);
+      std::memset(send, 0, 16 * static_cast<size_t>(ranks));
+      return odd ? ibcoll_exchange_counts(world, sends.data(), receives.data())
+                 : ibcoll_alltoall(world, send, recv, 16, nullptr);
+    }
+    default: {
+      ibcoll_graph* graph = nullptr;
+      if (!odd) return ibcoll_allreduce(world, send, recv, 8, IBCOLL_INT64, IBCOLL_BOR, nullptr);
+      const ibcoll_status status = ibcoll_graph_create(world, 0, nullptr, 0, nullptr, &graph);
+      if (graph != nullptr) (void)ibcoll_graph_free(graph);
+      return status;
+    }
   }
 }
+
+/// Of three ranks or more each waits for the next one, in a group that it has with that one alone.
+ibcoll_status wait_in_circle(ibcoll_context* context, uint64_t seed, int ranks, Rank me) {
+  const int length = ranks < 3 ? ranks : 3 + static_cast<int>(seed % (ranks - 2));
+  const ibcoll_group_options options{sizeof options, seed};
+  if (me >= length) return ibcoll_barrier(ibcoll_world(context), nullptr);
+  ibcoll_group* with_next = nullptr;
+  ibcoll_group* with_last = nullptr;
+  const auto make = [&](int first, ibcoll_group** group) {
+    const int members[] = {first, (first + 1) % length};
+    return ibcoll_group_create_with(context, members, 2, &options, group);
+  };
+  ibcoll_status status = make(me, &with_next);
+  if (status == IBCOLL_OK) status = make((me + length - 1) % length, &with_last);
+  if (status == IBCOLL_OK) status = ibcoll_barrier(with_next, nullptr);
+  const ibcoll_scope scope = ibcoll_last_error_scope();
+  for (ibcoll_group* const group : {with_next, with_last}) {
+    if (group != nullptr) (void)ibcoll_group_free(group);
+  }
+  // The error of the call is to be the last one.
+  if (status != IBCOLL_OK && scope == IBCOLL_SCOPE_JOB)
+    return ibcoll_barrier(ibcoll_world(context), nullptr);
+  return status;
+}
+
+/// A rank takes itself for the root, in a group that is gone right afterwards.
+ibcoll_status root_in_gone_group(ibcoll_context* context, const CallSpec& spec, uint64_t id,
+                                 Rank odd, int ranks, Rank me, Guarded& memory) {
+  std::vector<int> members;
+  for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
+  const ibcoll_group_options options{sizeof options, id};
+  ibcoll_group* group = nullptr;
+  const ibcoll_status made =
+      ibcoll_group_create_with(context, members.data(), ranks, &options, &group);
+  if (made != IBCOLL_OK) return made;
+  const int root = me == odd ? odd : (odd + 1 + spec.root % (ranks - 1)) % ranks;
+  const ibcoll_status status = ibcoll_bcast(group, memory.data, spec.bytes, root, nullptr);
+  if (status == IBCOLL_OK) return ibcoll_group_free(group);
+  // The error of the call is to be the last one.
+  const bool of_job = ibcoll_last_error_scope() == IBCOLL_SCOPE_JOB;
+  (void)ibcoll_group_free(group);
+  return of_job ? ibcoll_barrier(ibcoll_world(context), nullptr) : status;
+}
+
+constexpr uint32_t kRoots = 1, kCircle = 9, kRootsOfGone = 10;
 
 }  // namespace
 
 void Run::State::refuse(const Action& action) {
   if (over_) return;
   const ibcoll_status status = pass_what_cannot_be(action.first, context_, program_.ranks(), me_);
+  runner_.finished(Operation::kRefused, status);
   if (status == IBCOLL_ERR_INVALID) {
     if (ibcoll_last_error_scope() != IBCOLL_SCOPE_CALL)
       violation(action, fmt::format("scope {}: {}", static_cast<int>(ibcoll_last_error_scope()),
@@ -162,18 +226,25 @@ void Run::State::disagree(const Action& action) {
   const int ranks = program_.ranks();
   if (over_ || ended_[0] != IBCOLL_OK || ranks < 2) return;
   Guarded memory = buffers_.take(
-      Memory::kPrivate, 2 * static_cast<size_t>(ranks) * (action.spec.bytes + 16), 0, std::byte{0});
+      Memory::kPrivate, 2 * static_cast<size_t>(ranks) * (action.spec.bytes + 64), 0, std::byte{0});
   memory.fill();
-  ibcoll_status status = call_differently(action.first, groups_[0], action.spec, me_ == action.rank,
-                                          ranks, me_, memory);
+  const bool odd = me_ == action.rank;
+  const uint64_t id = drawn({program_.seed, action.number});
+  ibcoll_status status =
+      action.first == kCircle ? wait_in_circle(context_, id, ranks, me_)
+      : action.first == kRootsOfGone
+          ? root_in_gone_group(context_, action.spec, id, action.rank, ranks, me_, memory)
+          : call_differently(action.first, groups_[0], action.spec, odd, ranks, me_, memory);
   // Who was done before anybody noticed hears of it here.
   for (int i = 0; i < 2 && status == IBCOLL_OK; ++i) status = ibcoll_barrier(groups_[0], nullptr);
   buffers_.put(memory);
+  runner_.finished(Operation::kDisagree, status);
   if (status == IBCOLL_OK) {
     // Of two that each take themselves for the root nobody waits for anything: that is found when
     // the job is left at the latest.
-    constexpr uint32_t kRoots = 1;
-    return action.first == kRoots ? runner_.unnoticed() : violation(action, "nobody has noticed");
+    return action.first == kRoots || action.first == kRootsOfGone
+               ? runner_.unnoticed()
+               : violation(action, "nobody has noticed");
   }
   if (ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB && runner_.faults().dead == 0)
     violation(action,

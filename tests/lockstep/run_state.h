@@ -17,8 +17,9 @@ struct Pending {
   ibcoll_request* request = nullptr;
   uint32_t instance = 0;
   bool started = false;
-  bool must_fail = false;  ///< it was started after its group had ended
-  bool failed = false;     ///< once
+  uint64_t tested_after = 0;  ///< State::unarmed_ when it was started or tested last
+  bool must_fail = false;     ///< it was started after its group had ended
+  bool failed = false;        ///< once
   CallPlan plan;
   Guarded send, recv;
   std::vector<int64_t> send_counts, send_displacements, recv_counts, recv_displacements;
@@ -75,7 +76,9 @@ class Run::State {
   ibcoll_status prepare(Pending& pending, const ibcoll_call& call);
   void start(Pending& pending);
   /// Tests a call so many times, then waits for it.
-  void wait(Pending& pending, uint32_t tests);
+  void wait(Pending& pending, uint32_t tests, bool by_descriptor = false);
+  /// Sleeps on the descriptor until a call has ended; gives what its last test did.
+  ibcoll_status sleep_until_done(Pending& pending, int& done);
   void drop(Pending& pending);
   void cancel(const Action& action);
   /// What became of one start of a call.
@@ -143,6 +146,10 @@ class Run::State {
   std::vector<MadeOperator> operators_;
   std::vector<uint32_t> order_;
   std::vector<Guarded> watched_;  ///< of calls that ended early: nobody may write there any more
+
+  /// How often the descriptor was not armed, as something had moved: all that is waited for is to
+  /// be tested then, before it is armed again.
+  uint64_t unarmed_ = 0;
 
   bool multicasts_ = false;  ///< the program has some
   bool handles_ = false;

@@ -21,12 +21,14 @@
 #include <optional>
 
 #include "tests/lockstep/bed/machine.h"
+#include "tests/lockstep/bed/network.h"
 #include "tests/lockstep/bed/shared_word.h"
 #include "tests/lockstep/random.h"
 
 namespace ibcoll::lockstep {
 
 int64_t g_accesses_left = INT64_MAX;
+int64_t g_updates_left = INT64_MAX;
 uint64_t g_changes = 0;
 bool g_delays_stores = false, g_has_delayed = false;
 
@@ -47,6 +49,10 @@ constexpr uint64_t kMostAccesses = 400'000'000;
 constexpr int64_t kMostNs = int64_t{600} * 1'000'000'000;
 /// Whoever started the ranks learns of an end so much later.
 constexpr uint64_t kLatestWordNs = 3'000'000;
+/// A wake-up that is late is so much later.
+constexpr uint64_t kLatestWakeNs = 200'000;
+/// No sleep on a word of shared memory needs to be as long.
+constexpr int64_t kLongSleepNs = 40'000'000;
 constexpr size_t kMostDelayed = 12;
 
 /// The executable's thread-local variables, which each fiber has of its own.
@@ -97,6 +103,7 @@ struct Fiber {
   bool woken = false;
   uint64_t key = 0;            ///< kWaiting
   int64_t wake_ns = 0;         ///< kWaiting; 0: never by itself
+  int64_t since_ns = 0;        ///< kWaiting
   uint64_t yielded_after = 0;  ///< kYielded: g_changes then
   std::function<int()> main;
   void* (*body)(void*) = nullptr;
@@ -116,7 +123,9 @@ struct Process {
   int64_t stopped_until = 0;
   int64_t clock_ahead = 0;
   int status = 0;
-  std::vector<Disturbance> due;  ///< in order
+  std::vector<Disturbance> due;            ///< in order
+  std::vector<Disturbance> due_by_update;  ///< in order
+  int64_t updates = 0;
 };
 
 struct Mapping {
@@ -130,11 +139,13 @@ void** exceptions_of_thread() { return reinterpret_cast<void**>(abi::__cxa_get_g
 }  // namespace
 
 std::string to_string(const Disturbance& one) {
+  const std::string moment =
+      one.by_update ? fmt::format("update {} and {}", one.at, one.after) : std::to_string(one.at);
   switch (one.kind) {
     case Disturbance::Kind::kKill:
-      return fmt::format("kill:{}@{}", one.rank, one.at);
+      return fmt::format("kill:{}@{}", one.rank, moment);
     case Disturbance::Kind::kStop:
-      return fmt::format("stop:{}@{}+{}", one.rank, one.at, one.ns);
+      return fmt::format("stop:{}@{}+{}", one.rank, moment, one.ns);
     case Disturbance::Kind::kNoMemory:
       return fmt::format("memory:{}@{}", one.rank, one.at);
     default:
@@ -153,6 +164,7 @@ struct Bed::State {
   std::vector<Process> processes;
   std::multimap<int64_t, std::function<void()>> events;
   std::map<uintptr_t, Mapping> mappings;
+  std::map<int, int> ends;  ///< descriptors of ranks' that tell of a process's end
   Fiber* running = nullptr;
   Fiber* loaded = nullptr;  ///< whose thread-locals are in place
   fcontext_t scheduler = nullptr;
@@ -174,8 +186,15 @@ struct Bed::State {
     if (!process.due.empty() && process.due.front().at > process.accesses)
       slice = std::min(slice, static_cast<int64_t>(process.due.front().at - process.accesses));
     g_accesses_left = slice;
+    g_updates_left = process.due_by_update.empty()
+                         ? INT64_MAX
+                         : static_cast<int64_t>(process.due_by_update.front().at) - process.updates;
   }
   void end_slice() {
+    Process& process = processes[static_cast<size_t>(running->process)];
+    if (!process.due_by_update.empty())
+      process.updates = static_cast<int64_t>(process.due_by_update.front().at) - g_updates_left;
+    g_updates_left = INT64_MAX;
     const int64_t used = slice - std::max<int64_t>(g_accesses_left, 0);
     processes[static_cast<size_t>(running->process)].accesses += static_cast<uint64_t>(used);
     counts.accesses += static_cast<uint64_t>(used);
@@ -292,6 +311,8 @@ struct Bed::State {
   void end_process(int number, int status) {
     Process& process = processes[static_cast<size_t>(number)];
     process.ended = true;
+    process.status = status;
+    network::process_ended(number);
     for (auto& fiber : fibers) {
       if (fiber->process != number) continue;
       for (const Delayed& store : fiber->delayed) store.show();
@@ -357,6 +378,7 @@ struct Bed::State {
                       [&chosen](const Delayed& one) { return one.word == chosen.word; }))
         at = 0;
     }
+    counts.stores_reordered += at != 0;
     fiber.delayed[at].show();
     fiber.delayed.erase(fiber.delayed.begin() + static_cast<ptrdiff_t>(at));
     ++g_changes;
@@ -394,6 +416,7 @@ struct Bed::State {
     if (conditions.wakes_early && !waiting.empty() && random.one_in(1024)) {
       Fiber& early = *waiting[random.below(waiting.size())];
       early.woken = true;
+      ++counts.early_wakes;
       return &early;
     }
     Fiber* chosen = ready[random.below(ready.size())];
@@ -430,8 +453,23 @@ struct Bed::State {
       if (running_somewhere) why_stuck = "all ranks wait, and nothing can wake them";
       return false;
     }
+    if (conditions.must_be_woken && missed_wake(next)) {
+      why_stuck = "all ranks sleep, and only time wakes one: a wake-up was lost";
+      return false;
+    }
     now = std::max(now, next);
     return true;
+  }
+
+  /// Whether the next thing that happens is that somebody has slept in vain for long.
+  bool missed_wake(int64_t next) const {
+    bool in_vain = false;
+    for (const auto& fiber : fibers) {
+      if (fiber->is == Fiber::Is::kEnded) continue;
+      if (fiber->is != Fiber::Is::kWaiting || fiber->key == 0 || fiber->woken) return false;
+      in_vain |= fiber->wake_ns == next && next - fiber->since_ns > kLongSleepNs;
+    }
+    return in_vain && events.empty();
   }
 
   void run_events() {
@@ -482,7 +520,7 @@ void decide() {
   Bed::State& bed = state();
   bed.end_slice();
   bed.disturb();
-  if (g_has_delayed && bed.random.one_in(3)) bed.show_some(self());
+  if (g_has_delayed && bed.random.one_in(bed.conditions.store_patience)) bed.show_some(self());
   self().is = Fiber::Is::kReady;
   bed.leave();
 }
@@ -493,6 +531,7 @@ void delay_store(void* word, const void* value, size_t bytes, std::memory_order 
   Delayed store{word, 0, static_cast<uint8_t>(bytes), order != std::memory_order_relaxed};
   std::memcpy(&store.value, value, bytes);
   delayed.push_back(store);
+  ++state().counts.stores_kept_back;
   g_has_delayed = true;
 }
 
@@ -513,7 +552,33 @@ void show_stores() {
   ++g_changes;
 }
 
-bool fails_spuriously() { return machine::in_fiber() && state().random.one_in(16); }
+void reach_update() {
+  if (!machine::in_fiber()) return;
+  Bed::State& bed = state();
+  Process& process = bed.processes[static_cast<size_t>(self().process)];
+  if (process.due_by_update.empty()) return;
+  Disturbance one = process.due_by_update.front();
+  process.due_by_update.erase(process.due_by_update.begin());
+  process.updates = static_cast<int64_t>(one.at);
+  // From here on it is one of those that come after so many accesses.
+  const auto used = static_cast<uint64_t>(bed.slice - g_accesses_left);
+  one.at = process.accesses + used + 1 + one.after;
+  const auto later = std::find_if(process.due.begin(), process.due.end(),
+                                  [&](const Disturbance& other) { return other.at > one.at; });
+  process.due.insert(later, one);
+  const auto left = static_cast<int64_t>(1 + one.after);
+  bed.slice -= std::max<int64_t>(g_accesses_left - left, 0);
+  g_accesses_left = std::min(g_accesses_left, left);
+  g_updates_left = process.due_by_update.empty()
+                       ? INT64_MAX
+                       : static_cast<int64_t>(process.due_by_update.front().at) - process.updates;
+}
+
+bool fails_spuriously() {
+  if (!machine::in_fiber() || !state().random.one_in(16)) return false;
+  ++state().counts.exchanges_failed;
+  return true;
+}
 
 namespace machine {
 
@@ -535,6 +600,21 @@ int process_of(int pid) {
 }
 
 bool is_dead(int process) { return state().processes[static_cast<size_t>(process)].ended; }
+
+int64_t true_ns() { return state().now; }
+int current_process() { return self().process; }
+int status_of(int process) { return state().processes[static_cast<size_t>(process)].status; }
+
+int open_end_of(int process) {
+  const int fd = dup(end_of(process));
+  if (fd >= 0) state().ends[fd] = process;
+  return fd;
+}
+int process_of_descriptor(int fd) {
+  const auto found = state().ends.find(fd);
+  return found == state().ends.end() ? -1 : found->second;
+}
+void forget_descriptor(int fd) { state().ends.erase(fd); }
 
 int end_of(int process) { return state().processes[static_cast<size_t>(process)].end_fd; }
 
@@ -564,6 +644,7 @@ bool wait_on(uint64_t key, int64_t until_ns) {
   fiber.is = Fiber::Is::kWaiting;
   fiber.key = key;
   fiber.wake_ns = until_ns;
+  fiber.since_ns = state().now;
   fiber.woken = false;
   state().leave();
   fiber.key = 0;
@@ -579,8 +660,14 @@ int wake(uint64_t key, int most) {
     Fiber& fiber = *bed.fibers[(begin + i) % count];
     if (fiber.is != Fiber::Is::kWaiting || fiber.key != key || fiber.woken) continue;
     fiber.woken = true;
-    fiber.is = Fiber::Is::kReady;
     ++woken;
+    if (bed.conditions.late_wakes != 0 && bed.random.one_in(bed.conditions.late_wakes)) {
+      ++bed.counts.late_wakes;
+      const int64_t later = bed.now + 1 + static_cast<int64_t>(bed.random.below(kLatestWakeNs));
+      fiber.wake_ns = fiber.wake_ns == 0 ? later : std::min(fiber.wake_ns, later);
+    } else {
+      fiber.is = Fiber::Is::kReady;
+    }
   }
   if (woken != 0) ++g_changes;
   return woken;
@@ -654,6 +741,16 @@ bool refuses_memory() {
   return false;
 }
 
+bool forbids_membarrier() { return (state().conditions.no_fences_of >> self().process & 1) != 0; }
+
+bool refuses_room() {
+  Bed::State& bed = state();
+  if (bed.conditions.refused_rooms == 0 || !bed.random.one_in(bed.conditions.refused_rooms))
+    return false;
+  ++bed.counts.rooms_refused;
+  return true;
+}
+
 void note_change() { ++g_changes; }
 
 }  // namespace machine
@@ -668,11 +765,13 @@ Bed::Bed(const Conditions& conditions, int processes)
     process.end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     process.slow = conditions.slow_ranks != 0 && self.random.one_in(conditions.slow_ranks);
     for (const Disturbance& one : conditions.disturbances) {
-      if (one.rank == static_cast<int>(i) && one.kind != Disturbance::Kind::kNoMemory)
-        process.due.push_back(one);
+      if (one.rank != static_cast<int>(i) || one.kind == Disturbance::Kind::kNoMemory) continue;
+      (one.by_update ? process.due_by_update : process.due).push_back(one);
     }
-    std::stable_sort(process.due.begin(), process.due.end(),
-                     [](const Disturbance& a, const Disturbance& b) { return a.at < b.at; });
+    for (auto* const list : {&process.due, &process.due_by_update}) {
+      std::stable_sort(list->begin(), list->end(),
+                       [](const Disturbance& a, const Disturbance& b) { return a.at < b.at; });
+    }
   }
   g_state = &self;
 }

@@ -28,6 +28,10 @@ struct Disturbance {
   int rank = 0;
   uint64_t at = 0;
   int64_t ns = 0;
+  /// `at` counts read-modify-writes, which claim things, and not all accesses; it happens so many
+  /// accesses after that one.
+  bool by_update = false;
+  uint64_t after = 0;
 };
 std::string to_string(const Disturbance& disturbance);
 
@@ -38,9 +42,21 @@ struct Conditions {
   /// One of so many is chosen to run anything but evenly; 0: all are alike.
   uint32_t slow_ranks = 0;
   bool delays_stores = false;
+  /// One of so many turns shows others a store that was kept back.
+  uint32_t store_patience = 3;
   bool weak_order = false;          ///< stores that are not released may pass each other
   bool forbids_process_vm = false;  ///< ranks can't read or write each other's private memory
   bool wakes_early = true;          ///< sleepers wake now and then for no reason
+  /// One of so many who wake others is heard later, by each of them at another time; 0: all at
+  /// once.
+  uint32_t late_wakes = 0;
+  /// One of so many looks for room finds none, whatever there is; 0: none does.
+  uint32_t refused_rooms = 0;
+  /// Bit r: the kernel lets rank r fence for nobody else (membarrier).
+  uint64_t no_fences_of = 0;
+  /// Nothing in the run needs time to pass: ranks that all sleep until their time is over have
+  /// missed a wake-up.
+  bool must_be_woken = false;
   std::vector<Disturbance> disturbances;
 };
 
@@ -50,6 +66,8 @@ struct Counts {
   uint64_t accesses = 0;  ///< all of them
   uint64_t changes = 0;   ///< those that change something for others
   uint64_t kills = 0, stops = 0, refusals = 0, clock_steps = 0;  ///< that came to pass
+  uint64_t early_wakes = 0, late_wakes = 0;  ///< sleepers that woke for no reason, or after a while
+  uint64_t stores_kept_back = 0, stores_reordered = 0, exchanges_failed = 0, rooms_refused = 0;
   int64_t virtual_ns = 0;
 };
 

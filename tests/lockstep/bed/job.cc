@@ -14,6 +14,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/process_end.h"
 #include "ibcoll/ibcoll.h"
+#include "tests/lockstep/bed/hooks.h"
 #include "tests/lockstep/bed/machine.h"
 #include "tests/lockstep/run.h"
 
@@ -35,6 +36,7 @@ struct Job {
   RunResult result;
   Expectations expectations;
   std::vector<std::optional<std::string>> over;  ///< by rank: the job's end as it saw it
+  uint64_t through = 0;                          ///< bit r: rank r has gone through its program
   bool unnoticed = false;                        ///< see Runner
 
   void complain(const std::string& text) {
@@ -53,11 +55,15 @@ class BedRunner final : public Runner {
   void* memory(size_t bytes) override {
     return std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   }
-  void pause(int64_t ns) override { job_.bed->sleep(ns); }
+  void pause(int64_t ns) override {
+    ++job_.result.tally.fault(Fault::kLate);
+    job_.bed->sleep(ns);
+  }
   void look_again() override { machine::yield(); }
   Faults faults() override {
     Faults faults;
     faults.dead = job_.bed->dead();
+    faults.died_amid = faults.dead & ~job_.through;
     faults.memory_failed = job_.bed->memory_failed();
     faults.late = job_.bed->longest_delay_ns() > kLongDelayNs;
     return faults;
@@ -66,7 +72,13 @@ class BedRunner final : public Runner {
   void finished(Operation operation, ibcoll_status status) override {
     Tally& tally = job_.result.tally;
     ++tally.ended[static_cast<size_t>(operation)][std::min<size_t>(status, Tally::kStatuses - 1)];
-    if (status == IBCOLL_OK) ++tally.calls;
+    if (operation == Operation::kCancel) {
+      ++tally.fault(Fault::kCancel);
+    } else if (status == IBCOLL_OK && operation < Operation::kMakeGroup) {
+      ++tally.calls;
+    } else if (status == IBCOLL_ERR_DEADLINE && ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB) {
+      ++tally.fault(Fault::kDeadline);
+    }
     if (job_.trace)
       fmt::print(stderr, "{:>12} rank {}: {} ends, status {}\n", job_.bed->now_ns(), me_,
                  to_string(operation), static_cast<int>(status));
@@ -91,6 +103,7 @@ int run_rank_of_job(ibcoll_context* context, void*) {
   const Rank me = ibcoll_rank(context);
   BedRunner runner(job, me);
   run_rank(context, job.program, me, runner);
+  job.through |= uint64_t{1} << me;
   return 0;
 }
 
@@ -115,26 +128,10 @@ std::string layout_of(const std::vector<int>& servers) {
 
 }  // namespace
 
-void Tally::add(const Tally& other) {
-  for (size_t i = 0; i < ended.size(); ++i) {
-    for (size_t k = 0; k < ended[i].size(); ++k) ended[i][k] += other.ended[i][k];
-  }
-  calls += other.calls;
-  runs += other.runs;
-  jobs_over += other.jobs_over;
-  steps += other.steps;
-  accesses += other.accesses;
-  switches += other.switches;
-  faults += other.faults;
-  kills += other.kills;
-  stops += other.stops;
-  refusals += other.refusals;
-  clock_steps += other.clock_steps;
-}
-
 RunResult run_in_bed(const Program& program, const Conditions& conditions, bool trace) {
+  log().debug("");  // made now: ranks, which are one thread, can't wait for each other to make it
   const auto ranks = static_cast<size_t>(program.ranks());
-  Job job{program, conditions, trace, nullptr, {}, {}, {}};
+  Job job{program, conditions, trace, nullptr, {}, {}, {}, 0};
   job.over.resize(ranks);
   g_job = &job;
   const std::string layout = layout_of(program.options.layout);
@@ -166,6 +163,7 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
     const Failure failure = end_of_rank(rank, lockstep::machine::kFirstPid + rank, status);
     if (code != 0) {
       if (result == 0) result = code;
+      control->note_end(failure, options.ranks);
       control->report(failure, options.ranks);
     }
     control->departed(rank, failure, control->ranks());
@@ -207,12 +205,17 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
   tally.steps = counts.changes;
   tally.accesses = counts.accesses;
   tally.switches = counts.switches;
-  tally.kills = counts.kills;
-  tally.stops = counts.stops;
-  tally.refusals = counts.refusals;
-  tally.clock_steps = counts.clock_steps;
-  tally.faults = counts.kills + counts.stops + counts.refusals + counts.clock_steps;
-  job.result.accesses_of_a_rank = counts.accesses / static_cast<uint64_t>(options.ranks);
+  tally.virtual_ns = static_cast<uint64_t>(counts.virtual_ns);
+  tally.ways = lockstep::hook_counts().ways;
+  tally.fault(lockstep::Fault::kDeath) = counts.kills;
+  tally.fault(lockstep::Fault::kStop) = counts.stops;
+  tally.fault(lockstep::Fault::kClock) = counts.clock_steps;
+  tally.fault(lockstep::Fault::kMemory) = counts.refusals;
+  tally.fault(lockstep::Fault::kRoom) = counts.rooms_refused;
+  tally.fault(lockstep::Fault::kLateWake) = counts.late_wakes;
+  tally.fault(lockstep::Fault::kEarlyWake) = counts.early_wakes;
+  tally.fault(lockstep::Fault::kReordered) = counts.stores_reordered;
+  tally.fault(lockstep::Fault::kExchange) = counts.exchanges_failed;
   job.bed = nullptr;
   return result;
 }

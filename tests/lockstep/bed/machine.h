@@ -14,13 +14,24 @@ bool active();
 
 inline constexpr int kFirstPid = 100'001;
 
+/// By the clock of the process that runs.
 int64_t now_ns();
+/// By nobody's.
+int64_t true_ns();
 int process_id();
 /// The process of a process id; -1: none.
 int process_of(int pid);
 bool is_dead(int process);
 /// A descriptor that is readable once that process has ended.
 int end_of(int process);
+/// Such a one of a rank's own; closed with forget_descriptor().
+int open_end_of(int process);
+/// The process that a descriptor of that kind is of; -1: it is none.
+int process_of_descriptor(int fd);
+void forget_descriptor(int fd);
+/// How a process that has ended did so, as waitpid() gives it.
+int status_of(int process);
+int current_process();
 
 /// Lets another one run first.
 void yield();
@@ -49,6 +60,10 @@ bool is_thread_dead(uint64_t thread);
 bool forbids_process_vm();
 /// Whether this request for shared memory is refused.
 bool refuses_memory();
+/// Whether the kernel lets this process fence for nobody else.
+bool forbids_membarrier();
+/// Whether something has no room this time, whatever there is.
+bool refuses_room();
 /// Something has changed that others may wait for.
 void note_change();
 

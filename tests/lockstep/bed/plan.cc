@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/lockstep/algorithms.h"
+#include "tests/lockstep/bed/hooks.h"
 #include "tests/lockstep/random.h"
 
 namespace ibcoll::lockstep {
@@ -57,24 +58,42 @@ void disturb(const ProgramOptions& options, int ranks, const std::string& faults
     const uint64_t all_accesses = expected_accesses(options);
     return random.one_in(6) ? 1 + random.below(2000) : 1 + random.below(all_accesses);
   };
+  // Half of those that end or hold somebody do so where something has just been claimed.
+  const auto strike = [&](Disturbance::Kind kind, int64_t ns) {
+    Disturbance one{kind, rank(), moment(), ns, false, 0};
+    one.by_update = random.one_in(2);
+    if (one.by_update) {
+      one.at = 1 + random.below(20 + 3 * static_cast<uint64_t>(options.calls));
+      one.after = random.below(4);
+    }
+    all.push_back(one);
+  };
   const auto length = [&] {
     const int64_t longest = int64_t{1000} << random.below(24);
     return 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(longest)));
   };
   if (wanted("kill") && random.one_in(3)) {
     const uint64_t kills = 1 + random.below(2);
-    for (uint64_t i = 0; i < kills; ++i)
-      all.push_back({Disturbance::Kind::kKill, rank(), moment(), 0});
+    for (uint64_t i = 0; i < kills; ++i) strike(Disturbance::Kind::kKill, 0);
   }
   if (wanted("stop")) {
     const uint64_t stops = random.below(8);
-    for (uint64_t i = 0; i < stops; ++i)
-      all.push_back({Disturbance::Kind::kStop, rank(), moment(), length()});
+    for (uint64_t i = 0; i < stops; ++i) strike(Disturbance::Kind::kStop, length());
   }
   if (wanted("clock") && random.one_in(3))
-    all.push_back({Disturbance::Kind::kClock, rank(), moment(), length()});
+    all.push_back({Disturbance::Kind::kClock, rank(), moment(), length(), false, 0});
   if (wanted("memory") && random.one_in(6))
-    all.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(40), 0});
+    all.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(40), 0, false, 0});
+}
+
+/// Half of the runs have limits that they meet: some of them, or most.
+void narrow(Random& random, RunPlan& plan) {
+  if (random.one_in(2)) return;
+  const uint64_t density = random.one_in(3) ? 60 : 15;
+  for (const NarrowLimit& limit : narrow_limits()) {
+    if (random.below(100) < density)
+      plan.limits[limit.name] = limit.smaller[random.below(limit.smaller.size())];
+  }
 }
 
 }  // namespace
@@ -98,6 +117,7 @@ std::string to_options(uint64_t seed, const Overrides& overrides) {
   add("--without", overrides.without);
   add("--simpler", overrides.simpler);
   add("--undisturbed", overrides.undisturbed);
+  if (overrides.wide) text += " --wide";
   return text;
 }
 
@@ -110,6 +130,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   int ranks = 0;
   for (const int here : options.layout) ranks += here;
   options.calls = static_cast<int>(10 + random.below(50));
+  if (random.one_in(5)) options.calls *= 4;
   if (overrides.calls > 0) options.calls = overrides.calls;
   // Mostly short ones, which meet more often; some longer than any ring.
   options.largest_block = 1u << (6 + random.below(12));
@@ -129,7 +150,21 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   conditions.slow_ranks = random.one_in(3) ? 3 : 0;
   conditions.delays_stores = random.one_in(2);
   conditions.weak_order = random.one_in(2);
+  static constexpr uint32_t kLateWakes[] = {0, 0, 2, 16}, kRefusedRooms[] = {0, 0, 3, 32};
+  conditions.late_wakes = random.of(kLateWakes);
+  conditions.refused_rooms = random.of(kRefusedRooms);
   disturb(options, ranks, overrides.faults, random, conditions.disturbances);
+
+  // Now and then nothing goes wrong, and nothing but wake-ups gets ranks on.
+  if (random.one_in(6) && overrides.faults == "all") {
+    conditions.must_be_woken = true;
+    conditions.disturbances.clear();
+    conditions.refused_rooms = 0;
+    options.features.ends = options.features.mismatch = options.features.multicasts = false;
+  }
+  if (random.one_in(conditions.must_be_woken ? 2 : 6)) conditions.no_fences_of = random.next();
+  static constexpr uint32_t kPatiences[] = {2, 4, 40};
+  conditions.store_patience = random.of(kPatiences);
 
   plan.environment = {
       {"IBCOLL_TRANSPORT", "loopback"}, {"IBCOLL_HEAP", "64M"},   {"IBCOLL_LATE", "0"},
@@ -142,6 +177,19 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   conditions.forbids_process_vm = random.one_in(4);
   if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
   if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
+  static constexpr const char* kEagers[] = {"100", "1000", "4000"};
+  if (random.one_in(6)) plan.environment["IBCOLL_EAGER"] = random.of(kEagers);
+  static constexpr const char* kWindows[] = {"1", "2", "5"};
+  if (random.one_in(3)) plan.environment["IBCOLL_MULTICAST_WINDOW"] = random.of(kWindows);
+  // Twice what the longest message takes.
+  if (!options.features.patient_multicasts && random.one_in(2))
+    plan.environment["IBCOLL_MULTICAST_MEMORY"] = "1M";
+  // Stops are up to 16 s long.
+  if (random.one_in(6)) plan.environment["IBCOLL_LATE"] = "1s";
+  if (random.one_in(10)) plan.environment["IBCOLL_DEADLINE"] = "4s";
+  options.features.circles = plan.environment.count("IBCOLL_THREADS") == 0;
+  narrow(random, plan);
+  if (overrides.wide) plan.limits.clear();
   plan.program = random_program(seed, options);
   for (auto i = overrides.undisturbed.rbegin(); i != overrides.undisturbed.rend(); ++i) {
     if (*i < conditions.disturbances.size())
@@ -163,12 +211,17 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
 
 std::string to_string(const RunPlan& plan) {
   std::string text = fmt::format(
-      "seed {}, layout {}, {} accesses in a row, slow ranks: {}, stores delayed: {}{}{}\n",
+      "seed {}, layout {}, {} accesses in a row, slow ranks: {}, stores delayed: {}{}{}, late "
+      "wakes: {}, "
+      "refused rooms: {}, without membarrier: {:#x}{}\n",
       plan.conditions.seed, fmt::join(plan.program.options.layout, ","),
       plan.conditions.accesses_in_a_row, plan.conditions.slow_ranks, plan.conditions.delays_stores,
       plan.conditions.weak_order ? ", in any order" : "",
-      plan.conditions.forbids_process_vm ? ", no process_vm_*" : "");
+      plan.conditions.forbids_process_vm ? ", no process_vm_*" : "", plan.conditions.late_wakes,
+      plan.conditions.refused_rooms, plan.conditions.no_fences_of,
+      plan.conditions.must_be_woken ? ", nothing needs time" : "");
   for (const auto& [name, value] : plan.environment) text += fmt::format("{}={} ", name, value);
+  for (const auto& [name, value] : plan.limits) text += fmt::format("{}={} ", name, value);
   text += "\n";
   for (const Disturbance& one : plan.conditions.disturbances)
     text += fmt::format("{} ", to_string(one));

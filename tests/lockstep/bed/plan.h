@@ -16,6 +16,7 @@ struct RunPlan {
   Program program;
   Conditions conditions;
   std::map<std::string, std::string> environment;  ///< all of the ranks'
+  std::map<std::string, uint64_t> limits;          ///< of the engine, smaller than the product's
 };
 
 /// What the one who runs it wants otherwise: a run is a seed and these.
@@ -28,6 +29,7 @@ struct Overrides {
   std::vector<uint32_t> without;      ///< numbers of actions, ascending
   std::vector<uint32_t> simpler;      ///< which of simpler(), one after the other
   std::vector<uint32_t> undisturbed;  ///< numbers of disturbances that do not happen
+  bool wide = false;                  ///< with the limits of the product
 };
 /// What is wrong with them; "": nothing.
 std::string check(const Overrides& overrides);

@@ -14,10 +14,13 @@ namespace ibcoll::lockstep {
 extern int64_t g_accesses_left;
 /// Counts what ranks may wait for: stores, wake-ups, data that was written.
 extern uint64_t g_changes;
+/// Read-modify-writes until something happens to the one who runs.
+extern int64_t g_updates_left;
 /// Whether stores are kept back at all, and whether the one who runs has some.
 extern bool g_delays_stores, g_has_delayed;
 
 void decide();
+void reach_update();
 inline void step() {
   if (--g_accesses_left <= 0) [[unlikely]]
     decide();
@@ -124,6 +127,8 @@ class Shared {
  private:
   /// Reads and writes at once see what all others have stored, and show what this one has.
   static void begin_update() {
+    if (--lockstep::g_updates_left == 0) [[unlikely]]
+      lockstep::reach_update();
     lockstep::step();
     if (lockstep::g_has_delayed) [[unlikely]]
       lockstep::show_stores();

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -19,10 +20,16 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "tests/lockstep/bed/machine.h"
 #include "tests/lockstep/bed/shared_word.h"
+
+namespace ibcoll::lockstep {
+int poll_once(pollfd* descriptors, nfds_t count);  // system_sockets.cc
+}
 
 namespace machine = ibcoll::lockstep::machine;
 using ibcoll::lockstep::step;
@@ -31,7 +38,7 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 /// How often a descriptor is looked at that something from outside may make readable.
-constexpr int64_t kLookNs = 100'000;
+constexpr int64_t kLookNs = 100'000, kLongestLookNs = 2'000'000;
 /// How soon one who waits for a lock looks whether its owner has died.
 constexpr int64_t kLockLookNs = 1'000'000;
 /// Memory of other processes is copied in pieces, between which its owner may go on.
@@ -120,12 +127,16 @@ ssize_t copy_between(int pid, const iovec* own, unsigned long own_count, const i
 template <class Ask>
 int ask_until(int milliseconds, const Ask& ask) {
   const int64_t until = machine::now_ns() + int64_t{milliseconds} * 1'000'000;
-  for (;;) {
+  for (int64_t nap = kLookNs;; nap = std::min(nap + nap / 8, kLongestLookNs)) {
     const int result = ask();
     if (result != 0 || milliseconds == 0) return result;
     if (milliseconds > 0 && machine::now_ns() >= until) return 0;
-    machine::sleep_until(machine::now_ns() + kLookNs);
+    machine::sleep_until(machine::now_ns() + nap);
   }
+}
+
+bool tells_of_memory(std::string_view path) {
+  return path == "/proc/meminfo" || path == "/proc/self/cgroup";
 }
 
 uint64_t owner(const pthread_mutex_t* mutex) {
@@ -143,9 +154,12 @@ int try_lock(pthread_mutex_t* mutex) {
     mutex->__data.__owner = static_cast<int>(machine::current_thread());
     return 0;
   }
-  if (!is_robust(mutex) || !machine::is_thread_dead(owner(mutex))) return EBUSY;
+  if (!machine::is_thread_dead(owner(mutex))) return EBUSY;
+  // One of a library's own is another one in each process, but in the bed.
+  const bool private_one = machine::key_of(mutex) == reinterpret_cast<uint64_t>(mutex);
+  if (!is_robust(mutex) && !private_one) return EBUSY;
   mutex->__data.__owner = static_cast<int>(machine::current_thread());
-  return EOWNERDEAD;
+  return is_robust(mutex) ? EOWNERDEAD : 0;
 }
 
 int lock(pthread_mutex_t* mutex) {
@@ -230,11 +244,15 @@ long syscall(long number, ...) noexcept {
         return futex(reinterpret_cast<uint32_t*>(a), static_cast<int>(b), static_cast<uint32_t>(c),
                      reinterpret_cast<const timespec*>(d));
       case SYS_membarrier:
+        if (machine::forbids_membarrier()) {
+          errno = EPERM;
+          return -1;
+        }
         machine::fence_everybody();
         return 0;
       case SYS_pidfd_open: {
         const int process = machine::process_of(static_cast<int>(a));
-        if (process >= 0) return dup(machine::end_of(process));
+        if (process >= 0) return machine::open_end_of(process);
         errno = ESRCH;
         return -1;
       }
@@ -248,12 +266,10 @@ long syscall(long number, ...) noexcept {
 }
 
 int poll(pollfd* descriptors, nfds_t count, int milliseconds) {
-  const auto ask = [&](int limit) {
+  if (!machine::in_fiber())
     return static_cast<int>(kernel(SYS_poll, reinterpret_cast<long>(descriptors),
-                                   static_cast<long>(count), limit, 0, 0, 0));
-  };
-  if (!machine::in_fiber()) return ask(milliseconds);
-  return ask_until(milliseconds, [&] { return ask(0); });
+                                   static_cast<long>(count), milliseconds, 0, 0, 0));
+  return ask_until(milliseconds, [&] { return ibcoll::lockstep::poll_once(descriptors, count); });
 }
 
 int epoll_wait(int epoll, epoll_event* events, int most, int milliseconds) {
@@ -291,10 +307,36 @@ int munmap(void* address, size_t bytes) noexcept {
       kernel(SYS_munmap, reinterpret_cast<long>(address), static_cast<long>(bytes), 0, 0, 0, 0));
 }
 
+/// What the machine has left is not asked for: that takes longer than all else at the start of
+/// ranks.
+std::FILE* fopen64(const char* path, const char* mode) {
+  if (machine::in_fiber() && tells_of_memory(path)) {
+    errno = ENOENT;
+    return nullptr;
+  }
+  static auto* const open_file = real<std::FILE*(const char*, const char*)>("fopen64");
+  return open_file(path, mode);
+}
+
+/// Nobody writes core dumps of the bed.
+int madvise(void* address, size_t bytes, int advice) noexcept {
+  if (machine::in_fiber() && (advice == MADV_DONTDUMP || advice == MADV_DODUMP)) return 0;
+  return static_cast<int>(kernel(SYS_madvise, reinterpret_cast<long>(address),
+                                 static_cast<long>(bytes), advice, 0, 0, 0));
+}
+
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  if (machine::in_fiber() && machine::refuses_memory()) {
-    errno = ENOSPC;
-    return -1;
+  if (machine::in_fiber()) {
+    // Pages come when they are touched: most never are, and to clear them takes longer than the
+    // run.
+    if (machine::refuses_memory()) {
+      errno = ENOSPC;
+      return -1;
+    }
+    struct stat info {};
+    if (fstat(fd, &info) == 0 && info.st_size < offset + bytes)
+      return ftruncate(fd, offset + bytes);
+    return 0;
   }
   return static_cast<int>(kernel(SYS_fallocate, fd, mode, offset, bytes, 0, 0));
 }
