@@ -96,9 +96,11 @@ scripts_are_clean() { git ls-files -z run .ci/run '*.sh' | xargs -0 shellcheck -
 # full tier others each time, for an hour.
 lockstep_tests() {
   if [ "$tier" = full ]; then
-    build/bin/lockstep --seed "$(date +%s)000" --seconds 3600 --jobs "$(nproc)"
+    build/bin/lockstep --seed "$(date +%s)000" --seconds 3300 --jobs "$(nproc)" &&
+      build/bin/lockstep --control --seed "$(date +%s)000" --seconds 300 --jobs "$(nproc)"
   else
-    build/bin/lockstep --seeds 6000 --seconds 60 --jobs "$(nproc)"
+    build/bin/lockstep --seeds 6000 --seconds 50 --jobs "$(nproc)" &&
+      build/bin/lockstep --control --seeds 3000 --seconds 10 --jobs "$(nproc)"
   fi
 }
 
@@ -177,6 +179,13 @@ stage() {
         failed=$((failed + 1))
       fi
       ;;
+    # By name only: these build for themselves, and find out about the test bed.
+    lockstep-coverage)
+      # shellcheck disable=SC2086  # lists of words
+      packages $COVERAGE_PACKAGES
+      check "branches that lockstep reaches" tests/lockstep/coverage.sh
+      ;;
+    lockstep-defects) check "defects that lockstep finds" tests/lockstep/defects.sh ;;
     softroce)
       if builds release; then
         softroce_tests
