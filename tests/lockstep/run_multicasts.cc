@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/lockstep/random.h"
@@ -12,6 +13,8 @@ namespace {
 
 /// So often a multicast is tried that is refused as there are too many under way.
 constexpr int kTries = 100;
+/// Multicasts of a rank that may be under way where nothing is said (docs/environment.md).
+constexpr uint64_t kUsualWindow = 64;
 /// Rounds in which a rank that cannot ask the others takes what may still come.
 constexpr int kLastRounds = 50;
 constexpr int64_t kRoundNs = 20'000;
@@ -44,6 +47,13 @@ void Run::State::multicast(const Action& action) {
       if (outcome.scope != IBCOLL_SCOPE_CALL ||
           outcome.text.find("rank ") == std::string_view::npos)
         violation(action, fmt::format("a refusal does not name a rank: {}", outcome.text));
+      const char* const window = std::getenv("IBCOLL_MULTICAST_WINDOW");
+      const uint64_t may_be_under_way =
+          window == nullptr ? kUsualWindow : std::strtoull(window, nullptr, 10);
+      if (multicasts_begun_ - multicasts_acknowledged_ < may_be_under_way)
+        violation(action, fmt::format("a refusal with {} of {} multicasts under way: {}",
+                                      multicasts_begun_ - multicasts_acknowledged_,
+                                      may_be_under_way, outcome.text));
       if (i < kTries) {
         progress(1);
         poll_sent();
@@ -54,6 +64,7 @@ void Run::State::multicast(const Action& action) {
       }
       break;  // nothing was sent
     }
+    ++multicasts_begun_;
     if (status == IBCOLL_OK && !spec.waits) {
       sent_.push_back(one);
       return poll_sent();
@@ -73,6 +84,7 @@ void Run::State::sent(Sent& one, ibcoll_status status) {
     if ((spec.members >> rank & 1) != 0) ++counts[static_cast<size_t>(rank)];
   }
   if (status == IBCOLL_OK) {
+    if (spec.acknowledged) ++multicasts_acknowledged_;
     const std::byte* const data = one.data.data;
     ibcoll_message message{};
     message.data = data;

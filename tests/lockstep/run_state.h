@@ -154,6 +154,7 @@ class Run::State {
   bool multicasts_ = false;  ///< the program has some
   bool handles_ = false;
   std::vector<Sent> sent_;
+  uint64_t multicasts_begun_ = 0, multicasts_acknowledged_ = 0;
   std::vector<const ibcoll_message*> held_;
   std::vector<int64_t> certain_, uncertain_;     ///< messages sent to each rank
   std::vector<int64_t> received_, last_number_;  ///< of each master
