@@ -67,6 +67,21 @@ std::string take(shm::MailQueue& queue) {
   return text;
 }
 
+TEST(MailQueue, HandsOutMailsOfEveryLengthInOrder) {
+  constexpr size_t kLongest = 64;
+  std::vector<std::byte> memory(shm::MailQueue::bytes(kLongest));
+  shm::MailQueue queue(memory.data(), kLongest);
+  for (size_t length = 1; length <= kLongest; ++length) {
+    const auto mail = [length](uint32_t i) {
+      return std::string(length, static_cast<char>('A' + i));
+    };
+    for (uint32_t i = 0; i < shm::MailQueue::kMails; ++i) ASSERT_TRUE(leave(queue, mail(i)));
+    ASSERT_FALSE(leave(queue, "one too many"));
+    for (uint32_t i = 0; i < shm::MailQueue::kMails; ++i) ASSERT_EQ(take(queue), mail(i));
+    ASSERT_EQ(take(queue), "");
+  }
+}
+
 /// A process that leaves a mail stands still after each of its instructions: if it never went on,
 /// or died there, all others' mails would still come.
 TEST(MailQueue, NoProducerHoldsUpAnother) {
