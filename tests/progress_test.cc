@@ -227,6 +227,33 @@ TEST_P(OnLayouts, WithTheProgressThreadCallsFinishByThemselves) {
             "");
 }
 
+/// Nor does it wait before the thread goes and another one comes in its place.
+TEST_P(OnLayouts, TheProgressThreadServesARankThatNeverWaits) {
+  SharedFlags& flags = SharedFlags::create();
+  EXPECT_EQ(on_all([&](const ApiRank& rank) {
+              rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
+              rank.good(ibcoll_set_progress_thread(rank.context, 1), "on");
+              ibcoll_options relayed = IBCOLL_OPTIONS_INIT;
+              relayed.algorithm = "bruck";
+              std::vector<std::unique_ptr<Exchange>> calls;
+              for (int round = 0; round < 8; ++round) {
+                if (round % 2 != 0) {
+                  rank.good(ibcoll_set_progress_thread(rank.context, 0), "off");
+                  rank.good(ibcoll_set_progress_thread(rank.context, 1), "on again");
+                }
+                calls.push_back(std::make_unique<Exchange>(rank, 5000, round, &relayed));
+                if (ibcoll_rank(rank.context) == 0) {
+                  flags.await(0, (round + 1) * (kRanks - 1));
+                } else {
+                  calls.back()->check();
+                  flags.raise(0);
+                }
+              }
+              for (const auto& call : calls) call->check();
+            }),
+            "");
+}
+
 TEST_P(OnLayouts, TheProgressThreadNoticesADeath) {
   SharedFlags& flags = SharedFlags::create();
   int status = 0;
