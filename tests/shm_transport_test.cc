@@ -28,6 +28,10 @@ struct TransportRank {
   void complain(const std::string& text) const { complaints.add(me(), text); }
   void meet() const {
     transport.poll();
+    meet_idly();
+  }
+  /// Without progress.
+  void meet_idly() const {
     if (const Status met = bootstrap.barrier(); !met) complain(met.error().message);
   }
 };
@@ -287,6 +291,118 @@ const Flood kFloods[] = {{"short", 30, 3000},
                          {"one_of_many_chunks", 30'000'000, 1, false}};
 INSTANTIATE_TEST_SUITE_P(Ways, SharedMemoryFloods, ::testing::ValuesIn(kFloods),
                          [](const auto& info) { return std::string(info.param.name); });
+std::vector<std::byte> message_of(size_t bytes, uint32_t number) {
+  std::vector<std::byte> message(bytes);
+  for (size_t i = 0; i < bytes; ++i) message[i] = pattern(0, 1, i, number);
+  return message;
+}
+
+/// Pulls until the message has come; makes progress, as others may wait for this rank.
+Pull pull_all(const TransportRank& rank, const MessageKey& key, std::vector<std::byte>& got,
+              size_t progress = 0) {
+  while (true) {
+    const Pull pulled = rank.transport.pull(0, key, got.data(), got.size(), false, progress);
+    if (pulled != Pull::kPartial && pulled != Pull::kNotYet) return pulled;
+    rank.transport.poll();
+    sched_yield();
+  }
+}
+
+shm::Options without_reading() {
+  shm::Options options = with_heaps();
+  options.allow_process_vm = false;
+  return options;
+}
+
+constexpr size_t kLong = size_t{1} << 20;
+
+TEST(SharedMemory, GoesThroughTheRingInOrderWhereTheKernelForbidsToRead) {
+  const auto body = [](const TransportRank& rank) {
+    const std::vector<std::byte> first = message_of(kLong, 0), second = message_of(100, 1);
+    if (rank.me() == 0) {
+      uint32_t ticket = 0, other = 0;
+      if (rank.transport.offer(1, kFirst, first.data(), kLong, ticket) != Offer::kPending)
+        rank.complain("the message is not long");
+      rank.meet();
+      rank.meet_idly();  // its peer has taken some
+      if (rank.transport.offer(1, kOther, second.data(), second.size(), other) != Offer::kNoRoom)
+        rank.complain("a message overtakes the chunks of another");
+      while (!rank.transport.completed(1, ticket)) {
+        rank.transport.poll();
+        sched_yield();
+      }
+      if (rank.transport.offer(1, kOther, second.data(), second.size(), other) != Offer::kDone)
+        rank.complain("there is no room behind the chunks");
+    } else {
+      rank.meet();
+      std::vector<std::byte> got(kLong), got_second(second.size());
+      size_t progress = 0;
+      if (rank.transport.pull(0, kFirst, got.data(), kLong, false, progress) != Pull::kPartial)
+        rank.complain("nothing comes of the long message");
+      rank.meet_idly();
+      if (pull_all(rank, kFirst, got, progress) != Pull::kDone || got != first)
+        rank.complain("the long message is wrong");
+      if (pull_all(rank, kOther, got_second) != Pull::kDone || got_second != second)
+        rank.complain("the short message is wrong");
+    }
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(2, false, without_reading(), body), "");
+}
+
+TEST(SharedMemory, AMessageInChunksThatIsTakenBackLeavesRoomForOthers) {
+  const auto body = [](const TransportRank& rank) {
+    const std::vector<std::byte> first = message_of(kLong, 0), second = message_of(kLong, 1);
+    uint32_t ticket = 0;
+    if (rank.me() == 0) {
+      if (rank.transport.offer(1, kFirst, first.data(), kLong, ticket) != Offer::kPending)
+        rank.complain("the message is not long");
+      if (!rank.transport.retract(1, ticket) || !rank.transport.completed(1, ticket))
+        rank.complain("the message is not taken back");
+    }
+    rank.meet();
+    if (rank.me() == 1) rank.transport.drop(kFirst.group);
+    rank.meet();
+    if (rank.me() == 0) {
+      if (rank.transport.offer(1, kOther, second.data(), kLong, ticket) != Offer::kPending)
+        rank.complain("there is no room behind what was taken back");
+      while (!rank.transport.completed(1, ticket)) {
+        rank.transport.poll();
+        sched_yield();
+      }
+    } else {
+      std::vector<std::byte> got(kLong);
+      if (pull_all(rank, kOther, got) != Pull::kDone || got != second)
+        rank.complain("the next message is wrong");
+    }
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(2, false, without_reading(), body), "");
+}
+
+TEST(SharedMemory, WhatItsSenderHasNoMoreIsAnErrorThatNamesIt) {
+  const auto body = [](const TransportRank& rank) {
+    if (rank.me() == 0) {
+      void* const memory =
+          mmap(nullptr, kLong, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      uint32_t ticket = 0;
+      if (rank.transport.offer(1, kFirst, memory, kLong, ticket) != Offer::kPending)
+        rank.complain("the message is not long");
+      munmap(memory, kLong);
+    }
+    rank.meet();
+    if (rank.me() == 1) {
+      std::vector<std::byte> got(kLong);
+      size_t progress = 0;
+      if (rank.transport.pull(0, kFirst, got.data(), kLong, false, progress) != Pull::kFailed)
+        return rank.complain("memory that is gone is read");
+      if (rank.transport.trouble().find("of rank 0") == std::string::npos)
+        rank.complain(rank.transport.trouble());
+    }
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(2, false, with_heaps(), body), "");
+}
 
 }  // namespace
 }  // namespace ibcoll
