@@ -83,6 +83,25 @@ RC_GTEST_PROP(RankSets, PartsAreSetsOfTheirMembers, ()) {
   RC_ASSERT(part.encode() == set_of(part.members(), ranks).encode());
 }
 
+RC_GTEST_PROP(RankSets, AreThoseOfTheirBitmaps, ()) {
+  const int ranks = *rc::gen::inRange(1, 1000);
+  const std::vector<Rank> members = draw_members(ranks);
+  std::vector<uint64_t> words(static_cast<size_t>(ranks) / 64 + 1);
+  for (const Rank rank : members) words[rank / 64] |= uint64_t{1} << rank % 64;
+  RC_ASSERT(RankSet::from_bitmap(words, ranks).value() == set_of(members, ranks));
+}
+
+RC_GTEST_PROP(RankSets, WithoutAMemberAreThoseOfTheOthers, ()) {
+  const int ranks = *rc::gen::inRange(1, 1000);
+  const std::vector<Rank> members = draw_members(ranks);
+  const RankSet set = set_of(members, ranks);
+  for (const Rank rank : members) {
+    std::vector<Rank> others = members;
+    std::erase(others, rank);
+    RC_ASSERT(set.without(rank) == set_of(others, ranks));
+  }
+}
+
 RC_GTEST_PROP(RankSets, TravelWholeAndShort, ()) {
   const int ranks = *rc::gen::inRange(1, kMany);
   const RankSet set = set_of(draw_members(ranks), ranks);

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -49,6 +51,24 @@ TEST(Heap, KeepsBuffersOnPagesOfTheirOwnWhateverTheirSize) {
     }
     EXPECT_EQ(heap.used(), 2 * kLargePage);
     EXPECT_FALSE(heap.allocate((size_t{1} << 20) - kLargePage));
+  });
+}
+
+/// In whatever order its neighbours are given back, memory is one piece again.
+TEST(Heap, IsWholeAgainWhenAllIsGivenBack) {
+  constexpr size_t kPages = 6, kPage = 4096;
+  with_region(kPages * kPage, [](SharedRegion& region) {
+    shm::Heap heap(region, 0, kPages * kPage, kPage);
+    std::array<size_t, kPages> order{};
+    std::iota(order.begin(), order.end(), size_t{0});
+    do {
+      std::array<void*, kPages> pages{};
+      for (void*& page : pages) page = heap.allocate(kPage).value();
+      for (const size_t i : order) ASSERT_TRUE(heap.free(pages[i]));
+      const Result<void*> all = heap.allocate(kPages * kPage);
+      ASSERT_TRUE(all);
+      ASSERT_TRUE(heap.free(*all));
+    } while (std::next_permutation(order.begin(), order.end()));
   });
 }
 
