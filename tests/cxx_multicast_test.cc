@@ -226,6 +226,18 @@ TEST(MulticastsInCxx, AreBoundedWhereCostsAreKnown) {
   std::filesystem::remove(path);
 }
 
+/// What sends to each rank itself is refused between servers only.
+TEST(MulticastsInCxx, GoByAnyAlgorithmInsideAServer) {
+  const job alone;
+  const context rank = alone.context();
+  const std::vector<int> data(5, 7);
+  for (const char* const algorithm : {"linear", "binomial", "chain"}) {
+    rank.multicast<int>({0}, data, {.algorithm = algorithm}).wait();
+    const message got = rank.receive();
+    EXPECT_TRUE(std::ranges::equal(got.as<int>(), data)) << algorithm;
+  }
+}
+
 TEST(MulticastsInCxx, AreRefusedWithALine) {
   const job alone;
   const context rank = alone.context();
