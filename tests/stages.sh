@@ -164,6 +164,10 @@ cross_tests() {
   fi
 }
 
+# Whether tests notice changes of the engine: hours, so no other command runs it (docs/mutants.md).
+# shellcheck disable=SC2086  # lists of words
+mutant_tests() { (packages $MUTANTS_PACKAGES) && tests/mutants/main.py; }
+
 stage() {
   case $1 in
     format)
@@ -228,12 +232,13 @@ stage() {
     cross) cross_tests ;;
     asan) build_and_test asan asan ;;
     tsan) build_and_test tsan tsan ;;
+    mutants) check "mutants" mutant_tests ;;
     clang) check "clang build" builds clang ;;
     tidy)
       say "linting"
       check "clang-tidy" tidy_is_clean
       ;;
-    *) die "unknown stage \"$1\": there are $ALL_STAGES" 2 ;;
+    *) die "unknown stage \"$1\": there are $ALL_STAGES mutants" 2 ;;
   esac
 }
 
