@@ -174,11 +174,7 @@ Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout
                    value == kProbeWord);
   }
   IBCOLL_TRY(bootstrap.barrier());
-  all_read_private_ = true;
-  for (int i = 0; i < size_; ++i) {
-    peers_[i].reads_me = bit(i, me_) != 0;
-    all_read_private_ = all_read_private_ && peers_[i].reads_me;
-  }
+  for (int i = 0; i < size_; ++i) peers_[i].reads_me = bit(i, me_) != 0;
   return {};
 }
 

@@ -54,8 +54,6 @@ class Transport final : public LocalTransport {
     const auto* begin = static_cast<const std::byte*>(address);
     return begin >= region_.data() && begin + bytes <= region_.data() + region_.size();
   }
-  /// True if this rank's private memory can be read by all its peers with one copy.
-  bool reads_private_memory() const { return all_read_private_; }
 
   Offer offer(Rank peer, const MessageKey& key, const void* source, size_t bytes,
               uint32_t& ticket) override;
@@ -266,7 +264,6 @@ class Transport final : public LocalTransport {
   int me_ = 0;                 ///< local rank
   int size_ = 0;
   bool shares_address_space_ = false;
-  bool all_read_private_ = false;
   SharedRegion region_;
   Gates gates_;
   std::unique_ptr<Heap> heap_;
