@@ -150,42 +150,43 @@ StridedBlock in_runs(uint64_t run, uint64_t bytes) {
   return block;
 }
 
-/// The sender's runs are read one by one, each shorter than what one pull reads, as the receiver's
-/// are short.
+/// Where the receiver's runs are short the sender's are read one by one, each shorter than what one
+/// pull reads; where they are long, too, all at once.
+void read_strided_messages(const TransportRank& rank, uint64_t run_at_target) {
+  constexpr uint64_t kRun = 20'480, kBytes = 20 * kRun;
+  const StridedBlock from = in_runs(kRun, kBytes), to = in_runs(run_at_target, kBytes);
+  const auto reach = [](const StridedBlock& block) {
+    return block.count * static_cast<size_t>(block.stride);
+  };
+  std::vector<std::vector<std::byte>> sent(2, std::vector<std::byte>(reach(from)));
+  for (uint32_t number = 0; number < 2; ++number) {
+    for (size_t i = 0; i < reach(from); ++i) sent[number][i] = pattern(0, 1, i, number);
+  }
+  std::vector<std::byte> got(reach(to)), flat(kBytes), want(kBytes);
+  const StridedView target{got.data(), &to, 1, 0};
+  pass_on(rank, {[&](int number, uint32_t& ticket) {
+                   std::byte* const base = sent[number].data();
+                   const StridedMemory memory{base, &from, base, reach(from), false};
+                   return rank.transport.offer_strided(1, kFirst, memory, {base, &from, 1, 0},
+                                                       kBytes, ticket);
+                 },
+                 [&](int, size_t& progress) {
+                   return rank.transport.pull_strided(0, kFirst, target, kBytes, progress);
+                 },
+                 [&](int number) {
+                   copy_strided({flat.data()}, target, kBytes);
+                   copy_strided({want.data()}, {sent[number].data(), &from, 1, 0}, kBytes);
+                   return flat == want;
+                 }});
+}
+
 TEST(SharedMemory, AStridedMessageThatWasSetAsideIsReadToItsEndBeforeTheNextOne) {
-  EXPECT_EQ(
-      on_server(2, false, with_heaps(),
-                [](const TransportRank& rank) {
-                  constexpr uint64_t kRun = 20'480, kBytes = 20 * kRun, kShortRun = 512;
-                  const StridedBlock from = in_runs(kRun, kBytes), to = in_runs(kShortRun, kBytes);
-                  const auto reach = [](const StridedBlock& block) {
-                    return block.count * static_cast<size_t>(block.stride);
-                  };
-                  std::vector<std::vector<std::byte>> sent(2, std::vector<std::byte>(reach(from)));
-                  for (uint32_t number = 0; number < 2; ++number) {
-                    for (size_t i = 0; i < reach(from); ++i)
-                      sent[number][i] = pattern(0, 1, i, number);
-                  }
-                  std::vector<std::byte> got(reach(to)), flat(kBytes), want(kBytes);
-                  const StridedView target{got.data(), &to, 1, 0};
-                  pass_on(
-                      rank,
-                      {[&](int number, uint32_t& ticket) {
-                         std::byte* const base = sent[number].data();
-                         const StridedMemory memory{base, &from, base, reach(from), false};
-                         return rank.transport.offer_strided(1, kFirst, memory, {base, &from, 1, 0},
-                                                             kBytes, ticket);
-                       },
-                       [&](int, size_t& progress) {
-                         return rank.transport.pull_strided(0, kFirst, target, kBytes, progress);
-                       },
-                       [&](int number) {
-                         copy_strided({flat.data()}, target, kBytes);
-                         copy_strided({want.data()}, {sent[number].data(), &from, 1, 0}, kBytes);
-                         return flat == want;
-                       }});
-                }),
-      "");
+  for (const uint64_t run : {512, 8192}) {
+    EXPECT_EQ(on_server(2, false, with_heaps(),
+                        [run](const TransportRank& rank) { read_strided_messages(rank, run); }),
+              "")
+        << "runs of " << run << " bytes at the receiver";
+  }
 }
 
 /// What rank 0 sends of calls that rank 1 has not come to.
