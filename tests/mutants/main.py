@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """Mutation testing of the engine: see docs/mutants.md."""
 
 import argparse
