@@ -156,6 +156,14 @@ inline constexpr Variable kVariables[] = {
      .help = "Whether each rank has a thread that makes progress of nonblocking calls while the "
              "program computes, where it does not say so itself "
              "(`ibcoll_set_progress_thread`)."},
+    {.name = "IBCOLL_CHECK",
+     .type = VariableType::kChoice,
+     .default_value = "off",
+     .help = "Whether ranks compare hashes of what they send and receive, so that a call in which a "
+             "byte has changed on its way ends with an error (docs/checking.md): `data` before a "
+             "call ends, `late` at the latest before the next call of the group does. What rank 0 "
+             "has counts for all.",
+     .choices = "off,data,late"},
     {.name = "IBCOLL_BIND",
      .type = VariableType::kChoice,
      .default_value = "core",

@@ -9,6 +9,7 @@
 
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
+#include "engine/core/late_checks.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -32,6 +33,15 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
   handle.group = std::move(*made);
   *group = &handle;
   return IBCOLL_OK;
+}
+
+/// What is still to be said of the group's calls (IBCOLL_CHECK=late).
+Status settle_checks(ibcoll_group& group) {
+  Context& context = *group.context->context;
+  if (context.check_mode() != CheckMode::kLate || group.set || context.executor().failed())
+    return {};
+  const Busy busy(group);
+  return context.late_checks().settle(*group.group);
 }
 
 }  // namespace
@@ -105,11 +115,12 @@ ibcoll_status ibcoll_group_free(ibcoll_group* group) {
     return refuse("the world group belongs to the context and can't be freed");
   return inside(*group->context, [&]() -> ibcoll_status {
     if (group->busy) return refuse("another thread is in a blocking call on this group");
+    const ibcoll_status verdict = give(settle_checks(*group));
     group->blocking.reset();
     group->set.reset();
     group->group.reset();  // its requests keep what they need of it
     group->context->groups.give_back(*group);
-    return IBCOLL_OK;
+    return verdict;
   });
 }
 

@@ -26,15 +26,20 @@ Status Call::prepare(const CallArguments& arguments) {
   release();
   arguments_ = arguments;
   arguments_.options.ordered |= !arguments.reduction.commutes;
-  has_blocks_ = arguments.send_blocks != nullptr || arguments.recv_blocks != nullptr;
-  if (has_blocks_) [[unlikely]] {
-    if (blocks_ == nullptr) blocks_ = std::make_unique<CallBlocks>();
-    blocks_->take(group_->shape(), group_->rank(), arguments_);
-  }
+  is_special_ = arguments.send_blocks != nullptr || arguments.recv_blocks != nullptr || checks_;
+  if (is_special_) [[unlikely]]
+    take_blocks();
   Status bound = choose_and_bind();
   // The others have no part in that and would wait for this rank.
   if (!bound && bound.error().code == ErrorCode::kNoMemory) return give_up(bound.error());
   return bound;
+}
+
+void Call::take_blocks() {
+  has_blocks_ = arguments_.send_blocks != nullptr || arguments_.recv_blocks != nullptr;
+  if (!has_blocks_) return;
+  if (blocks_ == nullptr) blocks_ = std::make_unique<CallBlocks>();
+  blocks_->take(group_->shape(), group_->rank(), arguments_);
 }
 
 Status Call::give_up(const Error& error) {
@@ -87,8 +92,11 @@ Status Call::choose_and_bind() {
              : has_graph(arguments.collective) ? bind_neighbors()
                                                : bind_unequal());
   binding_.strided = false;
-  if (has_blocks_) [[unlikely]]
-    IBCOLL_TRY(blocks_->bind(group_->context().scratch(), *plan_.program, arguments_, binding_));
+  if (is_special_) [[unlikely]] {
+    if (has_blocks_)
+      IBCOLL_TRY(blocks_->bind(group_->context().scratch(), *plan_.program, arguments_, binding_));
+    if (checks_) IBCOLL_TRY(prepare_check());
+  }
   prepared_ = true;
   return {};
 }
@@ -110,7 +118,7 @@ void Call::tell_meaning(uint64_t block_bytes) {
   meaning_.number = group.number;
   meaning_.calls = group.calls;
   meaning_.collective = static_cast<uint8_t>(arguments_.collective);
-  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing) & 0x1f;
+  meaning_.pacing = static_cast<uint8_t>(plan_.options.pacing) & 0xf;
   meaning_.purpose = arguments_.purpose;
   meaning_.ordered = plan_.options.ordered;
   const uint64_t sizes = mix(mix(0, meaning_.block_bytes), plan_.pieces);
@@ -261,16 +269,30 @@ Status Call::start() {
   if (under_way())
     return fail(ErrorCode::kInvalidArgument, "the call is under way already: wait for it first");
   if (in_place_ != nullptr) copy_aside();
-  if (has_blocks_) [[unlikely]]
-    blocks_->start();
   failure_ = {};
   binding_.time_limit_ns = arguments_.time_limit_ns;
   binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;
   started_ = true;
-  completion_.then = nullptr;
-  if (lengths_ == nullptr) return start_data();
-  if (lengths_known_) return start_data();
+  if (is_special_) [[unlikely]]
+    return start_special();
+  return start_phases();
+}
 
+Status Call::start_special() {
+  if (has_blocks_) blocks_->start();
+  return check_ != nullptr ? start_checked() : start_phases();
+}
+
+Status Call::start_phases() {
+  if (lengths_ == nullptr || lengths_known_) return start_data(nullptr);
+  // Both phases get their place in the group's order of calls now: other calls may be posted before
+  // the second one is.
+  const uint32_t sequence = group_->next_sequence();
+  data_sequence_ = group_->next_sequence();
+  return start_lengths(sequence);
+}
+
+Status Call::start_lengths(uint32_t sequence) {
   const Shape& shape = group_->shape();
   const size_t sends = plan_.program->send_slots(shape) * sizeof(uint64_t);
   const size_t receives = plan_.program->recv_slots(shape) * sizeof(uint64_t);
@@ -289,15 +311,12 @@ Status Call::start() {
   lengths[Buffer::kScratch].base = lengths_ + sends + receives;
   if (has_graph(arguments_.collective)) place_lengths(lengths);
   completion_.then = after_lengths;
-  // Both phases get their place in the group's order of calls now: other calls may be posted before
-  // the second one is.
-  const uint32_t lengths_sequence = group_->next_sequence();
-  data_sequence_ = group_->next_sequence();
-  return executor.post(group_->state(), *plan_.program, lengths, completion_, lengths_sequence);
+  return group_->context().executor().post(group_->state(), *plan_.program, lengths, completion_,
+                                           sequence);
 }
 
-Status Call::start_data() {
-  completion_.then = nullptr;
+Status Call::start_data(void (*then)(void* call)) {
+  completion_.then = then;
   Executor& executor = group_->context().executor();
   const uint32_t sequence = data_sequence_ ? *data_sequence_ : group_->next_sequence();
   data_sequence_.reset();
@@ -306,7 +325,7 @@ Status Call::start_data() {
 
 /// Copies what is to be sent, and lies where other data is to land.
 void Call::copy_aside() {
-  if (has_blocks_ && blocks_->pack(Buffer::kRecv, in_place_)) return;
+  if (is_special_ && has_blocks_ && blocks_->pack(Buffer::kRecv, in_place_)) return;
   const auto* recv = static_cast<const std::byte*>(arguments_.recv);
   if (!is_unequal(arguments_.collective) || reduces(arguments_.collective)) {
     std::memcpy(in_place_, recv, in_place_bytes_);
@@ -323,7 +342,7 @@ void Call::copy_aside() {
 void Call::after_lengths(void* call) {
   Call& self = *static_cast<Call*>(call);
   self.failure_ = self.take_lengths();
-  if (self.failure_) self.failure_ = self.start_data();
+  if (self.failure_) self.failure_ = self.start_data(self.check_ != nullptr ? after_data : nullptr);
   if (self.failure_) return;
   self.failure_ = self.give_up(self.failure_.error());
   self.completion_.done = true;
@@ -354,7 +373,10 @@ Status Call::take_lengths() {
 
 Result<bool> Call::test() {
   if (!started_) return true;
-  IBCOLL_ASSIGN(const bool done, group_->context().executor().test(completion_));
+  IBCOLL_ASSIGN(bool done, group_->context().executor().test(completion_));
+  if (is_special_ && done) [[unlikely]] {
+    IBCOLL_ASSIGN(done, has_verdicts());
+  }
   if (done) {
     started_ = false;
     if (!failure_) return tl::unexpected<Error>(failure_.error());
@@ -366,12 +388,14 @@ Status Call::wait() {
   if (!started_) return {};
   IBCOLL_TRY(group_->context().executor().wait(completion_));
   started_ = false;
+  if (is_special_) [[unlikely]]
+    IBCOLL_TRY(await_verdicts());
   return failure_;
 }
 
 void Call::rest() {
   const bool has_memory = scratch_ != nullptr || in_place_ != nullptr || lengths_ != nullptr;
-  if (has_memory || has_blocks_ || arguments_.keeps != nullptr) release();
+  if (has_memory || is_special_ || arguments_.keeps != nullptr) release();
 }
 
 void Call::release() {
@@ -382,8 +406,10 @@ void Call::release() {
   put_back(scratch_);
   put_back(in_place_);
   put_back(lengths_);
-  if (blocks_ != nullptr) [[unlikely]]
-    blocks_->release(group_->context().scratch());
+  if (is_special_) [[unlikely]] {
+    if (has_blocks_) blocks_->release(group_->context().scratch());
+    release_check();
+  }
   arguments_.keeps.reset();
   lengths_known_ = false;
   prepared_ = false;

@@ -12,6 +12,7 @@
 #include "engine/bootstrap/machine.h"
 #include "engine/core/group.h"
 #include "engine/core/job_rules.h"
+#include "engine/core/late_checks.h"
 #include "engine/core/share.h"
 #include "topology/distort.h"
 
@@ -66,6 +67,10 @@ Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shap
   IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));
   IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
   options.loopback_seed = static_cast<uint64_t>(seed);
+  IBCOLL_ASSIGN(const std::string check, config_choice("IBCOLL_CHECK"));
+  options.check = check == "data"   ? CheckMode::kData
+                  : check == "late" ? CheckMode::kLate
+                                    : CheckMode::kOff;
   return options;
 }
 
@@ -163,6 +168,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
         return context->watch_ ? context->watch_->find_dead() : std::nullopt;
       },
       executor);
+  IBCOLL_ASSIGN(self->check_mode_, share(bootstrap, options.check));
+  if (self->check_mode_ == CheckMode::kLate) self->late_checks_ = std::make_unique<LateChecks>();
   self->make_multicasts(options);
   IBCOLL_ASSIGN(const bool has_rules,
                 known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
@@ -184,7 +191,8 @@ void Context::make_multicasts(const ContextOptions& options) {
       MulticastServices{
           *executor_, *local_, network(), shape(), rank(),
           [this](const Algorithm& algorithm, const Shape& of, Rank me,
-                 const AlgorithmOptions& with) { return programs_.find(algorithm, of, me, with); }},
+                 const AlgorithmOptions& with) { return programs_.find(algorithm, of, me, with); },
+          check_mode_ != CheckMode::kOff},
       Multicasts::Limits{options.multicast_memory, static_cast<uint32_t>(options.multicast_window)},
       [this](size_t bytes) { return message_memory_->take(bytes); },
       [this](std::byte* memory, size_t bytes) { message_memory_->give_back(memory, bytes); });
@@ -259,6 +267,7 @@ Status Context::close() {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
+  if (late_checks_) IBCOLL_TRY(late_checks_->settle_all(*executor_));
   IBCOLL_TRY(multicasts_->finish());
   IBCOLL_TRY(executor_->settle_ends());
   // Whoever still waits for this rank in a collective learns that it will not come.
@@ -295,6 +304,7 @@ Status Context::close() {
 
 Context::~Context() {
   stop_threads();
+  late_checks_.reset();
   world_.reset();
   multicasts_.reset();
   message_memory_.reset();

@@ -10,6 +10,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/peer_watch.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/core/check_mode.h"
 #include "engine/core/entry_guard.h"
 #include "engine/core/group_records.h"
 #include "engine/core/message_memory.h"
@@ -31,6 +32,7 @@
 namespace ibcoll {
 
 class Group;
+class LateChecks;
 
 /// What a context is made with.
 struct ContextOptions {
@@ -56,9 +58,10 @@ struct ContextOptions {
   std::string logp_file;      ///< that ib_logp has written, for bounds of multicasts; empty: none
   std::string rules_file;     ///< that ib_tune has written, for choices of algorithms; empty: none
   bool rules_strict = false;  ///< fail where nothing in it fits the job
-  bool several_threads = false;  ///< may call at a time (C interface)
-  bool progress_thread = false;  ///< there is one (C interface)
-  uint64_t loopback_seed = 0;    ///< not 0: the loopback reorders and delays what it may
+  bool several_threads = false;       ///< may call at a time (C interface)
+  bool progress_thread = false;       ///< there is one (C interface)
+  uint64_t loopback_seed = 0;         ///< not 0: the loopback reorders and delays what it may
+  CheckMode check = CheckMode::kOff;  ///< of the bytes of all calls; rank 0's counts
 
   /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
   /// ranks.
@@ -125,6 +128,10 @@ class Context {
   /// What messages cost, of the file that ContextOptions::logp_file names; kUnsupported where it
   /// names none.
   Result<const LogP*> message_costs();
+  /// Whether the bytes of calls are checked: rank 0's setting.
+  CheckMode check_mode() const { return check_mode_; }
+  /// Of calls that have ended.
+  LateChecks& late_checks() { return *late_checks_; }
   /// By which calls that leave the algorithm open choose it, before the engine's own choices.
   const Rules& rules() const { return rules_; }
   /// Other ones: the same on all ranks. Groups that have called already must forget their plans.
@@ -166,6 +173,7 @@ class Context {
 
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1, machines_ = 1;
+  CheckMode check_mode_ = CheckMode::kOff;
   int64_t eager_bytes_ = 0;
   std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
@@ -177,6 +185,7 @@ class Context {
   std::unique_ptr<Executor> executor_;
   std::optional<MessageMemory> message_memory_;
   std::unique_ptr<Multicasts> multicasts_;
+  std::unique_ptr<LateChecks> late_checks_;  ///< null: none is late
   std::string logp_file_;
   std::optional<LogP> message_costs_;  ///< once asked for
   Rules rules_;

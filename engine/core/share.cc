@@ -34,6 +34,12 @@ Status share(Bootstrap& bootstrap, std::string& text) {
   return {};
 }
 
+Result<CheckMode> share(Bootstrap& bootstrap, CheckMode mode) {
+  std::vector<CheckMode> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mode, sizeof mode, all.data()));
+  return all[0];
+}
+
 Status share(Bootstrap& bootstrap, const Status& status) {
   struct Outcome {
     int32_t code = 0;

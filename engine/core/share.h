@@ -6,6 +6,7 @@
 
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/core/check_mode.h"
 
 namespace ibcoll {
 
@@ -14,6 +15,9 @@ Status share(Bootstrap& bootstrap, std::vector<int>& numbers);
 
 /// Rank 0's text for everybody.
 Status share(Bootstrap& bootstrap, std::string& text);
+
+/// Rank 0's setting for everybody.
+Result<CheckMode> share(Bootstrap& bootstrap, CheckMode mode);
 
 /// Rank 0's error for everybody, if it has one.
 Status share(Bootstrap& bootstrap, const Status& status);

@@ -21,6 +21,8 @@ std::string_view CallMeaning::name() const {
       return "exchange_root_counts";
     case CallPurpose::kGraph:
       return "graph creation";
+    case CallPurpose::kCheck:
+      return "the check of what a call has moved";
   }
   return collective < kCollectives.size() ? to_string(kCollectives[collective]) : "another call";
 }

@@ -18,7 +18,7 @@
 namespace ibcoll {
 
 /// What a collective is for. The engine's own use of one is another call than the program's.
-enum class CallPurpose : uint8_t { kProgram, kCounts, kRootCounts, kGraph };
+enum class CallPurpose : uint8_t { kProgram, kCounts, kRootCounts, kGraph, kCheck };
 
 /// What all ranks must mean alike by a call, as far as people want to know it.
 struct CallMeaning {
@@ -33,8 +33,8 @@ struct CallMeaning {
   uint16_t pieces = 0;
   uint8_t collective = kUnknown;
   uint8_t element = kUnknown, op = kUnknown;  ///< of a reduction
-  uint8_t pacing : 5 = 0;
-  CallPurpose purpose : 2 = CallPurpose::kProgram;
+  uint8_t pacing : 4 = 0;
+  CallPurpose purpose : 3 = CallPurpose::kProgram;
   bool ordered : 1 = false;
   std::array<char, 18> algorithm{};  ///< its name; longer ones are cut
 
