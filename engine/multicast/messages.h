@@ -64,6 +64,7 @@ struct MulticastFacts {
   uint32_t pieces = 0;       ///< 0: to be chosen
   uint32_t with_master = 0;  ///< 1: the master is a member, too
   uint32_t unused = 0;
+  uint64_t hash = 0;  ///< of the data, where it is checked
   bool is_short() const { return bytes <= kMaxShortMulticast; }
 };
 

@@ -67,6 +67,7 @@ class MulticastRuns {
   bool must_wait_for_earlier(const MulticastRun& run) const;
   bool feed_memory(MulticastRun& run);
   void fill(MulticastRun& run);
+  void complete(MulticastRun& run);
   void look_at(MulticastRun& run);
   Status post(MulticastRun& run);
   Status post_feed(MulticastRun& run);

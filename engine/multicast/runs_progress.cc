@@ -5,6 +5,7 @@
 
 #include "engine/algorithms/server_tree.h"
 #include "engine/base/copy.h"
+#include "engine/base/data_hash.h"
 #include "engine/base/hash.h"
 #include "engine/multicast/choice.h"
 #include "engine/multicast/runs.h"
@@ -76,6 +77,27 @@ bool MulticastRuns::feed_memory(MulticastRun& run) {
   return run.has_memory;
 }
 
+/// The message is there. If it is another one than the master has sent nobody gets it: the job
+/// ends.
+void MulticastRuns::complete(MulticastRun& run) {
+  if (services_.checks && run.has_memory) {
+    const uint64_t hash = hash_data({run.buffer}, run.facts.bytes);
+    if (hash != run.facts.hash) {
+      const auto algorithm = algorithm_of(run.facts.algorithm);
+      const bool by_algorithm = run.own == nullptr && !run.facts.is_short() && algorithm;
+      return services_.executor.abort(
+          {run.id.master, ErrorCode::kMismatch,
+           fmt::format("multicast {} of rank {} ({}): rank {} has received other data than rank {} "
+                       "has sent to it: block 0 of 1, {} bytes, hash {:016x} instead of {:016x} "
+                       "(IBCOLL_CHECK)",
+                       run.id.counter, run.id.master,
+                       by_algorithm ? (*algorithm)->name : "announcement", services_.me,
+                       run.id.master, run.facts.bytes, hash, run.facts.hash)});
+    }
+  }
+  run.complete = true;
+}
+
 void MulticastRuns::fill(MulticastRun& run) {
   if (run.over) return;
   const bool is_short = run.facts.is_short();
@@ -95,10 +117,7 @@ void MulticastRuns::fill(MulticastRun& run) {
     run.short_data = {};
   }
   run.message.data = run.buffer;
-  if (is_short || run.own != nullptr) {
-    run.complete = true;
-    return;
-  }
+  if (is_short || run.own != nullptr) return complete(run);
   const Status posted = post(run);
   if (!posted && posted.error().scope == Scope::kGroup) {
     // Another rank has ended it before it came here.
@@ -178,8 +197,9 @@ bool MulticastRuns::advance(MulticastRun& run) {
   if (!run.complete && !run.over && source != nullptr) {
     if (run.is_root) run.available = source->received();
     if (source->has_received()) {
-      run.complete = moved = true;
+      moved = true;
       run.available = run.facts.bytes;
+      complete(run);
     }
   }
   for (const MulticastTransfer* transfer : {run.feed.get(), run.distribution.get()}) {

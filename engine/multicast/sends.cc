@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
+#include "engine/base/data_hash.h"
 
 namespace ibcoll {
 namespace {
@@ -78,6 +79,7 @@ Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const 
   start.facts.bytes = bytes;
   start.facts.tag = options.tag;
   start.facts.pieces = options.pieces;
+  if (services_.checks) start.facts.hash = hash_data({const_cast<std::byte*>(data)}, bytes);
   if (options.algorithm != "auto") start.facts.algorithm = algorithm_number(options.algorithm);
   send->counter = window_.start(send->set, start.previous);
   ++sent_;

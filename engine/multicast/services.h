@@ -21,6 +21,8 @@ struct MulticastServices {
   Rank me;
   /// The program of a rank; kept where that pays.
   std::function<ProgramPtr(const Algorithm&, const Shape&, Rank, const AlgorithmOptions&)> program;
+  /// Masters say what the hash of their data is, and members compare (IBCOLL_CHECK).
+  bool checks = false;
 };
 
 }  // namespace ibcoll
