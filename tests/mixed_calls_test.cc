@@ -175,6 +175,7 @@ struct Way {
   std::vector<int> layout;
   const char* transport;
   uint64_t loopback_seed = 0;
+  CheckMode check = CheckMode::kOff;
 };
 
 class MixedCalls : public ::testing::TestWithParam<Way> {
@@ -192,6 +193,7 @@ class MixedCalls : public ::testing::TestWithParam<Way> {
     job.shape = Shape::from_layout(way.layout, Placement::kBlock).value();
     job.context.transport = way.transport;
     job.context.loopback_seed = way.loopback_seed;
+    job.context.check = way.check;
     const Work work = some_work(seed, job.shape.ranks(), calls, rounds);
     SCOPED_TRACE(fmt::format("{}, seed {}", way.name, seed));
     EXPECT_EQ(run_job(job, [&](const RankView& rank) { Worker(rank, work, seed).run(); }), "");
@@ -214,6 +216,9 @@ TEST_P(MixedCallsFull, TenThousandInTenRounds) {
 const Way kWays[] = {{"shm", {5}, "auto"},
                      {"loopback", {2, 1, 2}, "loopback"},
                      {"adversarial", {2, 1, 2}, "loopback", 12345},
+                     {"checked", {5}, "auto", 0, CheckMode::kData},
+                     {"checked_adversarial", {2, 1, 2}, "loopback", 12345, CheckMode::kData},
+                     {"checked_late", {2, 1, 2}, "loopback", 12345, CheckMode::kLate},
                      {"verbs", {2, 1, 2}, "verbs"}};
 std::string name_of(const ::testing::TestParamInfo<Way>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Ways, MixedCalls, ::testing::ValuesIn(kWays), name_of);

@@ -177,6 +177,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   conditions.forbids_process_vm = random.one_in(4);
   if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
   if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
+  if (random.one_in(6)) plan.environment["IBCOLL_CHECK"] = random.one_in(3) ? "late" : "data";
   static constexpr const char* kEagers[] = {"100", "1000", "4000"};
   if (random.one_in(6)) plan.environment["IBCOLL_EAGER"] = random.of(kEagers);
   static constexpr const char* kWindows[] = {"1", "2", "5"};
