@@ -159,10 +159,11 @@ inline constexpr Variable kVariables[] = {
     {.name = "IBCOLL_CHECK",
      .type = VariableType::kChoice,
      .default_value = "off",
-     .help = "Whether ranks compare hashes of what they send and receive, so that a call in which a "
-             "byte has changed on its way ends with an error (docs/checking.md): `data` before a "
-             "call ends, `late` at the latest before the next call of the group does. What rank 0 "
-             "has counts for all.",
+     .help =
+         "Whether ranks compare hashes of what they send and receive, so that a call in which a "
+         "byte has changed on its way ends with an error (docs/checking.md): `data` before a "
+         "call ends, `late` at the latest before the next call of the group does. What rank 0 "
+         "has counts for all.",
      .choices = "off,data,late"},
     {.name = "IBCOLL_BIND",
      .type = VariableType::kChoice,
