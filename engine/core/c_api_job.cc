@@ -205,15 +205,18 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
   return result;
 }
 
-/// The second half of joining: a context over the job.
-ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, const Host& host,
+/// The second half of joining: a context over the job. `hosted`: the process belongs to a host.
+ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted, const Host& host,
                     ibcoll_context** context) {
   if (!bootstrap) return report(bootstrap.error());
-  const Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
+  Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
   if (!options) {
     (*bootstrap)->abort({(*bootstrap)->rank(), options.error().code, options.error().message});
     return report(options.error());
   }
+  // A host that waits for its own messages moves nothing here once all calls have ended, and its
+  // peers would wait for what a late check still owes them.
+  if (hosted && options->check == CheckMode::kLate) options->check = CheckMode::kData;
   ibcoll_context& made = Contexts::take();
   made.bootstrap = std::move(*bootstrap);
   const ibcoll_status status = make_context(*made.bootstrap, *options, host, made);
@@ -310,7 +313,7 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
 
 ibcoll_status ibcoll_init(ibcoll_context** context) {
   if (context == nullptr) return refuse("the place for the context is null");
-  return guarded([&] { return enter(join_job(), {}, context); });
+  return guarded([&] { return enter(join_job(), false, {}, context); });
 }
 
 ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap, ibcoll_context** context) {
@@ -320,7 +323,7 @@ ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap, ibcoll_context
     const Result<ibcoll_bootstrap> given = checked(*bootstrap);
     if (!given) return report(given.error());
     CallerAsHost host(*given);
-    return enter(join_job_of(host), {given->progress, given->host}, context);
+    return enter(join_job_of(host), true, {given->progress, given->host}, context);
   });
 }
 
