@@ -10,7 +10,7 @@ namespace ibcoll::mpi {
 namespace {
 
 /// Only those of the window move; the others are ready to when they come into it.
-constexpr int kMostPosted = 2 * CallWindow::kCalls;
+constexpr int kMostPosted = 2 * CallWindow::kCallsUnderWay;
 
 struct Busy {
   std::mutex mutex;
@@ -63,7 +63,7 @@ bool has_ended(const Operation& operation) {
 
 /// Only those of the group's window are looked at, as no other one can have ended.
 void take_ended_of(Communicator& on, bool over, Operation*& ended) {
-  uint32_t left = CallWindow::kCalls;
+  uint32_t left = CallWindow::kCallsUnderWay;
   for (Operation *at = on.first, *after = nullptr; at != on.queued && left > 0;
        at = after, --left) {
     after = at->next;
