@@ -1,8 +1,6 @@
 #pragma once
 /// What the files of the C interface share: its objects, and Results to statuses.
 
-#include <cxxabi.h>
-
 #include <exception>
 #include <memory>
 #include <new>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/cancellation.h"
+#include "engine/base/thread_end.h"
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
 #include "engine/execute/user_registrations.h"
@@ -124,13 +123,12 @@ template <class Body>
 ibcoll_status caught(Body&& body) {
   try {
     return body();
-  } catch (const abi::__forced_unwind&) {
-    throw;
   } catch (const std::bad_alloc&) {
     return report({ErrorCode::kNoMemory, "out of memory"});
   } catch (const std::exception& e) {
     return report({ErrorCode::kInternal, e.what()});
   } catch (...) {  // a host's function may throw anything
+    if (thread_ends()) throw;
     return report({ErrorCode::kInternal, "what was thrown is no std::exception"});
   }
 }
@@ -159,11 +157,11 @@ ibcoll_status inside_call(ibcoll_context& context, Body&& body) {
   return inside(context, [&]() -> ibcoll_status {
     try {
       return body();
-    } catch (const abi::__forced_unwind&) {
-      context.context->executor().give_up_for_thread();
-      throw;
     } catch (const std::bad_alloc&) {
       return report(context.context->executor().give_up({ErrorCode::kNoMemory, "out of memory"}));
+    } catch (...) {
+      if (thread_ends()) context.context->executor().give_up_for_thread();
+      throw;
     }
   });
 }

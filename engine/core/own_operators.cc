@@ -1,10 +1,10 @@
 #include "engine/core/own_operators.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
+
+#include "engine/base/thread_end.h"
 
 namespace ibcoll {
 namespace {
@@ -60,11 +60,10 @@ const char* OwnOperator::call(void* target, const void* source, size_t bytes, vo
   try {
     return op.combine(kReversed, static_cast<std::byte*>(target),
                       static_cast<const std::byte*>(source), bytes);
-  } catch (const abi::__forced_unwind&) {
-    throw;  // the thread ends
   } catch (const std::exception& thrown) {
     op.thrown_ = thrown.what();
   } catch (...) {
+    if (thread_ends()) throw;
     op.thrown_ = "what was thrown is no std::exception";
   }
   return op.thrown_.c_str();

@@ -1,11 +1,10 @@
 #include "engine/execute/executor.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 
 #include "engine/base/clock.h"
 #include "engine/base/test_hooks.h"
+#include "engine/base/thread_end.h"
 #include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/lane_runner.h"
 #include "engine/execute/poll_for.h"
@@ -104,8 +103,8 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
       unseen_ = true;
       local_.poll();
     }
-  } catch (const abi::__forced_unwind&) {
-    give_up_for_thread();
+  } catch (...) {
+    if (thread_ends()) give_up_for_thread();
     throw;
   }
   return {};
@@ -278,9 +277,9 @@ constexpr uint32_t kIdleRounds = 4096;
 bool Executor::progress() {
   try {
     return make_round();
-  } catch (const abi::__forced_unwind&) {
+  } catch (...) {
     // Before the calls that it has under way are gone with its stack.
-    give_up_for_thread();
+    if (thread_ends()) give_up_for_thread();
     throw;
   }
 }

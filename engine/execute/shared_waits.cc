@@ -1,7 +1,5 @@
 #include "engine/execute/shared_waits.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <new>
 #include <system_error>
@@ -270,14 +268,14 @@ void SharedWaits::run_progress_thread() {
     try {
       Idling idling(Idling::Manner::kSleep);
       keep(helper_, idling);
-    } catch (const abi::__forced_unwind&) {
-      if (keeper_ == &helper_) keeper_ = nullptr;
-      leave();
-      throw;
     } catch (const std::bad_alloc&) {
       executor_.give_up({ErrorCode::kNoMemory, "out of memory"});
     } catch (const std::exception& thrown) {  // the process is the host's
       executor_.give_up({ErrorCode::kInternal, thrown.what()});
+    } catch (...) {
+      if (keeper_ == &helper_) keeper_ = nullptr;
+      leave();
+      throw;  // the thread ends
     }
     if (keeper_ == &helper_) keeper_ = nullptr;
   }
