@@ -1,6 +1,6 @@
 #pragma once
-/// Multicasts: messages of a rank to any set of ranks, with nothing made beforehand (docs:
-/// architecture.md, "Multicasts").
+/// Multicasts: messages of a rank to any set of ranks, with nothing made beforehand
+/// (docs/architecture/multicasts.md).
 
 #include <cstdint>
 #include <deque>
