@@ -32,3 +32,16 @@ function(ibcoll_compile_fast target)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
+
+# The same for tests, which run once for each time that they are compiled: hardly optimised anywhere.
+function(ibcoll_compile_test target)
+  if(IBCOLL_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+  # For ccache, which reads what the preprocessor leaves.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+endfunction()

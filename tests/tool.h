@@ -14,6 +14,7 @@
 
 #include "engine/base/json.h"
 #include "tests/command.h"
+#include "tests/places.h"
 
 namespace ibcoll::testing_tools {
 
@@ -59,7 +60,7 @@ inline Ran run_shell(const std::string& command) {
 
 /// The tool of build/bin with these arguments.
 inline Ran run_tool(const std::string& tool, const std::string& arguments) {
-  return run_shell(IBCOLL_BIN_DIR "/" + tool + " " + arguments);
+  return run_shell(bin_dir() + "/" + tool + " " + arguments);
 }
 
 /// The lines of an output that is JSON and nothing else.

@@ -1,0 +1,331 @@
+/// Contention-free plans: what they reach.
+
+#include <map>
+
+#include "engine/simulate/plan_run.h"
+#include "tests/planner/contention_free_networks.h"
+#include "tests/tool.h"
+#include "topology/distort.h"
+
+namespace ibcoll::contention_free {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ContentionFree, EveryKindOnEveryNetworkIsRight) {
+  for (const std::string& spec : networks()) {
+    const Fabric fabric = network(spec);
+    for (const Kind kind : kAllKinds) {
+      for (const uint64_t bytes : {100, 5'000, 100'000}) {
+        for (const bool ahead : {true, false}) {
+          PlanRequest request = request_for(fabric, kind, bytes);
+          request.root = fabric.hosts() / 3;
+          request.planner = Planner::kList;
+          request.tokens_ahead = ahead;
+          expect_right(request, planned(request), label(spec, request));
+        }
+      }
+    }
+  }
+}
+
+TEST(ContentionFree, GroupPlannersAreRightWithEveryPolicyAndRelaying) {
+  for (const std::string& spec : networks()) {
+    const Fabric fabric = network(spec);
+    for (const Kind kind : kAllKinds) {
+      for (const Planner planner : {Planner::kThesis, Planner::kFixed}) {
+        for (const uint64_t bytes : {100, 20'000}) {
+          PlanRequest request = request_for(fabric, kind, bytes);
+          request.planner = planner;
+          if (planner == Planner::kFixed && bytes == 100) continue;  // has no rule for small ones
+          // Every policy is met often enough.
+          request.policy = static_cast<Policy>(
+              (static_cast<int>(kind) + static_cast<int>(bytes % 7) + spec.size()) % kPolicies);
+          Plan plan = planned(request);
+          expect_right(request, plan, label(spec, request));
+          request.relay = false;
+          const Plan without = planned(request);
+          expect_right(request, without, label(spec, request) + " without relaying");
+          EXPECT_LE(plan.time_ns, without.time_ns) << label(spec, request);
+        }
+      }
+    }
+  }
+}
+
+TEST(ContentionFree, TheDefaultIsTheBestOfAll) {
+  for (const std::string& spec : networks()) {
+    const Fabric fabric = network(spec);
+    PlanRequest request = request_for(fabric, Kind::kGather, 3'000);
+    request.root = 1;
+    const Plan best = planned(request);
+    for (const Planner planner : {Planner::kThesis, Planner::kFixed, Planner::kList}) {
+      request.planner = planner;
+      EXPECT_LE(static_cast<double>(best.time_ns), 1.01 * planned(request).time_ns) << spec;
+    }
+  }
+}
+
+/// Table "What a reproduction showed" of the method, time over lower bound.
+TEST(ContentionFree, TheThesisBehavesAsReproduced) {
+  const auto ratio = [](const std::string& spec, Kind kind, Planner planner, uint64_t bytes,
+                        bool relay) {
+    const Fabric fabric = network(spec + kLan);
+    PlanRequest request = request_for(fabric, kind, bytes);
+    request.planner = planner;
+    request.relay = relay;
+    const Plan plan = planned(request);
+    expect_right(request, plan, label(spec, request));
+    return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
+  };
+  const char* one = "single-switch:64";
+  const char* two = "wan:32,32,long-latency=5ms";
+  const Planner thesis = Planner::kThesis;
+  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 1 << 10, false), 5.7, 0.2);
+  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 20 << 10, false), 1.25, 0.02);
+  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 100 << 10, false), 1.05, 0.01);
+  EXPECT_LE(ratio(one, Kind::kGather, thesis, 20 << 10, true), 1.06);
+  EXPECT_NEAR(ratio(two, Kind::kGather, thesis, 100 << 10, false), 7.3, 0.1);
+  const double without = ratio(two, Kind::kGather, thesis, 300 << 10, false);
+  EXPECT_NEAR(without, 3.1, 0.05);
+  EXPECT_LE(ratio(two, Kind::kGather, thesis, 300 << 10, true), 0.6 * without);
+  EXPECT_NEAR(ratio(one, Kind::kAlltoall, thesis, 100 << 10, false), 2.03, 0.01);
+  EXPECT_NEAR(ratio(one, Kind::kAlltoall, Planner::kFixed, 100 << 10, false), 1.05, 0.01);
+}
+
+TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
+  double product = 1;
+  for (const char* spec : {"single-switch:24", "tree:14x3,hosts=36", "wan:12,12,long-latency=5ms",
+                           "random-tree:30,8,seed=4"}) {
+    const Fabric fabric = network(spec + kLan);
+    for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
+      for (const uint64_t bytes : {2 << 10, 20 << 10, 100 << 10}) {
+        PlanRequest request = request_for(fabric, kind, bytes);
+        request.planner = Planner::kThesis;
+        request.relay = false;
+        const double sync = static_cast<double>(planned(request).time_ns);
+        request.policy = Policy::kRandom;
+        product *= sync / static_cast<double>(planned(request).time_ns);
+      }
+    }
+  }
+  EXPECT_LE(product, 1.0);
+}
+
+double over_bound(const std::string& spec, Kind kind, uint64_t bytes) {
+  const Fabric fabric = network(spec);
+  const PlanRequest request = request_for(fabric, kind, bytes);
+  const Plan plan = planned(request);
+  expect_right(request, plan, label(spec, request));
+  return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
+}
+
+TEST(ContentionFree, GatherInOneClusterReachesTheBound) {
+  for (const char* spec : {"single-switch:64", "tree:14x5,hosts=64", "fat-tree:4,3",
+                           "tree:14x5,hosts=64,trunk-bandwidth=10Gbit/s"}) {
+    for (const uint64_t bytes : {20 << 10, 100 << 10, 1 << 20}) {
+      EXPECT_LE(over_bound(spec + kLan, Kind::kGather, bytes), 1.06) << spec << " " << bytes;
+    }
+  }
+}
+
+TEST(ContentionFree, AlltoallReachesTheBound) {
+  for (const char* spec : {"single-switch:64", "tree:14x5,hosts=64", "fat-tree:4,3",
+                           "tree:14x5,hosts=64,trunk-bandwidth=10Gbit/s"}) {
+    for (const uint64_t bytes : {100 << 10, 1 << 20}) {
+      EXPECT_LE(over_bound(spec + kLan, Kind::kAlltoall, bytes), 1.06) << spec << " " << bytes;
+    }
+  }
+}
+
+TEST(ContentionFree, TwoClustersReachTheBound) {
+  for (const char* trunk : {"", ",trunk-bandwidth=10Gbit/s"}) {
+    const std::string spec = "wan:32,32,long-latency=5ms" + kLan + trunk;
+    for (const uint64_t bytes : {100 << 10, 300 << 10, 1 << 20}) {
+      EXPECT_LE(over_bound(spec, Kind::kAlltoall, bytes), 1.08) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Kind::kGather, bytes), 1.08) << spec << " " << bytes;
+    }
+  }
+}
+
+TEST(ContentionFree, TwelveClustersComeNearTheBound) {
+  for (const int count : {2, 3, 5}) {
+    const std::string spec = fmt::format("twelve-clusters:{}", count);
+    EXPECT_LE(over_bound(spec, Kind::kAlltoall, 100 << 10), 1.15) << spec;
+    EXPECT_LE(over_bound(spec, Kind::kGather, 100 << 10), 1.15) << spec;
+  }
+}
+
+TEST(ContentionFree, TwelveClustersComeNearTheBoundFull) {
+  for (int count = 1; count <= 12; ++count) {
+    const std::string spec = fmt::format("twelve-clusters:{}", count);
+    for (const uint64_t bytes : {100 << 10, 1 << 20}) {
+      EXPECT_LE(over_bound(spec, Kind::kAlltoall, bytes), 1.15) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Kind::kGather, bytes), 1.15) << spec << " " << bytes;
+    }
+  }
+}
+
+TEST(ContentionFree, BroadcastCrossesALinkOnceWhereItIsLarge) {
+  for (const char* spec : {"single-switch:20", "tree:14x3,hosts=30", "random-tree:40,12,seed=2"}) {
+    const Fabric fabric = network(spec + kLan);
+    for (const Kind kind : {Kind::kBcast, Kind::kReduce, Kind::kAllgather}) {
+      const Plan plan = planned(request_for(fabric, kind, 4 << 20));
+      std::map<std::tuple<int, int, int>, int> times;
+      for (const Transfer& t : plan.transfers) {
+        fabric.visit_route(t.from, t.to, [&](int link) { ++times[{t.origin, t.target, link}]; });
+      }
+      for (const auto& [where, count] : times) {
+        // In an allgather a server may send its data two ways.
+        const topology::Link& link = fabric.link(std::get<2>(where));
+        const bool own = kind == Kind::kAllgather && fabric.is_host(link.from);
+        EXPECT_LE(count, own ? 2 : 1) << spec << to_string(kind);
+      }
+    }
+  }
+}
+
+TEST(ContentionFree, SmallBroadcastTakesLogarithmicTime) {
+  const Fabric fabric = network("single-switch:64" + kLan);
+  const Plan plan = planned(request_for(fabric, Kind::kBcast, 64));
+  EXPECT_LE(plan.time_ns, 6 * 21'000);
+}
+
+TEST(ContentionFree, RanksOfAServerCountAsOne) {
+  const Fabric fabric = network("single-switch:4" + kLan);
+  PlanRequest request = request_for(fabric, Kind::kAlltoall, 1000);
+  request.server_ranks = {3, 1, 2, 4};
+  const Plan plan = planned(request);
+  expect_right(request, plan, "3,1,2,4");
+  for (const Transfer& t : plan.transfers) {
+    EXPECT_EQ(t.bytes, 1000u * request.server_ranks[t.from] * request.server_ranks[t.to]);
+  }
+}
+
+TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
+  const Fabric fabric = network("wan:4,4,long-latency=5ms" + kLan);
+  for (const Kind kind : kAllKinds) {
+    PlanRequest request = request_for(fabric, kind, 50'000);
+    request.root = 6;
+    // Only servers 0 and 4 may talk across; inside a cluster all may.
+    request.permitted.emplace();
+    for (int a = 0; a < 8; ++a) {
+      for (int b = a + 1; b < 8; ++b) {
+        if (a / 4 == b / 4 || (a == 0 && b == 4)) request.permitted->push_back({b, a});
+      }
+    }
+    const Plan plan = planned(request);
+    expect_right(request, plan, to_string(kind));
+    for (const Transfer& t : plan.transfers) {
+      EXPECT_TRUE(t.from / 4 == t.to / 4 || t.from + t.to == 4) << t.from << " " << t.to;
+    }
+    if (kind == Kind::kAlltoall) {
+      EXPECT_GT(plan.relayed_bytes, 0u);
+      EXPECT_GT(plan.relay_buffer_bytes, 0u);
+    }
+  }
+}
+
+TEST(ContentionFree, TheSameRequestGivesTheSamePlan) {
+  const Fabric fabric = network("twelve-clusters:2");
+  const PlanRequest request = request_for(fabric, Kind::kAlltoall, 30'000);
+  const Plan a = planned(request), b = planned(request);
+  ASSERT_EQ(a.transfers.size(), b.transfers.size());
+  ASSERT_EQ(a.tokens.size(), b.tokens.size());
+  for (size_t i = 0; i < a.transfers.size(); ++i) {
+    EXPECT_EQ(std::tuple(a.transfers[i].from, a.transfers[i].to, a.transfers[i].start_ns),
+              std::tuple(b.transfers[i].from, b.transfers[i].to, b.transfers[i].start_ns));
+  }
+}
+
+TEST(ContentionFree, NothingToSendIsAnEmptyPlan) {
+  const Fabric fabric = network("single-switch:4" + kLan);
+  for (const Kind kind : kAllKinds) {
+    const PlanRequest request = request_for(fabric, kind, 0);
+    const Plan plan = planned(request);
+    EXPECT_TRUE(plan.transfers.empty());
+    expect_right(request, plan, to_string(kind));
+  }
+  PlanRequest alone = request_for(fabric, Kind::kAlltoall, 100);
+  alone.server_ranks = {5};
+  EXPECT_TRUE(planned(alone).transfers.empty());
+}
+
+std::string refusal(const PlanRequest& request) {
+  const auto plan = plan_transfers(request);
+  if (plan) return "";
+  EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
+  return plan.error().message;
+}
+
+TEST(ContentionFree, RefusesWhatCannotBePlanned) {
+  const Fabric fabric = network("single-switch:4" + kLan);
+  const PlanRequest good = request_for(fabric, Kind::kGather, 100);
+  PlanRequest bad = good;
+  bad.server_ranks.assign(5, 1);
+  EXPECT_THAT(refusal(bad), HasSubstr("server 4 is host 4: the network"));
+  bad = good;
+  bad.hosts = {0, 1, 1, 2};
+  EXPECT_THAT(refusal(bad), HasSubstr("servers 1 and 2 are both host 1"));
+  bad = good;
+  bad.hosts = {0, 1};
+  EXPECT_THAT(refusal(bad), HasSubstr("2 hosts for 4 servers"));
+  bad = good;
+  bad.root = 4;
+  EXPECT_THAT(refusal(bad), HasSubstr("root 4: there are servers 0 to 3"));
+  bad = good;
+  bad.server_ranks[2] = 0;
+  EXPECT_THAT(refusal(bad), HasSubstr("server 2 has 0 ranks"));
+  bad = good;
+  bad.message_bytes = {1, 2, 3};
+  EXPECT_THAT(refusal(bad), HasSubstr("3 sizes of messages: gather of 4 servers takes 4"));
+  bad = good;
+  bad.permitted = {{0, 1}, {1, 2}};
+  EXPECT_THAT(refusal(bad), HasSubstr("no way between servers 0 and 3"));
+  bad = good;
+  bad.permitted = {{0, 9}};
+  EXPECT_THAT(refusal(bad), HasSubstr("permitted pair 0-9"));
+  bad = good;
+  bad.block_bytes = uint64_t{1} << 60;
+  EXPECT_THAT(refusal(bad), HasSubstr("bytes a block: at most"));
+}
+
+// ---- simulation ----
+
+TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
+  for (const std::string& spec : networks()) {
+    // Elsewhere senders that are faster than their routes fill buffers that others need.
+    if (spec.rfind("random-tree", 0) == 0) continue;
+    const Fabric fabric = network(spec);
+    for (const Kind kind : kAllKinds) {
+      for (const Planner planner : {Planner::kList, Planner::kFixed}) {
+        // Messages alike: of an allreduce they are slices.
+        const int slices = kind == Kind::kAllreduce ? fabric.hosts() : 1;
+        PlanRequest request = request_for(fabric, kind, uint64_t{50'000} * slices);
+        request.planner = planner;
+        const Plan plan = planned(request);
+        const auto times = sim::simulate_plan(fabric, {}, plan);
+        ASSERT_TRUE(times.has_value()) << times.error().message;
+        EXPECT_NEAR(times->time_us, static_cast<double>(plan.time_ns) * 1e-3, 0.1 * times->time_us)
+            << label(spec, request);
+      }
+    }
+  }
+}
+
+TEST(ContentionFree, UnevenRatesFillAWideLink) {
+  // Ten of 1 Gbit/s, a little more or less, on 10 Gbit/s: nearly ten at once.
+  const Fabric fabric = network("wan:10,10,trunk-bandwidth=10Gbit/s" + kLan);
+  const auto uneven = topology::distort(fabric, 0.04, 1);
+  for (const bool ahead : {true, false}) {
+    PlanRequest request = request_for(*uneven, Kind::kAlltoall, 100'000);
+    request.planner = Planner::kList;
+    request.tokens_ahead = ahead;
+    const Plan plan = planned(request);
+    expect_right(request, plan, "uneven");
+    EXPECT_LE(static_cast<double>(plan.time_ns), 1.25 * static_cast<double>(plan.bound_ns));
+  }
+}
+
+}  // namespace
+}  // namespace ibcoll::contention_free

@@ -1,0 +1,174 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engine/base/config.h"
+#include "engine/bootstrap/host_info.h"
+#include "engine/bootstrap/launch.h"
+#include "tests/command.h"
+#include "tests/places.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Output = testing_tools::CommandRan;
+
+/// With what stands on standard error.
+Output run(const std::string& command) { return testing_tools::run_command(command + " 2>&1"); }
+/// Standard output alone, which is JSON where that is asked for, whatever is warned of.
+Output output_of(const std::string& command) { return testing_tools::run_command(command); }
+
+const std::string kTool = testing_tools::bin_dir() + "/ib_info";
+
+TEST(IbInfo, JsonHasEverythingAndNothingElse) {
+  const Output output = output_of("IBCOLL_HEAP=2G " + kTool + " --json -");
+  EXPECT_EQ(output.status, 0);
+  std::set<std::string> settings, kinds;
+  std::istringstream lines(output.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    kinds.insert(object["kind"]);
+    if (object["kind"] == "setting") settings.insert(object["name"]);
+    if (object["kind"] == "machine") {
+      EXPECT_EQ(object["usable_cores"], usable_cores());
+      EXPECT_GE(object["cores"], object["usable_cores"]);
+      EXPECT_GT(object["memory_bytes"], 0);
+    }
+    if (object.value("name", "") == "IBCOLL_HEAP") {
+      EXPECT_EQ(object["value"], "2G");
+      EXPECT_EQ(object["source"], "environment");
+    }
+  }
+  EXPECT_EQ(settings.size(), std::size(kVariables));
+  EXPECT_TRUE(kinds.contains("machine") && kinds.contains("limits"));
+}
+
+TEST(IbInfo, ShowsWhatUcxTakes) {
+  const Output lo = run("UCX_TLS=tcp UCX_NET_DEVICES=lo " + kTool + " --json -");
+  EXPECT_EQ(lo.status, 0);
+  const Output none = run("UCX_TLS=nosuch " + kTool);
+  EXPECT_EQ(none.status, 0);
+  if (lo.out.find("this build has no UCX") != std::string::npos) GTEST_SKIP() << "no UCX here";
+  EXPECT_THAT(lo.out, HasSubstr(R"("kind":"ucx","usable":true,"resources":"tcp/lo")"));
+  EXPECT_THAT(none.out, HasSubstr("not usable"));
+}
+
+TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
+  const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
+  const std::string command = "IBCOLL_RULES=" + path + " " + kTool + " --json -";
+  std::ofstream(path) << R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "loopback"}
+{"collective": "alltoall", "algorithm": "ring"}
+{"ibcoll_rules": 1, "layout": "4x2", "processor": "an abacus"}
+)";
+  const Output both = output_of(command);
+  EXPECT_EQ(both.status, 0);
+  std::vector<nlohmann::json> rules;
+  std::istringstream lines(both.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object["kind"] == "rules") rules.push_back(object);
+  }
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[0]["layout"], "2x2");
+  EXPECT_EQ(rules[0]["rules"], 1);
+  EXPECT_EQ(rules[0]["differs"], "");
+  EXPECT_THAT(rules[1]["differs"], HasSubstr("processor an abacus, not "));
+  std::ofstream(path) << "{";
+  const Output damaged = run(command);
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.out, HasSubstr("IBCOLL_RULES: " + path + ": line 1: is not JSON"));
+  std::remove(path.c_str());
+}
+
+TEST(IbInfo, BadInputIsRefusedInALine) {
+  const Output option = run(kTool + " --bogus");
+  EXPECT_EQ(option.status, 2);
+  EXPECT_THAT(option.out, HasSubstr("--bogus"));
+  const Output file = run(kTool + " --json /nonexistent/file");
+  EXPECT_EQ(file.status, 1);
+  EXPECT_THAT(file.out, HasSubstr("/nonexistent/file"));
+  const Output value = run("IBCOLL_BIND=sideways " + kTool);
+  EXPECT_EQ(value.status, 2);
+  EXPECT_THAT(value.out, HasSubstr("IBCOLL_BIND='sideways'"));
+  EXPECT_THAT(run(kTool + " --help").out, HasSubstr("Examples:"));
+}
+
+TEST(HostInfo, CountsAgree) {
+  const auto host = host_info();
+  ASSERT_TRUE(host.has_value());
+  EXPECT_GE(host->threads, host->cores);
+  EXPECT_GE(host->cores, host->packages);
+  EXPECT_LE(host->available_bytes, host->memory_bytes);
+  int cores_in_nodes = 0;
+  for (const NumaInfo& node : host->numa) cores_in_nodes += node.cores;
+  EXPECT_EQ(cores_in_nodes, host->cores);
+}
+
+/// A folder with programs that say what the launchers of an MPI do.
+class Launchers {
+ public:
+  Launchers() { std::filesystem::create_directory(folder_); }
+  ~Launchers() { std::filesystem::remove_all(folder_); }
+  void add(const std::string& name, const std::string& says) const {
+    const std::string file = folder_ + "/" + name;
+    std::ofstream(file) << "#!/bin/sh\necho '" << says << "'\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  void link(const std::string& name, const std::string& to) const {
+    std::filesystem::create_symlink(folder_ + "/" + to, folder_ + "/" + name);
+  }
+  Output info(const std::string& options) const { return run(command() + options); }
+  Output json() const { return output_of(command() + "--json -"); }
+
+ private:
+  std::string command() const { return "PATH=" + folder_ + " " + kTool + " --mpi "; }
+
+  const std::string folder_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
+};
+
+TEST(IbInfo, NamesTheLineOfEachMpiOnThisMachine) {
+  const Launchers machine;
+  machine.add("orterun", "mpirun (OpenRTE) 4.1.4");
+  machine.link("mpirun", "orterun");
+  machine.add("mpiexec.hydra", "HYDRA build details:\n    Version:          4.0.2");
+  machine.link("mpiexec", "mpiexec.hydra");
+  machine.add("srun", "slurm 22.05.8\nplugins: cray pmi2 pmix");
+  machine.add("mpirun.mpich", "something else");
+  const Output text = machine.info("");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("\n  mpirun -n 16 -x LD_PRELOAD=/"));
+  EXPECT_THAT(text.out, HasSubstr("\n  mpiexec -n 16 -env LD_PRELOAD /"));
+  EXPECT_THAT(text.out, HasSubstr("\n  srun -n 16 --mpi=pmix env LD_PRELOAD=/"));
+  std::vector<std::string> found;
+  std::istringstream lines(machine.json().out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    EXPECT_EQ(object["kind"], "mpi");
+    EXPECT_THAT(text.out, HasSubstr(object["line"].get<std::string>()));
+    found.push_back(object["mpi"].get<std::string>() + " " + object["version"].get<std::string>());
+  }
+  EXPECT_THAT(found,
+              ::testing::ElementsAre("Open MPI 4.1.4", "MPICH 4.0.2", "any, by Slurm 22.05.8"));
+}
+
+TEST(IbInfo, AMachineWithoutMpiIsNoFailure) {
+  const Output text = Launchers().info("");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("no MPI found"));
+  EXPECT_EQ(Launchers().json().out, "");
+}
+
+}  // namespace
+}  // namespace ibcoll

@@ -1,0 +1,100 @@
+/// ib_map as a user runs it.
+
+#include <array>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "tests/places.h"
+#include "tests/tool.h"
+
+namespace ibcoll::testing_tools {
+namespace {
+
+TEST(IbMap, PrintsFiguresAndWritesPlacements) {
+  const std::string rankfile = folder() / "ranks", picture = folder() / "links.svg";
+  const Ran ran = run_tool("ib_map",
+                           "--network torus:4x4x4 --pattern bruck:64 --method mopt-minlink,refine "
+                           "--budget 200ms --output rankfile --output-file " +
+                               rankfile + " --plot " + picture + " --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["method"], "xyz");
+  for (const auto& line : lines) {
+    EXPECT_LE(line["hop_bytes_bound"], line["hop_bytes_torus"]);
+    EXPECT_LE(line["max_link_bound"], line["max_link_bytes"]);
+    EXPECT_LE(line["hop_bytes_torus"], line["hop_bytes_mesh"]);
+    // All bytes of the heaviest link at 5 GB/s, and a bit.
+    EXPECT_GE(line["simulated_us"], line["max_link_bytes"].get<double>() / 5e3);
+    EXPECT_LE(line["simulated_us"], line["max_link_bytes"].get<double>() / 5e3 * 3);
+  }
+  EXPECT_LE(lines[2]["hop_bytes_torus"], lines[0]["hop_bytes_torus"]);
+  EXPECT_TRUE(std::filesystem::exists(picture));
+  std::ifstream in(rankfile);
+  std::set<std::string> places;
+  int ranks = 0;
+  for (std::string rank, place, slot; in >> rank >> place >> slot; ++ranks)
+    places.insert(place.substr(place.find('=')));
+  EXPECT_EQ(ranks, 64);
+  EXPECT_EQ(places.size(), 64u) << "a bijection";
+}
+
+TEST(IbMap, MapsOntoFabricsAndOddNetworks) {
+  for (const char* arguments :
+       {"--network fat-tree:4,3 --pattern cg:64 --objective link",
+        "--network torus:5x7 --pattern stencil:5x7 --scramble",
+        "--network mesh:1x9 --pattern bruck:9",
+        "--network torus:12x10x3 --pattern random:300 --exclude 0,5,9",
+        "--network torus:4x4 --pattern periodic:8x8 --per-node 4 --objective both"}) {
+    const Ran ran = run_tool("ib_map", std::string(arguments) + " --budget 100ms --json");
+    EXPECT_EQ(ran.status, 0) << arguments << ": " << ran.err;
+    EXPECT_EQ(json_lines(ran.out).size(), 2u);
+  }
+}
+
+TEST(IbMap, ARecordedProgramIsMappedAndLaunchedSo) {
+  const std::string bin = testing_tools::bin_dir(), program = bin + "/mpi_traffic_openmpi";
+  if (!std::filesystem::exists(program) || std::thread::hardware_concurrency() < 2 ||
+      std::system("command -v mpirun.openmpi >/dev/null") != 0)
+    GTEST_SKIP() << "needs Open MPI and two cores";
+  const std::string start =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 mpirun.openmpi -n 2 ";
+  const std::string edges = folder() / "traffic.edges", ranks = folder() / "ranks";
+  const std::string record = start + "env LD_PRELOAD=" + bin +
+                             "/libibcoll_mpi.so IBCOLL_MPI_RECORD=" + edges + " " + program;
+  ASSERT_EQ(std::system(record.c_str()), 0) << record;
+  std::array<char, 256> host{};
+  ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
+  const Ran mapped =
+      run_tool("ib_map", "--network mesh:1 --per-node 2 --matrix " + edges + " --hosts " +
+                             file("hosts", host.data()) + " --budget 50ms --output rankfile " +
+                             "--output-file " + ranks);
+  ASSERT_EQ(mapped.status, 0) << mapped.err;
+  const std::string launch = start + "--rankfile " + ranks + " " + program;
+  EXPECT_EQ(std::system(launch.c_str()), 0) << launch;
+}
+
+TEST(IbMap, BadInputIsRefusedInOneLine) {
+  const auto refused = [](const std::string& arguments, const std::string& what) {
+    expect_refused("ib_map", arguments, what);
+  };
+  const auto failed = [](const std::string& arguments, const std::string& what) {
+    expect_failed("ib_map", arguments, what);
+  };
+  const std::string on = "--network torus:3x3 ";
+  refused(on + "--pattern bruck:10", "10 tasks don't fit");
+  refused(on + "--pattern nosuch:9", "unknown pattern");
+  refused(on + "--pattern bruck:9 --method guess", "method \"guess\"");
+  refused(on, "--matrix and --pattern");
+  refused(on + "--pattern bruck:9 --budget 0s", "budget");
+  refused(on + "--pattern bruck:9 --exclude 9", "excluded node 9");
+  refused("--network torus:0x4 --pattern bruck:4", "side");
+  refused("--network moebius:4 --pattern bruck:4", "moebius");
+  failed(on + "--matrix " + file("negative.csv", "0,1\n1,-4\n"), "negative.csv:2: -4 bytes");
+  failed(on + "--matrix " + file("nan.csv", "0,nan\n1,0\n"), "nan bytes");
+  failed(on + "--matrix " + file("edges", "0 1\n"), "FROM TO BYTES");
+}
+
+}  // namespace
+}  // namespace ibcoll::testing_tools

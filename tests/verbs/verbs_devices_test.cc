@@ -1,0 +1,132 @@
+// The transport on RDMA devices that are not like Soft-RoCE: small limits, functions that fail,
+// completions in another order. tests/softroce/device_shim.cc makes Soft-RoCE look like them. Each
+// run ends right, or with one error that says what was lacking.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/command.h"
+#include "tests/places.h"
+#include "verbs/device.h"
+
+namespace ibcoll {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Ran {
+  int status = -1;
+  std::string text;                 ///< all output
+  std::vector<std::string> errors;  ///< lines that are no warnings and not the result
+};
+
+/// An all-to-all, every byte checked, on four servers with a device each.
+Ran run(const std::string& settings, const std::string& arguments = "--ranks 4 --servers 4") {
+  const std::string command = "exec 2>&1; " + settings + " LD_PRELOAD=" + testing_tools::bin_dir() +
+                              "/libdevice_shim.so timeout 60 " + testing_tools::bin_dir() +
+                              "/ib_a2a_bench --transport verbs --check "
+                              "--sizes 64,40K --iterations 2 " +
+                              arguments;
+  const auto [status, text] = testing_tools::run_command(command);
+  Ran ran{status, text, {}};
+  std::istringstream lines(ran.text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("error: ") != std::string::npos || line.find("ib_a2a_bench: ") == 0)
+      ran.errors.push_back(line);
+  return ran;
+}
+
+class VerbsDevicesOther : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (getenv("SOFTROCE_MACHINE") == nullptr)
+      GTEST_SKIP() << "only in the Soft-RoCE machine (./run softroce)";
+  }
+  static void expect_right(const std::string& settings) {
+    const Ran ran = run(settings);
+    EXPECT_EQ(ran.status, 0) << settings << "\n" << ran.text;
+  }
+  static void expect_error(const std::string& settings,
+                           const ::testing::Matcher<std::string>& message) {
+    const Ran ran = run(settings);
+    EXPECT_EQ(ran.status, 1) << settings << "\n" << ran.text;
+    EXPECT_THAT(ran.text, message) << settings;
+    EXPECT_LE(ran.errors.size(), 1u) << settings << "\n" << ran.text;
+  }
+};
+
+TEST_F(VerbsDevicesOther, SmallLimitsAreKept) {
+  expect_right("SHIM_LIMITS=max_inline=0,max_rd_atomic=1,max_sge=1");
+  expect_right("SHIM_LIMITS=max_qp_wr=16,max_srq_wr=8,max_cqe=32");
+  expect_right("SHIM_LIMITS=max_mr_size=4194304,max_qp=5,max_cq=4,max_srq=1");
+}
+
+TEST_F(VerbsDevicesOther, LimitsThatAreTooSmallAreNamed) {
+  expect_error("SHIM_LIMITS=max_qp=4",
+               AllOf(HasSubstr("no queue pair"), HasSubstr("the device has 4 for all processes")));
+  expect_error("SHIM_LIMITS=max_qp=1 SHIM_DEVICE=rxe2",
+               AllOf(HasSubstr(": rxe2:1: no "), HasSubstr("the device has 1 for all")));
+  expect_error("SHIM_LIMITS=max_qp_wr=8", HasSubstr("holds 8 work requests, 10 are needed"));
+  expect_error("SHIM_LIMITS=max_srq=0",
+               AllOf(HasSubstr("no shared receive queue"), HasSubstr("the device has 0 queues")));
+  expect_error("SHIM_LIMITS=max_srq_wr=0", HasSubstr("of 0 receives each"));
+  expect_error("SHIM_LIMITS=max_cq=2 SHIM_DEVICE=rxe3",
+               AllOf(HasSubstr(": rxe3:1: no completion queue"), HasSubstr("has 2 queues")));
+  expect_error("SHIM_LIMITS=max_mr=2",
+               AllOf(HasSubstr("can't be registered"), HasSubstr("2 registrations")));
+  expect_error("SHIM_LIMITS=max_mr_size=100000", HasSubstr("registers 100000 at once at most"));
+}
+
+TEST_F(VerbsDevicesOther, CompletionsOfDifferentQueuePairsComeInAnyOrder) {
+  for (const char* algorithm : {"ring", "linear", "aggregate", "bruck"}) {
+    const Ran ran =
+        run("SHIM_SHUFFLE=5", std::string("--ranks 6 --servers 3 --algorithm ") + algorithm);
+    EXPECT_EQ(ran.status, 0) << ran.text;
+  }
+}
+
+TEST_F(VerbsDevicesOther, SlowerPortsAndThoseOfAnotherLinkLayerAreLeftOut) {
+  const Ran ran =
+      run("SHIM_SLOW=rxe3 SHIM_INFINIBAND=rxe4 IBCOLL_LOG_LEVEL=info", "--ranks 2 --servers 2");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("port rxe3:1 is left out: 2000 Mbit/s, where rxe1:1 has"),
+                    HasSubstr("port rxe4:1 is left out: InfiniBand, where RoCE is used")));
+}
+
+const std::vector<std::string> kFunctions = {
+    "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
+    "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
+    "ibv_create_cq",     "ibv_create_srq",   "ibv_create_qp",           "ibv_modify_qp",
+    "ibv_create_ah",     "ibv_post_send",    "ibv_post_recv",           "ibv_post_srq_recv",
+    "ibv_req_notify_cq", "ibv_poll_cq"};
+
+/// On one server's device, so that one rank has the trouble and all have to say the same.
+void each_function_fails(const std::vector<std::string>& calls) {
+  for (const std::string& function : kFunctions) {
+    for (const std::string& call : calls) {
+      const std::string settings =
+          "SHIM_DEVICE=rxe2 SHIM_FAIL=" + function + ":" + call + " IBCOLL_PORT_DOWN=2s";
+      const Ran ran = run(settings);
+      EXPECT_TRUE(ran.status == 0 || ran.status == 1) << settings << "\n" << ran.text;
+      EXPECT_EQ(ran.errors.size(), static_cast<size_t>(ran.status)) << settings << "\n" << ran.text;
+      if (getenv("TEST_VERBOSE") != nullptr)
+        std::fprintf(stderr, "%s: %d %s\n", settings.c_str(), ran.status,
+                     ran.errors.empty() ? "" : ran.errors.front().c_str());
+    }
+  }
+}
+
+TEST_F(VerbsDevicesOther, EachFunctionFailsFromTheStart) { each_function_fails({"1+"}); }
+TEST_F(VerbsDevicesOther, EachFunctionFailsInTurnFull) {
+  each_function_fails({"1", "2", "3", "5", "9", "30", "3+", "10+"});
+}
+
+}  // namespace
+}  // namespace ibcoll

@@ -1,0 +1,188 @@
+// What the verbs transport says when peers, limits or the network itself fail it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+
+#include "tests/verbs/verbs_node.h"
+
+namespace ibcoll::verbs {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+TEST_F(Verbs, AWrongKeyIsAnErrorThatNamesBothRanks) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    std::vector<std::byte> memory(8192);
+    MemoryKey key;
+    auto places = node.share(memory.data(), memory.size(), key);
+    ASSERT_TRUE(node.signal(1 - node.me(), 5));
+    ASSERT_TRUE(node.next().has_value());
+    if (node.me() == 0) {
+      places[1].key ^= 0x5a00;
+      EXPECT_TRUE(node.put(1, memory.data(), key, places[1], 4096, 1));
+      const auto failure = node.wait_failure(seconds(10));
+      ASSERT_TRUE(failure.has_value());
+      EXPECT_EQ(failure->code, ErrorCode::kSystem);
+      EXPECT_THAT(failure->what, HasSubstr("remote access error"));
+      EXPECT_THAT(failure->what, HasSubstr("rank 0 on "));
+      EXPECT_THAT(failure->what, HasSubstr("to rank 1"));
+      EXPECT_FALSE(node.transport().signal(1, 1)) << "a failed transport takes nothing more";
+      EXPECT_FALSE(node.transport().close().has_value());
+    }
+    EXPECT_TRUE(bootstrap.barrier());
+  });
+  EXPECT_EQ(status, 0);
+}
+
+/// A range registered around it, of which peers may write nothing, is no registration of it.
+TEST_F(Verbs, MemoryBesideConstantsCanBeWritten) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    const auto page = static_cast<size_t>(getpagesize());
+    const Pages pages(2 * page), source(page);
+    ASSERT_EQ(mprotect(pages.data() + page, page, PROT_READ), 0);
+    ASSERT_TRUE(node.transport().register_spare(pages.data(), 2 * page).has_value());
+    source.data()[0] = std::byte{7};
+    MemoryKey own_key, source_key;
+    const auto places = node.share(pages.data(), page, own_key);
+    node.share(source.data(), page, source_key);
+    const Rank peer = 1 - node.me();
+    ASSERT_TRUE(
+        node.put(peer, source.data(), source_key, places[static_cast<size_t>(peer)], page, 1));
+    ASSERT_TRUE(node.next().has_value()) << node.transport().failure().value_or(Failure{}).what;
+    EXPECT_EQ(pages.data()[0], std::byte{7});
+    ASSERT_TRUE(node.drain(peer));
+    node.close();
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Verbs, ARankThatOnlyWaitsNoticesThatItsPeerWasKilled) {
+  auto* noticed = static_cast<bool*>(
+      mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape, hasty());
+    ASSERT_TRUE(node.good());
+    ASSERT_TRUE(node.signal(1 - node.me(), 5));
+    ASSERT_TRUE(node.next().has_value());
+    ASSERT_TRUE(node.drain(1 - node.me()));
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() == 1) raise(SIGKILL);
+    const auto failure = node.wait_failure(seconds(20));
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->culprit, 1);
+    EXPECT_EQ(failure->code, ErrorCode::kPeerFailed);
+    EXPECT_THAT(failure->what, HasSubstr("could not reach rank 1: transport retry counter"));
+    *noticed = !::testing::Test::HasFailure();
+  });
+  EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_TRUE(*noticed);
+  munmap(noticed, sizeof *noticed);
+}
+
+TEST_F(Verbs, TooLittleLockedMemoryIsSaid) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    // Root may lock more than the limit: become somebody else.
+    const rlimit limit{1 << 20, 1 << 20};
+    ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    if (geteuid() == 0) {
+      ASSERT_EQ(seteuid(65534), 0);
+    }
+    const Pages memory(64 << 20);
+    const auto key = node.transport().register_memory(memory.data(), 64 << 20);
+    ASSERT_FALSE(key.has_value());
+    EXPECT_EQ(key.error().code, ErrorCode::kNoMemory);
+    EXPECT_THAT(key.error().message, HasSubstr("ulimit -l"));
+    EXPECT_THAT(key.error().message, HasSubstr("67108864 bytes"));
+    node.close();
+  });
+  EXPECT_EQ(status, 0);
+}
+
+/// Faults of the network itself: only where the network is the test bed's.
+class VerbsNetwork : public Verbs {
+ protected:
+  void SetUp() override {
+    Verbs::SetUp();
+    if (!getenv("SOFTROCE_MACHINE"))
+      GTEST_SKIP() << "only in the Soft-RoCE machine: real ports are left alone";
+  }
+  static void shell(const std::string& command) {
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  /// Soft-RoCE counts every packet it is asked for again as a retry, until an acknowledgement comes
+  /// (each 64 packets): six are soon used up where packets get lost.
+  static TransportOptions patient() {
+    TransportOptions options;
+    options.retry.retries = 7;
+    options.retry.timeout_exponent = 14;
+    return options;
+  }
+  static void lose(const char* percent) {
+    for (const char* port : {"e1", "e2", "e3"})
+      shell(fmt::format("tc qdisc add dev {} root netem loss {}%", port, percent));
+  }
+  void TearDown() override {
+    if (getenv("SOFTROCE_MACHINE"))
+      std::ignore = std::system(
+          "for i in 1 2 3; do tc qdisc del dev e$i root; ip link set e$i up; done 2>/dev/null");
+  }
+};
+
+TEST_F(VerbsNetwork, LosingTwoPercentOfThePacketsChangesNothing) {
+  lose("2");
+  exchange_all(layout({1, 2, 1}), {0, 8, 4096, 65537, 1 << 20}, patient());
+}
+
+TEST_F(VerbsNetwork, LosingTenPercentOfThePacketsChangesNothing) {
+  lose("10");
+  exchange_all(layout({1, 1, 1}), {0, 8, 4096, 65536}, patient());
+}
+
+TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortFirst) {
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape, hasty());
+    ASSERT_TRUE(node.good());
+    ASSERT_TRUE(node.signal(1 - node.me(), 5));
+    ASSERT_TRUE(node.next().has_value());
+    ASSERT_TRUE(node.drain(1 - node.me()));
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() == 0) shell("ip -n sw link set v2 down");
+    const auto failure = node.wait_failure(seconds(20));
+    ASSERT_TRUE(failure.has_value());
+    if (node.me() == 0) {
+      EXPECT_EQ(failure->culprit, 1);
+      EXPECT_THAT(failure->what, HasSubstr("could not reach rank 1"));
+    } else {
+      EXPECT_EQ(failure->culprit, 1) << "blames a healthy peer";
+      EXPECT_THAT(failure->what, HasSubstr("port rxe2:1 is down"));
+    }
+    EXPECT_TRUE(bootstrap.barrier());
+    if (node.me() == 0) shell("ip -n sw link set v2 up");
+  });
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace ibcoll::verbs
