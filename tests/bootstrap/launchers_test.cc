@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kTool = testing_tools::bin_dir() + "/ib_a2a_bench";
+const std::string kTool = ibcoll::testing_tools::bin_dir() + "/ib_a2a_bench";
 
 /// This test program.
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
