@@ -121,6 +121,20 @@ void warn_unknown(std::string_view name) {
              near ? fmt::format(" (did you mean {}?)", nearest->name) : "");
 }
 
+/// "(docs/ucx.md)" as a page in docs/ links to it: "([ucx.md](ucx.md))".
+std::string with_links(std::string_view text) {
+  constexpr std::string_view kFolder = "docs/", kEnd = ".md";
+  std::string linked;
+  for (size_t at = 0; (at = text.find(kFolder)) != text.npos;) {
+    const size_t end = text.find(kEnd, at) + kEnd.size();
+    const std::string_view page = text.substr(at + kFolder.size(), end - at - kFolder.size());
+    linked += text.substr(0, at);
+    linked += fmt::format("[{0}]({0})", page);
+    text.remove_prefix(end);
+  }
+  return linked.append(text);
+}
+
 }  // namespace
 
 Result<bool> config_bool(VariableName<VariableType::kBool> name) {
@@ -205,15 +219,21 @@ std::string environment_markdown() {
   std::string text =
       "# Environment variables\n\n"
       "<!-- Made from engine/base/config_table.h by `./run docs`; a test compares the two. -->\n\n"
-      "ibcoll reads these variables when it starts. A value that is not allowed is an error that\n"
-      "names the variable, the value and what is allowed; a variable that starts with `IBCOLL_` "
-      "and "
-      "is\nnot in this list is warned about. `ib_info` prints what is in effect.\n\n"
-      "| variable | value | default | what it does |\n|---|---|---|---|\n";
-  for (const Variable& row : kVariables) {
-    text += fmt::format(
-        "| `{}` | {} | {} | {} |\n", row.name, describe_type(row),
-        row.default_value.empty() ? "(empty)" : fmt::format("`{}`", row.default_value), row.help);
+      "ibcoll reads these variables when it starts. If a value is not allowed, an error names\n"
+      "the variable, the value and what is allowed. A variable whose name starts with\n"
+      "`IBCOLL_` but is not listed here causes a warning. `ib_info` prints the values that are\n"
+      "in effect. UCX and the UCC team layer have variables of their own: see\n"
+      "[ucx.md](ucx.md) and [ucc.md](ucc.md).\n";
+  for (const VariableSection& section : kVariableSections) {
+    text += fmt::format("\n## {}\n\n{}\n\n", section.heading, with_links(section.about));
+    text += "| variable | value | default | what it does |\n|---|---|---|---|\n";
+    for (const Variable& row : kVariables) {
+      if (row.group != section.group) continue;
+      text += fmt::format(
+          "| `{}` | {} | {} | {} |\n", row.name, describe_type(row),
+          row.default_value.empty() ? "(empty)" : fmt::format("`{}`", row.default_value),
+          with_links(row.help));
+    }
   }
   return text;
 }

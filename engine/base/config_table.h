@@ -9,302 +9,404 @@ namespace ibcoll {
 
 enum class VariableType { kBool, kInteger, kSize, kDuration, kString, kChoice };
 
+/// What a variable is about; the documentation has a section for each.
+enum class VariableGroup {
+  kStart,
+  kTransports,
+  kVerbs,
+  kUcx,
+  kAlgorithms,
+  kThreads,
+  kMulticasts,
+  kFailures,
+  kMpi,
+  kDebugging,
+};
+
 struct Variable {
+  VariableGroup group;
   std::string_view name;
   VariableType type;
   std::string_view default_value;  ///< as a user would write it
-  std::string_view help;           ///< one sentence or two
+  std::string_view help;           ///< some sentences of Markdown; docs/NAME.md becomes a link
   std::string_view choices = {};   ///< of a kChoice: the allowed values, separated by commas
   int64_t low = 0;                 ///< of a kInteger and kSize: the least allowed value
   int64_t high = INT64_MAX;        ///< and the largest
 };
 
+struct VariableSection {
+  VariableGroup group;
+  std::string_view heading;
+  std::string_view about;  ///< like Variable::help
+};
+
+/// In the order of the documentation.
+inline constexpr VariableSection kVariableSections[] = {
+    {.group = VariableGroup::kStart,
+     .heading = "Start and layout",
+     .about =
+         "How processes become the ranks of a job, and how the ranks are spread over servers."},
+    {.group = VariableGroup::kTransports,
+     .heading = "Transports",
+     .about = "What carries data between servers."},
+    {.group = VariableGroup::kVerbs,
+     .heading = "InfiniBand and RoCE",
+     .about = "For the transport `verbs`."},
+    {.group = VariableGroup::kUcx,
+     .heading = "UCX",
+     .about = "For the transport `ucx`. UCX reads variables of its own as well (docs/ucx.md)."},
+    {.group = VariableGroup::kAlgorithms,
+     .heading = "Algorithms",
+     .about = "What guides the engine when it chooses the algorithm of a call."},
+    {.group = VariableGroup::kThreads,
+     .heading = "Threads and progress",
+     .about = "For programs that do not make these choices themselves."},
+    {.group = VariableGroup::kMulticasts,
+     .heading = "Multicasts",
+     .about = "Limits on messages to sets of ranks, and what messages cost."},
+    {.group = VariableGroup::kFailures,
+     .heading = "Failures",
+     .about = "How long ranks wait for each other."},
+    {.group = VariableGroup::kMpi,
+     .heading = "MPI programs",
+     .about = "For libibcoll_mpi.so, the library to preload into MPI programs (docs/mpi.md)."},
+    {.group = VariableGroup::kDebugging,
+     .heading = "Logging and debugging",
+     .about = "What ibcoll writes, and what helps to find errors."},
+};
+
 inline constexpr int64_t kMaxConfiguredServers = 1 << 20;
 
+/// Those of a group stand together, in the order of the sections.
 inline constexpr Variable kVariables[] = {
-    {.name = "IBCOLL_LOG_LEVEL",
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_BOOTSTRAP",
      .type = VariableType::kChoice,
-     .default_value = "warn",
-     .help = "Least important messages that are written to standard error.",
-     .choices = "trace,debug,info,warn,error,critical,off"},
-    {.name = "IBCOLL_SERVERS",
+     .default_value = "auto",
+     .help = "How a process joins the job that it was started in: `pmix` (Open MPI's mpirun, srun "
+             "--mpi=pmix), `pmi` (mpiexec of MPICH and MVAPICH, srun --mpi=pmi2), or `alone` (not "
+             "at all: it is a job of its own). `auto` takes what the launcher offers.",
+     .choices = "auto,pmix,pmi,alone"},
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_BIND",
+     .type = VariableType::kChoice,
+     .default_value = "core",
+     .help = "Checked, but has no effect. Whether ranks are bound to cores is decided by the "
+             "option `bind` of `ibcoll_launch` and, for the tools, by `--no-bind`.",
+     .choices = "none,core"},
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_SERVERS",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "Splits the ranks of one machine into this many emulated servers of equal size, which "
-             "exchange data only over the network; 0 leaves the servers as they are found.",
+     .help = "Splits the ranks of one machine into this many emulated servers of equal size, "
+             "which exchange data only over the network. 0: each machine is one server.",
      .high = kMaxConfiguredServers},
-    {.name = "IBCOLL_LAYOUT",
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_LAYOUT",
      .type = VariableType::kString,
      .default_value = "",
      .help = "Splits the ranks of one machine into emulated servers with these numbers of ranks: "
-             "`3,1,2` or `24x8` (24 servers of 8). Goes before IBCOLL_SERVERS; empty for none."},
-    {.name = "IBCOLL_PLACEMENT",
+             "`3,1,2`, or `24x8` for 24 servers of 8. Takes precedence over `IBCOLL_SERVERS`. "
+             "Empty: not set."},
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_PLACEMENT",
      .type = VariableType::kChoice,
      .default_value = "block",
-     .help = "How ranks are placed on the emulated servers of IBCOLL_SERVERS, IBCOLL_LAYOUT or the "
-             "program: one server after the other, or in turn, which is refused where there are "
-             "none.",
+     .help = "How ranks are placed on emulated servers: `block` fills one server after the other, "
+             "`cyclic` deals the ranks to the servers in turn. `cyclic` is an error where there "
+             "are no emulated servers.",
      .choices = "block,cyclic"},
-    {.name = "IBCOLL_TRANSPORT",
+    {.group = VariableGroup::kStart,
+     .name = "IBCOLL_HEAP",
+     .type = VariableType::kSize,
+     .default_value = "0",
+     .help = "Address space that each rank reserves for the buffers that it allocates "
+             "(`ibcoll_alloc`). Memory is used only when a buffer is allocated. 0: as much as the "
+             "machine has memory, or less if the address space does not suffice for all ranks of "
+             "a server.",
+     .high = int64_t{1} << 44},
+    {.group = VariableGroup::kTransports,
+     .name = "IBCOLL_TRANSPORT",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "What carries data between servers: `auto` takes the best there is, `shm` refuses to "
-             "run on more than one server, `loopback` is software on one machine, `verbs` is "
-             "InfiniBand and RoCE, `ucx` any network that UCX knows, such as TCP (docs/ucx.md).",
+     .help = "The transport between servers. `auto` takes the best that is available; `shm` "
+             "refuses to run on more than one server; `loopback` is software on one machine; "
+             "`verbs` is InfiniBand and RoCE; `ucx` is any network that UCX supports, such as TCP "
+             "(docs/ucx.md).",
      .choices = "auto,shm,loopback,verbs,ucx"},
-    {.name = "IBCOLL_BOOTSTRAP",
-     .type = VariableType::kChoice,
-     .default_value = "auto",
-     .help = "How a process joins the job it was started in: `pmix` (Open MPI's mpirun, srun "
-             "--mpi=pmix), `pmi` (MPICH's and MVAPICH's mpiexec, srun --mpi=pmi2), `alone` (not at "
-             "all); `auto` sees which of them the launcher offers.",
-     .choices = "auto,pmix,pmi,alone"},
-    {.name = "IBCOLL_CONTROL_TIMEOUT",
-     .type = VariableType::kDuration,
-     .default_value = "30s",
-     .help = "How long the machine of another rank of a launcher's job may be silent on the "
-             "management network, by which ranks start and report failures, before its ranks count "
-             "as unreachable: collectives that get data all the same go on."},
-    {.name = "IBCOLL_FABRIC",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help =
-         "The network between servers, as `ib_topo` takes it: a specification, a file, or "
-         "`live` (docs/fabrics.md). Servers are numbered so that algorithms which walk them as "
-         "a ring meet few links twice, and `contention_free` plans for it. The same on all ranks; "
-         "empty: not known, and servers that are all alike on one switch."},
-    {.name = "IBCOLL_FABRIC_HOSTS",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help = "What the servers' hosts are called in IBCOLL_FABRIC, in the order of the servers "
-             "(by their lowest ranks): `node[01-16],fat1`. Empty: as the machines are called; of "
-             "emulated servers, the fabric's first hosts."},
-    {.name = "IBCOLL_FABRIC_ERROR",
-     .type = VariableType::kString,
-     .default_value = "auto",
-     .help = "How far bandwidths and latencies of IBCOLL_FABRIC may be off, 0.3 for 30 %: "
-             "`contention_free` takes links that differ by no more for alike. `auto`: by 0.3 where "
-             "most figures of cables of a kind stand for one cable alone, as measured ones do; 0 "
-             "takes every difference for real. The same on all ranks."},
-    {.name = "IBCOLL_EAGER",
+    {.group = VariableGroup::kTransports,
+     .name = "IBCOLL_EAGER",
      .type = VariableType::kSize,
      .default_value = "64K",
-     .help =
-         "Messages between servers up to this size, and to what fits a mail with its head (4K, "
-         "over "
-         "UCX 60K), are sent with their data at once, without waiting until the receiver is there; "
-         "0 for none. The same on all ranks.",
+     .help = "Messages between servers up to this size carry their data at once, without waiting "
+             "until the receiver is ready. The limit is what fits into one short message with its "
+             "header: 4K, over UCX 60K. 0: no message does. Must be the same on all ranks.",
      .high = 64 * 1024},
-    {.name = "IBCOLL_MULTICAST_MEMORY",
-     .type = VariableType::kSize,
-     .default_value = "64M",
-     .help = "Memory that multicast messages may take on each rank, from their announcement until "
-             "the program has freed them; one of each master may come on top. A rank that has "
-             "used it up is late for those that send to it.",
-     .low = 64 * 1024,
-     .high = int64_t{1} << 44},
-    {.name = "IBCOLL_MULTICAST_WINDOW",
+    {.group = VariableGroup::kTransports,
+     .name = "IBCOLL_REGISTRATIONS",
      .type = VariableType::kInteger,
-     .default_value = "64",
-     .help = "Multicasts of one rank that may be under way at a time. One that only late ranks "
-             "lack counts against each of those instead, with the same limit.",
-     .low = 1,
-     .high = 65535},
-    {.name = "IBCOLL_LOGP",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help = "File that `ib_logp --calls --json` has written on this machine and network: what "
-             "messages cost, by which `ibcoll_multicast_bound` tells how long a multicast takes "
-             "at most. Empty: not known, and no bounds are given."},
-    {.name = "IBCOLL_RULES",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help = "File that `ib_tune` has written (docs/tuning.md): which algorithm serves which call "
-             "best, as it was measured for this job's layout, transport and machine. Rank 0 reads "
-             "it; set on all ranks. Where nothing in it fits the job a warning says what differs, "
-             "and the engine's own choices hold, as they do with none (empty)."},
-    {.name = "IBCOLL_RULES_STRICT",
-     .type = VariableType::kBool,
-     .default_value = "0",
-     .help = "Whether a job fails to start where nothing in IBCOLL_RULES fits it."},
-    {.name = "IBCOLL_PLAN_CACHE",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help =
-         "Directory where plans of `contention_free` are kept from job to job, a file for each "
-         "fabric and shape, written when a job ends. What is read is checked; a file that is "
-         "damaged or not to be trusted is named in a warning, and planned anew. Empty: nowhere."},
-    {.name = "IBCOLL_LATE",
-     .type = VariableType::kDuration,
-     .default_value = "10s",
-     .help = "How long a collective waits without any progress before it names, in a warning, whom "
-             "it waits for; 0 for no warning."},
-    {.name = "IBCOLL_DEADLINE",
-     .type = VariableType::kDuration,
-     .default_value = "0",
-     .help =
-         "How long a collective may wait without any progress before it fails; 0 for no limit."},
-    {.name = "IBCOLL_THREADS",
+     .default_value = "256",
+     .help = "How many memory registrations a rank keeps for buffers between calls.",
+     .high = 1 << 20},
+    {.group = VariableGroup::kTransports,
+     .name = "IBCOLL_LOOPBACK_PLACING",
      .type = VariableType::kChoice,
-     .default_value = "serialized",
-     .help = "Whether threads of a program may call one at a time, or several at once, where it "
-             "does not say so itself (`ibcoll_set_thread_level`).",
-     .choices = "serialized,multiple"},
-    {.name = "IBCOLL_PROGRESS_THREAD",
-     .type = VariableType::kBool,
-     .default_value = "0",
-     .help = "Whether each rank has a thread that makes progress of nonblocking calls while the "
-             "program computes, where it does not say so itself "
-             "(`ibcoll_set_progress_thread`)."},
-    {.name = "IBCOLL_CHECK",
-     .type = VariableType::kChoice,
-     .default_value = "off",
-     .help =
-         "Whether ranks compare hashes of what they send and receive, so that a call in which a "
-         "byte has changed on its way ends with an error (docs/checking.md): `data` before a "
-         "call ends, `late` at the latest before the next call of the group does. What rank 0 "
-         "has counts for all.",
-     .choices = "off,data,late"},
-    {.name = "IBCOLL_BIND",
-     .type = VariableType::kChoice,
-     .default_value = "core",
-     .help = "Whether the launcher binds each rank to a core.",
-     .choices = "none,core"},
-    {.name = "IBCOLL_HEAP",
-     .type = VariableType::kSize,
-     .default_value = "0",
-     .help = "Address space reserved for the buffers that a rank allocates; memory is taken only "
-             "as it is allocated. 0: as much as the machine has memory, or less where the "
-             "address space does not hold that for every rank of a server.",
-     .high = int64_t{1} << 44},
-    {.name = "IBCOLL_DEVICES",
+     .default_value = "auto",
+     .help = "How the software loopback puts data into the memory of another process: `direct` "
+             "with process_vm_writev, or `bounce` through shared memory. `auto` is direct if the "
+             "kernel allows it.",
+     .choices = "auto,direct,bounce"},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_DEVICES",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The RDMA ports that ranks are dealt over, separated by commas: `mlx5_0` (its first "
-             "active port) or `mlx5_0:2`. Empty: the active ones of one link layer that all "
-             "machines have, of each machine the fastest. Either way only those that reach each "
-             "other."},
-    {.name = "IBCOLL_GID_INDEX",
+     .help = "The RDMA ports to use, separated by commas: `mlx5_0` (its first active port) or "
+             "`mlx5_0:2`. The ranks of a machine are spread over them. Empty: the active ports of "
+             "one link layer that all machines have, on each machine the fastest. In either case, "
+             "only ports that reach each other are used."},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_CONNECT",
+     .type = VariableType::kChoice,
+     .default_value = "datagrams",
+     .help = "How queue pairs of different servers are connected: by `datagrams` over the RDMA "
+             "devices, or by `rdmacm`, that is, by librdmacm from IP address to IP address (RoCE "
+             "only). Must be the same on all ranks.",
+     .choices = "datagrams,rdmacm"},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Which of a port's GIDs it is addressed by; -1 prefers RoCE v2 and IPv4.",
+     .help = "Index of the GID by which a port is addressed. -1 prefers RoCE v2 and IPv4.",
      .low = -1,
      .high = 255},
-    {.name = "IBCOLL_PKEY",
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_PKEY",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "InfiniBand partition key of the connections, like 0x8001; 0 takes the first of the "
-             "port's table.",
+     .help = "InfiniBand partition key of the connections, for example 0x8001. 0: the first one "
+             "in the table of the port.",
      .high = 0xffff},
-    {.name = "IBCOLL_SERVICE_LEVEL",
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_SERVICE_LEVEL",
      .type = VariableType::kInteger,
      .default_value = "0",
      .help = "InfiniBand service level of the connections.",
      .high = 15},
-    {.name = "IBCOLL_TRAFFIC_CLASS",
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_TRAFFIC_CLASS",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "Traffic class of the connections; with RoCE its upper six bits are the DSCP.",
+     .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP.",
      .high = 255},
-    {.name = "IBCOLL_CONNECT",
-     .type = VariableType::kChoice,
-     .default_value = "datagrams",
-     .help = "How queue pairs of different servers are connected: `datagrams` over the RDMA "
-             "devices, or `rdmacm`, librdmacm from IP address to IP address, RoCE only. The same "
-             "on all ranks.",
-     .choices = "datagrams,rdmacm"},
-    {.name = "IBCOLL_ACK_TIMEOUT",
-     .type = VariableType::kInteger,
-     .default_value = "0",
-     .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 us "
-             "times two to this power (devices may take up to four times that). 0: so long, from "
-             "14 on, that with IBCOLL_RETRIES it holds out for IBCOLL_PORT_DOWN; less gets over "
-             "lost packets sooner.",
-     .high = 31},
-    {.name = "IBCOLL_RETRIES",
-     .type = VariableType::kInteger,
-     .default_value = "6",
-     .help = "How often an RDMA device sends again before the peer counts as dead. Soft-RoCE takes "
-             "7 as without end.",
-     .high = 7},
-    {.name = "IBCOLL_PORT_DOWN",
-     .type = VariableType::kDuration,
-     .default_value = "5s",
-     .help =
-         "How long a rank waits for its RDMA port to come up again, for a way to a peer that is "
-         "not there, or for a peer that does not even say that it is busy, before it gives up. "
-         "Data on the way is held as long, see IBCOLL_ACK_TIMEOUT."},
-    {.name = "IBCOLL_UCX_OPEN",
-     .type = VariableType::kBool,
-     .default_value = "0",
-     .help =
-         "Whether UCX listens for everybody, any of whom can end the job then, where it can't be "
-         "kept to the job's ranks, or where something between machines changes the addresses "
-         "or ports that connections come from (docs/ucx.md)."},
-    {.name = "IBCOLL_RECEIVES",
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",
-     .help = "Receives that a rank posts for signals and mails of all peers together; 4 KB each.",
+     .help = "How many receives a rank posts for the signals and short messages of all its peers "
+             "together. Each takes 4 KB.",
      .low = 16,
      .high = 1 << 20},
-    {.name = "IBCOLL_REGISTRATIONS",
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_ACK_TIMEOUT",
      .type = VariableType::kInteger,
-     .default_value = "256",
-     .help = "Memory registrations that a rank keeps for buffers between calls.",
-     .high = 1 << 20},
-    {.name = "IBCOLL_MPI",
-     .type = VariableType::kChoice,
-     .default_value = "on",
-     .help = "What libibcoll_mpi.so, preloaded into an MPI program, does: `on` carries collectives "
-             "out by the engine, `report` says at MPI_Finalize, too, what it took over and what "
-             "not, `off` leaves everything to the MPI, on all ranks if one says so (docs/mpi.md).",
-     .choices = "on,report,off"},
-    {.name = "IBCOLL_MPI_COLLAPSE",
-     .type = VariableType::kBool,
-     .default_value = "1",
-     .help =
-         "Whether libibcoll_mpi.so moves private buffers of 64 KB and more, when they come to a "
-         "collective again, to huge pages in their place, which ranks of a server copy from "
-         "and to in less time (Linux 6.1 and later)."},
-    {.name = "IBCOLL_MPI_FUNCTIONS",
-     .type = VariableType::kString,
-     .default_value = "",
-     .help =
-         "The functions that libibcoll_mpi.so takes over, separated by commas, with a range of "
-         "sizes where all ranks know the size: `alltoallv,allreduce:0-64K` (docs/mpi.md). "
-         "Empty: all that it can, but for sizes in which the MPI underneath is known to be faster; "
-         "`all`: these, too. What not all ranks name stays with the MPI."},
-    {.name = "IBCOLL_MPI_ORDERED",
+     .default_value = "0",
+     .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 "
+             "us times two to this power (devices may wait up to four times as long). 0: the "
+             "least value, from 14 on, with which all `IBCOLL_RETRIES` together last for "
+             "`IBCOLL_PORT_DOWN`. With a lower value, lost packets are repeated sooner.",
+     .high = 31},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_RETRIES",
+     .type = VariableType::kInteger,
+     .default_value = "6",
+     .help = "How often an RDMA device sends again before the peer counts as dead. With 7, "
+             "Soft-RoCE never gives up.",
+     .high = 7},
+    {.group = VariableGroup::kUcx,
+     .name = "IBCOLL_UCX_OPEN",
      .type = VariableType::kBool,
      .default_value = "0",
-     .help =
-         "Whether the reductions that libibcoll_mpi.so takes over combine in one order, that of "
-         "a binomial tree over the ranks, so that results have the same bits however the ranks "
-         "are placed. On all ranks if one says so."},
-    {.name = "IBCOLL_MPI_RECORD",
+     .help = "Lets everyone connect to the ports of UCX, not only the ranks of the job. Whoever "
+             "connects can then end the job. This is needed if UCX cannot be restricted to the "
+             "ranks, or if something between the machines changes the addresses or ports of "
+             "connections (docs/ucx.md). Must be the same on all ranks."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_RULES",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File that libibcoll_mpi.so writes at MPI_Finalize: how many bytes each rank of "
-             "MPI_COMM_WORLD has sent to each other, as `ib_map --matrix` reads it. Rank 0's "
-             "setting counts; empty: nothing is recorded."},
-    {.name = "IBCOLL_MPI_REPORT",
+     .help = "File of rules that `ib_tune` has written (docs/tuning.md): which algorithm is best "
+             "for which call, as measured for the layout, the transport and the machine of this "
+             "job. Set it on all ranks; rank 0 reads the file. If nothing in it fits the job, a "
+             "warning says what differs, and the engine's own choices apply, as they do if this "
+             "is empty."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_RULES_STRICT",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether a job fails to start if nothing in the file of `IBCOLL_RULES` fits it."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",
-     .help =
-         "File that libibcoll_mpi.so's report is written to as JSON, one object a line, by rank "
-         "0; `-` is standard output. Empty: none."},
-    {.name = "IBCOLL_LOOPBACK_PLACING",
-     .type = VariableType::kChoice,
+     .help = "The network between the servers, in a form that `ib_topo` accepts: a specification, "
+             "a file, or `live` (docs/fabrics.md). Servers are then numbered so that algorithms "
+             "that walk them as a ring use few links twice, and `contention_free` plans for this "
+             "network. Must be the same on all ranks. Empty: the network is not known, and "
+             "`contention_free` assumes that all servers are alike on one switch."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_FABRIC_HOSTS",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "The names of the servers' hosts in `IBCOLL_FABRIC`, in the order of the servers (by "
+             "their lowest ranks): `node[01-16],fat1`. Empty: the names of the machines; for "
+             "emulated servers, the first hosts of the network."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_FABRIC_ERROR",
+     .type = VariableType::kString,
      .default_value = "auto",
-     .help = "How the software loopback puts data into another process's memory: `direct` with "
-             "process_vm_writev, `bounce` through shared memory; `auto` goes direct where the "
-             "kernel allows it.",
-     .choices = "auto,direct,bounce"},
-    {.name = "IBCOLL_LOOPBACK_SEED",
+     .help = "How inaccurate the bandwidths and latencies of `IBCOLL_FABRIC` may be, for example "
+             "0.3 for 30 %. `contention_free` treats links as alike if they differ by no more "
+             "than that. 0: every difference counts. `auto`: 0.3 if the figures look measured, "
+             "that is, if most figures of one kind of cable occur at one cable only, and 0 "
+             "otherwise. Must be the same on all ranks."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_PLAN_CACHE",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "Directory in which plans of `contention_free` are kept from job to job, with one "
+             "file for each network and layout, written when a job ends. Plans are checked when "
+             "they are read. If a file is damaged or cannot be trusted, a warning names it, and a "
+             "new plan is made. Empty: plans are not kept."},
+    {.group = VariableGroup::kThreads,
+     .name = "IBCOLL_THREADS",
+     .type = VariableType::kChoice,
+     .default_value = "serialized",
+     .help = "Whether the threads of a program may call one at a time (`serialized`) or at the "
+             "same time (`multiple`). The program can decide this itself with "
+             "`ibcoll_set_thread_level`.",
+     .choices = "serialized,multiple"},
+    {.group = VariableGroup::kThreads,
+     .name = "IBCOLL_PROGRESS_THREAD",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether each rank has a thread that makes progress on nonblocking calls while the "
+             "program computes. The program can decide this itself with "
+             "`ibcoll_set_progress_thread`."},
+    {.group = VariableGroup::kMulticasts,
+     .name = "IBCOLL_MULTICAST_MEMORY",
+     .type = VariableType::kSize,
+     .default_value = "64M",
+     .help = "Memory that multicast messages may take on each rank, from their announcement until "
+             "the program has freed them. One message of each master may come on top. A rank that "
+             "has used up this memory counts as late for those that send to it.",
+     .low = 64 * 1024,
+     .high = int64_t{1} << 44},
+    {.group = VariableGroup::kMulticasts,
+     .name = "IBCOLL_MULTICAST_WINDOW",
+     .type = VariableType::kInteger,
+     .default_value = "64",
+     .help = "How many multicasts of one rank may be under way at a time. A multicast that only "
+             "late ranks lack counts against each of these ranks instead, with the same limit.",
+     .low = 1,
+     .high = 65535},
+    {.group = VariableGroup::kMulticasts,
+     .name = "IBCOLL_LOGP",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File that `ib_logp` has written on this machine and network with `--calls --json`: "
+             "what messages cost. `ibcoll_multicast_bound` computes from it how long a multicast "
+             "takes at most. Empty: the costs are not known, and there are no bounds."},
+    {.group = VariableGroup::kFailures,
+     .name = "IBCOLL_LATE",
+     .type = VariableType::kDuration,
+     .default_value = "10s",
+     .help = "How long a collective waits without any progress before it prints a warning that "
+             "names the ranks it waits for. 0: no warnings."},
+    {.group = VariableGroup::kFailures,
+     .name = "IBCOLL_DEADLINE",
+     .type = VariableType::kDuration,
+     .default_value = "0",
+     .help = "How long a collective waits without any progress before it fails. 0: no limit."},
+    {.group = VariableGroup::kFailures,
+     .name = "IBCOLL_PORT_DOWN",
+     .type = VariableType::kDuration,
+     .default_value = "5s",
+     .help = "How long a rank waits before it gives up if its RDMA port is down, if there is no "
+             "route to a peer, or if a peer does not answer at all. Data under way is held as "
+             "long (see `IBCOLL_ACK_TIMEOUT`). Over UCX: how long the machine of a peer may be "
+             "silent before the peer counts as unreachable."},
+    {.group = VariableGroup::kFailures,
+     .name = "IBCOLL_CONTROL_TIMEOUT",
+     .type = VariableType::kDuration,
+     .default_value = "30s",
+     .help = "How long a machine may be silent on the management network, over which the ranks of "
+             "a launcher's job start and report failures, before its ranks count as unreachable. "
+             "Collectives that still get their data go on."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI",
+     .type = VariableType::kChoice,
+     .default_value = "on",
+     .help = "`on`: the engine carries out collectives. `report`: the same, and at MPI_Finalize a "
+             "report says which calls the library has taken over and which not. `off`: everything "
+             "stays with the MPI, on all ranks if one of them says so.",
+     .choices = "on,report,off"},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_COLLAPSE",
+     .type = VariableType::kBool,
+     .default_value = "1",
+     .help = "Whether private buffers of 64 KB and more are moved to huge pages in place when "
+             "they come to a collective for the second time. The ranks of a server then copy from "
+             "and to them faster (Linux 6.1 and later)."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_FUNCTIONS",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "The functions that the library takes over, separated by commas, with a range of "
+             "sizes where all ranks know the size: `alltoallv,allreduce:0-64K`. Empty: all "
+             "functions that it supports, except at sizes where the MPI is known to be faster; "
+             "`all`: at these sizes, too. Functions that are not named on all ranks stay with the "
+             "MPI."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_ORDERED",
+     .type = VariableType::kBool,
+     .default_value = "0",
+     .help = "Whether reductions combine in one order, that of a binomial tree over the ranks, so "
+             "that results have the same bits however the ranks are placed. Applies to all ranks "
+             "if one of them says so."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_RECORD",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File to which rank 0 writes, at MPI_Finalize, how many bytes each rank of "
+             "MPI_COMM_WORLD has sent to each other rank. `ib_map` reads it with its option "
+             "`--matrix`. The setting of rank 0 applies. Empty: nothing is recorded."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_REPORT",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File to which rank 0 writes the library's report as JSON, one object per line. `-`: "
+             "standard output. Empty: none."},
+    {.group = VariableGroup::kDebugging,
+     .name = "IBCOLL_LOG_LEVEL",
+     .type = VariableType::kChoice,
+     .default_value = "warn",
+     .help = "The least important level of messages that are written to standard error.",
+     .choices = "trace,debug,info,warn,error,critical,off"},
+    {.group = VariableGroup::kDebugging,
+     .name = "IBCOLL_CHECK",
+     .type = VariableType::kChoice,
+     .default_value = "off",
+     .help = "Whether ranks compare hashes of what they send and receive, so that a call ends "
+             "with an error if a byte has changed on its way (docs/checking.md): with `data` "
+             "before the call ends, with `late` at the latest before the next call of the group "
+             "ends. The setting of rank 0 applies to all ranks.",
+     .choices = "off,data,late"},
+    {.group = VariableGroup::kDebugging,
+     .name = "IBCOLL_LOOPBACK_SEED",
      .type = VariableType::kInteger,
      .default_value = "0",
      .help = "Makes the software loopback reorder and delay everything that InfiniBand permits, "
-             "differently for each seed; 0 for off."},
+             "differently for each seed. 0: off."},
 };
 
 }  // namespace ibcoll

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/log.h"
@@ -104,6 +105,12 @@ TEST(Config, TheTableIsSound) {
     EXPECT_EQ(row.choices.empty(), row.type != VariableType::kChoice) << row.name;
     EXPECT_THAT(std::string(row.help), Not(HasSubstr("|"))) << row.name;
   }
+  std::vector<VariableGroup> sections, groups;
+  for (const VariableSection& section : kVariableSections) sections.push_back(section.group);
+  for (const Variable& row : kVariables) {
+    if (groups.empty() || groups.back() != row.group) groups.push_back(row.group);
+  }
+  EXPECT_EQ(groups, sections) << "rows of a group stand together, in the order of the sections";
 }
 
 /// UPDATE_DOCS=1 writes the file instead.
