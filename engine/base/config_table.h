@@ -91,8 +91,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_BIND",
      .type = VariableType::kChoice,
      .default_value = "core",
-     .help = "Checked, but has no effect. Whether ranks are bound to cores is decided by the "
-             "option `bind` of `ibcoll_launch` and, for the tools, by `--no-bind`.",
+     .help = "`none` leaves the choice of cores to the system. With `core`, ranks are bound to "
+             "cores where `ibcoll_launch` is asked to (`bind`), and by the tools unless they are "
+             "called with `--no-bind`.",
      .choices = "none,core"},
     {.group = VariableGroup::kStart,
      .name = "IBCOLL_SERVERS",

@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "engine/base/config.h"
 #include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/binding.h"
@@ -85,7 +87,8 @@ class Supervisor {
     signals_.reset(signalfd(-1, &signals.ending(), SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_.valid()) return fail_errno("cannot create a signalfd");
     std::vector<CpuSet> binding;
-    if (options_.bind) {
+    IBCOLL_ASSIGN(const std::string bound_to, config_choice("IBCOLL_BIND"));
+    if (options_.bind && bound_to == "core") {
       if (const auto& cores = usable_core_sets())
         binding = plan_binding(options_.ranks, *cores);
       else

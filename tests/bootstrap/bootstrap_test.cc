@@ -292,6 +292,19 @@ TEST(Binding, RanksRunWhereTheyAreBoundAndStillKnowTheMachine) {
   EXPECT_EQ(result.value(), kGood);
 }
 
+TEST(Binding, TheEnvironmentCanForbidIt) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  ASSERT_EQ(setenv("IBCOLL_BIND", "none", 1), 0);
+  const auto result = launch_processes(quiet(2), [&](Bootstrap&) -> int {
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return kWrong;
+    return CPU_EQUAL(&mask, &all) ? kGood : kWrong;
+  });
+  unsetenv("IBCOLL_BIND");
+  EXPECT_EQ(result.value(), kGood);
+}
+
 TEST(Oversubscribed, CountsTheProcessorsAllRanksOfAMachineMayUseTogether) {
   const auto places_on = [](std::initializer_list<std::initializer_list<int>> masks) {
     std::vector<ProcessPlace> places;

@@ -20,7 +20,8 @@ struct Family {
 class InsideMpi : public ::testing::TestWithParam<Family> {};
 
 TEST_P(InsideMpi, TheEngineHasTheAlltoallThatMpiHas) {
-  const std::string program = ibcoll::testing_tools::bin_dir() + "/hosted_in_mpi_" + GetParam().name;
+  const std::string program =
+      ibcoll::testing_tools::bin_dir() + "/hosted_in_mpi_" + GetParam().name;
   const std::string launcher = GetParam().launcher;
   const std::string found = "command -v " + launcher.substr(0, launcher.find(' ')) + " >/dev/null";
   if (std::system(found.c_str()) != 0 || !std::filesystem::exists(program))

@@ -259,8 +259,7 @@ TEST_P(MpiPreload, SeveralThreadsCallAtATime) {
 TEST_P(MpiPreload, FortranIsServedByAllItsInterfaces) {
   int found = 0;
   for (const char* interface : {"0", "1", "2"}) {
-    const std::string fortran =
-        testing_tools::bin_dir() + "/mpi_fortran" + interface + "_" + GetParam().name;
+    const std::string fortran = bin_dir() + "/mpi_fortran" + interface + "_" + GetParam().name;
     if (!std::filesystem::exists(fortran)) continue;
     ++found;
     const Report report = run_and_report(3, "", "", fortran);

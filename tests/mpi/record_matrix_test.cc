@@ -39,10 +39,12 @@ void replace(std::string& text, const std::string& what, const std::string& by) 
 /// The line that mapping.md has for a family.
 std::string documented(const std::string& beginning) {
   std::ifstream in(testing_tools::source_dir() + "/docs/results/mapping.md");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(beginning) && line.find("IBCOLL_MPI_RECORD") != std::string::npos)
-      return line;
-  return "";
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.starts_with(beginning) && line.find("IBCOLL_MPI_RECORD") != std::string::npos) break;
+    line.clear();
+  }
+  return line;
 }
 
 /// What tests/data/mpi/traffic.c sends, in doubles. `starts`: of each collective; `scatters`: of

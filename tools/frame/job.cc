@@ -148,7 +148,8 @@ Result<JobSetting> understand_job(const JobArguments& typed, int launched) {
   }
   std::optional<int64_t> ranks = arguments.ranks;
   setting.launched = launched > 0;
-  setting.bound = !arguments.no_bind;
+  IBCOLL_ASSIGN(const std::string bound_to, config_choice("IBCOLL_BIND"));
+  setting.bound = !arguments.no_bind && bound_to == "core";
   if (launched > 0) {
     if (ranks && *ranks != launched)
       return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
