@@ -12,12 +12,6 @@
 
 namespace ibcoll::testing {
 
-inline JobOptions job_of(std::vector<int> ranks_of_server) {
-  JobOptions job;
-  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
-  return job;
-}
-
 inline Status make(Group& group, const CallArguments& arguments) {
   Call call(group);
   IBCOLL_TRY(call.prepare(arguments));
@@ -25,8 +19,8 @@ inline Status make(Group& group, const CallArguments& arguments) {
   return call.wait();
 }
 
-/// Memory for calls of up to four ranks and 100000 bytes a block.
-struct Memory {
+/// CallMemory for calls of up to four ranks and 100000 bytes a block.
+struct CallMemory {
   std::vector<std::byte> send = std::vector<std::byte>(400'000);
   std::vector<std::byte> recv = std::vector<std::byte>(400'000);
 

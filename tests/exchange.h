@@ -9,12 +9,6 @@
 
 namespace ibcoll::testing {
 
-inline JobOptions job_of(std::vector<int> ranks_of_server) {
-  JobOptions job;
-  job.shape = Shape::from_layout(ranks_of_server, Placement::kBlock).value();
-  return job;
-}
-
 /// An alltoall of a group under way, which knows what must arrive.
 class Exchange {
  public:

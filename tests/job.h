@@ -53,6 +53,14 @@ struct JobOptions {
   ContextOptions context;
 };
 
+/// A job on servers of so many ranks each.
+inline JobOptions job_of(const std::vector<int>& ranks_of_server,
+                         Placement placement = Placement::kBlock) {
+  JobOptions job;
+  job.shape = Shape::from_layout(ranks_of_server, placement).value();
+  return job;
+}
+
 /// One rank of a job: its context, and a place to complain.
 struct RankView {
   Context& context;

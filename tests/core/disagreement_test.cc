@@ -14,6 +14,7 @@
 namespace ibcoll {
 namespace {
 
+using testing::CallMemory;
 using testing::Complaints;
 using testing::expect_named;
 using ::testing::HasSubstr;
@@ -21,7 +22,6 @@ using testing::job_of;
 using testing::JobOptions;
 using testing::kLayouts;
 using testing::make;
-using testing::Memory;
 using testing::RankView;
 using testing::SharedFlags;
 
@@ -35,7 +35,7 @@ TEST(Disagreement, OnTheRootIsFoundWhereEachTakesItselfForIt) {
                                    to_string(collective), bytes, barrier ? ", barrier" : ""));
           expect_named(job_of(layout), {"rank 0 passes root 0, rank 1 1"},
                        [=](const RankView& rank) -> Status {
-                         Memory memory;
+                         CallMemory memory;
                          IBCOLL_TRY(make(rank.context.world(),
                                          memory.arguments(collective, bytes, rank.context.rank())));
                          if (!barrier) return {};
@@ -53,7 +53,7 @@ TEST(Disagreement, OnTheRootIsFoundWhereEachTakesTheOtherForIt) {
     for (const bool tests : {false, true}) {
       expect_named(
           job_of(layout), {"rank 0 passes root 1, rank 1 0"}, [=](const RankView& rank) -> Status {
-            Memory memory;
+            CallMemory memory;
             Call call(rank.context.world());
             IBCOLL_TRY(
                 call.prepare(memory.arguments(Collective::kBcast, 100, 1 - rank.context.rank())));
@@ -101,7 +101,7 @@ TEST(Disagreement, OnAnythingIsNamed) {
       SCOPED_TRACE(c.text);
       expect_named(job_of(layout), {"ranks 0 and 1 disagree on call 0", c.text},
                    [&](const RankView& rank) -> Status {
-                     Memory memory;
+                     CallMemory memory;
                      CallArguments arguments = memory.arguments(c.collective, 100);
                      if (c.collective == Collective::kAlltoall)
                        arguments.options.algorithm = "linear";
@@ -125,7 +125,7 @@ TEST(Disagreement, OnWhatACallIsForIsNamed) {
   using Body = std::function<Status(Group&)>;
   const auto call = [](Collective collective, size_t bytes) -> Body {
     return [=](Group& group) {
-      Memory memory;
+      CallMemory memory;
       CallArguments arguments = memory.arguments(collective, bytes);
       if (collective == Collective::kAllreduce)
         arguments.reduction = find_reduction(ElementType::kUint64, Operator::kSum).value();
@@ -183,7 +183,7 @@ struct TwoGroups {
     std::swap(all.front(), all.back());
     IBCOLL_ASSIGN(made.first, context.create_group(all));
     for (int i = 0; i < between; ++i) {
-      Memory memory;
+      CallMemory memory;
       IBCOLL_TRY(make(*made.first, memory.arguments(Collective::kBarrier, 0)));
     }
     IBCOLL_ASSIGN(made.second, context.create_group(all));
@@ -197,7 +197,7 @@ TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
     // Used for different sizes.
     expect_named(job_of(layout), {"made in the same order?", "passes blocks of"},
                  [](const RankView& rank) -> Status {
-                   Memory memory, more;
+                   CallMemory memory, more;
                    IBCOLL_ASSIGN(TwoGroups groups,
                                  TwoGroups::make_both(rank.context, rank.context.rank() == 1, 0));
                    Call one(*groups.first), other(*groups.second);
@@ -211,7 +211,7 @@ TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
     // One after another number of calls.
     expect_named(job_of(layout), {"after 2 calls on earlier groups of the same ranks", "after 3"},
                  [](const RankView& rank) -> Status {
-                   Memory memory;
+                   CallMemory memory;
                    std::vector<Rank> all = {1, 0};
                    IBCOLL_ASSIGN(auto first, rank.context.create_group(all));
                    std::shared_ptr<Group> second;
@@ -229,7 +229,7 @@ TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
     // Blocking calls of the same kind: each waits in the group that the other has not come to.
     expect_named(job_of(layout), {"wait for each other", "2. group {1, 0}"},
                  [](const RankView& rank) -> Status {
-                   Memory memory;
+                   CallMemory memory;
                    IBCOLL_ASSIGN(TwoGroups groups,
                                  TwoGroups::make_both(rank.context, rank.context.rank() == 1, 0));
                    IBCOLL_TRY(make(*groups.first, memory.arguments(Collective::kAlltoall, 100)));
@@ -248,7 +248,7 @@ TEST(Groups, OfOtherRanksAreNamed) {
                                                          ? std::vector<Rank>{1, 0}
                                                          : std::vector<Rank>{0, 1, 2};
                      IBCOLL_ASSIGN(auto group, rank.context.create_group(ranks));
-                     Memory memory;
+                     CallMemory memory;
                      // Everybody waits for somebody: rank 1 for 0, the others for 1.
                      const Rank root = 1;
                      return make(*group, memory.arguments(collective, 100, root));
@@ -267,7 +267,7 @@ TEST(Groups, OfOtherIdentifiersAreNamed) {
         [](const RankView& rank) -> Status {
           const uint64_t id = 7 + static_cast<uint64_t>(rank.context.rank());
           IBCOLL_ASSIGN(auto group, rank.context.create_group({0, 1}, id));
-          Memory memory;
+          CallMemory memory;
           return make(*group, memory.arguments(Collective::kAlltoall, 100));
         });
     expect_named(job_of(layout),
@@ -276,7 +276,7 @@ TEST(Groups, OfOtherIdentifiersAreNamed) {
                  [](const RankView& rank) -> Status {
                    const auto tag = static_cast<uint64_t>(rank.context.rank());
                    IBCOLL_ASSIGN(auto group, rank.context.group_of_call({0, 1}, tag));
-                   Memory memory;
+                   CallMemory memory;
                    return make(*group, memory.arguments(Collective::kAlltoall, 100));
                  });
   }
@@ -288,7 +288,7 @@ TEST(Disagreement, OnTheLengthOfABlockNamesBothRanks) {
   run_job(
       job_of({1, 1}),
       [&](const RankView& rank) {
-        Memory memory;
+        CallMemory memory;
         const std::vector<int64_t> counts = {10, 10}, more = {100, 10}, places = {0, 1000};
         CallArguments a = memory.arguments(Collective::kAlltoallv, 0);
         a.send_counts = counts.data();
@@ -314,7 +314,7 @@ TEST(Polling, KnowsTheDeadline) {
       run_job(
           job,
           [&](const RankView& rank) {
-            Memory memory;
+            CallMemory memory;
             Call call(rank.context.world());
             if (rank.context.rank() == 1) return has_ended.await(0, 1, 20'000);
             if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||
@@ -347,7 +347,7 @@ TEST(Polling, ReportsWhoIsLate) {
   job.context.late_ns = 100'000'000;
   ::testing::internal::CaptureStderr();
   const std::string complaints = run_job(job, [](const RankView& rank) {
-    Memory memory;
+    CallMemory memory;
     Call call(rank.context.world());
     if (rank.context.rank() == 1) wait_for_a_word();
     if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)), "prepare") ||

@@ -12,11 +12,11 @@ namespace {
 
 using testing::ApiRank;
 using testing::create;
-using testing::Exchange;
 using testing::kAll;
 using testing::launched;
 using testing::Layout;
 using testing::Lists;
+using testing::NeighborExchange;
 using testing::random_lists;
 
 constexpr Layout kLayouts[] = {{"1", 1},
@@ -52,7 +52,7 @@ TEST_P(NeighborCalls, BringEveryBlockToItsPlace) {
           for (const size_t words : {0, 1, 40, 3000}) {
             ibcoll_options options = IBCOLL_OPTIONS_INIT;
             options.algorithm = algorithm;
-            Exchange call(mine, me, ++number, collective, words);
+            NeighborExchange call(mine, me, ++number, collective, words);
             if (!rank.good(call.blocking(graph, &options), algorithm)) return;
             call.check(rank, algorithm);
           }
@@ -73,7 +73,7 @@ TEST_P(NeighborCalls, GoOnWhileTheProgramDoes) {
                  const Lists mine = random_lists(5, 2)[static_cast<size_t>(me)];
                  ibcoll_graph* graph = nullptr;
                  if (!rank.good(create(ibcoll_world(rank.context), mine, &graph), "create")) return;
-                 std::vector<Exchange> calls;
+                 std::vector<NeighborExchange> calls;
                  for (int i = 0; i < 12; ++i)
                    calls.emplace_back(mine, me, i, kAll[i % 4], static_cast<size_t>(i) * 50);
                  std::vector<ibcoll_request*> requests(calls.size());
@@ -110,7 +110,7 @@ TEST_P(NeighborCalls, MayBePersistent) {
                    for (const char* algorithm : {"direct", "aggregated"}) {
                      ibcoll_options options = IBCOLL_OPTIONS_INIT;
                      options.algorithm = algorithm;
-                     Exchange exchange(mine, me, 5, collective, 100);
+                     NeighborExchange exchange(mine, me, 5, collective, 100);
                      ibcoll_call call = exchange.call(graph, &options);
                      call.flags = IBCOLL_PERSISTENT;
                      ibcoll_request* request = nullptr;

@@ -67,7 +67,7 @@ inline size_t length(int from, int to, int copy, int call, size_t most) {
 }
 
 /// One call's buffers, for each of the five collectives.
-struct Exchange {
+struct NeighborExchange {
   const Lists& lists;
   int me, number;
   ibcoll_collective collective;
@@ -85,7 +85,7 @@ struct Exchange {
   }
   bool lays_out() const { return collective == IBCOLL_NEIGHBOR_ALLTOALLW; }
 
-  Exchange(const Lists& all, int rank, int call, ibcoll_collective which, size_t words)
+  NeighborExchange(const Lists& all, int rank, int call, ibcoll_collective which, size_t words)
       : lists(all), me(rank), number(call), collective(which), most(words) {
     const auto block = [&](int from, int to, int copy) {
       if (gathers()) to = copy = 0;

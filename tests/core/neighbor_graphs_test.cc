@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "tests/cxx_job.h"
 #include "tests/core/neighbor_exchange.h"
+#include "tests/cxx_job.h"
 #include "tests/proc.h"
 
 namespace ibcoll {
@@ -15,11 +15,11 @@ namespace {
 
 using testing::ApiRank;
 using testing::create;
-using testing::Exchange;
 using testing::kAll;
 using testing::launched;
 using testing::Layout;
 using testing::Lists;
+using testing::NeighborExchange;
 using testing::random_lists;
 
 /// Has ranks pass lists in which `change` has been made, expects one error on all, and that the
@@ -41,7 +41,7 @@ void expect_refused(const Layout& layout, const std::function<void(std::vector<L
     if (!rank.good(create(ibcoll_world(rank.context), good[static_cast<size_t>(me)], &graph),
                    "again"))
       return;
-    Exchange call(good[static_cast<size_t>(me)], me, 1, IBCOLL_NEIGHBOR_ALLTOALL, 10);
+    NeighborExchange call(good[static_cast<size_t>(me)], me, 1, IBCOLL_NEIGHBOR_ALLTOALL, 10);
     if (rank.good(call.blocking(graph, nullptr), "call")) call.check(rank, "afterwards");
     rank.good(ibcoll_graph_free(graph), "free");
   };
@@ -208,7 +208,7 @@ TEST(NeighborGraphs, ManyMadeAndFreedTakeNoMoreMemory) {
                          ibcoll_graph* graph = nullptr;
                          if (!rank.good(create(ibcoll_world(rank.context), mine, &graph), "create"))
                            return;
-                         Exchange call(mine, me, 1, kAll[i % 4], 20);
+                         NeighborExchange call(mine, me, 1, kAll[i % 4], 20);
                          if (!rank.good(call.blocking(graph, nullptr), "call")) return;
                          call.check(rank, "one of many");
                          rank.good(ibcoll_graph_free(graph), "free");
@@ -288,7 +288,7 @@ TEST(NeighborGraphs, RanksWithoutNeighboursNeedNotKnowSizes) {
                            return;
                          for (const ibcoll_collective collective :
                               {IBCOLL_NEIGHBOR_ALLTOALL, IBCOLL_NEIGHBOR_ALLGATHER}) {
-                           Exchange call(lists, me, 0, collective, alone ? 0 : words);
+                           NeighborExchange call(lists, me, 0, collective, alone ? 0 : words);
                            if (!rank.good(call.blocking(made, nullptr), "call")) return;
                            call.check(rank, "with ranks that have no neighbours");
                          }
@@ -313,7 +313,7 @@ TEST(NeighborGraphs, SeveralAreUsedInTurn) {
                        }
                        for (int round = 0; round < 3; ++round) {
                          for (size_t i = 0; i < graphs.size(); ++i) {
-                           Exchange call(lists[i], me, round, kAll[i % 4], 16);
+                           NeighborExchange call(lists[i], me, round, kAll[i % 4], 16);
                            if (!rank.good(call.blocking(graphs[i], nullptr), "call")) return;
                            call.check(rank, "in turn");
                          }

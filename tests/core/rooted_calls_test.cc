@@ -15,14 +15,9 @@ namespace {
 
 using testing::Complaints;
 using ::testing::HasSubstr;
+using testing::job_of;
 using testing::JobOptions;
 using testing::RankView;
-
-JobOptions job_of(std::vector<int> ranks_of_server, Placement placement = Placement::kBlock) {
-  JobOptions job;
-  job.shape = Shape::from_layout(ranks_of_server, placement).value();
-  return job;
-}
 
 Status make(Group& group, const CallArguments& arguments) {
   Call call(group);

@@ -9,11 +9,11 @@
 namespace ibcoll {
 namespace {
 
+using testing::CallMemory;
 using testing::expect_named;
 using testing::job_of;
 using testing::kLayouts;
 using testing::make;
-using testing::Memory;
 using testing::RankView;
 using testing::SharedFlags;
 
@@ -52,7 +52,7 @@ TEST_P(WrongRoots, AreFoundAlsoWhereTheGroupIsGoneAtOnce) {
         const Rank me = context.rank();
         if (way.late && me == 1) done.await(0, 1, 20'000);
         const auto calls = [&]() -> Status {
-          Memory memory;
+          CallMemory memory;
           {
             IBCOLL_ASSIGN(const auto group, group_of(context));
             IBCOLL_TRY(make(*group, memory.arguments(way.collective, bytes, me)));

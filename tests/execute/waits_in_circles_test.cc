@@ -12,11 +12,11 @@
 namespace ibcoll {
 namespace {
 
+using testing::CallMemory;
 using testing::expect_named;
 using testing::job_of;
 using testing::JobOptions;
 using testing::make;
-using testing::Memory;
 using testing::RankView;
 
 struct Circle {
@@ -48,7 +48,7 @@ TEST_P(Circles, AreFound) {
   }
   expect_named(job, texts, [&](const RankView& rank) -> Status {
     IBCOLL_ASSIGN(const auto mine, pair(rank.context, rank.context.rank()));
-    Memory memory;
+    CallMemory memory;
     IBCOLL_TRY(make(*mine, memory.arguments(Collective::kAlltoall, 100)));
     const Rank before = (rank.context.rank() + rank.context.size() - 1) % rank.context.size();
     IBCOLL_ASSIGN(const auto other, pair(rank.context, before));
@@ -67,7 +67,7 @@ TEST_P(Circles, WithARankThatIsOnlyLateAreNone) {
                       for (const Rank first : {me == 0 ? before : me, me == 0 ? me : before}) {
                         const auto group = pair(rank.context, first);
                         if (!rank.good(group, "group")) return;
-                        Memory memory;
+                        CallMemory memory;
                         if (!rank.good(make(**group, memory.arguments(Collective::kAlltoall, 100)),
                                        "call"))
                           return;
@@ -86,7 +86,7 @@ TEST_P(Circles, WithARankThatHasMadeBothCallsAreNone) {
                       const Rank before = (me + size - 1) % size;
                       const auto own = pair(rank.context, me), other = pair(rank.context, before);
                       if (!rank.good(own, "group") || !rank.good(other, "group")) return;
-                      Memory memory, more;
+                      CallMemory memory, more;
                       Call first(**own), second(**other);
                       const CallArguments a = memory.arguments(Collective::kAlltoall, 100);
                       const CallArguments b = more.arguments(Collective::kAlltoall, 100);
@@ -110,7 +110,7 @@ TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
                       [](const RankView& rank) {
                         const Rank me = rank.context.rank();
                         const auto two = rank.context.create_group({1, 2});
-                        Memory memory;
+                        CallMemory memory;
                         CallArguments scan = memory.arguments(Collective::kScan, 100);
                         scan.reduction =
                             find_reduction(ElementType::kInt32, Operator::kSum).value();
@@ -136,7 +136,7 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
                                               : rank.context.create_group({me, me + 1});
                     const auto other = me == 0 ? rank.context.create_group({0, 2})
                                                : rank.context.create_group({me - 1, me});
-                    Memory memory;
+                    CallMemory memory;
                     CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
                     if (me == 1) trade.time_limit_ns = 1'500'000'000;
                     const Status first = make(**mine, trade);
@@ -200,7 +200,7 @@ TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
                   const auto own = context.create_group({0, 1}, static_cast<uint64_t>(1 + me));
                   const auto other = context.create_group({0, 1}, static_cast<uint64_t>(2 - me));
                   if (!rank.good(own, "group") || !rank.good(other, "group")) return;
-                  Memory first, second;
+                  CallMemory first, second;
                   std::thread late([&] {
                     usleep(1'500'000);
                     const EntryGuard::Entry entry(context.guard());

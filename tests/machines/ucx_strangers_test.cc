@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "engine/bootstrap/control_socket.h"
-#include "tests/machines/namespaces.h"
 #include "tests/machines/machines_job.h"
+#include "tests/machines/namespaces.h"
 #include "ucx/gate.h"
 
 namespace ibcoll::testing {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "tests/topology/fabric_files.h"
 #include "tests/places.h"
+#include "tests/topology/fabric_files.h"
 #include "topology/readers/readers.h"
 #include "topology/spec.h"
 

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <map>
 
-#include "tests/topology/fabric_files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
+#include "tests/topology/fabric_files.h"
 #include "topology/readers/readers.h"
 
 namespace ibcoll::topology {

@@ -15,8 +15,8 @@
 #include "engine/execute/user_registrations.h"
 #include "perf/support/empty_transports.h"
 #include "tests/job.h"
-#include "tests/transport/key_counting.h"
 #include "tests/proc.h"
+#include "tests/transport/key_counting.h"
 
 namespace ibcoll {
 namespace {

@@ -29,9 +29,9 @@ inline void shell(const std::string& command) {
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
-inline JobOptions job_of(std::vector<int> layout, Placement placement = Placement::kBlock) {
-  JobOptions job;
-  job.shape = *Shape::from_layout(layout, placement);
+inline JobOptions verbs_job(const std::vector<int>& layout,
+                            Placement placement = Placement::kBlock) {
+  JobOptions job = job_of(layout, placement);
   job.context.transport = "verbs";
   return job;
 }

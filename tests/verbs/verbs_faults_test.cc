@@ -18,21 +18,21 @@ using ::testing::Not;
 TEST_F(VerbsFaults, LosingTwoPercentOfThePacketsChangesNothing) {
   lose(2);
   const Outcome outcome =
-      run_disturbed(job_of({2, 1, 1}), exchanges(6, {0, 8, 4096, 65536, 1 << 20, 4 << 20}), {});
+      run_disturbed(verbs_job({2, 1, 1}), exchanges(6, {0, 8, 4096, 65536, 1 << 20, 4 << 20}), {});
   EXPECT_EQ(outcome.all, "");
 }
 
 TEST_F(VerbsFaults, LosingTenPercentOfThePacketsChangesNothing) {
   lose(10);
   const Outcome outcome =
-      run_disturbed(job_of({1, 1, 1}), exchanges(5, {0, 8, 1000, 4096, 65536}), {});
+      run_disturbed(verbs_job({1, 1, 1}), exchanges(5, {0, 8, 1000, 4096, 65536}), {});
   EXPECT_EQ(outcome.all, "");
 }
 
 TEST_F(VerbsFaults, ALinkThatGoesDownForGood) {
   setenv("IBCOLL_PORT_DOWN", "500ms", 1);
   const Outcome outcome =
-      run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 16}),
+      run_disturbed(verbs_job({2, 2, 1}), exchanges(kUntilItFails, {1 << 16}),
                     [](Stage&) { std::ignore = std::system("ip -n sw link set v2 down"); });
   // Whoever is first: the ranks whose port it is, or the others, who can't reach them.
   expect_one_error(outcome, {0, 1, 2, 3, 4},
@@ -44,7 +44,7 @@ TEST_F(VerbsFaults, ALinkThatGoesDownForGood) {
 
 TEST_F(VerbsFaults, ALinkThatIsDownBeforeAnybodyIsConnected) {
   setenv("IBCOLL_PORT_DOWN", "500ms", 1);
-  const Outcome outcome = run_disturbed(job_of({1, 1, 1}),
+  const Outcome outcome = run_disturbed(verbs_job({1, 1, 1}),
                                         [](const RankView& rank, Stage& stage) {
                                           disturb_first(rank, stage, "ip -n sw link set v2 down");
                                           exchanges(kUntilItFails, {8})(rank, stage);
@@ -60,7 +60,7 @@ TEST_F(VerbsFaults, ALinkThatIsDownBeforeAnybodyIsConnected) {
 /// The link of rank 1's server is down while the ranks look for each other.
 TEST_F(VerbsFaults, ALinkThatIsDownForAMomentBeforeAnybodyIsConnected) {
   const Outcome outcome = run_disturbed(
-      job_of({1, 1, 1}),
+      verbs_job({1, 1, 1}),
       [](const RankView& rank, Stage& stage) {
         disturb_first(
             rank, stage,
@@ -76,7 +76,7 @@ TEST_F(VerbsFaults, ALinkThatIsDownForAMomentBeforeAnybodyIsConnected) {
 TEST_F(VerbsFaults, DatagramsThatCantBeSentAreSentLater) {
   if (const char* by = getenv("IBCOLL_CONNECT"); by != nullptr && by == std::string_view("rdmacm"))
     GTEST_SKIP() << "the kernel's own datagrams, which librdmacm uses, stop for good";
-  const Outcome outcome = run_disturbed(job_of({1, 1}),
+  const Outcome outcome = run_disturbed(verbs_job({1, 1}),
                                         [](const RankView& rank, Stage& stage) {
                                           if (rank.context.rank() == 0) {
                                             std::this_thread::sleep_for(milliseconds(300));
@@ -94,7 +94,7 @@ TEST_F(VerbsFaults, DatagramsThatCantBeSentAreSentLater) {
 TEST_F(VerbsFaults, ANetworkThatIsCutBeforeAnybodyIsConnected) {
   setenv("IBCOLL_PORT_DOWN", "1s", 1);
   const Outcome outcome = run_disturbed(
-      job_of({1, 1, 1}),
+      verbs_job({1, 1, 1}),
       [](const RankView& rank, Stage& stage) {
         disturb_first(rank, stage,
                       "for i in 1 2 3; do for j in 1 2 3; do [ $i = $j ] || ip neigh replace "
@@ -119,7 +119,7 @@ TEST_F(VerbsFaults, OfTwoNetworksOneIsUsed) {
       "ip -n sw link add br1 type bridge && ip -n sw link set br1 mtu 4200 up && for i in 3 4; do "
       "ip -n sw link set v$i master br1; done && for i in 1 2 3 4; do ip neigh flush dev e$i; "
       "done");
-  const Outcome outcome = run_disturbed(job_of({2, 2, 1}),
+  const Outcome outcome = run_disturbed(verbs_job({2, 2, 1}),
                                         [](const RankView& rank, Stage& stage) {
                                           exchanges(3, {8, 65536})(rank, stage);
                                         },
@@ -132,7 +132,7 @@ TEST_F(VerbsFaults, OfTwoNetworksOneIsUsed) {
 
 /// With the settings that users have, data on the way outlives a link that is down.
 TEST_F(VerbsFaults, AnOutageShorterThanPortDownChangesNothing) {
-  const Outcome outcome = run_disturbed(job_of({2, 2}), exchanges(60, {8, 1 << 16}), [](Stage&) {
+  const Outcome outcome = run_disturbed(verbs_job({2, 2}), exchanges(60, {8, 1 << 16}), [](Stage&) {
     std::ignore = std::system("ip -n sw link set v2 down; sleep 2; ip -n sw link set v2 up");
   });
   EXPECT_EQ(outcome.all, "");
@@ -146,7 +146,7 @@ TEST_F(VerbsFaults, ARankIsKilledInMidTransfer) {
   for (uint32_t i = 0; i < kills && !HasFailure(); ++i) {
     alarm(kHangSeconds);
     const Outcome outcome =
-        run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [&](Stage& stage) {
+        run_disturbed(verbs_job({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [&](Stage& stage) {
           std::this_thread::sleep_for(milliseconds(20 + 7 * i));
           kill(stage.pids[2], SIGKILL);
         });
@@ -158,7 +158,7 @@ TEST_F(VerbsFaults, ARankIsKilledInMidTransfer) {
 
 TEST_F(VerbsFaults, AWholeServerIsKilledInMidTransfer) {
   const Outcome outcome =
-      run_disturbed(job_of({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [](Stage& stage) {
+      run_disturbed(verbs_job({2, 2, 1}), exchanges(kUntilItFails, {1 << 20}), [](Stage& stage) {
         std::this_thread::sleep_for(milliseconds(20));
         for (const Rank rank : {2, 3}) kill(stage.pids[rank], SIGKILL);
       });
@@ -170,7 +170,7 @@ TEST_F(VerbsFaults, AWholeServerIsKilledInMidTransfer) {
 TEST_F(VerbsFaults, AWrongKeyIsNamedOnAllRanks) {
   setenv("IBCOLL_REGISTRATIONS", "0", 1);  // nothing stays registered that is not in use
   const Outcome outcome =
-      run_disturbed(job_of({1, 1, 1}),
+      run_disturbed(verbs_job({1, 1, 1}),
                     [](const RankView& rank, Stage&) {
                       constexpr size_t kBytes = 1 << 20;
                       std::vector<std::byte> send(3 * kBytes), recv(3 * kBytes);
@@ -204,7 +204,7 @@ TEST_F(VerbsFaults, AWrongKeyIsNamedOnAllRanks) {
 
 /// Runs calls of which rank 1 enters one late; gives what ranks logged.
 std::string late_log(int late_call, std::chrono::seconds late, int64_t report_after_ns) {
-  JobOptions job = job_of({2, 1, 1});
+  JobOptions job = verbs_job({2, 1, 1});
   job.context.late_ns = report_after_ns;
   const int file = memfd_create("late ranks", MFD_CLOEXEC);
   const Outcome outcome = run_disturbed(job,
@@ -249,7 +249,7 @@ void limit_locked_memory(const RankView& rank, size_t bytes) {
 /// Ranks that come to the call long after it has failed end with the same error, too.
 TEST_F(VerbsFaults, TooLittleLockedMemoryOnOneRank) {
   const WithoutLockPrivilege unprivileged;
-  const Outcome outcome = run_disturbed(job_of({1, 1, 1}),
+  const Outcome outcome = run_disturbed(verbs_job({1, 1, 1}),
                                         [](const RankView& rank, Stage&) {
                                           if (!exchange(rank, 8, 0)) return;
                                           if (rank.context.rank() == 1)
@@ -269,7 +269,7 @@ TEST_F(VerbsFaults, LittleLockedMemoryIsEnoughOrEndsAllAlike) {
   const WithoutLockPrivilege unprivileged;
   bool enough = false;
   for (size_t bytes = 4096; bytes <= 16 << 20; bytes *= 4) {
-    const Outcome outcome = run_disturbed(job_of({2, 1, 1}),
+    const Outcome outcome = run_disturbed(verbs_job({2, 1, 1}),
                                           [&](const RankView& rank, Stage&) {
                                             if (rank.context.rank() == 2)
                                               limit_locked_memory(rank, bytes);
@@ -295,7 +295,7 @@ TEST_F(VerbsFaults, TwoJobsUseOneDeviceAtOnce) {
     ASSERT_GE(pid, 0);
     if (pid == 0) {
       const Outcome outcome =
-          run_disturbed(job_of({2, 1, 2}), exchanges(40, {0, 8, 4096, 1 << 17}), {});
+          run_disturbed(verbs_job({2, 1, 2}), exchanges(40, {0, 8, 4096, 1 << 17}), {});
       std::fputs(outcome.all.c_str(), stderr);
       _exit(outcome.all.empty() ? 0 : 1);
     }
@@ -312,7 +312,7 @@ TEST_F(VerbsFaults, TwoJobsUseOneDeviceAtOnce) {
 TEST_F(VerbsFaults, SequenceNumbersPassTheirEnd) {
   for (const char* algorithm : {"ring", "two_level_ring", "aggregate"}) {
     const Outcome outcome =
-        run_disturbed(job_of({3, 1, 2}),
+        run_disturbed(verbs_job({3, 1, 2}),
                       [&](const RankView& rank, Stage& stage) {
                         rank.context.world().state().calls.begin_at(0xffff'fffb);
                         exchanges(12, {8, 4096}, algorithm)(rank, stage);
@@ -327,7 +327,7 @@ TEST_F(VerbsFaults, TheDeviceGoesAwayLast) {
   if (getenv("TEST_DEVICE_GONE") == nullptr)
     GTEST_SKIP() << "set TEST_DEVICE_GONE: tests that come after it lack a device";
   const Outcome outcome =
-      run_disturbed(job_of({2, 1, 1}), exchanges(kUntilItFails, {1 << 16}),
+      run_disturbed(verbs_job({2, 1, 1}), exchanges(kUntilItFails, {1 << 16}),
                     [](Stage&) { std::ignore = std::system("ip link del e2"); });
   expect_one_error(outcome, {0, 1, 2, 3},
                    AllOf(AnyOf(HasSubstr("rank 2"), HasSubstr("rxe2")), HasSubstr("rxe")));

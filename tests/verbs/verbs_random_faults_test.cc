@@ -162,7 +162,7 @@ TEST_F(VerbsFaults, RandomOnesNeverHang) {
         fault.unprivileged ? std::make_optional<WithoutLockPrivilege>() : std::nullopt;
     const std::set<std::string> before = traces();
     const Outcome outcome =
-        run_disturbed(job_of(fault.layout),
+        run_disturbed(verbs_job(fault.layout),
                       exchanges(fault.fatal ? kUntilItFails : 60, fault.sizes, fault.algorithm),
                       [&](Stage& stage) { fault.disturb(stage); });
     if (fault.fatal || (fault.may_fail && !outcome.all.empty())) {
