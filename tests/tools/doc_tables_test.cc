@@ -1,0 +1,118 @@
+// Tables of the documentation that a tool makes: what stands there is what the tool says.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/input.h"
+#include "engine/base/json_lines.h"
+#include "engine/schedule/collective.h"
+#include "tests/places.h"
+#include "tests/tool.h"
+
+namespace ibcoll {
+namespace {
+
+using namespace testing_tools;
+
+/// A count of `ib_sched verify --json`, and its column.
+struct Count {
+  const char* column;
+  const char* field;
+};
+constexpr Count kCounts[] = {{"steps", "steps"},
+                             {"messages", "net_messages_per_rank"},
+                             {"blocks", "net_blocks_per_rank"},
+                             {"tokens", "net_tokens_per_rank"},
+                             {"local messages", "local_messages_per_rank"},
+                             {"local blocks", "local_blocks_per_rank"},
+                             {"copied", "copied_blocks_per_rank"},
+                             {"combined", "combined_blocks_per_rank"},
+                             {"scratch", "scratch_slots"}};
+
+/// What the algorithms of a collective cost, by their names.
+std::map<std::string, std::string> counted(Collective collective) {
+  std::string arguments =
+      "verify --layout 24x8 --json - --collective " + std::string(to_string(collective));
+  if (std::string_view(to_string(collective)).starts_with("neighbor"))
+    arguments += " --graph grid:24x8";
+  const Ran ran = run_tool("ib_sched", arguments);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  std::map<std::string, std::string> rows;
+  for (const nlohmann::json& line : json_lines(ran.out)) {
+    std::string cells;
+    for (const Count& count : kCounts)
+      cells += fmt::format(" {} |", line.at(count.field).get<int64_t>());
+    rows[line.at("algorithm")] = cells + (line.at("paced").get<bool>() ? " paced |" : " free |");
+  }
+  return rows;
+}
+
+/// One row for each algorithm of each collective. Collectives with unequal blocks stand there where
+/// they cost something else than those with equal ones, which come first.
+std::string counts_by_the_verifier() {
+  std::string text = "| algorithm |";
+  std::string line = "|---|";
+  for (const Count& count : kCounts) {
+    text += fmt::format(" {} |", count.column);
+    line += "---|";
+  }
+  text += " pace |\n" + line + "---|\n";
+  std::vector<std::pair<std::string, std::map<std::string, std::string>>> before;
+  for (const Collective collective : kCollectives) {
+    const std::string name(to_string(collective));
+    const auto rows = counted(collective);
+    for (const auto& [algorithm, cells] : rows) {
+      const bool told = std::any_of(before.begin(), before.end(), [&](const auto& other) {
+        const auto same = other.second.find(algorithm);
+        return name.starts_with(other.first) && same != other.second.end() && same->second == cells;
+      });
+      if (!told) text += fmt::format("| {} {} |{}\n", name, algorithm, cells);
+    }
+    before.emplace_back(name, rows);
+  }
+  return text;
+}
+
+/// A table on a page, between two comments that name it.
+struct DocTable {
+  const char* page;
+  const char* name;
+  std::function<std::string()> make;
+};
+
+void expect_current(const DocTable& table) {
+  const std::string path = source_dir() + "/" + table.page;
+  const auto page = read_input(path);
+  ASSERT_TRUE(page) << page.error().message;
+  const std::string begin = fmt::format(
+      "<!-- table {}: made by `./run docs`; a test compares the two. -->\n\n", table.name);
+  const std::string end = fmt::format("\n<!-- end of table {} -->\n", table.name);
+  const size_t from = page->find(begin), to = page->find(end);
+  ASSERT_TRUE(from != std::string::npos && to != std::string::npos && from < to)
+      << table.page << " lacks the comments of table " << table.name;
+  const size_t first = from + begin.size();
+  const std::string made = table.make();
+  if (std::getenv("UPDATE_DOCS") != nullptr) {
+    ASSERT_TRUE(write_file(path, page->substr(0, first) + made + page->substr(to)));
+  } else {
+    EXPECT_EQ(page->substr(first, to - first), made) << "make it anew with ./run docs";
+  }
+}
+
+/// UPDATE_DOCS=1 writes the table instead.
+TEST(DocTables, FullCountsByTheVerifierAreCurrent) {
+  expect_current({"docs/algorithms.md", "of counts", counts_by_the_verifier});
+}
+
+}  // namespace
+}  // namespace ibcoll
