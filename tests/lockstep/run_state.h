@@ -122,6 +122,10 @@ class Run::State {
     return {status, ibcoll_last_error_scope(), ibcoll_last_error()};
   }
   void job_over(const Outcome& outcome, const Action* action);
+  /// There may not even be memory for the line.
+  bool is_untold(const Outcome& outcome) const {
+    return outcome.text.empty() && runner_.faults().memory_failed;
+  }
   /// An error of something on the action's group, set, or of its multicast.
   void failed(const Action& action, ibcoll_status status);
   /// A function that has no reason to fail but the job's end, or memory.
