@@ -104,6 +104,8 @@ class Run::State {
   const ibcoll_message* next_message(int64_t patience_us);
   /// Takes a message that has come, if there is one, and frees it at once.
   bool take_message();
+  /// Who waits for messages, in one wait or in many short ones, learns of each rank that has died.
+  void learn_of_deaths(int64_t patience_us);
   void free_held(size_t keep);
   /// Looks once which multicasts have ended.
   void poll_sent();

@@ -180,7 +180,12 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
     flips = false;
     options.features.ends = options.features.mismatch = options.features.multicasts = false;
   }
-  if (random.one_in(conditions.must_be_woken ? 2 : 6)) conditions.no_fences_of = random.next();
+  if (random.one_in(conditions.must_be_woken ? 2 : 6)) {
+    // One that may is enough for all to leave fences to sleepers; each that does fences for all.
+    const uint64_t one = uint64_t{1} << random.below(static_cast<uint64_t>(ranks));
+    conditions.no_fences_of = random.one_in(2) ? random.next() : ~one;
+  }
+  const bool sleeps_at_once = conditions.must_be_woken && random.one_in(2);
   static constexpr uint32_t kPatiences[] = {2, 4, 40};
   conditions.store_patience = random.of(kPatiences);
 
@@ -217,6 +222,10 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (random.one_in(10)) plan.environment["IBCOLL_DEADLINE"] = "4s";
   options.features.circles = plan.environment.count("IBCOLL_THREADS") == 0;
   narrow(random, plan);
+  if (sleeps_at_once) {
+    for (const char* const limit : {"kSpins", "kYieldNs"}) plan.limits[limit] = 0;
+    plan.limits["kYieldsBetweenClocks"] = 1;
+  }
   if (overrides.wide) plan.limits.clear();
   plan.program = random_program(seed, options);
   for (auto i = overrides.undisturbed.rbegin(); i != overrides.undisturbed.rend(); ++i) {
