@@ -94,11 +94,13 @@ class Generator {
     leaning_.own_operators = random_.one_in(3);
     leaning_.started = random_.one_in(2);
     leaning_.long_blocks = random_.one_in(3);
+    leaning_.multicasts = features().multicasts && random_.one_in(8);
   }
 
   void step() {
     const uint64_t choice = random_.below(100);
     const Features& use = features();
+    if (leaning_.multicasts && choice < 80) return multicast();
     if (choice < 50 || (choice < 60 && leaning_.started)) return call();
     if (choice < 72) return wait();
     if (choice < 76 && use.groups) return make_groups();
@@ -473,6 +475,7 @@ class Generator {
     bool own_operators = false;
     bool started = false;      ///< nearly no call is blocking, and they are waited for late
     bool long_blocks = false;  ///< most are of several pieces
+    bool multicasts = false;   ///< there are no calls on groups: ranks wait for messages alone
   };
 
   Random random_;
