@@ -45,8 +45,10 @@ std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, si
   const size_t before = progress;
   for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
     bool finished = false;
-    if (is_held(Message::at(message))) [[unlikely]]
-      return take_held(peer, Message::at(message), wanted, progress);
+    if (is_held(Message::at(message))) [[unlikely]] {
+      const Pull asked = take_held(peer, Message::at(message), wanted, progress);
+      return asked == Pull::kNotYet && progress != before ? Pull::kPartial : asked;
+    }
     const Pull result = take(peer, Message::at(message), wanted, progress, finished);
     if (finished) {
       took(Way::kSetAside);

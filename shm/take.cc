@@ -133,7 +133,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
       std::memcpy(wanted.target, payload, bytes);
     }
     finished = true;
-    took(bytes <= kInlineBytes ? Way::kLine : Way::kRing);
+    took(bytes <= kInlineBytes ? Way::kLine : Way::kRing, wanted.in_one_piece(), bytes);
     return Pull::kDone;
   }
   if (is_held(message)) [[unlikely]]
@@ -198,7 +198,7 @@ Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, s
     return Pull::kNotYet;
   finished = true;
   if (direct) {
-    took(Way::kPull);
+    took(Way::kPull, wanted.in_one_piece(), bytes);
     receipt(source.receipt).store(source.ticket, std::memory_order_release);
     touched(peer);
   }

@@ -144,6 +144,7 @@ class Transport final : public LocalTransport {
     Combining* how;              ///< null: the data is copied
     const StridedView* strided;  ///< what to write to instead of `target`; null: that
 
+    std::byte* in_one_piece() const { return strided == nullptr ? target : nullptr; }
     StridedView view() const { return strided != nullptr ? *strided : StridedView{target}; }
   };
   /// A message in chunks that is combined once it is whole.

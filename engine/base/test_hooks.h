@@ -27,18 +27,27 @@ inline constexpr int kRooms = 5;
 
 #ifdef IBCOLL_SHARED_ACCESS
 
-/// Data have come that way.
-void took(Way way);
+/// Data have come that way; where they can be told, they lie there now.
+void took(Way way, void* data = nullptr, size_t bytes = 0);
 /// Whether there is no room this time, whatever there is.
 bool refused_for_no_reason(Room room);
 /// What stands in for a limit of that name. Of each name there is one.
 template <class T>
 const T& narrowed(const char* name, T product);
+/// While there is one, memory that the thread asks for in vain is to end in an error of all ranks.
+class MayLackMemory {
+ public:
+  MayLackMemory();
+  ~MayLackMemory();
+  MayLackMemory(const MayLackMemory&) = delete;
+  MayLackMemory& operator=(const MayLackMemory&) = delete;
+};
 
 #else
 
-constexpr void took(Way) {}
+constexpr void took(Way, void* = nullptr, size_t = 0) {}
 constexpr bool refused_for_no_reason(Room) { return false; }
+struct MayLackMemory {};
 
 #endif
 

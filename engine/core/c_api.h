@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/cancellation.h"
+#include "engine/base/test_hooks.h"
 #include "engine/base/thread_end.h"
 #include "engine/core/call.h"
 #include "engine/core/handles.h"
@@ -156,6 +157,7 @@ template <class Body>
 ibcoll_status inside_call(ibcoll_context& context, Body&& body) {
   return inside(context, [&]() -> ibcoll_status {
     try {
+      [[maybe_unused]] const MayLackMemory here;
       return body();
     } catch (const std::bad_alloc&) {
       return report(context.context->executor().give_up({ErrorCode::kNoMemory, "out of memory"}));

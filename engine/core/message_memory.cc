@@ -24,25 +24,43 @@ Result<std::byte*> MessageMemory::take(size_t bytes) {
     return memory;
   }
   IBCOLL_ASSIGN(void* const memory, heap_.allocate(bytes));
-  auto registration = std::make_unique<UserRegistration>();
-  registration->begin = static_cast<std::byte*>(memory);
-  registration->bytes = bytes;
-  if (Status added = registrations_.add(*registration); !added) {
-    registrations_.remove(*registration);
-    (void)heap_.free(memory);
+  auto* const begin = static_cast<std::byte*>(memory);
+  Status added;
+  try {
+    added = add(begin, bytes);
+  } catch (...) {
+    let_go(begin);
+    throw;
+  }
+  if (!added) {
+    let_go(begin);
     return tl::unexpected<Error>(added.error());
   }
-  std::byte* const begin = registration->begin;
-  registered_[begin] = std::move(registration);
   return begin;
+}
+
+/// Registers memory of the heap. Where that fails, or there is no memory for it, let_go() undoes
+/// it.
+Status MessageMemory::add(std::byte* begin, size_t bytes) {
+  std::unique_ptr<UserRegistration>& registration = registered_[begin];
+  registration = std::make_unique<UserRegistration>();
+  registration->begin = begin;
+  registration->bytes = bytes;
+  return registrations_.add(*registration);
+}
+
+void MessageMemory::let_go(std::byte* begin) {
+  const auto registered = registered_.find(begin);
+  if (registered != registered_.end()) {
+    if (registered->second != nullptr) registrations_.remove(*registered->second);
+    registered_.erase(registered);
+  }
+  (void)heap_.free(begin);
 }
 
 void MessageMemory::give_back(std::byte* memory, size_t bytes) {
   if (is_private(bytes)) return std::free(memory);
-  const auto registered = registered_.find(memory);
-  registrations_.remove(*registered->second);
-  registered_.erase(registered);
-  (void)heap_.free(memory);
+  let_go(memory);
 }
 
 }  // namespace ibcoll

@@ -30,6 +30,9 @@ class MessageMemory {
   void give_back(std::byte* memory, size_t bytes);
 
  private:
+  Status add(std::byte* begin, size_t bytes);
+  void let_go(std::byte* begin);
+
   shm::Heap& heap_;
   UserRegistrations& registrations_;
   std::unordered_map<const std::byte*, std::unique_ptr<UserRegistration>> registered_;

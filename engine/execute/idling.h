@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/base/clock.h"
+#include "engine/base/test_hooks.h"
 
 namespace ibcoll {
 
@@ -61,10 +62,10 @@ class Idling {
   }
 
  private:
-  static constexpr int kSpins = 2000;
-  static constexpr int kYieldsBetweenClocks = 32;
+  IBCOLL_LIMIT(int, kSpins, 2000);
+  IBCOLL_LIMIT(int, kYieldsBetweenClocks, 32);
   static constexpr int kSpinsOfHost = 128, kYieldsOfHost = 4;
-  static constexpr int64_t kYieldNs = 2'000'000;
+  IBCOLL_LIMIT(int64_t, kYieldNs, 2'000'000);
 
   const int spins_;
   const bool sleeps_;

@@ -222,13 +222,15 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
     return Outcome::kBlocked;
   }
   std::byte* const data = call_.mailed_data.data() + put.offset;
+  std::byte* target = nullptr;
   if (binding[op.dst_buffer].strided != nullptr) [[unlikely]] {
     copy_strided(binding.view(op.dst_buffer, op.dst_first, op.count).from(begin), {data}, bytes);
   } else {
-    copy_plain(binding.address(op.dst_buffer, op.dst_first) + begin, data, bytes);
+    target = binding.address(op.dst_buffer, op.dst_first) + begin;
+    copy_plain(target, data, bytes);
   }
   queue.pop(call_.mailed);
-  took(Way::kEager);
+  took(Way::kEager, target, bytes);
   return Outcome::kDone;
 }
 

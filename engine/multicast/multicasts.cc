@@ -258,12 +258,13 @@ void Multicasts::lost(Rank rank, const Failure& why) {
 void Multicasts::note_end(const Failure& why) {
   deaths_.push_back({why.error_code(),
                      fmt::format("{}; nothing that it sends to sets comes any more", why.what)});
-  // All that wait now may wait for this rank; where none does it is told to the next one.
-  if (waiting_.empty()) return;
-  told_deaths_ = deaths_.size();
+  // All that wait now may wait for this rank. Where none does, or each has just been told of another
+  // one, it is told to the next one.
   for (Completion* const waiting : waiting_) {
+    if (waiting->done) continue;
     waiting->error = &deaths_.back();
     waiting->done = true;
+    told_deaths_ = deaths_.size();
   }
 }
 

@@ -309,9 +309,11 @@ void MulticastRuns::hand_over(const std::vector<DeliveryOrder::Message>& ready) 
   for (const auto& [master, counter] : ready) {
     const auto run = runs_.find({master, counter});
     if (run == runs_.end()) continue;
+    auto& kept = kept_[master];
     ready_.push_back(run->second.get());
+    // There was memory for both: what counts one is counted once.
     run->second->handed_over = true;
-    ++kept_[master];
+    ++kept;
     ++received_;
   }
 }

@@ -210,8 +210,11 @@ void MulticastSends::over(MulticastSend& send) {
     if (!send.given_up && !send.completion.done) {
       missing.ranks.for_each([&](Rank rank) { send.missing.push_back(rank); });
       if (const Rank culprit = dead >= 0 ? dead : gone; culprit >= 0) {
-        send.result = fail(ErrorCode::kPeerFailed, "rank {} has {}: it{} may lack {}", culprit,
-                           dead >= 0 ? "died" : "left the job", others, name(send));
+        // One whose process has ended may have left in order before.
+        send.result = fail(ErrorCode::kPeerFailed, "{}: it{} may lack {}",
+                           dead >= 0 ? services_.executor.why_lost(culprit)
+                                     : fmt::format("rank {} has left the job", culprit),
+                           others, name(send));
       } else {
         send.result = fail(missing.code, "rank {}{} may lack {}: {}", first, others, name(send),
                            to_string(missing.code));
@@ -342,11 +345,11 @@ void MulticastSends::lose(Rank rank) {
       name_missing(*send, RankSet::interval(rank, rank + 1), ErrorCode::kPeerFailed);
     if (send->root == rank && !send->root_answered) {
       send->root_answered = true;
-      if (!send->fed())
-        send->feed->end({rank, ErrorCode::kRankDied,
-                         services_.executor.has_lost(rank)
-                             ? services_.executor.why_lost(rank)
-                             : fmt::format("rank {} has died", rank)});
+      if (!send->fed()) {
+        send->feed->end(services_.executor.has_lost(rank)
+                            ? Failure{rank, ErrorCode::kRankDied, services_.executor.why_lost(rank)}
+                            : rank_has_left(rank));
+      }
       // Whom it has told of the message before nobody knows.
       name_missing(*send, unanswered(*send), ErrorCode::kPeerFailed);
       send->direct.clear();

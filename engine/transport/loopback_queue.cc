@@ -51,6 +51,12 @@ SendQueue::Lane& SendQueue::lane(Rank peer) {
   return *lane;
 }
 
+bool SendQueue::spurious_refusal() {
+  if (seed_ == 0 || !one_in(6)) return false;
+  ring(wire_.bell(wire_.me()));  // nothing else would have the rank try again
+  return true;
+}
+
 bool SendQueue::post(Rank peer, const Post& post) {
   const std::lock_guard lock(mutex_);
   return !spurious_refusal() && accept(peer, post);

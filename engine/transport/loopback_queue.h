@@ -71,7 +71,7 @@ class SendQueue {
 
   Lane& lane(Rank peer);
   bool accept(Rank peer, Post post);
-  bool spurious_refusal() { return seed_ != 0 && one_in(6); }
+  bool spurious_refusal();
   bool one_in(uint32_t n) { return random_() % n == 0; }
   void step();
   void serve(size_t at);

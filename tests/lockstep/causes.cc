@@ -108,7 +108,7 @@ std::string Causes::check_receive(const Outcome& outcome, const Faults& faults) 
   if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
   if (!has(outcome.text, "nothing that it sends to sets comes any more"))
     return wrong("a receive fails for no death", outcome);
-  if (faults.memory_failed || leaves_after_death(outcome, faults)) return {};
+  if (faults.refused() || leaves_after_death(outcome, faults)) return {};
   if (!names_one_of(outcome.text, faults.dead)) return wrong("the dead rank is not named", outcome);
   return {};
 }
@@ -130,13 +130,14 @@ std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults
       // After a death ranks leave without waiting for each other, and one that was refused memory
       // leaves out what the others wait for.
       if (leaves_after_death(outcome, faults)) break;
-      if (has(outcome.text, "has left the job") && faults.memory_failed) break;
+      if (has(outcome.text, "has left the job") && faults.refused()) break;
+      // Of one that has given up since.
+      if (has(outcome.text, "can't read") && faults.call_failed) break;
       // Members that have no memory for a multicast do without; after a death one that has left may
       // have died, for all that its master knows.
-      if (has(outcome.text, "may lack multicast") && (faults.memory_failed || faults.dead != 0))
-        break;
+      if (has(outcome.text, "may lack multicast") && (faults.refused() || faults.dead != 0)) break;
       // After a death one that is gone may have died, too: nobody can tell.
-      if (faults.dead != 0 && faults.memory_failed) break;
+      if (faults.dead != 0 && faults.refused()) break;
       if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
       if ((faults.dead & ends.members) == 0) return wrong("no member has died", outcome);
       if (!names_one_of(outcome.text, faults.dead & ends.members))
@@ -155,21 +156,24 @@ std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults
 std::string Causes::check_job(const Outcome& outcome, const Faults& faults) const {
   switch (outcome.status) {
     case IBCOLL_ERR_MISMATCH:
-      if (disagrees_) return {};
+      // A bit may be one of the lengths that ranks tell each other first.
+      if (disagrees_ || faults.flipped) return {};
       return wrong("nobody disagrees", outcome);
     case IBCOLL_ERR_PEER_FAILED:
       // The loopback is no adapter: what a stopped rank has posted goes when the rank goes on.
       if (faults.late && has(outcome.text, "has left the job")) return {};
-      // Who is refused memory outside of a call gives up.
-      if (faults.memory_failed) return {};
+      if (faults.refused()) return {};
       if (faults.dead == 0) return wrong("nobody has died", outcome);
       if (one_server_) return wrong("a death on a single server ends no job", outcome);
       if (!names_one_of(outcome.text, faults.dead))
         return wrong("the dead rank is not named", outcome);
       return {};
     case IBCOLL_ERR_NO_MEMORY:
-      if (faults.memory_failed) return {};
+      if (faults.memory_failed || faults.flipped) return {};
       return wrong("there was enough memory", outcome);
+    case IBCOLL_ERR_SYSTEM:
+      if (faults.call_failed) return {};
+      return wrong("no system call has failed", outcome);
     case IBCOLL_ERR_DEADLINE:
       if (faults.late) return {};
       return wrong("nobody was late", outcome);

@@ -10,7 +10,7 @@ namespace ibcoll::lockstep {
 namespace {
 
 constexpr int kMostOpen = 24;  ///< calls that are under way at a time
-constexpr uint32_t kRefusals = 23, kDisagreements = 11, kCircle = 9;
+constexpr uint32_t kRefusals = 24, kDisagreements = 11, kCircle = 9, kRootsOfGone = 10;
 
 /// How many times the buffers of a rank are as long as a block.
 uint32_t blocks_of_a_rank(Operation operation, uint32_t ranks) {
@@ -51,6 +51,7 @@ class Generator {
 
   Program generate() {
     add_operators();
+    lean();
     while (calls_ < program_.options.calls) step();
     if (features().mismatch) disagree();
     program_.numbers = number_;
@@ -83,10 +84,24 @@ class Generator {
     }
   }
 
+  /// Half of the programs are mostly about a few things: what goes wrong between two calls of one
+  /// kind is rare where there are thirty kinds.
+  void lean() {
+    if (random_.one_in(2)) return;
+    for (uint64_t i = 1 + random_.below(3); i > 0; --i)
+      leaning_.operations.push_back(
+          static_cast<Operation>(random_.below(static_cast<uint64_t>(Operation::kMakeGraph))));
+    leaning_.own_operators = random_.one_in(3);
+    leaning_.started = random_.one_in(2);
+    leaning_.long_blocks = random_.one_in(3);
+    leaning_.multicasts = features().multicasts && random_.one_in(8);
+  }
+
   void step() {
     const uint64_t choice = random_.below(100);
     const Features& use = features();
-    if (choice < 50) return call();
+    if (leaning_.multicasts && choice < 80) return multicast();
+    if (choice < 50 || (choice < 60 && leaning_.started)) return call();
     if (choice < 72) return wait();
     if (choice < 76 && use.groups) return make_groups();
     if (choice < 78 && use.groups) return free_group();
@@ -210,8 +225,11 @@ class Generator {
         4000,  4032,  4064,  4065,  4096,  4097,  8192,  8193,   16384,  16385,
         20000, 32768, 32769, 61440, 65536, 65537, 70001, 131072, 131073, 262145};
     uint64_t bytes = 0;
-    const uint64_t choice = random_.below(100);
-    if (choice < 45) {
+    const uint64_t choice = leaning_.long_blocks && !random_.one_in(4) ? 100 : random_.below(100);
+    if (choice == 100) {
+      const uint64_t bits = 12 + random_.below(7);
+      bytes = (uint64_t{1} << bits) + random_.below(uint64_t{1} << bits);
+    } else if (choice < 45) {
       bytes = random_.below(66);
     } else if (choice < 70) {
       bytes = kLimits[random_.below(std::size(kLimits) - (random_.one_in(8) ? 0 : 16))];
@@ -224,8 +242,10 @@ class Generator {
 
   Operation some_operation() {
     for (;;) {
-      const auto operation =
+      auto operation =
           static_cast<Operation>(random_.below(static_cast<uint64_t>(Operation::kMakeGraph)));
+      if (!leaning_.operations.empty() && !random_.one_in(4))
+        operation = leaning_.operations[random_.below(leaning_.operations.size())];
       if (reduces(operation) && !features().reductions) continue;
       if (is_of_neighbors(operation) && open_graphs_.empty()) continue;
       if (operation >= Operation::kExchangeCounts && !features().counts) continue;
@@ -235,15 +255,16 @@ class Generator {
 
   void choose_reduction(CallSpec& spec, uint64_t most, bool mortal) {
     const size_t own = program_.operators.empty() ? 0 : random_.below(program_.operators.size());
-    if (!program_.operators.empty() && random_.one_in(3) &&
-        (mortal || !program_.operators[own].fails)) {
+    const bool wants_own = leaning_.own_operators ? !random_.one_in(8) : random_.one_in(3);
+    if (!program_.operators.empty() && wants_own && (mortal || !program_.operators[own].fails)) {
       spec.own_operator = static_cast<int16_t>(own);
       spec.type = IBCOLL_OWN;
     } else {
       do {
         spec.type = static_cast<ibcoll_type>(random_.below(IBCOLL_OWN));
         spec.op = static_cast<ibcoll_operator>(random_.below(IBCOLL_NO_OP + 1));
-      } while (!has_operator(spec.type, spec.op));
+      } while (!has_operator(spec.type, spec.op) ||
+               (!features().unchecked && spec.type > IBCOLL_UINT64));
     }
     spec.elements = some_bytes(most) / static_cast<uint32_t>(element_bytes(program_, spec));
   }
@@ -292,7 +313,7 @@ class Generator {
     const uint32_t blocks = blocks_of_a_rank(spec.operation, ranks);
     const uint64_t most = blocks == 0 ? 0 : program_.options.largest_call / blocks;
     const bool counts = spec.operation >= Operation::kExchangeCounts;
-    if (features().nonblocking && !counts && !random_.one_in(3))
+    if (features().nonblocking && !counts && !random_.one_in(leaning_.started ? 12 : 3))
       spec.mode = features().persistent && random_.one_in(4) ? Mode::kPersistent : Mode::kStarted;
     if (features().memory && random_.one_in(2)) spec.memory = static_cast<Memory>(random_.below(4));
     if (reduces(spec.operation)) {
@@ -432,7 +453,8 @@ class Generator {
     Action& action = add(ActionKind::kDisagree);
     action.call = action.number;
     do {
-      action.first = static_cast<uint32_t>(random_.below(kDisagreements));
+      action.first = static_cast<uint32_t>(random_.below(kDisagreements + 2));
+      if (action.first >= kDisagreements) action.first = kRootsOfGone;  // it goes several ways
     } while (action.first == kCircle && !features().circles);
     action.rank = some_rank();
     action.spec.bytes = 1 + some_bytes(100'000);
@@ -447,8 +469,18 @@ class Generator {
     CallSpec spec;
   };
 
+  /// What the program is mostly about.
+  struct Leaning {
+    std::vector<Operation> operations;  ///< most calls; none: all alike
+    bool own_operators = false;
+    bool started = false;      ///< nearly no call is blocking, and they are waited for late
+    bool long_blocks = false;  ///< most are of several pieces
+    bool multicasts = false;   ///< there are no calls on groups: ranks wait for messages alone
+  };
+
   Random random_;
   Program program_;
+  Leaning leaning_;
   int ranks_ = 0;
   int calls_ = 0;
   uint32_t number_ = 0;

@@ -21,6 +21,11 @@ struct Faults {
   uint64_t dead = 0;           ///< bit r: rank r has died
   uint64_t died_amid = 0;      ///< the same of those whose program was not over
   bool memory_failed = false;  ///< the library was refused memory somewhere
+  bool call_failed = false;    ///< a system call of the library's failed somewhere
+  bool flipped = false;        ///< a bit of data was, and everything is checked (IBCOLL_CHECK)
+
+  /// Whoever is refused what it needs outside of a call gives up.
+  bool refused() const { return memory_failed || call_failed; }
   /// Ranks were stopped, or time passed, for so long that deadlines (IBCOLL_DEADLINE, and the time
   /// that ranks have to confirm the end of a group) may have passed.
   bool late = false;

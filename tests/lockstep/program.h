@@ -91,6 +91,8 @@ struct Features {
   bool descriptors = true;  ///< calls are waited for by the descriptor of the context
   bool pauses = true;
   bool refusals = true;  ///< arguments that can't be right, of one rank alone
+  /// Also reductions that IBCOLL_CHECK does not compare (docs/checking.md).
+  bool unchecked = true;
   /// Multicasts may wait for their ends inside of the call. Not where memory for messages is short:
   /// a rank that waits takes none, and others may wait for it.
   bool patient_multicasts = true;

@@ -334,6 +334,7 @@ void Run::State::wait(Pending& pending, uint32_t tests, bool by_descriptor) {
   int done = 0;
   for (uint32_t i = 0; i < tests && done == 0; ++i) {
     status = ibcoll_test(pending.request, &done);
+    if (status != IBCOLL_OK && done == 0 && ibcoll_last_error_scope() == IBCOLL_SCOPE_JOB) break;
     if (status != IBCOLL_OK && done == 0) {
       violation(*pending.action, "a test was refused");
       break;
@@ -420,6 +421,8 @@ void Run::State::release(Pending& pending) {
     expect_ok(ibcoll_group_free(handle), "group_free");
   handles_of_sets_.clear();
   for (Guarded* const buffer : {&pending.send, &pending.recv}) {
+    // It is the program's again: nobody takes what is there now for what was sent.
+    if (pending.failed && buffer->memory != nullptr) buffer->fill();
     // Once the job is over, what was under way may still come.
     if (pending.failed && !over_) {
       watch(*buffer);

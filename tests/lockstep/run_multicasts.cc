@@ -18,6 +18,8 @@ constexpr uint64_t kUsualWindow = 64;
 /// Rounds in which a rank that cannot ask the others takes what may still come.
 constexpr int kLastRounds = 50;
 constexpr int64_t kRoundNs = 20'000;
+/// A wait for messages that others make many of.
+constexpr int64_t kShortWaitUs = 1;
 
 }  // namespace
 
@@ -235,6 +237,7 @@ void Run::State::receive(const Action& action) {
     return;
   }
   free_held(held_.size() / 2);
+  if (action.number % 2 == 0) learn_of_deaths(kShortWaitUs);
   for (uint32_t i = 0; i < action.count; ++i) {
     const ibcoll_message* const message = next_message(i == 0 ? action.ns / 1000 : 0);
     if (message == nullptr) return;
@@ -311,9 +314,16 @@ void Run::State::settle_alone() {
     if (!over_ && !sent_.empty()) take_message();
     runner_.look_again();
   }
-  // Who waits for a message for ever learns of each rank that died.
-  while (!over_ && (runner_.faults().died_amid & ~told_) != 0 && !runner_.faults().memory_failed) {
-    const ibcoll_message* const message = next_message(-1);
+  learn_of_deaths(program_.seed % 2 == 0 ? -1 : kShortWaitUs);
+}
+
+void Run::State::learn_of_deaths(int64_t patience_us) {
+  const auto untold = [this] {
+    const Faults faults = runner_.faults();
+    return !faults.refused() && (faults.died_amid & ~told_) != 0;
+  };
+  while (!over_ && untold()) {
+    const ibcoll_message* const message = next_message(patience_us);
     if (message != nullptr) expect_ok(ibcoll_message_free(context_, message), "message_free");
   }
 }

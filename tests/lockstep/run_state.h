@@ -104,6 +104,8 @@ class Run::State {
   const ibcoll_message* next_message(int64_t patience_us);
   /// Takes a message that has come, if there is one, and frees it at once.
   bool take_message();
+  /// Who waits for messages, in one wait or in many short ones, learns of each rank that has died.
+  void learn_of_deaths(int64_t patience_us);
   void free_held(size_t keep);
   /// Looks once which multicasts have ended.
   void poll_sent();
@@ -122,6 +124,10 @@ class Run::State {
     return {status, ibcoll_last_error_scope(), ibcoll_last_error()};
   }
   void job_over(const Outcome& outcome, const Action* action);
+  /// There may not even be memory for the line.
+  bool is_untold(const Outcome& outcome) const {
+    return outcome.text.empty() && runner_.faults().memory_failed;
+  }
   /// An error of something on the action's group, set, or of its multicast.
   void failed(const Action& action, ibcoll_status status);
   /// A function that has no reason to fail but the job's end, or memory.

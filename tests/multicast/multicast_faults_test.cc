@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <memory>
 
@@ -314,6 +315,40 @@ TEST(MulticastReceives, AreToldOfEachDeathOnce) {
         ++stage->calls[me];
         if (!receive(rank, {3, {1, 2}, 100, 1})) return;
         fails_because_of(3);  // of which may be known only that it has left
+        leave(rank, *shared.fates, 2);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
+}
+
+/// Two that die at the same time are told of one after the other.
+TEST(MulticastReceives, AreToldOfDeathsThatAreFoundTogether) {
+  const SharedFates shared;
+  const SharedStage stage;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 4}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (!testing::meet(rank)) return;
+        if (me == 1 || me == 2) {
+          while (stage->calls[0] + stage->calls[3] < 2) usleep(1000);
+          usleep(20'000);  // they wait by then
+          raise(SIGKILL);
+        }
+        ++stage->calls[me];
+        uint64_t told = 0;
+        for (int i = 0; i < 2; ++i) {
+          const ibcoll_message* message = nullptr;
+          const ibcoll_status result = ibcoll_multicast_receive(rank.context, -1, &message);
+          testing::expect(rank, result, IBCOLL_ERR_PEER_FAILED, "nothing that it sends to sets");
+          for (const int victim : {1, 2}) {
+            if (strstr(ibcoll_last_error(), fmt::format("rank {} ", victim).c_str()) != nullptr)
+              told |= uint64_t{1} << victim;
+          }
+        }
+        if (told != 6) rank.complain(fmt::format("it is told of {:#x}", told));
         leave(rank, *shared.fates, 2);
       },
       &status);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/context/detail/fcontext.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -40,7 +41,7 @@ using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
 constexpr size_t kStackBytes = 512 << 10;
-constexpr int64_t kAccessNs = 2, kClockNs = 20, kSliceNs = 10;
+constexpr int64_t kAccessNs = 2, kClockNs = 20;
 /// How far time moves on when all that could run have looked in vain: so far at first, twice as far
 /// each time, up to the other.
 constexpr int64_t kFirstIdleNs = 500, kLongestIdleNs = 5'000'000;
@@ -119,13 +120,19 @@ struct Process {
   bool started = false, ended = false, dead = false, slow = false;
   int end_fd = -1;
   uint64_t accesses = 0;
-  uint64_t requests = 0;  ///< for memory
+  uint64_t requests = 0;       ///< for shared memory
+  uint64_t heap_requests = 0;  ///< for private memory inside of the library
+  uint64_t calls = 0;          ///< system calls that may fail
+  uint64_t pieces = 0;         ///< of data that have come
+  bool let_go = false;
   int64_t stopped_until = 0;
   int64_t clock_ahead = 0;
   int status = 0;
   std::vector<Disturbance> due;            ///< in order
   std::vector<Disturbance> due_by_update;  ///< in order
+  std::vector<Disturbance> due_by_room;    ///< in any
   int64_t updates = 0;
+  std::array<uint64_t, kRooms> looks{};  ///< for room of each kind
 };
 
 struct Mapping {
@@ -139,8 +146,12 @@ void** exceptions_of_thread() { return reinterpret_cast<void**>(abi::__cxa_get_g
 }  // namespace
 
 std::string to_string(const Disturbance& one) {
-  const std::string moment =
-      one.by_update ? fmt::format("update {} and {}", one.at, one.after) : std::to_string(one.at);
+  static constexpr const char* kRoomNames[kRooms] = {"ring", "mail queue", "put", "mail", "signal"};
+  std::string moment = std::to_string(one.at);
+  if (one.by == Disturbance::By::kUpdate) moment = "update " + moment;
+  if (one.by == Disturbance::By::kRoom)
+    moment = fmt::format("{} {}", kRoomNames[static_cast<size_t>(one.room)], moment);
+  if (one.by != Disturbance::By::kAccess) moment += fmt::format(" and {}", one.after);
   switch (one.kind) {
     case Disturbance::Kind::kKill:
       return fmt::format("kill:{}@{}", one.rank, moment);
@@ -148,9 +159,20 @@ std::string to_string(const Disturbance& one) {
       return fmt::format("stop:{}@{}+{}", one.rank, moment, one.ns);
     case Disturbance::Kind::kNoMemory:
       return fmt::format("memory:{}@{}", one.rank, one.at);
+    case Disturbance::Kind::kNoHeap:
+      return fmt::format("heap:{}@{}", one.rank, one.at);
+    case Disturbance::Kind::kNoCall:
+      return fmt::format("call:{}@{}", one.rank, one.at);
+    case Disturbance::Kind::kFlip:
+      return fmt::format("flip:{}@{}+{}", one.rank, one.at, one.ns);
     default:
       return fmt::format("clock:{}@{}+{}", one.rank, one.at, one.ns);
   }
+}
+
+/// What `at` counts is neither accesses nor what the bed counts by them.
+bool counts_for_itself(Disturbance::Kind kind) {
+  return kind == Disturbance::Kind::kNoMemory || kind >= Disturbance::Kind::kNoHeap;
 }
 
 struct Bed::State {
@@ -178,6 +200,11 @@ struct Bed::State {
   std::vector<Fiber*> ready, idle, waiting;
   Bed* bed = nullptr;
 
+  /// What happens to the rank that runs.
+  void tell(std::string_view what) const {
+    if (traces) fmt::print(stderr, "{:>12} rank {} {}\n", now, running->process, what);
+  }
+
   // ---- accounting
 
   void begin_slice(Fiber& fiber) {
@@ -198,7 +225,7 @@ struct Bed::State {
     const int64_t used = slice - std::max<int64_t>(g_accesses_left, 0);
     processes[static_cast<size_t>(running->process)].accesses += static_cast<uint64_t>(used);
     counts.accesses += static_cast<uint64_t>(used);
-    now += used * kAccessNs + kSliceNs;
+    now += used * kAccessNs + conditions.turn_ns;
     slice = g_accesses_left = 0;
   }
 
@@ -335,6 +362,34 @@ struct Bed::State {
   }
 
   // ---- what goes wrong
+
+  /// The disturbance of that kind that happens to the running rank at this one of what it counts.
+  const Disturbance* due_now(Disturbance::Kind kind, uint64_t number) const {
+    for (const Disturbance& one : conditions.disturbances) {
+      if (one.kind == kind && one.rank == running->process && one.at == number) return &one;
+    }
+    return nullptr;
+  }
+
+  /// To the fiber that runs, `after` accesses from now.
+  void happens_soon(Process& process, Disturbance one) {
+    const auto used = static_cast<uint64_t>(slice - g_accesses_left);
+    one.at = process.accesses + used + 1 + one.after;
+    const auto later = std::find_if(process.due.begin(), process.due.end(),
+                                    [&](const Disturbance& other) { return other.at > one.at; });
+    process.due.insert(later, one);
+    const auto left = static_cast<int64_t>(1 + one.after);
+    slice -= std::max<int64_t>(g_accesses_left - left, 0);
+    g_accesses_left = std::min(g_accesses_left, left);
+  }
+
+  void look_for_room(Room room) {
+    Process& process = processes[static_cast<size_t>(running->process)];
+    const uint64_t look = ++process.looks[static_cast<size_t>(room)];
+    for (const Disturbance& one : process.due_by_room) {
+      if (one.room == room && one.at == look) happens_soon(process, one);
+    }
+  }
 
   /// After an access that the running fiber is about to make.
   void disturb() {
@@ -485,7 +540,7 @@ struct Bed::State {
     for (uint64_t round = 0;; ++round) {
       run_events();
       if (round % 64 == 0 && bed->between) bed->between();
-      if (counts.accesses > kMostAccesses || now > kMostNs) {
+      if (counts.accesses > kMostAccesses || now > kMostNs * conditions.patience()) {
         why_stuck = "the job does not end";
         return;
       }
@@ -557,18 +612,10 @@ void reach_update() {
   Bed::State& bed = state();
   Process& process = bed.processes[static_cast<size_t>(self().process)];
   if (process.due_by_update.empty()) return;
-  Disturbance one = process.due_by_update.front();
+  const Disturbance one = process.due_by_update.front();
   process.due_by_update.erase(process.due_by_update.begin());
   process.updates = static_cast<int64_t>(one.at);
-  // From here on it is one of those that come after so many accesses.
-  const auto used = static_cast<uint64_t>(bed.slice - g_accesses_left);
-  one.at = process.accesses + used + 1 + one.after;
-  const auto later = std::find_if(process.due.begin(), process.due.end(),
-                                  [&](const Disturbance& other) { return other.at > one.at; });
-  process.due.insert(later, one);
-  const auto left = static_cast<int64_t>(1 + one.after);
-  bed.slice -= std::max<int64_t>(g_accesses_left - left, 0);
-  g_accesses_left = std::min(g_accesses_left, left);
+  bed.happens_soon(process, one);
   g_updates_left = process.due_by_update.empty()
                        ? INT64_MAX
                        : static_cast<int64_t>(process.due_by_update.front().at) - process.updates;
@@ -729,22 +776,52 @@ bool forbids_process_vm() { return state().conditions.forbids_process_vm; }
 
 bool refuses_memory() {
   Bed::State& bed = state();
-  const uint64_t request = ++bed.processes[static_cast<size_t>(self().process)].requests;
-  for (const Disturbance& one : bed.conditions.disturbances) {
-    if (one.kind != Disturbance::Kind::kNoMemory || one.rank != self().process || one.at != request)
-      continue;
-    ++bed.counts.refusals;
-    if (bed.traces) fmt::print(stderr, "{:>12} rank {} is refused memory\n", bed.now, one.rank);
-    bed.memory_failed = true;
-    return true;
-  }
-  return false;
+  Process& process = bed.processes[static_cast<size_t>(self().process)];
+  if (bed.due_now(Disturbance::Kind::kNoMemory, ++process.requests) == nullptr) return false;
+  ++bed.counts.refusals;
+  bed.memory_failed = true;
+  bed.tell("is refused memory");
+  return true;
 }
+
+bool refuses_heap() {
+  Bed::State& bed = state();
+  Process& process = bed.processes[static_cast<size_t>(self().process)];
+  if (bed.due_now(Disturbance::Kind::kNoHeap, ++process.heap_requests) == nullptr) return false;
+  ++bed.counts.heap_refusals;
+  bed.memory_failed = true;
+  bed.tell("is refused private memory");
+  return true;
+}
+
+bool refuses_call() {
+  Bed::State& bed = state();
+  Process& process = bed.processes[static_cast<size_t>(self().process)];
+  if (bed.due_now(Disturbance::Kind::kNoCall, ++process.calls) == nullptr) return false;
+  ++bed.counts.failed_calls;
+  bed.tell("makes a system call that fails");
+  return true;
+}
+
+void data_came(void* data, size_t bytes) {
+  Bed::State& bed = state();
+  Process& process = bed.processes[static_cast<size_t>(self().process)];
+  if (bytes == 0) return;
+  const Disturbance* const one = bed.due_now(Disturbance::Kind::kFlip, ++process.pieces);
+  if (one == nullptr) return;
+  const auto bit = static_cast<uint64_t>(one->ns) % (8 * bytes);
+  static_cast<unsigned char*>(data)[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
+  ++bed.counts.flips;
+  bed.tell("gets data with a flipped bit");
+}
+
+bool is_let_go(int process) { return state().processes[static_cast<size_t>(process)].let_go; }
 
 bool forbids_membarrier() { return (state().conditions.no_fences_of >> self().process & 1) != 0; }
 
-bool refuses_room() {
+bool refuses_room(Room room) {
   Bed::State& bed = state();
+  bed.look_for_room(room);
   if (bed.conditions.refused_rooms == 0 || !bed.random.one_in(bed.conditions.refused_rooms))
     return false;
   ++bed.counts.rooms_refused;
@@ -765,14 +842,18 @@ Bed::Bed(const Conditions& conditions, int processes)
     process.end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     process.slow = conditions.slow_ranks != 0 && self.random.one_in(conditions.slow_ranks);
     for (const Disturbance& one : conditions.disturbances) {
-      if (one.rank != static_cast<int>(i) || one.kind == Disturbance::Kind::kNoMemory) continue;
-      (one.by_update ? process.due_by_update : process.due).push_back(one);
+      if (one.rank != static_cast<int>(i) || counts_for_itself(one.kind)) continue;
+      (one.by == Disturbance::By::kUpdate ? process.due_by_update
+       : one.by == Disturbance::By::kRoom ? process.due_by_room
+                                          : process.due)
+          .push_back(one);
     }
     for (auto* const list : {&process.due, &process.due_by_update}) {
       std::stable_sort(list->begin(), list->end(),
                        [](const Disturbance& a, const Disturbance& b) { return a.at < b.at; });
     }
   }
+  if (conditions.long_turns()) self.longest_delay = kMostNs;
   g_state = &self;
 }
 
@@ -807,6 +888,7 @@ uint64_t Bed::dead() const {
   return dead;
 }
 
+void Bed::let_go(int process) { state_->processes[static_cast<size_t>(process)].let_go = true; }
 bool Bed::memory_failed() const { return state_->memory_failed; }
 int64_t Bed::longest_delay_ns() const { return state_->longest_delay; }
 int64_t Bed::now_ns() const { return state_->now; }

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/test_hooks.h"
+
 namespace ibcoll::lockstep {
 
 /// What goes wrong in a run, and how it is ordered; a run is all of this and the program.
@@ -23,15 +25,23 @@ struct Disturbance {
     kStop,      ///< it stands still there for `ns`
     kNoMemory,  ///< its `at`-th request for shared memory is refused
     kClock,     ///< its clock is `ns` later all at once
+    kNoHeap,    ///< its `at`-th request for private memory inside of the library is refused
+    kNoCall,    ///< its `at`-th system call of those that may fail does
+    kFlip,      ///< a bit is flipped in its `at`-th piece of data that has come; `ns` says which
   };
   Kind kind = Kind::kStop;
   int rank = 0;
   uint64_t at = 0;
   int64_t ns = 0;
-  /// `at` counts read-modify-writes, which claim things, and not all accesses; it happens so many
-  /// accesses after that one.
-  bool by_update = false;
+  /// What `at` counts of the rank. If no accesses, it happens `after` of those later.
+  enum class By : uint8_t {
+    kAccess,
+    kUpdate,  ///< read-modify-writes, which claim things
+    kRoom,    ///< looks for room of that kind: what goes there is on its way
+  };
+  By by = By::kAccess;
   uint64_t after = 0;
+  Room room = Room::kRing;
 };
 std::string to_string(const Disturbance& disturbance);
 
@@ -39,6 +49,13 @@ struct Conditions {
   uint64_t seed = 1;
   /// How many accesses a rank makes in a row, on average.
   uint32_t accesses_in_a_row = 8;
+  /// How long each turn of a rank takes beside its accesses. Where that is long, others have the
+  /// core for long between any two steps of a rank.
+  int64_t turn_ns = 10;
+  /// Whether that is so.
+  bool long_turns() const { return turn_ns > 1000; }
+  /// How many times as long as elsewhere things may take.
+  int64_t patience() const { return long_turns() ? 20 : 1; }
   /// One of so many is chosen to run anything but evenly; 0: all are alike.
   uint32_t slow_ranks = 0;
   bool delays_stores = false;
@@ -66,6 +83,7 @@ struct Counts {
   uint64_t accesses = 0;  ///< all of them
   uint64_t changes = 0;   ///< those that change something for others
   uint64_t kills = 0, stops = 0, refusals = 0, clock_steps = 0;  ///< that came to pass
+  uint64_t heap_refusals = 0, failed_calls = 0, flips = 0;       ///< the same
   uint64_t early_wakes = 0, late_wakes = 0;  ///< sleepers that woke for no reason, or after a while
   uint64_t stores_kept_back = 0, stores_reordered = 0, exchanges_failed = 0, rooms_refused = 0;
   int64_t virtual_ns = 0;
@@ -93,6 +111,11 @@ class Bed {
   /// Bit r: process r was killed.
   uint64_t dead() const;
   bool memory_failed() const;
+  bool call_failed() const { return counts().failed_calls != 0; }
+  bool flipped() const { return counts().flips != 0; }
+  /// The job is over for that process: what others still write to its memory goes nowhere, for in
+  /// the bed it may be somebody else's.
+  void let_go(int process);
   /// How long the longest stop, pause of the clock or slow rank has kept somebody, so far.
   int64_t longest_delay_ns() const;
   int64_t now_ns() const;

@@ -254,14 +254,12 @@ ControlPlan control_plan_of(uint64_t seed) {
   if (random.one_in(2)) {
     const uint64_t kills = 1 + random.below(2);
     for (uint64_t i = 0; i < kills; ++i)
-      conditions.disturbances.push_back({Disturbance::Kind::kKill, rank(), moment(), 0, false, 0});
+      conditions.disturbances.push_back({Disturbance::Kind::kKill, rank(), moment()});
   }
   for (uint64_t stops = random.below(3); stops > 0; --stops)
-    conditions.disturbances.push_back(
-        {Disturbance::Kind::kStop, rank(), moment(), length(20), false, 0});
+    conditions.disturbances.push_back({Disturbance::Kind::kStop, rank(), moment(), length(20)});
   if (random.one_in(12))
-    conditions.disturbances.push_back(
-        {Disturbance::Kind::kNoMemory, rank(), 1 + random.below(2), 0, false, 0});
+    conditions.disturbances.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(2)});
 
   NetworkConditions& network = plan.network;
   network.seed = seed;

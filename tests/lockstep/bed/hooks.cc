@@ -36,11 +36,20 @@ const T& narrowed(const char* name, T product) {
 }
 template const uint32_t& narrowed(const char*, uint32_t);
 template const size_t& narrowed(const char*, size_t);
+template const int& narrowed(const char*, int);
+template const int64_t& narrowed(const char*, int64_t);
 
-void took(Way way) { ++lockstep::hook_counts().ways[static_cast<size_t>(way)]; }
+void took(Way way, void* data, size_t bytes) {
+  ++lockstep::hook_counts().ways[static_cast<size_t>(way)];
+  if (data != nullptr && lockstep::machine::in_fiber()) lockstep::machine::data_came(data, bytes);
+}
+
+thread_local int lockstep::g_may_lack_memory = 0;
+MayLackMemory::MayLackMemory() { ++lockstep::g_may_lack_memory; }
+MayLackMemory::~MayLackMemory() { --lockstep::g_may_lack_memory; }
 
 bool refused_for_no_reason(Room room) {
-  if (!lockstep::machine::in_fiber() || !lockstep::machine::refuses_room()) return false;
+  if (!lockstep::machine::in_fiber() || !lockstep::machine::refuses_room(room)) return false;
   ++lockstep::hook_counts().refused[static_cast<size_t>(room)];
   return true;
 }
@@ -74,6 +83,10 @@ std::span<const NarrowLimit> narrow_limits() {
       // Multicasts.
       {"kMaxShortMulticast", {0, 40, 700}},
       {"kAnnouncementBytes", {96, 200}},
+      // How long ranks look before they sleep.
+      {"kSpins", {0, 3}},
+      {"kYieldsBetweenClocks", {1, 2}},
+      {"kYieldNs", {0, 1000}},
       // The loopback's queues.
       {"kEntriesInUse", {1, 3}},
   };

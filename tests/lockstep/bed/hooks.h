@@ -31,4 +31,7 @@ struct HookCounts {
 };
 HookCounts& hook_counts();
 
+/// MayLackMemory objects of the thread, or fiber, that runs.
+extern thread_local int g_may_lack_memory;
+
 }  // namespace ibcoll::lockstep

@@ -65,6 +65,8 @@ class BedRunner final : public Runner {
     faults.dead = job_.bed->dead();
     faults.died_amid = faults.dead & ~job_.through;
     faults.memory_failed = job_.bed->memory_failed();
+    faults.call_failed = job_.bed->call_failed();
+    faults.flipped = job_.bed->flipped();
     faults.late = job_.bed->longest_delay_ns() > kLongDelayNs;
     return faults;
   }
@@ -87,6 +89,7 @@ class BedRunner final : public Runner {
     if (job_.trace)
       fmt::print(stderr, "{:>12} rank {}: the job is over, status {}: {}\n", job_.bed->now_ns(),
                  me_, static_cast<int>(status), text);
+    job_.bed->let_go(me_);
     job_.over[static_cast<size_t>(me_)] =
         fmt::format("status {}: {}", static_cast<int>(status), text);
   }
@@ -170,7 +173,8 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
   };
   bed.between = [&] {
     if (deadline_ns == 0) {
-      if (control->failure()) deadline_ns = bed.now_ns() + lockstep::kGraceNs;
+      if (control->failure())
+        deadline_ns = bed.now_ns() + lockstep::kGraceNs * job.conditions.patience();
     } else if (bed.now_ns() > deadline_ns) {
       for (int rank = 0; rank < options.ranks; ++rank) {
         if ((bed.dead() >> rank & 1) == 0 && !lockstep::machine::is_dead(rank)) {
@@ -211,6 +215,9 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
   tally.fault(lockstep::Fault::kStop) = counts.stops;
   tally.fault(lockstep::Fault::kClock) = counts.clock_steps;
   tally.fault(lockstep::Fault::kMemory) = counts.refusals;
+  tally.fault(lockstep::Fault::kHeap) = counts.heap_refusals;
+  tally.fault(lockstep::Fault::kCall) = counts.failed_calls;
+  tally.fault(lockstep::Fault::kFlip) = counts.flips;
   tally.fault(lockstep::Fault::kRoom) = counts.rooms_refused;
   tally.fault(lockstep::Fault::kLateWake) = counts.late_wakes;
   tally.fault(lockstep::Fault::kEarlyWake) = counts.early_wakes;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/test_hooks.h"
+
 namespace ibcoll::lockstep::machine {
 
 /// Whether a fiber runs, so that its system calls are the bed's to answer; else they are the
@@ -60,10 +62,18 @@ bool is_thread_dead(uint64_t thread);
 bool forbids_process_vm();
 /// Whether this request for shared memory is refused.
 bool refuses_memory();
+/// Whether this one for private memory is.
+bool refuses_heap();
+/// Whether this system call fails.
+bool refuses_call();
+/// Data have come to the one who runs: a bit of them may be flipped.
+void data_came(void* data, size_t bytes);
+/// Whether nothing is written to that process's memory any more.
+bool is_let_go(int process);
 /// Whether the kernel lets this process fence for nobody else.
 bool forbids_membarrier();
-/// Whether something has no room this time, whatever there is.
-bool refuses_room();
+/// Whether what looks for room there finds none this time, whatever there is.
+bool refuses_room(Room room);
 /// Something has changed that others may wait for.
 void note_change();
 

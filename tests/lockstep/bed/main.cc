@@ -236,8 +236,9 @@ int main_of(int argc, char** argv) {
   app.add_option("--totals", options.totals,
                  "go on where the campaign ended whose counts are in this file, and add to them");
   app.add_option("--layout", options.overrides.layout, "ranks of each server, as 2,1,3");
-  app.add_option("--faults", options.overrides.faults, "none, kill, stop, memory, clock or all")
-      ->check(CLI::IsMember({"none", "kill", "stop", "memory", "clock", "all"}));
+  app.add_option("--faults", options.overrides.faults,
+                 "none, kill, stop, memory, clock, call, flip or all")
+      ->check(CLI::IsMember({"none", "kill", "stop", "memory", "clock", "call", "flip", "all"}));
   app.add_option("--calls", options.overrides.calls, "calls of a program")
       ->check(CLI::PositiveNumber);
   const auto list = [&app](const char* name, std::vector<uint32_t>& numbers, const char* help) {

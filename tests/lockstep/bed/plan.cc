@@ -58,13 +58,19 @@ void disturb(const ProgramOptions& options, int ranks, const std::string& faults
     const uint64_t all_accesses = expected_accesses(options);
     return random.one_in(6) ? 1 + random.below(2000) : 1 + random.below(all_accesses);
   };
-  // Half of those that end or hold somebody do so where something has just been claimed.
+  // Half of those that end or hold somebody do so where something has just been claimed, others
+  // where something is about to be sent.
   const auto strike = [&](Disturbance::Kind kind, int64_t ns) {
-    Disturbance one{kind, rank(), moment(), ns, false, 0};
-    one.by_update = random.one_in(2);
-    if (one.by_update) {
+    Disturbance one{kind, rank(), moment(), ns};
+    if (random.one_in(2)) {
+      one.by = Disturbance::By::kUpdate;
       one.at = 1 + random.below(20 + 3 * static_cast<uint64_t>(options.calls));
       one.after = random.below(4);
+    } else if (random.one_in(3)) {
+      one.by = Disturbance::By::kRoom;
+      one.room = static_cast<Room>(random.below(kRooms));
+      one.at = 1 + random.below(random.one_in(2) ? 4 : 2 * static_cast<uint64_t>(options.calls));
+      one.after = random.below(8);
     }
     all.push_back(one);
   };
@@ -81,9 +87,16 @@ void disturb(const ProgramOptions& options, int ranks, const std::string& faults
     for (uint64_t i = 0; i < stops; ++i) strike(Disturbance::Kind::kStop, length());
   }
   if (wanted("clock") && random.one_in(3))
-    all.push_back({Disturbance::Kind::kClock, rank(), moment(), length(), false, 0});
+    all.push_back({Disturbance::Kind::kClock, rank(), moment(), length()});
   if (wanted("memory") && random.one_in(6))
-    all.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(40), 0, false, 0});
+    all.push_back({Disturbance::Kind::kNoMemory, rank(), 1 + random.below(40)});
+  if (wanted("memory") && random.one_in(12)) {
+    const uint64_t requests = random.one_in(3) ? 60 : 40 * static_cast<uint64_t>(options.calls);
+    all.push_back({Disturbance::Kind::kNoHeap, rank(), 1 + random.below(requests)});
+  }
+  if (wanted("call") && random.one_in(12))
+    all.push_back(
+        {Disturbance::Kind::kNoCall, rank(), 1 + random.below(random.one_in(2) ? 6 : 60)});
 }
 
 /// Half of the runs have limits that they meet: some of them, or most.
@@ -147,6 +160,8 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   conditions.seed = overrides.schedule.value_or(seed);
   static constexpr uint32_t kRuns[] = {1, 2, 4, 8, 16, 64, 512};
   conditions.accesses_in_a_row = random.of(kRuns);
+  static constexpr int64_t kTurnsNs[] = {2000, 20'000, 50'000};
+  if (random.one_in(8)) conditions.turn_ns = random.of(kTurnsNs);
   conditions.slow_ranks = random.one_in(3) ? 3 : 0;
   conditions.delays_stores = random.one_in(2);
   conditions.weak_order = random.one_in(2);
@@ -154,15 +169,23 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   conditions.late_wakes = random.of(kLateWakes);
   conditions.refused_rooms = random.of(kRefusedRooms);
   disturb(options, ranks, overrides.faults, random, conditions.disturbances);
+  bool flips = (overrides.faults == "all" || overrides.faults == "flip") && random.one_in(16);
 
   // Now and then nothing goes wrong, and nothing but wake-ups gets ranks on.
   if (random.one_in(6) && overrides.faults == "all") {
     conditions.must_be_woken = true;
     conditions.disturbances.clear();
     conditions.refused_rooms = 0;
+    conditions.turn_ns = Conditions{}.turn_ns;
+    flips = false;
     options.features.ends = options.features.mismatch = options.features.multicasts = false;
   }
-  if (random.one_in(conditions.must_be_woken ? 2 : 6)) conditions.no_fences_of = random.next();
+  if (random.one_in(conditions.must_be_woken ? 2 : 6)) {
+    // One that may is enough for all to leave fences to sleepers; each that does fences for all.
+    const uint64_t one = uint64_t{1} << random.below(static_cast<uint64_t>(ranks));
+    conditions.no_fences_of = random.one_in(2) ? random.next() : ~one;
+  }
+  const bool sleeps_at_once = conditions.must_be_woken && random.one_in(2);
   static constexpr uint32_t kPatiences[] = {2, 4, 40};
   conditions.store_patience = random.of(kPatiences);
 
@@ -178,6 +201,15 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
   if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
   if (random.one_in(6)) plan.environment["IBCOLL_CHECK"] = random.one_in(3) ? "late" : "data";
+  if (flips) {
+    plan.environment["IBCOLL_CHECK"] = "data";
+    options.features.unchecked = options.features.own_operators = false;
+    Disturbance flip{Disturbance::Kind::kFlip,
+                     static_cast<int>(random.below(static_cast<uint64_t>(ranks))),
+                     1 + random.below(8 * static_cast<uint64_t>(options.calls))};
+    flip.ns = static_cast<int64_t>(random.next() >> 1);
+    conditions.disturbances.push_back(flip);
+  }
   static constexpr const char* kEagers[] = {"100", "1000", "4000"};
   if (random.one_in(6)) plan.environment["IBCOLL_EAGER"] = random.of(kEagers);
   static constexpr const char* kWindows[] = {"1", "2", "5"};
@@ -190,6 +222,10 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (random.one_in(10)) plan.environment["IBCOLL_DEADLINE"] = "4s";
   options.features.circles = plan.environment.count("IBCOLL_THREADS") == 0;
   narrow(random, plan);
+  if (sleeps_at_once) {
+    for (const char* const limit : {"kSpins", "kYieldNs"}) plan.limits[limit] = 0;
+    plan.limits["kYieldsBetweenClocks"] = 1;
+  }
   if (overrides.wide) plan.limits.clear();
   plan.program = random_program(seed, options);
   for (auto i = overrides.undisturbed.rbegin(); i != overrides.undisturbed.rend(); ++i) {
@@ -212,12 +248,13 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
 
 std::string to_string(const RunPlan& plan) {
   std::string text = fmt::format(
-      "seed {}, layout {}, {} accesses in a row, slow ranks: {}, stores delayed: {}{}{}, late "
+      "seed {}, layout {}, {} accesses in a row, turns of {} ns, slow ranks: {}, stores delayed: "
+      "{}{}{}, late "
       "wakes: {}, "
       "refused rooms: {}, without membarrier: {:#x}{}\n",
       plan.conditions.seed, fmt::join(plan.program.options.layout, ","),
-      plan.conditions.accesses_in_a_row, plan.conditions.slow_ranks, plan.conditions.delays_stores,
-      plan.conditions.weak_order ? ", in any order" : "",
+      plan.conditions.accesses_in_a_row, plan.conditions.turn_ns, plan.conditions.slow_ranks,
+      plan.conditions.delays_stores, plan.conditions.weak_order ? ", in any order" : "",
       plan.conditions.forbids_process_vm ? ", no process_vm_*" : "", plan.conditions.late_wakes,
       plan.conditions.refused_rooms, plan.conditions.no_fences_of,
       plan.conditions.must_be_woken ? ", nothing needs time" : "");

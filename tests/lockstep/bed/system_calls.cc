@@ -21,9 +21,12 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
 
+#include "tests/lockstep/bed/hooks.h"
 #include "tests/lockstep/bed/machine.h"
 #include "tests/lockstep/bed/shared_word.h"
 
@@ -96,6 +99,10 @@ ssize_t copy_between(int pid, const iovec* own, unsigned long own_count, const i
     errno = ESRCH;
     return -1;
   }
+  if (machine::refuses_call()) {
+    errno = EFAULT;
+    return -1;
+  }
   ibcoll::lockstep::show_stores();
   size_t copied = 0, own_at = 0, other_at = 0;
   unsigned long i = 0, k = 0;
@@ -107,7 +114,10 @@ ssize_t copy_between(int pid, const iovec* own, unsigned long own_count, const i
     if (piece != 0) {
       step();
       if (machine::is_dead(process)) break;
-      std::memcpy(read ? here : there, read ? there : here, piece);
+      if (read || !machine::is_let_go(process)) {
+        std::memcpy(read ? here : there, read ? there : here, piece);
+        if (!read) machine::data_came(there, piece);
+      }
       machine::note_change();
     }
     copied += piece;
@@ -341,9 +351,19 @@ int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   return static_cast<int>(kernel(SYS_fallocate, fd, mode, offset, bytes, 0, 0));
 }
 
+int memfd_create(const char* name, unsigned flags) noexcept {
+  if (machine::in_fiber() && machine::refuses_call()) {
+    errno = EMFILE;
+    return -1;
+  }
+  return static_cast<int>(
+      kernel(SYS_memfd_create, reinterpret_cast<long>(name), flags, 0, 0, 0, 0));
+}
+
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
                    void* argument) noexcept {
   if (machine::in_fiber()) {
+    if (machine::refuses_call()) return EAGAIN;
     *thread = machine::start_thread(body, argument);
     return 0;
   }
@@ -437,4 +457,16 @@ int pthread_cond_destroy(pthread_cond_t* condition) noexcept {
 }
 
 }  // extern "C"
+
+/// All that C++ asks for: what the library does without, and what programs of the bed ask for, is
+/// never refused.
+void* operator new(size_t bytes) {
+  if (ibcoll::lockstep::g_may_lack_memory > 0 && machine::in_fiber() && machine::refuses_heap())
+    throw std::bad_alloc();
+  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
 #pragma GCC visibility pop

@@ -10,8 +10,10 @@ namespace ibcoll::lockstep {
 namespace {
 
 constexpr const char* kFaultNames[kFaults] = {
-    "death",  "stop",    "late",      "cancel",     "deadline",        "clock",          "memory",
-    "outage", "no_room", "late_wake", "early_wake", "reordered_store", "failed_exchange"};
+    "death",          "stop",    "late",      "cancel",      "deadline",
+    "clock",          "memory",  "heap",      "system_call", "flipped_bit",
+    "outage",         "no_room", "late_wake", "early_wake",  "reordered_store",
+    "failed_exchange"};
 
 constexpr const char* kStatusNames[Tally::kStatuses] = {
     "OK",       "INVALID", "MISMATCH", "NO_MEMORY", "UNSUPPORTED", "PEER_FAILED",

@@ -21,6 +21,9 @@ enum class Fault : uint8_t {
   kDeadline,  ///< a call passes its own deadline
   kClock,     ///< a clock jumps
   kMemory,    ///< shared memory is refused
+  kHeap,      ///< private memory is refused inside of the library
+  kCall,      ///< a system call fails
+  kFlip,      ///< a bit of data that have come is flipped
   kOutage,    ///< connections between machines break, or carry nothing
   // Smaller ones, of which a run has many.
   kRoom,       ///< there is no room, whatever there is
