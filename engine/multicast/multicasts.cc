@@ -258,8 +258,8 @@ void Multicasts::lost(Rank rank, const Failure& why) {
 void Multicasts::note_end(const Failure& why) {
   deaths_.push_back({why.error_code(),
                      fmt::format("{}; nothing that it sends to sets comes any more", why.what)});
-  // All that wait now may wait for this rank. Where none does, or each has just been told of another
-  // one, it is told to the next one.
+  // All that wait now may wait for this rank. Where none does, or each has just been told of
+  // another one, it is told to the next one.
   for (Completion* const waiting : waiting_) {
     if (waiting->done) continue;
     waiting->error = &deaths_.back();
