@@ -264,12 +264,12 @@ size_t bytes_in_use() {
   return all.uordblks + all.hblkhd;
 }
 
-/// Whatever is kept of a hundred thousand calls, on sets that change all the time, is bounded.
+/// Whatever is kept of many calls, on sets that change all the time, is bounded.
 TEST(SetCalls, LeaveNoMemoryBehind) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr uint32_t kCalls = 10'000, kWarm = 2'000;  // mallinfo2 sees nothing of its allocator
 #else
-  constexpr uint32_t kCalls = 100'000, kWarm = 20'000;
+  constexpr uint32_t kCalls = 30'000, kWarm = 10'000;
 #endif
   const auto body = [](const RankView& rank) {
     const int ranks = rank.context.size();
@@ -299,7 +299,7 @@ TEST(SetCalls, LeaveNoMemoryBehind) {
         if (recv[k * numbers] != i + 100'000 * members[k]) return rank.complain("wrong data");
       }
     }
-    // A group that is left behind takes over a kilobyte, of which there would be 80 000.
+    // A group that is left behind takes over a kilobyte, of which there would be 20 000.
     constexpr size_t kMost = SetCallCounts::kMostBytes + (size_t{1} << 18);
     const size_t now = bytes_in_use();
     if (now > warm + kMost) rank.complain(fmt::format("{} bytes more", now - warm));
