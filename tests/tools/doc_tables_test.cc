@@ -71,12 +71,12 @@ std::string counts_by_the_verifier() {
   for (const Collective collective : kCollectives) {
     const std::string name(to_string(collective));
     const auto rows = counted(collective);
-    for (const auto& [algorithm, cells] : rows) {
+    for (const auto& row : rows) {
       const bool told = std::any_of(before.begin(), before.end(), [&](const auto& other) {
-        const auto same = other.second.find(algorithm);
-        return name.starts_with(other.first) && same != other.second.end() && same->second == cells;
+        const auto same = other.second.find(row.first);
+        return name.starts_with(other.first) && same != other.second.end() && *same == row;
       });
-      if (!told) text += fmt::format("| {} {} |{}\n", name, algorithm, cells);
+      if (!told) text += fmt::format("| {} {} |{}\n", name, row.first, row.second);
     }
     before.emplace_back(name, rows);
   }
