@@ -238,4 +238,15 @@ void Disagreements::look_at_untaken_of(const GroupState& group) {
   }
 }
 
+void Disagreements::look_at_what_is_left() {
+  for (const LocalTransport::Stray& stray : local_.untaken()) {
+    const GroupState* const group = ends_.find(stray.key.group);
+    if (group != nullptr && group->one_way && !group->by_arrival) {
+      look_at_untaken_of(*group);
+    } else {
+      compare({&stray, 1});
+    }
+  }
+}
+
 }  // namespace ibcoll

@@ -75,6 +75,8 @@ class Disagreements {
   void look_at_untaken() { compare(local_.untaken()); }
   /// The same of those of one group, whose calls have all ended here.
   void look_at_untaken_of(const GroupState& group);
+  /// The same of all groups, when all ranks have ended all their calls.
+  void look_at_what_is_left();
 
  private:
   void compare(std::span<const LocalTransport::Stray> strays);

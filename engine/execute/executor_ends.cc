@@ -130,7 +130,7 @@ Status Executor::settle_ends() {
 }
 
 Status Executor::check_nothing_is_left() {
-  if (!end_.has_come()) disagreements_.look_at_untaken();
+  if (!end_.has_come()) disagreements_.look_at_what_is_left();
   if (network_ == nullptr) return status();
   // Who has sent unasked to a rank that has ended the call without it may have left here already.
   constexpr int kRounds = 16;

@@ -89,10 +89,10 @@ Result<MulticastRun*> Multicasts::wait_for_message(int64_t until_ns) {
 
 /// A death that no wait has failed with yet; if all others have died, the last one each time.
 const Error* Multicasts::untold_death() {
-  if (told_deaths_ < deaths_.size()) return &deaths_[told_deaths_++];
+  if (told_deaths_ < deaths_.size()) return &deaths_[told_deaths_++].error;
   const bool alone =
       !deaths_.empty() && deaths_.size() + 1 == static_cast<size_t>(services_.job.ranks());
-  return alone ? &deaths_.back() : nullptr;
+  return alone ? &deaths_.back().error : nullptr;
 }
 
 /// Until a message has come, or something else is to be looked at.
@@ -117,7 +117,7 @@ Status Multicasts::wait(int64_t until_ns) {
   if (!runs_.has_ready()) return tl::unexpected<Error>(*something.error);
   // Messages come first: the next wait is told.
   const auto death = std::find_if(deaths_.begin(), deaths_.end(),
-                                  [&](const Error& one) { return &one == something.error; });
+                                  [&](const End& one) { return &one.error == something.error; });
   told_deaths_ = std::min(told_deaths_, static_cast<size_t>(death - deaths_.begin()));
   return {};
 }
@@ -231,7 +231,14 @@ void Multicasts::look_for_gone(int64_t now) {
   }
 }
 
+/// Others may still pass on what a rank had sent before its end. Once the program has been told
+/// that nothing comes any more, nothing does.
+void Multicasts::drop_what_is_relayed_late() {
+  for (size_t i = 0; i < told_deaths_; ++i) runs_.drop_ready(deaths_[i].rank);
+}
+
 bool Multicasts::hand_over() {
+  drop_what_is_relayed_late();
   if (!runs_.has_ready()) return false;
   if (finishing_ || handler_) {
     while (runs_.has_ready()) {
@@ -256,13 +263,14 @@ void Multicasts::lost(Rank rank, const Failure& why) {
 
 /// Nothing comes of a rank any more, for which somebody may wait.
 void Multicasts::note_end(const Failure& why) {
-  deaths_.push_back({why.error_code(),
-                     fmt::format("{}; nothing that it sends to sets comes any more", why.what)});
+  deaths_.push_back({why.culprit,
+                     {why.error_code(),
+                      fmt::format("{}; nothing that it sends to sets comes any more", why.what)}});
   // All that wait now may wait for this rank. Where none does, or each has just been told of
   // another one, it is told to the next one.
   for (Completion* const waiting : waiting_) {
     if (waiting->done) continue;
-    waiting->error = &deaths_.back();
+    waiting->error = &deaths_.back().error;
     waiting->done = true;
     told_deaths_ = deaths_.size();
   }

@@ -72,6 +72,7 @@ class Multicasts final : public ArrivalRuns {
   Status take_in(std::span<const std::byte> mail);
   bool take_inbox();
   bool hand_over();
+  void drop_what_is_relayed_late();
   void push_out();
   Status wait(int64_t until_ns);
   const Error* untold_death();
@@ -90,8 +91,12 @@ class Multicasts final : public ArrivalRuns {
   std::vector<std::vector<std::byte>> spare_;  ///< memory of mails, for later ones
   Handler handler_;
   std::vector<Completion*> waiting_;  ///< for a message
-  /// Of ranks that might have sent one, and why those that have left since are gone.
-  std::deque<Error> deaths_;
+  /// The end of a rank that might have sent one.
+  struct End {
+    Rank rank;
+    Error error;
+  };
+  std::deque<End> deaths_;  ///< and of those that have left since
   size_t told_deaths_ = 0;  ///< of them
   bool advancing_ = false, finishing_ = false;
   uint64_t mails_received_ = 0;

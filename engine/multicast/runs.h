@@ -49,6 +49,8 @@ class MulticastRuns {
   /// Messages that are complete, in the order in which they are to be handed over.
   bool has_ready() const { return !ready_.empty(); }
   MulticastRun& take_ready();
+  /// Nobody takes what is ready of that master.
+  void drop_ready(Rank master);
   /// The program has taken what take_ready() gave, and needs it no longer.
   void free(MulticastRun& run);
 

@@ -324,6 +324,16 @@ MulticastRun& MulticastRuns::take_ready() {
   return run;
 }
 
+void MulticastRuns::drop_ready(Rank master) {
+  std::vector<MulticastRun*> dropped;
+  std::erase_if(ready_, [&](MulticastRun* run) {
+    if (run->id.master != master) return false;
+    dropped.push_back(run);
+    return true;
+  });
+  for (MulticastRun* const run : dropped) free(*run);
+}
+
 void MulticastRuns::free(MulticastRun& run) {
   run.freed = true;
   settle(run);

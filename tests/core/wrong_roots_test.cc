@@ -17,8 +17,8 @@ using testing::make;
 using testing::RankView;
 using testing::SharedFlags;
 
-/// What the calls with the wrong roots are made on, which is gone at once.
-enum class On { kGroup, kIdentifiedGroup, kSet };
+/// What the calls with the wrong roots are made on, which is gone at once, but for the world.
+enum class On { kGroup, kIdentifiedGroup, kSet, kWorld };
 
 struct Way {
   const char* name;
@@ -33,6 +33,7 @@ class WrongRoots : public ::testing::TestWithParam<Way> {
   static Result<std::shared_ptr<Group>> group_of(Context& context) {
     std::vector<Rank> all(static_cast<size_t>(context.size()));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Rank>(i);
+    if (GetParam().on == On::kWorld) return std::shared_ptr<Group>(&context.world(), [](Group*) {});
     if (GetParam().on == On::kSet) return context.group_of_call(all, 3);
     return context.create_group(all, GetParam().on == On::kIdentifiedGroup ? 7 : 0);
   }
@@ -75,6 +76,7 @@ const Way kWays[] = {
     {"set", On::kSet, Collective::kBcast},
     {"group_and_calls", On::kGroup, Collective::kBcast, 100},
     {"set_and_calls", On::kSet, Collective::kBcast, 100},
+    {"world_and_calls", On::kWorld, Collective::kBcast, 100},
     {"late_group", On::kGroup, Collective::kBcast, 12, true},
     {"late_set", On::kSet, Collective::kBcast, 12, true},
 };

@@ -356,6 +356,48 @@ TEST(MulticastReceives, AreToldOfDeathsThatAreFoundTogether) {
   EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
 }
 
+/// Rank 1 passes on what rank 0 sent when all know that it has died.
+TEST(MulticastReceives, NothingComesOfARankWhoseDeathWasTold) {
+  const SharedFates shared;
+  const SharedStage stage;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 3}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (!testing::meet(rank)) return;
+        if (me == 0) {
+          while (stage->calls[1] == 0) usleep(1000);
+          SentLetter sent(rank, {0, {1, 2}, 100, 0});
+          if (!sent.start_sometime()) return;
+          for (int i = 0; i < 100; ++i) ibcoll_progress(rank.context, nullptr);
+          raise(SIGKILL);
+        }
+        if (me == 1) {
+          ++stage->calls[1];  // from here on it makes no progress
+          while (stage->calls[2] == 0) usleep(1000);
+        } else {
+          const ibcoll_message* message = nullptr;
+          testing::expect(rank, ibcoll_multicast_receive(rank.context, -1, &message),
+                          IBCOLL_ERR_PEER_FAILED, "rank 0 ");
+          ++stage->calls[2];
+          for (int i = 0; i < 300 && message == nullptr; ++i) {
+            ibcoll_multicast_receive(rank.context, 1000, &message);
+          }
+          if (message != nullptr) rank.complain("a message of rank 0 has come after all");
+          ++stage->calls[2];
+        }
+        while (stage->calls[2] < 2) {
+          ibcoll_progress(rank.context, nullptr);
+          usleep(1000);
+        }
+        leave(rank, *shared.fates, 2);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
+}
+
 const Death kDeaths[] = {{"short_of_the_root", 1, 100},
                          {"short_of_one_between", 2, 100},
                          {"short_of_the_last", 4, 100},
