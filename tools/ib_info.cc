@@ -10,7 +10,6 @@
 #include "engine/base/table.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/host_info.h"
-#include "engine/transport/network_ports.h"
 #include "engine/transport/open.h"
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"

@@ -29,7 +29,7 @@ struct Options {
 Status measure(const Options& o) {
   constexpr int64_t kMaxBytes = 1 << 20;
   const std::string transport = o.transport.value_or("shm");
-  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(transport));
+  IBCOLL_TRY(parse_channel(transport));
   IBCOLL_ASSIGN(const auto sizes, parse_sizes(o.sizes.value_or("8,64,512,4K,32K")));
   if (o.rounds < 10 || o.rounds > 100'000)
     return fail(ErrorCode::kInvalidArgument, "--rounds {}: must be 10 to 100000", o.rounds);
@@ -46,7 +46,7 @@ Status measure(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
   Table table({"bytes", "os ns", "or ns", "L ns", "round trip ns"});
   for (const int64_t size : sizes) {
-    IBCOLL_ASSIGN(const MeasuredLogP m, run_logp({.channel = channel,
+    IBCOLL_ASSIGN(const MeasuredLogP m, run_logp({.channel = transport,
                                                   .threads = o.threads,
                                                   .results = static_cast<int>(size / 8),
                                                   .rounds = o.rounds}));
@@ -86,9 +86,9 @@ Result<int> run(const Options& o) {
 int main(int argc, char** argv) {
   CLI::App app("Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
   Options o;
-  app.add_option(
-      "--transport", o.transport,
-      "shm (the default), loopback, verbs or ucx; with --calls what lies between servers");
+  app.add_option("--transport", o.transport,
+                 fmt::format("One of {} (default: shm); with --calls what lies between servers",
+                             fmt::join(channel_names(), ", ")));
   app.add_option(
       "--sizes", o.sizes,
       "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");

@@ -290,8 +290,8 @@ void add_options(CLI::App& app, Arguments& a) {
                  "How ranks are dealt to servers: block (default) or cyclic");
   app.add_option(
          "--transport", a.transport,
-         "Between servers: shm (none), loopback, verbs, ucx, or auto; default: IBCOLL_TRANSPORT")
-      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs", "ucx"}));
+         "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+      ->check(CLI::IsMember(config_choices("IBCOLL_TRANSPORT")));
   app.add_option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
       ->check(CLI::Range(1, kMaxLaunchRanks))
       ->capture_default_str();

@@ -225,7 +225,7 @@ Status run_run(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
   IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, cores()));
   IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
-  IBCOLL_ASSIGN(const ChannelKind channel, parse_channel_kind(o.transport));
+  IBCOLL_ASSIGN(const std::string channel, parse_channel(o.transport));
   IBCOLL_ASSIGN(const MatrixProblem::Method method, parse_method(o.method));
   if (o.size < 2 || o.size > 256)
     return fail(ErrorCode::kInvalidArgument, "--size {}: must be 2 to 256", o.size);
@@ -349,7 +349,8 @@ void add_run_command(CLI::App& app, Options& o) {
   add_schedulers(run, o);
   run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
   run->add_option("--size", o.size, "rows of the matrix");
-  run->add_option("--transport", o.transport, "shm, loopback, verbs or ucx");
+  run->add_option("--transport", o.transport,
+                  fmt::format("one of {}", fmt::join(channel_names(), ", ")));
   run->add_option("--logp", o.run_logp,
                   "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
       ->capture_default_str();

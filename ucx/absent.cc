@@ -15,8 +15,11 @@ Result<std::string> usable_port() { return fail(ErrorCode::kUnsupported, "this b
 }  // namespace
 
 NetworkKind network_kind() {
-  // Verbs come first where they are, so what UCX has is TCP as a rule.
-  return {.name = "ucx", .open = open, .usable_port = usable_port, .costs_cores = true};
+  return {.name = "ucx",
+          .preference = kPreference,
+          .open = open,
+          .usable_port = usable_port,
+          .costs_cores = true};
 }
 
 }  // namespace ibcoll::ucx

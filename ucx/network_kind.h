@@ -5,6 +5,9 @@
 
 namespace ibcoll::ucx {
 
+/// After verbs: where those are, what UCX has is TCP as a rule.
+inline constexpr int kPreference = 10;
+
 NetworkKind network_kind();
 
 }  // namespace ibcoll::ucx

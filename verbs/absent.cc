@@ -1,7 +1,6 @@
 // What stands here for verbs in a build without libibverbs.
 
 #include "verbs/network_kind.h"
-#include "verbs/network_ports.h"
 
 namespace ibcoll::verbs {
 namespace {
@@ -16,8 +15,8 @@ Result<std::string> usable_port() {
 
 }  // namespace
 
-NetworkKind network_kind() { return {.name = "verbs", .open = open, .usable_port = usable_port}; }
-
-std::vector<NetworkPort> network_ports() { return {}; }
+NetworkKind network_kind() {
+  return {.name = "verbs", .preference = kPreference, .open = open, .usable_port = usable_port};
+}
 
 }  // namespace ibcoll::verbs

@@ -6,6 +6,9 @@
 
 namespace ibcoll::verbs {
 
+/// Before all that goes through the cores.
+inline constexpr int kPreference = 20;
+
 NetworkKind network_kind();
 
 }  // namespace ibcoll::verbs

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/log.h"
+#include "engine/base/network_names.h"
 #include "engine/base/units.h"
 
 extern char** environ;
@@ -33,8 +34,16 @@ Result<bool> read_bool(std::string_view text) {
   return fail(ErrorCode::kInvalidArgument, "neither on nor off");
 }
 
+std::vector<std::string> choices_of(const Variable& row) {
+  std::vector<std::string> all;
+  for (const std::string_view choice : split(row.choices, ',')) all.emplace_back(choice);
+  if (row.or_network)
+    for (const std::string_view name : network_names()) all.emplace_back(name);
+  return all;
+}
+
 Result<std::string> read_choice(const Variable& row, const std::string& text) {
-  const auto choices = split(row.choices, ',');
+  const auto choices = choices_of(row);
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
   return fail(ErrorCode::kInvalidArgument, "not a choice");
 }
@@ -164,6 +173,10 @@ Result<std::string> config_choice(VariableName<VariableType::kChoice> name) {
       name.row(), [&](const std::string& text) { return read_choice(name.row(), text); });
 }
 
+std::vector<std::string> config_choices(VariableName<VariableType::kChoice> name) {
+  return choices_of(name.row());
+}
+
 Status check_environment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -210,7 +223,7 @@ std::string describe_type(const Variable& row) {
     case VariableType::kString:
       return "text";
     case VariableType::kChoice:
-      return fmt::format("one of {}", fmt::join(split(row.choices, ','), ", "));
+      return fmt::format("one of {}", fmt::join(choices_of(row), ", "));
   }
   return "";
 }

@@ -41,8 +41,10 @@ Result<int64_t> config_size(VariableName<VariableType::kSize> name);
 /// In nanoseconds.
 Result<int64_t> config_duration(VariableName<VariableType::kDuration> name);
 Result<std::string> config_string(VariableName<VariableType::kString> name);
-/// One of the table's choices.
+/// One of its choices.
 Result<std::string> config_choice(VariableName<VariableType::kChoice> name);
+/// All values that it may have.
+std::vector<std::string> config_choices(VariableName<VariableType::kChoice> name);
 
 /// Looks at all `IBCOLL_*` variables that are set: warns in the log of names that the table lacks,
 /// with the nearest one that it has (in a job rank 0 alone does), and fails if a value is not

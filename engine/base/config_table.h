@@ -30,6 +30,7 @@ struct Variable {
   std::string_view default_value;  ///< as a user would write it
   std::string_view help;           ///< some sentences of Markdown; docs/NAME.md becomes a link
   std::string_view choices = {};   ///< of a kChoice: the allowed values, separated by commas
+  bool or_network = false;         ///< a kChoice: or the name of a transport between servers
   int64_t low = 0;                 ///< of a kInteger and kSize: the least allowed value
   int64_t high = INT64_MAX;        ///< and the largest
 };
@@ -134,7 +135,8 @@ inline constexpr Variable kVariables[] = {
              "refuses to run on more than one server; `loopback` is software on one machine; "
              "`verbs` is InfiniBand and RoCE; `ucx` is any network that UCX supports, such as TCP "
              "(docs/ucx.md).",
-     .choices = "auto,shm,loopback,verbs,ucx"},
+     .choices = "auto,shm",
+     .or_network = true},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_EAGER",
      .type = VariableType::kSize,

@@ -364,4 +364,19 @@ Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                     options.seed);
 }
 
+namespace {
+
+Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setup) {
+  if (!setup.on_one_machine()) {
+    return fail(ErrorCode::kUnsupported,
+                "the loopback joins emulated servers of one machine; these ranks run on several");
+  }
+  return create_loopback(setup.bootstrap, setup.bells, setup.places,
+                         loopback_options_from_environment(setup.loopback_seed));
+}
+
+}  // namespace
+
+NetworkKind loopback_kind() { return {.name = "loopback", .open = open_loopback}; }
+
 }  // namespace ibcoll

@@ -9,7 +9,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/bootstrap/machine.h"
-#include "engine/transport/transport.h"
+#include "engine/transport/network_kind.h"
 
 namespace ibcoll {
 
@@ -39,5 +39,8 @@ Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
                                                           const std::vector<ProcessPlace>& places,
                                                           const Result<LoopbackOptions>& wanted);
+
+/// What makes it a transport as others are.
+NetworkKind loopback_kind();
 
 }  // namespace ibcoll

@@ -2,6 +2,7 @@
 /// What a transport between servers tells of itself, so that engine/transport/open.h opens it by
 /// its name.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/schedule/shape.h"
+#include "engine/transport/network_ports.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -27,16 +29,26 @@ struct NetworkSetup {
   const std::vector<ProcessPlace>& places;  ///< as exchange_places() gave them
   const std::vector<int>& machines;         ///< machine_of_ranks(places)
   uint64_t loopback_seed = 0;               ///< not 0: the loopback reorders and delays what it may
+
+  bool on_one_machine() const {
+    return std::all_of(machines.begin(), machines.end(), [](int machine) { return machine == 0; });
+  }
 };
 
-/// Named in engine/transport/open.cc, or registered.
+/// A folder beside engine/ that has a network_kind.h is a transport: there, in the namespace
+/// ibcoll::FOLDER, network_kind() gives this, and its name is that of the folder. CMake finds it.
 struct NetworkKind {
   std::string_view name;
+  /// Between machines `auto` takes what has the highest figure of those that join them; 0: only
+  /// what asks for it by name gets it.
+  int preference = 0;
   /// Collective over the job; fails on all ranks alike.
   Result<std::unique_ptr<NetworkTransport>> (*open)(const NetworkSetup& setup) = nullptr;
   /// The port of this machine that ranks would use first, or why they could use none. Null: it
   /// needs none.
   Result<std::string> (*usable_port)() = nullptr;
+  /// All ports of this machine that it knows, for people. Null: it has none to show.
+  std::vector<NetworkPort> (*ports)() = nullptr;
   /// Messages go through a protocol stack in software, between machines, and cost cores' time.
   bool costs_cores = false;
 };

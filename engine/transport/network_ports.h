@@ -30,6 +30,4 @@ struct NetworkPort {
   uint64_t max_message_bytes = 0;
 };
 
-std::vector<NetworkPort> network_ports();
-
 }  // namespace ibcoll

@@ -4,31 +4,19 @@
 
 #include "engine/base/log.h"
 #include "engine/transport/loopback.h"
-#include "ucx/network_kind.h"
-#include "verbs/network_kind.h"
+#include "engine/transport/network_kinds.h"
 
 namespace ibcoll {
 namespace {
 
-constexpr std::string_view kAuto = "auto", kLoopback = "loopback", kVerbs = "verbs", kUcx = "ucx";
-
-bool on_one_machine(const NetworkSetup& setup) {
-  return std::all_of(setup.machines.begin(), setup.machines.end(),
-                     [](int machine) { return machine == 0; });
-}
-
-Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setup) {
-  if (!on_one_machine(setup)) {
-    return fail(ErrorCode::kUnsupported,
-                "the loopback joins emulated servers of one machine; these ranks run on several");
-  }
-  return create_loopback(setup.bootstrap, setup.bells, setup.places,
-                         loopback_options_from_environment(setup.loopback_seed));
-}
+constexpr std::string_view kAuto = "auto";
 
 std::vector<NetworkKind>& kinds() {
-  static std::vector<NetworkKind> all{
-      {.name = kLoopback, .open = open_loopback}, verbs::network_kind(), ucx::network_kind()};
+  static std::vector<NetworkKind> all = [] {
+    std::vector<NetworkKind> built = built_network_kinds();
+    built.push_back(loopback_kind());
+    return built;
+  }();
   return all;
 }
 
@@ -38,10 +26,24 @@ Result<const NetworkKind*> find_kind(std::string_view name) {
   return fail(ErrorCode::kUnsupported, "this build has no transport '{}' between servers", name);
 }
 
+/// What `auto` tries between machines, in this order.
+std::vector<const NetworkKind*> preferred_kinds() {
+  std::vector<const NetworkKind*> all;
+  for (const NetworkKind& kind : kinds())
+    if (kind.preference > 0 && find_kind(kind.name) == &kind) all.push_back(&kind);
+  std::stable_sort(all.begin(), all.end(), [](const NetworkKind* a, const NetworkKind* b) {
+    return a->preference > b->preference;
+  });
+  return all;
+}
+
 /// Why servers that are emulated on one machine don't use a device by themselves.
 std::string why_no_device() {
-  const Result<std::string> port = usable_network_port(kVerbs);
-  return port ? fmt::format("servers emulated on one machine; verbs would use {}", *port)
+  const std::vector<const NetworkKind*> all = preferred_kinds();
+  if (all.empty() || all.front()->usable_port == nullptr) return "servers emulated on one machine";
+  const NetworkKind& best = *all.front();
+  const Result<std::string> port = best.usable_port();
+  return port ? fmt::format("servers emulated on one machine; {} would use {}", best.name, *port)
               : port.error().message;
 }
 
@@ -50,8 +52,7 @@ std::string why_no_device() {
 Result<OpenedNetwork> open_best(const NetworkSetup& setup) {
   OpenedNetwork opened;
   std::string reasons;
-  for (const std::string_view name : {kVerbs, kUcx}) {
-    IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+  for (const NetworkKind* const kind : preferred_kinds()) {
     Result<std::unique_ptr<NetworkTransport>> transport = kind->open(setup);
     if (transport) {
       opened.transport = std::move(*transport);
@@ -80,9 +81,9 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
                 "shared memory alone can't join {} servers: choose another IBCOLL_TRANSPORT",
                 setup.shape.servers());
   }
-  const bool emulated = wanted == kAuto && on_one_machine(setup);
+  const bool emulated = wanted == kAuto && setup.on_one_machine();
   if (wanted == kAuto && !emulated) return open_best(setup);
-  if (emulated) wanted = kLoopback;
+  if (emulated) wanted = loopback_kind().name;
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(wanted));
   OpenedNetwork opened;
   IBCOLL_ASSIGN(opened.transport, kind->open(setup));
@@ -99,6 +100,16 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
 Result<std::string> usable_network_port(std::string_view name) {
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
   return kind->usable_port != nullptr ? kind->usable_port() : std::string();
+}
+
+std::vector<NetworkPort> network_ports() {
+  std::vector<NetworkPort> all;
+  for (const NetworkKind& kind : kinds()) {
+    if (kind.ports == nullptr) continue;
+    const std::vector<NetworkPort> ports = kind.ports();
+    all.insert(all.end(), ports.begin(), ports.end());
+  }
+  return all;
 }
 
 Result<bool> network_costs_cores(std::string_view name) {

@@ -11,15 +11,15 @@ namespace ibcoll {
 
 struct OpenedNetwork {
   std::unique_ptr<NetworkTransport> transport;
-  /// Its name; on rank 0, where "auto" did not take verbs, also why: "loopback (auto: no usable
-  /// RDMA port: libibverbs lists no device)".
+  /// Its name; on rank 0, where "auto" did not take its first choice, also why: "loopback (auto: no
+  /// usable RDMA port: libibverbs lists no device)".
   std::string reason;
   bool costs_cores = false;  ///< NetworkKind::costs_cores
 };
 
 /// Collective over the job; fails on all ranks alike. `wanted`: the name of a transport, the same
 /// on all ranks, or "auto": the loopback between servers that are emulated on one machine; between
-/// machines verbs where all ranks reach each other by them, else UCX.
+/// machines the one with the highest NetworkKind::preference that joins all ranks.
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted);
 
 /// Adds a transport, which is found before one that has its name. To be called before any is
@@ -29,6 +29,8 @@ void register_network(const NetworkKind& kind);
 /// The port of this machine that the transport of that name would use first; the error says why
 /// there is none. Empty where it needs none.
 Result<std::string> usable_network_port(std::string_view name);
+/// All ports of this machine that the transports know.
+std::vector<NetworkPort> network_ports();
 /// NetworkKind::costs_cores of the transport of that name.
 Result<bool> network_costs_cores(std::string_view name);
 

@@ -68,7 +68,7 @@ TEST(Config, BadValuesNameVariableValueAndWhatIsAllowed) {
       servers("IBCOLL_SERVERS", "2000000"), late("IBCOLL_LATE", "soon");
   EXPECT_EQ(
       config_choice("IBCOLL_TRANSPORT").error().message,
-      "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, verbs, ucx");
+      "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, ucx, verbs");
   EXPECT_EQ(config_size("IBCOLL_HEAP").error().message,
             "IBCOLL_HEAP='-1' is not allowed: it takes a size, 0 to 16T");
   EXPECT_EQ(config_integer("IBCOLL_SERVERS").error().message,

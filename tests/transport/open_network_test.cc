@@ -104,13 +104,13 @@ TEST(OpenNetwork, AutoJoinsMachinesByTheTransportThatHasPorts) {
     return std::make_unique<perf::EmptyNetwork>();
   };
   const auto port = [] { return Result<std::string>("port7:1"); };
-  register_network({.name = "verbs", .open = open, .usable_port = port});
+  register_network({.name = "best", .preference = 1000, .open = open, .usable_port = port});
   const TwoMachines job;
   const auto opened = open_network(job.setup, "auto");
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_EQ(opened->reason, "empty");
   expect_reason(two_servers("auto"),
-                "loopback (auto: servers emulated on one machine; verbs would use port7:1)");
+                "loopback (auto: servers emulated on one machine; best would use port7:1)");
 }
 
 }  // namespace

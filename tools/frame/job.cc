@@ -123,8 +123,8 @@ void add_transport_options(CLI::App& app, JobArguments& a) {
   app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
   app.add_option(
          "--transport", a.transport,
-         "Between servers: shm (none), loopback, verbs, ucx, or auto; default: IBCOLL_TRANSPORT")
-      ->check(CLI::IsMember({"auto", "shm", "loopback", "verbs", "ucx"}));
+         "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+      ->check(CLI::IsMember(config_choices("IBCOLL_TRANSPORT")));
   app.add_option(
       "--network", a.network,
       "The network between servers, as ib_sim takes it: servers are numbered as it suits "

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <numeric>
 #include <optional>
 
+#include "engine/base/network_names.h"
 #include "engine/base/stats.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/shared_region.h"
@@ -20,19 +20,19 @@
 
 namespace ibcoll::task_graph {
 
-namespace {
+constexpr std::string_view kShm = "shm";
 
-constexpr std::array kNames = {"shm", "loopback", "verbs", "ucx"};
+std::vector<std::string> channel_names() {
+  std::vector<std::string> all{std::string(kShm)};
+  for (const std::string_view name : network_names()) all.emplace_back(name);
+  return all;
+}
 
-const char* name_of(ChannelKind kind) { return kNames[static_cast<size_t>(kind)]; }
-
-}  // namespace
-
-Result<ChannelKind> parse_channel_kind(std::string_view name) {
-  for (size_t kind = 0; kind < kNames.size(); ++kind)
-    if (name == kNames[kind]) return static_cast<ChannelKind>(kind);
-  return fail(ErrorCode::kInvalidArgument, "transport '{}': must be shm, loopback, verbs or ucx",
-              name);
+Result<std::string> parse_channel(std::string_view name) {
+  const std::vector<std::string> all = channel_names();
+  if (std::find(all.begin(), all.end(), name) != all.end()) return std::string(name);
+  return fail(ErrorCode::kInvalidArgument, "transport '{}': must be one of {}", name,
+              fmt::join(all, ", "));
 }
 
 Result<MatrixProblem::Method> parse_method(std::string_view name) {
@@ -48,13 +48,13 @@ namespace {
 /// A rank's transport of the kind asked for; makes channels over it.
 class Carrier {
  public:
-  static Result<std::unique_ptr<Carrier>> open(Bootstrap& bootstrap, ChannelKind kind) {
+  static Result<std::unique_ptr<Carrier>> open(Bootstrap& bootstrap, std::string_view name) {
     auto carrier = std::make_unique<Carrier>(bootstrap);
     const auto ranks = static_cast<size_t>(bootstrap.size());
     IBCOLL_ASSIGN(carrier->region_,
                   SharedRegion::create(bootstrap, 0, sizeof(Bell) * ranks, "bells"));
     const std::span bells(reinterpret_cast<Bell*>(carrier->region_.data()), ranks);
-    if (kind == ChannelKind::kShm) {
+    if (name == kShm) {
       IBCOLL_ASSIGN(carrier->local_,
                     shm::Transport::create(bootstrap, carrier->one_server_, bells, {}));
     } else {
@@ -64,7 +64,7 @@ class Carrier {
       IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
       const std::vector<int> machines = machine_of_ranks(places);
       IBCOLL_ASSIGN(carrier->network_,
-                    open_network({bootstrap, shape, bells, places, machines}, name_of(kind)));
+                    open_network({bootstrap, shape, bells, places, machines}, name));
     }
     return carrier;
   }

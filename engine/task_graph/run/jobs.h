@@ -3,7 +3,9 @@
 /// with what was measured, runs and compares.
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/task_graph/run/matrix_problem.h"
 #include "engine/task_graph/run/runtime.h"
@@ -11,10 +13,10 @@
 
 namespace ibcoll::task_graph {
 
-/// What carries the messages.
-enum class ChannelKind { kShm, kLoopback, kVerbs, kUcx };
-/// "shm", "loopback", "verbs" or "ucx".
-Result<ChannelKind> parse_channel_kind(std::string_view name);
+/// What may carry the messages: "shm", and the transports between servers that the build has.
+std::vector<std::string> channel_names();
+/// That name, if it is one of them.
+Result<std::string> parse_channel(std::string_view name);
 /// "gauss-jordan", "gauss-jordan-b" or "lu".
 Result<MatrixProblem::Method> parse_method(std::string_view name);
 
@@ -23,8 +25,8 @@ struct RunRequest {
   int size = 64;
   int processors = 2;
   const Scheduler* scheduler = nullptr;
-  ChannelKind channel = ChannelKind::kShm;
-  bool threads = false;  ///< ranks are threads, not processes
+  std::string channel = "shm";  ///< one of channel_names()
+  bool threads = false;         ///< ranks are threads, not processes
   int repeat = 11;
   std::optional<LogP> logp = {};  ///< schedule with these costs, in tasks, instead of measuring
   uint64_t seed = 1;
@@ -49,7 +51,7 @@ struct RunResult {
 Result<RunResult> run_matrix_problem(const RunRequest& request);
 
 struct LogPRequest {
-  ChannelKind channel = ChannelKind::kShm;
+  std::string channel = "shm";  ///< one of channel_names()
   bool threads = false;
   int results = 1;    ///< 8-byte results in a message
   int rounds = 2000;  ///< messages each way

@@ -1,0 +1,69 @@
+// A transport is a folder: tests/data/transport/tcp is laid beside engine/ in a copy of the tree,
+// in which nothing else changes, and the tools have it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/command.h"
+#include "tests/places.h"
+
+namespace ibcoll {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing_tools::CommandRan;
+using testing_tools::run_command;
+
+class AddedFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = fs::temp_directory_path() / "ibcoll-folder-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    tree_ = name;
+    const fs::path root = testing_tools::source_dir();
+    for (const auto& entry : fs::directory_iterator(root)) {
+      const std::string file = entry.path().filename();
+      if (file.starts_with(".") || file.starts_with("build")) continue;
+      fs::copy(entry.path(), tree_ / file, fs::copy_options::recursive);
+    }
+    fs::copy(root / "tests/data/transport/tcp", tree_ / "tcp");
+    const CommandRan built = in_tree(
+        "cmake --preset release -DIBCOLL_BUILD_TESTS=OFF -DIBCOLL_BUILD_PERF=OFF 2>&1 && "
+        "cmake --build build --target ib_a2a_bench --target ib_info 2>&1");
+    ASSERT_EQ(built.status, 0) << built.out.substr(built.out.size() > 4000 ? built.out.size() - 4000
+                                                                           : 0);
+  }
+  void TearDown() override { fs::remove_all(tree_); }
+
+  CommandRan in_tree(const std::string& command) const {
+    return run_command("cd " + tree_.string() + " && " + command);
+  }
+
+ private:
+  fs::path tree_;
+};
+
+TEST_F(AddedFolder, IsATransportOfAllToolsFull) {
+  const CommandRan help = in_tree("build/bin/ib_a2a_bench --help 2>&1");
+  EXPECT_THAT(help.out, HasSubstr("{auto,shm,loopback,tcp,ucx,verbs}"));
+  const CommandRan settings = in_tree("build/bin/ib_info 2>&1");
+  EXPECT_THAT(settings.out, HasSubstr("one of auto, shm, loopback, tcp, ucx, verbs"));
+
+  const std::string run =
+      "build/bin/ib_a2a_bench --layout 3,1,2 --sizes 0,8,20000 --iterations 5 --check ";
+  const CommandRan named = in_tree(run + "--transport tcp 2>&1");
+  EXPECT_EQ(named.status, 0) << named.out;
+  EXPECT_THAT(named.out, HasSubstr("between servers: tcp"));
+  for (const char* collective : {"alltoall", "allgather", "bcast", "allreduce", "reduce_scatter"}) {
+    const CommandRan by_setting = in_tree("IBCOLL_TRANSPORT=tcp " + run +
+                                          "--algorithm all --collective " + collective + " 2>&1");
+    EXPECT_EQ(by_setting.status, 0) << by_setting.out;
+    EXPECT_THAT(by_setting.out, HasSubstr("between servers: tcp"));
+  }
+}
+
+}  // namespace
+}  // namespace ibcoll
