@@ -127,6 +127,33 @@ TEST(LinearHash, IsThereForNothingElse) {
   EXPECT_FALSE(has_linear_hash(Reduction{}));
 }
 
+/// Arrays of so many elements, of which each in turn is a NaN, are the same whatever the NaN.
+template <class T, class Word>
+void expect_any_nan(ElementType type, Word one_nan, Word other_nan) {
+  const Reduction sum = find_reduction(type, Operator::kSum).value();
+  for (size_t count = 1; count <= 20; ++count) {
+    for (size_t at = 0; at < count; ++at) {
+      std::vector<Word> one(count, Word{1}), other(count, Word{1});
+      one[at] = one_nan;
+      other[at] = other_nan;
+      const auto* const a = reinterpret_cast<const std::byte*>(one.data());
+      const auto* const b = reinterpret_cast<const std::byte*>(other.data());
+      EXPECT_EQ(hash_elements(sum, a, count * sizeof(T)), hash_elements(sum, b, count * sizeof(T)))
+          << to_string(type) << " " << at << " of " << count;
+      EXPECT_EQ(first_difference(sum, a, b, count * sizeof(T)), std::nullopt)
+          << to_string(type) << " " << at << " of " << count;
+    }
+  }
+}
+
+TEST(SameElements, ANaNIsANaNWhereverItStands) {
+  expect_any_nan<double, uint64_t>(ElementType::kDouble, 0x7ff0'0000'0000'0001,
+                                   0xfff8'0000'0000'0000);
+  expect_any_nan<float, uint32_t>(ElementType::kFloat, 0x7f80'0001, 0xffc0'0000);
+  expect_any_nan<uint16_t, uint16_t>(ElementType::kFloat16, 0x7c01, 0xfe00);
+  expect_any_nan<uint16_t, uint16_t>(ElementType::kBfloat16, 0x7f81, 0xffc0);
+}
+
 TEST(SameElements, LeaveOutWhatReductionsDoNotPromise) {
   const Reduction doubles = find_reduction(ElementType::kDouble, Operator::kSum).value();
   const double one[] = {1, std::numeric_limits<double>::quiet_NaN(), 3};
