@@ -11,7 +11,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND (CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 OR IBCOLL_SANITIZE))
   # Before 13 wrong about what is moved out of a Result or std::optional (GCC bug 105562): without a sanitizer
-  # only inside the standard library's headers, where engine/task_graph/graph_formats.cc compares strings it
+  # only inside the standard library's headers, where studies/task_graph/graph_formats.cc compares strings it
   # has read. With one wrong, in all versions, about what the instrumentation leaves of std::regex.
   target_compile_options(ibcoll_warnings INTERFACE -Wno-maybe-uninitialized)
 endif()

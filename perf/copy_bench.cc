@@ -1,5 +1,5 @@
 /// copy_bench: which copy kernel wins at which block size and total footprint. Ranks copy the
-/// blocks of an all-to-all and wait for nobody (engine/measure/copy_speed.h).
+/// blocks of an all-to-all and wait for nobody (studies/measure/copy_speed.h).
 
 #include <benchmark/benchmark.h>
 
@@ -8,7 +8,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/launch.h"
-#include "engine/measure/copy_speed.h"
+#include "studies/measure/copy_speed.h"
 
 namespace {
 

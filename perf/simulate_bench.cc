@@ -3,8 +3,8 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/schedule/layout.h"
-#include "engine/simulate/collective.h"
-#include "engine/simulate/traffic.h"
+#include "studies/simulate/collective.h"
+#include "studies/simulate/traffic.h"
 #include "topology/generators.h"
 
 namespace {

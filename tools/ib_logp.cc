@@ -9,7 +9,7 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/task_graph/run/jobs.h"
+#include "studies/task_graph/run/jobs.h"
 #include "tools/frame/frame.h"
 #include "tools/ib_logp/calls.h"
 

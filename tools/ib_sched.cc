@@ -13,7 +13,7 @@
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/recording.h"
-#include "engine/verification/verification.h"
+#include "studies/verification/verification.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/graph_option.h"
 #include "tools/frame/progress.h"

@@ -10,7 +10,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/core/share.h"
-#include "engine/measure/collective_bench.h"
+#include "studies/measure/collective_bench.h"
 #include "tools/frame/frame.h"
 #include "tools/ib_tune/report.h"
 #include "tools/ib_tune/request.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/bootstrap/launch.h"
-#include "engine/measure/copy_speed.h"
 #include "ibcoll/ibcoll.h"
+#include "studies/measure/copy_speed.h"
 
 namespace ibcoll::compare {
 namespace {

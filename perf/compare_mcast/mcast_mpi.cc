@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/measure/multicast_sets.h"
+#include "studies/measure/multicast_sets.h"
 
 namespace {
 

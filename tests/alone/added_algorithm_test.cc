@@ -5,7 +5,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
 #include "engine/schedule/verifier.h"
-#include "engine/simulate/collective.h"
+#include "studies/simulate/collective.h"
 #include "tests/exchange.h"
 #include "topology/spec.h"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
+#include "studies/mapping/matrix_file.h"
 #include "tests/command.h"
 #include "tests/places.h"
-#include "topology/mapping/matrix_file.h"
 
 namespace ibcoll::topology {
 namespace {

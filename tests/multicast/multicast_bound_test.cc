@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/multicast/bound.h"
-#include "engine/simulate/collective.h"
 #include "engine/tuner/choose.h"
+#include "studies/simulate/collective.h"
 #include "tests/tool.h"
 #include "topology/spec.h"
 

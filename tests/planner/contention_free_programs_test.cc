@@ -13,7 +13,7 @@
 #include "engine/planner/contention_free/program_plan.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
-#include "engine/verification/link_sharing.h"
+#include "studies/verification/link_sharing.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {

@@ -1,7 +1,7 @@
 /// Plans of reductions whose results are for several servers: what they reach, and what the checker
 /// finds in them.
 
-#include "engine/simulate/plan_run.h"
+#include "studies/simulate/plan_run.h"
 #include "tests/planner/contention_free_networks.h"
 
 namespace ibcoll::contention_free {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "engine/simulate/plan_run.h"
+#include "studies/simulate/plan_run.h"
 #include "tests/planner/contention_free_networks.h"
 #include "tests/tool.h"
 #include "topology/distort.h"

@@ -9,8 +9,8 @@
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
-#include "engine/simulate/collective.h"
 #include "engine/tuner/choose.h"
+#include "studies/simulate/collective.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {

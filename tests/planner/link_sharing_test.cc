@@ -8,7 +8,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
-#include "engine/verification/link_sharing.h"
+#include "studies/verification/link_sharing.h"
 #include "tests/tool.h"
 #include "topology/spec.h"
 

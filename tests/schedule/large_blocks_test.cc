@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/schedule/layout.h"
-#include "engine/simulate/collective.h"
 #include "engine/tuner/choose.h"
+#include "studies/simulate/collective.h"
 #include "topology/spec.h"
 
 namespace ibcoll {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/measure/candidates.h"
-#include "engine/measure/tuning.h"
+#include "studies/measure/candidates.h"
+#include "studies/measure/tuning.h"
 
 namespace ibcoll::measure {
 namespace {

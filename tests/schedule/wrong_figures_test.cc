@@ -7,8 +7,8 @@
 #include <set>
 
 #include "engine/planner/contention_free/check.h"
-#include "engine/simulate/plan_run.h"
-#include "engine/simulate/plan_study.h"
+#include "studies/simulate/plan_run.h"
+#include "studies/simulate/plan_study.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 

@@ -3,10 +3,10 @@
 #include <map>
 
 #include "engine/bootstrap/launch.h"
-#include "engine/measure/collective_bench.h"
-#include "engine/measure/copy_speed.h"
-#include "engine/measure/pattern.h"
-#include "engine/measure/traffic.h"
+#include "studies/measure/collective_bench.h"
+#include "studies/measure/copy_speed.h"
+#include "studies/measure/pattern.h"
+#include "studies/measure/traffic.h"
 
 namespace ibcoll::measure {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
-#include "engine/simulate/blocking_model.h"
-#include "engine/simulate/collective.h"
+#include "studies/simulate/blocking_model.h"
+#include "studies/simulate/collective.h"
 #include "topology/generators.h"
 
 namespace ibcoll::sim {

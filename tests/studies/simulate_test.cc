@@ -6,8 +6,8 @@
 
 #include <numeric>
 
-#include "engine/simulate/traffic.h"
-#include "engine/simulate/transfers.h"
+#include "studies/simulate/traffic.h"
+#include "studies/simulate/transfers.h"
 #include "topology/fabric_builder.h"
 #include "topology/generators.h"
 

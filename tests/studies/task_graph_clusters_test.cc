@@ -6,9 +6,9 @@
 #include <limits>
 #include <set>
 
-#include "engine/task_graph/affinity.h"
-#include "engine/task_graph/generators.h"
-#include "engine/task_graph/ldsh.h"
+#include "studies/task_graph/affinity.h"
+#include "studies/task_graph/generators.h"
+#include "studies/task_graph/ldsh.h"
 
 namespace ibcoll::task_graph {
 namespace {

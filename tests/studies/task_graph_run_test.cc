@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/task_graph/run/jobs.h"
 #include "engine/transport/open.h"
+#include "studies/task_graph/run/jobs.h"
 
 namespace ibcoll::task_graph {
 namespace {

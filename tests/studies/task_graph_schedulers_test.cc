@@ -6,10 +6,10 @@
 #include <string>
 
 #include "engine/base/stats.h"
-#include "engine/task_graph/formats.h"
-#include "engine/task_graph/generators.h"
-#include "engine/task_graph/quality.h"
-#include "engine/task_graph/schedulers.h"
+#include "studies/task_graph/formats.h"
+#include "studies/task_graph/generators.h"
+#include "studies/task_graph/quality.h"
+#include "studies/task_graph/schedulers.h"
 #include "tests/places.h"
 
 namespace ibcoll::task_graph {

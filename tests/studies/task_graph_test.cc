@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "engine/task_graph/formats.h"
-#include "engine/task_graph/gantt.h"
-#include "engine/task_graph/generators.h"
-#include "engine/task_graph/schedulers.h"
+#include "studies/task_graph/formats.h"
+#include "studies/task_graph/gantt.h"
+#include "studies/task_graph/generators.h"
+#include "studies/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
 namespace {

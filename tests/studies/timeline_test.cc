@@ -9,10 +9,10 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/bootstrap/clock_offset.h"
-#include "engine/measure/timeline.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
+#include "studies/measure/timeline.h"
 #include "tests/job.h"
 
 namespace ibcoll {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/measure/multicast_sets.h"
+#include "studies/measure/multicast_sets.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 

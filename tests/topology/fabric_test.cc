@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "studies/mapping/fabric_network.h"
+#include "studies/mapping/grid.h"
 #include "topology/analysis.h"
 #include "topology/draw_fabric.h"
 #include "topology/fabric_builder.h"
-#include "topology/mapping/fabric_network.h"
-#include "topology/mapping/grid.h"
 #include "topology/spec.h"
 
 namespace ibcoll::topology {

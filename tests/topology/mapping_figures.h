@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "topology/mapping/refine.h"
+#include "studies/mapping/refine.h"
 
 namespace ibcoll::topology {
 

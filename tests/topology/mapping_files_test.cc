@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "topology/mapping/launch_file.h"
-#include "topology/mapping/matrix_file.h"
-#include "topology/mapping/patterns.h"
+#include "studies/mapping/launch_file.h"
+#include "studies/mapping/matrix_file.h"
+#include "studies/mapping/patterns.h"
 
 namespace ibcoll::topology {
 namespace {

@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "studies/mapping/bounds.h"
+#include "studies/mapping/embed.h"
+#include "studies/mapping/halving.h"
+#include "studies/mapping/patterns.h"
+#include "studies/mapping/small.h"
+#include "studies/mapping/starts.h"
+#include "studies/mapping/tile.h"
+#include "studies/mapping/unit_anneal.h"
 #include "tests/topology/mapping_figures.h"
-#include "topology/mapping/bounds.h"
-#include "topology/mapping/embed.h"
-#include "topology/mapping/halving.h"
-#include "topology/mapping/patterns.h"
-#include "topology/mapping/small.h"
-#include "topology/mapping/starts.h"
-#include "topology/mapping/tile.h"
-#include "topology/mapping/unit_anneal.h"
 
 namespace ibcoll::topology {
 namespace {

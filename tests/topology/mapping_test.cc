@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "studies/mapping/bounds.h"
+#include "studies/mapping/fabric_network.h"
+#include "studies/mapping/halving.h"
+#include "studies/mapping/patterns.h"
+#include "studies/mapping/starts.h"
 #include "tests/topology/mapping_figures.h"
-#include "topology/mapping/bounds.h"
-#include "topology/mapping/fabric_network.h"
-#include "topology/mapping/halving.h"
-#include "topology/mapping/patterns.h"
-#include "topology/mapping/starts.h"
 #include "topology/spec.h"
 
 namespace ibcoll::topology {

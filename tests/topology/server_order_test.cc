@@ -7,9 +7,9 @@
 
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
-#include "engine/simulate/collective.h"
+#include "studies/mapping/random.h"
+#include "studies/simulate/collective.h"
 #include "topology/generators.h"
-#include "topology/mapping/random.h"
 
 namespace ibcoll {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/simulate/collective.h"
 #include "engine/tuner/choose.h"
+#include "studies/simulate/collective.h"
 #include "topology/spec.h"
 
 namespace ibcoll {

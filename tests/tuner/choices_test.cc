@@ -14,9 +14,9 @@
 #include "engine/base/input.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
-#include "engine/measure/built_in.h"
 #include "engine/schedule/layout.h"
 #include "engine/tuner/choose.h"
+#include "studies/measure/built_in.h"
 #include "tests/places.h"
 
 namespace ibcoll {

@@ -8,8 +8,8 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/join.h"
 #include "engine/bootstrap/launch.h"
-#include "engine/measure/call_costs.h"
 #include "engine/schedule/layout.h"
+#include "studies/measure/call_costs.h"
 #include "tools/frame/frame.h"
 
 namespace ibcoll::tools {

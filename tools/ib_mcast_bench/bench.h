@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/measure/multicast_sets.h"
 #include "ibcoll/ibcoll.h"
+#include "studies/measure/multicast_sets.h"
 
 namespace ibcoll::tools {
 

@@ -7,9 +7,9 @@
 #include "engine/base/units.h"
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
+#include "studies/mapping/random.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/graph_option.h"
-#include "topology/mapping/random.h"
 #include "topology/spec.h"
 
 namespace ibcoll::tools {

@@ -11,7 +11,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
-#include "engine/simulate/collective.h"
+#include "studies/simulate/collective.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::tools {

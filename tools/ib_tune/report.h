@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/json_lines.h"
-#include "engine/measure/tuning.h"
+#include "studies/measure/tuning.h"
 #include "tools/frame/progress.h"
 
 namespace ibcoll::tools {

@@ -6,9 +6,9 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
 #include "engine/base/units.h"
-#include "engine/measure/built_in.h"
 #include "engine/transport/open.h"
 #include "ibcoll/ibcoll.h"
+#include "studies/measure/built_in.h"
 #include "tools/frame/frame.h"
 
 namespace ibcoll::tools {

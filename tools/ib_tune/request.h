@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/base/result.h"
-#include "engine/measure/tuning.h"
+#include "studies/measure/tuning.h"
 #include "tools/frame/job.h"
 
 namespace ibcoll::tools {

@@ -8,11 +8,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/units.h"
-#include "engine/measure/traffic.h"
 #include "engine/multicast/logp.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
 #include "engine/tuner/choose.h"
+#include "studies/measure/traffic.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 

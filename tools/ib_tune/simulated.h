@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/measure/tuning.h"
-#include "engine/simulate/collective.h"
+#include "studies/measure/tuning.h"
+#include "studies/simulate/collective.h"
 #include "tools/ib_tune/request.h"
 #include "topology/fabric.h"
 

@@ -16,7 +16,7 @@ namespace ibcoll::contention_free {
 
 struct PlanStoreOptions {
   /// Tokens go out by the known latency before the transfer is all there; else when it is, which
-  /// takes longer but can be proved without a clock (engine/verification/link_sharing.h).
+  /// takes longer but can be proved without a clock (studies/verification/link_sharing.h).
   bool tokens_ahead = true;
   /// Where plans are kept from job to job, a file for each shape (PlanCache); empty: nowhere.
   std::string directory = {};

@@ -1,0 +1,221 @@
+#include "studies/measure/collective_bench.h"
+
+#include <algorithm>
+
+#include "engine/base/stats.h"
+#include "engine/base/units.h"
+#include "studies/measure/bench_buffers.h"
+#include "studies/measure/copy_speed.h"
+#include "studies/measure/timed_calls.h"
+#include "studies/measure/timeline.h"
+
+namespace ibcoll::measure {
+namespace {
+
+constexpr int kCopySamples = 15;
+
+/// One rank's side of the benchmark.
+class RankBench {
+ public:
+  RankBench(Bootstrap& bootstrap, Context& context, const BenchRequest& request)
+      : bootstrap_(bootstrap),
+        context_(context),
+        request_(request),
+        me_(bootstrap.rank()),
+        ranks_(bootstrap.size()),
+        buffers_(bootstrap.rank(), bootstrap.size()),
+        calls_(bootstrap, context) {}
+
+  Status prepare() {
+    const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
+    const Traffic traffic = traffic_of(largest);
+    IBCOLL_TRY(buffers_.allocate(context_, traffic, request_.user_memory));
+    if (traffic.total_bytes() > 0 && context_.ranks_on_machine() == ranks_) {
+      IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
+      copy_speed_.emplace(std::move(speed));
+    }
+    return calls_.prepare();
+  }
+
+  /// The copying alone, at this size: the same for all contenders.
+  Result<CopySpeed::Best> copying(int64_t size) {
+    const Traffic traffic = traffic_of(size);
+    if (!copy_speed_ || traffic.total_bytes() == 0) return CopySpeed::Best{};
+    return copy_speed_->best(traffic, kCopySamples);
+  }
+
+  Result<BenchRow> measure(const Contender& contender, int64_t size, const CopySpeed::Best& copy) {
+    const Traffic traffic = traffic_of(size);
+    arguments_ = buffers_.arguments(traffic);
+    use(contender);
+    for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(calls_.call(arguments_));
+    IBCOLL_ASSIGN(const int64_t calls, calls_.calls_in(request_.batch_ns, arguments_));
+
+    std::vector<double> call_ns(request_.iterations);
+    TransportCounters sent{};
+    std::vector<NamedCounter> details_before, details_sent;
+    for (int iteration = 0; iteration < request_.iterations; ++iteration) {
+      if (request_.check) IBCOLL_TRY(checked_call(traffic, iteration));
+      IBCOLL_TRY(calls_.synchronise());
+      const TransportCounters before = counters();
+      details_before = details();
+      IBCOLL_ASSIGN(call_ns[iteration], calls_.batch(arguments_, calls));
+      const TransportCounters after = counters();
+      sent.data_messages += after.data_messages - before.data_messages;
+      sent.tokens += after.tokens - before.tokens;
+      sent.data_bytes += after.data_bytes - before.data_bytes;
+      const std::vector<NamedCounter> details_after = details();
+      details_sent.resize(details_after.size());
+      for (size_t i = 0; i < details_after.size(); ++i) {
+        details_sent[i].name = details_after[i].name;
+        details_sent[i].value += details_after[i].value - details_before[i].value;
+      }
+      if (request_.check) IBCOLL_TRY(buffers_.compare(traffic, iteration, contender.algorithm));
+    }
+    BenchRow row;
+    row.algorithm = contender.algorithm;
+    row.pacing = contender.pacing ? to_string(*contender.pacing) : "auto";
+    row.bytes_per_pair = size;
+    row.iterations = request_.iterations;
+    row.calls_per_iteration = calls;
+    row.checked = request_.check;
+    IBCOLL_TRY(count(sent, calls * request_.iterations, row));
+    IBCOLL_TRY(count_details(details_sent, calls * request_.iterations, row));
+    IBCOLL_TRY(summarise(std::move(call_ns), traffic, copy, row));
+    return row;
+  }
+
+  /// Of a call like the last one measured, which has warmed everything up.
+  Result<Recording> record() {
+    IBCOLL_TRY(calls_.last().prepare(arguments_));
+    IBCOLL_TRY(calls_.synchronise());
+    return record_call(context_, calls_.last());
+  }
+
+ private:
+  void use(const Contender& contender) {
+    if (contender.algorithm != "auto") arguments_.options.algorithm = contender.algorithm;
+    arguments_.options.pacing = contender.pacing;
+    arguments_.options.ordered = request_.ordered;
+  }
+
+  /// A call that moves this iteration's own bytes into poisoned buffers.
+  Status checked_call(const Traffic& traffic, int iteration) {
+    buffers_.fill(traffic, iteration);
+    IBCOLL_TRY(calls_.call(arguments_));
+    return buffers_.compare(traffic, iteration, arguments_.options.algorithm);
+  }
+
+  TransportCounters counters() const {
+    return context_.network() != nullptr ? context_.network()->counters() : TransportCounters{};
+  }
+
+  std::vector<NamedCounter> details() const {
+    return context_.network() != nullptr ? context_.network()->details()
+                                         : std::vector<NamedCounter>{};
+  }
+
+  Traffic traffic_of(int64_t bytes) const {
+    return {request_.collective, ranks_, bytes, request_.root, request_.graph};
+  }
+
+  /// Per call, of the rank with most of each.
+  Status count(const TransportCounters& sent, int64_t calls, BenchRow& row) {
+    const uint64_t mine[3] = {sent.data_messages, sent.tokens, sent.data_bytes};
+    std::vector<uint64_t> all(3 * static_cast<size_t>(ranks_));
+    IBCOLL_TRY(bootstrap_.allgather(mine, sizeof mine, all.data()));
+    double* const fields[3] = {&row.net_messages_per_rank, &row.net_tokens_per_rank,
+                               &row.net_bytes_per_rank};
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks_); ++rank) {
+      for (size_t i = 0; i < 3; ++i) {
+        *fields[i] = std::max(*fields[i],
+                              static_cast<double>(all[3 * rank + i]) / static_cast<double>(calls));
+      }
+    }
+    return {};
+  }
+
+  Status count_details(const std::vector<NamedCounter>& sent, int64_t calls, BenchRow& row) {
+    if (context_.network() == nullptr) return {};
+    const TransportCounters now = counters();
+    row.network = {{"queue_pairs", static_cast<double>(now.queue_pairs)},
+                   {"registrations", static_cast<double>(now.registrations)}};
+    for (const NamedCounter& counter : sent)
+      row.network.emplace_back(counter.name,
+                               static_cast<double>(counter.value) / static_cast<double>(calls));
+    const size_t counters = row.network.size();
+    std::vector<double> mine, all(counters * static_cast<size_t>(ranks_));
+    for (const auto& [name, value] : row.network) mine.push_back(value);
+    IBCOLL_TRY(bootstrap_.allgather(mine.data(), counters * sizeof(double), all.data()));
+    for (size_t i = 0; i < all.size(); ++i) {
+      double& most = row.network[i % counters].second;
+      most = std::max(most, all[i]);
+    }
+    return {};
+  }
+
+  Status summarise(std::vector<double> call_ns, const Traffic& traffic, const CopySpeed::Best& copy,
+                   BenchRow& row) {
+    IBCOLL_TRY(take_slowest(bootstrap_, call_ns));
+    for (double& one : call_ns) one /= 1e3;
+    row.min_us = minimum(call_ns);
+    row.median_us = median(call_ns);
+    row.p99_us = quantile(call_ns, 0.99);
+    row.max_us = maximum(call_ns);
+    // Bytes a microsecond are megabytes a second.
+    row.a2a_bandwidth_MBps =
+        static_cast<double>(traffic.busiest_server_bytes(context_.shape())) / row.median_us;
+    row.total_MBps = static_cast<double>(traffic.total_bytes()) / row.median_us;
+    if (copy.call_ns > 0) {
+      row.copy_bandwidth_fraction = copy.call_ns / 1e3 / row.median_us;
+      row.copy_kernel = copy.kernel;
+    }
+    return {};
+  }
+
+  Bootstrap& bootstrap_;
+  Context& context_;
+  const BenchRequest& request_;
+  Rank me_;
+  int ranks_;
+  BenchBuffers buffers_;
+  std::optional<CopySpeed> copy_speed_;
+  CallArguments arguments_;
+  TimedCalls calls_;
+};
+
+}  // namespace
+
+int64_t memory_needed(const BenchRequest& request, int ranks) {
+  const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
+  // The buffers, the same again to measure copying, and up to as much for what algorithms stage.
+  constexpr int64_t kUnit = 1024;  // sizes may be too large to add up as they are
+  const Traffic unit(request.collective, ranks, kUnit, request.root, request.graph);
+  const double bytes =
+      3.0 * static_cast<double>(unit.footprint_bytes()) * (static_cast<double>(largest) / kUnit);
+  return bytes > 0x1p62 ? int64_t{1} << 62 : static_cast<int64_t>(bytes);
+}
+
+Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
+                 const std::function<void(const BenchRow&)>& on_row,
+                 const std::function<void(const std::string&)>& on_progress,
+                 const std::function<Status(const Recording&)>& on_recording) {
+  const bool first = bootstrap.rank() == 0;
+  RankBench bench(bootstrap, context, request);
+  if (first) on_progress("preparing buffers");
+  IBCOLL_TRY(bench.prepare());
+  for (const int64_t size : request.sizes) {
+    if (first) on_progress(fmt::format("{}: copying alone", format_size(size)));
+    IBCOLL_ASSIGN(const CopySpeed::Best copy, bench.copying(size));
+    for (const Contender& contender : request.contenders) {
+      if (first) on_progress(fmt::format("{}: {}", format_size(size), contender.label()));
+      IBCOLL_ASSIGN(const BenchRow row, bench.measure(contender, size, copy));
+      if (first) on_row(row);
+    }
+  }
+  if (!request.record) return {};
+  IBCOLL_ASSIGN(const Recording recording, bench.record());
+  return first ? on_recording(recording) : Status{};
+}
+
+}  // namespace ibcoll::measure

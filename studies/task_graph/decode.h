@@ -1,0 +1,56 @@
+#pragma once
+/// Schedules from sequences of placed tasks, for searches over small graphs.
+
+#include <vector>
+
+#include "studies/task_graph/schedule.h"
+
+namespace ibcoll::task_graph {
+
+struct PlacedTask {
+  TaskId task;
+  ProcessorId processor;
+  bool operator==(const PlacedTask&) const = default;
+};
+
+/// Reads a sequence from left to right and fetches what a task needs when it comes to it: the
+/// processor that has an input soonest sends everything it holds by then (a message costs the same
+/// whatever its size), so the sequence decides what is packed together. Any order of runs, with
+/// duplicates, can be written so.
+class Decoder {
+ public:
+  Decoder(const TaskGraph& graph, const LogP& logp, int processors);
+
+  /// The makespan; -1 if a task comes before an input that nobody has. Tasks their processor
+  /// already holds are skipped.
+  Time makespan(const std::vector<PlacedTask>& sequence);
+  /// The schedule, without results in messages that the receiver already has or that nothing there
+  /// needs.
+  Schedule schedule(const std::vector<PlacedTask>& sequence);
+
+ private:
+  Time decode(const std::vector<PlacedTask>& sequence, Schedule* out);
+  bool fetch(TaskId task, ProcessorId p, Schedule* out);
+
+  const TaskGraph& graph_;
+  const LogP logp_;
+  const int processors_;
+  std::vector<Time> clock_;
+  std::vector<std::vector<Time>> have_;    ///< by processor and task: since when; kNever
+  std::vector<std::vector<TaskId>> list_;  ///< by processor: what it holds
+};
+
+/// A sequence that decodes to about this schedule: its runs by start.
+std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const Schedule& schedule);
+
+/// Drops what nobody needs: results from messages, messages left empty, duplicates of tasks; then
+/// replays. Never longer than before. The schedule must pass check().
+void prune_messages(const TaskGraph& graph, Schedule& schedule);
+
+/// Hill climbing with restarts over sequences: tasks move in order and between processors, and are
+/// duplicated. `effort`: how many tasks it may decode. Deterministic for a seed.
+std::vector<PlacedTask> improve(const TaskGraph& graph, const LogP& logp, int processors,
+                                const std::vector<std::vector<PlacedTask>>& starts, int64_t effort,
+                                uint64_t seed);
+
+}  // namespace ibcoll::task_graph

@@ -1,0 +1,42 @@
+#pragma once
+/// Task graphs and schedules as text.
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "studies/task_graph/schedule.h"
+
+namespace ibcoll::task_graph {
+
+/// Standard Task Graph set: a line with the number of tasks n, then n lines (or n + 2 with the
+/// set's dummy entry and exit tasks) "id weight number-of-predecessors predecessors...", ids from 0
+/// in order; lines that begin with # are comments. Errors name the line.
+Result<TaskGraph> read_stg(std::istream& in);
+void write_stg(const TaskGraph& graph, std::ostream& out);
+
+/// Graphviz digraph: node statements with an attribute `weight` (1 if there is none) and edges,
+/// also in chains a -> b -> c. Tasks are numbered in the order in which the nodes appear. No
+/// subgraphs.
+Result<TaskGraph> read_dot(std::istream& in);
+void write_dot(const TaskGraph& graph, std::ostream& out);
+
+/// {"weights": [..], "edges": [[from, to], ..]}.
+Result<TaskGraph> read_json(std::istream& in);
+void write_json(const TaskGraph& graph, std::ostream& out);
+
+/// A graph from a file by its ending (.stg, .dot, .gv, .json) or from a generator's description
+/// (see generate()). Errors begin with the file's name.
+Result<TaskGraph> load_graph(const std::string& file_or_description);
+/// Writes a graph in the format its ending says.
+Status save_graph(const TaskGraph& graph, const std::string& file);
+
+/// A schedule as one JSON object a line: a head {"tasks", "processors", "send_overhead",
+/// "receive_overhead", "latency", "per_result", "messages", "instructions"}, then the messages
+/// {"message": id, "from", "to", "tasks": [..]} and instructions {"processor", "at", "run" | "send"
+/// | "receive": id} in each processor's order. Reading refuses what isn't of this form, with the
+/// line; whether the schedule is right is check()'s to say.
+void write_schedule(const TaskGraph& graph, const Schedule& schedule, std::ostream& out);
+Result<Schedule> read_schedule(const TaskGraph& graph, std::istream& in);
+
+}  // namespace ibcoll::task_graph
