@@ -20,7 +20,7 @@ from mutations import Mutant
 TESTS = {
     "shm": """shm_transport_test shm_test mail_queue_test message_store_test bell_test shared_region_test strided_copy_test
         executor_test own_operators_test execute_sweep_test call_failures_test cxx_multicast_test c_api_ends_test
-        memory_in_use_test many_ranks_test""",
+        memory_in_use_test many_ranks_test outstanding_calls_test""",
     "engine/execute": """executor_test mailroom_test in_place_test execute_sweep_test execute_sweep_adversarial_test
         disagreement_test by_arrival_test arrival_runs_test reductions_test reduction_vectors_test reduction_calls_test
         own_operators_test gathered_puts_test registered_memory_test sparse_buffers_test strided_copy_test message_store_test
