@@ -31,10 +31,6 @@ constexpr bool knows_all_lengths(Collective collective) {
 constexpr bool is_alltoall(Collective collective) {
   return traits(collective).equal == Collective::kAlltoall;
 }
-/// The same of neighbours.
-constexpr bool is_neighbor_alltoall(Collective collective) {
-  return traits(collective).equal == Collective::kNeighborAlltoall;
-}
 /// True where every block may have a layout of its own, and says so.
 constexpr bool has_blocks(Collective collective) {
   return traits(collective).send.lengths == Lengths::kLayouts;
