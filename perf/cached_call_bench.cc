@@ -41,14 +41,8 @@ Status in_job(int ranks, const std::function<Status(Context&)>& body) {
   return result;
 }
 
-struct Named {
-  const char* name;
-  Collective collective;
-};
-constexpr Named kCollectivesAsked[] = {{"alltoall", Collective::kAlltoall},
-                                       {"gather", Collective::kGather},
-                                       {"alltoallv", Collective::kAlltoallv},
-                                       {"allgatherv", Collective::kAllgatherv}};
+constexpr Collective kCollectivesAsked[] = {Collective::kAlltoall, Collective::kGather,
+                                            Collective::kAlltoallv, Collective::kAllgatherv};
 
 /// What calls are given.
 class Buffers {
@@ -93,8 +87,8 @@ void add(const std::string& name, std::function<Status()> call) {
 void add_all(Context& context, Buffers& buffers) {
   const int ranks = context.size();
   Group& group = context.world();
-  for (const Named& asked : kCollectivesAsked) {
-    const CallArguments arguments = buffers.arguments(asked.collective, "contention_free");
+  for (const Collective asked : kCollectivesAsked) {
+    const CallArguments arguments = buffers.arguments(asked, "contention_free");
     const auto find = [&group, arguments, ranks](int64_t bytes) -> Status {
       const bool unequal = is_unequal(arguments.collective);
       std::span<const int64_t> counts;
@@ -107,9 +101,9 @@ void add_all(Context& context, Buffers& buffers) {
       benchmark::DoNotOptimize((*plan)->program);
       return {};
     };
-    const std::string suffix = fmt::format("/{}/{}", asked.name, ranks);
+    const std::string suffix = fmt::format("/{}/{}", to_string(asked), ranks);
     add("same_call" + suffix, [find] { return find(65536); });
-    if (!is_unequal(asked.collective)) {
+    if (!is_unequal(asked)) {
       add("sizes_in_turn" + suffix, [find, i = 0]() mutable {
         constexpr int kSizes = 32;  // more than are kept side by side; of two size classes
         return find(65536 + 1024 * (i = (i + 1) % kSizes));

@@ -62,7 +62,7 @@ class Posted {
     a.time_limit_ns = item_.time_limit_ns;
     a.send = item_.in_place ? nullptr : send_.data();
     a.recv = recv_.data();
-    if (item_.collective == Collective::kBcast) a.send = recv_.data();
+    if (has_one_buffer(item_.collective)) a.send = recv_.data();
     a.send_counts = out_.counts.data();
     a.send_displacements = out_.places.data();
     a.recv_counts = in_.counts.data();
@@ -72,13 +72,15 @@ class Posted {
       a.recv_blocks = in_.layouts.data();
     }
     a.options.graph = graph_;
-    if (item_.collective == Collective::kReduceScatter) {
+    const CollectiveTraits& row = traits(item_.collective);
+    if (row.recv.lengths == Lengths::kElements) {
       elements_.clear();
       for (const int64_t bytes : out_.counts) elements_.push_back(bytes / (xors() ? 8 : 1));
       a.recv_counts = elements_.data();
-    } else if (is_unequal(item_.collective) && !is_alltoall(item_.collective) &&
-               !is_neighbor_alltoall(item_.collective)) {
-      a.own_count = item_.collective == Collective::kScatterv ? in_.counts[0] : out_.counts[0];
+    } else if (row.send.lengths == Lengths::kOwn) {
+      a.own_count = out_.counts[0];
+    } else if (row.recv.lengths == Lengths::kOwn) {
+      a.own_count = in_.counts[0];
     }
     if (reduces(item_.collective)) {
       IBCOLL_ASSIGN(a.reduction, xors() ? find_reduction(ElementType::kUint64, Operator::kBitXor)
@@ -93,37 +95,29 @@ class Posted {
     expected_ = recv_;
     const Collective c = item_.collective;
     for (size_t i = 0; i < out_.counts.size(); ++i) {
-      const Rank target = graph_ != nullptr
-                              ? send_block(c, me_, 0, static_cast<uint32_t>(i), graph_.get()).target
-                          : reduces(c) ? kCombined - static_cast<Rank>(i)
-                          : c == Collective::kGather || c == Collective::kGatherv ? item_.root
-                          : sends_one()                                           ? Block::kEveryone
-                                        : static_cast<Rank>(i);
+      const Rank target =
+          reduces(c)
+              ? kCombined - static_cast<Rank>(i)
+              : send_block(c, me_, item_.root, static_cast<uint32_t>(i), graph_.get()).target;
       // What is sent in place lies where it would be received.
-      const size_t place = item_.in_place && sends_one() ? static_cast<size_t>(me_) : i;
+      const bool own = item_.in_place && traits(c).send.slots == Slots::kOne;
+      const size_t place = own ? static_cast<size_t>(me_) : i;
       std::byte* to = item_.in_place && reduces(c) ? recv_.data() + out_.places[i]
                       : item_.in_place             ? recv_.data() + in_.places[place]
-                      : c == Collective::kBcast    ? recv_.data()
+                      : has_one_buffer(c)          ? recv_.data()
                                                    : send_.data() + out_.places[i];
       write(to, static_cast<size_t>(out_.counts[i]), me_, target, number);
     }
     // What was to be combined in place may reach beyond what is received, or be all there is.
-    if (c == Collective::kBcast || (reduces(c) && item_.in_place)) expected_ = recv_;
+    if (has_one_buffer(c) || (reduces(c) && item_.in_place)) expected_ = recv_;
     for (size_t i = 0; i < in_.counts.size(); ++i) {
       std::byte* to = expected_.data() + in_.places[i];
       const auto bytes = static_cast<size_t>(in_.counts[i]);
       if (reduces(c)) {
         combine(to, bytes, number);
-      } else if (graph_ != nullptr) {
-        const Block block = recv_block(c, me_, 0, static_cast<uint32_t>(i), graph_.get());
-        write(to, bytes, block.origin, block.target, number);
-      } else if (c == Collective::kBcast) {
-        write(to, bytes, item_.root, Block::kEveryone, number);
       } else {
-        const bool scatters = c == Collective::kScatter || c == Collective::kScatterv;
-        const bool gathers_all = c == Collective::kAllgather || c == Collective::kAllgatherv;
-        write(to, bytes, scatters ? item_.root : static_cast<Rank>(i),
-              gathers_all ? Block::kEveryone : me_, number);
+        const Block block = recv_block(c, me_, item_.root, static_cast<uint32_t>(i), graph_.get());
+        write(to, bytes, block.origin, block.target, number);
       }
     }
   }
@@ -139,13 +133,6 @@ class Posted {
   }
 
  private:
-  bool sends_one() const {
-    return !is_alltoall(item_.collective) && item_.collective != Collective::kScatter &&
-           item_.collective != Collective::kScatterv &&
-           item_.collective != Collective::kReduceScatter &&
-           item_.collective != Collective::kReduceScatterBlock &&
-           !is_neighbor_alltoall(item_.collective);
-  }
   bool xors() const { return item_.number % 2 == 0; }
   size_t block_bytes() const {
     return reduces(item_.collective) ? item_.bytes / 8 * 8 : item_.bytes;
@@ -175,7 +162,7 @@ class Posted {
     }
     // Past the end nothing may be written either.
     send_.resize(out_.bytes + 8);
-    const bool holds_sent = c == Collective::kBcast || (reduces(c) && item_.in_place);
+    const bool holds_sent = has_one_buffer(c) || (reduces(c) && item_.in_place);
     recv_.resize(std::max(in_.bytes, holds_sent ? out_.bytes : 0) + 8);
   }
   static void write(std::byte* to, size_t bytes, Rank origin, Rank target, uint32_t number) {
@@ -183,8 +170,7 @@ class Posted {
   }
   void combine(std::byte* to, size_t bytes, uint32_t number) const {
     const Collective c = item_.collective;
-    const bool scatters = c == Collective::kReduceScatter || c == Collective::kReduceScatterBlock;
-    const Rank target = kCombined - (scatters ? me_ : 0);
+    const Rank target = kCombined - (traits(c).recv.target == End::kMe ? me_ : 0);
     const Rank end = contributors(c, Shape::single_server(ranks_), me_);
     for (size_t i = 0; i < bytes; ++i) {
       std::byte sum{};

@@ -29,7 +29,7 @@ struct CallMemory {
     a.collective = collective;
     a.block_bytes = bytes;
     a.root = root;
-    a.send = collective == Collective::kBcast ? recv.data() : send.data();
+    a.send = has_one_buffer(collective) ? recv.data() : send.data();
     a.recv = recv.data();
     if (collective == Collective::kReduce)
       a.reduction = find_reduction(ElementType::kInt32, Operator::kSum).value();

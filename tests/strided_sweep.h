@@ -45,8 +45,8 @@ inline void run_strided_case(const RankView& rank, Group& group, Case c) {
   const Collective collective = c.algorithm->collective;
   const Shape& shape = group.shape();
   const Rank me = group.rank(), root = c.root(shape.ranks());
-  const bool keeps = collective == Collective::kScatter || collective == Collective::kScatterv;
-  if (collective == Collective::kBcast || (has_root(collective) && me != root)) c.in_place = false;
+  const bool keeps = traits(collective).in_place == InPlace::kSend;
+  if (has_one_buffer(collective) || (has_root(collective) && me != root)) c.in_place = false;
   std::mt19937 random(c.number * 64 + static_cast<uint32_t>(me));
   std::vector<Block> out, in;
   std::shared_ptr<const Graph> owned;
@@ -104,7 +104,7 @@ inline void run_strided_case(const RankView& rank, Group& group, Case c) {
     }
     if (!std::equal(sent.begin(), sent.end(), send.data()))
       return rank.complain(fmt::format("{}: wrote to what it sends", c.name()));
-    if (from_recv && moves_aside(collective)) break;  // what is sent is gone
+    if (from_recv && traits(collective).in_place == InPlace::kAside) break;  // what is sent is gone
     if (from_recv || keeps) continue;
     for (size_t i = 0; i < expected.size(); ++i) recv.data()[i] = kPoison;
   }
@@ -119,7 +119,7 @@ inline void strided_sweep(const JobOptions& job, const std::vector<size_t>& size
                           uint32_t first = 0, LongRuns long_runs = LongRuns::kNone) {
   std::vector<Case> all = cases(sizes, first);
   std::erase_if(all, [](const Case& c) {
-    return reduces(c.algorithm->collective) || c.algorithm->collective == Collective::kBarrier;
+    return reduces(c.algorithm->collective) || !moves_data(c.algorithm->collective);
   });
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   // They take ten times as long: every eighth case, others for another `first`.

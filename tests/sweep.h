@@ -104,9 +104,9 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   const Rank me = group.rank(), root = c.root(shape.ranks());
   const bool combines = reduces(collective);
   if (!c.algorithm->keeps_order(shape)) c.ordered = false;
-  const bool keeps = collective == Collective::kScatter || collective == Collective::kScatterv;
+  const bool keeps = traits(collective).in_place == InPlace::kSend;
   // What in place means differs; only roots do it where there is one.
-  if (collective == Collective::kBcast || (has_root(collective) && me != root)) c.in_place = false;
+  if (has_one_buffer(collective) || (has_root(collective) && me != root)) c.in_place = false;
   std::shared_ptr<const Graph> owned;
   if (c.graph >= 0) owned = graphs_for(shape)[static_cast<size_t>(c.graph)].graph;
   const Graph* const graph = owned.get();
@@ -151,7 +151,8 @@ inline void run_case(const RankView& rank, Group& group, Case c) {
   if (keeps && receives.counts.size() == 1) arguments.own_count = receives.counts[0];
   std::vector<int64_t> elements;
   for (const int64_t bytes : sends.counts) elements.push_back(bytes / 4);
-  if (collective == Collective::kReduceScatter) arguments.recv_counts = elements.data();
+  if (traits(collective).recv.lengths == Lengths::kElements)
+    arguments.recv_counts = elements.data();
   if (combines) arguments.reduction = find_reduction(ElementType::kUint32, Operator::kSum).value();
   arguments.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered, owned};
   Call call(group);

@@ -77,7 +77,7 @@ Status understand_calls(const Arguments& arguments, const Shape& shape, BenchReq
                 select_contenders(request.collective, arguments.algorithms, arguments.pacing));
   IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
   IBCOLL_TRY(check_sizes(request));
-  if (request.collective == Collective::kBarrier) request.sizes = {0};
+  if (!moves_data(request.collective)) request.sizes = {0};
   if (arguments.root < 0 || arguments.root >= shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", arguments.root,
                 shape.ranks() - 1);

@@ -46,7 +46,7 @@ class Aggregate {
   Aggregate(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options)
       : program_(collective, "aggregate", shape, me, options),
         shape_(shape),
-        one_size_(collective == Collective::kAlltoall),
+        one_size_(!is_unequal(collective)),
         mine_(shape.server_of(me)),
         local_(shape.local_of(me)),
         size_(shape.server_size(mine_)),

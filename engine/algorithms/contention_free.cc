@@ -35,12 +35,8 @@ class CarryBlocks final : public CarryTransfers {
     Slice src, dst;
   };
 
-  bool gathers() const {
-    return collective_ == Collective::kGather || collective_ == Collective::kGatherv;
-  }
-  bool scatters() const {
-    return collective_ == Collective::kScatter || collective_ == Collective::kScatterv;
-  }
+  bool gathers() const { return traits(collective_).equal == Collective::kGather; }
+  bool scatters() const { return traits(collective_).equal == Collective::kScatter; }
   bool exchanges() const { return is_alltoall(collective_); }
   bool passes_on(uint32_t i) const { return plan_.transfers[i].forwards != kNone; }
   /// Goes to the server that the message is for.
@@ -146,9 +142,7 @@ class CarryBlocks final : public CarryTransfers {
     }
     const bool at_root = has_root(collective_) && mine_ == shape_.server_of(root_);
     if (exchanges()) exchange_inside_server(program_);
-    if (collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv) {
-      share_inside_server();
-    }
+    if (traits(collective_).equal == Collective::kAllgather) share_inside_server();
     if (!at_root) return;
     for (const Rank local : shape_.members(mine_)) {
       if (local == root_) {

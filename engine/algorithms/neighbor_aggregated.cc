@@ -91,7 +91,7 @@ class Aggregated {
   /// block of one origin is for.
   template <class Visit>
   void for_each_block(std::span<const Crossing> edges, Visit&& visit) const {
-    const bool one = same_for_all_neighbors(collective_);
+    const bool one = same_for_all(collective_);
     for (size_t first = 0, end = 0; first < edges.size(); first = end) {
       for (end = first + 1; one && end < edges.size() && edges[end].origin == edges[first].origin;)
         ++end;
@@ -124,7 +124,7 @@ class Aggregated {
   }
 
   Block block_of(const Crossing& edge) const {
-    return {edge.origin, same_for_all_neighbors(collective_)
+    return {edge.origin, same_for_all(collective_)
                              ? Block::kEveryone
                              : graph_->target(edge.target, edge.copy)};
   }

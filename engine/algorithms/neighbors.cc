@@ -10,7 +10,7 @@ std::vector<NeighborEdge> edges_from(Collective collective, const Graph* graph, 
   const auto peers = graph->destinations(rank);
   const auto copies = graph->destination_copies(rank);
   edges.reserve(peers.size());
-  const bool one = same_for_all_neighbors(collective);
+  const bool one = same_for_all(collective);
   for (uint32_t i = 0; i < peers.size(); ++i) {
     edges.push_back({peers[i], copies[i], {Buffer::kSend, one ? 0 : i, 1}});
   }

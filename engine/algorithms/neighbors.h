@@ -8,11 +8,6 @@
 
 namespace ibcoll {
 
-inline bool same_for_all_neighbors(Collective collective) {
-  return collective == Collective::kNeighborAllgather ||
-         collective == Collective::kNeighborAllgatherv;
-}
-
 /// An edge as one of its ends sees it.
 struct NeighborEdge {
   Rank peer = 0;      ///< the other end

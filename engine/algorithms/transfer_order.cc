@@ -21,8 +21,7 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
   };
   // Blocks that all servers have for all are many: passing each on when it is there keeps links
   // busy. Unequal ones go in runs, which a stream can't tell apart.
-  const bool gathers =
-      collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv;
+  const bool gathers = traits(collective_).equal == Collective::kAllgather;
   const bool reduces = collective_ == Collective::kReduce;
   const bool pieces =
       !gathers && !is_unequal(collective_) && (reduces || !ibcoll::reduces(collective_));

@@ -28,8 +28,6 @@ class CountCopies {
   void copy(CallArguments& arguments, const Group& group);
 
  private:
-  void copy_of_neighbors(CallArguments& arguments, const Group& group);
-
   std::vector<int64_t> send_counts_, send_displacements_, recv_counts_, recv_displacements_;
 };
 

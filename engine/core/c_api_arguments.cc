@@ -1,10 +1,44 @@
 #include "engine/core/c_api_arguments.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
 
 namespace ibcoll::c_api {
 namespace {
+
+/// The interface's numbers, which are those of the rows.
+constexpr std::pair<ibcoll_collective, Collective> kNumbers[] = {
+    {IBCOLL_ALLTOALL, Collective::kAlltoall},
+    {IBCOLL_ALLTOALLV, Collective::kAlltoallv},
+    {IBCOLL_ALLGATHER, Collective::kAllgather},
+    {IBCOLL_ALLGATHERV, Collective::kAllgatherv},
+    {IBCOLL_GATHER, Collective::kGather},
+    {IBCOLL_GATHERV, Collective::kGatherv},
+    {IBCOLL_SCATTER, Collective::kScatter},
+    {IBCOLL_SCATTERV, Collective::kScatterv},
+    {IBCOLL_BCAST, Collective::kBcast},
+    {IBCOLL_REDUCE, Collective::kReduce},
+    {IBCOLL_BARRIER, Collective::kBarrier},
+    {IBCOLL_ALLREDUCE, Collective::kAllreduce},
+    {IBCOLL_REDUCE_SCATTER, Collective::kReduceScatter},
+    {IBCOLL_REDUCE_SCATTER_BLOCK, Collective::kReduceScatterBlock},
+    {IBCOLL_SCAN, Collective::kScan},
+    {IBCOLL_EXSCAN, Collective::kExscan},
+    {IBCOLL_ALLTOALLW, Collective::kAlltoallw},
+    {IBCOLL_NEIGHBOR_ALLGATHER, Collective::kNeighborAllgather},
+    {IBCOLL_NEIGHBOR_ALLGATHERV, Collective::kNeighborAllgatherv},
+    {IBCOLL_NEIGHBOR_ALLTOALL, Collective::kNeighborAlltoall},
+    {IBCOLL_NEIGHBOR_ALLTOALLV, Collective::kNeighborAlltoallv},
+    {IBCOLL_NEIGHBOR_ALLTOALLW, Collective::kNeighborAlltoallw},
+};
+static_assert(std::size(kNumbers) == kCollectiveTraits.size(), "a collective has no number");
+static_assert(std::all_of(std::begin(kNumbers), std::end(kNumbers), [](const auto& pair) {
+  return static_cast<int>(pair.first) == static_cast<int>(pair.second);
+}));
 
 Status take_options(const ibcoll_options* given, CallArguments& arguments) {
   if (given == nullptr) return {};
@@ -66,17 +100,17 @@ Status take_reduction(const ibcoll_call& call, const OwnOperators& own, CallArgu
 
 /// The buffers, and what stands in the place of one.
 Status take_buffers(const ibcoll_call& call, CallArguments& arguments) {
-  const Collective collective = arguments.collective;
-  if (collective == Collective::kBarrier) return {};
-  const void* send = collective == Collective::kBcast ? call.recv : call.send;
+  const CollectiveTraits& row = traits(arguments.collective);
+  if (!row.moves_data) return {};
+  const void* send = row.in_place == InPlace::kOneBuffer ? call.recv : call.send;
   arguments.in_place = send == IBCOLL_IN_PLACE || call.recv == IBCOLL_IN_PLACE;
   arguments.send = send == IBCOLL_IN_PLACE ? nullptr : send;
   arguments.recv = call.recv == IBCOLL_IN_PLACE ? nullptr : call.recv;
   if (!arguments.in_place) return {};
-  const bool scatters = collective == Collective::kScatter || collective == Collective::kScatterv;
-  if (scatters == (call.recv == IBCOLL_IN_PLACE)) return {};
-  return fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer",
-              to_string(collective), scatters ? "receive" : "send");
+  const bool keeps = row.in_place == InPlace::kSend;
+  if (keeps == (call.recv == IBCOLL_IN_PLACE)) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: IBCOLL_IN_PLACE stands for the {} buffer", row.name,
+              keeps ? "receive" : "send");
 }
 
 Status take_graph(const ibcoll_call& call, CallArguments& arguments) {
@@ -89,34 +123,28 @@ Status take_graph(const ibcoll_call& call, CallArguments& arguments) {
 }
 
 Status take(const ibcoll_call& call, const OwnOperators& own, CallArguments& arguments) {
-  static_assert(static_cast<int>(Collective::kAllgatherv) == IBCOLL_ALLGATHERV &&
-                static_cast<int>(Collective::kScatterv) == IBCOLL_SCATTERV &&
-                static_cast<int>(Collective::kBarrier) == IBCOLL_BARRIER &&
-                static_cast<int>(Collective::kExscan) == IBCOLL_EXSCAN &&
-                static_cast<int>(Collective::kAlltoallw) == IBCOLL_ALLTOALLW &&
-                static_cast<int>(Collective::kNeighborAlltoallw) == IBCOLL_NEIGHBOR_ALLTOALLW);
-  constexpr int kLast = IBCOLL_NEIGHBOR_ALLTOALLW;
+  constexpr int kLast = static_cast<int>(kCollectiveTraits.size()) - 1;
   const int collective = number_of(call.collective);
   if (collective < 0 || collective > kLast) {
     return fail(ErrorCode::kInvalidArgument, "there is no collective {}: they are 0 to {}",
                 collective, kLast);
   }
-  arguments.collective = static_cast<Collective>(collective);
+  const CollectiveTraits& row = kCollectiveTraits[static_cast<size_t>(collective)];
+  arguments.collective = row.collective;
   arguments.root = call.root;
   arguments.send_counts = call.send_counts;
   arguments.send_displacements = call.send_displacements;
   arguments.recv_counts = call.recv_counts;
   arguments.recv_displacements = call.recv_displacements;
   arguments.own_count = call.own_count;
-  arguments.send_blocks =
-      arguments.collective == Collective::kBcast ? call.recv_blocks : call.send_blocks;
+  arguments.send_blocks = row.in_place == InPlace::kOneBuffer ? call.recv_blocks : call.send_blocks;
   arguments.recv_blocks = call.recv_blocks;
-  if (reduces(arguments.collective)) {
+  if (row.reduces) {
     IBCOLL_TRY(take_reduction(call, own, arguments));
-  } else if (arguments.collective != Collective::kBarrier && !is_unequal(arguments.collective)) {
+  } else if (row.moves_data && !row.unequal) {
     arguments.block_bytes = call.bytes;
   }
-  if (has_graph(arguments.collective)) IBCOLL_TRY(take_graph(call, arguments));
+  if (row.has_graph) IBCOLL_TRY(take_graph(call, arguments));
   IBCOLL_TRY(take_buffers(call, arguments));
   return take_options(call.options, arguments);
 }

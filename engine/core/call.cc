@@ -50,8 +50,9 @@ Status Call::give_up(const Error& error) {
 /// Chooses the program and takes the memory.
 Status Call::choose_and_bind() {
   const CallArguments& arguments = arguments_;
-  const bool unequal = is_unequal(arguments.collective);
-  const bool scatters_sums = arguments.collective == Collective::kReduceScatter;
+  const CollectiveTraits& row = traits(arguments.collective);
+  const bool unequal = row.unequal;
+  const bool scatters_sums = row.recv.lengths == Lengths::kElements;
   const uint64_t size = scatters_sums ? hash_of(arguments.recv_counts, group_->size())
                         : unequal     ? CallMeaning::kUnequal
                                       : arguments.block_bytes;
@@ -59,13 +60,12 @@ Status Call::choose_and_bind() {
                              : unequal     ? -1
                                            : static_cast<int64_t>(arguments.block_bytes);
   std::span<const int64_t> counts;  // that all ranks know
-  if (arguments.collective == Collective::kAllgatherv) {
+  if (row.recv.lists() && row.knows_all_lengths) {
     counts = {arguments.recv_counts, static_cast<size_t>(group_->size())};
   }
   IBCOLL_ASSIGN(const CallPlan* plan,
                 group_->call_plan(arguments.collective, plan_bytes,
-                                  has_root(arguments.collective) ? arguments.root : 0,
-                                  arguments.options, counts));
+                                  row.has_root ? arguments.root : 0, arguments.options, counts));
   // Most calls are like the one before.
   bool told = plan_.is_same(*plan);
   if (!told) plan_ = *plan;
@@ -73,13 +73,12 @@ Status Call::choose_and_bind() {
   binding_.pieces = plan_.pieces;
   // Parts of a block that is reduced are combined in scratch, whose slots know their lengths.
   // Of neighbours the places travel with the exposures.
-  binding_.unequal = unequal || has_graph(arguments.collective) ||
-                     (plan_.program->cut > 1 && reduces(arguments.collective));
+  binding_.unequal = unequal || row.has_graph || (plan_.program->cut > 1 && row.reduces);
   binding_.reduction = &arguments.reduction;
   binding_.grain = arguments.reduction.element_bytes;
   binding_.eager =
       !binding_.unequal && static_cast<int64_t>(arguments.block_bytes) <= plan_.eager_block_bytes;
-  binding_.one_way = is_one_way(arguments.collective);
+  binding_.one_way = row.one_way;
   binding_[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   binding_[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
                              nullptr};
@@ -87,10 +86,10 @@ Status Call::choose_and_bind() {
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
          meaning_.purpose == arguments.purpose && reduction_ == arguments.reduction.meaning;
   if (!told) tell_meaning(size);
-  IBCOLL_TRY(!binding_.unequal                 ? bind_equal()
-             : reduces(arguments.collective)   ? bind_side_by_side()
-             : has_graph(arguments.collective) ? bind_neighbors()
-                                               : bind_unequal());
+  IBCOLL_TRY(!binding_.unequal ? bind_equal()
+             : row.reduces     ? bind_side_by_side()
+             : row.has_graph   ? bind_neighbors()
+                               : bind_unequal());
   binding_.strided = false;
   if (is_special_) [[unlikely]] {
     if (has_blocks_)
@@ -140,10 +139,11 @@ Status Call::bind_equal() {
   }
   if (!arguments_.in_place) return {};
   const size_t own = static_cast<size_t>(group_->rank()) * arguments_.block_bytes;
-  if (moves_aside(arguments_.collective)) {
+  const InPlace in_place = traits(arguments_.collective).in_place;
+  if (in_place == InPlace::kAside) {
     return bind_in_place(plan_.program->send_slots(group_->shape()) * arguments_.block_bytes);
   }
-  const bool keeps = arguments_.collective == Collective::kScatter;
+  const bool keeps = in_place == InPlace::kSend;
   std::byte* base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
   binding_[keeps ? Buffer::kRecv : Buffer::kSend].base = base + own;
   return {};
@@ -200,19 +200,19 @@ Status Call::bind_unequal() {
     binding_[buffer].offsets = reinterpret_cast<const uint64_t*>(displacements);
   };
   static constexpr int64_t kStart = 0;
-  const bool alltoallv = is_alltoall(arguments_.collective);
-  const bool scatters = arguments_.collective == Collective::kScatterv;
-  if (alltoallv || scatters) {
+  const CollectiveTraits& row = traits(arguments_.collective);
+  const bool aside = row.in_place == InPlace::kAside, keeps = row.in_place == InPlace::kSend;
+  if (row.send.lists()) {
     bind(Buffer::kSend, arguments_.send_counts, arguments_.send_displacements);
   } else {
     bind(Buffer::kSend, &arguments_.own_count, &kStart);
   }
-  if (scatters) {
-    bind(Buffer::kRecv, &arguments_.own_count, &kStart);
-  } else {
+  if (row.recv.lists()) {
     bind(Buffer::kRecv, arguments_.recv_counts, arguments_.recv_displacements);
+  } else {
+    bind(Buffer::kRecv, &arguments_.own_count, &kStart);
   }
-  if (arguments_.in_place && alltoallv) {
+  if (arguments_.in_place && aside) {
     send_offsets_.resize(ranks);
     const uint64_t* bytes = binding_[Buffer::kRecv].bytes;
     std::exclusive_scan(bytes, bytes + ranks, send_offsets_.begin(), uint64_t{0});
@@ -221,9 +221,8 @@ Status Call::bind_unequal() {
     binding_[Buffer::kSend].bytes = bytes;
   } else if (arguments_.in_place) {
     const auto me = static_cast<size_t>(group_->rank());
-    const BufferBinding& all = binding_[scatters ? Buffer::kSend : Buffer::kRecv];
-    binding_[scatters ? Buffer::kRecv : Buffer::kSend] = {all.base, all.offsets + me,
-                                                          all.bytes + me};
+    const BufferBinding& all = binding_[keeps ? Buffer::kSend : Buffer::kRecv];
+    binding_[keeps ? Buffer::kRecv : Buffer::kSend] = {all.base, all.offsets + me, all.bytes + me};
   }
   const BufferBinding& most = binding_[sends > receives ? Buffer::kSend : Buffer::kRecv];
   const size_t slots = std::max(sends, receives);

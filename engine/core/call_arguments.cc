@@ -13,17 +13,15 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
 }
 
 /// Checks counts and displacements of one side; gives the end of the last block.
-Result<size_t> extent(bool sends, const int64_t* counts, const int64_t* displacements, int blocks,
-                      bool of_neighbors) {
+Result<size_t> extent(bool sends, const int64_t* counts, const int64_t* displacements,
+                      uint32_t blocks, const char* who) {
   const char* const what = sends ? "send" : "receive";
-  const char* const who = of_neighbors ? "neighbour" : "rank";
-  if (blocks == 0) return 0;
   if (counts == nullptr || displacements == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "the {} counts or displacements are null", what);
   }
   uint64_t end = 0, sum = 0;
   bool in_order = true;
-  for (int i = 0; i < blocks; ++i) {
+  for (uint32_t i = 0; i < blocks; ++i) {
     if (counts[i] < 0 || displacements[i] < 0) {
       return fail(ErrorCode::kInvalidArgument,
                   "{} count {} or displacement {} of {} {} is negative", what, counts[i],
@@ -40,39 +38,8 @@ Result<size_t> extent(bool sends, const int64_t* counts, const int64_t* displace
     in_order &= static_cast<uint64_t>(displacements[i]) >= end;
     end = std::max(end, block_end);
   }
-  if (!in_order && !sends)
-    IBCOLL_TRY(check_apart({counts, static_cast<size_t>(blocks)}, displacements, who));
+  if (!in_order && !sends) IBCOLL_TRY(check_apart({counts, blocks}, displacements, who));
   return end;
-}
-
-Status check_in_place(Rank me, const CallArguments& a) {
-  if (has_graph(a.collective)) {
-    return fail(ErrorCode::kInvalidArgument, "{} can't be in place", to_string(a.collective));
-  }
-  if (a.collective == Collective::kBcast) {
-    return fail(ErrorCode::kInvalidArgument, "bcast has one buffer: it can't be in place");
-  }
-  if (has_root(a.collective) && me != a.root) {
-    return fail(ErrorCode::kInvalidArgument,
-                "rank {}: only the root of a {}, rank {}, can pass "
-                "IBCOLL_IN_PLACE",
-                me, to_string(a.collective), a.root);
-  }
-  return {};
-}
-
-/// The block that a rank sends itself is copied here: whoever counts it twice must count it alike.
-/// Counts and places are known to be good.
-Status check_own_block(Rank me, const CallArguments& a) {
-  if (!is_unequal(a.collective) || reduces(a.collective) || a.in_place ||
-      (has_root(a.collective) && me != a.root))
-    return {};
-  const int64_t sent = lists_all(a.collective, true) ? a.send_counts[me] : a.own_count;
-  const int64_t received = lists_all(a.collective, false) ? a.recv_counts[me] : a.own_count;
-  if (sent == received) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "{}: rank {} sends itself {} bytes where it receives {} from itself",
-              to_string(a.collective), me, sent, received);
 }
 
 /// What all ranks of a reduce_scatter receive together.
@@ -96,74 +63,131 @@ Result<size_t> summed_bytes(const CallArguments& a, int ranks) {
   return elements * a.reduction.element_bytes;
 }
 
-}  // namespace
+/// One side of a call, as this rank has it.
+class Side {
+ public:
+  Side(const Shape& shape, Rank me, const CallArguments& a, bool sends)
+      : a_(a),
+        row_(sends ? traits(a.collective).send : traits(a.collective).recv),
+        me_(me),
+        ranks_(shape.ranks()),
+        sends_(sends),
+        slots_(sends ? send_slots(a.collective, shape, me, a.root, a.options.graph.get())
+                     : recv_slots(a.collective, shape, me, a.root, a.options.graph.get())),
+        blocks_(sends ? a.send_blocks : a.recv_blocks) {}
 
-Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t limit) {
-  if (bytes != 0 && buffer == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "the {} buffer is null, but {} bytes of it are used",
-                what, bytes);
+  /// Bytes of its buffer that are used: up to the end of the last block, or what blocks with
+  /// layouts have together.
+  Result<size_t> used() const {
+    if (slots_ == 0) return 0;
+    if (blocks_ != nullptr) [[unlikely]]
+      return used_by_layouts(a_, sends_, {blocks_, slots_});
+    switch (row_.lengths) {
+      case Lengths::kEqual:
+        if (a_.block_bytes > kMaxBytes / slots_) {
+          return fail(ErrorCode::kInvalidArgument, "{} blocks of {} bytes are more than 2^62 bytes",
+                      slots_, a_.block_bytes);
+        }
+        return a_.block_bytes * slots_;
+      case Lengths::kOwn:
+        if (a_.own_count < 0 || static_cast<uint64_t>(a_.own_count) > kMaxBytes) {
+          return fail(ErrorCode::kInvalidArgument, "the {} count {} must be 0 to 2^62", what(),
+                      a_.own_count);
+        }
+        return static_cast<size_t>(a_.own_count);
+      case Lengths::kElements: {
+        IBCOLL_ASSIGN(const size_t sum, summed_bytes(a_, ranks_));
+        return sends_ ? sum : static_cast<size_t>(a_.recv_counts[me_]) * a_.reduction.element_bytes;
+      }
+      case Lengths::kLists: {
+        const char* const who = row_.slots == Slots::kEachNeighbor ? "neighbour" : "rank";
+        return sends_ ? extent(true, a_.send_counts, a_.send_displacements, slots_, who)
+                      : extent(false, a_.recv_counts, a_.recv_displacements, slots_, who);
+      }
+      case Lengths::kLayouts:
+        break;
+    }
+    return fail(ErrorCode::kInvalidArgument, "{}: the {} blocks are null", to_string(a_.collective),
+                what());
   }
-  if (limit != 0 && bytes > limit) {
+
+  /// That there is memory for so many.
+  Status check_buffer(size_t bytes) const {
+    const void* const buffer = sends_ ? a_.send : a_.recv;
+    if (bytes != 0 && buffer == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "the {} buffer is null, but {} bytes of it are used",
+                  what(), bytes);
+    }
+    // How far layouts reach has been looked at.
+    const size_t limit = blocks_ != nullptr ? 0 : sends_ ? a_.send_limit : a_.recv_limit;
+    if (limit != 0 && bytes > limit) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the {} buffer is too small: it has {} bytes, the call uses {}", what(), limit,
+                  bytes);
+    }
+    return {};
+  }
+
+  /// Of a block where they may differ, if all of them are right.
+  int64_t bytes_of(size_t slot) const {
+    if (blocks_ != nullptr)
+      return ibcoll_block_bytes(blocks_[row_.slots == Slots::kOne ? 0 : slot]);
+    if (!row_.lists()) return a_.own_count;
+    return sends_ ? a_.send_counts[slot] : a_.recv_counts[slot];
+  }
+
+ private:
+  const char* what() const { return sends_ ? "send" : "receive"; }
+
+  const CallArguments& a_;
+  const SideTraits& row_;
+  const Rank me_;
+  const int ranks_;
+  const bool sends_;
+  const uint32_t slots_;
+  const ibcoll_block* const blocks_;
+};
+
+Status check_in_place(const CollectiveTraits& row, Rank me, const CallArguments& a) {
+  if (row.in_place == InPlace::kNever)
+    return fail(ErrorCode::kInvalidArgument, "{} can't be in place", row.name);
+  if (row.in_place == InPlace::kOneBuffer) {
+    return fail(ErrorCode::kInvalidArgument, "{} has one buffer: it can't be in place", row.name);
+  }
+  if (row.has_root && me != a.root) {
     return fail(ErrorCode::kInvalidArgument,
-                "the {} buffer is too small: it has {} bytes, the call uses {}", what, limit,
-                bytes);
+                "rank {}: only the root of a {}, rank {}, can pass "
+                "IBCOLL_IN_PLACE",
+                me, row.name, a.root);
   }
   return {};
 }
 
-Status check_own_edges(Rank me, const CallArguments& a,
-                       const std::function<int64_t(size_t slot)>& sent,
-                       const std::function<int64_t(size_t slot)>& received) {
+/// What a rank sends itself is copied here: where it says twice how long that is, it must say it
+/// alike.
+Status check_own_blocks(const CollectiveTraits& row, Rank me, const CallArguments& a,
+                        const Side& send, const Side& recv) {
+  if (!row.unequal || row.reduces || a.in_place || (row.has_root && me != a.root)) return {};
+  const auto compare = [&](size_t to, size_t from) -> Status {
+    const int64_t sent = send.bytes_of(to), received = recv.bytes_of(from);
+    if (sent == received) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: rank {} sends itself {} bytes where it receives {} from itself", row.name, me,
+                sent, received);
+  };
+  if (!row.has_graph) return compare(static_cast<size_t>(me), static_cast<size_t>(me));
   const auto sources = a.options.graph->sources(me),
              destinations = a.options.graph->destinations(me);
   size_t to = 0;
   for (size_t from = 0; from < sources.size(); ++from) {
     if (sources[from] != me) continue;
     while (destinations[to] != me) ++to;
-    const int64_t given = sent(to++), taken = received(from);
-    if (given == taken) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: rank {} sends itself {} bytes where it receives {} from itself",
-                to_string(a.collective), me, given, taken);
+    IBCOLL_TRY(compare(to++, from));
   }
   return {};
 }
 
-Result<size_t> used_bytes(const CallArguments& a, bool sends, uint32_t slots, Rank me, int ranks) {
-  if (slots == 0) return 0;
-  if (a.collective == Collective::kReduceScatter) {
-    IBCOLL_ASSIGN(const size_t sum, summed_bytes(a, ranks));
-    return sends ? sum : static_cast<size_t>(a.recv_counts[me]) * a.reduction.element_bytes;
-  }
-  if (has_graph(a.collective) && lists_all(a.collective, sends)) {
-    const auto neighbors = static_cast<int>(slots);
-    return sends ? extent(true, a.send_counts, a.send_displacements, neighbors, true)
-                 : extent(false, a.recv_counts, a.recv_displacements, neighbors, true);
-  }
-  if (lists_all(a.collective, sends)) {
-    return sends ? extent(true, a.send_counts, a.send_displacements, ranks, false)
-                 : extent(false, a.recv_counts, a.recv_displacements, ranks, false);
-  }
-  if (is_unequal(a.collective)) {
-    if (a.own_count < 0 || static_cast<uint64_t>(a.own_count) > kMaxBytes) {
-      return fail(ErrorCode::kInvalidArgument, "the {} count {} must be 0 to 2^62",
-                  sends ? "send" : "receive", a.own_count);
-    }
-    return static_cast<size_t>(a.own_count);
-  }
-  if (a.block_bytes > kMaxBytes / slots) {
-    return fail(ErrorCode::kInvalidArgument, "{} blocks of {} bytes are more than 2^62 bytes",
-                slots, a.block_bytes);
-  }
-  return a.block_bytes * slots;
-}
-
-bool moves_aside(Collective collective) { return is_alltoall(collective) || reduces(collective); }
-
-bool lists_all(Collective collective, bool sends) {
-  return is_unequal(collective) && (is_alltoall(collective) || is_neighbor_alltoall(collective) ||
-                                    (collective == Collective::kScatterv) == sends);
-}
+}  // namespace
 
 int64_t mean_bytes(const CallArguments& a, int ranks) {
   int64_t elements = 0;
@@ -172,43 +196,42 @@ int64_t mean_bytes(const CallArguments& a, int ranks) {
 }
 
 Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
-  if (a.collective == Collective::kBarrier) return {};
-  const int ranks = shape.ranks();
-  if (has_root(a.collective) && (a.root < 0 || a.root >= ranks)) {
+  const CollectiveTraits& row = traits(a.collective);
+  if (!row.moves_data) return {};
+  // What the call is.
+  if (row.has_root && (a.root < 0 || a.root >= shape.ranks())) {
     return fail(ErrorCode::kInvalidArgument, "root {}: the group's ranks are 0 to {}", a.root,
-                ranks - 1);
+                shape.ranks() - 1);
   }
-  if (a.in_place) IBCOLL_TRY(check_in_place(me, a));
-  const Graph* const graph = a.options.graph.get();
-  if (has_graph(a.collective) && graph == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "{} needs a graph", to_string(a.collective));
+  if (a.in_place) IBCOLL_TRY(check_in_place(row, me, a));
+  if (row.has_graph && a.options.graph == nullptr)
+    return fail(ErrorCode::kInvalidArgument, "{} needs a graph", row.name);
+  const bool laid_out =
+      a.send_blocks != nullptr || a.recv_blocks != nullptr || row.send.lengths == Lengths::kLayouts;
+  if (laid_out && row.reduces) [[unlikely]] {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} takes no blocks: what is combined must be contiguous", row.name);
   }
-  if (a.send_blocks != nullptr || a.recv_blocks != nullptr || has_blocks(a.collective)) [[unlikely]]
-    return check_blocks(shape, me, a);
-  const bool keeps = a.collective == Collective::kScatter || a.collective == Collective::kScatterv;
+  // Each side by itself; in place one of them says for both. What lies there to be combined may be
+  // more than what is received.
+  const Side send(shape, me, a, true), recv(shape, me, a, false);
+  const bool keeps = row.in_place == InPlace::kSend;
   size_t send_bytes = 0, recv_bytes = 0;
   if (!a.in_place || keeps) {
-    IBCOLL_ASSIGN(
-        send_bytes,
-        used_bytes(a, true, send_slots(a.collective, shape, me, a.root, graph), me, ranks));
+    IBCOLL_ASSIGN(send_bytes, send.used());
+    if (laid_out) IBCOLL_TRY(send.check_buffer(send_bytes));
   }
   if (!a.in_place || !keeps) {
-    // What lies in place to be combined may be more than what is received.
-    const bool reads = a.in_place && reduces(a.collective);
-    const uint32_t slots = reads ? send_slots(a.collective, shape, me, a.root)
-                                 : recv_slots(a.collective, shape, me, a.root, graph);
-    IBCOLL_ASSIGN(recv_bytes, used_bytes(a, reads, slots, me, ranks));
+    IBCOLL_ASSIGN(recv_bytes, a.in_place && row.reduces ? send.used() : recv.used());
+    if (laid_out) IBCOLL_TRY(recv.check_buffer(recv_bytes));
   }
-  if (!has_graph(a.collective)) {
-    IBCOLL_TRY(check_own_block(me, a));
-  } else if (is_unequal(a.collective)) {
-    const bool lists = lists_all(a.collective, true);
-    IBCOLL_TRY(check_own_edges(
-        me, a, [&](size_t slot) { return lists ? a.send_counts[slot] : a.own_count; },
-        [&](size_t slot) { return a.recv_counts[slot]; }));
-  }
-  IBCOLL_TRY(check_buffer("receive", a.recv, recv_bytes, a.recv_limit));
-  IBCOLL_TRY(check_buffer("send", a.send, send_bytes, a.send_limit));
+  // One against the other.
+  IBCOLL_TRY(check_own_blocks(row, me, a, send, recv));
+  // Blocks with layouts may lie between those of the other side.
+  if (laid_out) [[unlikely]]
+    return {};
+  IBCOLL_TRY(recv.check_buffer(recv_bytes));
+  IBCOLL_TRY(send.check_buffer(send_bytes));
   if (overlap(a.send, send_bytes, a.recv, recv_bytes)) {
     return fail(ErrorCode::kInvalidArgument,
                 "send and receive buffer overlap; for data in place pass IBCOLL_IN_PLACE");

@@ -1,9 +1,9 @@
 #pragma once
-/// What a collective call is given, and the checks that need no other rank.
+/// What a collective call is given, and the checks that need no other rank. check_arguments() goes
+/// through all of a call, by the row of its collective (collective_traits.h).
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,12 +49,6 @@ struct CallArguments {
 /// The mean of the blocks of a reduce_scatter, whose arguments are checked.
 int64_t mean_bytes(const CallArguments& arguments, int ranks);
 
-/// True where the data to send lies in the receive buffer, but not to stay there: it is moved aside
-/// first. Elsewhere what is in place is where it belongs.
-bool moves_aside(Collective collective);
-/// Whether that side of a call has an entry a rank, where blocks differ in length.
-bool lists_all(Collective collective, bool sends);
-
 /// Refuses what can't be right before anything is sent: buffers that are missing, too small or
 /// overlap, blocks of the receive buffer that do, counts that are missing, negative or differ for
 /// the rank's own block, a root that is not there, in place where it makes no sense.
@@ -62,24 +56,15 @@ Status check_arguments(const Shape& shape, Rank me, const CallArguments& argumen
 
 // Of its parts:
 
-/// A buffer of which `bytes` bytes are used; `what`: "send", "receive".
-Status check_buffer(const char* what, const void* buffer, size_t bytes, size_t limit);
-/// Bytes up to the end of the last block of a buffer with `slots` slots whose blocks are
-/// contiguous.
-Result<size_t> used_bytes(const CallArguments& arguments, bool sends, uint32_t slots, Rank me,
-                          int ranks);
 /// Refuses blocks of the receive buffer that overlap each other; those of no bytes never do. `who`:
 /// whose they are, "rank", "neighbour". Counts and places are known to be good.
 Status check_apart(std::span<const int64_t> counts, const int64_t* displacements, const char* who);
 /// The same of blocks of any layout, which may lie between each other's runs. Where it takes long
 /// to find out whether two of them share a byte they are taken as they are.
 Status check_apart(std::span<const ibcoll_block> blocks, const char* who);
-/// Of a neighbour collective whose blocks may differ: what goes along the edges from a rank to
-/// itself is counted twice, and must be counted alike.
-Status check_own_edges(Rank me, const CallArguments& arguments,
-                       const std::function<int64_t(size_t slot)>& sent,
-                       const std::function<int64_t(size_t slot)>& received);
-/// The rest of check_arguments where some side has blocks of any layout, or needs them.
-Status check_blocks(const Shape& shape, Rank me, const CallArguments& arguments);
+/// Of one side, all of whose blocks have layouts: the bytes that these have together. Refuses
+/// layouts that can't be right, of the receive buffer also those that overlap.
+Result<size_t> used_by_layouts(const CallArguments& arguments, bool sends,
+                               std::span<const ibcoll_block> blocks);
 
 }  // namespace ibcoll

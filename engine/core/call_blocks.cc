@@ -11,9 +11,7 @@ namespace {
 constexpr uint64_t kShortRun = 16 * 1024;
 
 /// Whether data in place lies in the send buffer.
-bool keeps_in_place(Collective collective) {
-  return collective == Collective::kScatter || collective == Collective::kScatterv;
-}
+bool keeps_in_place(Collective collective) { return traits(collective).in_place == InPlace::kSend; }
 
 /// What the network does with a slot.
 enum Moved : uint64_t { kNot, kOut, kIn };
@@ -87,7 +85,7 @@ void CallBlocks::take(const Shape& shape, Rank me, CallArguments& a) {
                      : recv_slots(a.collective, shape, me, a.root, a.options.graph.get()));
     if (!taken.used || !is_unequal(a.collective)) return;
     taken.places.assign(taken.counts.size(), 0);
-    if (lists_all(a.collective, sends)) {
+    if ((sends ? traits(a.collective).send : traits(a.collective).recv).lists()) {
       counts = taken.counts.data();
       places = taken.places.data();
     } else {
@@ -104,7 +102,7 @@ Status CallBlocks::bind(ScratchPool& scratch, const RankProgram& program, const 
   auto* const recv = static_cast<std::byte*>(a.recv);
   const StridedBlock* own_block = nullptr;
   Buffer own = Buffer::kNone;
-  if (a.in_place && !moves_aside(a.collective)) {
+  if (a.in_place && traits(a.collective).in_place != InPlace::kAside) {
     // The other side has one block, which is this rank's of all that this side has.
     const Buffer all = keeps_in_place(a.collective) ? Buffer::kSend : Buffer::kRecv;
     own = all == Buffer::kSend ? Buffer::kRecv : Buffer::kSend;

@@ -32,7 +32,7 @@ Status Call::bind_neighbors() {
     return reinterpret_cast<const uint64_t*>(counts);
   };
   static constexpr uint64_t kStart = 0;
-  const bool own = !lists_all(arguments_.collective, true);
+  const bool own = !traits(arguments_.collective).send.lists();
   send.bytes = unsigned_of(own ? &arguments_.own_count : arguments_.send_counts);
   send.offsets = own ? &kStart : unsigned_of(arguments_.send_displacements);
   recv.bytes = unsigned_of(arguments_.recv_counts);

@@ -1,4 +1,4 @@
-/// Checks of blocks that have layouts of the program's own; call_arguments.cc has all others.
+// Checks of blocks that have layouts of the program's own; call_arguments.cc has all others.
 
 #include <algorithm>
 
@@ -10,59 +10,26 @@ namespace {
 
 constexpr __int128 kMaxBytes = __int128{1} << 62;
 
-/// One side of a call.
-class Side {
+/// The blocks of one side of a call.
+class Layouts {
  public:
-  Side(const Shape& shape, Rank me, const CallArguments& a, bool sends)
-      : a_(a),
-        me_(me),
-        ranks_(shape.ranks()),
-        sends_(sends),
-        slots_(sends ? send_slots(a.collective, shape, me, a.root, a.options.graph.get())
-                     : recv_slots(a.collective, shape, me, a.root, a.options.graph.get())),
-        blocks_(sends ? a.send_blocks : a.recv_blocks) {}
+  Layouts(const CallArguments& a, bool sends, std::span<const ibcoll_block> blocks)
+      : a_(a), row_(traits(a.collective)), sends_(sends), blocks_(blocks) {}
 
-  Status check() const {
-    if (slots_ == 0) return {};
-    const void* const buffer = sends_ ? a_.send : a_.recv;
-    const size_t limit = sends_ ? a_.send_limit : a_.recv_limit;
-    if (blocks_ == nullptr) {
-      if (has_blocks(a_.collective)) {
-        return fail(ErrorCode::kInvalidArgument, "{}: the {} blocks are null",
-                    to_string(a_.collective), what());
-      }
-      IBCOLL_ASSIGN(const size_t used, used_bytes(a_, sends_, slots_, me_, ranks_));
-      return check_buffer(what(), buffer, used, limit);
-    }
+  Result<size_t> check() const {
     __int128 sum = 0;
     Order order;
-    for (uint32_t slot = 0; slot < slots_; ++slot) {
-      IBCOLL_TRY(check(slot, limit, order));
-      const ibcoll_block& block = blocks_[slot];
-      sum += ibcoll_block_bytes(block);
+    for (size_t slot = 0; slot < blocks_.size(); ++slot) {
+      IBCOLL_TRY(check(slot, order));
+      sum += ibcoll_block_bytes(blocks_[slot]);
       if (sum > kMaxBytes) {
         return fail(ErrorCode::kInvalidArgument,
                     "the {} blocks add up to more than 2^62 bytes at block {}", what(), slot);
       }
     }
-    if (!sends_ && !order.ascending && !order.side_by_side()) {
-      IBCOLL_TRY(check_apart({blocks_, slots_}, has_graph(a_.collective) ? "neighbour" : "rank"));
-    }
-    return check_buffer(what(), buffer, static_cast<size_t>(sum), 0);
-  }
-  int64_t bytes_of(size_t slot) const {
-    if (blocks_ != nullptr) return ibcoll_block_bytes(blocks_[slot]);
-    if (!is_unequal(a_.collective)) return static_cast<int64_t>(a_.block_bytes);
-    if (!lists_all(a_.collective, sends_)) return a_.own_count;
-    return sends_ ? a_.send_counts[slot] : a_.recv_counts[slot];
-  }
-  /// Whether all neighbours get one block.
-  bool has_one() const { return slots_ <= 1; }
-  /// Of the block that this rank sends to itself.
-  int64_t own_bytes() const {
-    const bool all = slots_ == static_cast<uint32_t>(ranks_) &&
-                     (!is_unequal(a_.collective) || lists_all(a_.collective, sends_));
-    return bytes_of(all ? static_cast<size_t>(me_) : 0);
+    if (!sends_ && !order.ascending && !order.side_by_side())
+      IBCOLL_TRY(check_apart(blocks_, row_.has_graph ? "neighbour" : "rank"));
+    return static_cast<size_t>(sum);
   }
 
  private:
@@ -91,7 +58,7 @@ class Side {
     bool side_by_side() const { return columns && last_column_end - first_column <= row_bytes; }
   };
 
-  Status check(uint32_t slot, size_t limit, Order& order) const {
+  Status check(size_t slot, Order& order) const {
     const ibcoll_block& b = blocks_[slot];
     if (b.bytes < 0 || b.count < 0 || b.outer_count < 0) {
       return fail(ErrorCode::kInvalidArgument,
@@ -104,15 +71,16 @@ class Side {
                   slot);
     }
     const int64_t bytes = ibcoll_block_bytes(b);
-    if (!is_unequal(a_.collective) && bytes != static_cast<int64_t>(a_.block_bytes)) {
+    if (!row_.unequal && bytes != static_cast<int64_t>(a_.block_bytes)) {
       return fail(ErrorCode::kInvalidArgument,
                   "{} block {} has {} bytes where the blocks of this {} have {}", what(), slot,
-                  bytes, to_string(a_.collective), a_.block_bytes);
+                  bytes, row_.name, a_.block_bytes);
     }
-    return bytes == 0 ? Status{} : check_reach(slot, limit, order);
+    return bytes == 0 ? Status{} : check_reach(slot, order);
   }
 
-  Status check_reach(uint32_t slot, size_t limit, Order& order) const {
+  Status check_reach(size_t slot, Order& order) const {
+    const size_t limit = sends_ ? a_.send_limit : a_.recv_limit;
     const ibcoll_block& b = blocks_[slot];
     const __int128 inner = __int128{b.count - 1} * b.stride;
     const __int128 outer = __int128{b.outer_count - 1} * b.outer_stride;
@@ -141,37 +109,16 @@ class Side {
   }
 
   const CallArguments& a_;
-  const Rank me_;
-  const int ranks_;
+  const CollectiveTraits& row_;
   const bool sends_;
-  const uint32_t slots_;
-  const ibcoll_block* const blocks_;
+  const std::span<const ibcoll_block> blocks_;
 };
 
 }  // namespace
 
-Status check_blocks(const Shape& shape, Rank me, const CallArguments& a) {
-  if (reduces(a.collective)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{} takes no blocks: what is combined must be contiguous", to_string(a.collective));
-  }
-  const Side send(shape, me, a, true), recv(shape, me, a, false);
-  const bool keeps = a.collective == Collective::kScatter || a.collective == Collective::kScatterv;
-  if (!a.in_place || keeps) IBCOLL_TRY(send.check());
-  if (!a.in_place || !keeps) IBCOLL_TRY(recv.check());
-  // What a rank sends itself is copied here. Blocks of both sides may lie in one buffer, between
-  // each other, so nothing is said of that.
-  if (a.in_place || a.collective == Collective::kBcast || (has_root(a.collective) && me != a.root))
-    return {};
-  if (has_graph(a.collective)) {
-    return check_own_edges(
-        me, a, [&](size_t slot) { return send.bytes_of(send.has_one() ? 0 : slot); },
-        [&](size_t slot) { return recv.bytes_of(slot); });
-  }
-  if (send.own_bytes() == recv.own_bytes()) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "{}: rank {} sends itself {} bytes where it receives {} from itself",
-              to_string(a.collective), me, send.own_bytes(), recv.own_bytes());
+Result<size_t> used_by_layouts(const CallArguments& a, bool sends,
+                               std::span<const ibcoll_block> blocks) {
+  return Layouts(a, sends, blocks).check();
 }
 
 }  // namespace ibcoll

@@ -30,30 +30,6 @@ bool is_exact(const Reduction& reduction) {
   }
 }
 
-/// What carries the hashes of blocks.
-Collective carrier_of(Collective collective) {
-  switch (collective) {
-    case Collective::kAlltoallv:
-    case Collective::kAlltoallw:
-      return Collective::kAlltoall;
-    case Collective::kAllgatherv:
-      return Collective::kAllgather;
-    case Collective::kGatherv:
-      return Collective::kGather;
-    case Collective::kScatterv:
-      return Collective::kScatter;
-    case Collective::kNeighborAllgatherv:
-      return Collective::kNeighborAllgather;
-    case Collective::kNeighborAlltoallv:
-    case Collective::kNeighborAlltoallw:
-      return Collective::kNeighborAlltoall;
-    case Collective::kReduceScatter:
-      return Collective::kReduceScatterBlock;
-    default:
-      return collective;
-  }
-}
-
 }  // namespace
 
 DataCheck::DataCheck(Group& group)
@@ -62,13 +38,15 @@ DataCheck::DataCheck(Group& group)
 DataCheck::~DataCheck() { release(); }
 
 DataCheck::Kind DataCheck::kind_of(const CallArguments& arguments, const CallPlan& plan) {
-  if (arguments.collective == Collective::kBarrier) return Kind::kNone;
-  if (!reduces(arguments.collective)) return Kind::kHashes;
+  const CollectiveTraits& row = traits(arguments.collective);
+  if (!row.moves_data) return Kind::kNone;
+  if (!row.reduces) return Kind::kHashes;
   const Reduction& reduction = arguments.reduction;
   const bool known = reduction.meaning != 0 && reduction.op() < Operator::kOwn;
   if (known && has_linear_hash(reduction)) return Kind::kLinear;
   if (known && (is_exact(reduction) || plan.options.ordered)) return Kind::kAgain;
-  return arguments.collective == Collective::kAllreduce ? Kind::kAlike : Kind::kNone;
+  const bool all_alike = row.combines == Combines::kOfAll && row.recv.target == End::kEveryone;
+  return all_alike ? Kind::kAlike : Kind::kNone;
 }
 
 Status DataCheck::prepare(const CallArguments& arguments, const CallPlan& plan,
@@ -93,7 +71,7 @@ Status DataCheck::prepare(const CallArguments& arguments, const CallPlan& plan,
 Status DataCheck::prepare_exchange() {
   CallArguments exchange;
   exchange.purpose = CallPurpose::kCheck;
-  exchange.collective = carrier_of(arguments_.collective);
+  exchange.collective = traits(arguments_.collective).equal;
   exchange.root = arguments_.root;
   exchange.options.graph = arguments_.options.graph;
   exchange.block_bytes = kHashBytes;
@@ -113,8 +91,7 @@ Status DataCheck::prepare_exchange() {
                              std::max(sent_bytes + told_bytes, size_t{kHashBytes})));
   sent_ = memory_;
   told_ = memory_ + sent_bytes;
-  // One buffer for both.
-  if (exchange.collective == Collective::kBcast) told_ = sent_;
+  if (has_one_buffer(exchange.collective)) told_ = sent_;
   exchange.send = sent_;
   exchange.recv = told_;
   return exchange_->prepare(exchange);
@@ -159,7 +136,7 @@ const std::byte* DataCheck::result() const {
 }
 
 uint64_t DataCheck::result_bytes() const {
-  if (arguments_.collective != Collective::kReduceScatter) return arguments_.block_bytes;
+  if (!is_unequal(arguments_.collective)) return arguments_.block_bytes;
   return static_cast<uint64_t>(arguments_.recv_counts[group_->rank()]) *
          arguments_.reduction.element_bytes;
 }

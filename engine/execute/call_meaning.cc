@@ -50,7 +50,7 @@ std::string differences(Rank a, const CallMeaning& x, Rank b, const CallMeaning&
     return std::string(m.algorithm.data(), strnlen(m.algorithm.data(), m.algorithm.size()));
   };
   add("passes root", x.root, y.root);
-  if (x.name() != to_string(Collective::kReduceScatter)) {
+  if (kCollectiveTraits[x.collective].recv.lengths != Lengths::kElements) {
     add("passes blocks of", block(x), block(y));
   } else if (x.block_bytes != y.block_bytes) {  // hashes
     text += fmt::format("ranks {} and {} pass different counts", a, b);

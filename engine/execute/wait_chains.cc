@@ -19,20 +19,8 @@ namespace {
 /// so far: of a circle, however long, one comes around.
 constexpr size_t kMostChains = 64;
 
-/// Whether no rank may end such a call before all have made it.
-bool needs_all(Collective collective) {
-  switch (collective) {
-    case Collective::kBarrier:
-    case Collective::kAlltoall:
-    case Collective::kAllgather:
-    case Collective::kAllreduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduceScatterBlock:
-      return true;
-    default:
-      return false;
-  }
-}
+/// Whether no rank can end the call before all have made it.
+bool needs_all(const PostedCall& call) { return traits(call.program->collective).needs_all; }
 
 std::string members_of(const GroupState& group) {
   constexpr size_t kNamed = 12;
@@ -75,7 +63,7 @@ void add_link(WaitChain& chain, Rank rank, const PostedCall& call) {
 /// Whether this call can't end before that rank of the job has made it.
 bool Disagreements::needs(const PostedCall& call, Rank peer) const {
   if (call.group->rank_of(peer) == call.group->shape.ranks()) return false;
-  return needs_all(call.program->collective) || wait_of(call, local_).peer == peer;
+  return needs_all(call) || wait_of(call, local_).peer == peer;
 }
 
 /// The chain of this rank alone, as it is told to who waits for it.
@@ -87,7 +75,7 @@ WaitChain Disagreements::chain_from(const PostedCall& call, Rank asker) const {
   chain.number = call.binding.told != nullptr ? call.binding.told->number : 0;
   chain.awaits = wait_of(call, local_).peer;
   chain.needs_receiver = needs(call, asker);
-  chain.needs_all = needs_all(call.program->collective);
+  chain.needs_all = needs_all(call);
   chain.ranks = static_cast<uint32_t>(group.to_job.size());
   std::copy_n(group.to_job.begin(), std::min(group.to_job.size(), chain.members.size()),
               chain.members.begin());
@@ -109,7 +97,7 @@ void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
   }
   std::erase_if(companions_,
                 [&](const Asked& asked) { return calls_.find(asked.call) == nullptr; });
-  if (!needs_all(waited_for.program->collective)) return;
+  if (!needs_all(waited_for)) return;
   for (Asked& asked : companions_) {
     if (asked.call == waited_for.id()) tell(asked, waited_for);
   }

@@ -147,8 +147,7 @@ void ProgramBuilder::end_stream() {
 }
 
 void ProgramBuilder::cut_block(uint32_t slots) {
-  assert(program_.size() == 0 && (program_.collective == Collective::kBcast ||
-                                  program_.collective == Collective::kAllreduce));
+  assert(program_.size() == 0 && traits(program_.collective).cuts);
   program_.cut = slots;
   const size_t received = program_.recv_slots(*shape_);
   state_->recv_writer.resize(received);

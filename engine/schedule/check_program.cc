@@ -40,8 +40,7 @@ class Checker {
                   program_.me, program_.root, shape_.ranks());
     }
     if (program_.cut < 1 || program_.cut > kMaxCut ||
-        (program_.cut > 1 && program_.collective != Collective::kBcast &&
-         program_.collective != Collective::kAllreduce)) {
+        (program_.cut > 1 && !traits(program_.collective).cuts)) {
       return fail(ErrorCode::kInvalidProgram, "rank {}: a block of {} is cut into {}", program_.me,
                   to_string(program_.collective), program_.cut);
     }
@@ -69,10 +68,14 @@ class Checker {
       const int64_t part = int64_t{Block::kFirstPart} - block.target;
       return part >= 0 && part < program_.cut;
     }
-    if (collective == Collective::kReduce) return block.target == program_.root;
-    const bool scatters =
-        collective == Collective::kReduceScatter || collective == Collective::kReduceScatterBlock;
-    return scatters ? of_rank : block.target == Block::kEveryone;
+    switch (traits(collective).send.target) {
+      case End::kRoot:
+        return block.target == program_.root;
+      case End::kSlot:
+        return of_rank;
+      default:
+        return block.target == Block::kEveryone;
+    }
   }
 
   template <class... Args>

@@ -1,86 +1,48 @@
 #pragma once
-/// The collectives there are, and which block lies in which slot of a rank's buffers.
+/// What the rows of the collectives (collective_traits.h) mean for a call: which block lies in
+/// which slot of a rank's buffers.
 
-#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "engine/base/result.h"
+#include "engine/schedule/collective_traits.h"
 #include "engine/schedule/graph.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
 
-enum class Collective : uint8_t {
-  kAlltoall,
-  kAlltoallv,
-  kAllgather,
-  kAllgatherv,
-  kGather,
-  kGatherv,
-  kScatter,
-  kScatterv,
-  kBcast,
-  kReduce,
-  kBarrier,
-  kAllreduce,
-  kReduceScatter,
-  kReduceScatterBlock,
-  kScan,
-  kExscan,
-  kAlltoallw,
-  kNeighborAllgather,
-  kNeighborAllgatherv,
-  kNeighborAlltoall,
-  kNeighborAlltoallv,
-  kNeighborAlltoallw,
-};
+// Of the rows, what many ask for.
 
-inline constexpr std::array kCollectives = {Collective::kAlltoall,
-                                            Collective::kAlltoallv,
-                                            Collective::kAllgather,
-                                            Collective::kAllgatherv,
-                                            Collective::kGather,
-                                            Collective::kGatherv,
-                                            Collective::kScatter,
-                                            Collective::kScatterv,
-                                            Collective::kBcast,
-                                            Collective::kReduce,
-                                            Collective::kBarrier,
-                                            Collective::kAllreduce,
-                                            Collective::kReduceScatter,
-                                            Collective::kReduceScatterBlock,
-                                            Collective::kScan,
-                                            Collective::kExscan,
-                                            Collective::kAlltoallw,
-                                            Collective::kNeighborAllgather,
-                                            Collective::kNeighborAllgatherv,
-                                            Collective::kNeighborAlltoall,
-                                            Collective::kNeighborAlltoallv,
-                                            Collective::kNeighborAlltoallw};
-
-/// True where one rank, the root, has a part of its own.
-bool has_root(Collective collective);
-/// True where ranks may end a call before others have begun it.
-bool is_one_way(Collective collective);
-/// True where blocks may differ in length.
-bool is_unequal(Collective collective);
+constexpr bool moves_data(Collective collective) { return traits(collective).moves_data; }
+constexpr bool has_root(Collective collective) { return traits(collective).has_root; }
+constexpr bool is_one_way(Collective collective) { return traits(collective).one_way; }
+constexpr bool is_unequal(Collective collective) { return traits(collective).unequal; }
+constexpr bool reduces(Collective collective) { return traits(collective).reduces; }
+/// What a put is for is then known to its sender, but not in which slot of the receiver's it
+/// belongs: that is the receiver's to say.
+constexpr bool has_graph(Collective collective) { return traits(collective).has_graph; }
+constexpr bool lies_side_by_side(Collective collective) { return traits(collective).side_by_side; }
+constexpr bool knows_all_lengths(Collective collective) {
+  return traits(collective).knows_all_lengths;
+}
 /// True where each rank has a block of its own for each other.
-bool is_alltoall(Collective collective);
-/// The same of neighbours.
-bool is_neighbor_alltoall(Collective collective);
+constexpr bool is_alltoall(Collective collective) {
+  return traits(collective).equal == Collective::kAlltoall;
+}
 /// True where every block may have a layout of its own, and says so.
-bool has_blocks(Collective collective);
-/// True where the data of several ranks is combined.
-bool reduces(Collective collective);
-/// True where ranks have to do with their neighbours in a graph alone. What a put of theirs is for
-/// is then known to its sender, but not in which slot of the receiver's it belongs: that is the
-/// receiver's to say.
-bool has_graph(Collective collective);
-/// True where slots that follow each other in number lie side by side in the user's buffers.
-bool lies_side_by_side(Collective collective);
-/// True where every rank knows the lengths of all blocks, or all have one.
-bool knows_all_lengths(Collective collective);
+constexpr bool has_blocks(Collective collective) {
+  return traits(collective).send.lengths == Lengths::kLayouts;
+}
+/// True where one buffer is for both sides.
+constexpr bool has_one_buffer(Collective collective) {
+  return traits(collective).in_place == InPlace::kOneBuffer;
+}
+/// True where an origin has one block, the same for all that get one.
+constexpr bool same_for_all(Collective collective) {
+  return traits(collective).send.target == End::kEveryone && !reduces(collective);
+}
 
 /// The data that `origin` has for `target`; target `kEveryone` where all get the same (allgather,
 /// bcast).
@@ -96,27 +58,41 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// Slots of the send and the receive buffer of rank `me`, and the block that each holds or is for.
-/// `root` means something where has_root().
-/// - alltoall(v, w): send slot i is for rank i, receive slot i comes from rank i;
-/// - allgather(v): one slot is sent, slot i received from rank i;
-/// - gather(v): one slot is sent, slot i of the root received from rank i, nothing by others;
-/// - scatter(v): slot i of the root is for rank i, others send nothing; one slot is received;
-/// - bcast: the root sends one slot, the others receive one;
-/// - reduce: one slot is sent, the root receives one that holds all of them combined;
-/// - allreduce, scan, exscan: one slot is sent, one received that holds those of all ranks, of the
-///   ranks up to this one, or of those before it, combined; rank 0 receives none of an exscan;
-/// - reduce_scatter(_block): send slot i is for rank i, one is received that holds all that is for
-///   this rank, combined;
-/// - barrier: none;
-/// - neighbor_alltoall(v): send slot i is for the i-th destination of the rank in `graph`, receive
-///   slot i comes from its i-th source;
-/// - neighbor_allgather(v): one slot is sent, slot i received from the i-th source.
-/// `graph` must know the rank; without one it has no neighbours.
-uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root,
-                    const Graph* graph = nullptr);
-uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank root,
-                    const Graph* graph = nullptr);
+/// Whether a rank has the slots of that side. `root` means something where has_root().
+constexpr bool holds(const SideTraits& side, Rank me, Rank root) {
+  switch (side.holders) {
+    case Holders::kAll:
+      break;
+    case Holders::kRoot:
+      return me == root;
+    case Holders::kAllButRoot:
+      return me != root;
+    case Holders::kAllButFirst:
+      return me != 0;
+  }
+  return true;
+}
+
+/// The slots of a side that are not of neighbours.
+inline uint32_t slots_of(const SideTraits& side, const Shape& shape, Rank me, Rank root) {
+  if (side.slots == Slots::kNone || !holds(side, me, root)) return 0;
+  return side.slots == Slots::kOne ? 1 : static_cast<uint32_t>(shape.ranks());
+}
+/// Slots of the send and the receive buffer of rank `me`. `graph` must know the rank; without one
+/// it has no neighbours.
+inline uint32_t send_slots(Collective collective, const Shape& shape, Rank me, Rank root,
+                           const Graph* graph = nullptr) {
+  const SideTraits& side = traits(collective).send;
+  if (side.slots != Slots::kEachNeighbor) return slots_of(side, shape, me, root);
+  return graph == nullptr ? 0 : static_cast<uint32_t>(graph->destinations(me).size());
+}
+inline uint32_t recv_slots(Collective collective, const Shape& shape, Rank me, Rank root,
+                           const Graph* graph = nullptr) {
+  const SideTraits& side = traits(collective).recv;
+  if (side.slots != Slots::kEachNeighbor) return slots_of(side, shape, me, root);
+  return graph == nullptr ? 0 : static_cast<uint32_t>(graph->sources(me).size());
+}
+/// The block that a slot holds, or is for. Collectives with a graph need it.
 Block send_block(Collective collective, Rank me, Rank root, uint32_t slot,
                  const Graph* graph = nullptr);
 Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot,
@@ -124,7 +100,7 @@ Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot,
 /// Of a reduction: how many ranks' data rank `me` receives combined, from rank 0 on.
 Rank contributors(Collective collective, const Shape& shape, Rank me);
 
-const char* to_string(Collective collective);
+constexpr const char* to_string(Collective collective) { return traits(collective).name; }
 Result<Collective> parse_collective(std::string_view text);
 /// "alltoall, alltoallv, ...": for help texts.
 std::string collective_names();

@@ -105,17 +105,11 @@ void plan_results(const Turned& at, TransferPlan& plan) {
 }  // namespace
 
 Sums::Targets sum_targets(Collective collective) {
-  switch (collective) {
-    case Collective::kReduce:
-      return Sums::Targets::kOne;
-    case Collective::kReduceScatter:
-    case Collective::kReduceScatterBlock:
-      return Sums::Targets::kEach;
-    case Collective::kAllreduce:
-      return Sums::Targets::kEachForAll;
-    default:
-      return Sums::Targets::kNone;
-  }
+  const CollectiveTraits& row = traits(collective);
+  if (row.combines != Combines::kOfAll) return Sums::Targets::kNone;
+  return row.send.target == End::kRoot   ? Sums::Targets::kOne
+         : row.send.target == End::kSlot ? Sums::Targets::kEach
+                                         : Sums::Targets::kEachForAll;
 }
 
 void TransferPlan::seal() {
@@ -138,18 +132,14 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
   TransferPlan plan;
   const int servers = shape.servers();
   const Turned at{has_root(collective) ? shape.server_of(root) : 0, servers};
-  switch (collective) {
+  switch (traits(collective).equal) {
     case Collective::kAlltoall:
-    case Collective::kAlltoallv:
-    case Collective::kAlltoallw:
       plan_walk(at, plan);
       break;
     case Collective::kAllgather:
-    case Collective::kAllgatherv:
       plan_ring(at, plan);
       break;
     case Collective::kGather:
-    case Collective::kGatherv:
       for (int place = 1; place < servers; ++place) {
         plan.transfers.push_back(
             {at(place), at(0), at(place), at(0), TransferPlan::kNone, 2 * place, 2 * place + 1});
@@ -160,7 +150,6 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
       }
       break;
     case Collective::kScatter:
-    case Collective::kScatterv:
       for (int place = 1; place < servers; ++place) {
         plan.transfers.push_back(
             {at(0), at(place), at(0), at(place), TransferPlan::kNone, 2 * place, 2 * place + 1});
@@ -172,7 +161,6 @@ TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank roo
     case Collective::kReduce:
       plan_reduce(at, plan);
       break;
-    case Collective::kReduceScatter:
     case Collective::kReduceScatterBlock:
       plan_sums(at, plan);
       break;

@@ -50,7 +50,7 @@ Choice choose(const CallFacts& facts);
 
 /// What CallFacts::block_bytes is for blocks of so many bytes, in the mean where they may differ.
 inline int64_t size_to_choose_by(Collective collective, int64_t bytes) {
-  return is_unequal(collective) && collective != Collective::kReduceScatter ? -1 : bytes;
+  return lies_side_by_side(collective) ? bytes : -1;
 }
 
 /// How many pieces suit an algorithm, whoever has chosen it. `plan`: the one it carries out.

@@ -23,9 +23,7 @@ Result<Shape> shape_of_layout(std::string_view layout) {
 }
 
 bool has_sizes(Collective collective) {
-  if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatter)
-    return true;  // all ranks know all blocks
-  return !is_unequal(collective) && collective != Collective::kBarrier;
+  return moves_data(collective) && knows_all_lengths(collective);
 }
 
 std::string RulesJob::differences(const RulesJob& other) const {

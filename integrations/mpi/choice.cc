@@ -48,24 +48,10 @@ std::string all_names() {
   return names;
 }
 
-/// Whether all ranks of a call know one size.
+/// Whether all ranks of a call know one size. Of neighbours only those have to pass the same that
+/// are neighbours of each other.
 bool has_size(Function function) {
-  switch (function) {
-    case Function::kAlltoall:
-    case Function::kAllgather:
-    case Function::kGather:
-    case Function::kScatter:
-    case Function::kBcast:
-    case Function::kReduce:
-    case Function::kAllreduce:
-    case Function::kReduceScatter:
-    case Function::kReduceScatterBlock:
-    case Function::kScan:
-    case Function::kExscan:
-      return true;
-    default:
-      return false;
-  }
+  return moves_data(function) && lies_side_by_side(function) && !has_graph(function);
 }
 
 Result<int> function_of(std::string_view name) {

@@ -122,51 +122,17 @@ void begin_collapse(bool wanted) {
 }
 
 void note_buffers(const Job& job, const ibcoll_call& call, size_t sent, int ranks) {
-  const size_t all = call.bytes * static_cast<size_t>(ranks);
-  size_t send = 0, recv = 0;
-  switch (call.collective) {
-    case IBCOLL_ALLTOALL:
-      send = recv = all;
-      break;
-    case IBCOLL_ALLGATHER:
-    case IBCOLL_GATHER:
-      send = call.bytes;
-      recv = all;
-      break;
-    case IBCOLL_SCATTER:
-      send = all;
-      recv = call.bytes;
-      break;
-    case IBCOLL_BCAST:
-      recv = call.bytes;
-      break;
-    case IBCOLL_ALLTOALLV:
-      send = end_of(call.send_counts, call.send_displacements, ranks);
-      recv = end_of(call.recv_counts, call.recv_displacements, ranks);
-      break;
-    case IBCOLL_ALLGATHERV:
-    case IBCOLL_GATHERV:
-      send = static_cast<size_t>(call.own_count);
-      recv = end_of(call.recv_counts, call.recv_displacements, ranks);
-      break;
-    case IBCOLL_SCATTERV:
-      send = end_of(call.send_counts, call.send_displacements, ranks);
-      recv = static_cast<size_t>(call.own_count);
-      break;
-    case IBCOLL_REDUCE:
-    case IBCOLL_ALLREDUCE:
-    case IBCOLL_SCAN:
-    case IBCOLL_EXSCAN:
-      send = recv = sent;
-      break;
-    case IBCOLL_REDUCE_SCATTER:
-    case IBCOLL_REDUCE_SCATTER_BLOCK:
-      send = sent;
-      recv = sent / static_cast<size_t>(ranks);
-      break;
-    default:
-      return;
-  }
+  const CollectiveTraits& row = traits(static_cast<Collective>(call.collective));
+  if (row.has_graph || row.send.lengths == Lengths::kLayouts) return;
+  const auto used = [&](const SideTraits& side, const int64_t* counts, const int64_t* places) {
+    if (side.lists()) return end_of(counts, places, ranks);
+    if (side.lengths == Lengths::kOwn) return static_cast<size_t>(call.own_count);
+    const bool of_all = side.slots == Slots::kEachRank;
+    if (!row.reduces) return call.bytes * static_cast<size_t>(of_all ? ranks : 1);
+    return of_all || row.send.slots == Slots::kOne ? sent : sent / static_cast<size_t>(ranks);
+  };
+  const size_t send = used(row.send, call.send_counts, call.send_displacements);
+  const size_t recv = used(row.recv, call.recv_counts, call.recv_displacements);
   // Blocks of several layouts are somewhere else.
   if (call.send_blocks == nullptr) note_buffer(job, call.send, send);
   if (call.recv_blocks == nullptr) note_buffer(job, call.recv, recv);

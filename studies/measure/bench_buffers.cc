@@ -89,11 +89,12 @@ CallArguments BenchBuffers::arguments(const Traffic& traffic) {
   CallArguments arguments;
   const Collective collective = traffic.collective();
   arguments.collective = collective;
-  if (collective == Collective::kBarrier) return arguments;
+  if (!moves_data(collective)) return arguments;
   arguments.root = traffic.root();
-  const bool bcast_from_here = collective == Collective::kBcast && me_ == traffic.root();
+  const CollectiveTraits& row = traits(collective);
+  const bool sends_alone = has_one_buffer(collective) && me_ == traffic.root();
   arguments.send = send_.data();
-  arguments.recv = bcast_from_here ? nullptr : receive_.data();
+  arguments.recv = sends_alone ? nullptr : receive_.data();
   arguments.block_bytes = static_cast<size_t>(traffic.bytes_per_pair());
   if (reduces(collective))
     arguments.reduction = find_reduction(ElementType::kDouble, Operator::kSum).value();
@@ -123,16 +124,15 @@ CallArguments BenchBuffers::arguments(const Traffic& traffic) {
     if (traffic.same_for_all()) arguments.own_count = send_counts_.front();
     return with_lists(arguments);
   }
-  if (collective == Collective::kReduceScatter) {
+  if (row.recv.lengths == Lengths::kElements) {
     receive_counts_.resize(ranks_);
     for (Rank rank = 0; rank < ranks_; ++rank)
       receive_counts_[rank] = traffic.bytes(rank, rank) / static_cast<int64_t>(sizeof(double));
     arguments.recv_counts = receive_counts_.data();
     return arguments;
   }
-  arguments.own_count = collective == Collective::kScatterv  ? traffic.bytes(traffic.root(), me_)
-                        : collective == Collective::kGatherv ? traffic.bytes(me_, traffic.root())
-                                                             : traffic.bytes(me_, me_);
+  arguments.own_count = traffic.bytes(row.recv.origin == End::kRoot ? traffic.root() : me_,
+                                      row.send.target == End::kRoot ? traffic.root() : me_);
   for (auto* list : {&send_counts_, &send_places_, &receive_counts_, &receive_places_})
     list->resize(ranks_);
   for (Rank peer = 0; peer < ranks_; ++peer) {

@@ -74,7 +74,7 @@ std::string table_header(const BenchSetting& setting) {
     text +=
         fmt::format(" {:>10} {:>8} {:>8} {:>11}", "a2a MB/s", "net msgs", "tokens", "net bytes");
   }
-  if (setting.collective != Collective::kBarrier) text += fmt::format(" {:>8}", "of copy");
+  if (moves_data(setting.collective)) text += fmt::format(" {:>8}", "of copy");
   return text + "\n";
 }
 
@@ -87,7 +87,7 @@ std::string table_row(const BenchSetting& setting, const BenchRow& row) {
                         count_text(row.net_messages_per_rank), count_text(row.net_tokens_per_rank),
                         count_text(row.net_bytes_per_rank));
   }
-  if (setting.collective != Collective::kBarrier) {
+  if (moves_data(setting.collective)) {
     text += row.copy_bandwidth_fraction
                 ? fmt::format(" {:>7.1f}%", 100 * *row.copy_bandwidth_fraction)
                 : fmt::format(" {:>8}", "-");
@@ -132,7 +132,7 @@ nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row)
 
 Plot bandwidth_plot(const BenchSetting& setting, const std::vector<BenchRow>& rows) {
   const bool one_server = setting.shape.servers() == 1;
-  const bool barrier = setting.collective == Collective::kBarrier;
+  const bool barrier = !moves_data(setting.collective);
   Plot plot;
   plot.title = fmt::format("{} of {} ranks", to_string(setting.collective), setting.shape.ranks());
   plot.subtitle =

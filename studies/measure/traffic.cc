@@ -11,10 +11,14 @@ int64_t element_bytes(Collective collective) {
 
 namespace {
 
-/// Each rank has one block, and receives one.
+/// Each rank has one block, and receives one: for everyone, of several ranks combined.
 bool is_one_to_one(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kScan ||
-         collective == Collective::kExscan;
+  return reduces(collective) && traits(collective).send.target == End::kEveryone;
+}
+/// The root alone sends, or receives.
+bool root_sends(Collective collective) { return traits(collective).send.holders == Holders::kRoot; }
+bool root_receives(Collective collective) {
+  return traits(collective).recv.holders == Holders::kRoot;
 }
 
 int64_t end_of(const std::vector<Traffic::Slot>& slots) {
@@ -23,60 +27,25 @@ int64_t end_of(const std::vector<Traffic::Slot>& slots) {
 
 }  // namespace
 
-bool Traffic::same_for_all() const {
-  return collective_ == Collective::kAllgather || collective_ == Collective::kAllgatherv ||
-         collective_ == Collective::kBcast || collective_ == Collective::kNeighborAllgather ||
-         collective_ == Collective::kNeighborAllgatherv;
-}
-
 int64_t Traffic::of_class(int which) const {
-  constexpr int64_t kDouble = 8;
-  const int64_t half =
-      collective_ == Collective::kReduceScatter ? bytes_ / 2 / kDouble * kDouble : bytes_ / 2;
+  const int64_t element = element_bytes(collective_);
+  const int64_t half = bytes_ / 2 / element * element;
   return which % 3 == 0 ? half : which % 3 == 1 ? bytes_ : 2 * bytes_ - half;
 }
 
 int64_t Traffic::bytes(Rank origin, Rank target) const {
-  switch (collective_) {
-    case Collective::kAlltoall:
-    case Collective::kAllgather:
-    case Collective::kAllreduce:
-    case Collective::kReduceScatterBlock:
-    case Collective::kScan:
-    case Collective::kExscan:
-    case Collective::kNeighborAllgather:
-    case Collective::kNeighborAlltoall:
-      return bytes_;
-    case Collective::kReduceScatter:
-      return of_class(target);
-    case Collective::kAlltoallv:
-    case Collective::kAlltoallw:
-    case Collective::kNeighborAlltoallv:
-    case Collective::kNeighborAlltoallw:
-      return of_class(origin + target);
-    case Collective::kAllgatherv:
-    case Collective::kNeighborAllgatherv:
-      return of_class(origin);
-    case Collective::kGather:
-    case Collective::kReduce:
-      return target == root_ ? bytes_ : 0;
-    case Collective::kGatherv:
-      return target == root_ ? of_class(origin + target) : 0;
-    case Collective::kScatter:
-      return origin == root_ ? bytes_ : 0;
-    case Collective::kScatterv:
-      return origin == root_ ? of_class(origin + target) : 0;
-    case Collective::kBcast:
-      return origin == root_ && target != root_ ? bytes_ : 0;
-    case Collective::kBarrier:
-      break;
-  }
-  return 0;
+  const CollectiveTraits& row = traits(collective_);
+  if (!row.moves_data) return 0;
+  if (root_sends(collective_) && origin != root_) return 0;
+  // The first rank of an exscan gets nothing, but all send as if it did.
+  if (row.has_root && !holds(row.recv, target, root_)) return 0;
+  if (!row.unequal) return bytes_;
+  // Of the ends that tell blocks apart.
+  return of_class((row.reduces ? 0 : origin) + (same_for_all() ? 0 : target));
 }
 
 int64_t Traffic::mean_bytes() const {
-  if (collective_ != Collective::kAllgatherv && collective_ != Collective::kReduceScatter)
-    return bytes_;
+  if (!is_unequal(collective_) || !knows_all_lengths(collective_)) return bytes_;
   int64_t sum = 0;
   for (Rank rank = 0; rank < ranks_; ++rank) sum += of_class(rank);
   return sum / ranks_;
@@ -84,10 +53,7 @@ int64_t Traffic::mean_bytes() const {
 
 int64_t Traffic::send_offset(Rank origin, Rank target) const {
   if (same_for_all() || is_one_to_one(collective_)) return 0;
-  if (collective_ == Collective::kGather || collective_ == Collective::kGatherv ||
-      collective_ == Collective::kReduce) {
-    return target > root_ ? bytes(origin, root_) : 0;
-  }
+  if (root_receives(collective_)) return target > root_ ? bytes(origin, root_) : 0;
   // Every three neighbours make the same sum.
   const Rank whole = target / 3 * 3;
   int64_t sum =
@@ -98,10 +64,7 @@ int64_t Traffic::send_offset(Rank origin, Rank target) const {
 
 int64_t Traffic::receive_offset(Rank target, Rank origin) const {
   if (reduces(collective_)) return 0;
-  if (collective_ == Collective::kScatter || collective_ == Collective::kScatterv ||
-      collective_ == Collective::kBcast) {
-    return origin > root_ ? bytes(root_, target) : 0;
-  }
+  if (root_sends(collective_)) return origin > root_ ? bytes(root_, target) : 0;
   const Rank whole = origin / 3 * 3;
   int64_t sum =
       whole > 0 ? whole / 3 * (bytes(0, target) + bytes(1, target) + bytes(2, target)) : 0;
@@ -127,15 +90,14 @@ std::vector<Traffic::Slot> Traffic::slots(Rank rank, bool sent) const {
 
 int64_t Traffic::send_bytes(Rank rank) const {
   if (has_graph(collective_)) return end_of(sent_slots(rank));
-  if (collective_ == Collective::kBcast) return rank == root_ ? bytes_ : 0;
+  if (has_one_buffer(collective_)) return rank == root_ ? bytes_ : 0;
   return same_for_all() || is_one_to_one(collective_) ? bytes(rank, rank)
                                                       : send_offset(rank, ranks_);
 }
 
 int64_t Traffic::receive_bytes(Rank rank) const {
   if (has_graph(collective_)) return end_of(received_slots(rank));
-  if (collective_ == Collective::kReduce) return rank == root_ ? bytes_ : 0;
-  if (collective_ == Collective::kExscan && rank == 0) return 0;
+  if (!holds(traits(collective_).recv, rank, root_)) return 0;
   if (reduces(collective_)) return bytes(rank, rank);
   return receive_offset(rank, ranks_);
 }
@@ -165,15 +127,15 @@ int64_t Traffic::busiest_server_of_graph(const Shape& shape) const {
 
 int64_t Traffic::busiest_server_bytes(const Shape& shape) const {
   if (has_graph(collective_)) return busiest_server_of_graph(shape);
-  if (collective_ == Collective::kBcast || collective_ == Collective::kReduce) {
-    return shape.servers() > 1 ? bytes_ : 0;
-  }
+  const CollectiveTraits& row = traits(collective_);
+  const bool one_block = row.send.slots == Slots::kOne && row.recv.slots == Slots::kOne;
+  if (row.has_root && one_block) return shape.servers() > 1 ? bytes_ : 0;
   if (is_one_to_one(collective_)) {
     const int64_t servers = shape.servers();
-    if (collective_ == Collective::kAllreduce) return 2 * bytes_ * (servers - 1) / servers;
+    if (row.combines == Combines::kOfAll) return 2 * bytes_ * (servers - 1) / servers;
     return servers > 1 ? bytes_ : 0;
   }
-  const bool in = collective_ == Collective::kGather || collective_ == Collective::kGatherv;
+  const bool in = root_receives(collective_);
   int64_t busiest = 0;
   for (int server = 0; server < shape.servers(); ++server) {
     int64_t crossing = 0;

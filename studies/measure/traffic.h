@@ -50,7 +50,7 @@ class Traffic {
   /// Of a neighbour collective; null: no rank has neighbours.
   const std::shared_ptr<const Graph>& graph() const { return graph_; }
   /// True where an origin has the same block for all targets.
-  bool same_for_all() const;
+  bool same_for_all() const { return ibcoll::same_for_all(collective_); }
 
   /// Bytes that `origin` has for `target`.
   int64_t bytes(Rank origin, Rank target) const;

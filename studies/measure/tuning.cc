@@ -158,7 +158,7 @@ const Traffic& largest_of(const std::vector<Contest>& contests, Collective colle
 }  // namespace
 
 std::vector<int64_t> sizes_of(Collective collective, const std::vector<int64_t>& sizes) {
-  if (collective == Collective::kBarrier) return {0};
+  if (!moves_data(collective)) return {0};
   std::vector<int64_t> all = sizes;
   const int64_t grain = element_bytes(collective);
   for (int64_t& size : all) size = (size + grain - 1) / grain * grain;

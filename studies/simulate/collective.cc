@@ -46,11 +46,10 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
     return run.bytes_of ? run.bytes_of({origin, target}) : run.block_bytes;
   };
   const bool of_root = server == shape.server_of(root);
+  const auto servers = static_cast<uint64_t>(shape.servers());
   Demand sum;
-  switch (collective) {
+  switch (traits(collective).equal) {
     case Collective::kAlltoall:
-    case Collective::kAlltoallv:
-    case Collective::kAlltoallw:
       for (const Rank mine : shape.members(server)) {
         for (Rank other = 0; other < shape.ranks(); ++other) {
           if (shape.server_of(other) == server) continue;
@@ -60,71 +59,55 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
       }
       return sum;
     case Collective::kAllgather:
-    case Collective::kAllgatherv:
       for (Rank other = 0; other < shape.ranks(); ++other) {
         if (shape.server_of(other) != server) sum.in += bytes(other, Block::kEveryone);
       }
       return sum;
     case Collective::kGather:
-    case Collective::kGatherv:
-    case Collective::kScatter:
-    case Collective::kScatterv: {
-      const bool gathers = collective == Collective::kGather || collective == Collective::kGatherv;
       for (Rank other = 0; of_root && other < shape.ranks(); ++other) {
-        if (shape.server_of(other) == server) continue;
-        (gathers ? sum.in : sum.out) += gathers ? bytes(other, root) : bytes(root, other);
+        if (shape.server_of(other) != server) sum.in += bytes(other, root);
       }
       return sum;
-    }
+    case Collective::kScatter:
+      for (Rank other = 0; of_root && other < shape.ranks(); ++other) {
+        if (shape.server_of(other) != server) sum.out += bytes(root, other);
+      }
+      return sum;
     case Collective::kBcast:
-      if (shape.servers() > 1) (of_root ? sum.out : sum.in) = run.block_bytes;
+      if (servers > 1) (of_root ? sum.out : sum.in) = run.block_bytes;
       return sum;
     case Collective::kReduce:
-      if (shape.servers() > 1) (of_root ? sum.in : sum.out) = run.block_bytes;
+      if (servers > 1) (of_root ? sum.in : sum.out) = run.block_bytes;
       return sum;
     case Collective::kAllreduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduceScatterBlock: {
-      // Each server gives and gets data of the part that it combines, and of an allreduce the sums.
-      const bool all = collective == Collective::kAllreduce;
-      const int servers = shape.servers();
-      if (servers == 1) return sum;
-      if (all) {
-        sum.out = sum.in = 2 * run.block_bytes * static_cast<uint64_t>(servers - 1) /
-                           static_cast<uint64_t>(servers);
-        return sum;
-      }
-      for (Rank target = 0; target < shape.ranks(); ++target) {
+      // Each server gives and gets data of the part that it combines, and the sums.
+      sum.out = sum.in = 2 * run.block_bytes * (servers - 1) / servers;
+      return sum;
+    case Collective::kReduceScatterBlock:
+      for (Rank target = 0; servers > 1 && target < shape.ranks(); ++target) {
         const uint64_t part = bytes(Block::kCombined, target);
         if (shape.server_of(target) == server) {
-          sum.in += part * static_cast<uint64_t>(servers - 1);
+          sum.in += part * (servers - 1);
         } else {
           sum.out += part;
         }
       }
       return sum;
-    }
     case Collective::kScan:
     case Collective::kExscan: {
       // Ranks before those of other servers give, ranks behind them get.
       const auto members = shape.members(server);
       const bool is_first = members.front() == 0 && shape.consecutive(server);
       const bool is_last = members.back() + 1 == shape.ranks() && shape.consecutive(server);
-      if (shape.servers() > 1) {
+      if (servers > 1) {
         sum.in = is_first ? 0 : run.block_bytes;
         sum.out = is_last ? 0 : run.block_bytes;
       }
       return sum;
     }
-    case Collective::kBarrier:
-    case Collective::kNeighborAllgather:  // see neighbor_demand()
-    case Collective::kNeighborAllgatherv:
-    case Collective::kNeighborAlltoall:
-    case Collective::kNeighborAlltoallv:
-    case Collective::kNeighborAlltoallw:
-      break;
+    default:  // no data; those of neighbours: neighbor_demand()
+      return sum;
   }
-  return sum;
 }
 
 /// What a host's ports move together, in bytes a picosecond.

@@ -38,21 +38,9 @@ std::string conditions(const SimRow& row, const topology::Fabric& fabric) {
 
 /// What the size of a collective is of.
 const char* size_label(Collective collective) {
-  switch (collective) {
-    case Collective::kAlltoall:
-    case Collective::kAlltoallv:
-    case Collective::kAlltoallw:
-      return "bytes a pair";
-    case Collective::kBcast:
-    case Collective::kReduce:
-    case Collective::kBarrier:
-    case Collective::kAllreduce:
-    case Collective::kScan:
-    case Collective::kExscan:
-      return "bytes";
-    default:
-      return "bytes a rank";
-  }
+  if (is_alltoall(collective)) return "bytes a pair";
+  const CollectiveTraits& row = traits(collective);
+  return row.send.slots <= Slots::kOne && row.recv.slots <= Slots::kOne ? "bytes" : "bytes a rank";
 }
 
 /// A size that all rows have: "64K a pair".

@@ -56,8 +56,7 @@ void check_tree(const RankView& rank, const Algorithm& algorithm, Rank root, siz
   const Collective collective = algorithm.collective;
   const Rank me = group.rank();
   const auto ranks = static_cast<size_t>(group.size());
-  const bool scatters =
-      collective == Collective::kReduceScatter || collective == Collective::kReduceScatterBlock;
+  const bool scatters = traits(collective).recv.target == End::kMe;
   std::vector<int64_t> counts(ranks, static_cast<int64_t>(elements));
   if (collective == Collective::kReduceScatter) {
     for (size_t i = 0; i < ranks; ++i) counts[i] = static_cast<int64_t>(i % 3 * elements);

@@ -48,8 +48,9 @@ std::vector<const Algorithm*> planned() {
 TEST(ContentionFreePrograms, EveryKindIsPlanned) {
   // A barrier moves nothing; scans and neighbours have no plans.
   for (const Collective collective : kCollectives) {
-    const bool none = collective == Collective::kBarrier || collective == Collective::kScan ||
-                      collective == Collective::kExscan || has_graph(collective);
+    const CollectiveTraits& row = traits(collective);
+    const bool scans = row.reduces && row.combines != Combines::kOfAll;
+    const bool none = !row.moves_data || scans || row.has_graph;
     EXPECT_EQ(find_algorithm(collective, "contention_free").has_value(), !none)
         << to_string(collective);
   }

@@ -133,9 +133,7 @@ TEST(NeighborPrograms, AggregatedSendsOneMessageAPairOfServersThatExchange) {
         EXPECT_EQ(all.messages.size(), graph->totals().pairs) << name;
         for (const auto& [servers, messages] : all.messages) EXPECT_EQ(messages, 1) << name;
         // Of an allgather each origin's block crosses once a server.
-        const bool gathers = send_slots(collective, shape, 0, 0, graph.get()) == 1 &&
-                             (collective == Collective::kNeighborAllgather ||
-                              collective == Collective::kNeighborAllgatherv);
+        const bool gathers = same_for_all(collective);
         EXPECT_EQ(all.blocks, gathers ? graph->totals().origins : graph->totals().crossing) << name;
       }
     }

@@ -82,8 +82,7 @@ class SizeList {
       : calls_(calls), shape_(shape), graph_(graph) {}
 
   std::string text() {
-    if (is_unequal(calls_.collective) && calls_.collective != Collective::kReduceScatter)
-      return fmt::format("       any  {}\n", at(0));
+    if (!lies_side_by_side(calls_.collective)) return fmt::format("       any  {}\n", at(0));
     static const std::vector<int64_t> kSizes = grid();
     add(0, at(0));
     for (size_t i = 1; i < kSizes.size(); ++i)

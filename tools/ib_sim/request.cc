@@ -229,7 +229,7 @@ Result<Request> understand(const Arguments& a) {
                   format_size(kMaxBlockBytes));
     }
   }
-  if (request.collective == Collective::kBarrier) request.sizes = {0};
+  if (!moves_data(request.collective)) request.sizes = {0};
   for (const Shape& shape : request.shapes) {
     if (a.root >= 0 && a.root < shape.ranks()) continue;
     return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", a.root,

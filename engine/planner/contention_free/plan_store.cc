@@ -43,21 +43,17 @@ uint64_t bytes_of(int64_t block_bytes) {
 }
 
 Kind kind_of(Collective collective) {
-  switch (collective) {
+  switch (traits(collective).equal) {
     case Collective::kGather:
-    case Collective::kGatherv:
       return Kind::kGather;
     case Collective::kScatter:
-    case Collective::kScatterv:
       return Kind::kScatter;
     case Collective::kAllgather:
-    case Collective::kAllgatherv:
       return Kind::kAllgather;
     case Collective::kBcast:
       return Kind::kBcast;
     case Collective::kReduce:
       return Kind::kReduce;
-    case Collective::kReduceScatter:
     case Collective::kReduceScatterBlock:
       return Kind::kReduceScatter;
     case Collective::kAllreduce:
@@ -121,7 +117,7 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
                                                             const Shape& shape,
                                                             std::span<const int> hosts, Rank root,
                                                             int64_t block_bytes) {
-  if (collective == Collective::kBarrier || shape.servers() == 1) return nullptr;
+  if (!moves_data(collective) || shape.servers() == 1) return nullptr;
   Shaped& here = shaped(shape, hosts);
   IBCOLL_ASSIGN(Entry* const made, make(here, collective, shape, root, block_bytes));
   return order(*made, block_bytes < 0 ? 0 : PlanCache::size_class(bytes_of(block_bytes)));

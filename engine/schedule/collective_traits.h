@@ -1,0 +1,309 @@
+#pragma once
+/// The collectives there are, a row each. Whoever has to know what a collective does reads its row;
+/// a switch over collectives is for code that differs from one to the other.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace ibcoll {
+
+/// The numbers are those of the C interface (ibcoll_collective).
+enum class Collective : uint8_t {
+  kAlltoall,
+  kAlltoallv,
+  kAllgather,
+  kAllgatherv,
+  kGather,
+  kGatherv,
+  kScatter,
+  kScatterv,
+  kBcast,
+  kReduce,
+  kBarrier,
+  kAllreduce,
+  kReduceScatter,
+  kReduceScatterBlock,
+  kScan,
+  kExscan,
+  kAlltoallw,
+  kNeighborAllgather,
+  kNeighborAllgatherv,
+  kNeighborAlltoall,
+  kNeighborAlltoallv,
+  kNeighborAlltoallw,
+};
+
+/// How many slots a side of a call has, on ranks that have any.
+enum class Slots : uint8_t {
+  kNone,
+  kOne,
+  kEachRank,      ///< slot i is of rank i
+  kEachNeighbor,  ///< slot i is of the i-th destination where it is sent, of the i-th source else
+};
+
+/// Which ranks have them.
+enum class Holders : uint8_t { kAll, kRoot, kAllButRoot, kAllButFirst };
+
+/// One end of a slot's block: its origin, or its target (Block).
+enum class End : uint8_t {
+  kMe,    ///< the rank whose slot it is
+  kRoot,  ///< of the call
+  kSlot,  ///< the rank that has the slot's number
+  kEdge,  ///< of the slot's edge in the graph; as target with the edge's copy
+  kEveryone,
+  kCombined,
+};
+
+/// How a call says the lengths of a side's blocks (CallArguments).
+enum class Lengths : uint8_t {
+  kEqual,     ///< one length, for all blocks of the call
+  kOwn,       ///< a count, of the only block
+  kElements,  ///< a list of all ranks' blocks, in elements, the same on all ranks; they lie side by
+              ///< side
+  kLists,     ///< a list of counts, and one of places
+  kLayouts,   ///< every block has a layout, which says it
+};
+
+/// Where the data to send lies in a call in place.
+enum class InPlace : uint8_t {
+  kNever,      ///< there is no such call
+  kOneBuffer,  ///< nor need there be: one buffer is for both sides
+  kReceive,    ///< in the receive buffer, where it is to end up; where there is a root, its own
+  kAside,      ///< in the receive buffer, where other data is to land: it is moved aside first
+  kSend,       ///< the root's own block stays in the send buffer
+};
+
+/// Whose data a rank receives combined.
+enum class Combines : uint8_t { kNothing, kOfAll, kUpToMe, kBeforeMe };
+
+/// The send or the receive side of a call.
+struct SideTraits {
+  Slots slots = Slots::kNone;
+  End origin = End::kMe, target = End::kMe;
+  Lengths lengths = Lengths::kEqual;
+  Holders holders = Holders::kAll;
+
+  /// Whether the lengths are a list with an entry a slot.
+  constexpr bool lists() const { return lengths >= Lengths::kLists; }
+};
+
+struct CollectiveTraits {
+  const char* name;
+  Collective collective;
+  /// The same with blocks of one length; itself where they are. What moves, and who combines what,
+  /// is the same: switches over this have a case for both.
+  Collective equal;
+  SideTraits send = {}, recv = {};
+  InPlace in_place = InPlace::kNever;
+  Combines combines = Combines::kNothing;
+  bool cuts = false;       ///< its one block may be cut into several slots (RankProgram::cut)
+  bool needs_all = false;  ///< no rank can end a call before all have made it, whatever the lengths
+
+  // What follows from these: see completed().
+  bool moves_data = false;         ///< there are blocks at all
+  bool has_root = false;           ///< one rank, the root, has a part of its own
+  bool has_graph = false;          ///< ranks have to do with their neighbours in a graph alone
+  bool reduces = false;            ///< the data of several ranks is combined
+  bool unequal = false;            ///< blocks may differ in length
+  bool one_way = false;            ///< ranks may end a call before others have begun it
+  bool side_by_side = false;       ///< slots that follow each other do so in the user's buffers
+  bool knows_all_lengths = false;  ///< every rank knows the lengths of all blocks, or all have one
+};
+static_assert(sizeof(CollectiveTraits) == 32, "a row is found by a shift");
+
+constexpr CollectiveTraits completed(CollectiveTraits row) {
+  row.moves_data = row.send.slots != Slots::kNone;
+  row.has_root = row.send.holders == Holders::kRoot || row.recv.holders == Holders::kRoot;
+  row.has_graph = row.recv.slots == Slots::kEachNeighbor;
+  row.reduces = row.combines != Combines::kNothing;
+  row.unequal = row.send.lengths != Lengths::kEqual;
+  row.one_way = row.has_root || (row.reduces && row.combines != Combines::kOfAll);
+  row.side_by_side = !row.unequal || row.send.lengths == Lengths::kElements;
+  // Where everyone receives everything its lists are of all blocks.
+  const bool receives_all = row.recv.slots == Slots::kEachRank && row.recv.target == End::kEveryone;
+  row.knows_all_lengths = row.side_by_side || receives_all;
+  return row;
+}
+
+/// By the numbers of the collectives.
+inline constexpr std::array kCollectiveTraits = {
+    completed({.name = "alltoall",
+               .collective = Collective::kAlltoall,
+               .equal = Collective::kAlltoall,
+               .send = {Slots::kEachRank, End::kMe, End::kSlot},
+               .recv = {Slots::kEachRank, End::kSlot, End::kMe},
+               .in_place = InPlace::kAside,
+               .needs_all = true}),
+    completed({.name = "alltoallv",
+               .collective = Collective::kAlltoallv,
+               .equal = Collective::kAlltoall,
+               .send = {Slots::kEachRank, End::kMe, End::kSlot, Lengths::kLists},
+               .recv = {Slots::kEachRank, End::kSlot, End::kMe, Lengths::kLists},
+               .in_place = InPlace::kAside}),
+    completed({.name = "allgather",
+               .collective = Collective::kAllgather,
+               .equal = Collective::kAllgather,
+               .send = {Slots::kOne, End::kMe, End::kEveryone},
+               .recv = {Slots::kEachRank, End::kSlot, End::kEveryone},
+               .in_place = InPlace::kReceive,
+               .needs_all = true}),
+    completed({.name = "allgatherv",
+               .collective = Collective::kAllgatherv,
+               .equal = Collective::kAllgather,
+               .send = {Slots::kOne, End::kMe, End::kEveryone, Lengths::kOwn},
+               .recv = {Slots::kEachRank, End::kSlot, End::kEveryone, Lengths::kLists},
+               .in_place = InPlace::kReceive}),
+    completed({.name = "gather",
+               .collective = Collective::kGather,
+               .equal = Collective::kGather,
+               .send = {Slots::kOne, End::kMe, End::kRoot},
+               .recv = {Slots::kEachRank, End::kSlot, End::kMe, Lengths::kEqual, Holders::kRoot},
+               .in_place = InPlace::kReceive}),
+    completed({.name = "gatherv",
+               .collective = Collective::kGatherv,
+               .equal = Collective::kGather,
+               .send = {Slots::kOne, End::kMe, End::kRoot, Lengths::kOwn},
+               .recv = {Slots::kEachRank, End::kSlot, End::kMe, Lengths::kLists, Holders::kRoot},
+               .in_place = InPlace::kReceive}),
+    completed({.name = "scatter",
+               .collective = Collective::kScatter,
+               .equal = Collective::kScatter,
+               .send = {Slots::kEachRank, End::kMe, End::kSlot, Lengths::kEqual, Holders::kRoot},
+               .recv = {Slots::kOne, End::kRoot, End::kMe},
+               .in_place = InPlace::kSend}),
+    completed({.name = "scatterv",
+               .collective = Collective::kScatterv,
+               .equal = Collective::kScatter,
+               .send = {Slots::kEachRank, End::kMe, End::kSlot, Lengths::kLists, Holders::kRoot},
+               .recv = {Slots::kOne, End::kRoot, End::kMe, Lengths::kOwn},
+               .in_place = InPlace::kSend}),
+    completed(
+        {.name = "bcast",
+         .collective = Collective::kBcast,
+         .equal = Collective::kBcast,
+         .send = {Slots::kOne, End::kMe, End::kEveryone, Lengths::kEqual, Holders::kRoot},
+         .recv = {Slots::kOne, End::kRoot, End::kEveryone, Lengths::kEqual, Holders::kAllButRoot},
+         .in_place = InPlace::kOneBuffer,
+         .cuts = true}),
+    completed({.name = "reduce",
+               .collective = Collective::kReduce,
+               .equal = Collective::kReduce,
+               .send = {Slots::kOne, End::kCombined, End::kRoot},
+               .recv = {Slots::kOne, End::kCombined, End::kRoot, Lengths::kEqual, Holders::kRoot},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kOfAll}),
+    completed({.name = "barrier",
+               .collective = Collective::kBarrier,
+               .equal = Collective::kBarrier,
+               .needs_all = true}),
+    completed({.name = "allreduce",
+               .collective = Collective::kAllreduce,
+               .equal = Collective::kAllreduce,
+               .send = {Slots::kOne, End::kCombined, End::kEveryone},
+               .recv = {Slots::kOne, End::kCombined, End::kEveryone},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kOfAll,
+               .cuts = true,
+               .needs_all = true}),
+    completed({.name = "reduce_scatter",
+               .collective = Collective::kReduceScatter,
+               .equal = Collective::kReduceScatterBlock,
+               .send = {Slots::kEachRank, End::kCombined, End::kSlot, Lengths::kElements},
+               .recv = {Slots::kOne, End::kCombined, End::kMe, Lengths::kElements},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kOfAll,
+               .needs_all = true}),
+    completed({.name = "reduce_scatter_block",
+               .collective = Collective::kReduceScatterBlock,
+               .equal = Collective::kReduceScatterBlock,
+               .send = {Slots::kEachRank, End::kCombined, End::kSlot},
+               .recv = {Slots::kOne, End::kCombined, End::kMe},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kOfAll,
+               .needs_all = true}),
+    completed({.name = "scan",
+               .collective = Collective::kScan,
+               .equal = Collective::kScan,
+               .send = {Slots::kOne, End::kCombined, End::kEveryone},
+               .recv = {Slots::kOne, End::kCombined, End::kEveryone},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kUpToMe}),
+    completed({.name = "exscan",
+               .collective = Collective::kExscan,
+               .equal = Collective::kExscan,
+               .send = {Slots::kOne, End::kCombined, End::kEveryone},
+               .recv = {Slots::kOne, End::kCombined, End::kEveryone, Lengths::kEqual,
+                        Holders::kAllButFirst},
+               .in_place = InPlace::kAside,
+               .combines = Combines::kBeforeMe}),
+    completed({.name = "alltoallw",
+               .collective = Collective::kAlltoallw,
+               .equal = Collective::kAlltoall,
+               .send = {Slots::kEachRank, End::kMe, End::kSlot, Lengths::kLayouts},
+               .recv = {Slots::kEachRank, End::kSlot, End::kMe, Lengths::kLayouts},
+               .in_place = InPlace::kAside}),
+    completed({.name = "neighbor_allgather",
+               .collective = Collective::kNeighborAllgather,
+               .equal = Collective::kNeighborAllgather,
+               .send = {Slots::kOne, End::kMe, End::kEveryone},
+               .recv = {Slots::kEachNeighbor, End::kEdge, End::kEveryone}}),
+    completed({.name = "neighbor_allgatherv",
+               .collective = Collective::kNeighborAllgatherv,
+               .equal = Collective::kNeighborAllgather,
+               .send = {Slots::kOne, End::kMe, End::kEveryone, Lengths::kOwn},
+               .recv = {Slots::kEachNeighbor, End::kEdge, End::kEveryone, Lengths::kLists}}),
+    completed({.name = "neighbor_alltoall",
+               .collective = Collective::kNeighborAlltoall,
+               .equal = Collective::kNeighborAlltoall,
+               .send = {Slots::kEachNeighbor, End::kMe, End::kEdge},
+               .recv = {Slots::kEachNeighbor, End::kEdge, End::kEdge}}),
+    completed({.name = "neighbor_alltoallv",
+               .collective = Collective::kNeighborAlltoallv,
+               .equal = Collective::kNeighborAlltoall,
+               .send = {Slots::kEachNeighbor, End::kMe, End::kEdge, Lengths::kLists},
+               .recv = {Slots::kEachNeighbor, End::kEdge, End::kEdge, Lengths::kLists}}),
+    completed({.name = "neighbor_alltoallw",
+               .collective = Collective::kNeighborAlltoallw,
+               .equal = Collective::kNeighborAlltoall,
+               .send = {Slots::kEachNeighbor, End::kMe, End::kEdge, Lengths::kLayouts},
+               .recv = {Slots::kEachNeighbor, End::kEdge, End::kEdge, Lengths::kLayouts}}),
+};
+
+constexpr const CollectiveTraits& traits(Collective collective) {
+  return kCollectiveTraits[static_cast<size_t>(collective)];
+}
+
+/// All of them, by number.
+inline constexpr auto kCollectives = [] {
+  std::array<Collective, kCollectiveTraits.size()> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = kCollectiveTraits[i].collective;
+  return all;
+}();
+
+static_assert(
+    [] {
+      for (size_t i = 0; i < kCollectives.size(); ++i) {
+        if (static_cast<size_t>(kCollectives[i]) != i) return false;
+      }
+      return true;
+    }(),
+    "row i is of collective i");
+static_assert(
+    [] {
+      for (const CollectiveTraits& row : kCollectiveTraits) {
+        const CollectiveTraits& equal = traits(row.equal);
+        const auto as_equal = [](SideTraits side) {
+          return std::array{static_cast<int>(side.slots), static_cast<int>(side.holders),
+                            static_cast<int>(side.origin), static_cast<int>(side.target)};
+        };
+        if (equal.unequal || as_equal(row.send) != as_equal(equal.send) ||
+            as_equal(row.recv) != as_equal(equal.recv) || row.in_place != equal.in_place ||
+            row.combines != equal.combines)
+          return false;
+      }
+      return true;
+    }(),
+    "a collective and its equal one differ in the lengths of blocks alone");
+
+}  // namespace ibcoll
