@@ -205,10 +205,6 @@ Status make_request(ibcoll_context& context, Group& group, const ibcoll_call& ca
                     ibcoll_request** request);
 /// A blocking call, which is already described: what the functions of the collectives are made of.
 ibcoll_status run(ibcoll_group* group, const ibcoll_call& call);
-/// Whether a test of the request may find it done: looked at without a turn, so it may come late.
-inline bool may_be_done(const ibcoll_request& request) {
-  return request.call.has_value() && !request.call->under_way();
-}
 /// Checks, starts and waits.
 Status carry_out(Call& call, const ibcoll_call& given);
 

@@ -13,37 +13,6 @@
 
 namespace ibcoll {
 
-// Of the rows, what many ask for.
-
-constexpr bool moves_data(Collective collective) { return traits(collective).moves_data; }
-constexpr bool has_root(Collective collective) { return traits(collective).has_root; }
-constexpr bool is_one_way(Collective collective) { return traits(collective).one_way; }
-constexpr bool is_unequal(Collective collective) { return traits(collective).unequal; }
-constexpr bool reduces(Collective collective) { return traits(collective).reduces; }
-/// What a put is for is then known to its sender, but not in which slot of the receiver's it
-/// belongs: that is the receiver's to say.
-constexpr bool has_graph(Collective collective) { return traits(collective).has_graph; }
-constexpr bool lies_side_by_side(Collective collective) { return traits(collective).side_by_side; }
-constexpr bool knows_all_lengths(Collective collective) {
-  return traits(collective).knows_all_lengths;
-}
-/// True where each rank has a block of its own for each other.
-constexpr bool is_alltoall(Collective collective) {
-  return traits(collective).equal == Collective::kAlltoall;
-}
-/// True where every block may have a layout of its own, and says so.
-constexpr bool has_blocks(Collective collective) {
-  return traits(collective).send.lengths == Lengths::kLayouts;
-}
-/// True where one buffer is for both sides.
-constexpr bool has_one_buffer(Collective collective) {
-  return traits(collective).in_place == InPlace::kOneBuffer;
-}
-/// True where an origin has one block, the same for all that get one.
-constexpr bool same_for_all(Collective collective) {
-  return traits(collective).send.target == End::kEveryone && !reduces(collective);
-}
-
 /// The data that `origin` has for `target`; target `kEveryone` where all get the same (allgather,
 /// bcast).
 struct Block {
@@ -100,7 +69,6 @@ Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot,
 /// Of a reduction: how many ranks' data rank `me` receives combined, from rank 0 on.
 Rank contributors(Collective collective, const Shape& shape, Rank me);
 
-constexpr const char* to_string(Collective collective) { return traits(collective).name; }
 Result<Collective> parse_collective(std::string_view text);
 /// "alltoall, alltoallv, ...": for help texts.
 std::string collective_names();

@@ -274,6 +274,39 @@ constexpr const CollectiveTraits& traits(Collective collective) {
   return kCollectiveTraits[static_cast<size_t>(collective)];
 }
 
+// Of the rows, what many ask for.
+
+constexpr bool moves_data(Collective collective) { return traits(collective).moves_data; }
+constexpr bool has_root(Collective collective) { return traits(collective).has_root; }
+constexpr bool is_one_way(Collective collective) { return traits(collective).one_way; }
+constexpr bool is_unequal(Collective collective) { return traits(collective).unequal; }
+constexpr bool reduces(Collective collective) { return traits(collective).reduces; }
+/// What a put is for is then known to its sender, but not in which slot of the receiver's it
+/// belongs: that is the receiver's to say.
+constexpr bool has_graph(Collective collective) { return traits(collective).has_graph; }
+constexpr bool lies_side_by_side(Collective collective) { return traits(collective).side_by_side; }
+constexpr bool knows_all_lengths(Collective collective) {
+  return traits(collective).knows_all_lengths;
+}
+/// True where each rank has a block of its own for each other.
+constexpr bool is_alltoall(Collective collective) {
+  return traits(collective).equal == Collective::kAlltoall;
+}
+/// True where every block may have a layout of its own, and says so.
+constexpr bool has_blocks(Collective collective) {
+  return traits(collective).send.lengths == Lengths::kLayouts;
+}
+/// True where one buffer is for both sides.
+constexpr bool has_one_buffer(Collective collective) {
+  return traits(collective).in_place == InPlace::kOneBuffer;
+}
+/// True where an origin has one block, the same for all that get one.
+constexpr bool same_for_all(Collective collective) {
+  return traits(collective).send.target == End::kEveryone && !reduces(collective);
+}
+
+constexpr const char* to_string(Collective collective) { return traits(collective).name; }
+
 /// All of them, by number.
 inline constexpr auto kCollectives = [] {
   std::array<Collective, kCollectiveTraits.size()> all{};

@@ -76,6 +76,13 @@ typedef struct ibcoll_call {
   ibcoll_graph* graph; /**< neighbor_...: a graph of the group */
 } ibcoll_call;
 
+/** Calls of a group that may be under way at a time. Others that have been started begin as these
+ * end. With IBCOLL_CHECK each call counts twice. */
+#define IBCOLL_CALLS_UNDER_WAY 16
+
+/** Makes a call of the group that is described, and waits until this rank's part is done: what
+ * ibcoll_alltoall() and its like do. `call` has no flags. */
+IBCOLL_API ibcoll_status ibcoll_group_call(ibcoll_group* group, const ibcoll_call* call);
 /** Checks and prepares a call; ibcoll_start starts it. Local. `call` and its options are not needed
  * afterwards. The counts and displacements of a persistent call are copied, blocks of any; the
  * others, and the buffers of all, must stay until the call has finished. The request is the
@@ -96,6 +103,11 @@ IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
 /** *done: 1 when the call has finished on this rank, or was not started, or with an error of the
  * call; 0 if the test itself was refused. */
 IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
+/** Whether ibcoll_test() may find that it has finished: 0 or 1. A look that makes no progress, takes
+ * no time and waits for no other thread, so that a program with many requests tests those alone
+ * for which it is worth it. What has finished may be seen only after the next call of another
+ * function. 0, too, for NULL, and for multicasts, of which only the test tells. */
+IBCOLL_API int ibcoll_may_be_done(const ibcoll_request* request);
 /** Waits until it has finished; while it waits, all calls of the context move on. */
 IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);
 /** Waits for all of them, passing over those that are NULL; gives the first error. */

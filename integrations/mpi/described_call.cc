@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string>
 
-#include "engine/core/c_api.h"
 #include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
@@ -67,7 +66,7 @@ Outcome Attempt::undelivered() const {
 Outcome DescribedCall::carry_out(const Attempt& attempt) {
   note(attempt.job, attempt.on);
   if (!load(attempt.job)) return attempt.give_up();
-  if (const ibcoll_status status = c_api::run(attempt.on.group, call); status != IBCOLL_OK)
+  if (const ibcoll_status status = ibcoll_group_call(attempt.on.group, &call); status != IBCOLL_OK)
       [[unlikely]]
     return attempt.failed(status);
   return deliver(attempt.job) ? kNothingToDo : attempt.undelivered();

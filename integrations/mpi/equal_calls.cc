@@ -32,9 +32,10 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true, sent) &&
                      call.send.keep_apart(call.recv)))
     return attempt.give_up();
-  return call.told(tell(in_place ? IBCOLL_IN_PLACE : call.send.data(), call.recv.data(),
-                        static_cast<size_t>(bytes), nullptr),
-                   bytes * sent);
+  return call.told(bytes * sent, [&] {
+    return tell(in_place ? IBCOLL_IN_PLACE : call.send.data(), call.recv.data(),
+                static_cast<size_t>(bytes), nullptr);
+  });
 }
 
 Outcome alltoall(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv) {
@@ -65,10 +66,11 @@ Outcome gather(const Attempt& attempt, DescribedCall& call, const Side& send, co
   if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true) &&
                      (!is_root || call.send.keep_apart(call.recv))))
     return attempt.give_up();
-  return call.told(ibcoll_call_gather(in_place ? IBCOLL_IN_PLACE : call.send.data(),
-                                      is_root ? call.recv.data() : nullptr,
-                                      static_cast<size_t>(bytes), root, nullptr),
-                   bytes);
+  return call.told(bytes, [&] {
+    return ibcoll_call_gather(in_place ? IBCOLL_IN_PLACE : call.send.data(),
+                              is_root ? call.recv.data() : nullptr, static_cast<size_t>(bytes),
+                              root, nullptr);
+  });
 }
 
 Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, const Side& recv,
@@ -91,11 +93,11 @@ Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, c
   if (is_root && !(call.send.describe(send.buffer, send.count, *from, true, attempt.on.size) &&
                    (in_place || call.send.keep_apart(call.recv))))
     return attempt.give_up();
-  return call.told(
-      ibcoll_call_scatter(is_root ? call.send.data() : nullptr,
-                          in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : call.recv.data(),
-                          static_cast<size_t>(bytes), root, nullptr),
-      is_root ? bytes * attempt.on.size : 0);
+  return call.told(is_root ? bytes * attempt.on.size : 0, [&] {
+    return ibcoll_call_scatter(is_root ? call.send.data() : nullptr,
+                               in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : call.recv.data(),
+                               static_cast<size_t>(bytes), root, nullptr);
+  });
 }
 
 Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int root) {
@@ -108,13 +110,14 @@ Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int 
   const bool is_root = attempt.on.rank == root;
   Blocks& buffer = is_root ? call.send : call.recv;
   if (!buffer.describe(all.buffer, all.count, *type, is_root)) return attempt.give_up();
-  return call.told(ibcoll_call_bcast(buffer.data(), static_cast<size_t>(bytes), root, nullptr),
-                   is_root ? bytes : 0);
+  return call.told(is_root ? bytes : 0, [&] {
+    return ibcoll_call_bcast(buffer.data(), static_cast<size_t>(bytes), root, nullptr);
+  });
 }
 
 Outcome barrier(const Attempt& attempt, DescribedCall& call) {
   if (!attempt.takes(0)) return kSizeToMpi;
-  return call.told(ibcoll_call_barrier(nullptr), 0);
+  return call.told(0, [&] { return ibcoll_call_barrier(nullptr); });
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "engine/base/config.h"
-#include "engine/core/c_api.h"
 #include "integrations/mpi/allocated.h"
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"

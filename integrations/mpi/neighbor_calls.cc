@@ -99,10 +99,10 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   if (sent != 0 && received != 0 && !call.send.keep_apart(call.recv)) return attempt.give_up();
   auto* const tell = gathers ? ibcoll_call_neighbor_allgather : ibcoll_call_neighbor_alltoall;
   const auto copies = gathers ? Count{1} : static_cast<Count>(destinations.slots.size());
-  return call.told(
-      tell(neighbours->graph, sent == 0 ? &g_nothing : call.send.data(),
-           received == 0 ? &g_nothing : call.recv.data(), static_cast<size_t>(bytes), nullptr),
-      sent * copies);
+  return call.told(sent * copies, [&] {
+    return tell(neighbours->graph, sent == 0 ? &g_nothing : call.send.data(),
+                received == 0 ? &g_nothing : call.recv.data(), static_cast<size_t>(bytes), nullptr);
+  });
 }
 
 template <class Number, class Place>
@@ -119,11 +119,12 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   if (sends && !call.send.describe(send.buffer, send.count, *from, true)) return attempt.give_up();
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
   const Count sent = sends ? send.count * from->size : 0;
-  return call.told(ibcoll_call_neighbor_allgatherv(
-                       neighbours->graph, sends ? or_nothing(call.send.data()) : &g_nothing, sent,
-                       receives ? or_nothing(call.recv.data()) : &g_nothing, call.recv.lengths(),
-                       call.recv.places(), nullptr),
-                   sent);
+  return call.told(sent, [&] {
+    return ibcoll_call_neighbor_allgatherv(neighbours->graph,
+                                           sends ? or_nothing(call.send.data()) : &g_nothing, sent,
+                                           receives ? or_nothing(call.recv.data()) : &g_nothing,
+                                           call.recv.lengths(), call.recv.places(), nullptr);
+  });
 }
 
 /// neighbor_alltoallv and w.
@@ -147,7 +148,7 @@ Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const AllBloc
           : ibcoll_call_neighbor_alltoallv(neighbours->graph, from, call.send.lengths(),
                                            call.send.places(), to, call.recv.lengths(),
                                            call.recv.places(), nullptr);
-  return call.told(told, sends ? static_cast<Count>(call.send.bytes()) : 0);
+  return call.told(sends ? static_cast<Count>(call.send.bytes()) : 0, [&] { return told; });
 }
 
 }  // namespace

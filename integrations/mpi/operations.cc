@@ -6,7 +6,6 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/core/c_api.h"
 #include "integrations/mpi/handle_table.h"
 #include "integrations/mpi/neighbours.h"
 #include "integrations/mpi/under_way.h"
@@ -152,7 +151,7 @@ void end(Operation& operation, ibcoll_status status) {
 
 /// The claim of one that was just started ends.
 void look_at(Operation& operation) {
-  if (operation.engine != nullptr && c_api::may_be_done(*operation.engine))
+  if (operation.engine != nullptr && ibcoll_may_be_done(operation.engine) != 0)
     end(operation, test(operation));
   else
     operation.claimed.store(false, std::memory_order_release);

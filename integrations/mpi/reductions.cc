@@ -78,9 +78,10 @@ Outcome reduce_scatter(const Attempt& attempt, DescribedCall& call, const void* 
   }
   const Elements has = {all, call.counts[static_cast<size_t>(attempt.on.rank)]};
   return combine(attempt, call, send, recv, type, op, has, all, true, [&](const Reduction& of) {
-    return call.told(ibcoll_call_reduce_scatter(of.send, of.recv, call.counts.data(), of.type,
-                                                of.op, of.options),
-                     all * of.size);
+    return call.told(all * of.size, [&] {
+      return ibcoll_call_reduce_scatter(of.send, of.recv, call.counts.data(), of.type, of.op,
+                                        of.options);
+    });
   });
 }
 
@@ -91,9 +92,10 @@ Outcome reduce(const Attempt& attempt, DescribedCall& call, const void* send, vo
   const Elements has = {count, is_root ? count : 0};
   return combine(attempt, call, send, recv, type, op, has, count, is_root,
                  [&](const Reduction& of) {
-                   return call.told(ibcoll_call_reduce(of.send, of.recv, static_cast<size_t>(count),
-                                                       of.type, of.op, root, of.options),
-                                    count * of.size);
+                   return call.told(count * of.size, [&] {
+                     return ibcoll_call_reduce(of.send, of.recv, static_cast<size_t>(count),
+                                               of.type, of.op, root, of.options);
+                   });
                  });
 }
 
@@ -106,8 +108,9 @@ Outcome combine_on_all(const Attempt& attempt, DescribedCall& call, const void* 
   const int vectors = tell == ibcoll_call_reduce_scatter_block ? attempt.on.size : 1;
   const Elements has = {count * vectors, count};
   return combine(attempt, call, send, recv, type, op, has, count, true, [&](const Reduction& of) {
-    return call.told(tell(of.send, of.recv, static_cast<size_t>(count), of.type, of.op, of.options),
-                     count * of.size * vectors);
+    return call.told(count * of.size * vectors, [&] {
+      return tell(of.send, of.recv, static_cast<size_t>(count), of.type, of.op, of.options);
+    });
   });
 }
 

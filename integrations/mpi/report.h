@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/base/result.h"
-#include "engine/schedule/collective.h"
+#include "engine/schedule/collective_traits.h"
 
 namespace ibcoll::mpi {
 

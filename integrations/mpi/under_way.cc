@@ -2,15 +2,12 @@
 
 #include <mutex>
 
-#include "engine/core/c_api.h"
-#include "engine/execute/call_window.h"
-
 namespace ibcoll::mpi {
 
 namespace {
 
 /// Only those of the window move; the others are ready to when they come into it.
-constexpr int kMostPosted = 2 * CallWindow::kCallsUnderWay;
+constexpr int kMostPosted = 2 * IBCOLL_CALLS_UNDER_WAY;
 
 struct Busy {
   std::mutex mutex;
@@ -58,12 +55,12 @@ void post(Communicator& on) {
 }
 
 bool has_ended(const Operation& operation) {
-  return operation.refused != IBCOLL_OK || c_api::may_be_done(*operation.engine);
+  return operation.refused != IBCOLL_OK || ibcoll_may_be_done(operation.engine) != 0;
 }
 
 /// Only those of the group's window are looked at, as no other one can have ended.
 void take_ended_of(Communicator& on, bool over, Operation*& ended) {
-  uint32_t left = CallWindow::kCallsUnderWay;
+  uint32_t left = IBCOLL_CALLS_UNDER_WAY;
   for (Operation *at = on.first, *after = nullptr; at != on.queued && left > 0;
        at = after, --left) {
     after = at->next;

@@ -42,7 +42,7 @@ Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& s
                          : ibcoll_call_alltoallv(from.data(), from.lengths(), from.places(),
                                                  to.data(), to.lengths(), to.places(), nullptr);
   if (attempt.function == Function::kAlltoallw) told.collective = IBCOLL_ALLTOALLW;
-  return call.told(told, static_cast<Count>(in_place ? to.bytes() : from.bytes()));
+  return call.told(static_cast<Count>(in_place ? to.bytes() : from.bytes()), [&] { return told; });
 }
 
 /// The block of this rank's own on the other side, in bytes; nothing: it can't be right.
@@ -66,9 +66,10 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   if (!to.reserve(in_place)) return attempt.give_up();
   if (!in_place && !(from.describe(send.buffer, send.count, *type, true) && from.keep_apart(to)))
     return attempt.give_up();
-  return call.told(ibcoll_call_allgatherv(in_place ? IBCOLL_IN_PLACE : from.data(), own, to.data(),
-                                          to.lengths(), to.places(), nullptr),
-                   own);
+  return call.told(own, [&] {
+    return ibcoll_call_allgatherv(in_place ? IBCOLL_IN_PLACE : from.data(), own, to.data(),
+                                  to.lengths(), to.places(), nullptr);
+  });
 }
 
 template <class Number, class Place>
@@ -86,11 +87,11 @@ Outcome gatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
   if (!in_place &&
       !(from.describe(send.buffer, send.count, *type, true) && (!is_root || from.keep_apart(to))))
     return attempt.give_up();
-  return call.told(
-      ibcoll_call_gatherv(in_place ? IBCOLL_IN_PLACE : from.data(), *own,
-                          is_root ? to.data() : nullptr, is_root ? to.lengths() : nullptr,
-                          is_root ? to.places() : nullptr, root, nullptr),
-      *own);
+  return call.told(*own, [&] {
+    return ibcoll_call_gatherv(in_place ? IBCOLL_IN_PLACE : from.data(), *own,
+                               is_root ? to.data() : nullptr, is_root ? to.lengths() : nullptr,
+                               is_root ? to.places() : nullptr, root, nullptr);
+  });
 }
 
 template <class Number, class Place>
@@ -107,12 +108,12 @@ Outcome scatterv(const Attempt& attempt, DescribedCall& call, const Sides<Number
   if (!in_place && !to.describe(recv.buffer, recv.count, *type, false)) return attempt.give_up();
   if (is_root && !(from.reserve(true) && (in_place || from.keep_apart(to))))
     return attempt.give_up();
-  return call.told(
-      ibcoll_call_scatterv(is_root ? from.data() : nullptr, is_root ? from.lengths() : nullptr,
-                           is_root ? from.places() : nullptr,
-                           in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : to.data(), *own, root,
-                           nullptr),
-      is_root ? from.bytes() : 0);
+  return call.told(is_root ? from.bytes() : 0, [&] {
+    return ibcoll_call_scatterv(is_root ? from.data() : nullptr, is_root ? from.lengths() : nullptr,
+                                is_root ? from.places() : nullptr,
+                                in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : to.data(), *own,
+                                root, nullptr);
+  });
 }
 
 }  // namespace

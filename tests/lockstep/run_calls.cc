@@ -209,6 +209,8 @@ ibcoll_status Run::State::call_at_once(Pending& pending, const ibcoll_call& call
   const uint64_t way =
       drawn({program_.seed, pending.action->number, static_cast<uint64_t>(me_), kWay});
   if (!spec.on_set) {
+    if (way % 16 == 0 || (!has_function && way % 2 == 0))
+      return ibcoll_group_call(groups_[spec.group], &call);
     if (has_function && way % 8 != 0) return call_by_function(groups_[spec.group], spec, call);
     ibcoll_status status = prepare(pending, call);
     if (status == IBCOLL_OK) status = ibcoll_start(pending.request);
