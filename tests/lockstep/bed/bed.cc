@@ -217,13 +217,15 @@ struct Bed::State {
                          ? INT64_MAX
                          : static_cast<int64_t>(process.due_by_update.front().at) - process.updates;
   }
+  /// Whoever gives the core away may have ended it before.
   void end_slice() {
+    if (slice == 0) return;
     Process& process = processes[static_cast<size_t>(running->process)];
     if (!process.due_by_update.empty())
       process.updates = static_cast<int64_t>(process.due_by_update.front().at) - g_updates_left;
     g_updates_left = INT64_MAX;
     const int64_t used = slice - std::max<int64_t>(g_accesses_left, 0);
-    processes[static_cast<size_t>(running->process)].accesses += static_cast<uint64_t>(used);
+    process.accesses += static_cast<uint64_t>(used);
     counts.accesses += static_cast<uint64_t>(used);
     now += used * kAccessNs + conditions.turn_ns;
     slice = g_accesses_left = 0;
