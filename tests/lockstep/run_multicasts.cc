@@ -304,6 +304,15 @@ void Run::State::settle() {
   }
 }
 
+void Run::State::leave_at_once() {
+  free_held(0);
+  set_handler(false);
+  while (!sent_.empty()) {
+    poll_sent();
+    runner_.look_again();
+  }
+}
+
 void Run::State::settle_alone() {
   for (int i = 0; i < kLastRounds && !over_; ++i) {
     poll_sent();

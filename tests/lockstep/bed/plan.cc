@@ -157,13 +157,16 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   options.features.ends = random.one_in(3);
   options.features.mismatch = random.one_in(8);
   options.features.patient_multicasts = !random.one_in(4);
+  options.features.leaves = random.one_in(6);
 
   Conditions& conditions = plan.conditions;
   conditions.seed = overrides.schedule.value_or(seed);
   static constexpr uint32_t kRuns[] = {1, 2, 4, 8, 16, 64, 512};
   conditions.accesses_in_a_row = random.of(kRuns);
   static constexpr int64_t kTurnsNs[] = {2000, 20'000, 50'000};
-  if (random.one_in(8)) conditions.turn_ns = random.of(kTurnsNs);
+  // Where the core is away for long, waits of some milliseconds are over before they have looked
+  // at anything: ranks that leave make such.
+  if (random.one_in(options.features.leaves ? 2 : 8)) conditions.turn_ns = random.of(kTurnsNs);
   conditions.slow_ranks = random.one_in(3) ? 3 : 0;
   conditions.delays_stores = random.one_in(2);
   conditions.weak_order = random.one_in(2);
