@@ -24,6 +24,8 @@ bool MailQueue::offer(std::span<const std::byte> mail) {
     head.changes.fetch_add(1, std::memory_order_release);
     return true;
   }
+  if (head.was_full.load(std::memory_order_relaxed) == 0)
+    head.was_full.store(1, std::memory_order_relaxed);
   return false;
 }
 
@@ -54,5 +56,11 @@ std::span<const std::byte> MailQueue::front() {
 }
 
 void MailQueue::release() { head().places[front_].store(kFree, std::memory_order_release); }
+
+bool MailQueue::was_full() {
+  Shared<uint32_t>& was_full = head().was_full;
+  return was_full.load(std::memory_order_relaxed) != 0 &&
+         was_full.exchange(0, std::memory_order_acq_rel) != 0;
+}
 
 }  // namespace ibcoll::shm

@@ -33,12 +33,16 @@ class MailQueue {
   /// The consumer: the oldest mail, until release(); empty: there is none.
   std::span<const std::byte> front();
   void release();
+  /// Whether a producer has found no room since the last time that this was asked. It looks again
+  /// before it sleeps: ask after bell_fence(), behind release().
+  bool was_full();
 
  private:
   static constexpr uint64_t kFree = 0, kClaimed = 1, kPublished = 2;
   struct alignas(64) Head {
     Shared<uint64_t> numbers;  ///< mails that have been numbered
     Shared<uint64_t> changes;  ///< counts mails that have been published: what the consumer polls
+    Shared<uint32_t> was_full;
     /// Of each place: kFree, kClaimed, or kPublished and the mail's number times 4.
     alignas(64) Shared<uint64_t> places[kMails];
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ibcoll::shm {
 
@@ -262,7 +263,10 @@ bool Transport::offer_mail(Rank rank, std::span<const std::byte> mail) {
 std::span<const std::byte> Transport::take_mail() {
   MailQueue& own = peers_[me_].mails;
   // The mail handed out last is released now: its span was promised to hold until this call.
-  if (mail_held_) own.release();
+  if (mail_held_) {
+    own.release();
+    mails_released_ = true;
+  }
   const std::span<const std::byte> mail = own.front();
   mail_held_ = !mail.empty();
   return mail;
@@ -271,6 +275,11 @@ std::span<const std::byte> Transport::take_mail() {
 /// Wakes the peers that may sleep on something just published.
 void Transport::ring_touched() {
   bell_fence();
+  if (std::exchange(mails_released_, false) && peers_[me_].mails.was_full()) [[unlikely]] {
+    for (Peer& peer : peers_) {
+      if (&peer != &peers_[me_]) touched(peer);
+    }
+  }
   for (const int index : dirty_) {
     Peer& peer = peers_[index];
     peer.dirty = false;
@@ -284,7 +293,7 @@ bool Transport::poll() {
   if (unsent_ != 0) [[unlikely]] {
     for (Peer& peer : peers_) moved |= !peer.unsent.empty() && send_chunks(peer);
   }
-  if (!dirty_.empty()) ring_touched();
+  if (!dirty_.empty() || mails_released_) ring_touched();
   return moved;
 }
 

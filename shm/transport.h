@@ -272,7 +272,8 @@ class Transport final : public LocalTransport {
   std::vector<int> dirty_;
   int unsent_ = 0;
   bool mail_held_ = false;
-  size_t rings_made_at_ = 0;  ///< in the region: a byte a pair
+  bool mails_released_ = false;  ///< since it was looked who may have waited for that
+  size_t rings_made_at_ = 0;     ///< in the region: a byte a pair
   std::optional<Receipts> receipts_;
   std::string trouble_;
   std::vector<Assembly> assemblies_;

@@ -36,9 +36,11 @@ Status Call::prepare(const CallArguments& arguments) {
 }
 
 void Call::take_blocks() {
-  has_blocks_ = arguments_.send_blocks != nullptr || arguments_.recv_blocks != nullptr;
-  if (!has_blocks_) return;
+  const bool has_blocks = arguments_.send_blocks != nullptr || arguments_.recv_blocks != nullptr;
+  has_blocks_ = false;
+  if (!has_blocks) return;
   if (blocks_ == nullptr) blocks_ = std::make_unique<CallBlocks>();
+  has_blocks_ = true;  // not before there was memory for them: release() gives back what they have
   blocks_->take(group_->shape(), group_->rank(), arguments_);
 }
 

@@ -240,9 +240,15 @@ void Disagreements::look_at_untaken_of(const GroupState& group) {
 
 void Disagreements::look_at_what_is_left() {
   for (const LocalTransport::Stray& stray : local_.untaken()) {
-    const GroupState* const group = ends_.find(stray.key.group);
+    const CallKey id{stray.key.group, stray.key.sequence};
+    const GroupState* const group = ends_.find(id.group);
+    const bool gone = group == nullptr && !is_by_arrival(id.group) && !find_note(id);
     if (group != nullptr && group->one_way && !group->by_arrival) {
       look_at_untaken_of(*group);
+    } else if (gone && ends_.remembers_all() && !ends_.is_over(id.group)) {
+      // It came after the group was freed here, and was taken by none of its calls.
+      const auto theirs = board_.find(stray.peer, id);
+      return disagree(id, CallMeaning{}, stray.peer, theirs ? theirs->meaning : CallMeaning{});
     } else {
       compare({&stray, 1});
     }

@@ -61,6 +61,8 @@ class GroupEnds {
   /// Whether it is known that a group is over, also if it has been freed; as far as the latest
   /// kRemembered are concerned.
   bool is_over(uint64_t group) const { return !over_.empty() && over_.contains(group); }
+  /// Whether no group has ended early of which is_over() does not say it.
+  bool remembers_all() const { return lost_.empty() && over_in_order_.size() < kRemembered; }
   /// Tells a rank of the job that has not heard of it that a group is over.
   void tell(uint64_t group, Rank rank, bool local);
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/api_job.h"
 #include "tests/disagreements.h"
 
@@ -67,6 +69,24 @@ TEST_P(WrongRoots, AreFoundAlsoWhereTheGroupIsGoneAtOnce) {
       });
     }
   }
+}
+
+/// The message comes to a rank that has freed the group and has no note of the call, as after many
+/// others: it never made it.
+TEST(WrongRootsOfGoneGroup, AreFoundInWhatComesLater) {
+  SharedFlags& freed = SharedFlags::create();
+  const std::vector<std::string> texts = {"ranks 0 and 1 disagree on call 0"};
+  expect_named(job_of({2}), texts, [&freed](const RankView& rank) -> Status {
+    Context& context = rank.context;
+    if (context.rank() == 0) freed.await(0, 1);
+    CallMemory memory;
+    {
+      IBCOLL_ASSIGN(const auto group, context.create_group(std::vector<Rank>{0, 1}, 0));
+      if (context.rank() == 0) IBCOLL_TRY(make(*group, memory.arguments(Collective::kBcast, 8, 0)));
+    }
+    freed.raise(0);
+    return {};
+  });
 }
 
 const Way kWays[] = {

@@ -53,6 +53,10 @@ class Generator {
     add_operators();
     lean();
     while (calls_ < program_.options.calls) step();
+    // What is on its way when ranks leave.
+    if (features().leaves && features().multicasts) {
+      for (uint64_t i = 1 + random_.below(6); i > 0; --i) multicast();
+    }
     if (features().mismatch) disagree();
     program_.numbers = number_;
     return std::move(program_);

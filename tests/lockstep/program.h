@@ -98,6 +98,8 @@ struct Features {
   bool patient_multicasts = true;
   /// Groups and calls are cancelled, have deadlines of their own, operators that fail.
   bool ends = false;
+  /// Ranks leave the job without waiting for what others have sent to them.
+  bool leaves = false;
   /// Ranks disagree on a call at last, which ends the job.
   bool mismatch = false;
   /// So may their order of calls in several groups. Not where threads may call at the same time, of

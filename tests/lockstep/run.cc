@@ -117,7 +117,7 @@ void Run::State::close() {
   for (size_t i = 0; i < all_.size(); ++i) {
     if (all_[i]->action != nullptr) drop(*all_[i]);
   }
-  if (multicasts_) settle();
+  if (multicasts_) program_.options.features.leaves ? leave_at_once() : settle();
   set_handler(false);
   for (ibcoll_request* const request : spares_) expect_ok(ibcoll_call_free(request), "call_free");
   for (size_t i = 0; i < graphs_.size(); ++i) free_graph(static_cast<uint32_t>(i));

@@ -113,6 +113,8 @@ class Run::State {
   /// Until all that was sent has come; the same point of all ranks.
   void settle();
   void settle_alone();
+  /// Instead of that: the library is left to do what others still need of this rank.
+  void leave_at_once();
   bool settled(const std::vector<int64_t>& counts) const;
 
   // ---- what must not work (run_refusals.cc)

@@ -23,6 +23,7 @@ struct TransportRank {
   Bootstrap& bootstrap;
   shm::Transport& transport;
   Complaints& complaints;
+  std::span<Bell> bells;  ///< of all ranks
 
   int me() const { return bootstrap.rank(); }
   void complain(const std::string& text) const { complaints.add(me(), text); }
@@ -52,7 +53,7 @@ std::string on_server(int ranks, bool threads, const shm::Options& options,
       complaints.add(bootstrap.rank(), transport.error().message);
       return 1;
     }
-    body({bootstrap, **transport, complaints});
+    body({bootstrap, **transport, complaints, bells});
     return bootstrap.barrier() ? 0 : 1;
   };
   LaunchOptions launch;
@@ -62,6 +63,35 @@ std::string on_server(int ranks, bool threads, const shm::Options& options,
   munmap(memory, bytes);
   if (!result) return result.error().message;
   return *result != 0 && complaints.all().empty() ? "a rank failed" : complaints.all();
+}
+
+/// Rank 0 sleeps as rank 1 has no room for its mails any more, and rank 1 takes them.
+void refuse_mails(const TransportRank& rank) {
+  const std::vector<std::byte> mail(8);
+  Bell& bell = rank.bells[0];
+  uint32_t announced = 0;
+  if (rank.me() == 0) {
+    while (rank.transport.offer_mail(1, mail)) {
+    }
+    rank.transport.poll();
+    announced = announce_sleep(bell);
+    if (rank.transport.offer_mail(1, mail)) rank.complain("there is room");
+  }
+  rank.meet_idly();
+  if (rank.me() == 1) {
+    while (!rank.transport.take_mail().empty()) {
+    }
+    rank.transport.poll();
+  }
+  rank.meet_idly();
+  if (rank.me() != 0) return;
+  if (bell.rings.load() == announced) rank.complain("nobody has rung");
+  end_sleep(bell);
+  if (!rank.transport.offer_mail(1, mail)) rank.complain("there is no room");
+}
+
+TEST(SharedMemory, WakesWhoHasFoundNoRoomForAMail) {
+  for (const bool threads : {false, true}) EXPECT_EQ(on_server(2, threads, {}, refuse_mails), "");
 }
 
 shm::Options with_heaps() {

@@ -126,7 +126,7 @@ class Bed {
   /// Prints who runs when, and what happens, to standard error.
   void trace(bool on);
 
-  struct State;  ///< bed.cc's own
+  struct State;  ///< state.h
 
  private:
   std::unique_ptr<State> state_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -59,7 +60,12 @@ class BedRunner final : public Runner {
     ++job_.result.tally.fault(Fault::kLate);
     job_.bed->sleep(ns);
   }
-  void look_again() override { machine::yield(); }
+  /// Looks come less often the longer nothing ends: where all ranks look for one that has been
+  /// stopped, each look takes a step, and time hardly passes.
+  void look_again() override {
+    if (++looks_ % kLooksAtOnce != 0) return machine::yield();
+    job_.bed->sleep(std::min(looks_ * kNapNs, kLongestNapNs));
+  }
   Faults faults() override {
     Faults faults;
     faults.dead = job_.bed->dead();
@@ -72,6 +78,7 @@ class BedRunner final : public Runner {
   }
   Expectations& expectations() override { return job_.expectations; }
   void finished(Operation operation, ibcoll_status status) override {
+    looks_ = 0;
     Tally& tally = job_.result.tally;
     ++tally.ended[static_cast<size_t>(operation)][std::min<size_t>(status, Tally::kStatuses - 1)];
     if (operation == Operation::kCancel) {
@@ -97,8 +104,11 @@ class BedRunner final : public Runner {
   void violation(const std::string& text) override { job_.complain(text); }
 
  private:
+  static constexpr int64_t kLooksAtOnce = 16, kNapNs = 100, kLongestNapNs = 1'000'000;
+
   Job& job_;
   const Rank me_;
+  int64_t looks_ = 0;  ///< since an operation has ended
 };
 
 int run_rank_of_job(ibcoll_context* context, void*) {
