@@ -124,9 +124,8 @@ class Aggregated {
   }
 
   Block block_of(const Crossing& edge) const {
-    return {edge.origin, same_for_all(collective_)
-                             ? Block::kEveryone
-                             : graph_->target(edge.target, edge.copy)};
+    return {edge.origin,
+            same_for_all(collective_) ? Block::kEveryone : graph_->target(edge.target, edge.copy)};
   }
 
   /// Scratch for the blocks of a message.
