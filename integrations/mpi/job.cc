@@ -120,13 +120,14 @@ void join(Job& job) {
     if (joined) (void)ibcoll_finalize(context);
     return end_progress(job);
   }
+  bool has_thread = config_bool("IBCOLL_PROGRESS_THREAD").value_or(false);
   int level = 0;
   mpi.Query_thread(&level);
   if (level == mpi.constants.thread_multiple) {
     (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
-    if (!mpi_calls_back()) (void)ibcoll_set_progress_thread(context, 1);
+    if (!mpi_calls_back()) has_thread |= ibcoll_set_progress_thread(context, 1) == IBCOLL_OK;
   }
-  job.has_thread_of_its_own = context->context->has_progress_thread();
+  job.has_thread_of_its_own = has_thread;
   job.context = context;
 }
 
