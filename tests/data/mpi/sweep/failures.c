@@ -191,6 +191,22 @@ static void expect_truncated(int code, const char* what) {
   if (is != MPI_ERR_TRUNCATE) wrong(what, "error class", 0, is, MPI_ERR_TRUNCATE);
 }
 
+/* No rank goes on before all are here. The engine has no part in it. */
+static void meet_by_messages(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int round = 0; round < 2; ++round) {
+    for (int other = 1; other < size; ++other) {
+      if (rank != 0 && rank != other) continue;
+      if ((rank == 0) == (round == 0))
+        MPI_Recv(NULL, 0, MPI_BYTE, rank == 0 ? other : 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      else
+        MPI_Send(NULL, 0, MPI_BYTE, rank == 0 ? other : 0, 6, MPI_COMM_WORLD);
+    }
+  }
+}
+
 /* A persistent call and a message fail in one MPI_Waitall; the engine's job is over then. */
 void errors_together(void) {
   int rank = 0, size = 0, flag = 0, code = MPI_SUCCESS;
@@ -201,6 +217,9 @@ void errors_together(void) {
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  /* The communicator's group is there on all ranks before two of them end the job. */
+  MPI_Barrier(comm);
+  meet_by_messages();
   const int bytes = rank == size - 1 ? 4 : 8;
   MPI_Request requests[2];
   MPI_Status statuses[2];
