@@ -30,6 +30,14 @@ void* request(size_t bytes) {
 }  // namespace
 
 void* operator new(size_t bytes) { return request(bytes); }
+// A sanitizer's would be another allocator's.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return request(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
