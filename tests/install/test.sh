@@ -23,9 +23,12 @@ mv "$dir/first" "$dir/moved"
 library=$(find "$dir/moved" -name 'libibcoll.so' | head -n 1)
 [ -n "$library" ] || fail "no libibcoll.so was installed"
 
-# Only the C interface is visible, and versioned; the name says which programs can do with the library.
+# Only the C interface is visible, and versioned: by this version, or by the next one what has come since. The name says which
+# programs can do with the library.
+next=${version%.*}
+next=${next%.*}.$((${next#*.} + 1))
 foreign=$(nm -D --defined-only "$library" | awk '{print $3}' |
-  grep -vE "^(ibcoll_.*@@IBCOLL_${version%.*}|IBCOLL_${version%.*}(@.*)?)\$" || true)
+  grep -vE "^(ibcoll_.*@@IBCOLL_(${version%.*}|$next)|IBCOLL_(${version%.*}|$next)(@.*)?)\$" || true)
 [ -z "$foreign" ] || fail "libibcoll.so exports $(head -n 3 <<<"$foreign" | paste -sd' ')"
 readelf -d "$library" | grep -qF "soname: [libibcoll.so.${version%.*}]" || fail "the soname is not of version $version"
 # Every function that the headers declare is there.

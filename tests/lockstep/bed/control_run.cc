@@ -26,11 +26,13 @@ struct Control {
   const ControlPlan& plan;
   const bool trace;
   Bed* bed = nullptr;
-  ControlResult result;
+  ControlResult result = {};
   bool told = false;
   int joined = 0;
-  std::string word;                              ///< what rank 0 has the launcher tell
-  std::vector<std::optional<std::string>> ends;  ///< by rank: the failure that it knows
+  int64_t all_joined_ns = 0;                          ///< when; outages count from here
+  std::optional<int64_t> root_left_ns = {};           ///< when rank 0 was gone
+  std::string word = {};                              ///< what rank 0 has the launcher tell
+  std::vector<std::optional<std::string>> ends = {};  ///< by rank: the failure that it knows
 
   int ranks() const { return static_cast<int>(plan.network.machine_of.size()); }
   void complain(const std::string& text) {
@@ -131,7 +133,10 @@ int run_rank_of_control(Control& control, Rank me) {
     return 0;
   }
   if (control.trace) fmt::print(stderr, "{:>12} rank {} has joined\n", machine::true_ns(), me);
-  if (++control.joined == control.ranks()) network::begin_outages();
+  if (++control.joined == control.ranks()) {
+    control.all_joined_ns = machine::true_ns();
+    network::begin_outages();
+  }
   const Status went = go_through(control, **job, me);
   if (const auto failure = (*job)->failure()) {
     note(failure->error_code(), failure->what);
@@ -142,6 +147,7 @@ int run_rank_of_control(Control& control, Rank me) {
   }
   (*job)->set_gone();
   job->reset();
+  if (me == 0) control.root_left_ns = machine::true_ns();
   if (control.trace) fmt::print(stderr, "{:>12} rank {} has left\n", machine::true_ns(), me);
   return 0;
 }
@@ -164,9 +170,14 @@ void check_ends(Control& control) {
       std::any_of(plan.steps.begin(), plan.steps.end(), [](const ControlStep& step) {
         return step.kind == ControlStep::Kind::kLeave && step.rank == 0;
       });
+  // What rank 0 said last is lost with its connections, and it says nothing again.
+  const auto after_root = [&](const Outage& outage) {
+    return control.root_left_ns && control.all_joined_ns + outage.until_ns >= *control.root_left_ns;
+  };
   const bool divided =
       (dead & 1) != 0 || root_leaves ||
-      std::any_of(plan.network.outages.begin(), plan.network.outages.end(), is_long);
+      std::any_of(plan.network.outages.begin(), plan.network.outages.end(),
+                  [&](const Outage& one) { return is_long(one) || after_root(one); });
   const std::string* first = nullptr;
   Rank first_rank = -1;
   for (Rank rank = 0; rank < control.ranks(); ++rank) {
@@ -294,7 +305,7 @@ std::string to_string(const ControlPlan& plan) {
 
 ControlResult run_control(const ControlPlan& plan, bool trace) {
   log().debug("");  // see run_in_bed()
-  Control control{plan, trace, nullptr, {}, false, 0, {}, {}};
+  Control control{.plan = plan, .trace = trace};
   if (sodium_init() < 0) control.complain("libsodium can't start");
   control.ends.resize(static_cast<size_t>(control.ranks()));
   if (trace) fmt::print(stderr, "{}", to_string(plan));
