@@ -205,6 +205,8 @@ Status make_request(ibcoll_context& context, Group& group, const ibcoll_call& ca
                     ibcoll_request** request);
 /// A blocking call, which is already described: what the functions of the collectives are made of.
 ibcoll_status run(ibcoll_group* group, const ibcoll_call& call);
+/// What the program means by a described call that it makes at once: itself, or `copy`.
+Result<const ibcoll_call*> blocking_call(const ibcoll_call* given, ibcoll_call& copy);
 /// Checks, starts and waits.
 Status carry_out(Call& call, const ibcoll_call& given);
 

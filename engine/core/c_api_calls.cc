@@ -99,19 +99,25 @@ ibcoll_status ibcoll::c_api::run(ibcoll_group* handle, const ibcoll_call& call) 
 ibcoll_status ibcoll_group_call(ibcoll_group* group, const ibcoll_call* call) {
   if (call == nullptr) [[unlikely]]
     return refuse("the call is null");
-  if (call->struct_size == sizeof *call && call->flags == 0 && call->reserved == 0) [[likely]]
-    return run(group, *call);
-  ibcoll_call copy;
-  const Result<const ibcoll_call*> whole = of_this_version("ibcoll_call", call, copy);
-  if (!whole) return report(whole.error());
-  if ((*whole)->flags == 0) return run(group, **whole);
-  return refuse(fmt::format("flags are {:#x}: a blocking call has none", (*whole)->flags));
+  return caught([&]() -> ibcoll_status {
+    ibcoll_call copy;
+    const Result<const ibcoll_call*> blocking = blocking_call(call, copy);
+    return blocking ? run(group, **blocking) : report(blocking.error());
+  });
 }
 
 int ibcoll_may_be_done(const ibcoll_request* request) {
   return is_live(request) && request->call.has_value() && !request->call->under_way() ? 1 : 0;
 }
 static_assert(IBCOLL_CALLS_UNDER_WAY == LocalTransport::kGateBanks);
+
+Result<const ibcoll_call*> ibcoll::c_api::blocking_call(const ibcoll_call* given,
+                                                        ibcoll_call& copy) {
+  IBCOLL_ASSIGN(const ibcoll_call* const call, of_this_version("ibcoll_call", given, copy));
+  if (call->flags == 0) return call;
+  return fail(ErrorCode::kInvalidArgument, "flags are {:#x}: a blocking call has none",
+              call->flags);
+}
 
 Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
   const Result<CallArguments> arguments =

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/core/c_api.h"
-#include "engine/core/c_api_structs.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -42,11 +41,7 @@ ibcoll_status ibcoll_set_call(ibcoll_context* context, const uint64_t* members, 
   return inside_job(*context, [&] {
     return give(on_bitmap(*context, {members, words}, tag, [&](Group& group) -> Status {
       ibcoll_call copy;
-      IBCOLL_ASSIGN(const ibcoll_call* whole, of_this_version("ibcoll_call", call, copy));
-      if (whole->flags != 0) {
-        return fail(ErrorCode::kInvalidArgument, "flags are {:#x}: a blocking call has none",
-                    whole->flags);
-      }
+      IBCOLL_ASSIGN(const ibcoll_call* const whole, blocking_call(call, copy));
       Call once(group);
       return carry_out(once, *whole);
     }));

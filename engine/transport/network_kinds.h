@@ -1,6 +1,6 @@
 #pragma once
-/// All transports between servers that this build has: the loopback first. CMake writes the
-/// definition from the folders.
+/// The transports between servers that are folders of their own: all but the loopback. CMake writes
+/// the definition from the folders.
 
 #include <vector>
 
