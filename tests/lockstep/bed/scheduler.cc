@@ -17,6 +17,8 @@ constexpr int64_t kAccessNs = 2;
 constexpr uint64_t kLatestWakeNs = 200'000;
 /// No sleep on a word of shared memory needs to be as long.
 constexpr int64_t kLongSleepNs = 40'000'000;
+/// Turns without a change that others are kept waiting for by one that never yields.
+constexpr uint64_t kTurnsOfOne = 1000;
 
 }  // namespace
 
@@ -138,6 +140,7 @@ void Bed::State::run_events() {
 
 void Bed::State::run() {
   uint64_t changes = g_changes;
+  uint64_t turns = 0;  // without a change
   for (uint64_t round = 0;; ++round) {
     run_events();
     if (round % 64 == 0 && bed->between) bed->between();
@@ -153,6 +156,11 @@ void Bed::State::run() {
     if (g_changes != changes) {
       changes = g_changes;
       idle_ns = kFirstIdleNs;
+      turns = 0;
+    }
+    // Who looks and looks without giving its core away does not keep it for ever.
+    if (++turns % kTurnsOfOne == 0) {
+      for (Fiber* const fiber : idle) fiber->yielded_after = g_changes - 1;
     }
     resume(*choose());
   }
