@@ -20,9 +20,8 @@ namespace ibcoll {
 namespace {
 
 constexpr int64_t kLongestSleepNs = 1'000'000'000;
-constexpr std::chrono::seconds kLongestReport{3};
-/// The same where rank 0 decides, who may be slow but must be asked: another word than its own
-/// would be another than that of the other machines.
+/// How long rank 0, which decides, may take to answer. It may be slow but must be asked: another
+/// word than its own would be another than that of the other machines.
 constexpr std::chrono::seconds kLongestRelay{10};
 /// How long whoever started a rank may take to say how it died.
 constexpr std::chrono::seconds kLongestWord{2};
@@ -30,38 +29,40 @@ constexpr int64_t kWordNapNs = 50'000'000;
 
 }  // namespace
 
-void FailureRecord::fill(const Failure& failure) {
+void FailureText::fill(const Failure& failure) {
   culprit = failure.culprit;
   code = static_cast<int32_t>(failure.code);
   const std::string_view what = cut_to(failure.what, Failure::kMaxText);
   std::copy(what.begin(), what.end(), text);
   text[what.size()] = '\0';
-  state.store(kWritten, std::memory_order_release);
 }
 
-bool FailureRecord::write(const Failure& failure, uint32_t writer) {
-  uint32_t expected = kEmpty;
-  if (!state.compare_exchange_strong(expected, kFirstWriter + writer, std::memory_order_acq_rel))
-    return false;
-  fill(failure);
-  return true;
+Failure FailureText::read() const {
+  return {culprit, static_cast<ErrorCode>(code), std::string(text)};
 }
 
-bool FailureRecord::finish_for_dead(const Failure& failure, uint32_t writer, uint32_t by) {
-  uint32_t expected = kFirstWriter + writer;
-  if (!state.compare_exchange_strong(expected, kFirstWriter + by, std::memory_order_acq_rel))
-    return false;
-  fill(failure);
-  return true;
+bool FirstFailure::tell(Place* places, uint32_t writer, const Failure& failure) {
+  Place& place = places[writer];
+  while (place.taken.exchange(true, std::memory_order_acquire)) sched_yield();
+  uint32_t none = 0;
+  bool first = false;
+  if (!present()) {  // otherwise this may be the place that counts
+    place.text.fill(failure);
+    first = writer_.compare_exchange_strong(none, writer + 1, std::memory_order_acq_rel);
+  }
+  place.taken.store(false, std::memory_order_release);
+  return first;
+}
+
+std::optional<Failure> FirstFailure::read(const Place* places) const {
+  const uint32_t writer = writer_.load(std::memory_order_acquire);
+  if (writer == 0) return std::nullopt;
+  return places[writer - 1].text.read();
 }
 
 Failure rank_has_left(Rank rank) {
   return {rank, ErrorCode::kPeerFailed,
           fmt::format("rank {} has left the job while others still wait for it", rank)};
-}
-
-Failure FailureRecord::read() const {
-  return {culprit, static_cast<ErrorCode>(code), std::string(text)};
 }
 
 /// What a rank gives to one round of an allgather. `total` is the size of the whole contribution:
@@ -72,10 +73,10 @@ struct ControlBlock::Slot {
   std::byte data[kDataBytes];
 };
 
-/// Starts the shared memory; behind it two banks of one Slot a rank, and the Presence of each rank
-/// of the job. All zero at first. A rank
-/// writes bank b again only two rounds later, that is after everybody has entered the round in
-/// between and so has read the bank: one rendezvous a round is enough.
+/// Starts the shared memory; behind it two banks of one Slot a rank, the places of those who tell
+/// of failures, and the Presence of each rank of the job. All zero at first. A rank writes bank b
+/// again only two rounds later, that is after everybody has entered the round in between and so has
+/// read the bank: one rendezvous a round is enough.
 struct alignas(4096) ControlBlock::Header {
   alignas(64) Shared<uint32_t> arrived;
   alignas(64) Shared<uint32_t> round;
@@ -83,9 +84,13 @@ struct alignas(4096) ControlBlock::Header {
   Shared<uint32_t> changes;
   Shared<int32_t> departed;  ///< 1 + the rank that ended first
   Shared<bool> shared;       ///< see ControlBlock::shared()
-  alignas(64) FailureRecord failure;
-  FailureRecord proposal;  ///< where reports are relayed
-  std::array<FailureRecord, kNotedEnds> ends;
+  alignas(64) FirstFailure failure;
+  FirstFailure proposal;  ///< where reports are relayed
+  struct End {
+    Shared<bool> noted;
+    FailureText text;
+  };
+  std::array<End, kNotedEnds> ends;
 };
 
 class ControlBootstrap final : public LocalBootstrap {
@@ -128,16 +133,14 @@ class ControlBootstrap final : public LocalBootstrap {
     if (died) wait_for_word(failure);
     const std::optional<Failure> end = died ? block_.end_of(failure.culprit) : std::nullopt;
     block_.report(end ? *end : died ? excuse(failure).value_or(failure) : failure, rank_);
-    // Somebody else may be writing the first failure just now. One who dies at that is found by
-    // the launcher.
-    const auto until =
-        std::chrono::steady_clock::now() + (block_.relayed_ ? kLongestRelay : kLongestReport);
+    if (!block_.relayed_) return;
+    const auto until = std::chrono::steady_clock::now() + kLongestRelay;
     while (!block_.failure() && std::chrono::steady_clock::now() < until) {
       if (block_.watch_) block_.watch_();
       sched_yield();
     }
     // Whoever should have told the other machines is gone.
-    if (block_.relayed_) block_.decide(failure, rank_);
+    block_.decide(failure, rank_);
   }
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
@@ -248,9 +251,9 @@ class ControlBootstrap final : public LocalBootstrap {
   }
 
   Status check_failure() const {
-    if (!block_.header_->failure.present()) return {};
-    const Failure failure = block_.header_->failure.read();
-    return tl::unexpected<Error>(failure.error());
+    const std::optional<Failure> failure = block_.failure();
+    if (!failure) return {};
+    return tl::unexpected<Error>(failure->error());
   }
 
   ControlBlock& block_;
@@ -260,7 +263,8 @@ class ControlBootstrap final : public LocalBootstrap {
 };
 
 size_t ControlBlock::bytes_for(int ranks, int job_size) {
-  return sizeof(Header) + size_t{2} * static_cast<size_t>(ranks) * sizeof(Slot) +
+  const auto here = static_cast<size_t>(ranks);
+  return sizeof(Header) + 2 * here * sizeof(Slot) + 2 * (here + 1) * sizeof(Place) +
          static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
 }
 
@@ -271,7 +275,9 @@ Status ControlBlock::map(int flags) {
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
-  presence_ = reinterpret_cast<Shared<Presence>*>(&slot(2, 0));
+  failures_ = reinterpret_cast<Place*>(&slot(2, 0));
+  proposals_ = failures_ + writers();
+  presence_ = reinterpret_cast<Shared<Presence>*>(proposals_ + writers());
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
@@ -330,29 +336,18 @@ void ControlBlock::wake_all() {
 }
 
 void ControlBlock::report(const Failure& failure, int writer) {
-  FailureRecord& record = relayed_ ? header_->proposal : header_->failure;
-  if (!record.write(failure, static_cast<uint32_t>(writer))) return;
+  const auto number = static_cast<uint32_t>(writer);
+  if (!(relayed_ ? header_->proposal.tell(proposals_, number, failure)
+                 : header_->failure.tell(failures_, number, failure)))
+    return;
   wake_all();
   eventfd_write(failure_fd(), 1);
 }
 
-std::optional<Failure> ControlBlock::proposal() const {
-  if (!header_->proposal.present()) return std::nullopt;
-  return header_->proposal.read();
-}
+std::optional<Failure> ControlBlock::proposal() const { return header_->proposal.read(proposals_); }
 
 void ControlBlock::decide(const Failure& failure, int writer) {
-  if (header_->failure.write(failure, static_cast<uint32_t>(writer))) wake_all();
-}
-
-void ControlBlock::finish_report(int writer, const Failure& unfinished_report, int by) {
-  for (FailureRecord* record : {&header_->failure, &header_->proposal}) {
-    if (!record->finish_for_dead(unfinished_report, static_cast<uint32_t>(writer),
-                                 static_cast<uint32_t>(by)))
-      continue;
-    wake_all();
-    eventfd_write(failure_fd(), 1);
-  }
+  if (header_->failure.tell(failures_, static_cast<uint32_t>(writer), failure)) wake_all();
 }
 
 void ControlBlock::set_presence(Rank job_rank, Presence presence) {
@@ -369,31 +364,29 @@ void ControlBlock::set_shared() { header_->shared.store(true, std::memory_order_
 
 bool ControlBlock::shared() const { return header_->shared.load(std::memory_order_acquire); }
 
-void ControlBlock::departed(Rank rank, const Failure& unfinished_report, int by) {
-  finish_report(rank, unfinished_report, by);
+void ControlBlock::departed(Rank rank) {
   set_presence(job_rank(rank), Presence::kGone);
   int32_t none = 0;
   header_->departed.compare_exchange_strong(none, rank + 1, std::memory_order_acq_rel);
   wake_all();
 }
 
-void ControlBlock::note_end(const Failure& end, int writer) {
-  for (FailureRecord& record : header_->ends) {
-    if (record.write(end, static_cast<uint32_t>(writer))) return;
+void ControlBlock::note_end(const Failure& end) {
+  for (Header::End& place : header_->ends) {
+    if (place.noted.load(std::memory_order_relaxed)) continue;
+    place.text.fill(end);
+    return place.noted.store(true, std::memory_order_release);
   }
 }
 
 std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
-  for (const FailureRecord& record : header_->ends) {
-    if (!record.present()) break;
-    if (record.culprit == job_rank) return record.read();
+  for (const Header::End& place : header_->ends) {
+    if (!place.noted.load(std::memory_order_acquire)) break;
+    if (place.text.culprit == job_rank) return place.text.read();
   }
   return std::nullopt;
 }
 
-std::optional<Failure> ControlBlock::failure() const {
-  if (!header_->failure.present()) return std::nullopt;
-  return header_->failure.read();
-}
+std::optional<Failure> ControlBlock::failure() const { return header_->failure.read(failures_); }
 
 }  // namespace ibcoll

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/base/shared_access.h"
@@ -13,25 +14,33 @@
 
 namespace ibcoll {
 
-/// The first failure of a job. Written once; whoever dies while it writes is found out by its
-/// writer number. All zero bytes are a valid, empty record.
-struct FailureRecord {
-  static constexpr uint32_t kEmpty = 0, kWritten = 1, kFirstWriter = 2;
-  Shared<uint32_t> state;  ///< kFirstWriter + n while writer n fills the record
+/// A failure where other processes can read it.
+struct FailureText {
   int32_t culprit;
   int32_t code;
   char text[Failure::kMaxText + 1];
 
-  bool present() const { return state.load(std::memory_order_acquire) == kWritten; }
-  /// True if this call wrote the record; false if there was one.
-  bool write(const Failure& failure, uint32_t writer);
-  /// Writes the record in place of a writer that died in the midst of it; true for one of those who
-  /// try.
-  bool finish_for_dead(const Failure& failure, uint32_t writer, uint32_t by);
+  void fill(const Failure& failure);
   Failure read() const;
+};
+
+/// The first failure of a job. Each writer has a place of its own, and the first one that has
+/// filled its place counts; a writer that dies before has told nothing. All zero bytes are valid
+/// and empty.
+class FirstFailure {
+ public:
+  struct Place {
+    Shared<bool> taken;  ///< by a thread of its writer
+    FailureText text;
+  };
+
+  bool present() const { return writer_.load(std::memory_order_acquire) != 0; }
+  /// True if this call's failure is the first. `places`: one a writer.
+  bool tell(Place* places, uint32_t writer, const Failure& failure);
+  std::optional<Failure> read(const Place* places) const;
 
  private:
-  void fill(const Failure& failure);
+  Shared<uint32_t> writer_;  ///< 1 + its number
 };
 
 /// One rank's view of the ranks that share the memory.
@@ -79,19 +88,15 @@ class ControlBlock {
   /// Makes this the job's failure here, unless there is one.
   void decide(const Failure& failure, int writer);
   /// Tells how a rank ended that did not end in order, beside the job's failure, which may be
-  /// another rank's: before anything else is said of its end, and by one process alone.
-  void note_end(const Failure& end, int writer);
+  /// another rank's: before anything else is said of its end, and by one thread alone.
+  void note_end(const Failure& end);
   /// What was noted of a rank of the job; of the first kNotedEnds.
   std::optional<Failure> end_of(Rank job_rank) const;
   static constexpr size_t kNotedEnds = 8;
   /// Tells that a rank has ended: whoever still waits for it reports that. To be called once its
   /// thread or process is gone or waits for nobody any more, and after what is known about its end
   /// has been reported or decided, for waiters know no more than that it has gone.
-  /// `unfinished_report`: see finish_report().
-  void departed(Rank rank, const Failure& unfinished_report, int by);
-  /// What counts if the writer, whose thread or process is gone, was just reporting something.
-  /// `by`: the number of who says so, and may be gone itself before it is through.
-  void finish_report(int writer, const Failure& unfinished_report, int by);
+  void departed(Rank rank);
   std::optional<Failure> failure() const;
   /// By rank in the job. Whose ranks are elsewhere is told by whoever relays.
   void set_presence(Rank job_rank, Presence presence);
@@ -111,11 +116,13 @@ class ControlBlock {
   friend class ControlBootstrap;
   struct Header;
   struct Slot;
+  using Place = FirstFailure::Place;
   ControlBlock() = default;
   Status map(int flags);
   static size_t bytes_for(int ranks, int job_size);
   Rank job_rank(Rank rank) const { return job_ranks_.empty() ? rank : job_ranks_[rank]; }
   Slot& slot(uint32_t bank, Rank rank);
+  size_t writers() const { return static_cast<size_t>(ranks_) + 1; }
   void wake_all();
 
   int ranks_ = 0, job_size_ = 0;
@@ -126,7 +133,10 @@ class ControlBlock {
   UniqueFd failure_fd_, memory_;
   size_t bytes_ = 0;
   Header* header_ = nullptr;
-  Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job; behind the slots
+  // Behind the slots:
+  Place* failures_ = nullptr;             ///< of each writer, one of the job's failure
+  Place* proposals_ = nullptr;            ///< and one of what it proposes
+  Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job
 };
 
 }  // namespace ibcoll

@@ -239,10 +239,8 @@ void ControlAgent::member_ended(Rank member) {
   const Failure failure = goes_on.value_or(end_of_rank(member, process.pid, status));
   const auto& here = block_.job_ranks();
   const auto place = static_cast<Rank>(std::find(here.begin(), here.end(), member) - here.begin());
-  if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
-    return block_.departed(place, failure, block_.ranks());
-  block_.note_end(failure, block_.ranks());
-  block_.finish_report(place, failure, block_.ranks());
+  if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return block_.departed(place);
+  block_.note_end(failure);
   propose(failure);
 }
 

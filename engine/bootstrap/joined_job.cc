@@ -111,7 +111,7 @@ class JoinedBootstrap final : public Bootstrap {
   /// Whoever waits for this rank learns that it is gone.
   void leave() {
     if (getpid() != process_) return;
-    if (block_ && local_) block_->departed(here_, {}, here_);
+    if (block_ && local_) block_->departed(here_);
     if (up_.open()) {
       up_.send(FrameKind::kBye, rank_);
       (void)up_.flush_by(deadline_in(kGoodbyeSeconds));
@@ -187,13 +187,11 @@ class JoinedBootstrap final : public Bootstrap {
     } else if (block_->ranks() == size_ && block_->shared()) {
       const auto status = status_of_ended(leader_pid_, leader_process_.get());
       if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
-        return block_->departed(leader_, {}, here_);
+        return block_->departed(leader_);
       failure = end_of_rank(leader, leader_pid_, status);
     } else if (!block_->failure()) {
       failure = ask_root(failure, before_ns);
     }
-    block_->finish_report(leader_, failure, here_);
-    block_->finish_report(block_->ranks(), failure, here_);  // its agent's
     block_->decide(failure, here_);  // the leader was the one who would have asked the others
   }
 

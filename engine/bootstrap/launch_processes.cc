@@ -198,10 +198,10 @@ class Supervisor {
     const Failure failure = end_of_rank(rank, child.pid, status);
     if (code != 0) {
       if (result_ == 0) result_ = code;
-      control_.note_end(failure, options_.ranks);
+      control_.note_end(failure);
       control_.report(failure, options_.ranks);
     }
-    control_.departed(rank, failure, control_.ranks());
+    control_.departed(rank);
   }
 
   /// A process that ends closes the pipe, too, and one that closes everything it finds open.
@@ -213,9 +213,9 @@ class Supervisor {
     const auto failure = left_by_living(rank, child.pid, child.exited.get(), program_);
     if (!failure) return;
     if (result_ == 0) result_ = 1;
-    control_.note_end(*failure, options_.ranks);
+    control_.note_end(*failure);
     control_.report(*failure, options_.ranks);
-    control_.departed(rank, *failure, control_.ranks());
+    control_.departed(rank);
   }
 
   void notice_failure() {

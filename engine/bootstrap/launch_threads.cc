@@ -21,14 +21,14 @@ Result<int> launch_threads(int ranks, const RankMain& main) {
     threads.emplace_back([&, rank] {
       set_log_rank(rank);
       const int status = main(*control->bootstrap(rank));
-      const Failure ended{rank, ErrorCode::kPeerFailed,
-                          fmt::format("rank {} ended with status {}", rank, status)};
       if (status != 0) {
         int none = 0;
         result.compare_exchange_strong(none, status);
-        control->report(ended, rank);
+        control->report({rank, ErrorCode::kPeerFailed,
+                         fmt::format("rank {} ended with status {}", rank, status)},
+                        rank);
       }
-      control->departed(rank, ended, rank);
+      control->departed(rank);
     });
   }
   for (std::thread& thread : threads) thread.join();

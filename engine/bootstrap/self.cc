@@ -17,18 +17,16 @@ class SelfBootstrap final : public Bootstrap {
     return {};
   }
   Status barrier() override {
-    if (!failure_.present()) return {};
-    const Failure failure = failure_.read();
-    return tl::unexpected<Error>(failure.error());
+    const std::optional<Failure> first = failure();
+    if (!first) return {};
+    return tl::unexpected<Error>(first->error());
   }
-  void abort(const Failure& failure) override { failure_.write(failure, 0); }
-  std::optional<Failure> failure() const override {
-    if (!failure_.present()) return std::nullopt;
-    return failure_.read();
-  }
+  void abort(const Failure& failure) override { first_.tell(&place_, 0, failure); }
+  std::optional<Failure> failure() const override { return first_.read(&place_); }
 
  private:
-  FailureRecord failure_{};
+  FirstFailure first_{};
+  FirstFailure::Place place_{};
 };
 
 }  // namespace

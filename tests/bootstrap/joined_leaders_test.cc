@@ -194,25 +194,33 @@ TEST(Leaders, ALeaderThatGetsNoThreadTellsEverybody) {
   }
 }
 
-TEST(FailureRecord, ThatADeadWriterLeftIsFinishedByOne) {
+TEST(FirstFailure, IsOneOfThoseToldWhoeverDiesInTheMidst) {
   for (int round = 0; round < 300; ++round) {
-    FailureRecord record{};
-    record.state = FailureRecord::kFirstWriter + 3;
+    FirstFailure first{};
+    std::array<FirstFailure::Place, 4> places{};
+    places[3].taken = true;  // its writer has died
     std::latch start(3);
-    std::atomic<int> finished = 0;
+    std::atomic<int> firsts = 0, culprit = -1;
     std::vector<std::thread> threads;
     for (Rank rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
         start.arrive_and_wait();
-        finished += record.finish_for_dead({rank, ErrorCode::kSystem, ""}, 3,
-                                           4 + static_cast<uint32_t>(rank))
-                        ? 1
-                        : 0;
+        if (first.tell(places.data(), static_cast<uint32_t>(rank),
+                       {rank, ErrorCode::kSystem, fmt::format("of rank {}", rank)})) {
+          ++firsts;
+          culprit = rank;
+        }
+        const std::optional<Failure> told = first.read(places.data());
+        EXPECT_TRUE(told && told->what == fmt::format("of rank {}", told->culprit));
       });
     }
     for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(finished, 1);
-    ASSERT_TRUE(record.present());
+    ASSERT_EQ(firsts, 1);
+    ASSERT_EQ(first.read(places.data())->culprit, culprit);
+    // The place that counts is not written again.
+    EXPECT_FALSE(first.tell(places.data(), static_cast<uint32_t>(culprit.load()),
+                            {7, ErrorCode::kSystem, "later"}));
+    ASSERT_EQ(first.read(places.data())->culprit, culprit);
   }
 }
 

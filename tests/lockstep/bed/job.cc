@@ -176,10 +176,10 @@ Result<int> launch_processes(const LaunchOptions& options, const RankMain& main)
     const Failure failure = end_of_rank(rank, lockstep::machine::kFirstPid + rank, status);
     if (code != 0) {
       if (result == 0) result = code;
-      control->note_end(failure, options.ranks);
+      control->note_end(failure);
       control->report(failure, options.ranks);
     }
-    control->departed(rank, failure, control->ranks());
+    control->departed(rank);
   };
   bed.between = [&] {
     if (deadline_ns == 0) {
