@@ -60,6 +60,7 @@ struct WaitChain {
   uint32_t ranks = 0;              ///< of its group
   std::array<Rank, 12> members{};  ///< of the job: the first ones
   uint32_t length = 0;
+  Rank lowest = -1;                ///< of all in the chain
   std::array<Link, kNamed> links;  ///< the first ones of the chain
 
   Rank first() const { return links[0].rank; }

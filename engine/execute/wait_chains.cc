@@ -55,6 +55,7 @@ void add_link(WaitChain& chain, Rank rank, const PostedCall& call) {
     const std::string text = call_and_group(call);
     text.copy(link.call.data(), link.call.size() - 1);
   }
+  chain.lowest = chain.length == 0 ? rank : std::min(chain.lowest, rank);
   ++chain.length;
 }
 
@@ -157,7 +158,10 @@ void Disagreements::take_chain(const WaitChain& chain) {
   if (closes(chain, *call)) {
     WaitChain circle = chain;
     if (chain.first() != bootstrap_.rank()) add_link(circle, bootstrap_.rank(), *call);
-    return end_in_circle(circle);
+    // Several ranks may close the circle at the same time, each in the chain that began behind it.
+    // One of these chains begins with the lowest rank, and all that know it say the same.
+    if (circle.first() == circle.lowest) end_in_circle(circle);
+    return;
   }
   if (chain.first() == bootstrap_.rank()) return;
   if (!(waited_for_ == call->id())) {
