@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format reference quick lockstep softroce full ucx programs docs install cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick lockstep softroce full ucx programs docs install build-cost cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format reference quick lockstep install softroce asan"
@@ -186,7 +186,7 @@ stage() {
     # By name only: these build for themselves, and find out about the test bed.
     lockstep-coverage)
       # shellcheck disable=SC2086  # lists of words
-      packages $COVERAGE_PACKAGES
+      packages $SCRIPT_PACKAGES
       check "branches that lockstep reaches" tests/lockstep/coverage.sh
       ;;
     lockstep-defects) check "defects that lockstep finds" tests/lockstep/defects.sh ;;
@@ -228,6 +228,11 @@ stage() {
       else
         failed=$((failed + 1))
       fi
+      ;;
+    build-cost)
+      # shellcheck disable=SC2086  # lists of words
+      packages $SCRIPT_PACKAGES
+      check "cost of a build" tests/build_cost/main.py
       ;;
     cross) cross_tests ;;
     asan) build_and_test asan asan ;;
