@@ -4,7 +4,8 @@
 /// Steps: 1. Messages a rank: P - 1. Bytes: P - 1 blocks. Scratch: none.
 
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

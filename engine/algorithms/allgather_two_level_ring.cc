@@ -12,7 +12,8 @@
 
 #include "engine/algorithms/local_trade.h"
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "engine/algorithms/exchange_plans.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

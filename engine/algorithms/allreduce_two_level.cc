@@ -14,6 +14,7 @@
 
 #include "engine/algorithms/exchange_plans.h"
 #include "engine/algorithms/server_slices.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
 
 namespace ibcoll {
 namespace {

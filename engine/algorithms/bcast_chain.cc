@@ -3,6 +3,7 @@
 
 #include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/bcast_tree.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -4,7 +4,8 @@
 
 #include "engine/algorithms/bcast_cost.h"
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "engine/algorithms/carry_transfers.h"
 #include "engine/algorithms/fold_plan.h"
+#include "engine/algorithms/slots.h"
 
 namespace ibcoll {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/algorithms/carry_transfers.h"
+#include "engine/algorithms/slots.h"
 
 namespace ibcoll {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
 #include "engine/algorithms/transfer_order.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 

@@ -15,6 +15,8 @@
 
 #include "engine/algorithms/carry_transfers.h"
 #include "engine/algorithms/reduce_tree.h"
+#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
 
 namespace ibcoll {
 

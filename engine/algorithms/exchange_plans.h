@@ -6,7 +6,6 @@
 
 #include "engine/algorithms/fold_plan.h"
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
 
 namespace ibcoll {
 

@@ -8,7 +8,7 @@
 #include "engine/algorithms/rank_runs.h"
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
 
 namespace ibcoll {
 

@@ -5,6 +5,8 @@
 /// Scratch, at the root: P - 2 slots.
 
 #include "engine/algorithms/exchange_plans.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/algorithms/server_walk.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 

@@ -5,6 +5,8 @@
 /// rank. Bytes: P - 1 blocks. Combines: P - 1 blocks. Scratch: P - 2 slots.
 
 #include "engine/algorithms/exchange_plans.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

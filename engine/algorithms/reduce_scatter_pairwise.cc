@@ -6,6 +6,8 @@
 /// more.
 
 #include "engine/algorithms/exchange_plans.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -12,7 +12,8 @@
 #include <algorithm>
 
 #include "engine/algorithms/server_tree.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 

@@ -3,7 +3,8 @@
 /// Messages and bytes: 1 block a rank. Scratch: 1 slot in an exscan.
 
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

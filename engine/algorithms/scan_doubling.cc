@@ -5,7 +5,8 @@
 /// Steps: ceil(log2 P). Messages: one a step. Bytes: as many blocks. Scratch: as many slots.
 
 #include "engine/algorithms/registry.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

@@ -5,7 +5,8 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
-#include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
+#include "engine/schedule/builder.h"
 
 namespace ibcoll {
 namespace {

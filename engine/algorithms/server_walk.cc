@@ -1,5 +1,7 @@
 #include "engine/algorithms/server_walk.h"
 
+#include "engine/algorithms/slots.h"
+
 namespace ibcoll {
 
 void expose_to_all_servers(ProgramBuilder& program) {

@@ -5,10 +5,6 @@
 
 namespace ibcoll {
 
-/// Slot `slot` of the send or the receive buffer.
-inline Slice send_slot(Rank slot) { return {Buffer::kSend, static_cast<uint32_t>(slot), 1}; }
-inline Slice recv_slot(Rank slot) { return {Buffer::kRecv, static_cast<uint32_t>(slot), 1}; }
-
 /// Lets all ranks of all other servers write from the start, those that write first first.
 void expose_to_all_servers(ProgramBuilder& program);
 

@@ -56,11 +56,16 @@ class ProgramBuilder {
   };
   /// Combines `src` into `dst`, which has been written.
   void reduce(Slice dst, Slice src, Fold fold);
-  /// Put `src` of this rank into `dst` of another; the peer must expect it.
+  /// Puts `src` of this rank into `dst` of another. The n-th put to a peer is what its n-th expect
+  /// of this rank receives: both name the same place, number of slots, step and exposure, and both
+  /// are in a stream or neither is. A put to a rank of another server starts when that rank has
+  /// exposed its buffers; one to a rank of this server when that has taken the put before, so the
+  /// order of its puts and expects inside the server must be free of circles even if each waits for
+  /// the one before.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);
   /// The same where it is the peer's to say to which place (has_graph()).
   void put(Rank peer, Slice src) { put(peer, src, {}); }
-  /// The next put of rank `peer` lands in `dst` of this rank.
+  /// The next put of rank `peer` lands in `dst` of this rank; see put() for what must match.
   void expect(Rank peer, Slice dst, uint8_t exposure = 0);
 
   /// The same of a peer of this server: combined into `dst`, which has been written.

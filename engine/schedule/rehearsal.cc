@@ -312,9 +312,10 @@ Status Rehearsal::check_stuck() {
       // An item that waits for another of its rank says nothing new: that one is stuck too.
       if (why.own || op.step >= earliest) continue;
       earliest = op.step;
+      const bool put_inside = op.kind == OpKind::kPut && lane == kLocal;
       stuck = fmt::format("{} waits {}{}", name(rank, lane, at.next()),
                           why.peer < 0 ? "" : fmt::format("for rank {} ", why.peer),
-                          meaning(op.kind).awaits);
+                          put_inside ? "to take the put before" : meaning(op.kind).awaits);
     }
   }
   if (lanes == 0) return {};

@@ -29,11 +29,18 @@ Status Rehearsal::put(Running& put) {
   const Op& expected = op_of(op.peer, lane, expect_item);
   const LaneCursor &mine = runs_[put.rank].at[put.lane], &theirs = peer.at[lane];
   const bool placed = !has_graph(programs_[put.rank]->collective);  // else its receiver knows
-  if ((placed && (op.dst_buffer != expected.dst_buffer || op.dst_first != expected.dst_first)) ||
-      op.count != expected.count || op.exposure != expected.exposure || op.step != expected.step ||
-      mine.streamed(put.item) != theirs.streamed(expect_item) ||
-      mine.piece(put.item) != theirs.piece(expect_item)) {
-    return invalid("{} does not match {}", name(put), name(op.peer, lane, expect_item));
+  const char* const differs =
+      placed && (op.dst_buffer != expected.dst_buffer || op.dst_first != expected.dst_first)
+          ? "the place"
+      : op.count != expected.count                              ? "the number of slots"
+      : op.exposure != expected.exposure                        ? "the exposure"
+      : op.step != expected.step                                ? "the step"
+      : mine.streamed(put.item) != theirs.streamed(expect_item) ? "whether they are in a stream"
+      : mine.piece(put.item) != theirs.piece(expect_item)       ? "the piece"
+                                                                : nullptr;
+  if (differs != nullptr) {
+    return invalid("{} does not match {}, which receives it: they differ in {}", name(put),
+                   name(op.peer, lane, expect_item), differs);
   }
   if (!local) {
     Channel& back = channel(op.peer, put.rank);

@@ -312,6 +312,40 @@ TEST(Verifier, RefusesDeadlock) {
   }
 }
 
+/// Inside a server a put waits until the peer has taken the one before.
+TEST(Verifier, RefusesPutsInsideAServerThatWaitForEachOther) {
+  const auto result =
+      verify_pair(parse_layout("2").value(),
+                  [](ProgramBuilder& program, Rank peer, Slice src, Slice there, Slice here) {
+                    const Block block{peer, program.me()};
+                    const Slice again = program.add_scratch({&block, 1});
+                    program.put(peer, src, there);
+                    program.put(peer, src, again);
+                    program.expect(peer, here);
+                    program.expect(peer, again);
+                  });
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("to take the put before"));
+}
+
+TEST(Verifier, SaysInWhatPutAndExpectDiffer) {
+  const auto message = [](auto&& write) {
+    const auto result = verify_pair(parse_layout("1,1").value(), write);
+    return result ? "" : result.error().message;
+  };
+  EXPECT_THAT(message([](ProgramBuilder& program, Rank peer, Slice src, Slice there, Slice here) {
+                program.begin_step(program.me());
+                program.put(peer, src, there);
+                program.expect(peer, here);
+              }),
+              HasSubstr("they differ in the step"));
+  EXPECT_THAT(message([](ProgramBuilder& program, Rank peer, Slice src, Slice there, Slice here) {
+                program.put(peer, src, program.me() == 0 ? there : here);
+                program.expect(peer, here);
+              }),
+              HasSubstr("they differ in the place"));
+}
+
 TEST(Verifier, TakesStrandsInAnyOrder) {
   const Shape shape = parse_layout("8x1").value();
   const auto* algorithm = find_algorithm(Collective::kBcast, "binomial").value();
