@@ -26,7 +26,7 @@ namespace {
 
 using namespace ibcoll;
 
-struct Request {
+struct Settings {
   int ranks = 2;
   int servers = 1;
   int64_t bytes = 256 * 1024;
@@ -46,15 +46,15 @@ double timed_us(const auto& work) {
 }
 
 /// Copies by one core.
-void copies(const Request& request, Table& table) {
-  const auto bytes = static_cast<size_t>(request.bytes);
+void copies(const Settings& settings, Table& table) {
+  const auto bytes = static_cast<size_t>(settings.bytes);
   std::vector<std::byte> from(2 * bytes, std::byte{1}), to(2 * bytes, std::byte{2});
-  for (const int64_t length : request.runs) {
+  for (const int64_t length : settings.runs) {
     const auto run = static_cast<size_t>(length);
     const StridedBlock runs = block_of(bytes, run);
     const StridedView scattered{from.data(), &runs, 1}, target{to.data(), &runs, 1};
     std::vector<double> plain, packed, unpacked, both;
-    for (int round = 0; round < request.rounds; ++round) {
+    for (int round = 0; round < settings.rounds; ++round) {
       plain.push_back(timed_us([&] { std::memcpy(to.data(), from.data(), bytes); }));
       packed.push_back(timed_us([&] { copy_strided({to.data()}, scattered, bytes); }));
       unpacked.push_back(timed_us([&] { copy_strided(target, {from.data()}, bytes); }));
@@ -156,17 +156,17 @@ class Exchange {
   std::byte *from_ = nullptr, *to_ = nullptr, *packed_from_ = nullptr, *packed_to_ = nullptr;
 };
 
-Status calls(Bootstrap& bootstrap, const Request& request, const Shape& shape) {
+Status calls(Bootstrap& bootstrap, const Settings& settings, const Shape& shape) {
   ContextOptions options;
   options.shape = shape;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
   Table table(
       {"memory", "run", "contiguous us", "packed by the program", "alltoallw", "packed/alltoallw"});
   for (const bool shared : {true, false}) {
-    Exchange exchange(*context, static_cast<size_t>(request.bytes), shared);
-    for (const int64_t run : request.runs) {
+    Exchange exchange(*context, static_cast<size_t>(settings.bytes), shared);
+    for (const int64_t run : settings.runs) {
       IBCOLL_ASSIGN(const auto us,
-                    exchange.measure(bootstrap, static_cast<size_t>(run), request.rounds));
+                    exchange.measure(bootstrap, static_cast<size_t>(run), settings.rounds));
       table.add_row({shared ? "the engine's" : "private", format_size(run),
                      fmt::format("{:.1f}", us[0]), fmt::format("{:.2f}", us[1] / us[0]),
                      fmt::format("{:.2f}", us[2] / us[0]), fmt::format("{:.2f}", us[1] / us[2])});
@@ -179,18 +179,18 @@ Status calls(Bootstrap& bootstrap, const Request& request, const Shape& shape) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Request request;
+  Settings settings;
   std::string bytes = "256K", runs = "8,64,512,4K";
   CLI::App app("What it costs that blocks are not contiguous: times over those of contiguous ones");
-  app.add_option("--ranks", request.ranks, "Processes to start")
+  app.add_option("--ranks", settings.ranks, "Processes to start")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--servers", request.servers, "Spread them over so many emulated servers")
+  app.add_option("--servers", settings.servers, "Spread them over so many emulated servers")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--bytes", bytes, "Bytes a pair, whole runs")->capture_default_str();
   app.add_option("--runs", runs, "Lengths of the runs")->capture_default_str();
-  app.add_option("--rounds", request.rounds, "Rounds, of which the median is taken")
+  app.add_option("--rounds", settings.rounds, "Rounds, of which the median is taken")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
   app.footer("Example: strided_bench --ranks 2 --bytes 64K --rounds 11");
@@ -214,23 +214,23 @@ int main(int argc, char** argv) {
                bytes);
     return 2;
   }
-  request.runs = *lengths;
-  request.bytes = *size;
-  if (request.ranks % request.servers != 0) {
-    fmt::print(stderr, "strided_bench: {} servers do not divide {} ranks\n", request.servers,
-               request.ranks);
+  settings.runs = *lengths;
+  settings.bytes = *size;
+  if (settings.ranks % settings.servers != 0) {
+    fmt::print(stderr, "strided_bench: {} servers do not divide {} ranks\n", settings.servers,
+               settings.ranks);
     return 2;
   }
   const Result<Shape> shape = Shape::from_layout(
-      std::vector<int>(request.servers, request.ranks / request.servers), Placement::kBlock);
+      std::vector<int>(settings.servers, settings.ranks / settings.servers), Placement::kBlock);
   Table table({"run", "memcpy us", "pack", "unpack", "runs to runs"});
-  copies(request, table);
+  copies(settings, table);
   fmt::print("{}", table.text());
   std::fflush(stdout);
   LaunchOptions launch;
   launch.ranks = shape->ranks();
   const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-    const Status measured = calls(bootstrap, request, *shape);
+    const Status measured = calls(bootstrap, settings, *shape);
     if (!measured) fmt::print(stderr, "strided_bench: {}\n", measured.error().message);
     return measured ? 0 : 1;
   });

@@ -11,7 +11,7 @@
 #include "engine/core/context.h"
 #include "studies/measure/bench_report.h"
 #include "studies/measure/collective_bench.h"
-#include "studies/measure/timeline.h"
+#include "studies/measure/record_call.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/graph_option.h"
 #include "tools/frame/job.h"
@@ -38,31 +38,31 @@ struct Arguments {
 struct BenchRun {
   BenchSetting setting;
   tools::JobSetting job;
-  BenchRequest request;
+  BenchSettings settings;
   std::string plot, timeline;
 };
 
 /// `here`: how many of the ranks are on this machine.
 Status check_memory(const BenchRun& run, int here) {
   const int ranks = run.setting.shape.ranks();
-  const int64_t needed = memory_needed(run.request, ranks) / ranks * here;
+  const int64_t needed = memory_needed(run.settings, ranks) / ranks * here;
   const auto available = static_cast<int64_t>(available_memory());
   if (needed <= available) return {};
   return fail(ErrorCode::kNoMemory,
               "not enough memory: {} ranks with {} bytes a pair need about {:.1f} GB for buffers, "
               "{:.1f} GB are available",
               here,
-              format_size(*std::max_element(run.request.sizes.begin(), run.request.sizes.end())),
+              format_size(*std::max_element(run.settings.sizes.begin(), run.settings.sizes.end())),
               static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
 }
 
-Status check_sizes(const BenchRequest& request) {
-  for (const int64_t size : request.sizes) {
+Status check_sizes(const BenchSettings& settings) {
+  for (const int64_t size : settings.sizes) {
     if (size > kMaxBlockBytes) {
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
                   format_size(kMaxBlockBytes));
     }
-    if (size % element_bytes(request.collective) != 0) {
+    if (size % element_bytes(settings.collective) != 0) {
       return fail(ErrorCode::kInvalidArgument,
                   "size {}: a reduction of doubles takes multiples of 8 bytes", size);
     }
@@ -71,35 +71,35 @@ Status check_sizes(const BenchRequest& request) {
 }
 
 /// What is measured between them.
-Status understand_calls(const Arguments& arguments, const Shape& shape, BenchRequest& request) {
-  IBCOLL_ASSIGN(request.collective, parse_collective(arguments.collective));
-  IBCOLL_ASSIGN(request.contenders,
-                select_contenders(request.collective, arguments.algorithms, arguments.pacing));
-  IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
-  IBCOLL_TRY(check_sizes(request));
-  if (!moves_data(request.collective)) request.sizes = {0};
+Status understand_calls(const Arguments& arguments, const Shape& shape, BenchSettings& settings) {
+  IBCOLL_ASSIGN(settings.collective, parse_collective(arguments.collective));
+  IBCOLL_ASSIGN(settings.contenders,
+                select_contenders(settings.collective, arguments.algorithms, arguments.pacing));
+  IBCOLL_ASSIGN(settings.sizes, parse_sizes(arguments.sizes));
+  IBCOLL_TRY(check_sizes(settings));
+  if (!moves_data(settings.collective)) settings.sizes = {0};
   if (arguments.root < 0 || arguments.root >= shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", arguments.root,
                 shape.ranks() - 1);
   }
-  request.root = has_root(request.collective) ? static_cast<Rank>(arguments.root) : 0;
-  request.ordered = arguments.ordered;
-  IBCOLL_ASSIGN(request.graph, tools::graph_of(request.collective, arguments.graph, shape));
-  IBCOLL_ASSIGN(request.batch_ns, parse_duration(arguments.batch));
-  if (request.batch_ns > 60'000'000'000)
+  settings.root = has_root(settings.collective) ? static_cast<Rank>(arguments.root) : 0;
+  settings.ordered = arguments.ordered;
+  IBCOLL_ASSIGN(settings.graph, tools::graph_of(settings.collective, arguments.graph, shape));
+  IBCOLL_ASSIGN(settings.batch_ns, parse_duration(arguments.batch));
+  if (settings.batch_ns > 60'000'000'000)
     return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s",
                 arguments.batch);
-  request.iterations = arguments.iterations;
-  request.warmup = arguments.warmup;
-  request.check = arguments.check;
-  request.user_memory = arguments.user_memory;
-  request.record = !arguments.timeline.empty();
-  if (!request.record) return {};
-  if (request.contenders.size() != 1 || request.sizes.size() != 1)
+  settings.iterations = arguments.iterations;
+  settings.warmup = arguments.warmup;
+  settings.check = arguments.check;
+  settings.user_memory = arguments.user_memory;
+  settings.record = !arguments.timeline.empty();
+  if (!settings.record) return {};
+  if (settings.contenders.size() != 1 || settings.sizes.size() != 1)
     return fail(ErrorCode::kInvalidArgument,
                 "--timeline records one algorithm at one size, not {} at {}",
-                request.contenders.size(), request.sizes.size());
-  if (request.graph != nullptr)
+                settings.contenders.size(), settings.sizes.size());
+  if (settings.graph != nullptr)
     return fail(ErrorCode::kInvalidArgument, "--timeline: a recording holds no --graph");
   if (shape.ranks() > kMaxRecordedRanks)
     return fail(ErrorCode::kInvalidArgument, "--timeline records up to {} ranks, not {}",
@@ -113,8 +113,8 @@ Result<BenchRun> understand(const Arguments& arguments, int launched) {
   IBCOLL_ASSIGN(run.job, tools::understand_job(arguments.job, launched));
   run.setting.shape = run.job.shape;
   run.setting.launched = run.job.launched;
-  IBCOLL_TRY(understand_calls(arguments, run.setting.shape, run.request));
-  run.setting.collective = run.request.collective;
+  IBCOLL_TRY(understand_calls(arguments, run.setting.shape, run.settings));
+  run.setting.collective = run.settings.collective;
   run.setting.user_memory = arguments.user_memory;
   run.setting.bound = run.job.bound;
   run.plot = arguments.plot;
@@ -130,7 +130,7 @@ class Display {
 
   void begin() {
     if (json_.to_stdout()) return;
-    print("{}{}", describe_run(run_.setting, run_.request), table_header(run_.setting));
+    print("{}{}", describe_run(run_.setting, run_.settings), table_header(run_.setting));
     (void)flush_output();  // told at the end
   }
   void progress(const std::string& what) { line_.show(what + " ..."); }
@@ -166,7 +166,7 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   if (bootstrap.rank() == 0) display.emplace(run, json);
   if (display) display->begin();
   IBCOLL_TRY(run_bench(
-      bootstrap, *context, run.request, [&](const BenchRow& row) { display->row(row); },
+      bootstrap, *context, run.settings, [&](const BenchRow& row) { display->row(row); },
       [&](const std::string& what) { display->progress(what); },
       [&](const Recording& recording) { return write_file(run.timeline, to_text(recording)); }));
   if (display) IBCOLL_TRY(display->finish());

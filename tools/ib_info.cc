@@ -9,7 +9,7 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/bootstrap/host_info.h"
+#include "engine/bootstrap/machine_info.h"
 #include "engine/transport/open.h"
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
@@ -66,7 +66,7 @@ class Report {
  public:
   explicit Report(JsonLines& json) : json_(json) {}
 
-  void machine(const HostInfo& host) {
+  void machine(const MachineInfo& host) {
     nlohmann::ordered_json line = {{"kind", "machine"},
                                    {"name", host.name},
                                    {"kernel", host.kernel},
@@ -163,7 +163,7 @@ class Report {
 
   /// What jobs on this machine would make of IBCOLL_RULES.
   void rules(const std::string& file, const std::vector<RuleSection>& sections,
-             const HostInfo& host) {
+             const MachineInfo& host) {
     Table table({"Rules for", "transport", "machines", "rules", "on this machine"});
     for (const RuleSection& section : sections) {
       RulesJob here = section.job;
@@ -298,7 +298,7 @@ class Report {
 Status report(const std::string& json_path) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
   Report report(json);
-  IBCOLL_ASSIGN(const HostInfo host, host_info());
+  IBCOLL_ASSIGN(const MachineInfo host, machine_info());
   report.machine(host);
   IBCOLL_ASSIGN(const std::string no_direct_copy, why_no_direct_copy());
   report.limits(limit_info(), no_direct_copy);

@@ -9,7 +9,7 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "studies/task_graph/run/jobs.h"
+#include "studies/task_graph/run/real_runs.h"
 #include "tools/frame/frame.h"
 #include "tools/ib_logp/calls.h"
 

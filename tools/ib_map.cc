@@ -46,7 +46,7 @@ struct Arguments {
   bool scramble = false, no_simulation = false;
 };
 
-struct Request {
+struct Settings {
   Network network;
   CommMatrix matrix;
   Room room;
@@ -113,44 +113,44 @@ CommMatrix scrambled(const CommMatrix& matrix, uint64_t seed) {
   return matrix.renamed(name);
 }
 
-Result<Request> understand(const Arguments& arguments) {
+Result<Settings> understand(const Arguments& arguments) {
   if (arguments.matrix.empty() == arguments.pattern.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give one of --matrix and --pattern");
   }
   IBCOLL_ASSIGN(NamedNetwork named, open_network(arguments.network));
-  Request request{std::move(named.network), {}, {}, {}, 0, Clock::kWall, std::move(named.hosts)};
-  IBCOLL_ASSIGN(request.matrix, arguments.matrix.empty()
-                                    ? parse_pattern(arguments.pattern, arguments.seed)
-                                    : read_matrix_file(arguments.matrix));
-  if (arguments.scramble) request.matrix = scrambled(request.matrix, arguments.seed);
-  if (!arguments.no_simulation && request.matrix.pairs() <= kMostSimulatedPairs)
-    request.fabric = std::move(named.fabric);
-  const int nodes = node_count(request.network);
-  request.room.per_node = arguments.per_node;
-  if (!arguments.exclude.empty()) request.room.usable.assign(nodes, 1);
+  Settings settings{std::move(named.network), {}, {}, {}, 0, Clock::kWall, std::move(named.hosts)};
+  IBCOLL_ASSIGN(settings.matrix, arguments.matrix.empty()
+                                     ? parse_pattern(arguments.pattern, arguments.seed)
+                                     : read_matrix_file(arguments.matrix));
+  if (arguments.scramble) settings.matrix = scrambled(settings.matrix, arguments.seed);
+  if (!arguments.no_simulation && settings.matrix.pairs() <= kMostSimulatedPairs)
+    settings.fabric = std::move(named.fabric);
+  const int nodes = node_count(settings.network);
+  settings.room.per_node = arguments.per_node;
+  if (!arguments.exclude.empty()) settings.room.usable.assign(nodes, 1);
   for (const int node : arguments.exclude) {
     if (node < 0 || node >= nodes) {
       return fail(ErrorCode::kInvalidArgument, "excluded node {}: there are 0 to {}", node,
                   nodes - 1);
     }
-    request.room.usable[node] = 0;
+    settings.room.usable[node] = 0;
   }
-  IBCOLL_TRY(check_room(request.room, request.network, request.matrix.tasks()));
-  request.bounds = lower_bounds(request.matrix, request.network, request.room);
-  request.goal.mesh_hops = arguments.distance == "mesh";
-  request.goal.link_share = arguments.objective == "hops"   ? 0
-                            : arguments.objective == "both" ? 0.5
-                                                            : 1;
+  IBCOLL_TRY(check_room(settings.room, settings.network, settings.matrix.tasks()));
+  settings.bounds = lower_bounds(settings.matrix, settings.network, settings.room);
+  settings.goal.mesh_hops = arguments.distance == "mesh";
+  settings.goal.link_share = arguments.objective == "hops"   ? 0
+                             : arguments.objective == "both" ? 0.5
+                                                             : 1;
   IBCOLL_ASSIGN(const int64_t budget_ns, parse_duration(arguments.budget));
-  request.budget_seconds = static_cast<double>(budget_ns) / 1e9;
-  request.clock = arguments.clock == "cpu" ? Clock::kProcessor : Clock::kWall;
+  settings.budget_seconds = static_cast<double>(budget_ns) / 1e9;
+  settings.clock = arguments.clock == "cpu" ? Clock::kProcessor : Clock::kWall;
   if (budget_ns <= 0) {
     return fail(ErrorCode::kInvalidArgument, "a budget of {}: more than 0", arguments.budget);
   }
   if (!arguments.hosts.empty()) {
-    IBCOLL_ASSIGN(request.hosts, read_hosts(arguments.hosts, nodes));
+    IBCOLL_ASSIGN(settings.hosts, read_hosts(arguments.hosts, nodes));
   }
-  return request;
+  return settings;
 }
 
 void show_progress(tools::ProgressLine& line, const RefineProgress& progress) {
@@ -163,39 +163,39 @@ void show_progress(tools::ProgressLine& line, const RefineProgress& progress) {
                         progress.best.max_link_bytes));
 }
 
-Result<Outcome> run(const Request& request, const std::string& method, uint64_t seed) {
+Result<Outcome> run(const Settings& settings, const std::string& method, uint64_t seed) {
   Outcome outcome{method, {}, {}};
   const Stopwatch wall(Clock::kWall), cpu(Clock::kProcessor);
   if (method == "xyz") {
-    outcome.placement = in_order(request.matrix.tasks(), request.network, request.room);
+    outcome.placement = in_order(settings.matrix.tasks(), settings.network, settings.room);
   } else if (const auto rule = kJoinRules.find(method); rule != kJoinRules.end()) {
     IBCOLL_ASSIGN(outcome.placement,
-                  mopt_in_room(request.matrix, request.network, request.room, rule->second));
+                  mopt_in_room(settings.matrix, settings.network, settings.room, rule->second));
   } else if (method == "exhaustive") {
     IBCOLL_ASSIGN(outcome.placement,
-                  exhaustive(request.matrix, request.network, request.room, request.goal));
+                  exhaustive(settings.matrix, settings.network, settings.room, settings.goal));
   } else if (method == "scotch") {
-    ScotchOptions options{request.goal, request.budget_seconds, request.clock, seed};
+    ScotchOptions options{settings.goal, settings.budget_seconds, settings.clock, seed};
     IBCOLL_ASSIGN(outcome.placement,
-                  scotch_map(request.matrix, request.network, request.room, options));
+                  scotch_map(settings.matrix, settings.network, settings.room, options));
   } else {
     RefineOptions options;
-    options.goal = request.goal;
-    options.limits.seconds = request.budget_seconds;
-    options.limits.clock = request.clock;
+    options.goal = settings.goal;
+    options.limits.seconds = settings.budget_seconds;
+    options.limits.clock = settings.clock;
     options.seed = seed;
     tools::ProgressLine line;
     if (line.visible()) options.progress = [&](const RefineProgress& p) { show_progress(line, p); };
-    outcome.placement = refine(request.matrix, request.network, request.room, options);
+    outcome.placement = refine(settings.matrix, settings.network, settings.room, options);
   }
   outcome.seconds = wall.seconds();
   outcome.cpu_seconds = cpu.seconds();
   IBCOLL_TRY(
-      check_placement(outcome.placement, request.network, request.room, request.matrix.tasks()));
-  outcome.evaluation = evaluate(request.matrix, request.network, outcome.placement);
-  if (request.fabric) {
+      check_placement(outcome.placement, settings.network, settings.room, settings.matrix.tasks()));
+  outcome.evaluation = evaluate(settings.matrix, settings.network, outcome.placement);
+  if (settings.fabric) {
     IBCOLL_ASSIGN(outcome.simulated_us,
-                  sim::placed_traffic_us(request.matrix, outcome.placement, *request.fabric));
+                  sim::placed_traffic_us(settings.matrix, outcome.placement, *settings.fabric));
   }
   return outcome;
 }
@@ -229,7 +229,7 @@ Plot link_plot(const Arguments& arguments, const std::vector<Outcome>& outcomes)
 
 /// Hop-bytes against the largest link: placements by refine for more and more weight on the link,
 /// and what the methods at hand came to.
-Status draw_curve(const Arguments& arguments, const Request& request,
+Status draw_curve(const Arguments& arguments, const Settings& settings,
                   const std::vector<Outcome>& outcomes) {
   Plot plot;
   plot.title = "Hop-bytes against the largest link";
@@ -237,14 +237,14 @@ Status draw_curve(const Arguments& arguments, const Request& request,
   plot.x.label = arguments.distance == "mesh" ? "hop x MB, without wraparound" : "hop x MB";
   plot.y.label = "bytes on the largest link (MB)";
   const auto add = [&](Series& series, const Evaluation& evaluation) {
-    series.x.push_back((request.goal.mesh_hops ? evaluation.hop_bytes_mesh : evaluation.hop_bytes) /
-                       1e6);
+    series.x.push_back(
+        (settings.goal.mesh_hops ? evaluation.hop_bytes_mesh : evaluation.hop_bytes) / 1e6);
     series.y.push_back(evaluation.max_link_bytes / 1e6);
   };
   Series curve{.name = "refine"};
   std::vector<Evaluation> points;
   for (const double share : {0.0, 0.25, 0.5, 0.75, 0.9, 1.0}) {
-    Request weighted = request;
+    Settings weighted = settings;
     weighted.fabric.reset();
     weighted.goal.link_share = share;
     IBCOLL_ASSIGN(const Outcome outcome, run(weighted, "refine", arguments.seed));
@@ -261,23 +261,23 @@ Status draw_curve(const Arguments& arguments, const Request& request,
   return plot.write(arguments.curve);
 }
 
-nlohmann::ordered_json to_json(const Arguments& arguments, const Request& request,
+nlohmann::ordered_json to_json(const Arguments& arguments, const Settings& settings,
                                const Outcome& outcome) {
   return {{"method", outcome.method},
           {"network", arguments.network},
-          {"tasks", request.matrix.tasks()},
+          {"tasks", settings.matrix.tasks()},
           {"hop_bytes_mesh", outcome.evaluation.hop_bytes_mesh},
           {"hop_bytes_torus", outcome.evaluation.hop_bytes},
           {"max_link_bytes", outcome.evaluation.max_link_bytes},
-          {"hop_bytes_bound", request.bounds.hop_bytes},
-          {"max_link_bound", request.bounds.max_link_bytes},
+          {"hop_bytes_bound", settings.bounds.hop_bytes},
+          {"max_link_bound", settings.bounds.max_link_bytes},
           {"simulated_us", outcome.simulated_us},
           {"seconds", outcome.seconds},
           {"cpu_seconds", outcome.cpu_seconds}};
 }
 
 Status map_and_report(const Arguments& arguments) {
-  IBCOLL_ASSIGN(const Request request, understand(arguments));
+  IBCOLL_ASSIGN(const Settings settings, understand(arguments));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   for (const std::string& file : {arguments.plot, arguments.curve, arguments.output_file}) {
     if (!file.empty()) IBCOLL_TRY(write_file(file, ""));  // fails now rather than at the end
@@ -292,13 +292,13 @@ Status map_and_report(const Arguments& arguments) {
     if (method != "xyz") methods.emplace_back(method);
   }
   for (const std::string& method : methods) {
-    IBCOLL_ASSIGN(Outcome outcome, run(request, method, arguments.seed));
+    IBCOLL_ASSIGN(Outcome outcome, run(settings, method, arguments.seed));
     outcomes.push_back(std::move(outcome));
   }
   Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB", "simulated us",
                "seconds"});
   for (const Outcome& outcome : outcomes) {
-    json.write(to_json(arguments, request, outcome));
+    json.write(to_json(arguments, settings, outcome));
     table.add_row(
         {outcome.method, fmt::format("{:.5g}", outcome.evaluation.hop_bytes_mesh / 1e6),
          fmt::format("{:.5g}", outcome.evaluation.hop_bytes / 1e6),
@@ -310,18 +310,18 @@ Status map_and_report(const Arguments& arguments) {
   if (!json.to_stdout()) {
     const std::string text = fmt::format(
         "{}No placement is below {:.5g} hop x MB (torus) or {:.5g} MB on its largest link.\n",
-        table.text(), request.bounds.hop_bytes / 1e6, request.bounds.max_link_bytes / 1e6);
+        table.text(), settings.bounds.hop_bytes / 1e6, settings.bounds.max_link_bytes / 1e6);
     if (to_stdout) {
       (void)std::fputs(text.c_str(), stderr);
     } else {
       print_text(text);
     }
   }
-  if (!arguments.curve.empty()) IBCOLL_TRY(draw_curve(arguments, request, outcomes));
+  if (!arguments.curve.empty()) IBCOLL_TRY(draw_curve(arguments, settings, outcomes));
   if (!arguments.plot.empty()) IBCOLL_TRY(link_plot(arguments, outcomes).write(arguments.plot));
   if (!arguments.output.empty()) {
     const std::string text =
-        launch_file(kFormats.at(arguments.output), outcomes.back().placement, request.hosts);
+        launch_file(kFormats.at(arguments.output), outcomes.back().placement, settings.hosts);
     if (!arguments.output_file.empty()) {
       IBCOLL_TRY(write_file(arguments.output_file, text));
     } else if (json.to_stdout()) {

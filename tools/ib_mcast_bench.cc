@@ -40,7 +40,7 @@ struct Arguments {
 /// What it means.
 struct Run {
   McastSetting setting;
-  McastRequest request;
+  McastSettings settings;
   bool bind = true;
   std::string plot;
 };
@@ -98,56 +98,56 @@ Status understand_members(const std::string& text, measure::SetDraw& draw) {
   return {};
 }
 
-Status understand_request(const Arguments& arguments, int ranks, McastRequest& request) {
-  request.draw.seed = arguments.seed;
-  request.draw.ranks = ranks;
-  IBCOLL_TRY(understand_members(arguments.members, request.draw));
+Status understand_request(const Arguments& arguments, int ranks, McastSettings& settings) {
+  settings.draw.seed = arguments.seed;
+  settings.draw.ranks = ranks;
+  IBCOLL_TRY(understand_members(arguments.members, settings.draw));
   if (arguments.masters > ranks)
     return fail(ErrorCode::kInvalidArgument, "--masters {}: there are {} ranks", arguments.masters,
                 ranks);
-  request.masters = arguments.masters;
-  request.sets = arguments.sets;
-  request.warmup = arguments.warmup;
-  request.window = arguments.window;
-  request.repeat = arguments.repeat;
-  request.pieces = static_cast<unsigned>(arguments.pieces);
-  request.check = arguments.check;
+  settings.masters = arguments.masters;
+  settings.sets = arguments.sets;
+  settings.warmup = arguments.warmup;
+  settings.window = arguments.window;
+  settings.repeat = arguments.repeat;
+  settings.pieces = static_cast<unsigned>(arguments.pieces);
+  settings.check = arguments.check;
   IBCOLL_ASSIGN(const std::string costs, config_string("IBCOLL_LOGP"));
-  request.bound = !costs.empty();
+  settings.bound = !costs.empty();
   IBCOLL_ASSIGN(const std::vector<measure::Contender> contenders,
                 measure::select_contenders(Collective::kBcast, arguments.algorithms, ""));
-  for (const measure::Contender& one : contenders) request.algorithms.push_back(one.algorithm);
-  IBCOLL_ASSIGN(request.sizes, parse_sizes(arguments.sizes));
-  for (const int64_t size : request.sizes) {
+  for (const measure::Contender& one : contenders) settings.algorithms.push_back(one.algorithm);
+  IBCOLL_ASSIGN(settings.sizes, parse_sizes(arguments.sizes));
+  for (const int64_t size : settings.sizes) {
     if (size > kMaxMessageBytes)
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes", size,
                   format_size(kMaxMessageBytes));
   }
-  request.slow = arguments.slow;
-  if (!request.slow) return {};
-  if (*request.slow < request.masters || *request.slow >= ranks)
+  settings.slow = arguments.slow;
+  if (!settings.slow) return {};
+  if (*settings.slow < settings.masters || *settings.slow >= ranks)
     return fail(ErrorCode::kInvalidArgument,
-                "--slow {}: must be a rank that is no master, {} to {}", *request.slow,
-                request.masters, ranks - 1);
-  request.draw.left_out = *request.slow;
-  if (request.masters > 1 && request.draw.least > ranks - 2)
+                "--slow {}: must be a rank that is no master, {} to {}", *settings.slow,
+                settings.masters, ranks - 1);
+  settings.draw.left_out = *settings.slow;
+  if (settings.masters > 1 && settings.draw.least > ranks - 2)
     return fail(
         ErrorCode::kInvalidArgument,
         "--members {}: sets of the second master leave out rank {}, which is slow, and have "
         "up to {}",
-        arguments.members, *request.slow, ranks - 2);
+        arguments.members, *settings.slow, ranks - 2);
   return {};
 }
 
-Status check_memory(const McastRequest& request) {
-  const auto needed = memory_needed(request);
+Status check_memory(const McastSettings& settings) {
+  const auto needed = memory_needed(settings);
   const auto available = static_cast<int64_t>(available_memory());
   if (needed <= available) return {};
   return fail(ErrorCode::kNoMemory,
               "not enough memory: messages of {} bytes to {} ranks need about {:.1f} GB, {:.1f} GB "
               "are available",
-              format_size(*std::max_element(request.sizes.begin(), request.sizes.end())),
-              request.draw.most, static_cast<double>(needed) / 1e9,
+              format_size(*std::max_element(settings.sizes.begin(), settings.sizes.end())),
+              settings.draw.most, static_cast<double>(needed) / 1e9,
               static_cast<double>(available) / 1e9);
 }
 
@@ -155,13 +155,13 @@ Status check_memory(const McastRequest& request) {
 Result<Run> understand(const Arguments& arguments, int launched) {
   Run run;
   IBCOLL_ASSIGN(run.setting.shape, understand_shape(arguments, launched));
-  IBCOLL_TRY(understand_request(arguments, run.setting.shape.ranks(), run.request));
+  IBCOLL_TRY(understand_request(arguments, run.setting.shape.ranks(), run.settings));
   run.bind = !arguments.no_bind;
   run.plot = arguments.plot;
-  if (launched > 0 && run.request.slow)
+  if (launched > 0 && run.settings.slow)
     return fail(ErrorCode::kInvalidArgument,
                 "--slow stops a process of this machine: not of ranks that a launcher has started");
-  IBCOLL_TRY(check_memory(run.request));
+  IBCOLL_TRY(check_memory(run.settings));
   return run;
 }
 
@@ -187,20 +187,20 @@ Status run_rank(ibcoll_context* context, Run& run, JsonLines& json) {
     run.setting.setup = setup;
     line.clear();
     if (json.to_stdout()) return;
-    print("{}{}", describe_run(run.setting, run.request), table_header(run.request));
+    print("{}{}", describe_run(run.setting, run.settings), table_header(run.settings));
     (void)flush_output();  // told at the end
   };
   callbacks.on_row = [&](const McastRow& row) {
     line.clear();
-    json.write(to_json(run.setting, run.request, row));
-    if (!json.to_stdout()) print("{}", table_row(run.request, row));
+    json.write(to_json(run.setting, run.settings, row));
+    if (!json.to_stdout()) print("{}", table_row(run.settings, row));
     (void)flush_output();
     rows.push_back(row);
   };
   callbacks.on_progress = [&](const std::string& what) { line.show(what + " ..."); };
-  IBCOLL_TRY(run_mcast_bench(context, run.request, callbacks));
+  IBCOLL_TRY(run_mcast_bench(context, run.settings, callbacks));
   if (ibcoll_rank(context) != 0) return {};
-  if (!run.plot.empty()) IBCOLL_TRY(latency_plot(run.setting, run.request, rows).write(run.plot));
+  if (!run.plot.empty()) IBCOLL_TRY(latency_plot(run.setting, run.settings, rows).write(run.plot));
   IBCOLL_TRY(json.close());
   return flush_output();
 }

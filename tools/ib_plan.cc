@@ -44,7 +44,7 @@ struct Arguments {
 
 /// What does not depend on the network.
 struct Input {
-  PlanRequest base;
+  PlanInputs base;
   std::vector<int64_t> sizes;
   std::vector<Planner> planners;
   std::vector<Policy> policies;
@@ -118,7 +118,7 @@ Result<Input> understand(const Arguments& a) {
     return fail(ErrorCode::kInvalidArgument, "--draws {}: must be 1 to 1000", a.draws);
   }
   Input input;
-  PlanRequest& base = input.base;
+  PlanInputs& base = input.base;
   IBCOLL_ASSIGN(input.error, topology::parse_error(a.error, "--error"));
   IBCOLL_ASSIGN(input.show, sim::parse_measure(a.show));
   IBCOLL_ASSIGN(base.kind, parse_kind(a.collective));
@@ -151,7 +151,7 @@ Result<Input> understand(const Arguments& a) {
   return input;
 }
 
-Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRequest& request) {
+Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanInputs& inputs) {
   sim::PlanStudy study;
   study.fabric = &seen.fabric;
   study.said = &seen.said;
@@ -159,34 +159,34 @@ Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanRe
   study.wrong = seen.wrong;
   study.check = a.check;
   study.lookup = a.lookup;
-  const auto servers = static_cast<int64_t>(request.server_ranks.size());
+  const auto servers = static_cast<int64_t>(inputs.server_ranks.size());
   study.simulate =
-      a.simulate || seen.wrong > 0 || transfers_of(request.kind, servers) <= kSimulatedByItself;
+      a.simulate || seen.wrong > 0 || transfers_of(inputs.kind, servers) <= kSimulatedByItself;
   sim::PlanRow row;
   row.network = seen.name;
-  row.asked = request.planner;
-  row.size = static_cast<int64_t>(request.block_bytes);
-  row.relay = request.relay;
+  row.asked = inputs.planner;
+  row.size = static_cast<int64_t>(inputs.block_bytes);
+  row.relay = inputs.relay;
   row.checked = a.check;
   row.wrong = seen.wrong;
   row.error = a.error;
-  IBCOLL_ASSIGN(row.result, sim::study_plan(study, request));
+  IBCOLL_ASSIGN(row.result, sim::study_plan(study, inputs));
   return row;
 }
 
-/// Calls `one(request)` for each size, planner, policy and way of relaying.
+/// Calls `one(inputs)` for each size, planner, policy and way of relaying.
 template <class One>
-Status visit_requests(const Input& input, PlanRequest request, One&& one) {
+Status visit_requests(const Input& input, PlanInputs inputs, One&& one) {
   for (const int64_t size : input.sizes) {
-    request.block_bytes = static_cast<uint64_t>(size);
+    inputs.block_bytes = static_cast<uint64_t>(size);
     for (const Planner planner : input.planners) {
-      request.planner = planner;
+      inputs.planner = planner;
       const bool by_policy = planner == Planner::kThesis || planner == Planner::kFixed;
       for (const Policy policy : input.policies) {
         for (const bool relay : input.relay) {
-          request.policy = policy;
-          request.relay = relay;
-          IBCOLL_TRY(one(request));
+          inputs.policy = policy;
+          inputs.relay = relay;
+          IBCOLL_TRY(one(inputs));
           if (!by_policy) break;  // the others would be the same
         }
         if (!by_policy) break;
@@ -210,14 +210,14 @@ Status check_transfers(Kind kind, int64_t servers) {
 /// Plans, proves and runs all that was asked for on one network.
 Status study_network(const Arguments& a, const Input& input, const Seen& seen, JsonLines& json,
                      std::vector<sim::PlanRow>& rows) {
-  PlanRequest base = input.base;
+  PlanInputs base = input.base;
   IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
   IBCOLL_TRY(check_transfers(base.kind, static_cast<int64_t>(base.server_ranks.size())));
-  return visit_requests(input, base, [&](const PlanRequest& request) -> Status {
+  return visit_requests(input, base, [&](const PlanInputs& inputs) -> Status {
     tools::ProgressLine line;
-    line.show(fmt::format("{} {} {} ...", seen.fabric.name(), to_string(request.planner),
-                          format_size(static_cast<int64_t>(request.block_bytes))));
-    IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, request));
+    line.show(fmt::format("{} {} {} ...", seen.fabric.name(), to_string(inputs.planner),
+                          format_size(static_cast<int64_t>(inputs.block_bytes))));
+    IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, inputs));
     line.clear();
     json.write(to_json(row));
     if (!rows.empty()) {  // only the last plan is written or drawn
@@ -255,11 +255,11 @@ Status run(const Arguments& a) {
   }
   if (!a.output.empty()) IBCOLL_TRY(write_file(a.output, json_text(plan_to_json(plan)) + "\n"));
   if (!a.plot.empty() && rows.size() == 1) {
-    PlanRequest request = input.base;
-    request.block_bytes = static_cast<uint64_t>(rows[0].size);
-    request.fabric = &last->believed;
-    IBCOLL_ASSIGN(request.server_ranks, server_ranks(a, last->fabric));
-    IBCOLL_TRY(draw_plan(request, plan, a.plot));
+    PlanInputs inputs = input.base;
+    inputs.block_bytes = static_cast<uint64_t>(rows[0].size);
+    inputs.fabric = &last->believed;
+    IBCOLL_ASSIGN(inputs.server_ranks, server_ranks(a, last->fabric));
+    IBCOLL_TRY(draw_plan(inputs, plan, a.plot));
   } else if (!a.plot.empty()) {
     IBCOLL_TRY(sim::plan_comparison(rows, input.show).write(a.plot));
   }

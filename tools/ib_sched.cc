@@ -38,111 +38,112 @@ struct Arguments {
 };
 
 /// What the command is about.
-struct Request : VerificationRequest {
+struct Settings : VerificationRequest {
   std::optional<Rank> rank;
   std::optional<Recording> recording;
 };
 
 /// The network of --network: server i is its host i.
-Status open_network(const Arguments& arguments, Request& request) {
+Status open_network(const Arguments& arguments, Settings& settings) {
   if (arguments.network.empty()) return {};
-  IBCOLL_ASSIGN(request.fabric, topology::open_fabric(arguments.network));
-  if (request.fabric->hosts() < request.shape.servers()) {
+  IBCOLL_ASSIGN(settings.fabric, topology::open_fabric(arguments.network));
+  if (settings.fabric->hosts() < settings.shape.servers()) {
     return fail(ErrorCode::kInvalidArgument, "{} servers on a network of {} hosts",
-                request.shape.servers(), request.fabric->hosts());
+                settings.shape.servers(), settings.fabric->hosts());
   }
-  if (request.shape.ranks() > kMostRanksOnNetwork) {
+  if (settings.shape.ranks() > kMostRanksOnNetwork) {
     return fail(ErrorCode::kInvalidArgument, "{} ranks: verify takes up to {} with --network",
-                request.shape.ranks(), kMostRanksOnNetwork);
+                settings.shape.ranks(), kMostRanksOnNetwork);
   }
   return {};
 }
 
-Status choose_rank(const Arguments& arguments, Request& request) {
+Status choose_rank(const Arguments& arguments, Settings& settings) {
   if (!arguments.rank) return {};
-  if (*arguments.rank < 0 || *arguments.rank >= request.shape.ranks()) {
+  if (*arguments.rank < 0 || *arguments.rank >= settings.shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "rank {}: must be 0 to {}", *arguments.rank,
-                request.shape.ranks() - 1);
+                settings.shape.ranks() - 1);
   }
-  request.rank = static_cast<Rank>(*arguments.rank);
+  settings.rank = static_cast<Rank>(*arguments.rank);
   return {};
 }
 
-Result<Request> understand(const Arguments& arguments, bool one) {
-  Request request;
+Result<Settings> understand(const Arguments& arguments, bool one) {
+  Settings settings;
   if (arguments.pieces < 0 || arguments.pieces > kMostPieces) {
     return fail(ErrorCode::kInvalidArgument, "{} pieces: must be 1 to {}", arguments.pieces,
                 kMostPieces);
   }
-  request.pieces = static_cast<uint32_t>(arguments.pieces);
+  settings.pieces = static_cast<uint32_t>(arguments.pieces);
   if (!arguments.recorded.empty()) {
-    IBCOLL_ASSIGN(request.recording, load_recording(arguments.recorded));
-    const Recording& recording = *request.recording;
-    request.shape = recording.shape;
-    request.options = recording.options;
-    request.pieces = recording.pieces;
-    request.options.cut = recording.pieces;
+    IBCOLL_ASSIGN(settings.recording, load_recording(arguments.recorded));
+    const Recording& recording = *settings.recording;
+    settings.shape = recording.shape;
+    settings.options = recording.options;
+    settings.pieces = recording.pieces;
+    settings.options.cut = recording.pieces;
     if (arguments.program.empty()) {
       IBCOLL_ASSIGN(const Algorithm* algorithm,
                     find_algorithm(recording.collective, recording.algorithm));
-      request.algorithms.push_back(algorithm);
-      return request;
+      settings.algorithms.push_back(algorithm);
+      return settings;
     }
   }
   if (!arguments.program.empty()) {
-    IBCOLL_ASSIGN(request.loaded, load_schedule(arguments.program));
-    request.shape = request.loaded->shape;
-    IBCOLL_TRY(choose_rank(arguments, request));
-    IBCOLL_TRY(open_network(arguments, request));
-    return request;
+    IBCOLL_ASSIGN(settings.loaded, load_schedule(arguments.program));
+    settings.shape = settings.loaded->shape;
+    IBCOLL_TRY(choose_rank(arguments, settings));
+    IBCOLL_TRY(open_network(arguments, settings));
+    return settings;
   }
   IBCOLL_ASSIGN(const Collective collective, parse_collective(arguments.collective));
-  IBCOLL_ASSIGN(request.options.pacing, parse_pacing(arguments.pacing));
+  IBCOLL_ASSIGN(settings.options.pacing, parse_pacing(arguments.pacing));
   if (arguments.window < 0 || arguments.window > kMaxLayoutRanks) {
     return fail(ErrorCode::kInvalidArgument, "window {}: must be 0 (no limit) to {}",
                 arguments.window, kMaxLayoutRanks);
   }
-  request.options.window = static_cast<uint32_t>(arguments.window);
+  settings.options.window = static_cast<uint32_t>(arguments.window);
   IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
-  IBCOLL_ASSIGN(request.shape, shape_from_options(arguments.layout, arguments.ranks,
-                                                  arguments.servers, placement));
-  request.options.ordered = arguments.ordered;
+  IBCOLL_ASSIGN(settings.shape, shape_from_options(arguments.layout, arguments.ranks,
+                                                   arguments.servers, placement));
+  settings.options.ordered = arguments.ordered;
   if (!one && (arguments.algorithm.empty() || arguments.algorithm == "all")) {
     for (const Algorithm& algorithm : algorithms()) {
       if (algorithm.collective != collective) continue;
       // What can't combine in order is left out.
-      if (!check_order(algorithm, request.shape, request.options)) continue;
-      request.algorithms.push_back(&algorithm);
+      if (!check_order(algorithm, settings.shape, settings.options)) continue;
+      settings.algorithms.push_back(&algorithm);
     }
   } else {
     IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
-    IBCOLL_TRY(check_order(*algorithm, request.shape, request.options));
-    request.algorithms.push_back(algorithm);
+    IBCOLL_TRY(check_order(*algorithm, settings.shape, settings.options));
+    settings.algorithms.push_back(algorithm);
   }
-  IBCOLL_TRY(choose_rank(arguments, request));
-  if (arguments.root < 0 || arguments.root >= request.shape.ranks()) {
+  IBCOLL_TRY(choose_rank(arguments, settings));
+  if (arguments.root < 0 || arguments.root >= settings.shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
-                request.shape.ranks() - 1);
+                settings.shape.ranks() - 1);
   }
-  request.options.root = static_cast<Rank>(arguments.root);
-  request.options.acks = arguments.acks;
-  request.options.cut = request.pieces;
-  IBCOLL_TRY(open_network(arguments, request));
-  IBCOLL_ASSIGN(request.block_bytes, parse_size(arguments.size));
-  IBCOLL_ASSIGN(request.options.graph, tools::graph_of(collective, arguments.graph, request.shape));
-  return request;
+  settings.options.root = static_cast<Rank>(arguments.root);
+  settings.options.acks = arguments.acks;
+  settings.options.cut = settings.pieces;
+  IBCOLL_TRY(open_network(arguments, settings));
+  IBCOLL_ASSIGN(settings.block_bytes, parse_size(arguments.size));
+  IBCOLL_ASSIGN(settings.options.graph,
+                tools::graph_of(collective, arguments.graph, settings.shape));
+  return settings;
 }
 
 /// Of what needs the programs of all ranks at once.
-Status check_together(const Request& request) {
-  if (request.shape.ranks() <= kMostRanksTogether) return {};
+Status check_together(const Settings& settings) {
+  if (settings.shape.ranks() <= kMostRanksTogether) return {};
   return fail(ErrorCode::kInvalidArgument, "{} ranks: verify and draw take up to {}",
-              request.shape.ranks(), kMostRanksTogether);
+              settings.shape.ranks(), kMostRanksTogether);
 }
 
-std::shared_ptr<const RankProgram> program_of(const Request& request, Rank rank) {
-  if (request.loaded) return request.loaded->programs[rank];
-  return request.algorithms.front()->build(request.shape, rank, request.options);
+std::shared_ptr<const RankProgram> program_of(const Settings& settings, Rank rank) {
+  if (settings.loaded) return settings.loaded->programs[rank];
+  return settings.algorithms.front()->build(settings.shape, rank, settings.options);
 }
 
 /// The algorithms there are, as their files describe them.
@@ -169,42 +170,42 @@ Status list_algorithms(const Arguments& arguments) {
   return json.close();
 }
 
-Status show(const Request& request, JsonLines& json) {
-  const Rank first = request.rank.value_or(0);
-  const Rank last = request.rank.value_or(request.shape.ranks() - 1);
+Status show(const Settings& settings, JsonLines& json) {
+  const Rank first = settings.rank.value_or(0);
+  const Rank last = settings.rank.value_or(settings.shape.ranks() - 1);
   for (Rank rank = first; rank <= last; ++rank) {
-    const auto program = program_of(request, rank);
+    const auto program = program_of(settings, rank);
     if (!json.to_stdout()) print("{}{}", rank == first ? "" : "\n", list(*program));
     if (!json.active()) continue;
-    if (rank == first) json.write(schedule_header_to_json(request.shape, *program));
+    if (rank == first) json.write(schedule_header_to_json(settings.shape, *program));
     json.write(program_to_json(*program));
   }
   return {};
 }
 
-Status verify_all(const Request& request, JsonLines& json) {
-  IBCOLL_TRY(check_together(request));
+Status verify_all(const Settings& settings, JsonLines& json) {
+  IBCOLL_TRY(check_together(settings));
   tools::ProgressLine line;
-  return verify_and_report(request, json, [&](const std::string& text) {
+  return verify_and_report(settings, json, [&](const std::string& text) {
     text.empty() ? line.clear() : line.show(text);
   });
 }
 
-Status draw_to(const Request& request, const std::string& output) {
-  IBCOLL_TRY(check_together(request));
+Status draw_to(const Settings& settings, const std::string& output) {
+  IBCOLL_TRY(check_together(settings));
   Programs programs;
-  for (Rank rank = 0; rank < request.shape.ranks(); ++rank) {
-    programs.push_back(program_of(request, rank));
+  for (Rank rank = 0; rank < settings.shape.ranks(); ++rank) {
+    programs.push_back(program_of(settings, rank));
   }
-  IBCOLL_TRY(verify(request.shape, programs, request.pieces));  // what is drawn must hold
+  IBCOLL_TRY(verify(settings.shape, programs, settings.pieces));  // what is drawn must hold
   std::string title = fmt::format("{} {}, {}", to_string(programs.front()->collective),
-                                  programs.front()->algorithm, request.shape.describe());
-  if (!request.loaded && request.algorithms.front()->paced) {
-    title += fmt::format(", pacing {}", to_string(request.options.pacing));
+                                  programs.front()->algorithm, settings.shape.describe());
+  if (!settings.loaded && settings.algorithms.front()->paced) {
+    title += fmt::format(", pacing {}", to_string(settings.options.pacing));
   }
-  const uint32_t pieces = std::max(1u, request.pieces);
-  if (!request.recording) return write_file(output, draw(request.shape, programs, title, pieces));
-  const Recording& recording = *request.recording;
+  const uint32_t pieces = std::max(1u, settings.pieces);
+  if (!settings.recording) return write_file(output, draw(settings.shape, programs, title, pieces));
+  const Recording& recording = *settings.recording;
   IBCOLL_ASSIGN(std::vector<Activity> recorded, activities_of(recording, programs));
   double end_us = 0;
   for (const Activity& activity : recorded) end_us = std::max(end_us, activity.arrival);
@@ -215,7 +216,7 @@ Status draw_to(const Request& request, const std::string& output) {
     what += fmt::format("; clocks of different machines may be {:.0f} us apart",
                         static_cast<double>(recording.clock_error_ns) / 1e3);
   }
-  return write_file(output, draw_beside(request.shape, programs, "planned: " + title, pieces,
+  return write_file(output, draw_beside(settings.shape, programs, "planned: " + title, pieces,
                                         std::move(recorded), what));
 }
 
@@ -289,10 +290,10 @@ int main(int argc, char** argv) {
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
     if (list_command->parsed()) return list_algorithms(a);
-    IBCOLL_ASSIGN(const Request request, understand(a, !verify_command->parsed()));
+    IBCOLL_ASSIGN(const Settings settings, understand(a, !verify_command->parsed()));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    if (draw_command->parsed()) return draw_to(request, a.output);
-    IBCOLL_TRY(show_command->parsed() ? show(request, json) : verify_all(request, json));
+    if (draw_command->parsed()) return draw_to(settings, a.output);
+    IBCOLL_TRY(show_command->parsed() ? show(settings, json) : verify_all(settings, json));
     return json.close();
   });
 }

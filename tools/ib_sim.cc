@@ -9,10 +9,10 @@
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/tuner/choose.h"
 #include "studies/measure/traffic.h"
-#include "studies/simulate/report.h"
+#include "studies/simulate/run_report.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/progress.h"
-#include "tools/ib_sim/request.h"
+#include "tools/ib_sim/settings.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
 
@@ -21,38 +21,38 @@ namespace {
 using namespace ibcoll;
 using namespace ibcoll::sim;
 using tools::Arguments;
-using tools::Request;
+using tools::Settings;
 
 constexpr size_t kBusiestLinks = 12;
 
-Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& plans,
+Result<SimRow> simulate_one(const Settings& settings, contention_free::PlanStore& plans,
                             const Algorithm& algorithm, size_t which, Mode mode, int64_t size,
                             size_t run, size_t runs) {
-  const Shape& shape = request.shapes[which];
-  SimRow row{&algorithm, shape, request.options, {}};
+  const Shape& shape = settings.shapes[which];
+  SimRow row{&algorithm, shape, settings.options, {}};
   row.options.mode = mode;
   row.options.run.block_bytes = static_cast<uint64_t>(size);
-  row.options.hosts = request.hosts[which];
-  row.options.algorithm.graph = request.graphs[which];
+  row.options.hosts = settings.hosts[which];
+  row.options.algorithm.graph = settings.graphs[which];
   if (algorithm.spec->planned) {
-    if (request.options.ports > 1) {
+    if (settings.options.ports > 1) {
       return fail(ErrorCode::kInvalidArgument, "--ports {}: {} plans for servers of one port",
-                  request.options.ports, algorithm.name);
+                  settings.options.ports, algorithm.name);
     }
     const std::vector<int> hosts(row.options.hosts.begin(), row.options.hosts.end());
     IBCOLL_ASSIGN(row.options.algorithm.plan,
-                  plans.find(request.collective, shape, hosts, row.options.algorithm.root,
-                             is_unequal(request.collective) ? -1 : size));
+                  plans.find(settings.collective, shape, hosts, row.options.algorithm.root,
+                             is_unequal(settings.collective) ? -1 : size));
   }
-  const int64_t equal_bytes = is_unequal(request.collective) ? -1 : size;
+  const int64_t equal_bytes = is_unequal(settings.collective) ? -1 : size;
   if (row.options.run.pieces == 0) {
-    row.options.run.pieces = choose_pieces(algorithm, {request.collective, shape, equal_bytes},
+    row.options.run.pieces = choose_pieces(algorithm, {settings.collective, shape, equal_bytes},
                                            row.options.algorithm.plan.get());
   }
   algorithm.set_pieces(row.options.run.pieces, row.options.algorithm);
-  const measure::Traffic traffic(request.collective, shape.ranks(), size,
-                                 request.options.algorithm.root, request.graphs[which]);
-  if (is_unequal(request.collective)) {
+  const measure::Traffic traffic(settings.collective, shape.ranks(), size,
+                                 settings.options.algorithm.root, settings.graphs[which]);
+  if (is_unequal(settings.collective)) {
     row.options.run.bytes_of = [&traffic](const Block& block) {
       // A copy of a neighbour's edge is as long as the first.
       const Rank target = std::max(block.target, 0) % traffic.ranks();
@@ -70,7 +70,7 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
   };
   progress(0, 1);
   if (line.visible()) row.options.run.progress = progress;
-  auto report = simulate(algorithm, shape, request.fabric, row.options);
+  auto report = simulate(algorithm, shape, settings.fabric, row.options);
   if (!report) {
     return fail(report.error().code, "{}, {}: {}", row.label(true), shape.describe(),
                 report.error().message);
@@ -82,13 +82,13 @@ Result<SimRow> simulate_one(const Request& request, contention_free::PlanStore& 
 }
 
 /// As wide as the runs' names will be.
-SummaryLines summary_lines(const Request& request) {
+SummaryLines summary_lines(const Settings& settings) {
   size_t label = std::string_view("algorithm").size(), layout = std::string_view("layout").size();
-  for (const Shape& shape : request.shapes) {
+  for (const Shape& shape : settings.shapes) {
     layout = std::max(layout, shape.describe().size());
-    for (const Algorithm* algorithm : request.algorithms) {
-      for (const Mode mode : request.modes) {
-        SimRow row{algorithm, shape, request.options, {}};
+    for (const Algorithm* algorithm : settings.algorithms) {
+      for (const Mode mode : settings.modes) {
+        SimRow row{algorithm, shape, settings.options, {}};
         row.options.mode = mode;
         label = std::max(label, row.label(false).size());
       }
@@ -98,27 +98,27 @@ SummaryLines summary_lines(const Request& request) {
 }
 
 Status run(const Arguments& a) {
-  IBCOLL_ASSIGN(const Request request, tools::understand(a));
+  IBCOLL_ASSIGN(const Settings settings, tools::understand(a));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
   if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
   const bool text = !json.to_stdout();
-  IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(request.fabric, std::nullopt));
+  IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(settings.fabric, std::nullopt));
   contention_free::PlanStore plans(std::move(believed));
-  const SummaryLines lines = summary_lines(request);
+  const SummaryLines lines = summary_lines(settings);
   std::string tables;
   std::vector<SimRow> rows;
-  const size_t runs = request.shapes.size() * request.sizes.size() * request.algorithms.size() *
-                      request.modes.size();
-  for (size_t shape = 0; shape < request.shapes.size(); ++shape) {
-    for (const int64_t size : request.sizes) {
+  const size_t runs = settings.shapes.size() * settings.sizes.size() * settings.algorithms.size() *
+                      settings.modes.size();
+  for (size_t shape = 0; shape < settings.shapes.size(); ++shape) {
+    for (const int64_t size : settings.sizes) {
       const size_t first = rows.size();
-      for (const Algorithm* algorithm : request.algorithms) {
-        for (const Mode mode : request.modes) {
-          IBCOLL_ASSIGN(SimRow row, simulate_one(request, plans, *algorithm, shape, mode, size,
+      for (const Algorithm* algorithm : settings.algorithms) {
+        for (const Mode mode : settings.modes) {
+          IBCOLL_ASSIGN(SimRow row, simulate_one(settings, plans, *algorithm, shape, mode, size,
                                                  rows.size() + 1, runs));
-          json.write(to_json(row, request.fabric, a.steps, a.links));
+          json.write(to_json(row, settings.fabric, a.steps, a.links));
           if (text && rows.empty()) {
-            print("{} on {}\n\n{}", to_string(request.collective), request.fabric.name(),
+            print("{} on {}\n\n{}", to_string(settings.collective), settings.fabric.name(),
                   lines.head());
           }
           if (text) print_text(lines.line(row));
@@ -132,18 +132,18 @@ Status run(const Arguments& a) {
       if (!a.links) continue;
       for (const SimRow& row : together) {
         tables += fmt::format("\n{}, busiest links:\n{}", row.label(true),
-                              link_table(row, request.fabric, kBusiestLinks));
+                              link_table(row, settings.fabric, kBusiestLinks));
       }
     }
   }
   if (text) {
-    if (request.options.network.level == Level::kFlow)
+    if (settings.options.network.level == Level::kFlow)
       print("Flows are an estimate: differences under a quarter mean little (--help).\n");
     print_text(tables);
   }
   if (!a.plot.empty()) {
     const Plot plot =
-        a.steps ? step_plot(rows, request.fabric) : bandwidth_plot(rows, request.fabric);
+        a.steps ? step_plot(rows, settings.fabric) : bandwidth_plot(rows, settings.fabric);
     IBCOLL_TRY(plot.write(a.plot));
   }
   return json.close();

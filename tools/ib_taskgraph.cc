@@ -23,7 +23,7 @@
 #include "studies/task_graph/generators.h"
 #include "studies/task_graph/options.h"
 #include "studies/task_graph/quality.h"
-#include "studies/task_graph/run/jobs.h"
+#include "studies/task_graph/run/real_runs.h"
 #include "studies/task_graph/schedulers.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/progress.h"
@@ -89,7 +89,7 @@ Status run_schedule(const Options& o) {
     for (const Scheduler* scheduler : chosen) {
       const double begin = cpu_seconds();
       tools::ProgressLine line;
-      Result<Schedule> made = schedule(*scheduler, graph, logp, p, with_progress(line));
+      Result<TaskSchedule> made = schedule(*scheduler, graph, logp, p, with_progress(line));
       const double seconds = cpu_seconds() - begin;
       line.clear();
       if (!made && made.error().code == ErrorCode::kUnsupported && chosen.size() > 1) {
@@ -101,7 +101,7 @@ Status run_schedule(const Options& o) {
       if (!right && first_wrong.empty())
         first_wrong = fmt::format("{}: {}", scheduler->name, right.error().message);
       const Statistics s = statistics(graph, *made);
-      Schedule replayed = *made;
+      TaskSchedule replayed = *made;
       IBCOLL_TRY(replay(graph, replayed));
       const double speedup_replayed = statistics(graph, replayed).speedup;
       table.add_row({std::string(scheduler->name), std::to_string(p), std::to_string(s.makespan),
@@ -147,7 +147,7 @@ Status run_schedule(const Options& o) {
   return {};
 }
 
-Result<Schedule> load_schedule(const TaskGraph& graph, const std::string& file) {
+Result<TaskSchedule> load_schedule(const TaskGraph& graph, const std::string& file) {
   IBCOLL_ASSIGN(std::string text, read_input(file));
   std::istringstream in(std::move(text));
   return of_input(file, read_schedule(graph, in));
@@ -155,7 +155,7 @@ Result<Schedule> load_schedule(const TaskGraph& graph, const std::string& file) 
 
 Status run_check(const Options& o) {
   IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
-  IBCOLL_ASSIGN(const Schedule schedule, load_schedule(graph, o.input));
+  IBCOLL_ASSIGN(const TaskSchedule schedule, load_schedule(graph, o.input));
   IBCOLL_TRY(check(graph, schedule));
   const Statistics s = statistics(graph, schedule);
   print("right: makespan {}, speed-up {:.3f}, {} messages, {} duplicates\n", s.makespan, s.speedup,
@@ -165,7 +165,7 @@ Status run_check(const Options& o) {
 
 Status run_draw(const Options& o) {
   IBCOLL_ASSIGN(const TaskGraph graph, load_graph(o.graph));
-  IBCOLL_ASSIGN(const Schedule schedule, load_schedule(graph, o.input));
+  IBCOLL_ASSIGN(const TaskSchedule schedule, load_schedule(graph, o.input));
   IBCOLL_TRY(check(graph, schedule));
   return write_file(o.plot, gantt_svg(graph, schedule, o.graph));
 }
@@ -239,16 +239,16 @@ Status run_run(const Options& o) {
       IBCOLL_ASSIGN(logp, parse_logp(o.run_logp, p));
     }
     for (const Scheduler* scheduler : chosen) {
-      const RunRequest request{.method = method,
-                               .size = o.size,
-                               .processors = p,
-                               .scheduler = scheduler,
-                               .channel = channel,
-                               .threads = o.threads,
-                               .repeat = o.repeat,
-                               .logp = logp,
-                               .seed = o.seed};
-      IBCOLL_ASSIGN(const RunResult r, run_matrix_problem(request));
+      const RunSettings settings{.method = method,
+                                 .size = o.size,
+                                 .processors = p,
+                                 .scheduler = scheduler,
+                                 .channel = channel,
+                                 .threads = o.threads,
+                                 .repeat = o.repeat,
+                                 .logp = logp,
+                                 .seed = o.seed};
+      IBCOLL_ASSIGN(const RunResult r, run_matrix_problem(settings));
       const double ratio = r.measured_ns / r.predicted_ns;
       table.add_row({std::string(scheduler->name), std::to_string(p),
                      fmt::format("{:.0f}", r.logp.send_overhead_ns),

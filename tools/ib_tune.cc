@@ -13,7 +13,7 @@
 #include "studies/measure/collective_bench.h"
 #include "tools/frame/frame.h"
 #include "tools/ib_tune/report.h"
-#include "tools/ib_tune/request.h"
+#include "tools/ib_tune/settings.h"
 #include "tools/ib_tune/simulated.h"
 
 namespace {
@@ -36,12 +36,12 @@ Status conclude(const TuneArguments& arguments, const std::vector<measure::TuneP
 }
 
 /// `here`: how many of the ranks are on this machine.
-Status check_memory(const measure::TuneRequest& request, int ranks, int here) {
+Status check_memory(const measure::TuneSettings& settings, int ranks, int here) {
   int64_t needed = 0;
-  for (const Collective collective : request.collectives) {
-    measure::BenchRequest one;
+  for (const Collective collective : settings.collectives) {
+    measure::BenchSettings one;
     one.collective = collective;
-    one.sizes = measure::sizes_of(collective, request.sizes);
+    one.sizes = measure::sizes_of(collective, settings.sizes);
     needed = std::max(needed, measure::memory_needed(one, ranks) / ranks * here);
   }
   const auto available = static_cast<int64_t>(available_memory());
@@ -49,7 +49,7 @@ Status check_memory(const measure::TuneRequest& request, int ranks, int here) {
   return fail(ErrorCode::kNoMemory,
               "not enough memory: {} ranks with {} bytes a pair need about {:.1f} GB for buffers, "
               "{:.1f} GB are available",
-              here, format_size(*std::max_element(request.sizes.begin(), request.sizes.end())),
+              here, format_size(*std::max_element(settings.sizes.begin(), settings.sizes.end())),
               static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
 }
 
@@ -59,11 +59,11 @@ class Tuner final : public JobTool {
   explicit Tuner(const TuneArguments& arguments) : arguments_(arguments) {}
 
   Result<JobSetting> understand(int launched) override {
-    IBCOLL_ASSIGN(request_, understand_tuning(arguments_));
+    IBCOLL_ASSIGN(settings_, understand_tuning(arguments_));
     IBCOLL_ASSIGN(setting_, understand_job(arguments_.job, launched));
     setting_.heeds_rules = false;
     const int ranks = setting_.shape.ranks();
-    if (launched == 0) IBCOLL_TRY(check_memory(request_, ranks, ranks));
+    if (launched == 0) IBCOLL_TRY(check_memory(settings_, ranks, ranks));
     return setting_;
   }
   Status open() override {
@@ -73,7 +73,7 @@ class Tuner final : public JobTool {
   }
   Status run(Bootstrap& bootstrap) override {
     IBCOLL_ASSIGN(const std::unique_ptr<Context> context, make_context(bootstrap, setting_));
-    IBCOLL_TRY(check_memory(request_, bootstrap.size(), context->ranks_on_machine()));
+    IBCOLL_TRY(check_memory(settings_, bootstrap.size(), context->ranks_on_machine()));
     const bool first = bootstrap.rank() == 0;
     IBCOLL_ASSIGN(RulesJob job, context->describe_job());
     TuneSetting shown{
@@ -85,7 +85,7 @@ class Tuner final : public JobTool {
     const int64_t begin = now_ns();
     IBCOLL_ASSIGN(const std::vector<measure::TunePoint> points,
                   measure::measure_choices(
-                      bootstrap, *context, request_,
+                      bootstrap, *context, settings_,
                       [&](const measure::TunePoint& point) { report->point(point); },
                       [&](const std::string& what) { report->progress(what); }));
     if (report) {
@@ -112,20 +112,20 @@ class Tuner final : public JobTool {
     IBCOLL_TRY(share(bootstrap, found));
     IBCOLL_TRY(share(bootstrap, text));
     IBCOLL_ASSIGN(const std::vector<RuleSection> sections, parse_rules(text));
-    IBCOLL_ASSIGN(request_.judged, Rules::create(sections.front(), context.shape()));
+    IBCOLL_ASSIGN(settings_.judged, Rules::create(sections.front(), context.shape()));
     if (!note.empty()) note = "rules are for " + note;
     return {};
   }
 
   const TuneArguments& arguments_;
-  measure::TuneRequest request_;
+  measure::TuneSettings settings_;
   JobSetting setting_;
   JsonLines json_;
 };
 
 /// Without ranks.
 Status simulate(const TuneArguments& arguments) {
-  IBCOLL_ASSIGN(measure::TuneRequest request, understand_tuning(arguments));
+  IBCOLL_ASSIGN(measure::TuneSettings settings, understand_tuning(arguments));
   IBCOLL_ASSIGN(SimulatedJob job, understand_simulation(arguments));
   IBCOLL_TRY(check_writable(arguments.out));
   TuneSetting shown{job.job, job.shape.ranks(), job.shape.servers(), !arguments.verify.empty(),
@@ -133,7 +133,7 @@ Status simulate(const TuneArguments& arguments) {
   if (shown.judges) {
     std::string note;
     IBCOLL_ASSIGN(const RuleSection section, section_to_judge(arguments.verify, job.job, note));
-    IBCOLL_ASSIGN(request.judged, Rules::create(section, job.shape));
+    IBCOLL_ASSIGN(settings.judged, Rules::create(section, job.shape));
     if (!note.empty()) shown.note += "; rules are for " + note;
   }
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
@@ -142,7 +142,7 @@ Status simulate(const TuneArguments& arguments) {
   const int64_t begin = now_ns();
   IBCOLL_ASSIGN(const std::vector<measure::TunePoint> points,
                 simulate_choices(
-                    job, request, [&](const measure::TunePoint& point) { report.point(point); },
+                    job, settings, [&](const measure::TunePoint& point) { report.point(point); },
                     [&](const std::string& what) { report.progress(what); }));
   IBCOLL_TRY(::conclude(arguments, points, job.job, now_ns() - begin, report));
   IBCOLL_TRY(flush_output());

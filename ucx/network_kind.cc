@@ -10,7 +10,7 @@ Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
 }
 
 Result<std::string> usable_port() {
-  IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::open());
+  IBCOLL_ASSIGN(const std::unique_ptr<UcpContext> context, UcpContext::open());
   return describe(context->resources());
 }
 

@@ -10,12 +10,12 @@ namespace ibcoll::ucx {
 /// rank copies what comes in messages the number is enough.
 class UcxRegistrar final : public Registrar {
  public:
-  UcxRegistrar(Context& context, bool maps) : context_(context), maps_(maps) {}
+  UcxRegistrar(UcpContext& context, bool maps) : context_(context), maps_(maps) {}
   tl::expected<Region, Refusal> enter(void* base, size_t bytes) override;
   void remove(const Region& region) override;
 
  private:
-  Context& context_;
+  UcpContext& context_;
   const bool maps_;
   uint64_t last_ = 0;
 };

@@ -52,8 +52,8 @@ Result<TransportOptions> TransportOptions::from_environment() {
 Result<std::unique_ptr<UcxTransport>> UcxTransport::open(const TransportOptions& options) {
   std::unique_ptr<UcxTransport> transport(new UcxTransport);
   transport->options_ = options;
-  IBCOLL_ASSIGN(transport->context_, Context::open());
-  Context& context = *transport->context_;
+  IBCOLL_ASSIGN(transport->context_, UcpContext::open());
+  UcpContext& context = *transport->context_;
   transport->ucp_ = &context.ucp();
   const std::vector<Resource> resources = context.resources();
   transport->puts_ = options.puts.value_or(any_writes_by_itself(resources));

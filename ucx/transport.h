@@ -147,7 +147,7 @@ class UcxTransport final : public NetworkTransport {
   void close_endpoints();
 
   TransportOptions options_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<UcpContext> context_;
   std::unique_ptr<Gate> gate_;           ///< null: everybody may connect
   std::vector<std::string> interfaces_;  ///< that UCX uses TCP on
   std::unique_ptr<Registrar> registrar_;

@@ -46,8 +46,8 @@ void apply(const Library& ucp, ucp_config_t* config, const Setting& setting) {
 
 }  // namespace
 
-Result<std::unique_ptr<Context>> Context::open() {
-  IBCOLL_ASSIGN(std::unique_ptr<Context> context, open(false));
+Result<std::unique_ptr<UcpContext>> UcpContext::open() {
+  IBCOLL_ASSIGN(std::unique_ptr<UcpContext> context, open(false));
   const std::vector<Resource> resources = context->resources();
   if (resources.empty())
     return fail(ErrorCode::kUnsupported,
@@ -58,9 +58,9 @@ Result<std::unique_ptr<Context>> Context::open() {
   return open(true);
 }
 
-Result<std::unique_ptr<Context>> Context::open(bool sends_from_memory) {
+Result<std::unique_ptr<UcpContext>> UcpContext::open(bool sends_from_memory) {
   IBCOLL_ASSIGN(const Library* const ucp, library());
-  std::unique_ptr<Context> context(new Context(*ucp));
+  std::unique_ptr<UcpContext> context(new UcpContext(*ucp));
   forget_messages();
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp->config_read(nullptr, nullptr, &config);
@@ -82,11 +82,11 @@ Result<std::unique_ptr<Context>> Context::open(bool sends_from_memory) {
   return context;
 }
 
-Context::~Context() {
+UcpContext::~UcpContext() {
   if (handle_ != nullptr) ucp_.cleanup(handle_);
 }
 
-std::vector<Resource> Context::resources() const {
+std::vector<Resource> UcpContext::resources() const {
   // There is no other way to ask: lines like "resource 1 : md 1 dev 1 flags -- tcp/eth0".
   char* text = nullptr;
   size_t bytes = 0;
@@ -119,7 +119,7 @@ std::string describe(const std::vector<Resource>& resources) {
   return text;
 }
 
-Result<std::unique_ptr<Worker>> Worker::open(Context& context) {
+Result<std::unique_ptr<Worker>> Worker::open(UcpContext& context) {
   const Library& ucp = context.ucp();
   std::unique_ptr<Worker> worker(new Worker(ucp));
   forget_messages();

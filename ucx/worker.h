@@ -17,12 +17,12 @@ struct Resource {
   std::string device;     ///< "eth0", "mlx5_0:1"
 };
 
-class Context {
+class UcpContext {
  public:
-  static Result<std::unique_ptr<Context>> open();
-  ~Context();
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
+  static Result<std::unique_ptr<UcpContext>> open();
+  ~UcpContext();
+  UcpContext(const UcpContext&) = delete;
+  UcpContext& operator=(const UcpContext&) = delete;
 
   const Library& ucp() const { return ucp_; }
   ucp_context_h handle() const { return handle_; }
@@ -30,8 +30,8 @@ class Context {
   std::vector<Resource> resources() const;
 
  private:
-  explicit Context(const Library& ucp) : ucp_(ucp) {}
-  static Result<std::unique_ptr<Context>> open(bool sends_from_memory);
+  explicit UcpContext(const Library& ucp) : ucp_(ucp) {}
+  static Result<std::unique_ptr<UcpContext>> open(bool sends_from_memory);
   const Library& ucp_;
   ucp_context_h handle_ = nullptr;
 };
@@ -44,7 +44,7 @@ std::string describe(const std::vector<Resource>& resources);
 /// Used by one thread at a time.
 class Worker {
  public:
-  static Result<std::unique_ptr<Worker>> open(Context& context);
+  static Result<std::unique_ptr<Worker>> open(UcpContext& context);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

@@ -4,7 +4,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
-#include "engine/bootstrap/host_info.h"
+#include "engine/bootstrap/machine_info.h"
 #include "engine/core/share.h"
 #include "ibcoll/ibcoll.h"
 

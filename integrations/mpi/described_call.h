@@ -51,10 +51,10 @@ struct Attempt {
   Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
-  /// Whether the engine gets calls of that size, as Choice has it. Asked before anything that a
+  /// Whether the engine gets calls of that size, as Selection has it. Asked before anything that a
   /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so.
   bool takes(Count size) const {
-    return job.choice.takes(function, static_cast<uint64_t>(size), on.size);
+    return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
   }
 
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the

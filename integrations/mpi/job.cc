@@ -24,7 +24,7 @@ std::atomic<Job*> g_running{nullptr};
 
 /// What the user wants of this rank.
 struct Wishes {
-  Choice choice;
+  Selection selection;
   bool has_named = false;  ///< functions
   bool reports = false, ordered = false, collapses = false;
   std::string report_file;
@@ -38,7 +38,7 @@ Result<Wishes> read_wishes() {
   IBCOLL_ASSIGN(wishes.collapses, config_bool("IBCOLL_MPI_COLLAPSE"));
   wishes.reports = mode == "report" || !wishes.report_file.empty();
   IBCOLL_ASSIGN(wishes.ordered, config_bool("IBCOLL_MPI_ORDERED"));
-  IBCOLL_ASSIGN(wishes.choice, choice_of(functions));
+  IBCOLL_ASSIGN(wishes.selection, selection_of(functions));
   wishes.has_named = !functions.empty();
   if (mode == "off") return Wishes{};
   return wishes;
@@ -80,16 +80,16 @@ bool all_good(const Job& job, bool good, const char* line) {
 }
 
 /// Collective: what all ranks choose.
-void agree(Job& job, const Choice& own) {
+void agree(Job& job, const Selection& own) {
   const ibcoll_mpi_constants& mpi = library().constants;
-  job.choice = own;
-  job.choice.functions = combine(job, own.functions, mpi.op_band);
+  job.selection = own;
+  job.selection.functions = combine(job, own.functions, mpi.op_band);
   if (combine(job, own.has_range, mpi.op_max) == 0) return;
-  for (SizeRange& range : job.choice.sizes) {
+  for (SizeRange& range : job.selection.sizes) {
     range.low = combine(job, range.low, mpi.op_max);
     range.high = combine(job, range.high, mpi.op_min);
   }
-  look_at_sizes(job.choice);
+  look_at_sizes(job.selection);
 }
 
 /// Collective: where nobody has chosen functions, what is known to be faster in the MPI stays
@@ -99,7 +99,7 @@ void leave_what_is_faster(Job& job, bool has_named) {
   if (combine(job, has_named ? 1 : 0, mpi.constants.op_max) != 0 || job.context == nullptr ||
       ibcoll_servers(job.context) != 1)
     return;
-  mpi::leave_what_is_faster(job.choice, mpi.family, job.reductions.ordered != 0);
+  mpi::leave_what_is_faster(job.selection, mpi.family, job.reductions.ordered != 0);
 }
 
 /// Collective; the same result on all ranks.
@@ -170,14 +170,14 @@ void start() {
       job.rank == 0)
     say("all collectives stay with the MPI");
   // Ranks that were started with different environments do the same all the same.
-  agree(job, wishes ? wishes->choice : Choice{});
+  agree(job, wishes ? wishes->selection : Selection{});
   const bool ordered = combine(job, wishes && wishes->ordered ? 1 : 0, mpi.constants.op_max) != 0;
   job.reductions.ordered = ordered ? 1 : 0;
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
-  const bool wanted = job.choice.functions != 0 || job.reports;
+  const bool wanted = job.selection.functions != 0 || job.reports;
   const bool keeps = wanted && begin_communicators() && begin_datatypes();
   if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_communicators(job);
-  if (job.choice.functions != 0 && job.size > 1) join(job);
+  if (job.selection.functions != 0 && job.size > 1) join(job);
   leave_what_is_faster(job, !wishes || wishes->has_named);
   begin_collapse(wishes && wishes->collapses && job.context != nullptr);
   g_running.store(&job, std::memory_order_release);

@@ -5,16 +5,16 @@
 #include <cstdint>
 
 #include "ibcoll/ibcoll.h"
-#include "integrations/mpi/choice.h"
 #include "integrations/mpi/library.h"
 #include "integrations/mpi/report.h"
+#include "integrations/mpi/selection.h"
 
 namespace ibcoll::mpi {
 
 /// What all ranks know alike between MPI_Init and MPI_Finalize.
 struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
-  Choice choice;                      ///< what may be taken over
+  Selection selection;                ///< what may be taken over
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   bool has_threads = false;            ///< several may call the MPI at a time
@@ -28,7 +28,7 @@ struct Job {
   // Tags of messages on `alone`: `pending`'s is 0, then those of copies, then of persistent calls.
   static constexpr int kFirstCopyTag = 1, kCopyTags = 16, kFirstCallTag = kFirstCopyTag + kCopyTags;
 
-  bool has_chosen(Function function) const { return choice.has(function); }
+  bool has_selected(Function function) const { return selection.has(function); }
 };
 
 /// Null before MPI_Init has come back, after MPI_Finalize has begun, and where everything is left

@@ -187,7 +187,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       function_(function),
       began_(job.reports ? time_ns() : 0),
       outcome_(Outcome::to_mpi(Reason::kNotChosen)) {
-  if (!job.has_chosen(function)) return;
+  if (!job.has_selected(function)) return;
   const bool persistent = form == Form::kPersistent;
   if (persistent) post_those_that_wait();  // to describe it, and that all agree, may be calls, too
   Communicator* const on =

@@ -28,7 +28,7 @@ struct Elements {
   Count sent, received;
 };
 
-/// `vector`: elements of what has the call's size, as Choice has it; `significant`: whether this
+/// `vector`: elements of what has the call's size, as Selection has it; `significant`: whether this
 /// rank's receive buffer is.
 template <class Tell>
 Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, void* recv,

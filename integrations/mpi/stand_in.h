@@ -81,7 +81,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
   DescribedCall& call = OfThread<DescribedCall>::get();
-  if (job->has_chosen(function)) [[likely]] {
+  if (job->has_selected(function)) [[likely]] {
     const Handle handle = library().clean(comm);
     post_those_that_wait();
     Communicator* const on = find_communicator(*job, handle);

@@ -38,7 +38,7 @@ nlohmann::json count_json(double count) {
 
 }  // namespace
 
-std::string describe_run(const BenchSetting& setting, const BenchRequest& request) {
+std::string describe_run(const BenchSetting& setting, const BenchSettings& settings) {
   utsname system{};
   uname(&system);
   const int cores = usable_cores(), ranks = setting.shape.ranks();
@@ -62,8 +62,8 @@ std::string describe_run(const BenchSetting& setting, const BenchRequest& reques
       setting.network.empty() ? "" : fmt::format("# network {}\n", setting.network),
       processor_name(), cores, cores == 1 ? "" : "s",
       format_size(static_cast<int64_t>(last_level_cache_bytes())), system.sysname, system.release,
-      setting.user_memory ? "private user" : "the engine's", request.iterations,
-      format_duration(request.batch_ns), request.check ? "; every byte checked" : "");
+      setting.user_memory ? "private user" : "the engine's", settings.iterations,
+      format_duration(settings.batch_ns), settings.check ? "; every byte checked" : "");
 }
 
 std::string table_header(const BenchSetting& setting) {

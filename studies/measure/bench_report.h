@@ -24,7 +24,7 @@ struct BenchSetting {
 };
 
 /// Lines on machine, cores, binding, layout and transport, and on what an iteration is.
-std::string describe_run(const BenchSetting& setting, const BenchRequest& request);
+std::string describe_run(const BenchSetting& setting, const BenchSettings& settings);
 
 /// Names and units over the columns of table_row.
 std::string table_header(const BenchSetting& setting);

@@ -116,7 +116,7 @@ Result<std::vector<double>> sample(Bootstrap& bootstrap, const Pair* pair, int c
 }
 
 Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& context, Layer layer,
-                                             const CallCostRequest& request) {
+                                             const CallCostSettings& settings) {
   std::vector<CallCosts> result;
   const Shape& shape = context.shape();
   const Rank me = context.rank();
@@ -130,7 +130,7 @@ Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& cont
   if (costs.pairs == 0) return result;
 
   const auto stride =
-      static_cast<size_t>(*std::max_element(request.sizes.begin(), request.sizes.end()));
+      static_cast<size_t>(*std::max_element(settings.sizes.begin(), settings.sizes.end()));
   const Rank other = partner_of(shape, me, layer);
   void* memory = nullptr;
   std::unique_ptr<Pair> pair;
@@ -145,27 +145,27 @@ Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& cont
     return sample(bootstrap, pair.get(), count, [&] { return pair->round_trip(bytes); });
   };
   IBCOLL_TRY(round_trips(1, kWarmUp));
-  IBCOLL_ASSIGN(const auto shortest, round_trips(1, request.rounds));
+  IBCOLL_ASSIGN(const auto shortest, round_trips(1, settings.rounds));
   const double awake = median(shortest);
-  IBCOLL_ASSIGN(const auto asleep, sample(bootstrap, pair.get(), request.pauses, [&] {
+  IBCOLL_ASSIGN(const auto asleep, sample(bootstrap, pair.get(), settings.pauses, [&] {
                   if (pair->first()) std::this_thread::sleep_for(kPause);
                   return pair->round_trip(1);
                 }));
   costs.wake_ns = std::max(0.0, median(asleep) - awake);
   costs.wake_p99_ns = std::max(0.0, exchanges_kept(asleep, 2) - awake);
 
-  for (const int64_t bytes : request.sizes) {
+  for (const int64_t bytes : settings.sizes) {
     const auto rounds = static_cast<int>(std::clamp<int64_t>(
-        kMostBytes / bytes, kFewestRounds, std::max(kFewestRounds, request.rounds)));
+        kMostBytes / bytes, kFewestRounds, std::max(kFewestRounds, settings.rounds)));
     costs.bytes = bytes;
     IBCOLL_TRY(round_trips(bytes, kWarmUp));
-    IBCOLL_ASSIGN(const auto trips, round_trips(bytes, std::min(rounds, request.rounds)));
+    IBCOLL_ASSIGN(const auto trips, round_trips(bytes, std::min(rounds, settings.rounds)));
     // Of a slow round trip one message was slow, not half of either.
     costs.hop_ns = median(trips) / 2;
     costs.hop_p99_ns = exchanges_kept(trips, 2) - costs.hop_ns;
     costs.hop_max_ns = maximum(trips) - costs.hop_ns;
     IBCOLL_ASSIGN(const auto bursts, sample(bootstrap, pair.get(),
-                                            std::max(1, std::min(rounds, request.rounds) / kBurst),
+                                            std::max(1, std::min(rounds, settings.rounds) / kBurst),
                                             [&] { return pair->burst(bytes); }));
     costs.gap_ns = std::max(0.0, median(bursts) - awake / 2) / kBurst;
     costs.gap_p99_ns = std::max(0.0, exchanges_kept(bursts, kBurst + 1) - awake / 2) / kBurst;
@@ -181,9 +181,9 @@ Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& cont
 const char* to_string(Layer layer) { return layer == Layer::kLocal ? "shm" : "network"; }
 
 Result<std::vector<CallCosts>> measure_call_costs(Bootstrap& bootstrap, Context& context,
-                                                  const CallCostRequest& request) {
-  IBCOLL_ASSIGN(auto all, measure_layer(bootstrap, context, Layer::kLocal, request));
-  IBCOLL_ASSIGN(const auto network, measure_layer(bootstrap, context, Layer::kNetwork, request));
+                                                  const CallCostSettings& settings) {
+  IBCOLL_ASSIGN(auto all, measure_layer(bootstrap, context, Layer::kLocal, settings));
+  IBCOLL_ASSIGN(const auto network, measure_layer(bootstrap, context, Layer::kNetwork, settings));
   all.insert(all.end(), network.begin(), network.end());
   return all;
 }

@@ -16,7 +16,7 @@ enum class Layer : uint8_t { kLocal, kNetwork };
 /// "shm", "network".
 const char* to_string(Layer layer);
 
-struct CallCostRequest {
+struct CallCostSettings {
   std::vector<int64_t> sizes;  ///< of messages, at least one byte
   int rounds = 1000;           ///< to and fro, at each size; less of long messages
   int pauses = 100;            ///< after which a rank is called that sleeps
@@ -40,7 +40,7 @@ struct CallCosts {
 /// all pairs at the same time, so that what is measured holds where so many ranks share the cores.
 /// A layer without pairs is left out. The same on all ranks.
 Result<std::vector<CallCosts>> measure_call_costs(Bootstrap& bootstrap, Context& context,
-                                                  const CallCostRequest& request);
+                                                  const CallCostSettings& settings);
 
 /// Collective: the time per operation, in ns (the 99th percentile over all ranks), that it takes to
 /// write the program of a call that no call was like before.

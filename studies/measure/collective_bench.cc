@@ -6,8 +6,8 @@
 #include "engine/base/units.h"
 #include "studies/measure/bench_buffers.h"
 #include "studies/measure/copy_speed.h"
+#include "studies/measure/record_call.h"
 #include "studies/measure/timed_calls.h"
-#include "studies/measure/timeline.h"
 
 namespace ibcoll::measure {
 namespace {
@@ -17,19 +17,19 @@ constexpr int kCopySamples = 15;
 /// One rank's side of the benchmark.
 class RankBench {
  public:
-  RankBench(Bootstrap& bootstrap, Context& context, const BenchRequest& request)
+  RankBench(Bootstrap& bootstrap, Context& context, const BenchSettings& settings)
       : bootstrap_(bootstrap),
         context_(context),
-        request_(request),
+        settings_(settings),
         me_(bootstrap.rank()),
         ranks_(bootstrap.size()),
         buffers_(bootstrap.rank(), bootstrap.size()),
         calls_(bootstrap, context) {}
 
   Status prepare() {
-    const int64_t largest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
+    const int64_t largest = *std::max_element(settings_.sizes.begin(), settings_.sizes.end());
     const Traffic traffic = traffic_of(largest);
-    IBCOLL_TRY(buffers_.allocate(context_, traffic, request_.user_memory));
+    IBCOLL_TRY(buffers_.allocate(context_, traffic, settings_.user_memory));
     if (traffic.total_bytes() > 0 && context_.ranks_on_machine() == ranks_) {
       IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
       copy_speed_.emplace(std::move(speed));
@@ -48,14 +48,14 @@ class RankBench {
     const Traffic traffic = traffic_of(size);
     arguments_ = buffers_.arguments(traffic);
     use(contender);
-    for (int i = 0; i < request_.warmup; ++i) IBCOLL_TRY(calls_.call(arguments_));
-    IBCOLL_ASSIGN(const int64_t calls, calls_.calls_in(request_.batch_ns, arguments_));
+    for (int i = 0; i < settings_.warmup; ++i) IBCOLL_TRY(calls_.call(arguments_));
+    IBCOLL_ASSIGN(const int64_t calls, calls_.calls_in(settings_.batch_ns, arguments_));
 
-    std::vector<double> call_ns(request_.iterations);
+    std::vector<double> call_ns(settings_.iterations);
     TransportCounters sent{};
     std::vector<NamedCounter> details_before, details_sent;
-    for (int iteration = 0; iteration < request_.iterations; ++iteration) {
-      if (request_.check) IBCOLL_TRY(checked_call(traffic, iteration));
+    for (int iteration = 0; iteration < settings_.iterations; ++iteration) {
+      if (settings_.check) IBCOLL_TRY(checked_call(traffic, iteration));
       IBCOLL_TRY(calls_.synchronise());
       const TransportCounters before = counters();
       details_before = details();
@@ -70,17 +70,17 @@ class RankBench {
         details_sent[i].name = details_after[i].name;
         details_sent[i].value += details_after[i].value - details_before[i].value;
       }
-      if (request_.check) IBCOLL_TRY(buffers_.compare(traffic, iteration, contender.algorithm));
+      if (settings_.check) IBCOLL_TRY(buffers_.compare(traffic, iteration, contender.algorithm));
     }
     BenchRow row;
     row.algorithm = contender.algorithm;
     row.pacing = contender.pacing ? to_string(*contender.pacing) : "auto";
     row.bytes_per_pair = size;
-    row.iterations = request_.iterations;
+    row.iterations = settings_.iterations;
     row.calls_per_iteration = calls;
-    row.checked = request_.check;
-    IBCOLL_TRY(count(sent, calls * request_.iterations, row));
-    IBCOLL_TRY(count_details(details_sent, calls * request_.iterations, row));
+    row.checked = settings_.check;
+    IBCOLL_TRY(count(sent, calls * settings_.iterations, row));
+    IBCOLL_TRY(count_details(details_sent, calls * settings_.iterations, row));
     IBCOLL_TRY(summarise(std::move(call_ns), traffic, copy, row));
     return row;
   }
@@ -96,7 +96,7 @@ class RankBench {
   void use(const Contender& contender) {
     if (contender.algorithm != "auto") arguments_.options.algorithm = contender.algorithm;
     arguments_.options.pacing = contender.pacing;
-    arguments_.options.ordered = request_.ordered;
+    arguments_.options.ordered = settings_.ordered;
   }
 
   /// A call that moves this iteration's own bytes into poisoned buffers.
@@ -116,7 +116,7 @@ class RankBench {
   }
 
   Traffic traffic_of(int64_t bytes) const {
-    return {request_.collective, ranks_, bytes, request_.root, request_.graph};
+    return {settings_.collective, ranks_, bytes, settings_.root, settings_.graph};
   }
 
   /// Per call, of the rank with most of each.
@@ -175,7 +175,7 @@ class RankBench {
 
   Bootstrap& bootstrap_;
   Context& context_;
-  const BenchRequest& request_;
+  const BenchSettings& settings_;
   Rank me_;
   int ranks_;
   BenchBuffers buffers_;
@@ -186,34 +186,34 @@ class RankBench {
 
 }  // namespace
 
-int64_t memory_needed(const BenchRequest& request, int ranks) {
-  const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
+int64_t memory_needed(const BenchSettings& settings, int ranks) {
+  const int64_t largest = *std::max_element(settings.sizes.begin(), settings.sizes.end());
   // The buffers, the same again to measure copying, and up to as much for what algorithms stage.
   constexpr int64_t kUnit = 1024;  // sizes may be too large to add up as they are
-  const Traffic unit(request.collective, ranks, kUnit, request.root, request.graph);
+  const Traffic unit(settings.collective, ranks, kUnit, settings.root, settings.graph);
   const double bytes =
       3.0 * static_cast<double>(unit.footprint_bytes()) * (static_cast<double>(largest) / kUnit);
   return bytes > 0x1p62 ? int64_t{1} << 62 : static_cast<int64_t>(bytes);
 }
 
-Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
+Status run_bench(Bootstrap& bootstrap, Context& context, const BenchSettings& settings,
                  const std::function<void(const BenchRow&)>& on_row,
                  const std::function<void(const std::string&)>& on_progress,
                  const std::function<Status(const Recording&)>& on_recording) {
   const bool first = bootstrap.rank() == 0;
-  RankBench bench(bootstrap, context, request);
+  RankBench bench(bootstrap, context, settings);
   if (first) on_progress("preparing buffers");
   IBCOLL_TRY(bench.prepare());
-  for (const int64_t size : request.sizes) {
+  for (const int64_t size : settings.sizes) {
     if (first) on_progress(fmt::format("{}: copying alone", format_size(size)));
     IBCOLL_ASSIGN(const CopySpeed::Best copy, bench.copying(size));
-    for (const Contender& contender : request.contenders) {
+    for (const Contender& contender : settings.contenders) {
       if (first) on_progress(fmt::format("{}: {}", format_size(size), contender.label()));
       IBCOLL_ASSIGN(const BenchRow row, bench.measure(contender, size, copy));
       if (first) on_row(row);
     }
   }
-  if (!request.record) return {};
+  if (!settings.record) return {};
   IBCOLL_ASSIGN(const Recording recording, bench.record());
   return first ? on_recording(recording) : Status{};
 }

@@ -17,7 +17,7 @@
 
 namespace ibcoll::measure {
 
-struct BenchRequest {
+struct BenchSettings {
   Collective collective = Collective::kAlltoall;
   Rank root = 0;                       ///< where the collective has one
   bool ordered = false;                ///< reduce, of doubles: combine in the order of ranks
@@ -56,13 +56,13 @@ struct BenchRow {
 };
 
 /// Bytes of memory that all ranks take together for their buffers and the copy measurement.
-int64_t memory_needed(const BenchRequest& request, int ranks);
+int64_t memory_needed(const BenchSettings& settings, int ranks);
 
 /// Collective over all ranks of `context`: measures contender by contender at each size. Rank 0
 /// gives each row to `on_row` as it is done, and now and then one line of what it is doing to
 /// `on_progress`. A byte that differs is an error that names rank, origin, place and iteration.
 /// Where a recording is asked for, rank 0 gets that of the last contender at the last size.
-Status run_bench(Bootstrap& bootstrap, Context& context, const BenchRequest& request,
+Status run_bench(Bootstrap& bootstrap, Context& context, const BenchSettings& settings,
                  const std::function<void(const BenchRow&)>& on_row,
                  const std::function<void(const std::string&)>& on_progress,
                  const std::function<Status(const Recording&)>& on_recording = {});

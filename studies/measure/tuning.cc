@@ -34,8 +34,8 @@ struct Contest {
 /// One rank's side.
 class RankTuner {
  public:
-  RankTuner(Bootstrap& bootstrap, Context& context, const TuneRequest& request)
-      : bootstrap_(bootstrap), context_(context), request_(request), calls_(bootstrap, context) {}
+  RankTuner(Bootstrap& bootstrap, Context& context, const TuneSettings& settings)
+      : bootstrap_(bootstrap), context_(context), settings_(settings), calls_(bootstrap, context) {}
 
   Status prepare() { return calls_.prepare(); }
 
@@ -50,7 +50,7 @@ class RankTuner {
     arguments_ = buffers_->arguments(contest.traffic);
     if (!contest.race) IBCOLL_TRY(begin(contest));
     Race& race = *contest.race;
-    const size_t most = static_cast<size_t>(request_.rounds), end = race.rounds() + kRoundsATurn;
+    const size_t most = static_cast<size_t>(settings_.rounds), end = race.rounds() + kRoundsATurn;
     bool late = false;
     while (!contest.over && !late && race.rounds() < end) {
       IBCOLL_ASSIGN(late, add_round(contest, until_ns));
@@ -64,7 +64,7 @@ class RankTuner {
   Status begin(Contest& contest) {
     IBCOLL_TRY(use({}, true));
     IBCOLL_TRY(calls_.call(arguments_));
-    const Rules* const rules = request_.judged ? &*request_.judged : nullptr;
+    const Rules* const rules = settings_.judged ? &*settings_.judged : nullptr;
     contest.contenders = contenders_of(contest.traffic, context_.shape(), own_rule(contest.traffic),
                                        rules, &contest.judged);
     IBCOLL_ASSIGN(contest.calls, warm_up(contest.contenders));
@@ -134,14 +134,14 @@ class RankTuner {
     std::vector<int64_t> calls;
     for (const double each : times) {
       calls.push_back(std::clamp<int64_t>(
-          std::llround(static_cast<double>(request_.batch_ns) / std::max(each, 1.0)), 1, 10'000));
+          std::llround(static_cast<double>(settings_.batch_ns) / std::max(each, 1.0)), 1, 10'000));
     }
     return calls;
   }
 
   Bootstrap& bootstrap_;
   Context& context_;
-  const TuneRequest& request_;
+  const TuneSettings& settings_;
   TimedCalls calls_;
   std::optional<BenchBuffers> buffers_;
   CallArguments arguments_;
@@ -213,21 +213,21 @@ TunePoint conclude(const Traffic& traffic, std::vector<Rule> contenders, size_t 
 }
 
 Result<std::vector<TunePoint>> measure_choices(
-    Bootstrap& bootstrap, Context& context, const TuneRequest& request,
+    Bootstrap& bootstrap, Context& context, const TuneSettings& settings,
     const std::function<void(const TunePoint&)>& on_point,
     const std::function<void(const std::string&)>& on_progress) {
   const bool first = bootstrap.rank() == 0;
   std::vector<Contest> contests;
-  for (const Collective collective : request.collectives)
-    for (const int64_t bytes : sizes_of(collective, request.sizes))
+  for (const Collective collective : settings.collectives)
+    for (const int64_t bytes : sizes_of(collective, settings.sizes))
       contests.emplace_back(Traffic(collective, bootstrap.size(), bytes, 0));
-  const int64_t end_ns = now_ns() + request.budget_ns;
+  const int64_t end_ns = now_ns() + settings.budget_ns;
   const auto turns_of = [&](const Contest& contest) {
     const size_t rounds = contest.race ? contest.race->rounds() : 0;
-    const auto left = static_cast<size_t>(request.rounds) - rounds;
+    const auto left = static_cast<size_t>(settings.rounds) - rounds;
     return contest.over ? 0 : static_cast<int64_t>((left + kRoundsATurn - 1) / kRoundsATurn);
   };
-  RankTuner tuner(bootstrap, context, request);
+  RankTuner tuner(bootstrap, context, settings);
   IBCOLL_TRY(tuner.prepare());
   std::vector<TunePoint> points(contests.size());
   for (size_t over = 0; over < contests.size();) {

@@ -15,7 +15,7 @@
 
 namespace ibcoll::measure {
 
-struct TuneRequest {
+struct TuneSettings {
   std::vector<Collective> collectives;
   std::vector<int64_t> sizes;  ///< bytes a pair, ascending
   int rounds = 50;             ///< of those that are not dropped before, at most
@@ -60,7 +60,7 @@ std::vector<int64_t> sizes_of(Collective collective, const std::vector<int64_t>&
 /// a few rounds at a time. Rank 0 gives each point to `on_point` as its race is over, and one line
 /// of what it is doing to `on_progress`. All ranks get all points.
 Result<std::vector<TunePoint>> measure_choices(
-    Bootstrap& bootstrap, Context& context, const TuneRequest& request,
+    Bootstrap& bootstrap, Context& context, const TuneSettings& settings,
     const std::function<void(const TunePoint&)>& on_point,
     const std::function<void(const std::string&)>& on_progress);
 

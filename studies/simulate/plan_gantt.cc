@@ -28,9 +28,9 @@ struct Row {
 
 }  // namespace
 
-Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string& path) {
-  IBCOLL_ASSIGN(const Problem problem, make_problem(request));
-  std::vector<Row> rows(request.fabric->links());
+Status draw_plan(const PlanInputs& inputs, const Plan& plan, const std::string& path) {
+  IBCOLL_ASSIGN(const Problem problem, make_problem(inputs));
+  std::vector<Row> rows(inputs.fabric->links());
   Path route;
   for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
     const Transfer& t = plan.transfers[i];
@@ -40,7 +40,7 @@ Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string
       Row& row = rows[hop.link];
       row.link = hop.link;
       row.busy_ns += static_cast<int64_t>(static_cast<double>(t.bytes) * 1e9 /
-                                          request.fabric->link(hop.link).bandwidth);
+                                          inputs.fabric->link(hop.link).bandwidth);
       const int64_t begin = t.start_ns + hop.before_ns;
       row.boxes.push_back({begin, begin + length, i});
     }
@@ -56,18 +56,18 @@ Status draw_plan(const PlanRequest& request, const Plan& plan, const std::string
   const double height = kTop + kRow * static_cast<double>(rows.size()) + 34;
   Svg svg(kLeft + kWidth + kRight, height);
   svg.text(12, 20,
-           fmt::format("{} on {}, {}: {} ({} at best)", to_string(plan.kind),
-                       request.fabric->name(), to_string(plan.planner),
-                       format_duration(plan.time_ns), format_duration(plan.bound_ns)),
+           fmt::format("{} on {}, {}: {} ({} at best)", to_string(plan.kind), inputs.fabric->name(),
+                       to_string(plan.planner), format_duration(plan.time_ns),
+                       format_duration(plan.bound_ns)),
            {{"class", "fg"}});
   svg.text(12, 36, "busiest links over time; colours: senders", {{"class", "dim"}});
   const double scale = kWidth / static_cast<double>(std::max<int64_t>(plan.time_ns, 1));
   double y = kTop;
   for (const Row& row : rows) {
-    const topology::Link& link = request.fabric->link(row.link);
+    const topology::Link& link = inputs.fabric->link(row.link);
     svg.text(kLeft - 8, y + kRow - 5,
-             fmt::format("{} > {}", request.fabric->node(link.from).name,
-                         request.fabric->node(link.to).name),
+             fmt::format("{} > {}", inputs.fabric->node(link.from).name,
+                         inputs.fabric->node(link.to).name),
              {{"class", "fg"}, {"text-anchor", "end"}, {"font-size", "10"}});
     for (const Box& box : row.boxes) {
       const Transfer& t = plan.transfers[box.transfer];

@@ -18,7 +18,7 @@ namespace {
 using contention_free::Kind;
 using contention_free::Plan;
 using contention_free::PlanCache;
-using contention_free::PlanRequest;
+using contention_free::PlanInputs;
 
 /// CPU time of this process since `begin`.
 double cpu_ns(std::clock_t begin) {
@@ -35,21 +35,21 @@ Result<double> time_lookups(Get&& get) {
   return cpu_ns(begin) / kCalls;
 }
 
-Status time_cache(const PlanRequest& request, PlanResult& result) {
-  PlanCache cache(request);
+Status time_cache(const PlanInputs& inputs, PlanResult& result) {
+  PlanCache cache(inputs);
   IBCOLL_ASSIGN(result.lookup_ns, time_lookups([&] {
-                  return cache.get(request.kind, request.root, request.block_bytes);
+                  return cache.get(inputs.kind, inputs.root, inputs.block_bytes);
                 }));
-  if (request.kind == Kind::kBcast || request.kind == Kind::kReduce ||
-      request.kind == Kind::kAllreduce) {
+  if (inputs.kind == Kind::kBcast || inputs.kind == Kind::kReduce ||
+      inputs.kind == Kind::kAllreduce) {
     return {};
   }
-  std::vector<uint64_t> counts(request.server_ranks.size(), request.block_bytes);
-  if (request.kind == Kind::kAlltoall) {
-    counts.assign(counts.size() * counts.size(), request.block_bytes);
+  std::vector<uint64_t> counts(inputs.server_ranks.size(), inputs.block_bytes);
+  if (inputs.kind == Kind::kAlltoall) {
+    counts.assign(counts.size() * counts.size(), inputs.block_bytes);
   }
   IBCOLL_ASSIGN(result.lookup_counts_ns,
-                time_lookups([&] { return cache.get(request.kind, request.root, counts); }));
+                time_lookups([&] { return cache.get(inputs.kind, inputs.root, counts); }));
   return {};
 }
 
@@ -58,31 +58,31 @@ using Figure = std::tuple<bool, bool, double>;
 
 }  // namespace
 
-Result<PlanResult> study_plan(const PlanStudy& study, PlanRequest request) {
+Result<PlanResult> study_plan(const PlanStudy& study, PlanInputs inputs) {
   PlanResult result;
-  request.fabric = study.believed;
+  inputs.fabric = study.believed;
   const std::clock_t begin = std::clock();
-  IBCOLL_ASSIGN(result.plan, plan_transfers(request));
+  IBCOLL_ASSIGN(result.plan, plan_transfers(inputs));
   result.plan_ms = cpu_ns(begin) * 1e-6;
   result.tasks = result.plan.transfers.size();
   result.tokens = result.plan.tokens.size();
   if (study.check) {
-    const Status right = check_plan(request, result.plan);
+    const Status right = check_plan(inputs, result.plan);
     if (!right) result.violation = right.error().message;
   }
   if (study.simulate) {
-    IBCOLL_ASSIGN(const PlanTimes times, simulate_plan(*study.fabric, request.hosts, result.plan));
+    IBCOLL_ASSIGN(const PlanTimes times, simulate_plan(*study.fabric, inputs.hosts, result.plan));
     result.simulated_us = times.time_us;
     result.waited_us = times.waited_us;
     if (study.wrong > 0 && study.said != nullptr) {
-      IBCOLL_ASSIGN(result.jitter_us, wait_bound_us(*study.said, *study.believed, request.hosts,
+      IBCOLL_ASSIGN(result.jitter_us, wait_bound_us(*study.said, *study.believed, inputs.hosts,
                                                     result.plan, study.wrong));
     }
   }
-  if (study.lookup) IBCOLL_TRY(time_cache(request, result));
+  if (study.lookup) IBCOLL_TRY(time_cache(inputs, result));
   if (study.believed != study.fabric) {
-    request.fabric = study.fabric;
-    IBCOLL_ASSIGN(result.plan.bound_ns, contention_free::lower_bound_ns(request));
+    inputs.fabric = study.fabric;
+    IBCOLL_ASSIGN(result.plan.bound_ns, contention_free::lower_bound_ns(inputs));
   }
   return result;
 }

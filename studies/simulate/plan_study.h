@@ -41,8 +41,8 @@ struct PlanResult {
   }
 };
 
-/// `request` is for study.believed, which it need not name.
-Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanRequest request);
+/// `inputs` is for study.believed, which it need not name.
+Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanInputs inputs);
 
 /// The most that any transfer of a plan waits for others on its links, in us, where the figures
 /// that are `said` of the network are off by up to `r`. Cables of a kind that are `believed` to be

@@ -23,7 +23,7 @@ std::string name(ProcessorId processor, size_t index, const Instruction& instruc
                      instruction.id, instruction.start);
 }
 
-Status check_messages(const TaskGraph& graph, const Schedule& schedule) {
+Status check_messages(const TaskGraph& graph, const TaskSchedule& schedule) {
   const auto processors = static_cast<ProcessorId>(schedule.processors.size());
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
     const Message& message = schedule.messages[id];
@@ -46,7 +46,7 @@ Status check_messages(const TaskGraph& graph, const Schedule& schedule) {
 }
 
 /// One processor on its own: one thing at a time, inputs present, messages sent and received once.
-Status check_processor(const TaskGraph& graph, const Schedule& schedule, ProcessorId processor,
+Status check_processor(const TaskGraph& graph, const TaskSchedule& schedule, ProcessorId processor,
                        std::vector<bool>& ran, std::vector<Ends>& ends) {
   std::vector<bool> held(graph.size(), false);
   Time free_at = 0;
@@ -98,7 +98,7 @@ Status check_processor(const TaskGraph& graph, const Schedule& schedule, Process
 
 }  // namespace
 
-Status check(const TaskGraph& graph, const Schedule& schedule) {
+Status check(const TaskGraph& graph, const TaskSchedule& schedule) {
   if (schedule.processors.empty())
     return fail(ErrorCode::kInvalidProgram, "the schedule has no processor");
   const LogP& logp = schedule.logp;
@@ -125,7 +125,7 @@ Status check(const TaskGraph& graph, const Schedule& schedule) {
                   arrival);
   }
   // With overheads and latency of zero, equal times could hide a circle of messages.
-  Schedule again = schedule;
+  TaskSchedule again = schedule;
   return replay(graph, again);
 }
 

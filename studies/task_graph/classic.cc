@@ -20,7 +20,8 @@ struct Delivery {
 
 }  // namespace
 
-Schedule with_messages(const TaskGraph& graph, const LogP& logp, const ClassicSchedule& classic) {
+TaskSchedule with_messages(const TaskGraph& graph, const LogP& logp,
+                           const ClassicSchedule& classic) {
   using Kind = Instruction::Kind;
   const auto processors = static_cast<ProcessorId>(classic.size());
   std::vector<int32_t> rank(graph.size());
@@ -54,7 +55,7 @@ Schedule with_messages(const TaskGraph& graph, const LogP& logp, const ClassicSc
       held[run.task] = p;
     }
   }
-  Schedule schedule(processors, logp);
+  TaskSchedule schedule(processors, logp);
   std::vector<std::vector<std::pair<TaskId, MessageId>>> incoming(processors);
   std::vector<std::vector<MessageId>> outgoing(processors);
   for (ProcessorId p = 0; p < processors; ++p) {

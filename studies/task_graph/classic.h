@@ -20,6 +20,7 @@ using ClassicSchedule = std::vector<std::vector<ClassicRun>>;
 /// One message for each result and receiver, sent right after the task ran there first, received
 /// right before the first consumer that can't use a local result; then replayed with overheads.
 /// Runs at the same time keep the graph's topological order.
-Schedule with_messages(const TaskGraph& graph, const LogP& logp, const ClassicSchedule& classic);
+TaskSchedule with_messages(const TaskGraph& graph, const LogP& logp,
+                           const ClassicSchedule& classic);
 
 }  // namespace ibcoll::task_graph

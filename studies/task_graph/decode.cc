@@ -27,15 +27,15 @@ Time Decoder::makespan(const std::vector<PlacedTask>& sequence) {
   return decode(sequence, nullptr);
 }
 
-Schedule Decoder::schedule(const std::vector<PlacedTask>& sequence) {
-  Schedule result(processors_, logp_);
+TaskSchedule Decoder::schedule(const std::vector<PlacedTask>& sequence) {
+  TaskSchedule result(processors_, logp_);
   decode(sequence, &result);
   prune_messages(graph_, result);
   return result;
 }
 
 /// Brings the result of `task` to processor p from where its message would be there first.
-bool Decoder::fetch(TaskId task, ProcessorId p, Schedule* out) {
+bool Decoder::fetch(TaskId task, ProcessorId p, TaskSchedule* out) {
   ProcessorId from = -1;
   for (ProcessorId q = 0; q < processors_; ++q) {
     if (have_[q][task] != kNever && (from < 0 || clock_[q] < clock_[from])) from = q;
@@ -60,7 +60,7 @@ bool Decoder::fetch(TaskId task, ProcessorId p, Schedule* out) {
   return true;
 }
 
-Time Decoder::decode(const std::vector<PlacedTask>& sequence, Schedule* out) {
+Time Decoder::decode(const std::vector<PlacedTask>& sequence, TaskSchedule* out) {
   for (ProcessorId p = 0; p < processors_; ++p) {
     clock_[p] = 0;
     for (TaskId task : list_[p]) have_[p][task] = kNever;
@@ -79,7 +79,7 @@ Time Decoder::decode(const std::vector<PlacedTask>& sequence, Schedule* out) {
   return *std::max_element(clock_.begin(), clock_.end());
 }
 
-std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const Schedule& schedule) {
+std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const TaskSchedule& schedule) {
   std::vector<int32_t> rank(graph.size());
   int32_t next = 0;
   for (TaskId task : topological_order(graph)) rank[task] = next++;
@@ -105,7 +105,7 @@ std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const Schedule& sche
   return sequence;
 }
 
-void prune_messages(const TaskGraph& graph, Schedule& schedule) {
+void prune_messages(const TaskGraph& graph, TaskSchedule& schedule) {
   const auto processors = static_cast<ProcessorId>(schedule.processors.size());
   std::vector<int32_t> copies(graph.size(), 0);
   for (const auto& instructions : schedule.processors) {
@@ -151,7 +151,7 @@ void prune_messages(const TaskGraph& graph, Schedule& schedule) {
     }
   }
   std::vector<MessageId> renamed(schedule.messages.size(), -1);
-  Schedule pruned(processors, schedule.logp);
+  TaskSchedule pruned(processors, schedule.logp);
   for (size_t id = 0; id < carried.size(); ++id) {
     if (carried[id].empty()) continue;
     std::sort(carried[id].begin(), carried[id].end());

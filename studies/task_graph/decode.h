@@ -26,11 +26,11 @@ class Decoder {
   Time makespan(const std::vector<PlacedTask>& sequence);
   /// The schedule, without results in messages that the receiver already has or that nothing there
   /// needs.
-  Schedule schedule(const std::vector<PlacedTask>& sequence);
+  TaskSchedule schedule(const std::vector<PlacedTask>& sequence);
 
  private:
-  Time decode(const std::vector<PlacedTask>& sequence, Schedule* out);
-  bool fetch(TaskId task, ProcessorId p, Schedule* out);
+  Time decode(const std::vector<PlacedTask>& sequence, TaskSchedule* out);
+  bool fetch(TaskId task, ProcessorId p, TaskSchedule* out);
 
   const TaskGraph& graph_;
   const LogP logp_;
@@ -41,11 +41,11 @@ class Decoder {
 };
 
 /// A sequence that decodes to about this schedule: its runs by start.
-std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const Schedule& schedule);
+std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const TaskSchedule& schedule);
 
 /// Drops what nobody needs: results from messages, messages left empty, duplicates of tasks; then
 /// replays. Never longer than before. The schedule must pass check().
-void prune_messages(const TaskGraph& graph, Schedule& schedule);
+void prune_messages(const TaskGraph& graph, TaskSchedule& schedule);
 
 /// Hill climbing with restarts over sequences: tasks move in order and between processors, and are
 /// duplicated. `effort`: how many tasks it may decode. Deterministic for a seed.

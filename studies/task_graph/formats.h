@@ -36,7 +36,7 @@ Status save_graph(const TaskGraph& graph, const std::string& file);
 /// {"message": id, "from", "to", "tasks": [..]} and instructions {"processor", "at", "run" | "send"
 /// | "receive": id} in each processor's order. Reading refuses what isn't of this form, with the
 /// line; whether the schedule is right is check()'s to say.
-void write_schedule(const TaskGraph& graph, const Schedule& schedule, std::ostream& out);
-Result<Schedule> read_schedule(const TaskGraph& graph, std::istream& in);
+void write_schedule(const TaskGraph& graph, const TaskSchedule& schedule, std::ostream& out);
+Result<TaskSchedule> read_schedule(const TaskGraph& graph, std::istream& in);
 
 }  // namespace ibcoll::task_graph

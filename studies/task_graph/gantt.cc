@@ -24,7 +24,7 @@ struct Bar {
 };
 
 /// Instructions of one kind in a row that leave no visible gap are one bar.
-std::vector<Bar> bars(const TaskGraph& graph, const Schedule& schedule, size_t processor,
+std::vector<Bar> bars(const TaskGraph& graph, const TaskSchedule& schedule, size_t processor,
                       Time visible) {
   std::vector<Bar> result;
   for (const Instruction& instruction : schedule.processors[processor]) {
@@ -47,7 +47,8 @@ std::vector<Bar> bars(const TaskGraph& graph, const Schedule& schedule, size_t p
 
 }  // namespace
 
-std::string gantt_svg(const TaskGraph& graph, const Schedule& schedule, const std::string& title) {
+std::string gantt_svg(const TaskGraph& graph, const TaskSchedule& schedule,
+                      const std::string& title) {
   const Time end = std::max<Time>(makespan(graph, schedule), 1);
   const double scale = kWidth / static_cast<double>(end);
   const auto x = [&](Time at) { return kLeft + static_cast<double>(at) * scale; };

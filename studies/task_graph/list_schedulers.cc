@@ -63,8 +63,8 @@ class Slots {
 
 }  // namespace
 
-Result<Schedule> schedule_heft(const TaskGraph& graph, const LogP& logp, int processors,
-                               const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_heft(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
   const Time delay = logp.message();
   std::vector<Slots> slots(processors);
   std::vector<Time> finish(graph.size(), 0);
@@ -216,8 +216,8 @@ constexpr int64_t kReportEvery = 1024;
 
 }  // namespace
 
-Result<Schedule> schedule_dsh(const TaskGraph& graph, const LogP& logp, int processors,
-                              const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_dsh(const TaskGraph& graph, const LogP& logp, int processors,
+                                  const SchedulerOptions& options) {
   IBCOLL_TRY(refuse_large(graph, processors, options, "dsh"));
   Duplicating state(graph, logp.message(), processors);
   int64_t done = 0;
@@ -287,8 +287,8 @@ std::vector<std::pair<TaskId, Branch>> critical_path_dominant(const TaskGraph& g
 
 }  // namespace
 
-Result<Schedule> schedule_ecpfd(const TaskGraph& graph, const LogP& logp, int processors,
-                                const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_ecpfd(const TaskGraph& graph, const LogP& logp, int processors,
+                                    const SchedulerOptions& options) {
   IBCOLL_TRY(refuse_large(graph, processors, options, "ecpfd"));
   Duplicating state(graph, logp.message(), processors);
   int64_t done = 0;

@@ -69,8 +69,8 @@ class Search {
   Time best() const { return best_; }
   bool improved() const { return !best_actions_.empty(); }
 
-  Schedule schedule() const {
-    Schedule result(processors_, logp_);
+  TaskSchedule schedule() const {
+    TaskSchedule result(processors_, logp_);
     struct Pending {
       int8_t from, to;
       TaskSet tasks;
@@ -278,8 +278,8 @@ class Search {
 
 }  // namespace
 
-Result<Schedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int processors,
-                                  const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int processors,
+                                      const SchedulerOptions& options) {
   if (graph.size() > kMaxTasks || processors > kMaxProcessors)
     return fail(ErrorCode::kUnsupported,
                 "optimal takes at most {} tasks and {} processors, not {} and {}", kMaxTasks,
@@ -288,7 +288,7 @@ Result<Schedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int 
     return fail(ErrorCode::kUnsupported, "optimal knows no bandwidth (per result: {})",
                 logp.per_result);
   // A good schedule to start from prunes most of the search.
-  IBCOLL_ASSIGN(Schedule best, schedule_sppc_plus(graph, logp, processors, options));
+  IBCOLL_ASSIGN(TaskSchedule best, schedule_sppc_plus(graph, logp, processors, options));
   Search search(graph, logp, processors, makespan(graph, best));
   if (!search.run())
     return fail(ErrorCode::kDeadline, "the search passed {} states without an end", kMaxStates);

@@ -23,11 +23,11 @@ Result<Pair> compare(const Scheduler& scheduler, const TaskGraph& graph,
                      const StudyOptions& study) {
   SchedulerOptions options;
   options.search_effort = kEffort;
-  IBCOLL_ASSIGN(const Schedule found,
+  IBCOLL_ASSIGN(const TaskSchedule found,
                 schedule(scheduler, graph, study.logp, study.processors, options));
   Pair pair{.makespan = makespan(graph, found)};
   IBCOLL_ASSIGN(const Scheduler* optimal, find_scheduler("optimal"));
-  Result<Schedule> best = schedule(*optimal, graph, study.logp, study.processors, options);
+  Result<TaskSchedule> best = schedule(*optimal, graph, study.logp, study.processors, options);
   if (!best && best.error().code != ErrorCode::kDeadline)
     return tl::unexpected<Error>(best.error());
   if (best) pair.optimum = makespan(graph, *best);

@@ -6,14 +6,15 @@ namespace ibcoll::task_graph {
 
 using Kind = Instruction::Kind;
 
-MessageId Schedule::add_message(ProcessorId from, ProcessorId to, std::span<const TaskId> tasks) {
+MessageId TaskSchedule::add_message(ProcessorId from, ProcessorId to,
+                                    std::span<const TaskId> tasks) {
   messages.push_back(
       {from, to, static_cast<int64_t>(packed.size()), static_cast<int64_t>(tasks.size())});
   packed.insert(packed.end(), tasks.begin(), tasks.end());
   return static_cast<MessageId>(messages.size() - 1);
 }
 
-Time Schedule::duration(const TaskGraph& graph, const Instruction& instruction) const {
+Time TaskSchedule::duration(const TaskGraph& graph, const Instruction& instruction) const {
   switch (instruction.kind) {
     case Kind::kRun:
       return graph.weight(instruction.id);
@@ -25,7 +26,7 @@ Time Schedule::duration(const TaskGraph& graph, const Instruction& instruction) 
   return 0;
 }
 
-Time makespan(const TaskGraph& graph, const Schedule& schedule) {
+Time makespan(const TaskGraph& graph, const TaskSchedule& schedule) {
   Time end = 0;
   for (const auto& instructions : schedule.processors) {
     for (const Instruction& instruction : instructions)
@@ -34,7 +35,7 @@ Time makespan(const TaskGraph& graph, const Schedule& schedule) {
   return end;
 }
 
-Status replay(const TaskGraph& graph, Schedule& schedule) {
+Status replay(const TaskGraph& graph, TaskSchedule& schedule) {
   constexpr Time kNotSent = -1;
   const auto processors = static_cast<ProcessorId>(schedule.processors.size());
   std::vector<Time> arrival(schedule.messages.size(), kNotSent);
@@ -79,7 +80,7 @@ Status replay(const TaskGraph& graph, Schedule& schedule) {
   return {};
 }
 
-Statistics statistics(const TaskGraph& graph, const Schedule& schedule) {
+Statistics statistics(const TaskGraph& graph, const TaskSchedule& schedule) {
   Statistics result;
   result.makespan = makespan(graph, schedule);
   result.messages = static_cast<int64_t>(schedule.messages.size());

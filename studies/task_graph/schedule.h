@@ -25,18 +25,18 @@ struct Instruction {
 struct Message {
   ProcessorId from;
   ProcessorId to;
-  int64_t first;  ///< its tasks are [first, first + count) of Schedule::packed
+  int64_t first;  ///< its tasks are [first, first + count) of TaskSchedule::packed
   int64_t count;
 };
 
 /// What each processor does. A plain value; check() says whether it makes sense.
-struct Schedule {
+struct TaskSchedule {
   LogP logp;
   std::vector<std::vector<Instruction>> processors;
   std::vector<Message> messages;
   std::vector<TaskId> packed;
 
-  explicit Schedule(int processor_count = 0, LogP costs = {})
+  explicit TaskSchedule(int processor_count = 0, LogP costs = {})
       : logp(costs), processors(processor_count) {}
   std::span<const TaskId> tasks(const Message& message) const {
     return {packed.data() + message.first, static_cast<size_t>(message.count)};
@@ -47,12 +47,12 @@ struct Schedule {
 };
 
 /// The extended makespan: when the last instruction ends.
-Time makespan(const TaskGraph& graph, const Schedule& schedule);
+Time makespan(const TaskGraph& graph, const TaskSchedule& schedule);
 
 /// Gives every instruction the earliest start that its processor's order and the arrival of its
 /// messages allow; what a run that never waits on purpose would take. Fails when the orders
 /// deadlock, naming who waits for what.
-Status replay(const TaskGraph& graph, Schedule& schedule);
+Status replay(const TaskGraph& graph, TaskSchedule& schedule);
 
 /// Figures of the paper's evaluation (section 9.2), in the unit of time of the graph.
 struct Statistics {
@@ -66,13 +66,13 @@ struct Statistics {
   double usage = 0;            ///< (makespan * P - idle) / (makespan * P)
   double speedup = 0;          ///< Sm: work on one processor / makespan; 0 when both are 0
 };
-Statistics statistics(const TaskGraph& graph, const Schedule& schedule);
+Statistics statistics(const TaskGraph& graph, const TaskSchedule& schedule);
 
 /// Proves a schedule: every task runs; a processor does one thing at a time, for as long as it
 /// takes; a task runs only where all its inputs are held by then, and a send packs only results
 /// held; each message is sent once by its sender and received once by its receiver, not before it
 /// arrives (start of send + os + L); the orders can't deadlock. Knows nothing of how schedules are
 /// made. The error names the first instruction that is wrong.
-Status check(const TaskGraph& graph, const Schedule& schedule);
+Status check(const TaskGraph& graph, const TaskSchedule& schedule);
 
 }  // namespace ibcoll::task_graph

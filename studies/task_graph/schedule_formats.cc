@@ -11,7 +11,7 @@ namespace ibcoll::task_graph {
 using Kind = Instruction::Kind;
 using nlohmann::json;
 
-void write_schedule(const TaskGraph& graph, const Schedule& schedule, std::ostream& out) {
+void write_schedule(const TaskGraph& graph, const TaskSchedule& schedule, std::ostream& out) {
   int64_t instructions = 0;
   for (const auto& list : schedule.processors) instructions += static_cast<int64_t>(list.size());
   out << fmt::format(
@@ -56,7 +56,7 @@ struct Head {
   int64_t instructions = 0;
 };
 
-Result<Head> read_head(const TaskGraph& graph, const json& object, Schedule& schedule) {
+Result<Head> read_head(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
   constexpr int64_t kMany = int64_t{1} << 31;
   constexpr Time kLong = kMaxTotalWork;
   IBCOLL_ASSIGN(const int64_t tasks, field(object, "tasks", 0, kMany));
@@ -64,7 +64,7 @@ Result<Head> read_head(const TaskGraph& graph, const json& object, Schedule& sch
     return fail(ErrorCode::kInvalidArgument, "a schedule of {} tasks, the graph has {}", tasks,
                 graph.size());
   IBCOLL_ASSIGN(const int64_t processors, field(object, "processors", 1, 4096));
-  schedule = Schedule(static_cast<int>(processors));
+  schedule = TaskSchedule(static_cast<int>(processors));
   IBCOLL_ASSIGN(schedule.logp.send_overhead, field(object, "send_overhead", 0, kLong));
   IBCOLL_ASSIGN(schedule.logp.receive_overhead, field(object, "receive_overhead", 0, kLong));
   IBCOLL_ASSIGN(schedule.logp.latency, field(object, "latency", 0, kLong));
@@ -75,7 +75,7 @@ Result<Head> read_head(const TaskGraph& graph, const json& object, Schedule& sch
   return head;
 }
 
-Status read_message(const TaskGraph& graph, const json& object, Schedule& schedule) {
+Status read_message(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
   const auto id = static_cast<int64_t>(schedule.messages.size());
   const auto processors = static_cast<int64_t>(schedule.processors.size());
   IBCOLL_TRY(field(object, "message", id, id));
@@ -95,7 +95,7 @@ Status read_message(const TaskGraph& graph, const json& object, Schedule& schedu
   return {};
 }
 
-Status read_instruction(const TaskGraph& graph, const json& object, Schedule& schedule) {
+Status read_instruction(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
   const auto processors = static_cast<int64_t>(schedule.processors.size());
   const auto messages = static_cast<int64_t>(schedule.messages.size());
   IBCOLL_ASSIGN(const int64_t processor, field(object, "processor", 0, processors - 1));
@@ -113,8 +113,8 @@ Status read_instruction(const TaskGraph& graph, const json& object, Schedule& sc
 
 }  // namespace
 
-Result<Schedule> read_schedule(const TaskGraph& graph, std::istream& in) {
-  Schedule schedule;
+Result<TaskSchedule> read_schedule(const TaskGraph& graph, std::istream& in) {
+  TaskSchedule schedule;
   Head head;
   int64_t instructions = 0;
   std::string text;

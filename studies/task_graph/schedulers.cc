@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "studies/task_graph/cluster_groups.h"
-#include "studies/task_graph/emit.h"
+#include "studies/task_graph/emit_schedule.h"
 #include "studies/task_graph/ldsh.h"
 
 namespace ibcoll::task_graph {
@@ -40,8 +40,8 @@ Result<const Scheduler*> find_scheduler(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument, "no scheduler named '{}'; there are {}", name, names);
 }
 
-Result<Schedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, const LogP& logp,
-                          int processors, const SchedulerOptions& options) {
+Result<TaskSchedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, const LogP& logp,
+                              int processors, const SchedulerOptions& options) {
   constexpr int kMaxProcessors = 4096;
   constexpr Time kMaxCost = Time{1} << 40;
   if (processors < 1 || processors > kMaxProcessors)
@@ -55,9 +55,9 @@ Result<Schedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, co
   return scheduler.run(graph, logp, processors, options);
 }
 
-Result<Schedule> schedule_serial(const TaskGraph& graph, const LogP& logp, int processors,
-                                 const SchedulerOptions&) {
-  Schedule schedule(processors, logp);
+Result<TaskSchedule> schedule_serial(const TaskGraph& graph, const LogP& logp, int processors,
+                                     const SchedulerOptions&) {
+  TaskSchedule schedule(processors, logp);
   Time clock = 0;
   for (TaskId task : topological_order(graph)) {
     schedule.processors[0].push_back({clock, task, Instruction::Kind::kRun});
@@ -97,35 +97,35 @@ Plan make_plan(const TaskGraph& graph, const LogP& logp, int processors, Groupin
 
 }  // namespace
 
-Result<Schedule> schedule_sppc(const TaskGraph& graph, const LogP& logp, int processors,
-                               const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_sppc(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
   const Plan plan = make_plan(graph, logp, processors, Grouping::kAffinity, options);
   return emit_packaged(graph, logp, plan.clusters, plan.placement, plan.messages);
 }
 
-Result<Schedule> schedule_sppc_balanced(const TaskGraph& graph, const LogP& logp, int processors,
-                                        const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_sppc_balanced(const TaskGraph& graph, const LogP& logp,
+                                            int processors, const SchedulerOptions& options) {
   const Plan plan = make_plan(graph, logp, processors, Grouping::kLoad, options);
   return emit_packaged(graph, logp, plan.clusters, plan.placement, plan.messages);
 }
 
-Result<Schedule> schedule_bcsh_grouped(const TaskGraph& graph, const LogP& logp, int processors,
-                                       const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_bcsh_grouped(const TaskGraph& graph, const LogP& logp, int processors,
+                                           const SchedulerOptions& options) {
   const Plan plan = make_plan(graph, logp, processors, Grouping::kAffinity, options);
   return emit_bulk_synchronous(graph, logp, plan.clusters, plan.placement, plan.messages,
                                processors);
 }
 
-Result<Schedule> schedule_bcsh_balanced(const TaskGraph& graph, const LogP& logp, int processors,
-                                        const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_bcsh_balanced(const TaskGraph& graph, const LogP& logp,
+                                            int processors, const SchedulerOptions& options) {
   const Plan plan = make_plan(graph, logp, processors, Grouping::kLoad, options);
   return emit_bulk_synchronous(graph, logp, plan.clusters, plan.placement, plan.messages,
                                processors);
 }
 
-Result<Schedule> schedule_bcsh(const TaskGraph& graph, const LogP& logp, int processors,
-                               const SchedulerOptions& options) {
-  IBCOLL_ASSIGN(Schedule best, schedule_serial(graph, logp, processors, options));
+Result<TaskSchedule> schedule_bcsh(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
+  IBCOLL_ASSIGN(TaskSchedule best, schedule_serial(graph, logp, processors, options));
   Time best_makespan = makespan(graph, best);
   // Every number up to 16, then about every eighth: neighbours differ little there.
   constexpr int kEvery = 16;
@@ -143,7 +143,7 @@ Result<Schedule> schedule_bcsh(const TaskGraph& graph, const LogP& logp, int pro
       for (size_t i = 0; i < layer.size(); ++i) placement.processor[layer[i]] = processor[i];
     }
     const MessagePlan plan = plan_messages(graph, clusters, placement);
-    Schedule candidate =
+    TaskSchedule candidate =
         emit_bulk_synchronous(graph, logp, clusters, placement, plan, participants);
     const Time length = makespan(graph, candidate);
     if (length >= best_makespan) continue;

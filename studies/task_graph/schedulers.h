@@ -26,8 +26,8 @@ struct SchedulerOptions {
 struct Scheduler {
   std::string_view name;
   std::string_view summary;
-  Result<Schedule> (*run)(const TaskGraph& graph, const LogP& logp, int processors,
-                          const SchedulerOptions& options);
+  Result<TaskSchedule> (*run)(const TaskGraph& graph, const LogP& logp, int processors,
+                              const SchedulerOptions& options);
 };
 
 std::span<const Scheduler> schedulers();
@@ -35,40 +35,42 @@ std::span<const Scheduler> schedulers();
 Result<const Scheduler*> find_scheduler(std::string_view name);
 
 /// Refuses P < 1 or over 4096 and negative or huge LogP parameters, then runs the scheduler.
-Result<Schedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, const LogP& logp,
-                          int processors, const SchedulerOptions& options = {});
+Result<TaskSchedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, const LogP& logp,
+                              int processors, const SchedulerOptions& options = {});
 
 /// All tasks on processor 0.
-Result<Schedule> schedule_serial(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_serial(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 
 /// SPPC as the paper has it.
-Result<Schedule> schedule_sppc(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_sppc(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 
 /// SPPC with groups made by load (see group_by_load) instead of affinity.
-Result<Schedule> schedule_sppc_balanced(const TaskGraph&, const LogP&, int,
-                                        const SchedulerOptions&);
+Result<TaskSchedule> schedule_sppc_balanced(const TaskGraph&, const LogP&, int,
+                                            const SchedulerOptions&);
 
 /// The best of everything here on this input, then improved by search where the graph is small.
-Result<Schedule> schedule_sppc_plus(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_sppc_plus(const TaskGraph&, const LogP&, int,
+                                        const SchedulerOptions&);
 
 /// Bulk-synchronous: clusters as SPPC's phase 1, LDSH in each layer, all-to-alls between; on the
 /// number of processors where that is shortest (of 1 to 16, then steps of an eighth, up to P).
-Result<Schedule> schedule_bcsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_bcsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 /// Bulk-synchronous with the clusters, groups and places of sppc or sppc-balanced.
-Result<Schedule> schedule_bcsh_grouped(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
-Result<Schedule> schedule_bcsh_balanced(const TaskGraph&, const LogP&, int,
-                                        const SchedulerOptions&);
+Result<TaskSchedule> schedule_bcsh_grouped(const TaskGraph&, const LogP&, int,
+                                           const SchedulerOptions&);
+Result<TaskSchedule> schedule_bcsh_balanced(const TaskGraph&, const LogP&, int,
+                                            const SchedulerOptions&);
 
 /// Classic list schedulers. They plan with a delay of os + L + or between processors and no
 /// overhead; the schedule returned has one message for each result and receiver, replayed with
 /// overheads. HEFT: Topcuoglu et al. 2002. DSH: Kruatrachue and Lewis 1988. ECPFD: Ahmad and Kwok
 /// 1998.
-Result<Schedule> schedule_heft(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
-Result<Schedule> schedule_dsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
-Result<Schedule> schedule_ecpfd(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_heft(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_dsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_ecpfd(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 
 /// The optimum by exhaustive search; graphs of at most 10 tasks on at most 4 processors. Fails
 /// (deadline) when the search is too long.
-Result<Schedule> schedule_optimal(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_optimal(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 
 }  // namespace ibcoll::task_graph

@@ -5,7 +5,7 @@
 
 #include "studies/task_graph/cluster_groups.h"
 #include "studies/task_graph/decode.h"
-#include "studies/task_graph/emit.h"
+#include "studies/task_graph/emit_schedule.h"
 #include "studies/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
@@ -19,7 +19,7 @@ class Candidates {
       : graph_(graph), keep_sequences_(keep_sequences) {}
 
   /// Replays first: instructions may start earlier than a bulk-synchronous schedule says.
-  void offer(Schedule candidate) {
+  void offer(TaskSchedule candidate) {
     if (!replay(graph_, candidate)) return;
     const Time length = makespan(graph_, candidate);
     if (keep_sequences_) sequences_.push_back(sequence_of(graph_, candidate));
@@ -28,28 +28,28 @@ class Candidates {
     best_ = std::move(candidate);
   }
   Time best_makespan() const { return best_makespan_; }
-  Schedule& best() { return best_; }
+  TaskSchedule& best() { return best_; }
   const std::vector<std::vector<PlacedTask>>& sequences() const { return sequences_; }
 
  private:
   const TaskGraph& graph_;
   const bool keep_sequences_;
   Time best_makespan_ = INT64_MAX;
-  Schedule best_;
+  TaskSchedule best_;
   std::vector<std::vector<PlacedTask>> sequences_;
 };
 
 }  // namespace
 
-Result<Schedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp, int processors,
-                                    const SchedulerOptions& options) {
+Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp, int processors,
+                                        const SchedulerOptions& options) {
   // Beyond this size a search with the usual effort decodes too few sequences to find anything.
   constexpr TaskId kSearchTasks = 2000;
   const bool search = graph.size() <= kSearchTasks && processors > 1 && graph.size() > 1;
   Candidates candidates(graph, search);
   for (const Scheduler& scheduler : schedulers()) {
     if (scheduler.run == schedule_sppc_plus || scheduler.run == schedule_optimal) continue;
-    Result<Schedule> schedule = scheduler.run(graph, logp, processors, options);
+    Result<TaskSchedule> schedule = scheduler.run(graph, logp, processors, options);
     if (schedule)
       candidates.offer(std::move(*schedule));
     else if (schedule.error().code != ErrorCode::kUnsupported)

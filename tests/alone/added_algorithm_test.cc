@@ -4,6 +4,7 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_walk.h"
+#include "engine/algorithms/slots.h"
 #include "engine/schedule/verifier.h"
 #include "studies/simulate/collective.h"
 #include "tests/exchange.h"

@@ -179,11 +179,11 @@ const std::vector<Damage>& damages() {
   return kDamages;
 }
 
-void expect_rejected(const PlanRequest& request, const Plan& plan, const Damage& damage, uint32_t i,
+void expect_rejected(const PlanInputs& inputs, const Plan& plan, const Damage& damage, uint32_t i,
                      const std::string& what) {
   Plan damaged = plan;
   damage.apply(damaged, i);
-  EXPECT_FALSE(check_plan(request, damaged).has_value())
+  EXPECT_FALSE(check_plan(inputs, damaged).has_value())
       << what << ": " << damage.name << " transfer " << i;
 }
 
@@ -194,17 +194,17 @@ TEST(ContentionFreeChecker, RejectsDamagedPlansOfEveryPlanner) {
     for (const Kind kind : kAllKinds) {
       for (const Planner planner : {Planner::kList, Planner::kFixed, Planner::kThesis}) {
         for (const bool ahead : {true, false}) {
-          PlanRequest request = request_for(fabric, kind, 20'000);
-          request.planner = planner;
-          request.tokens_ahead = ahead;
-          request.policy = static_cast<Policy>(random() % kPolicies);
+          PlanInputs inputs = request_for(fabric, kind, 20'000);
+          inputs.planner = planner;
+          inputs.tokens_ahead = ahead;
+          inputs.policy = static_cast<Policy>(random() % kPolicies);
           if (!ahead && planner != Planner::kList) continue;  // the same
-          const Plan plan = planned(request);
+          const Plan plan = planned(inputs);
           for (const Damage& damage : damages()) {
             if (combines(kind) && damage.name == std::string("astray")) continue;  // may do
             for (int seed = 0; seed < 3; ++seed) {
               const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
-              expect_rejected(request, plan, damage, i, label(spec, request));
+              expect_rejected(inputs, plan, damage, i, label(spec, inputs));
             }
           }
         }
@@ -217,15 +217,15 @@ TEST(ContentionFreeChecker, RejectsPlansWithoutATokenThatIsNeeded) {
   // On one switch every token keeps two transfers apart that nothing else does.
   const Fabric fabric = network("single-switch:6" + kLan);
   for (const bool ahead : {true, false}) {
-    PlanRequest request = request_for(fabric, Kind::kGather, 20'000);
-    request.tokens_ahead = ahead;
-    request.planner = Planner::kList;
-    const Plan plan = planned(request);
+    PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+    inputs.tokens_ahead = ahead;
+    inputs.planner = Planner::kList;
+    const Plan plan = planned(inputs);
     ASSERT_FALSE(plan.tokens.empty());
     for (size_t i = 0; i < plan.tokens.size(); ++i) {
       Plan damaged = plan;
       damaged.tokens.erase(damaged.tokens.begin() + static_cast<ptrdiff_t>(i));
-      EXPECT_FALSE(check_plan(request, damaged).has_value()) << i;
+      EXPECT_FALSE(check_plan(inputs, damaged).has_value()) << i;
     }
   }
 }
@@ -233,7 +233,7 @@ TEST(ContentionFreeChecker, RejectsPlansWithoutATokenThatIsNeeded) {
 TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
   // Both start at once and nothing says otherwise: their times are right, the link is not.
   const Fabric fabric = network("single-switch:3" + kLan);
-  const PlanRequest request = request_for(fabric, Kind::kGather, 20'000);
+  const PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
   for (const bool ahead : {true, false}) {
     Plan plan;
     plan.kind = Kind::kGather;
@@ -244,7 +244,7 @@ TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
       plan.transfers.push_back({from, 0, from, 0, 20'000, 0, 180'000, 125e6, Transfer::kNone});
     }
     plan.time_ns = 180'000;
-    const Status status = check_plan(request, plan);
+    const Status status = check_plan(inputs, plan);
     ASSERT_FALSE(status.has_value());
     EXPECT_THAT(status.error().message,
                 HasSubstr(ahead ? "carries 250000000 B/s of 125000000" : "no tokens order"));
@@ -253,25 +253,25 @@ TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
 
 TEST(ContentionFreeChecker, FindsWaitsInACircle) {
   const Fabric fabric = network("single-switch:6" + kLan);
-  PlanRequest request = request_for(fabric, Kind::kGather, 20'000);
-  request.tokens_ahead = false;
-  request.planner = Planner::kList;
-  Plan plan = planned(request);
+  PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+  inputs.tokens_ahead = false;
+  inputs.planner = Planner::kList;
+  Plan plan = planned(inputs);
   const auto last = static_cast<uint32_t>(plan.transfers.size() - 1);
   plan.tokens.insert(plan.tokens.begin(), Token{last, 0, last, false, 0, 0});
-  const Status status = check_plan(request, plan);
+  const Status status = check_plan(inputs, plan);
   ASSERT_FALSE(status.has_value());
   EXPECT_THAT(status.error().message, HasSubstr("waits in a circle"));
 }
 
 TEST(ContentionFreeChecker, FindsRelayBuffersThatAreTooSmall) {
   const Fabric fabric = network("single-switch:6" + kLan);
-  PlanRequest request = request_for(fabric, Kind::kGather, 20'000);
-  request.permitted = {{0, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
-  Plan plan = planned(request);
+  PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+  inputs.permitted = {{0, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
+  Plan plan = planned(inputs);
   ASSERT_GT(plan.relay_buffer_bytes, 0u);
   plan.relay_buffer_bytes -= 1;
-  const Status status = check_plan(request, plan);
+  const Status status = check_plan(inputs, plan);
   ASSERT_FALSE(status.has_value());
   EXPECT_THAT(status.error().message, HasSubstr("server 1 relays"));
 }
@@ -283,34 +283,34 @@ void random_case(uint32_t seed, int most_hosts) {
   const Fabric fabric = network(
       fmt::format("random-tree:{},{},seed={},trunk-bandwidth=100Mbit/s:1Gbit/s:3Gbit/s:10Gbit/s{}",
                   hosts, 1 + random() % std::max(1, hosts / 3), random() % 1000, kLan));
-  PlanRequest request = request_for(fabric, kAllKinds[random() % kAllKinds.size()], 0);
-  request.root = static_cast<int>(random() % hosts);
-  request.tokens_ahead = random() % 2 != 0;
-  request.planner = static_cast<Planner>(random() % kPlanners);
+  PlanInputs inputs = request_for(fabric, kAllKinds[random() % kAllKinds.size()], 0);
+  inputs.root = static_cast<int>(random() % hosts);
+  inputs.tokens_ahead = random() % 2 != 0;
+  inputs.planner = static_cast<Planner>(random() % kPlanners);
   if (hosts > 60) {  // the proof by order alone takes long
-    request.planner = Planner::kList;
-    request.tokens_ahead = true;
+    inputs.planner = Planner::kList;
+    inputs.tokens_ahead = true;
   }
-  request.policy = static_cast<Policy>(random() % kPolicies);
-  request.relay = random() % 2 != 0;
-  request.block_bytes = random() % 200'000;
+  inputs.policy = static_cast<Policy>(random() % kPolicies);
+  inputs.relay = random() % 2 != 0;
+  inputs.block_bytes = random() % 200'000;
   size_t sizes = 0;
-  if (request.kind == Kind::kAlltoall) sizes = static_cast<size_t>(hosts) * hosts;
-  if (request.kind == Kind::kGather || request.kind == Kind::kScatter ||
-      request.kind == Kind::kAllgather || request.kind == Kind::kReduceScatter) {
+  if (inputs.kind == Kind::kAlltoall) sizes = static_cast<size_t>(hosts) * hosts;
+  if (inputs.kind == Kind::kGather || inputs.kind == Kind::kScatter ||
+      inputs.kind == Kind::kAllgather || inputs.kind == Kind::kReduceScatter) {
     sizes = hosts;
   }
   for (size_t i = 0; i < sizes; ++i) {
-    request.message_bytes.push_back(random() % 5 == 0 ? 0 : random() % (1 << (random() % 22)));
+    inputs.message_bytes.push_back(random() % 5 == 0 ? 0 : random() % (1 << (random() % 22)));
   }
-  const Plan plan = planned(request);
-  expect_right(request, plan, fmt::format("seed {}", seed));
+  const Plan plan = planned(inputs);
+  expect_right(inputs, plan, fmt::format("seed {}", seed));
   if (plan.transfers.empty()) return;
   const Damage& damage = damages()[random() % damages().size()];
   const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
   if (plan.transfers[i].bytes < 2) return;
-  if (combines(request.kind) && damage.name == std::string("astray")) return;
-  expect_rejected(request, plan, damage, i, fmt::format("seed {}", seed));
+  if (combines(inputs.kind) && damage.name == std::string("astray")) return;
+  expect_rejected(inputs, plan, damage, i, fmt::format("seed {}", seed));
 }
 
 TEST(ContentionFreeChecker, RandomTreesAndSizes) {

@@ -48,29 +48,29 @@ inline const std::vector<Kind> kAllKinds = {Kind::kGather,        Kind::kScatter
 /// True where partial results are on their way.
 inline bool combines(Kind kind) { return sums_of(kind, 1).count() > 0; }
 
-inline PlanRequest request_for(const Fabric& fabric, Kind kind, uint64_t bytes) {
-  PlanRequest request;
-  request.kind = kind;
-  request.server_ranks.assign(fabric.hosts(), 1);
-  request.block_bytes = bytes;
-  request.fabric = &fabric;
-  return request;
+inline PlanInputs request_for(const Fabric& fabric, Kind kind, uint64_t bytes) {
+  PlanInputs inputs;
+  inputs.kind = kind;
+  inputs.server_ranks.assign(fabric.hosts(), 1);
+  inputs.block_bytes = bytes;
+  inputs.fabric = &fabric;
+  return inputs;
 }
 
-inline Plan planned(const PlanRequest& request) {
-  auto plan = plan_transfers(request);
+inline Plan planned(const PlanInputs& inputs) {
+  auto plan = plan_transfers(inputs);
   EXPECT_TRUE(plan.has_value()) << (plan ? "" : plan.error().message);
   return plan ? *std::move(plan) : Plan{};
 }
 
-inline void expect_right(const PlanRequest& request, const Plan& plan, const std::string& what) {
-  const Status right = check_plan(request, plan);
+inline void expect_right(const PlanInputs& inputs, const Plan& plan, const std::string& what) {
+  const Status right = check_plan(inputs, plan);
   EXPECT_TRUE(right.has_value()) << what << ": " << (right ? "" : right.error().message);
 }
 
-inline std::string label(const std::string& spec, const PlanRequest& request) {
-  return fmt::format("{} {} {} {}", spec, to_string(request.kind), to_string(request.planner),
-                     request.block_bytes);
+inline std::string label(const std::string& spec, const PlanInputs& inputs) {
+  return fmt::format("{} {} {} {}", spec, to_string(inputs.kind), to_string(inputs.planner),
+                     inputs.block_bytes);
 }
 
 }  // namespace ibcoll::contention_free

@@ -109,47 +109,46 @@ TEST(ContentionFreePrograms, HoldWhereMessagesAreRelayed) {
   for (const char* layout : {"6x1", "2,1,3,1,2,1"}) {
     const Shape shape = parse_layout(layout).value();
     for (const Algorithm* algorithm : planned()) {
-      PlanRequest request;
-      request.fabric = &fabric;
-      request.block_bytes = 65536;
-      for (int s = 0; s < shape.servers(); ++s)
-        request.server_ranks.push_back(shape.server_size(s));
-      request.permitted = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {1, 4}};
+      PlanInputs inputs;
+      inputs.fabric = &fabric;
+      inputs.block_bytes = 65536;
+      for (int s = 0; s < shape.servers(); ++s) inputs.server_ranks.push_back(shape.server_size(s));
+      inputs.permitted = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {1, 4}};
       switch (algorithm->collective) {
         case Collective::kGather:
         case Collective::kGatherv:
-          request.kind = Kind::kGather;
+          inputs.kind = Kind::kGather;
           break;
         case Collective::kScatter:
         case Collective::kScatterv:
-          request.kind = Kind::kScatter;
+          inputs.kind = Kind::kScatter;
           break;
         case Collective::kAllgather:
         case Collective::kAllgatherv:
-          request.kind = Kind::kAllgather;
+          inputs.kind = Kind::kAllgather;
           break;
         case Collective::kBcast:
-          request.kind = Kind::kBcast;
+          inputs.kind = Kind::kBcast;
           break;
         case Collective::kReduce:
-          request.kind = Kind::kReduce;
+          inputs.kind = Kind::kReduce;
           break;
         case Collective::kReduceScatter:
         case Collective::kReduceScatterBlock:
-          request.kind = Kind::kReduceScatter;
+          inputs.kind = Kind::kReduceScatter;
           break;
         case Collective::kAllreduce:
-          request.kind = Kind::kAllreduce;
+          inputs.kind = Kind::kAllreduce;
           break;
         default:
-          request.kind = Kind::kAlltoall;
+          inputs.kind = Kind::kAlltoall;
       }
       AlgorithmOptions options;
       options.root = shape.rank_at(2, 0);
-      request.root = 2;
+      inputs.root = 2;
       for (const bool ahead : {false, true}) {
-        request.tokens_ahead = ahead;
-        const auto plan = plan_transfers(request);
+        inputs.tokens_ahead = ahead;
+        const auto plan = plan_transfers(inputs);
         ASSERT_TRUE(plan) << plan.error().message;
         options.plan = std::make_shared<const TransferPlan>(transfer_plan(*plan, fabric, {}));
         const auto report = verify(shape, build_all(*algorithm, shape, options));
@@ -207,11 +206,11 @@ TEST(ContentionFreePrograms, PlansAreKeptInADirectoryAndDamagedOnesPlannedAnew) 
   EXPECT_EQ(find(third), hash);
   ASSERT_TRUE(third.save());
   EXPECT_EQ(files().size(), 1u);
-  PlanRequest request;
-  request.server_ranks.assign(8, 2);
-  request.fabric = &fabric;
-  request.hosts = hosts_of(shape);
-  PlanCache check(request);
+  PlanInputs inputs;
+  inputs.server_ranks.assign(8, 2);
+  inputs.fabric = &fabric;
+  inputs.hosts = hosts_of(shape);
+  PlanCache check(inputs);
   EXPECT_TRUE(check.load(files()[0])) << check.load(files()[0]).error().message;
 
   PlanStore nowhere(fabric, {.directory = directory / "not" / "there"});

@@ -19,12 +19,12 @@ TEST(ContentionFreeSums, ComeNearTheBound) {
     for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
       for (const uint64_t bytes : {64 << 10, 1 << 20}) {
         const uint64_t block = kind == Kind::kAllreduce ? bytes * fabric.hosts() : bytes;
-        const PlanRequest request = request_for(fabric, kind, block);
-        const Plan plan = planned(request);
-        expect_right(request, plan, label(spec, request));
+        const PlanInputs inputs = request_for(fabric, kind, block);
+        const Plan plan = planned(inputs);
+        expect_right(inputs, plan, label(spec, inputs));
         const double ratio = static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
-        printf("%-60s %.3f of the bound\n", label(spec, request).c_str(), ratio);
-        EXPECT_LE(ratio, 1.7) << label(spec, request);
+        printf("%-60s %.3f of the bound\n", label(spec, inputs).c_str(), ratio);
+        EXPECT_LE(ratio, 1.7) << label(spec, inputs);
       }
     }
   }
@@ -45,70 +45,70 @@ TEST(ContentionFreeSums, SimulationsAgreeWithPlans) {
   for (const char* spec : kFabrics) {
     const Fabric fabric = network(spec);
     for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
-      const PlanRequest request = request_for(fabric, kind, 1 << 20);
-      const Plan plan = planned(request);
+      const PlanInputs inputs = request_for(fabric, kind, 1 << 20);
+      const Plan plan = planned(inputs);
       const auto times = sim::simulate_plan(fabric, {}, plan);
       ASSERT_TRUE(times) << times.error().message;
       EXPECT_NEAR(times->time_us, static_cast<double>(plan.time_ns) * 1e-3, 0.15 * times->time_us)
-          << label(spec, request);
+          << label(spec, inputs);
     }
   }
 }
 
 TEST(ContentionFreeSums, MessagesHaveWhatRanksHaveForAServer) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  PlanRequest request = request_for(fabric, Kind::kReduceScatter, 1000);
-  request.server_ranks = {3, 1, 2, 4};
-  const Plan scatter = planned(request);
-  expect_right(request, scatter, "3,1,2,4");
+  PlanInputs inputs = request_for(fabric, Kind::kReduceScatter, 1000);
+  inputs.server_ranks = {3, 1, 2, 4};
+  const Plan scatter = planned(inputs);
+  expect_right(inputs, scatter, "3,1,2,4");
   for (const Transfer& t : scatter.transfers) {
-    EXPECT_EQ(t.bytes, 1000u * request.server_ranks[t.target]);
+    EXPECT_EQ(t.bytes, 1000u * inputs.server_ranks[t.target]);
   }
-  request.message_bytes = {0, 7, 100'000, 20};
-  const Plan unequal = planned(request);
-  expect_right(request, unequal, "unequal");
+  inputs.message_bytes = {0, 7, 100'000, 20};
+  const Plan unequal = planned(inputs);
+  expect_right(inputs, unequal, "unequal");
   EXPECT_EQ(unequal.transfers.size(), 3u * 3);  // nothing is for server 0
-  request.message_bytes.clear();
-  request.kind = Kind::kAllreduce;
-  request.block_bytes = 1002;
-  const Plan all = planned(request);
-  expect_right(request, all, "allreduce");
+  inputs.message_bytes.clear();
+  inputs.kind = Kind::kAllreduce;
+  inputs.block_bytes = 1002;
+  const Plan all = planned(inputs);
+  expect_right(inputs, all, "allreduce");
   EXPECT_EQ(all.transfers.size(), 2u * 4 * 3);
   for (const Transfer& t : all.transfers) EXPECT_EQ(t.bytes, 251u);
 }
 
-std::string refusal(const PlanRequest& request, const Plan& plan) {
-  const Status right = check_plan(request, plan);
+std::string refusal(const PlanInputs& inputs, const Plan& plan) {
+  const Status right = check_plan(inputs, plan);
   return right ? "" : right.error().message;
 }
 
 TEST(ContentionFreeSums, TheCheckerFindsResultsThatAreNotComplete) {
   const Fabric fabric = network("single-switch:5" + kLan);
   for (const bool ahead : {true, false}) {
-    PlanRequest request = request_for(fabric, Kind::kAllreduce, 100'000);
-    request.tokens_ahead = ahead;
-    const Plan good = planned(request);
-    expect_right(request, good, "good");
+    PlanInputs inputs = request_for(fabric, Kind::kAllreduce, 100'000);
+    inputs.tokens_ahead = ahead;
+    const Plan good = planned(inputs);
+    expect_right(inputs, good, "good");
     const auto first = std::find_if(good.transfers.begin(), good.transfers.end(),
                                     [](const Transfer& t) { return t.origin == t.from; });
     ASSERT_NE(first, good.transfers.end());
     const auto at = static_cast<size_t>(first - good.transfers.begin());
     Plan plan = good;
     plan.transfers[at].forwards = Transfer::kNone;
-    EXPECT_THAT(refusal(request, plan), HasSubstr("does not wait for what its sender receives"));
+    EXPECT_THAT(refusal(inputs, plan), HasSubstr("does not wait for what its sender receives"));
     plan = good;  // of what is for another server
     for (uint32_t i = 0; i < plan.transfers.size(); ++i) {
       const Transfer& t = plan.transfers[i];
       if (t.to == first->from && t.target != first->from) plan.transfers[at].forwards = i;
     }
-    EXPECT_THAT(refusal(request, plan), HasSubstr("which is not for its sender"));
+    EXPECT_THAT(refusal(inputs, plan), HasSubstr("which is not for its sender"));
     plan = good;  // a part goes round between two servers
     const auto part = std::find_if(plan.transfers.begin(), plan.transfers.end(), [](const auto& t) {
       return t.origin == kEveryone && t.to == t.target;
     });
     part->target =
         (part->target + 1) % 5 == part->from ? (part->target + 2) % 5 : (part->target + 1) % 5;
-    EXPECT_NE(refusal(request, plan), "");
+    EXPECT_NE(refusal(inputs, plan), "");
   }
 }
 

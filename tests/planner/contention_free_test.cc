@@ -18,11 +18,11 @@ TEST(ContentionFree, EveryKindOnEveryNetworkIsRight) {
     for (const Kind kind : kAllKinds) {
       for (const uint64_t bytes : {100, 5'000, 100'000}) {
         for (const bool ahead : {true, false}) {
-          PlanRequest request = request_for(fabric, kind, bytes);
-          request.root = fabric.hosts() / 3;
-          request.planner = Planner::kList;
-          request.tokens_ahead = ahead;
-          expect_right(request, planned(request), label(spec, request));
+          PlanInputs inputs = request_for(fabric, kind, bytes);
+          inputs.root = fabric.hosts() / 3;
+          inputs.planner = Planner::kList;
+          inputs.tokens_ahead = ahead;
+          expect_right(inputs, planned(inputs), label(spec, inputs));
         }
       }
     }
@@ -35,18 +35,18 @@ TEST(ContentionFree, GroupPlannersAreRightWithEveryPolicyAndRelaying) {
     for (const Kind kind : kAllKinds) {
       for (const Planner planner : {Planner::kThesis, Planner::kFixed}) {
         for (const uint64_t bytes : {100, 20'000}) {
-          PlanRequest request = request_for(fabric, kind, bytes);
-          request.planner = planner;
+          PlanInputs inputs = request_for(fabric, kind, bytes);
+          inputs.planner = planner;
           if (planner == Planner::kFixed && bytes == 100) continue;  // has no rule for small ones
           // Every policy is met often enough.
-          request.policy = static_cast<Policy>(
+          inputs.policy = static_cast<Policy>(
               (static_cast<int>(kind) + static_cast<int>(bytes % 7) + spec.size()) % kPolicies);
-          Plan plan = planned(request);
-          expect_right(request, plan, label(spec, request));
-          request.relay = false;
-          const Plan without = planned(request);
-          expect_right(request, without, label(spec, request) + " without relaying");
-          EXPECT_LE(plan.time_ns, without.time_ns) << label(spec, request);
+          Plan plan = planned(inputs);
+          expect_right(inputs, plan, label(spec, inputs));
+          inputs.relay = false;
+          const Plan without = planned(inputs);
+          expect_right(inputs, without, label(spec, inputs) + " without relaying");
+          EXPECT_LE(plan.time_ns, without.time_ns) << label(spec, inputs);
         }
       }
     }
@@ -56,12 +56,12 @@ TEST(ContentionFree, GroupPlannersAreRightWithEveryPolicyAndRelaying) {
 TEST(ContentionFree, TheDefaultIsTheBestOfAll) {
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
-    PlanRequest request = request_for(fabric, Kind::kGather, 3'000);
-    request.root = 1;
-    const Plan best = planned(request);
+    PlanInputs inputs = request_for(fabric, Kind::kGather, 3'000);
+    inputs.root = 1;
+    const Plan best = planned(inputs);
     for (const Planner planner : {Planner::kThesis, Planner::kFixed, Planner::kList}) {
-      request.planner = planner;
-      EXPECT_LE(static_cast<double>(best.time_ns), 1.01 * planned(request).time_ns) << spec;
+      inputs.planner = planner;
+      EXPECT_LE(static_cast<double>(best.time_ns), 1.01 * planned(inputs).time_ns) << spec;
     }
   }
 }
@@ -71,11 +71,11 @@ TEST(ContentionFree, TheThesisBehavesAsReproduced) {
   const auto ratio = [](const std::string& spec, Kind kind, Planner planner, uint64_t bytes,
                         bool relay) {
     const Fabric fabric = network(spec + kLan);
-    PlanRequest request = request_for(fabric, kind, bytes);
-    request.planner = planner;
-    request.relay = relay;
-    const Plan plan = planned(request);
-    expect_right(request, plan, label(spec, request));
+    PlanInputs inputs = request_for(fabric, kind, bytes);
+    inputs.planner = planner;
+    inputs.relay = relay;
+    const Plan plan = planned(inputs);
+    expect_right(inputs, plan, label(spec, inputs));
     return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
   };
   const char* one = "single-switch:64";
@@ -100,12 +100,12 @@ TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
     const Fabric fabric = network(spec + kLan);
     for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
       for (const uint64_t bytes : {2 << 10, 20 << 10, 100 << 10}) {
-        PlanRequest request = request_for(fabric, kind, bytes);
-        request.planner = Planner::kThesis;
-        request.relay = false;
-        const double sync = static_cast<double>(planned(request).time_ns);
-        request.policy = Policy::kRandom;
-        product *= sync / static_cast<double>(planned(request).time_ns);
+        PlanInputs inputs = request_for(fabric, kind, bytes);
+        inputs.planner = Planner::kThesis;
+        inputs.relay = false;
+        const double sync = static_cast<double>(planned(inputs).time_ns);
+        inputs.policy = Policy::kRandom;
+        product *= sync / static_cast<double>(planned(inputs).time_ns);
       }
     }
   }
@@ -114,9 +114,9 @@ TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
 
 double over_bound(const std::string& spec, Kind kind, uint64_t bytes) {
   const Fabric fabric = network(spec);
-  const PlanRequest request = request_for(fabric, kind, bytes);
-  const Plan plan = planned(request);
-  expect_right(request, plan, label(spec, request));
+  const PlanInputs inputs = request_for(fabric, kind, bytes);
+  const Plan plan = planned(inputs);
+  expect_right(inputs, plan, label(spec, inputs));
   return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
 }
 
@@ -193,29 +193,29 @@ TEST(ContentionFree, SmallBroadcastTakesLogarithmicTime) {
 
 TEST(ContentionFree, RanksOfAServerCountAsOne) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  PlanRequest request = request_for(fabric, Kind::kAlltoall, 1000);
-  request.server_ranks = {3, 1, 2, 4};
-  const Plan plan = planned(request);
-  expect_right(request, plan, "3,1,2,4");
+  PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 1000);
+  inputs.server_ranks = {3, 1, 2, 4};
+  const Plan plan = planned(inputs);
+  expect_right(inputs, plan, "3,1,2,4");
   for (const Transfer& t : plan.transfers) {
-    EXPECT_EQ(t.bytes, 1000u * request.server_ranks[t.from] * request.server_ranks[t.to]);
+    EXPECT_EQ(t.bytes, 1000u * inputs.server_ranks[t.from] * inputs.server_ranks[t.to]);
   }
 }
 
 TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
   const Fabric fabric = network("wan:4,4,long-latency=5ms" + kLan);
   for (const Kind kind : kAllKinds) {
-    PlanRequest request = request_for(fabric, kind, 50'000);
-    request.root = 6;
+    PlanInputs inputs = request_for(fabric, kind, 50'000);
+    inputs.root = 6;
     // Only servers 0 and 4 may talk across; inside a cluster all may.
-    request.permitted.emplace();
+    inputs.permitted.emplace();
     for (int a = 0; a < 8; ++a) {
       for (int b = a + 1; b < 8; ++b) {
-        if (a / 4 == b / 4 || (a == 0 && b == 4)) request.permitted->push_back({b, a});
+        if (a / 4 == b / 4 || (a == 0 && b == 4)) inputs.permitted->push_back({b, a});
       }
     }
-    const Plan plan = planned(request);
-    expect_right(request, plan, to_string(kind));
+    const Plan plan = planned(inputs);
+    expect_right(inputs, plan, to_string(kind));
     for (const Transfer& t : plan.transfers) {
       EXPECT_TRUE(t.from / 4 == t.to / 4 || t.from + t.to == 4) << t.from << " " << t.to;
     }
@@ -228,8 +228,8 @@ TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
 
 TEST(ContentionFree, TheSameRequestGivesTheSamePlan) {
   const Fabric fabric = network("twelve-clusters:2");
-  const PlanRequest request = request_for(fabric, Kind::kAlltoall, 30'000);
-  const Plan a = planned(request), b = planned(request);
+  const PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 30'000);
+  const Plan a = planned(inputs), b = planned(inputs);
   ASSERT_EQ(a.transfers.size(), b.transfers.size());
   ASSERT_EQ(a.tokens.size(), b.tokens.size());
   for (size_t i = 0; i < a.transfers.size(); ++i) {
@@ -241,18 +241,18 @@ TEST(ContentionFree, TheSameRequestGivesTheSamePlan) {
 TEST(ContentionFree, NothingToSendIsAnEmptyPlan) {
   const Fabric fabric = network("single-switch:4" + kLan);
   for (const Kind kind : kAllKinds) {
-    const PlanRequest request = request_for(fabric, kind, 0);
-    const Plan plan = planned(request);
+    const PlanInputs inputs = request_for(fabric, kind, 0);
+    const Plan plan = planned(inputs);
     EXPECT_TRUE(plan.transfers.empty());
-    expect_right(request, plan, to_string(kind));
+    expect_right(inputs, plan, to_string(kind));
   }
-  PlanRequest alone = request_for(fabric, Kind::kAlltoall, 100);
+  PlanInputs alone = request_for(fabric, Kind::kAlltoall, 100);
   alone.server_ranks = {5};
   EXPECT_TRUE(planned(alone).transfers.empty());
 }
 
-std::string refusal(const PlanRequest& request) {
-  const auto plan = plan_transfers(request);
+std::string refusal(const PlanInputs& inputs) {
+  const auto plan = plan_transfers(inputs);
   if (plan) return "";
   EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
   return plan.error().message;
@@ -260,8 +260,8 @@ std::string refusal(const PlanRequest& request) {
 
 TEST(ContentionFree, RefusesWhatCannotBePlanned) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  const PlanRequest good = request_for(fabric, Kind::kGather, 100);
-  PlanRequest bad = good;
+  const PlanInputs good = request_for(fabric, Kind::kGather, 100);
+  PlanInputs bad = good;
   bad.server_ranks.assign(5, 1);
   EXPECT_THAT(refusal(bad), HasSubstr("server 4 is host 4: the network"));
   bad = good;
@@ -301,13 +301,13 @@ TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
       for (const Planner planner : {Planner::kList, Planner::kFixed}) {
         // Messages alike: of an allreduce they are slices.
         const int slices = kind == Kind::kAllreduce ? fabric.hosts() : 1;
-        PlanRequest request = request_for(fabric, kind, uint64_t{50'000} * slices);
-        request.planner = planner;
-        const Plan plan = planned(request);
+        PlanInputs inputs = request_for(fabric, kind, uint64_t{50'000} * slices);
+        inputs.planner = planner;
+        const Plan plan = planned(inputs);
         const auto times = sim::simulate_plan(fabric, {}, plan);
         ASSERT_TRUE(times.has_value()) << times.error().message;
         EXPECT_NEAR(times->time_us, static_cast<double>(plan.time_ns) * 1e-3, 0.1 * times->time_us)
-            << label(spec, request);
+            << label(spec, inputs);
       }
     }
   }
@@ -318,11 +318,11 @@ TEST(ContentionFree, UnevenRatesFillAWideLink) {
   const Fabric fabric = network("wan:10,10,trunk-bandwidth=10Gbit/s" + kLan);
   const auto uneven = topology::distort(fabric, 0.04, 1);
   for (const bool ahead : {true, false}) {
-    PlanRequest request = request_for(*uneven, Kind::kAlltoall, 100'000);
-    request.planner = Planner::kList;
-    request.tokens_ahead = ahead;
-    const Plan plan = planned(request);
-    expect_right(request, plan, "uneven");
+    PlanInputs inputs = request_for(*uneven, Kind::kAlltoall, 100'000);
+    inputs.planner = Planner::kList;
+    inputs.tokens_ahead = ahead;
+    const Plan plan = planned(inputs);
+    expect_right(inputs, plan, "uneven");
     EXPECT_LE(static_cast<double>(plan.time_ns), 1.25 * static_cast<double>(plan.bound_ns));
   }
 }

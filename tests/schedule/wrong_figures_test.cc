@@ -16,7 +16,7 @@ namespace ibcoll {
 namespace {
 
 using contention_free::Kind;
-using contention_free::PlanRequest;
+using contention_free::PlanInputs;
 using topology::Fabric;
 
 const std::string kLan = ",bandwidth=1Gbit/s,latency=10us";
@@ -27,13 +27,13 @@ Fabric network(const std::string& spec) {
   return *fabric;
 }
 
-PlanRequest request_for(const Fabric& fabric, Kind kind) {
-  PlanRequest request;
-  request.kind = kind;
-  request.server_ranks.assign(fabric.hosts(), 1);
-  request.block_bytes = 100 << 10;
-  request.fabric = &fabric;
-  return request;
+PlanInputs request_for(const Fabric& fabric, Kind kind) {
+  PlanInputs inputs;
+  inputs.kind = kind;
+  inputs.server_ranks.assign(fabric.hosts(), 1);
+  inputs.block_bytes = 100 << 10;
+  inputs.fabric = &fabric;
+  return inputs;
 }
 
 /// Bandwidths by kind of cable: of hosts or not.
@@ -123,10 +123,10 @@ TEST(WrongFigures, HowWrongIsReadFromText) {
 /// nothing waits for longer than was stated.
 void expect_robust(const std::string& spec, Kind kind, double r, uint64_t seed) {
   const Fabric fabric = network(spec);
-  PlanRequest request = request_for(fabric, kind);
+  PlanInputs inputs = request_for(fabric, kind);
   sim::PlanStudy study;
   study.fabric = study.believed = &fabric;
-  const auto right = sim::study_plan(study, request);
+  const auto right = sim::study_plan(study, inputs);
   ASSERT_TRUE(right.has_value());
   const Fabric said = *topology::distort(fabric, r, seed);
   const auto believed = topology::believe(said, std::nullopt);
@@ -135,7 +135,7 @@ void expect_robust(const std::string& spec, Kind kind, double r, uint64_t seed) 
   study.believed = &*believed;
   study.wrong = r;
   study.check = true;
-  const auto wrong = sim::study_plan(study, request);
+  const auto wrong = sim::study_plan(study, inputs);
   ASSERT_TRUE(wrong.has_value());
   const std::string what = fmt::format("{} {} {} {}", spec, to_string(kind), r, seed);
   EXPECT_EQ(wrong->violation, "") << what;

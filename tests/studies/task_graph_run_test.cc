@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/transport/open.h"
-#include "studies/task_graph/run/jobs.h"
+#include "studies/task_graph/run/real_runs.h"
 
 namespace ibcoll::task_graph {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 TEST(ProcessorProgram, UsesSlotsAgainAndKeepsTheSolution) {
   const MatrixProblem problem(MatrixProblem::Method::kGaussJordan, 24, 7);
   const TaskGraph& graph = problem.graph();
-  const Schedule serial = *schedule_serial(graph, {}, 1, {});
+  const TaskSchedule serial = *schedule_serial(graph, {}, 1, {});
   const ProcessorProgram program(graph, serial, 0, problem, problem.solution_tasks());
   EXPECT_EQ(program.operations(), graph.size());
   std::vector<double> slots;

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Schedule scheduled(const char* name, const TaskGraph& graph, int processors) {
+TaskSchedule scheduled(const char* name, const TaskGraph& graph, int processors) {
   auto made = schedule(*find_scheduler(name).value(), graph, paper_logp(processors), processors);
   EXPECT_TRUE(made.has_value()) << name;
   return *made;
@@ -45,7 +45,7 @@ TEST_P(AllSchedulers, MakeSchedulesThatPassTheChecker) {
         ASSERT_TRUE(right.has_value())
             << description << " on " << processors << ": " << right.error().message;
         // Replaying can only move instructions to earlier starts.
-        Schedule replayed = *made;
+        TaskSchedule replayed = *made;
         ASSERT_TRUE(replay(graph, replayed).has_value());
         EXPECT_LE(makespan(graph, replayed), makespan(graph, *made));
         EXPECT_GE(makespan(graph, replayed), critical_path(graph));
@@ -124,7 +124,7 @@ TEST(FullSppc, MeetsThePapersFiguresOnLargeGraphs) {
        {std::tuple("gauss-jordan:128", 8.5, 9.6), std::tuple("gauss-jordan-b:128", 7.3, 10.7),
         std::tuple("lu:128", 6.8, 7.8)}) {
     const TaskGraph graph = generate(name).value();
-    const Schedule sppc = scheduled("sppc", graph, 16);
+    const TaskSchedule sppc = scheduled("sppc", graph, 16);
     EXPECT_TRUE(check(graph, sppc).has_value());
     EXPECT_GE(statistics(graph, sppc).speedup, affinity) << name;
     EXPECT_GT(statistics(graph, sppc).speedup,

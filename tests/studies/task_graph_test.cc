@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using Kind = Instruction::Kind;
 
-Schedule scheduled(const char* name, const TaskGraph& graph, int processors) {
+TaskSchedule scheduled(const char* name, const TaskGraph& graph, int processors) {
   auto made = schedule(*find_scheduler(name).value(), graph, paper_logp(processors), processors);
   EXPECT_TRUE(made.has_value()) << name;
   return *made;
@@ -95,7 +95,7 @@ TEST(TaskGraphFormats, NameTheLineThatIsWrong) {
 
 TEST(TaskGraphFormats, SchedulesComeBackAndTruncatedOnesDoNot) {
   const TaskGraph graph = gauss_jordan(12);
-  const Schedule schedule = scheduled("dsh", graph, 3);
+  const TaskSchedule schedule = scheduled("dsh", graph, 3);
   std::stringstream text;
   write_schedule(graph, schedule, text);
   const auto again = read_schedule(graph, text);
@@ -125,7 +125,7 @@ class DamagedSchedule : public ::testing::Test {
     return status ? std::string() : status.error().message;
   }
   TaskGraph graph_;
-  Schedule schedule_;
+  TaskSchedule schedule_;
 };
 
 TEST_F(DamagedSchedule, IsRightBefore) {
@@ -174,7 +174,7 @@ TEST_F(DamagedSchedule, DoubledReceiveIsRefused) {
 }
 
 TEST_F(DamagedSchedule, DroppedReceiveSendAndTaskAreRefused) {
-  const Schedule whole = schedule_;
+  const TaskSchedule whole = schedule_;
   for (const Kind kind : {Kind::kReceive, Kind::kSend, Kind::kRun}) {
     schedule_ = whole;
     for (auto& instructions : schedule_.processors) {
@@ -191,7 +191,7 @@ TEST_F(DamagedSchedule, DroppedReceiveSendAndTaskAreRefused) {
 TEST(Check, RefusesCirclesOfFreeMessages) {
   // 0 -> 1 and 2 -> 3; each processor runs its task only after the other's message, at time 0.
   const TaskGraph graph = TaskGraph::create({0, 0}, {}).value();
-  Schedule schedule(2);
+  TaskSchedule schedule(2);
   const TaskId zero = 0, one = 1;
   schedule.add_message(0, 1, std::span(&zero, 1));
   schedule.add_message(1, 0, std::span(&one, 1));
@@ -204,7 +204,7 @@ TEST(Check, RefusesCirclesOfFreeMessages) {
 
 TEST(Gantt, DrawsMillionsOfInstructionsSmall) {
   const TaskGraph graph = lu_decomposition(64);
-  const Schedule schedule = scheduled("sppc", graph, 8);
+  const TaskSchedule schedule = scheduled("sppc", graph, 8);
   const std::string svg = gantt_svg(graph, schedule, "LU & <64>");
   EXPECT_THAT(svg, HasSubstr("LU &amp; &lt;64&gt;"));
   EXPECT_LT(svg.size(), 1'500'000u);

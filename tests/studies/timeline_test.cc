@@ -12,7 +12,7 @@
 #include "engine/schedule/draw.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
-#include "studies/measure/timeline.h"
+#include "studies/measure/record_call.h"
 #include "tests/job.h"
 
 namespace ibcoll {

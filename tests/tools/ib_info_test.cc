@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine/base/config.h"
-#include "engine/bootstrap/host_info.h"
 #include "engine/bootstrap/launch.h"
+#include "engine/bootstrap/machine_info.h"
 #include "tests/command.h"
 #include "tests/places.h"
 
@@ -105,8 +105,8 @@ TEST(IbInfo, BadInputIsRefusedInALine) {
   EXPECT_THAT(run(kTool + " --help").out, HasSubstr("Examples:"));
 }
 
-TEST(HostInfo, CountsAgree) {
-  const auto host = host_info();
+TEST(MachineInfo, CountsAgree) {
+  const auto host = machine_info();
   ASSERT_TRUE(host.has_value());
   EXPECT_GE(host->threads, host->cores);
   EXPECT_GE(host->cores, host->packages);

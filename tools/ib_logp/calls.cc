@@ -22,12 +22,12 @@ constexpr int64_t kDeadlineNs = 60'000'000'000;
 struct CallsRun {
   std::optional<Shape> shape;  ///< none: the servers that a launcher's ranks are found on
   std::string transport;
-  CallCostRequest request;
+  CallCostSettings settings;
 };
 
 Result<CallsRun> understand(const CallsArguments& a, std::optional<int64_t> launched) {
   constexpr int64_t kMaxBytes = int64_t{64} << 20;
-  CallsRun run{.shape = {}, .transport = a.transport, .request = {}};
+  CallsRun run{.shape = {}, .transport = a.transport, .settings = {}};
   if (launched && a.ranks && *a.ranks != *launched)
     return fail(ErrorCode::kInvalidArgument, "--ranks {}, but the launcher has started {}",
                 *a.ranks, *launched);
@@ -46,10 +46,11 @@ Result<CallsRun> understand(const CallsArguments& a, std::optional<int64_t> laun
   }
   if (a.rounds < 10 || a.rounds > 100'000)
     return fail(ErrorCode::kInvalidArgument, "--rounds {}: must be 10 to 100000", a.rounds);
-  run.request.rounds = a.rounds;
-  run.request.pauses = std::min(run.request.pauses, a.rounds);
-  IBCOLL_ASSIGN(run.request.sizes, parse_sizes(a.sizes.empty() ? "8,512,4K,32K,256K,1M" : a.sizes));
-  for (const int64_t size : run.request.sizes) {
+  run.settings.rounds = a.rounds;
+  run.settings.pauses = std::min(run.settings.pauses, a.rounds);
+  IBCOLL_ASSIGN(run.settings.sizes,
+                parse_sizes(a.sizes.empty() ? "8,512,4K,32K,256K,1M" : a.sizes));
+  for (const int64_t size : run.settings.sizes) {
     if (size < 1 || size > kMaxBytes)
       return fail(ErrorCode::kInvalidArgument, "message size {}: must be 1 to {} bytes", size,
                   kMaxBytes);
@@ -96,8 +97,8 @@ Status run_rank(Bootstrap& bootstrap, const CallsRun& run, JsonLines& json) {
   if (!run.transport.empty()) options.transport = run.transport;
   if (options.deadline_ns == 0) options.deadline_ns = kDeadlineNs;
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, Context::create(bootstrap, options));
-  IBCOLL_ASSIGN(const auto all, measure_call_costs(bootstrap, *context, run.request));
-  IBCOLL_ASSIGN(const double operation_ns, measure_program_cost(bootstrap, run.request.rounds));
+  IBCOLL_ASSIGN(const auto all, measure_call_costs(bootstrap, *context, run.settings));
+  IBCOLL_ASSIGN(const double operation_ns, measure_program_cost(bootstrap, run.settings.rounds));
   if (bootstrap.rank() == 0) {
     show(all, *context, operation_ns, json);
     IBCOLL_TRY(json.close());

@@ -37,24 +37,24 @@ size_t at(int index) { return static_cast<size_t>(index); }
 /// One rank's side.
 class McastRank {
  public:
-  McastRank(ibcoll_context* context, const McastRequest& request, const McastCallbacks& callbacks)
+  McastRank(ibcoll_context* context, const McastSettings& settings, const McastCallbacks& callbacks)
       : context_(context),
-        request_(request),
+        settings_(settings),
         callbacks_(callbacks),
         me_(ibcoll_rank(context)),
         ranks_(ibcoll_size(context)),
-        receiver_(context, request) {}
+        receiver_(context, settings) {}
 
   Status run() {
-    for (int master = 0; master < request_.masters; ++master) {
+    for (int master = 0; master < settings_.masters; ++master) {
       sets_.emplace_back();
-      for (int number = 0; number < request_.warmup + request_.sets; ++number)
-        sets_.back().push_back(draw_set(request_.draw, master, static_cast<uint64_t>(number)));
+      for (int number = 0; number < settings_.warmup + settings_.sets; ++number)
+        sets_.back().push_back(draw_set(settings_.draw, master, static_cast<uint64_t>(number)));
     }
     IBCOLL_TRY(find_processes());
     IBCOLL_TRY(set_up());
-    for (const int64_t bytes : request_.sizes) {
-      for (const std::string& algorithm : request_.algorithms) {
+    for (const int64_t bytes : settings_.sizes) {
+      for (const std::string& algorithm : settings_.algorithms) {
         if (me_ == 0)
           callbacks_.on_progress(fmt::format("{} bytes: {}", format_size(bytes), algorithm));
         IBCOLL_TRY(measure(algorithm, bytes));
@@ -66,7 +66,7 @@ class McastRank {
  private:
   ibcoll_group* world() const { return ibcoll_world(context_); }
   Status barrier() { return of_api(ibcoll_barrier(world(), nullptr)); }
-  bool is_master() const { return me_ < request_.masters; }
+  bool is_master() const { return me_ < settings_.masters; }
 
   Status find_processes() {
     const auto mine = static_cast<int>(getpid());
@@ -82,14 +82,14 @@ class McastRank {
     ibcoll_options linear = IBCOLL_OPTIONS_INIT;
     linear.algorithm = "linear";
     IBCOLL_TRY(of_api(ibcoll_alltoall(world(), send.data(), recv.data(), 1, &linear)));
-    const int64_t longest = *std::max_element(request_.sizes.begin(), request_.sizes.end());
-    for (const std::string& algorithm : request_.algorithms) {
-      for (int master = 0; master < request_.masters; ++master) {
+    const int64_t longest = *std::max_element(settings_.sizes.begin(), settings_.sizes.end());
+    for (const std::string& algorithm : settings_.algorithms) {
+      for (int master = 0; master < settings_.masters; ++master) {
         if (me_ == master) {
           std::vector<int> others(at(ranks_));
           std::iota(others.begin(), others.end(), 0);
           others.erase(others.begin() + master);
-          McastMaster sender(context_, request_, 0);
+          McastMaster sender(context_, settings_, 0);
           IBCOLL_TRY(sender.send_one(0, longest, algorithm, others));
         } else {
           IBCOLL_TRY(receive_one([](const ibcoll_message&) {}));
@@ -155,8 +155,8 @@ class McastRank {
     ++phase_;
     receiver_.begin(phase_, bytes, sets_);
     IBCOLL_ASSIGN(const Counted before, counted());
-    const bool stops = request_.slow && me_ == 0;
-    McastMaster master(context_, request_, stops ? processes_[at(*request_.slow)] : 0);
+    const bool stops = settings_.slow && me_ == 0;
+    McastMaster master(context_, settings_, stops ? processes_[at(*settings_.slow)] : 0);
     Counted own;
     IBCOLL_TRY(barrier());
     if (is_master()) {
@@ -202,9 +202,9 @@ class McastRank {
   }
 
   Result<std::vector<McastSample>> samples_of_all(const std::vector<McastSample>& mine) {
-    const auto each = at(request_.sends() - request_.warmup_sends());
-    std::vector<McastSample> all(each * at(request_.masters));
-    for (int master = 0; master < request_.masters; ++master) {
+    const auto each = at(settings_.sends() - settings_.warmup_sends());
+    std::vector<McastSample> all(each * at(settings_.masters));
+    for (int master = 0; master < settings_.masters; ++master) {
       McastSample* const place = all.data() + each * at(master);
       if (me_ == master) std::copy(mine.begin(), mine.end(), place);
       IBCOLL_TRY(of_api(ibcoll_bcast(world(), place, each * sizeof(McastSample), master, nullptr)));
@@ -216,7 +216,7 @@ class McastRank {
                      int64_t bytes) const {
     McastRow row;
     row.bytes = bytes;
-    row.checked = request_.check;
+    row.checked = settings_.check;
     const auto where = [&](auto value, auto which) {
       std::vector<double> values;
       for (const McastSample& one : samples)
@@ -236,12 +236,12 @@ class McastRank {
     row.master_p99_us = quantile(own, 0.99);
     row.members =
         mean(where([](const McastSample& one) { return static_cast<double>(one.members); }, every));
-    if (request_.repeat) {
+    if (settings_.repeat) {
       row.first_us = median(where(us, [](const McastSample& one) { return one.second == 0; }));
       row.repeat_us = median(where(us, [](const McastSample& one) { return one.second != 0; }));
     }
-    if (request_.slow) look_at_slow(samples, row);
-    if (request_.bound) {
+    if (settings_.slow) look_at_slow(samples, row);
+    if (settings_.bound) {
       row.bound_us = median(where([](const McastSample& one) { return one.bound_us; }, every));
       row.bound_kept = mean(
           where([](const McastSample& one) { return one.us <= one.bound_us ? 1.0 : 0.0; }, every));
@@ -252,7 +252,7 @@ class McastRank {
 
   /// What became of multicasts to sets without the rank that was stopped.
   void look_at_slow(const std::vector<McastSample>& samples, McastRow& row) const {
-    const size_t each = samples.size() / at(request_.masters);
+    const size_t each = samples.size() / at(settings_.masters);
     std::vector<double> before, meanwhile, others_before, others_meanwhile;
     for (size_t i = 0; i < samples.size(); ++i) {
       const McastSample& one = samples[i];
@@ -304,13 +304,13 @@ class McastRank {
     if (bytes == 0 || ibcoll_servers(context_) == 1) return std::optional<double>();
     double times = 0;
     int left = 0;
-    const int sets = std::min(kCountedSets, request_.sets);
+    const int sets = std::min(kCountedSets, settings_.sets);
     for (int i = 0; i < sets; ++i) {
-      const std::vector<int>& members = sets_[0][at(request_.warmup) + at(i)];
+      const std::vector<int>& members = sets_[0][at(settings_.warmup) + at(i)];
       IBCOLL_ASSIGN(const Counted before, counted());
       IBCOLL_TRY(barrier());
       if (me_ == 0) {
-        McastMaster master(context_, request_, 0);
+        McastMaster master(context_, settings_, 0);
         IBCOLL_TRY(master.send_one(0, bytes, algorithm, members));
       } else if (std::binary_search(members.begin(), members.end(), me_)) {
         IBCOLL_TRY(receive_one([](const ibcoll_message&) {}));
@@ -326,7 +326,7 @@ class McastRank {
   }
 
   ibcoll_context* context_;
-  const McastRequest& request_;
+  const McastSettings& settings_;
   const McastCallbacks& callbacks_;
   int me_, ranks_;
   McastReceiver receiver_;
@@ -337,17 +337,17 @@ class McastRank {
 
 }  // namespace
 
-int64_t memory_needed(const McastRequest& request) {
-  const int64_t largest = *std::max_element(request.sizes.begin(), request.sizes.end());
+int64_t memory_needed(const McastSettings& settings) {
+  const int64_t largest = *std::max_element(settings.sizes.begin(), settings.sizes.end());
   // Each member holds what each master has under way to it, and the masters have it, too.
-  const double messages = static_cast<double>(request.masters) * request.window *
-                          static_cast<double>(request.draw.most + 1);
+  const double messages = static_cast<double>(settings.masters) * settings.window *
+                          static_cast<double>(settings.draw.most + 1);
   return static_cast<int64_t>(std::min(messages * static_cast<double>(largest), 0x1p62));
 }
 
-Status run_mcast_bench(ibcoll_context* context, const McastRequest& request,
+Status run_mcast_bench(ibcoll_context* context, const McastSettings& settings,
                        const McastCallbacks& callbacks) {
-  return McastRank(context, request, callbacks).run();
+  return McastRank(context, settings, callbacks).run();
 }
 
 }  // namespace ibcoll::tools

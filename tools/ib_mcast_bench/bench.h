@@ -14,7 +14,7 @@
 
 namespace ibcoll::tools {
 
-struct McastRequest {
+struct McastSettings {
   measure::SetDraw draw;
   int masters = 1;      ///< ranks 0 .. masters - 1, which send at the same time
   int sets = 100;       ///< that each master sends to, at each size
@@ -33,7 +33,7 @@ struct McastRequest {
 };
 
 /// Bytes of memory that all ranks take together for their messages.
-int64_t memory_needed(const McastRequest& request);
+int64_t memory_needed(const McastSettings& settings);
 
 /// One multicast, as its master saw it.
 struct McastSample {
@@ -87,7 +87,7 @@ struct McastCallbacks {
 
 /// Collective over all ranks of the context. Rank 0 calls the functions. A message that differs, or
 /// comes to somebody who is no member, is an error.
-Status run_mcast_bench(ibcoll_context* context, const McastRequest& request,
+Status run_mcast_bench(ibcoll_context* context, const McastSettings& settings,
                        const McastCallbacks& callbacks);
 
 }  // namespace ibcoll::tools

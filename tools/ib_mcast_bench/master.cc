@@ -45,7 +45,7 @@ void Stopped::resume() {
 }
 
 bool McastMaster::has_slow(const std::vector<int>& members) const {
-  return request_.slow && std::binary_search(members.begin(), members.end(), *request_.slow);
+  return settings_.slow && std::binary_search(members.begin(), members.end(), *settings_.slow);
 }
 
 std::vector<std::byte> McastMaster::buffer() {
@@ -63,12 +63,12 @@ Result<bool> McastMaster::start(int send) {
   ibcoll_multicast_options options = IBCOLL_MULTICAST_OPTIONS_INIT;
   options.tag = McastTag{phase_, order_, static_cast<uint32_t>(send)}.word();
   options.algorithm = algorithm_.c_str();
-  options.pieces = request_.pieces;
+  options.pieces = settings_.pieces;
   options.acknowledged = 1;
-  if (request_.check) fill_message(one.data, me_, options.tag);
-  const std::vector<uint64_t> words = bitmap_of(members, request_.draw.ranks);
+  if (settings_.check) fill_message(one.data, me_, options.tag);
+  const std::vector<uint64_t> words = bitmap_of(members, settings_.draw.ranks);
   McastSample& sample = samples_[static_cast<size_t>(send)];
-  if (request_.bound && sample.bound_us == 0) {
+  if (settings_.bound && sample.bound_us == 0) {
     IBCOLL_TRY(of_api(ibcoll_multicast_bound(context_, words.data(), words.size(), one.data.size(),
                                              &options, &sample.bound_us)));
   }
@@ -76,7 +76,7 @@ Result<bool> McastMaster::start(int send) {
   const int64_t processor = processor_ns();
   const ibcoll_status status =
       ibcoll_multicast(context_, words.data(), words.size(), one.data.data(), one.data.size(),
-                       &options, &one.request);
+                       &options, &one.settings);
   const int64_t took = processor_ns() - processor;
   int64_t& first_try = first_try_ns_[static_cast<size_t>(send)];
   if (first_try == 0) first_try = begin;
@@ -90,7 +90,7 @@ Result<bool> McastMaster::start(int send) {
   one.begin_ns = first_try;
   sample.master_us = static_cast<double>(took) / 1e3;
   sample.members = static_cast<int64_t>(members.size());
-  sample.second = request_.repeat && send % 2 == 1 ? 1 : 0;
+  sample.second = settings_.repeat && send % 2 == 1 ? 1 : 0;
   sample.slow = has_slow(members) ? 1 : 0;
   under_way_.push_back(std::move(one));
   return true;
@@ -101,30 +101,30 @@ Status McastMaster::finish(UnderWay& one, ibcoll_status ended) {
   McastSample& sample = samples_[static_cast<size_t>(one.send)];
   sample.us = static_cast<double>(now_ns() - one.begin_ns) / 1e3;
   sample.stopped = stopped_.stands() ? 1 : 0;
-  IBCOLL_TRY(of_api(ibcoll_call_free(one.request)));
+  IBCOLL_TRY(of_api(ibcoll_call_free(one.settings)));
   free_.push_back(std::move(one.data));
   return {};
 }
 
 Status McastMaster::meet() {
-  std::vector<int> masters(static_cast<size_t>(request_.masters));
+  std::vector<int> masters(static_cast<size_t>(settings_.masters));
   std::iota(masters.begin(), masters.end(), 0);
-  const std::vector<uint64_t> words = bitmap_of(masters, request_.draw.ranks);
+  const std::vector<uint64_t> words = bitmap_of(masters, settings_.draw.ranks);
   const ibcoll_call barrier = ibcoll_call_of(IBCOLL_BARRIER, nullptr);
   return of_api(ibcoll_set_call(context_, words.data(), words.size(), 0, &barrier));
 }
 
 Status McastMaster::stop_slow() {
   while (!under_way_.empty()) IBCOLL_TRY(await_oldest());
-  if (request_.masters > 1) IBCOLL_TRY(meet());
+  if (settings_.masters > 1) IBCOLL_TRY(meet());
   stopped_.stop(stop_);
-  return request_.masters > 1 ? meet() : Status{};
+  return settings_.masters > 1 ? meet() : Status{};
 }
 
 Status McastMaster::await_oldest() {
   UnderWay one = std::move(under_way_.front());
   under_way_.pop_front();
-  return finish(one, ibcoll_wait(one.request));
+  return finish(one, ibcoll_wait(one.settings));
 }
 
 Status McastMaster::look_after_all() {
@@ -136,7 +136,7 @@ Status McastMaster::look_after_all() {
       continue;
     }
     int done = 0;
-    const ibcoll_status tested = ibcoll_test(under_way_[i].request, &done);
+    const ibcoll_status tested = ibcoll_test(under_way_[i].settings, &done);
     if (tested == IBCOLL_OK && done == 0) {
       ++i;
       continue;
@@ -162,25 +162,25 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
   order_ = 0;
   busy_ = 0;
   free_.clear();
-  first_try_ns_.assign(static_cast<size_t>(request_.sends()), 0);
-  samples_.assign(static_cast<size_t>(request_.sends()), {});
-  const int warmup = request_.warmup_sends();
+  first_try_ns_.assign(static_cast<size_t>(settings_.sends()), 0);
+  samples_.assign(static_cast<size_t>(settings_.sends()), {});
+  const int warmup = settings_.warmup_sends();
   std::deque<int> pending;
-  for (int send = 0; send < request_.sends(); ++send) pending.push_back(send);
+  for (int send = 0; send < settings_.sends(); ++send) pending.push_back(send);
   // What a stopped rank holds up is for the library to limit, not for this window.
   const auto in_window = [this] {
     return std::count_if(under_way_.begin(), under_way_.end(),
                          [this](const UnderWay& one) { return !has_slow(members_of(one.send)); });
   };
   std::vector<int> deferred;  // to sets with the stopped rank, which is late with as many as may be
-  bool stop = request_.slow.has_value();
+  bool stop = settings_.slow.has_value();
   while (!pending.empty() || !deferred.empty() || !under_way_.empty()) {
     stopped_.look();
     if (!stopped_.stands()) {
       pending.insert(pending.end(), deferred.begin(), deferred.end());
       deferred.clear();
     }
-    while (!pending.empty() && in_window() < request_.window) {
+    while (!pending.empty() && in_window() < settings_.window) {
       const int send = pending.front();
       // Warm-up ends before anything that counts begins.
       if (send == warmup) {
@@ -188,7 +188,7 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
         counted_from_ns_ = now_ns();
       }
       // Half of those that count come before, to compare with.
-      if (stop && send == (warmup + request_.sends()) / 2) {
+      if (stop && send == (warmup + settings_.sends()) / 2) {
         IBCOLL_TRY(stop_slow());
         stop = false;
       }
@@ -197,7 +197,7 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
       pending.pop_front();
       if (!sent) deferred.push_back(send);
     }
-    if (request_.window == 1 && !request_.slow && !under_way_.empty()) {
+    if (settings_.window == 1 && !settings_.slow && !under_way_.empty()) {
       IBCOLL_TRY(await_oldest());
     } else {
       IBCOLL_TRY(look_after_all());
@@ -212,23 +212,23 @@ Status McastMaster::send_all(uint32_t phase, int64_t bytes, const std::string& a
 Status McastMaster::send_one(uint64_t tag, int64_t bytes, const std::string& algorithm,
                              const std::vector<int>& members) {
   std::vector<std::byte> data(static_cast<size_t>(bytes), std::byte{1});
-  if (request_.check) fill_message(data, me_, tag);
+  if (settings_.check) fill_message(data, me_, tag);
   ibcoll_multicast_options options = IBCOLL_MULTICAST_OPTIONS_INIT;
   options.tag = tag;
   options.algorithm = algorithm.c_str();
-  options.pieces = request_.pieces;
+  options.pieces = settings_.pieces;
   options.acknowledged = 1;
-  const std::vector<uint64_t> words = bitmap_of(members, request_.draw.ranks);
-  ibcoll_request* request = nullptr;
+  const std::vector<uint64_t> words = bitmap_of(members, settings_.draw.ranks);
+  ibcoll_request* settings = nullptr;
   ibcoll_status status = IBCOLL_ERR_BUSY;
   while (status == IBCOLL_ERR_BUSY) {
     status = ibcoll_multicast(context_, words.data(), words.size(), data.data(), data.size(),
-                              &options, &request);
+                              &options, &settings);
     if (status == IBCOLL_ERR_BUSY) IBCOLL_TRY(of_api(ibcoll_progress(context_, nullptr)));
   }
   IBCOLL_TRY(of_api(status));
-  IBCOLL_TRY(of_api(ibcoll_wait(request)));
-  return of_api(ibcoll_call_free(request));
+  IBCOLL_TRY(of_api(ibcoll_wait(settings)));
+  return of_api(ibcoll_call_free(settings));
 }
 
 }  // namespace ibcoll::tools

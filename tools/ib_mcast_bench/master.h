@@ -41,8 +41,8 @@ class McastMaster {
  public:
   /// `sets`: of this master, by number. `stop`: the process to stop meanwhile, where this rank is
   /// the one that does; else 0.
-  McastMaster(ibcoll_context* context, const McastRequest& request, int stop)
-      : context_(context), request_(request), me_(ibcoll_rank(context)), stop_(stop) {}
+  McastMaster(ibcoll_context* context, const McastSettings& settings, int stop)
+      : context_(context), settings_(settings), me_(ibcoll_rank(context)), stop_(stop) {}
 
   /// Returns when all members have acknowledged all of them.
   Status send_all(uint32_t phase, int64_t bytes, const std::string& algorithm,
@@ -59,7 +59,7 @@ class McastMaster {
 
  private:
   struct UnderWay {
-    ibcoll_request* request = nullptr;
+    ibcoll_request* settings = nullptr;
     int send = 0;
     int64_t begin_ns = 0;
     std::vector<std::byte> data;
@@ -77,12 +77,12 @@ class McastMaster {
   Status free_one(UnderWay& one);
   bool has_slow(const std::vector<int>& members) const;
   const std::vector<int>& members_of(int send) const {
-    return (*sets_)[static_cast<size_t>(send / (request_.repeat ? 2 : 1))];
+    return (*sets_)[static_cast<size_t>(send / (settings_.repeat ? 2 : 1))];
   }
   std::vector<std::byte> buffer();
 
   ibcoll_context* context_;
-  const McastRequest& request_;
+  const McastSettings& settings_;
   int me_;
   int stop_;
   Stopped stopped_;

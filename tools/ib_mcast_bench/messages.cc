@@ -52,8 +52,8 @@ std::vector<uint64_t> bitmap_of(const std::vector<int>& members, int ranks) {
   return words;
 }
 
-McastReceiver::McastReceiver(const ibcoll_context* context, const McastRequest& request)
-    : context_(context), request_(request), me_(ibcoll_rank(context)) {}
+McastReceiver::McastReceiver(const ibcoll_context* context, const McastSettings& settings)
+    : context_(context), settings_(settings), me_(ibcoll_rank(context)) {}
 
 void McastReceiver::begin(uint32_t phase, int64_t bytes,
                           const std::vector<std::vector<std::vector<int>>>& sets) {
@@ -64,10 +64,10 @@ void McastReceiver::begin(uint32_t phase, int64_t bytes,
   for (const auto& of_master : sets) {
     for (const std::vector<int>& members : of_master)
       if (std::binary_search(members.begin(), members.end(), me_))
-        expected_ += request_.repeat ? 2 : 1;
+        expected_ += settings_.repeat ? 2 : 1;
   }
   last_order_.assign(sets.size(), -1);
-  has_come_.assign(sets.size(), std::vector<bool>(static_cast<size_t>(request_.sends())));
+  has_come_.assign(sets.size(), std::vector<bool>(static_cast<size_t>(settings_.sends())));
 }
 
 void McastReceiver::take(const ibcoll_message& message) {
@@ -101,11 +101,11 @@ std::string McastReceiver::difference(const ibcoll_message& message) {
     return fmt::format("rank {}: multicast {} of rank {} with {} bytes: {}", me_, tag.send,
                        message.master, message.bytes, what);
   };
-  if (message.master < 0 || message.master >= request_.masters) return of("that is no master");
-  if (tag.phase != phase_ || static_cast<int>(tag.send) >= request_.sends())
+  if (message.master < 0 || message.master >= settings_.masters) return of("that is no master");
+  if (tag.phase != phase_ || static_cast<int>(tag.send) >= settings_.sends())
     return of(fmt::format("its tag {:#x} is none of those sent now", message.tag));
   const auto master = static_cast<size_t>(message.master);
-  const std::vector<int>& members = (*sets_)[master][tag.send / (request_.repeat ? 2 : 1)];
+  const std::vector<int>& members = (*sets_)[master][tag.send / (settings_.repeat ? 2 : 1)];
   if (!std::binary_search(members.begin(), members.end(), me_)) return of("this rank is no member");
   if (has_come_[master][tag.send]) return of("it has come before");
   has_come_[master][tag.send] = true;
@@ -115,7 +115,7 @@ std::string McastReceiver::difference(const ibcoll_message& message) {
   last_order_[master] = tag.order;
   if (static_cast<int64_t>(message.bytes) != bytes_)
     return of(fmt::format("{} bytes were sent", bytes_));
-  if (!request_.check) return "";
+  if (!settings_.check) return "";
   if (message.members != static_cast<int>(members.size()))
     return of(fmt::format("it says {} members instead of {}", message.members, members.size()));
   if (const int id = id_of(members); message.id != id)

@@ -33,7 +33,7 @@ std::vector<uint64_t> bitmap_of(const std::vector<int>& members, int ranks);
 /// each once and in order. What is wrong first is kept.
 class McastReceiver {
  public:
-  McastReceiver(const ibcoll_context* context, const McastRequest& request);
+  McastReceiver(const ibcoll_context* context, const McastSettings& settings);
 
   /// `sets`: by master and number, as all ranks know them.
   void begin(uint32_t phase, int64_t bytes, const std::vector<std::vector<std::vector<int>>>& sets);
@@ -48,7 +48,7 @@ class McastReceiver {
   int id_of(const std::vector<int>& members) const;
 
   const ibcoll_context* context_;
-  const McastRequest& request_;
+  const McastSettings& settings_;
   int me_;
   uint32_t phase_ = 0;
   int64_t bytes_ = 0, expected_ = 0, received_ = 0;

@@ -8,10 +8,10 @@
 namespace ibcoll::tools {
 namespace {
 
-std::string members_text(const McastRequest& request) {
-  return request.draw.least == request.draw.most
-             ? std::to_string(request.draw.least)
-             : fmt::format("{}-{}", request.draw.least, request.draw.most);
+std::string members_text(const McastSettings& settings) {
+  return settings.draw.least == settings.draw.most
+             ? std::to_string(settings.draw.least)
+             : fmt::format("{}-{}", settings.draw.least, settings.draw.most);
 }
 
 nlohmann::json number(const std::optional<double>& value) {
@@ -24,70 +24,70 @@ std::string cell(const std::optional<double>& value) {
 
 }  // namespace
 
-std::string describe_run(const McastSetting& setting, const McastRequest& request) {
+std::string describe_run(const McastSetting& setting, const McastSettings& settings) {
   const int cores = usable_cores();
   return fmt::format(
       "# multicasts to {} of {} ranks on {} server{} ({}), {} core{}; between servers: {}\n"
       "# {} master{}, {} sets each (seed {}), {} multicast{} at a time{}\n"
       "# times: from the call until all members have acknowledged{}; everybody was reached first, "
       "in {}\n",
-      members_text(request), setting.shape.ranks(), setting.shape.servers(),
+      members_text(settings), setting.shape.ranks(), setting.shape.servers(),
       setting.shape.servers() == 1 ? "" : "s", setting.shape.describe(), cores,
-      cores == 1 ? "" : "s", setting.transport, request.masters, request.masters == 1 ? "" : "s",
-      request.sets, request.draw.seed, request.window, request.window == 1 ? "" : "s",
-      request.repeat ? ", two to each set" : "", request.check ? "; every byte checked" : "",
+      cores == 1 ? "" : "s", setting.transport, settings.masters, settings.masters == 1 ? "" : "s",
+      settings.sets, settings.draw.seed, settings.window, settings.window == 1 ? "" : "s",
+      settings.repeat ? ", two to each set" : "", settings.check ? "; every byte checked" : "",
       format_duration(static_cast<int64_t>(setting.setup.us * 1e3)));
 }
 
-std::string table_header(const McastRequest& request) {
+std::string table_header(const McastSettings& settings) {
   std::string text =
       fmt::format("{:>8} {:<18} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9} {:>10} {:>10} {:>6}",
                   "bytes", "algorithm", "members", "min us", "median us", "p99 us", "max us",
                   "master us", "msgs/memb.", "bytes/port", "busy");
-  if (request.repeat) text += fmt::format(" {:>10} {:>10}", "first us", "repeat us");
-  if (request.slow)
+  if (settings.repeat) text += fmt::format(" {:>10} {:>10}", "first us", "repeat us");
+  if (settings.slow)
     text += fmt::format(" {:>10} {:>10} {:>10}", "before us", "others us", "others max");
-  if (request.slow && request.masters > 1)
+  if (settings.slow && settings.masters > 1)
     text += fmt::format(" {:>10} {:>10} {:>10}", "masters b.", "masters us", "m. max");
-  if (request.bound) text += fmt::format(" {:>10} {:>10}", "bound us", "bound kept");
+  if (settings.bound) text += fmt::format(" {:>10} {:>10}", "bound us", "bound kept");
   return text + "\n";
 }
 
-std::string table_row(const McastRequest& request, const McastRow& row) {
+std::string table_row(const McastSettings& settings, const McastRow& row) {
   std::string text = fmt::format(
       "{:>8} {:<18} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.2f} {:>10.2f} {:>10} "
       "{:>6}",
       format_size(row.bytes), row.algorithm, row.members, row.min_us, row.p50_us, row.p99_us,
       row.max_us, row.master_us, row.messages_per_member, cell(row.bytes_per_port), row.busy);
-  if (request.repeat)
+  if (settings.repeat)
     text += fmt::format(" {:>10} {:>10}", cell(row.first_us), cell(row.repeat_us));
-  if (request.slow)
+  if (settings.slow)
     text += fmt::format(" {:>10} {:>10} {:>10}", cell(row.others_before_us),
                         cell(row.others_p50_us), cell(row.others_max_us));
-  if (request.slow && request.masters > 1)
+  if (settings.slow && settings.masters > 1)
     text += fmt::format(" {:>10} {:>10} {:>10}", cell(row.other_masters_before_us),
                         cell(row.other_masters_p50_us), cell(row.other_masters_max_us));
-  if (request.bound)
+  if (settings.bound)
     text += fmt::format(" {:>10} {:>9.2f}%", cell(row.bound_us), row.bound_kept.value_or(0) * 100);
   return text + "\n";
 }
 
-nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& request,
+nlohmann::ordered_json to_json(const McastSetting& setting, const McastSettings& settings,
                                const McastRow& row) {
   return {{"algorithm", row.algorithm},
-          {"pieces", request.pieces},
+          {"pieces", settings.pieces},
           {"bytes", row.bytes},
           {"members", row.members},
-          {"members_least", request.draw.least},
-          {"members_most", request.draw.most},
+          {"members_least", settings.draw.least},
+          {"members_most", settings.draw.most},
           {"ranks", setting.shape.ranks()},
           {"servers", setting.shape.servers()},
           {"layout", setting.shape.describe()},
           {"transport", setting.transport},
-          {"masters", request.masters},
-          {"sets", request.sets},
-          {"seed", request.draw.seed},
-          {"window", request.window},
+          {"masters", settings.masters},
+          {"sets", settings.sets},
+          {"seed", settings.draw.seed},
+          {"window", settings.window},
           {"min_us", row.min_us},
           {"median_us", row.p50_us},
           {"p90_us", row.p90_us},
@@ -107,7 +107,7 @@ nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& 
           {"setup_us", setting.setup.us},
           {"queue_pairs", setting.setup.queue_pairs},
           {"queue_pairs_added", row.queue_pairs_added},
-          {"slow_rank", request.slow ? nlohmann::json(*request.slow) : nlohmann::json()},
+          {"slow_rank", settings.slow ? nlohmann::json(*settings.slow) : nlohmann::json()},
           {"others", row.others},
           {"others_before_us", number(row.others_before_us)},
           {"others_median_us", number(row.others_p50_us)},
@@ -121,11 +121,11 @@ nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& 
           {"checked", row.checked}};
 }
 
-Plot latency_plot(const McastSetting& setting, const McastRequest& request,
+Plot latency_plot(const McastSetting& setting, const McastSettings& settings,
                   const std::vector<McastRow>& rows) {
   Plot plot;
   plot.title =
-      fmt::format("multicast to {} of {} ranks", members_text(request), setting.shape.ranks());
+      fmt::format("multicast to {} of {} ranks", members_text(settings), setting.shape.ranks());
   plot.subtitle = fmt::format("{} server{} ({}), between them: {}; medians, last acknowledgement",
                               setting.shape.servers(), setting.shape.servers() == 1 ? "" : "s",
                               setting.shape.describe(), setting.transport);

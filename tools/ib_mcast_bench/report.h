@@ -18,14 +18,14 @@ struct McastSetting {
   McastSetup setup;
 };
 
-std::string describe_run(const McastSetting& setting, const McastRequest& request);
-std::string table_header(const McastRequest& request);
-std::string table_row(const McastRequest& request, const McastRow& row);
+std::string describe_run(const McastSetting& setting, const McastSettings& settings);
+std::string table_header(const McastSettings& settings);
+std::string table_row(const McastSettings& settings, const McastRow& row);
 /// One object with every field of the row; times in us.
-nlohmann::ordered_json to_json(const McastSetting& setting, const McastRequest& request,
+nlohmann::ordered_json to_json(const McastSetting& setting, const McastSettings& settings,
                                const McastRow& row);
 /// Median over size, a line for each algorithm.
-Plot latency_plot(const McastSetting& setting, const McastRequest& request,
+Plot latency_plot(const McastSetting& setting, const McastSettings& settings,
                   const std::vector<McastRow>& rows);
 
 }  // namespace ibcoll::tools

@@ -154,17 +154,17 @@ Result<SimulatedJob> understand_simulation(const TuneArguments& a) {
 }
 
 Result<std::vector<TunePoint>> simulate_choices(
-    const SimulatedJob& job, const measure::TuneRequest& request,
+    const SimulatedJob& job, const measure::TuneSettings& settings,
     const std::function<void(const TunePoint&)>& on_point,
     const std::function<void(const std::string&)>& on_progress) {
   IBCOLL_ASSIGN(topology::Fabric believed, topology::believe(job.fabric, std::nullopt));
   contention_free::PlanStore plans(std::move(believed));
   Simulation simulation(job, plans);
-  const int64_t end_ns = now_ns() + request.budget_ns;
-  const Rules* const rules = request.judged ? &*request.judged : nullptr;
+  const int64_t end_ns = now_ns() + settings.budget_ns;
+  const Rules* const rules = settings.judged ? &*settings.judged : nullptr;
   std::vector<TunePoint> points;
-  for (const Collective collective : request.collectives) {
-    for (const int64_t bytes : measure::sizes_of(collective, request.sizes)) {
+  for (const Collective collective : settings.collectives) {
+    for (const int64_t bytes : measure::sizes_of(collective, settings.sizes)) {
       if (now_ns() > end_ns) {
         log().warn("the budget is spent: {} of {} and what is behind it keep the engine's choice",
                    to_string(collective), format_size(bytes));

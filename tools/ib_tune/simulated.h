@@ -10,7 +10,7 @@
 #include "engine/base/result.h"
 #include "studies/measure/tuning.h"
 #include "studies/simulate/collective.h"
-#include "tools/ib_tune/request.h"
+#include "tools/ib_tune/settings.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::tools {
@@ -32,7 +32,7 @@ Result<SimulatedJob> understand_simulation(const TuneArguments& a);
 /// As measure::measure_choices, but simulated: one round, since nothing disturbs it. What is left
 /// when the budget is spent keeps the engine's own choice.
 Result<std::vector<measure::TunePoint>> simulate_choices(
-    const SimulatedJob& job, const measure::TuneRequest& request,
+    const SimulatedJob& job, const measure::TuneSettings& settings,
     const std::function<void(const measure::TunePoint&)>& on_point,
     const std::function<void(const std::string&)>& on_progress);
 

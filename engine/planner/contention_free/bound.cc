@@ -5,7 +5,7 @@
 #include <functional>
 #include <queue>
 
-#include "engine/planner/contention_free/jobs.h"
+#include "engine/planner/contention_free/shipments.h"
 
 namespace ibcoll::contention_free {
 
@@ -94,7 +94,7 @@ int64_t tree_ns(const Problem& problem) {
     }
   }
   if (2 * slowest <= fastest) return 0;
-  const uint64_t bytes = problem.request.block_bytes, piece = std::min(bytes, kLeastPiece);
+  const uint64_t bytes = problem.inputs.block_bytes, piece = std::min(bytes, kLeastPiece);
   const double second = 1e9;
   const auto busy = static_cast<int64_t>(static_cast<double>(bytes) * second / fastest);
   const auto first = static_cast<int64_t>(static_cast<double>(piece) * second / fastest);
@@ -115,7 +115,7 @@ int64_t tree_ns(const Problem& problem) {
 /// time in which all together can send so much.
 double together_ns(const Problem& problem) {
   double bytes = 0, bandwidth = 0;
-  visit_messages(problem.request, [&](int origin, int target, uint64_t message) {
+  visit_messages(problem.inputs, [&](int origin, int target, uint64_t message) {
     if (origin != kEveryone && target != kEveryone) return;
     bytes += static_cast<double>(message) * (problem.servers - 1);
   });
@@ -129,7 +129,7 @@ double together_ns(const Problem& problem) {
 
 int64_t lower_bound_ns(const Problem& problem) {
   Loads loads(problem.fabric);
-  const bool limited = problem.request.permitted.has_value();
+  const bool limited = problem.inputs.permitted.has_value();
   const bool trunks = !limited && is_tree(problem.fabric);
   std::vector<int> counted(problem.fabric.links(), -1);  // by link: the last message of it
   int message = 0;
@@ -144,7 +144,7 @@ int64_t lower_bound_ns(const Problem& problem) {
     slowest = std::max(
         slowest, static_cast<double>(path.latency_ns) + static_cast<double>(bytes) * 1e9 / rate);
   };
-  visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+  visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
     if (target != kEveryone && origin != kEveryone) {
       problem.walk(origin, target, path);
       alone(bytes);
@@ -170,7 +170,7 @@ int64_t lower_bound_ns(const Problem& problem) {
     ++message;
   });
   int64_t tree = 0;
-  const Kind kind = problem.request.kind;
+  const Kind kind = problem.inputs.kind;
   if (message > 0 && (kind == Kind::kBcast || kind == Kind::kReduce)) tree = tree_ns(problem);
   return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)),
                    static_cast<int64_t>(std::floor(together_ns(problem))), tree});

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "ibcoll plans";
 constexpr int kVersion = 2;  // of what stands in a file, and of how "for" is computed
 
-uint64_t hash_request(const PlanRequest& base) {
+uint64_t hash_request(const PlanInputs& base) {
   const topology::Fabric& fabric = *base.fabric;
   uint64_t hash = mix(1, static_cast<uint64_t>(fabric.switch_latency_ns()));
   for (int l = 0; l < fabric.links(); ++l) {
@@ -54,7 +54,7 @@ size_t PlanCache::Hash::operator()(const Key& key) const {
   return hash;
 }
 
-PlanCache::PlanCache(PlanRequest base)
+PlanCache::PlanCache(PlanInputs base)
     : base_(std::move(base)), hash_(base_.fabric == nullptr ? 0 : hash_request(base_)) {}
 
 uint64_t PlanCache::size_class(uint64_t bytes) {
@@ -65,13 +65,13 @@ uint64_t PlanCache::size_class(uint64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-PlanRequest PlanCache::request_for(const Key& key) const {
-  PlanRequest request = base_;
-  request.kind = key.kind;
-  request.root = key.root;
-  request.block_bytes = key.block_bytes;
-  request.message_bytes = key.message_bytes;
-  return request;
+PlanInputs PlanCache::request_for(const Key& key) const {
+  PlanInputs inputs = base_;
+  inputs.kind = key.kind;
+  inputs.root = key.root;
+  inputs.block_bytes = key.block_bytes;
+  inputs.message_bytes = key.message_bytes;
+  return inputs;
 }
 
 Result<std::shared_ptr<const Plan>> PlanCache::find_or_make() {

@@ -15,13 +15,13 @@ namespace ibcoll::contention_free {
 /// are: looking one up takes hashing them, about a nanosecond for each.
 class PlanCache {
  public:
-  /// `base` gives all of the request that does not change; the fabric must outlive the cache.
-  explicit PlanCache(PlanRequest base);
+  /// `base` gives all of the inputs that does not change; the fabric must outlive the cache.
+  explicit PlanCache(PlanInputs base);
 
-  /// The plan for a block size, of its class; makes it if there is none. Of the same request every
+  /// The plan for a block size, of its class; makes it if there is none. Of the same inputs every
   /// rank gets the same plan.
   Result<std::shared_ptr<const Plan>> get(Kind kind, int root, uint64_t block_bytes);
-  /// The same for sizes of messages (PlanRequest::message_bytes).
+  /// The same for sizes of messages (PlanInputs::message_bytes).
   Result<std::shared_ptr<const Plan>> get(Kind kind, int root,
                                           const std::vector<uint64_t>& message_bytes);
 
@@ -59,9 +59,9 @@ class PlanCache {
     size_t operator()(const Key& key) const;
   };
   Result<std::shared_ptr<const Plan>> find_or_make();
-  PlanRequest request_for(const Key& key) const;
+  PlanInputs request_for(const Key& key) const;
 
-  PlanRequest base_;
+  PlanInputs base_;
   uint64_t hash_ = 0;
   Key key_;  ///< of the call in progress; kept so that lookups don't allocate
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;

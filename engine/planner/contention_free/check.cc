@@ -18,16 +18,16 @@ constexpr int64_t kRoundingNs = 16;
 
 class Checker {
  public:
-  Checker(const PlanRequest& request, const Plan& plan)
-      : request_(request),
+  Checker(const PlanInputs& inputs, const Plan& plan)
+      : inputs_(inputs),
         plan_(plan),
-        fabric_(*request.fabric),
-        sums_(sums_of(request.kind, static_cast<int>(request.server_ranks.size()))) {}
+        fabric_(*inputs.fabric),
+        sums_(sums_of(inputs.kind, static_cast<int>(inputs.server_ranks.size()))) {}
 
   Status run() {
     IBCOLL_TRY(check_head());
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) IBCOLL_TRY(check_transfer(i));
-    IBCOLL_TRY(check_deliveries(request_, plan_));
+    IBCOLL_TRY(check_deliveries(inputs_, plan_));
     IBCOLL_TRY(check_tokens());
     feeders_.resize(sums_.count());
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
@@ -56,7 +56,7 @@ class Checker {
   }
 
  private:
-  int host(int server) const { return request_.hosts.empty() ? server : request_.hosts[server]; }
+  int host(int server) const { return inputs_.hosts.empty() ? server : inputs_.hosts[server]; }
   static int64_t length_ns(const Transfer& t) {
     return static_cast<int64_t>(std::ceil(static_cast<double>(t.bytes) / t.rate * 1e9 - 1e-6));
   }
@@ -71,12 +71,12 @@ class Checker {
   }
 
   Status check_head() const {
-    if (plan_.kind != request_.kind || plan_.root != request_.root ||
-        plan_.servers != static_cast<int>(request_.server_ranks.size())) {
+    if (plan_.kind != inputs_.kind || plan_.root != inputs_.root ||
+        plan_.servers != static_cast<int>(inputs_.server_ranks.size())) {
       return fail(ErrorCode::kInvalidProgram,
                   "the plan is a {} of {} servers to or from {}; asked was a {} of {}, {}",
-                  to_string(plan_.kind), plan_.servers, plan_.root, to_string(request_.kind),
-                  request_.server_ranks.size(), request_.root);
+                  to_string(plan_.kind), plan_.servers, plan_.root, to_string(inputs_.kind),
+                  inputs_.server_ranks.size(), inputs_.root);
     }
     if (plan_.piece_bytes == 0) return fail(ErrorCode::kInvalidProgram, "pieces of 0 bytes");
     if (plan_.jitter_ns < 0 || plan_.jitter_ns > std::max<int64_t>(1000, plan_.time_ns / 100)) {
@@ -96,11 +96,11 @@ class Checker {
       if (server < 0 || server >= plan_.servers) return wrong(i, "there is no server {}", server);
     }
     if (t.from == t.to) return wrong(i, "a server sends to itself");
-    const uint64_t bytes = asked_bytes(request_, t.origin, t.target);
+    const uint64_t bytes = asked_bytes(inputs_, t.origin, t.target);
     if (bytes == 0) return wrong(i, "there is no such message");
     if (t.bytes != bytes) return wrong(i, "{} of {} bytes", t.bytes, bytes);
-    if (request_.permitted) {
-      const auto& pairs = *request_.permitted;
+    if (inputs_.permitted) {
+      const auto& pairs = *inputs_.permitted;
       const bool found = std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
         return std::minmax(pair.first, pair.second) == std::minmax<int>(t.from, t.to);
       });
@@ -299,7 +299,7 @@ class Checker {
     return {};
   }
 
-  const PlanRequest& request_;
+  const PlanInputs& inputs_;
   const Plan& plan_;
   const topology::Fabric& fabric_;
   const Sums sums_;
@@ -319,9 +319,9 @@ std::string name_transfer(const Plan& plan, uint32_t i) {
                      side(t.origin), side(t.target), t.start_ns);
 }
 
-Status check_plan(const PlanRequest& request, const Plan& plan) {
-  if (request.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
-  return Checker(request, plan).run();
+Status check_plan(const PlanInputs& inputs, const Plan& plan) {
+  if (inputs.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
+  return Checker(inputs, plan).run();
 }
 
 }  // namespace ibcoll::contention_free

@@ -18,6 +18,6 @@ namespace ibcoll::contention_free {
 ///   microsecond at most;
 /// - no server relays more at once than the plan says.
 /// The error names the first violation found.
-Status check_plan(const PlanRequest& request, const Plan& plan);
+Status check_plan(const PlanInputs& inputs, const Plan& plan);
 
 }  // namespace ibcoll::contention_free

@@ -14,8 +14,8 @@ constexpr uint32_t kNone = Transfer::kNone;
 
 class Deliveries {
  public:
-  Deliveries(const PlanRequest& request, const Plan& plan)
-      : request_(request), plan_(plan), sums_(sums_of(plan.kind, plan.servers)) {}
+  Deliveries(const PlanInputs& inputs, const Plan& plan)
+      : inputs_(inputs), plan_(plan), sums_(sums_of(plan.kind, plan.servers)) {}
 
   Status check() const {
     if (sums_.count() > 0) IBCOLL_TRY(check_reduction());
@@ -70,7 +70,7 @@ class Deliveries {
       if (!needed && !passed_on[i]) return wrong(i, "ends where nobody needs it");
     }
     const auto delivered = [&](int origin, int target, int server) -> Status {
-      if (asked_bytes(request_, origin, target) == 0 || server == origin) return {};
+      if (asked_bytes(inputs_, origin, target) == 0 || server == origin) return {};
       if (arrived({origin, target, server}) != kNone) return {};
       return fail(ErrorCode::kInvalidProgram, "the message from server {} never reaches server {}",
                   origin, server);
@@ -112,7 +112,7 @@ class Deliveries {
       }
     }
     for (int target = 0; target < plan_.servers; ++target) {
-      if (asked_bytes(request_, kEveryone, target) > 0) IBCOLL_TRY(check_ways(target, sends));
+      if (asked_bytes(inputs_, kEveryone, target) > 0) IBCOLL_TRY(check_ways(target, sends));
     }
     return {};
   }
@@ -132,53 +132,51 @@ class Deliveries {
     return {};
   }
 
-  const PlanRequest& request_;
+  const PlanInputs& inputs_;
   const Plan& plan_;
   const Sums sums_;
 };
 
 }  // namespace
 
-uint64_t asked_bytes(const PlanRequest& request, int origin, int target) {
-  const int servers = static_cast<int>(request.server_ranks.size()), root = request.root;
-  const auto ranks = [&](int server) {
-    return static_cast<uint64_t>(request.server_ranks[server]);
-  };
+uint64_t asked_bytes(const PlanInputs& inputs, int origin, int target) {
+  const int servers = static_cast<int>(inputs.server_ranks.size()), root = inputs.root;
+  const auto ranks = [&](int server) { return static_cast<uint64_t>(inputs.server_ranks[server]); };
   const auto of = [&](int server) {
-    return request.message_bytes.empty() ? request.block_bytes * ranks(server)
-                                         : request.message_bytes[server];
+    return inputs.message_bytes.empty() ? inputs.block_bytes * ranks(server)
+                                        : inputs.message_bytes[server];
   };
   const auto valid = [&](int server) { return server >= 0 && server < servers; };
   if (origin == target || servers < 2) return 0;
-  switch (request.kind) {
+  switch (inputs.kind) {
     case Kind::kGather:
       return target == root && valid(origin) ? of(origin) : 0;
     case Kind::kScatter:
       return origin == root && valid(target) ? of(target) : 0;
     case Kind::kAlltoall:
       if (!valid(origin) || !valid(target)) return 0;
-      return request.message_bytes.empty()
-                 ? request.block_bytes * ranks(origin) * ranks(target)
-                 : request.message_bytes[static_cast<size_t>(origin) * servers + target];
+      return inputs.message_bytes.empty()
+                 ? inputs.block_bytes * ranks(origin) * ranks(target)
+                 : inputs.message_bytes[static_cast<size_t>(origin) * servers + target];
     case Kind::kAllgather:
       return valid(origin) && target == kEveryone ? of(origin) : 0;
     case Kind::kBcast:
-      return origin == root && target == kEveryone ? request.block_bytes : 0;
+      return origin == root && target == kEveryone ? inputs.block_bytes : 0;
     case Kind::kReduce:
-      return origin == kEveryone && target == root ? request.block_bytes : 0;
+      return origin == kEveryone && target == root ? inputs.block_bytes : 0;
     case Kind::kReduceScatter:
       return origin == kEveryone && valid(target) ? of(target) : 0;
     case Kind::kAllreduce: {
       const bool asked = origin == kEveryone ? valid(target) : valid(origin) && target == kEveryone;
       const auto slices = static_cast<uint64_t>(servers);
-      return asked ? request.block_bytes / slices + (request.block_bytes % slices > 0 ? 1 : 0) : 0;
+      return asked ? inputs.block_bytes / slices + (inputs.block_bytes % slices > 0 ? 1 : 0) : 0;
     }
   }
   return 0;
 }
 
-Status check_deliveries(const PlanRequest& request, const Plan& plan) {
-  return Deliveries(request, plan).check();
+Status check_deliveries(const PlanInputs& inputs, const Plan& plan) {
+  return Deliveries(inputs, plan).check();
 }
 
 }  // namespace ibcoll::contention_free

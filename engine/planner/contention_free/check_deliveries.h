@@ -5,12 +5,12 @@
 
 namespace ibcoll::contention_free {
 
-/// Bytes of the message of two servers, from the request alone; 0 where there is none.
-uint64_t asked_bytes(const PlanRequest& request, int origin, int target);
+/// Bytes of the message of two servers, from the inputs alone; 0 where there is none.
+uint64_t asked_bytes(const PlanInputs& inputs, int origin, int target);
 
 /// Whether every message gets to everybody who needs it, from one who has it, once, and to nobody
 /// for nothing. Of a reduction: whether everybody's part gets to the root once. The plan's servers
-/// are those of the request.
-Status check_deliveries(const PlanRequest& request, const Plan& plan);
+/// are those of the inputs.
+Status check_deliveries(const PlanInputs& inputs, const Plan& plan);
 
 }  // namespace ibcoll::contention_free

@@ -4,7 +4,7 @@
 #include <queue>
 #include <tuple>
 
-#include "engine/planner/contention_free/timeline.h"
+#include "engine/planner/contention_free/link_calendar.h"
 
 namespace ibcoll::contention_free {
 
@@ -15,13 +15,13 @@ constexpr uint32_t kNone = Transfer::kNone;
 class Eager {
  public:
   explicit Eager(const Problem& problem) : problem_(problem) {
-    timelines_.reserve(problem.links.size());
-    for (const LinkUse& use : problem.links) timelines_.emplace_back(use.units, use.shortest_ns);
+    calendars_.reserve(problem.links.size());
+    for (const LinkUse& use : problem.links) calendars_.emplace_back(use.units, use.shortest_ns);
     find_followers();
   }
 
   Timing run() {
-    const auto count = static_cast<uint32_t>(problem_.jobs.size());
+    const auto count = static_cast<uint32_t>(problem_.shipments.size());
     Timing timing;
     timing.start_ns.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
@@ -30,19 +30,19 @@ class Eager {
     while (!heap_.empty()) {
       const Entry top = heap_.top();
       heap_.pop();
-      const Job& job = problem_.jobs[top.job];
-      const int64_t start = fit(top.job, top.start_ns);
+      const Shipment& shipment = problem_.shipments[top.shipment];
+      const int64_t start = fit(top.shipment, top.start_ns);
       if (start > top.start_ns) {  // links have been taken since
-        push(top.job, start);
+        push(top.shipment, start);
         continue;
       }
-      for (const Hop& hop : problem_.route(top.job, path_)) {
-        timelines_[hop.link].take(start + hop.before_ns, job.duration_ns, hop.units);
+      for (const Hop& hop : problem_.route(top.shipment, path_)) {
+        calendars_[hop.link].take(start + hop.before_ns, shipment.duration_ns, hop.units);
       }
-      timing.start_ns[top.job] = start;
-      timing.time_ns = std::max(timing.time_ns, start + job.latency_ns + job.duration_ns);
-      const int64_t piece = first_piece_ns(problem_, job, start, job.latency_ns);
-      for (const uint32_t next : followers_[top.job]) {
+      timing.start_ns[top.shipment] = start;
+      timing.time_ns = std::max(timing.time_ns, start + shipment.latency_ns + shipment.duration_ns);
+      const int64_t piece = first_piece_ns(problem_, shipment, start, shipment.latency_ns);
+      for (const uint32_t next : followers_[top.shipment]) {
         ready_[next] = std::max(ready_[next], piece);
         if (--waits_[next] == 0) push(next, fit(next, ready_[next]));
       }
@@ -54,34 +54,34 @@ class Eager {
   struct Entry {
     int64_t start_ns;
     int32_t height;
-    uint32_t job;
+    uint32_t shipment;
     bool operator<(const Entry& other) const {  // the top is the largest
-      return std::tuple(-start_ns, height, ~job) <
-             std::tuple(-other.start_ns, other.height, ~other.job);
+      return std::tuple(-start_ns, height, ~shipment) <
+             std::tuple(-other.start_ns, other.height, ~other.shipment);
     }
   };
 
   /// Who waits for whom, and how long a chain depends on each.
   void find_followers() {
-    const auto count = static_cast<uint32_t>(problem_.jobs.size());
+    const auto count = static_cast<uint32_t>(problem_.shipments.size());
     followers_.resize(count);
     waits_.assign(count, 0);
     ready_.assign(count, 0);
     height_.assign(count, 0);
-    const Sums sums = sums_of(problem_.request.kind, problem_.servers);
+    const Sums sums = sums_of(problem_.inputs.kind, problem_.servers);
     std::vector<std::vector<uint32_t>> into(sums.count());
     for (uint32_t i = 0; i < count; ++i) {
-      const Job& job = problem_.jobs[i];
+      const Shipment& shipment = problem_.shipments[i];
       const auto follow = [&](uint32_t before) {
         followers_[before].push_back(i);
         ++waits_[i];
       };
-      if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
+      if (const size_t sum = sums.awaited_by(shipment); sum != Sums::kNone) {
         for (const uint32_t before : into[sum]) follow(before);
-      } else if (job.forwards != kNone) {
-        follow(job.forwards);
+      } else if (shipment.forwards != kNone) {
+        follow(shipment.forwards);
       }
-      if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) into[sum].push_back(i);
+      if (const size_t sum = sums.fed_by(shipment); sum != Sums::kNone) into[sum].push_back(i);
     }
     for (uint32_t i = count; i-- > 0;) {  // what follows stands behind
       for (const uint32_t next : followers_[i]) {
@@ -90,15 +90,17 @@ class Eager {
     }
   }
 
-  void push(uint32_t job, int64_t start_ns) { heap_.push({start_ns, height_[job], job}); }
+  void push(uint32_t shipment, int64_t start_ns) {
+    heap_.push({start_ns, height_[shipment], shipment});
+  }
 
   int64_t fit(uint32_t index, int64_t begin) {
-    const Job& job = problem_.jobs[index];
-    return fit_way(timelines_, problem_.route(index, path_), begin, job.duration_ns);
+    const Shipment& shipment = problem_.shipments[index];
+    return fit_way(calendars_, problem_.route(index, path_), begin, shipment.duration_ns);
   }
 
   const Problem& problem_;
-  std::vector<Timeline> timelines_;
+  std::vector<LinkCalendar> calendars_;
   std::vector<std::vector<uint32_t>> followers_;
   std::vector<uint32_t> waits_;
   std::vector<int64_t> ready_;

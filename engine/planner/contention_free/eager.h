@@ -5,9 +5,9 @@
 
 namespace ibcoll::contention_free {
 
-/// Places the jobs by the times at which they can start, each when what it forwards has been
+/// Places the shipments by the times at which they can start, each when what it forwards has been
 /// placed; of several that can start at once first the one on which the longest chain of others
-/// depends. For data for many, whose jobs have no good order of their own.
+/// depends. For data for many, whose shipments have no good order of their own.
 Timing place_eagerly(const Problem& problem);
 
 }  // namespace ibcoll::contention_free

@@ -26,21 +26,22 @@ class GroupPlanner {
       : problem_(problem),
         grouping_(grouping),
         relay_(relay),
-        policy_(problem.request.policy),
-        splits_(problem.jobs.size() <= kFewJobs ? kMostSplits : 1),
+        policy_(problem.inputs.policy),
+        splits_(problem.shipments.size() <= kFewJobs ? kMostSplits : 1),
         groups_(problem, grouping, relay, plan_.transfers),
-        random_(problem.request.seed) {}
+        random_(problem.inputs.seed) {}
 
   Plan run() {
-    plan_.kind = problem_.request.kind;
+    plan_.kind = problem_.inputs.kind;
     plan_.servers = problem_.servers;
-    plan_.root = problem_.request.root;
+    plan_.root = problem_.inputs.root;
     plan_.piece_bytes = problem_.piece_bytes;
-    plan_.transfers.reserve(problem_.jobs.size());
+    plan_.transfers.reserve(problem_.shipments.size());
     make_queues();  // puts the widest first on each link
-    const bool chained = std::any_of(problem_.jobs.begin(), problem_.jobs.end(),
-                                     [](const Job& job) { return job.forwards != kNone; });
-    if (chained || sums_of(problem_.request.kind, problem_.servers).count() > 0) {
+    const bool chained =
+        std::any_of(problem_.shipments.begin(), problem_.shipments.end(),
+                    [](const Shipment& shipment) { return shipment.forwards != kNone; });
+    if (chained || sums_of(problem_.inputs.kind, problem_.servers).count() > 0) {
       schedule_in_order();
     } else {
       schedule();
@@ -50,30 +51,30 @@ class GroupPlanner {
   }
 
  private:
-  /// The jobs of a group that are not scheduled yet. For kFixed: of a link, whose groups are chosen
-  /// late.
+  /// The shipments of a group that are not scheduled yet. For kFixed: of a link, whose groups are
+  /// chosen late.
   struct Queue {
-    std::vector<uint32_t> jobs;
+    std::vector<uint32_t> shipments;
     double left = 0;  ///< their costs
     double parts = 1;
     int link = 0, index = 0;
   };
 
-  int64_t cost_ns(const Job& job) const {
-    return groups_.latency_ns(job.from, job.to) + job.duration_ns;
+  int64_t cost_ns(const Shipment& shipment) const {
+    return groups_.latency_ns(shipment.from, shipment.to) + shipment.duration_ns;
   }
 
-  /// Groups all jobs, on each link those that enter it fastest first.
+  /// Groups all shipments, on each link those that enter it fastest first.
   void make_queues() {
     struct Entry {
       int link;
       double bandwidth;
-      uint32_t job;
+      uint32_t shipment;
     };
     std::vector<Entry> entries;
     Path path;
-    for (uint32_t i = 0; i < problem_.jobs.size(); ++i) {
-      problem_.walk(problem_.jobs[i].from, problem_.jobs[i].to, path);
+    for (uint32_t i = 0; i < problem_.shipments.size(); ++i) {
+      problem_.walk(problem_.shipments[i].from, problem_.shipments[i].to, path);
       double bandwidth = problem_.fabric.link(path.hops.front().link).bandwidth;
       for (const Hop& hop : path.hops) {
         entries.push_back({hop.link, bandwidth, i});
@@ -81,16 +82,17 @@ class GroupPlanner {
       }
     }
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return std::tuple(a.link, -a.bandwidth, a.job) < std::tuple(b.link, -b.bandwidth, b.job);
+      return std::tuple(a.link, -a.bandwidth, a.shipment) <
+             std::tuple(b.link, -b.bandwidth, b.shipment);
     });
-    queues_of_.resize(problem_.jobs.size());
+    queues_of_.resize(problem_.shipments.size());
     std::vector<int> here;  // queue of each group of the link
     int link = -1;
     for (const Entry& entry : entries) {
       if (entry.link != link) here.clear();
       link = entry.link;
-      const Job& job = problem_.jobs[entry.job];
-      const int group = groups_.group_of(link, job.from, entry.bandwidth);
+      const Shipment& shipment = problem_.shipments[entry.shipment];
+      const int group = groups_.group_of(link, shipment.from, entry.bandwidth);
       if (static_cast<int>(here.size()) <= group) here.resize(group + 1, -1);
       if (here[group] < 0) {
         here[group] = static_cast<int>(queues_.size());
@@ -100,16 +102,16 @@ class GroupPlanner {
         if (grouping_ == Grouping::kFixed) queues_.back().parts = problem_.links[link].slots;
       }
       Queue& queue = queues_[here[group]];
-      queue.jobs.push_back(entry.job);
-      queue.left += static_cast<double>(cost_ns(job));
-      queues_of_[entry.job].push_back(here[group]);
+      queue.shipments.push_back(entry.shipment);
+      queue.left += static_cast<double>(cost_ns(shipment));
+      queues_of_[entry.shipment].push_back(here[group]);
     }
-    for (Queue& queue : queues_) std::sort(queue.jobs.begin(), queue.jobs.end());
+    for (Queue& queue : queues_) std::sort(queue.shipments.begin(), queue.shipments.end());
   }
 
   /// Select group, select task, until none is left.
   void schedule() {
-    scheduled_.assign(problem_.jobs.size(), 0);
+    scheduled_.assign(problem_.shipments.size(), 0);
     using Rank = std::pair<double, int>;  // remaining cost, the lower number first
     std::priority_queue<Rank> heap;
     const auto rank = [&](int q) { return Rank{queues_[q].left / queues_[q].parts, -q}; };
@@ -119,34 +121,34 @@ class GroupPlanner {
       heap.pop();
       const int q = -top.second;
       Queue& queue = queues_[q];
-      const auto done = [&](uint32_t job) { return scheduled_[job] != 0; };
-      queue.jobs.erase(std::remove_if(queue.jobs.begin(), queue.jobs.end(), done),
-                       queue.jobs.end());
-      if (queue.jobs.empty()) continue;
+      const auto done = [&](uint32_t shipment) { return scheduled_[shipment] != 0; };
+      queue.shipments.erase(std::remove_if(queue.shipments.begin(), queue.shipments.end(), done),
+                            queue.shipments.end());
+      if (queue.shipments.empty()) continue;
       if (rank(q).first < top.first) {  // others have taken from it
         heap.push(rank(q));
         continue;
       }
-      const uint32_t job = select(queue);
-      scheduled_[job] = 1;
-      for (const int other : queues_of_[job]) {
-        queues_[other].left -= static_cast<double>(cost_ns(problem_.jobs[job]));
+      const uint32_t shipment = select(queue);
+      scheduled_[shipment] = 1;
+      for (const int other : queues_of_[shipment]) {
+        queues_[other].left -= static_cast<double>(cost_ns(problem_.shipments[shipment]));
       }
-      place(problem_.jobs[job]);
+      place(problem_.shipments[shipment]);
       heap.push(rank(q));
     }
   }
 
-  /// The job of a group that the policy says. Ties: kThesis the first, kFixed the one that can
+  /// The shipment of a group that the policy says. Ties: kThesis the first, kFixed the one that can
   /// start first.
   uint32_t select(const Queue& queue) {
-    if (policy_ == Policy::kRandom) return queue.jobs[random_() % queue.jobs.size()];
+    if (policy_ == Policy::kRandom) return queue.shipments[random_() % queue.shipments.size()];
     uint32_t best = kNone;
     int64_t least = 0, earliest = -1;
-    for (const uint32_t index : queue.jobs) {
-      const Job& job = problem_.jobs[index];
+    for (const uint32_t index : queue.shipments) {
+      const Shipment& shipment = problem_.shipments[index];
       const bool by_cost = policy_ == Policy::kMaxCost || policy_ == Policy::kMinCost;
-      int64_t value = by_cost ? cost_ns(job) : sync_ns(queue, job.from);
+      int64_t value = by_cost ? cost_ns(shipment) : sync_ns(queue, shipment.from);
       if (policy_ == Policy::kMaxCost || policy_ == Policy::kMaxSync) value = -value;
       if (best != kNone && value > least) continue;
       if (best == kNone || value < least) {
@@ -156,9 +158,9 @@ class GroupPlanner {
         continue;
       }
       if (grouping_ == Grouping::kThesis) continue;
-      if (earliest < 0) earliest = start_ns(problem_.jobs[best]);
+      if (earliest < 0) earliest = start_ns(problem_.shipments[best]);
       if (earliest == 0) continue;
-      const int64_t start = start_ns(job);
+      const int64_t start = start_ns(shipment);
       if (start >= earliest) continue;
       best = index;
       earliest = start;
@@ -166,8 +168,8 @@ class GroupPlanner {
     return best;
   }
 
-  int64_t start_ns(const Job& job) {
-    return groups_.leg(job.from, job.to, job.bytes, nullptr, 0).start_ns;
+  int64_t start_ns(const Shipment& shipment) {
+    return groups_.leg(shipment.from, shipment.to, shipment.bytes, nullptr, 0).start_ns;
   }
 
   int64_t sync_ns(const Queue& queue, int server) const {
@@ -185,10 +187,10 @@ class GroupPlanner {
 
   /// Ways from one server to another: straight, and through the ends of transfers that groups of
   /// the straight way had last (W -> X -> Y -> Z of section 5.5.2), each part split again.
-  void find_ways(const Job& job, int from, int to, int splits, std::vector<Way>& ways) {
+  void find_ways(const Shipment& shipment, int from, int to, int splits, std::vector<Way>& ways) {
     ways.push_back({from, to});
     if (splits == 0) return;
-    const Leg straight = groups_.leg(from, to, job.bytes, nullptr, 0);
+    const Leg straight = groups_.leg(from, to, shipment.bytes, nullptr, 0);
     std::vector<uint32_t> tried;
     for (const GroupName& name : straight.groups) {
       const uint32_t last = groups_.last(name);
@@ -197,11 +199,11 @@ class GroupPlanner {
       const int x = plan_.transfers[last].from, y = plan_.transfers[last].to;
       if (x == from || y == from || x == to) continue;
       std::vector<Way> to_x, from_y;
-      find_ways(job, from, x, splits - 1, to_x);
+      find_ways(shipment, from, x, splits - 1, to_x);
       if (y == to) {
         from_y.push_back({y});
       } else {
-        find_ways(job, y, to, splits - 1, from_y);
+        find_ways(shipment, y, to, splits - 1, from_y);
       }
       for (const Way& head : to_x) {
         for (const Way& tail : from_y) {
@@ -231,27 +233,28 @@ class GroupPlanner {
     return once;
   }
 
-  std::vector<Leg> legs(const Job& job, const Way& way) {
+  std::vector<Leg> legs(const Shipment& shipment, const Way& way) {
     std::vector<Leg> legs;
     for (size_t i = 1; i < way.size(); ++i) {
-      legs.push_back(
-          groups_.leg(way[i - 1], way[i], job.bytes, legs.empty() ? nullptr : &legs.back(), 0));
+      legs.push_back(groups_.leg(way[i - 1], way[i], shipment.bytes,
+                                 legs.empty() ? nullptr : &legs.back(), 0));
     }
     return legs;
   }
 
-  /// Schedules a job, split where that lets its last byte go (kThesis) or arrive (kFixed) earlier.
-  void place(const Job& job) {
-    std::vector<Leg> best = legs(job, {job.from, job.to});
+  /// Schedules a shipment, split where that lets its last byte go (kThesis) or arrive (kFixed)
+  /// earlier.
+  void place(const Shipment& shipment) {
+    std::vector<Leg> best = legs(shipment, {shipment.from, shipment.to});
     if (relay_) {
       const auto value = [&](const Leg& last) {
         return grouping_ == Grouping::kThesis ? last.departed_ns : last.end_ns();
       };
       std::vector<Way> ways;
-      find_ways(job, job.from, job.to, splits_, ways);
+      find_ways(shipment, shipment.from, shipment.to, splits_, ways);
       for (const Way& way : ways) {
         if (way.size() == 2 || !simple(way)) continue;
-        std::vector<Leg> split = legs(job, way);
+        std::vector<Leg> split = legs(shipment, way);
         const bool fits =
             std::all_of(split.begin(), split.end(), [](const Leg& leg) { return leg.fits; });
         if (fits && value(split.back()) < value(best.back())) best = std::move(split);
@@ -259,15 +262,15 @@ class GroupPlanner {
     }
     uint32_t before = kNone;
     for (const Leg& leg : best) {
-      before = add(job, leg, before);
-      if (&leg != &best.front()) plan_.relayed_bytes += job.bytes;
+      before = add(shipment, leg, before);
+      if (&leg != &best.front()) plan_.relayed_bytes += shipment.bytes;
     }
   }
 
-  uint32_t add(const Job& job, const Leg& leg, uint32_t forwards) {
+  uint32_t add(const Shipment& shipment, const Leg& leg, uint32_t forwards) {
     const auto index = static_cast<uint32_t>(plan_.transfers.size());
-    plan_.transfers.push_back({leg.from, leg.to, job.origin, job.target, job.bytes, leg.start_ns,
-                               leg.end_ns(), leg.rate, forwards});
+    plan_.transfers.push_back({leg.from, leg.to, shipment.origin, shipment.target, shipment.bytes,
+                               leg.start_ns, leg.end_ns(), leg.rate, forwards});
     groups_.add(leg, index, [&](uint32_t before) {
       const bool same = plan_.transfers[before].from == leg.from;
       plan_.tokens.push_back({before, index, before, same, 0, 0});
@@ -275,24 +278,24 @@ class GroupPlanner {
     return index;
   }
 
-  /// Jobs that forward others, in an order in which what they forward stands before them.
+  /// Shipments that forward others, in an order in which what they forward stands before them.
   void schedule_in_order() {
-    const Sums sums = sums_of(problem_.request.kind, problem_.servers);
+    const Sums sums = sums_of(problem_.inputs.kind, problem_.servers);
     std::vector<int64_t> ready(sums.count());
     std::vector<Leg> made;
-    for (const Job& job : problem_.jobs) {
-      const Leg* feeder = job.forwards == kNone ? nullptr : &made[job.forwards];
-      const size_t awaited = sums.awaited_by(job), fed = sums.fed_by(job);
-      Leg leg = groups_.leg(job.from, job.to, job.bytes, feeder,
+    for (const Shipment& shipment : problem_.shipments) {
+      const Leg* feeder = shipment.forwards == kNone ? nullptr : &made[shipment.forwards];
+      const size_t awaited = sums.awaited_by(shipment), fed = sums.fed_by(shipment);
+      Leg leg = groups_.leg(shipment.from, shipment.to, shipment.bytes, feeder,
                             awaited == Sums::kNone ? 0 : ready[awaited]);
-      leg.rate = job.rate;
-      leg.duration_ns = job.duration_ns;
-      add(job, leg, job.forwards);
-      if (feeder != nullptr && job.origin != kEveryone && job.target != kEveryone) {
-        plan_.relayed_bytes += job.bytes;
+      leg.rate = shipment.rate;
+      leg.duration_ns = shipment.duration_ns;
+      add(shipment, leg, shipment.forwards);
+      if (feeder != nullptr && shipment.origin != kEveryone && shipment.target != kEveryone) {
+        plan_.relayed_bytes += shipment.bytes;
       }
       if (fed != Sums::kNone) {
-        const int64_t piece = first_piece_ns(problem_, job, leg.start_ns, leg.latency_ns);
+        const int64_t piece = first_piece_ns(problem_, shipment, leg.start_ns, leg.latency_ns);
         ready[fed] = std::max(ready[fed], piece);
       }
       made.push_back(std::move(leg));
@@ -311,7 +314,7 @@ class GroupPlanner {
     plan_.groups = groups_.count();
     bool small = false;
     for (int link = 0; link < problem_.fabric.links(); ++link) {
-      small = small || (groups_.small(link) && problem_.links[link].jobs > 1);
+      small = small || (groups_.small(link) && problem_.links[link].shipments > 1);
     }
     if (small) {
       queue_up(problem_, groups_, plan_);
@@ -331,7 +334,7 @@ class GroupPlanner {
   LinkGroups groups_;
   std::mt19937_64 random_;
   std::vector<Queue> queues_;
-  std::vector<std::vector<int>> queues_of_;  ///< by job
+  std::vector<std::vector<int>> queues_of_;  ///< by shipment
   std::vector<char> scheduled_;
   std::vector<uint32_t> link_round_;
   uint32_t round_ = 0;

@@ -17,10 +17,10 @@ enum class Grouping : uint8_t {
   kFixed,
 };
 
-/// Puts the problem's jobs in the order of their link groups: again and again the group with the
-/// largest remaining cost, and in it the job that request.policy says. With `relay` a job may go
-/// through the sender and the receiver of one that its group has last. Tokens are sent at full
-/// arrival. Jobs that forward others are taken as they stand.
+/// Puts the problem's shipments in the order of their link groups: again and again the group with
+/// the largest remaining cost, and in it the shipment that inputs.policy says. With `relay` a
+/// shipment may go through the sender and the receiver of one that its group has last. Tokens are
+/// sent at full arrival. Shipments that forward others are taken as they stand.
 Plan plan_by_groups(const Problem& problem, Grouping grouping, bool relay);
 
 }  // namespace ibcoll::contention_free

@@ -18,7 +18,8 @@ LinkGroups::LinkGroups(const Problem& problem, Grouping grouping, bool relay,
     }
   }
   double all_bytes = 0;
-  for (const Job& job : problem.jobs) all_bytes += static_cast<double>(job.bytes);
+  for (const Shipment& shipment : problem.shipments)
+    all_bytes += static_cast<double>(shipment.bytes);
   for (size_t l = 0; l < links_.size(); ++l) {
     const topology::Link& link = problem.fabric.link(static_cast<int>(l));
     links_[l].spare = link.bandwidth;
@@ -73,7 +74,7 @@ void LinkGroups::choose(const Hop& hop, double entry_bandwidth, Leg& leg) {
   }
   const std::vector<Group>& groups = links_[hop.link].groups;
   const LinkUse& use = problem_.links[hop.link];
-  const int need = use.jobs == 0 ? 1 : use.slots_of(leg.rate);
+  const int need = use.shipments == 0 ? 1 : use.slots_of(leg.rate);
   const size_t first = leg.groups.size();
   for (int n = 0; n < need; ++n) {
     int best = -1;

@@ -32,7 +32,7 @@ struct Leg {
 class LinkGroups {
  public:
   /// `transfers`: those planned so far, which this refers to by index.
-  /// `relay`: messages may pass links that no job does.
+  /// `relay`: messages may pass links that no shipment does.
   LinkGroups(const Problem& problem, Grouping grouping, bool relay,
              const std::vector<Transfer>& transfers);
 

@@ -5,14 +5,14 @@
 #include <random>
 
 #include "engine/planner/contention_free/eager.h"
+#include "engine/planner/contention_free/link_calendar.h"
 #include "engine/planner/contention_free/phases.h"
-#include "engine/planner/contention_free/timeline.h"
 
 namespace ibcoll::contention_free {
 
 namespace {
 
-/// Up to so many jobs, two more orders are tried; up to fewer, all, and improved.
+/// Up to so many shipments, two more orders are tried; up to fewer, all, and improved.
 constexpr size_t kManyJobs = 70'000, kFewJobs = 5'000;
 /// A plan this close to the bound is not improved on.
 constexpr double kGoodEnough = 1.01;
@@ -23,19 +23,19 @@ constexpr double kBusy = 0.9;
 /// With this part of it they are in each other's way.
 constexpr double kAlike = 0.8;
 
-/// Positions from 0 to 2^32 - 1 that sort the jobs.
+/// Positions from 0 to 2^32 - 1 that sort the shipments.
 using Keys = std::vector<uint64_t>;
 
-bool spreads(const Problem& problem) { return contention_free::spreads(problem.request.kind); }
+bool spreads(const Problem& problem) { return contention_free::spreads(problem.inputs.kind); }
 
-int shift(const Problem& problem, const Job& job) {
-  const int from = problem.position[job.from], to = problem.position[job.to];
+int shift(const Problem& problem, const Shipment& shipment) {
+  const int from = problem.position[shipment.from], to = problem.position[shipment.to];
   return to >= from ? to - from : to - from + problem.servers;
 }
 
-uint64_t shift_key(const Problem& problem, const Job& job) {
-  return static_cast<uint64_t>(shift(problem, job)) << 16 |
-         static_cast<uint64_t>(problem.position[job.from]);
+uint64_t shift_key(const Problem& problem, const Shipment& shipment) {
+  return static_cast<uint64_t>(shift(problem, shipment)) << 16 |
+         static_cast<uint64_t>(problem.position[shipment.from]);
 }
 
 /// Rounds of kShift in an order in which the busiest links have the same to carry all the time: the
@@ -47,12 +47,12 @@ Keys even_keys(const Problem& problem) {
   std::vector<double> load(problem.servers);
   Path path;
   double all = 0;
-  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
-    const Job& job = problem.jobs[i];
+  for (uint32_t i = 0; i < problem.shipments.size(); ++i) {
+    const Shipment& shipment = problem.shipments[i];
     for (const Hop& hop : problem.route(i, path)) {
       if (problem.links[hop.link].busy_ns < kBusy * most) continue;
-      load[shift(problem, job)] += static_cast<double>(job.duration_ns);
-      all += static_cast<double>(job.duration_ns);
+      load[shift(problem, shipment)] += static_cast<double>(shipment.duration_ns);
+      all += static_cast<double>(shipment.duration_ns);
     }
   }
   std::vector<int> rounds(problem.servers - 1), turn(problem.servers);
@@ -66,10 +66,11 @@ Keys even_keys(const Problem& problem) {
     had += load[round];
     turn[round] = i;
   }
-  Keys keys(problem.jobs.size());
+  Keys keys(problem.shipments.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    const Job& job = problem.jobs[i];
-    keys[i] = static_cast<uint64_t>(turn[shift(problem, job)]) << 32 | shift_key(problem, job);
+    const Shipment& shipment = problem.shipments[i];
+    keys[i] =
+        static_cast<uint64_t>(turn[shift(problem, shipment)]) << 32 | shift_key(problem, shipment);
   }
   return keys;
 }
@@ -77,15 +78,15 @@ Keys even_keys(const Problem& problem) {
 Keys busiest_keys(const Problem& problem) {
   double most = 1;
   for (const LinkUse& use : problem.links) most = std::max(most, use.busy_ns);
-  Keys keys(problem.jobs.size());
+  Keys keys(problem.shipments.size());
   Path path;
-  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
-    const Job& job = problem.jobs[i];
+  for (uint32_t i = 0; i < problem.shipments.size(); ++i) {
+    const Shipment& shipment = problem.shipments[i];
     double busiest = 0;
     for (const Hop& hop : problem.route(i, path))
       busiest = std::max(busiest, problem.links[hop.link].busy_ns);
     const auto part = static_cast<uint64_t>(16 * (1 - busiest / most));
-    keys[i] = part << 32 | shift_key(problem, job);
+    keys[i] = part << 32 | shift_key(problem, shipment);
   }
   return keys;
 }
@@ -93,40 +94,41 @@ Keys busiest_keys(const Problem& problem) {
 Keys order_keys(const Problem& problem, Order order) {
   if (order == Order::kEven) return even_keys(problem);
   if (order == Order::kBusiest) return busiest_keys(problem);
-  Keys keys(problem.jobs.size());
+  Keys keys(problem.shipments.size());
   int64_t longest = 1;
-  for (const Job& job : problem.jobs) longest = std::max(longest, job.duration_ns);
-  std::mt19937_64 random(problem.request.seed);
+  for (const Shipment& shipment : problem.shipments)
+    longest = std::max(longest, shipment.duration_ns);
+  std::mt19937_64 random(problem.inputs.seed);
   for (size_t i = 0; i < keys.size(); ++i) {
-    const Job& job = problem.jobs[i];
+    const Shipment& shipment = problem.shipments[i];
     uint64_t high = 0;
     if (order == Order::kLongest) {
-      high = static_cast<uint64_t>(65535 - 65535.0 * static_cast<double>(job.duration_ns) /
+      high = static_cast<uint64_t>(65535 - 65535.0 * static_cast<double>(shipment.duration_ns) /
                                                static_cast<double>(longest));
     } else if (order == Order::kNearest) {
-      const auto far = static_cast<uint64_t>(problem.latency_ns(job.from, job.to));
+      const auto far = static_cast<uint64_t>(problem.latency_ns(shipment.from, shipment.to));
       high = std::min<uint64_t>(far >> 4, UINT32_MAX);
-      if (problem.request.kind == Kind::kScatter) high = UINT32_MAX - high;
+      if (problem.inputs.kind == Kind::kScatter) high = UINT32_MAX - high;
     } else if (order == Order::kRandom) {
       high = random() >> 32;
     }
-    keys[i] = high << 32 | shift_key(problem, job);
+    keys[i] = high << 32 | shift_key(problem, shipment);
   }
   return keys;
 }
 
 }  // namespace
 
-std::vector<uint32_t> order_jobs(const Problem& problem, Order order) {
-  std::vector<uint32_t> jobs(problem.jobs.size());
-  std::iota(jobs.begin(), jobs.end(), 0);
+std::vector<uint32_t> order_shipments(const Problem& problem, Order order) {
+  std::vector<uint32_t> shipments(problem.shipments.size());
+  std::iota(shipments.begin(), shipments.end(), 0);
   bool chained = spreads(problem);
-  for (size_t i = 0; i < problem.jobs.size() && !chained; ++i) {
-    chained = problem.jobs[i].forwards != Transfer::kNone;
+  for (size_t i = 0; i < problem.shipments.size() && !chained; ++i) {
+    chained = problem.shipments[i].forwards != Transfer::kNone;
   }
-  if (chained) return jobs;
-  if (order == Order::kShift && problem.request.kind == Kind::kAlltoall &&
-      problem.jobs.size() ==
+  if (chained) return shipments;
+  if (order == Order::kShift && problem.inputs.kind == Kind::kAlltoall &&
+      problem.shipments.size() ==
           static_cast<size_t>(problem.servers) * static_cast<size_t>(problem.servers - 1)) {
     // Every pair stands at a known index.
     size_t at = 0;
@@ -135,16 +137,16 @@ std::vector<uint32_t> order_jobs(const Problem& problem, Order order) {
         const int from = problem.by_position[i];
         const int to =
             problem.by_position[i + j < problem.servers ? i + j : i + j - problem.servers];
-        jobs[at++] = static_cast<uint32_t>(from * (problem.servers - 1) + to - (to > from));
+        shipments[at++] = static_cast<uint32_t>(from * (problem.servers - 1) + to - (to > from));
       }
     }
-    return jobs;
+    return shipments;
   }
   if (order == Order::kPhases) return phase_order(problem);
   const Keys keys = order_keys(problem, order);
-  std::sort(jobs.begin(), jobs.end(),
+  std::sort(shipments.begin(), shipments.end(),
             [&](uint32_t a, uint32_t b) { return std::pair(keys[a], a) < std::pair(keys[b], b); });
-  return jobs;
+  return shipments;
 }
 
 namespace {
@@ -153,32 +155,34 @@ template <class Link>
 Timing place_on(std::vector<Link>& links, const Problem& problem,
                 const std::vector<uint32_t>& order, int64_t limit_ns) {
   Timing timing;
-  timing.start_ns.resize(problem.jobs.size());
-  const Sums sums = sums_of(problem.request.kind, problem.servers);
+  timing.start_ns.resize(problem.shipments.size());
+  const Sums sums = sums_of(problem.inputs.kind, problem.servers);
   std::vector<int64_t> ready(sums.count());  // by sum: the first piece of all is there
   Path path;
   for (const uint32_t index : order) {
-    const Job& job = problem.jobs[index];
+    const Shipment& shipment = problem.shipments[index];
     int64_t begin = 0;
-    if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
+    if (const size_t sum = sums.awaited_by(shipment); sum != Sums::kNone) {
       begin = ready[sum];
-    } else if (job.forwards != Transfer::kNone) {
-      const Job& before = problem.jobs[job.forwards];
-      begin = first_piece_ns(problem, before, timing.start_ns[job.forwards], before.latency_ns);
+    } else if (shipment.forwards != Transfer::kNone) {
+      const Shipment& before = problem.shipments[shipment.forwards];
+      begin =
+          first_piece_ns(problem, before, timing.start_ns[shipment.forwards], before.latency_ns);
     }
     const std::span<const Hop> route = problem.route(index, path);
-    begin = fit_way(links, route, begin, job.duration_ns);
+    begin = fit_way(links, route, begin, shipment.duration_ns);
     for (const Hop& hop : route) {
-      links[hop.link].take(begin + hop.before_ns, job.duration_ns, hop.units);
+      links[hop.link].take(begin + hop.before_ns, shipment.duration_ns, hop.units);
     }
     timing.start_ns[index] = begin;
-    timing.time_ns = std::max(timing.time_ns, begin + job.latency_ns + job.duration_ns);
+    timing.time_ns = std::max(timing.time_ns, begin + shipment.latency_ns + shipment.duration_ns);
     if (timing.time_ns > limit_ns) {
       timing.time_ns = INT64_MAX;
       return timing;
     }
-    if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) {
-      ready[sum] = std::max(ready[sum], first_piece_ns(problem, job, begin, job.latency_ns));
+    if (const size_t sum = sums.fed_by(shipment); sum != Sums::kNone) {
+      ready[sum] =
+          std::max(ready[sum], first_piece_ns(problem, shipment, begin, shipment.latency_ns));
     }
   }
   return timing;
@@ -186,23 +190,23 @@ Timing place_on(std::vector<Link>& links, const Problem& problem,
 
 }  // namespace
 
-Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, Place place,
-                  int64_t limit_ns) {
+Timing place_shipments(const Problem& problem, const std::vector<uint32_t>& order, Place place,
+                       int64_t limit_ns) {
   if (place == Place::kInTurn) {
     std::vector<Tail> tails;
     tails.reserve(problem.links.size());
     for (const LinkUse& use : problem.links) tails.emplace_back(use.units);
     return place_on(tails, problem, order, limit_ns);
   }
-  std::vector<Timeline> timelines;
-  timelines.reserve(problem.links.size());
-  for (const LinkUse& use : problem.links) timelines.emplace_back(use.units, use.shortest_ns);
-  return place_on(timelines, problem, order, limit_ns);
+  std::vector<LinkCalendar> calendars;
+  calendars.reserve(problem.links.size());
+  for (const LinkUse& use : problem.links) calendars.emplace_back(use.units, use.shortest_ns);
+  return place_on(calendars, problem, order, limit_ns);
 }
 
 namespace {
 
-/// Whether links that carry several jobs at once are what the time depends on.
+/// Whether links that carry several shipments at once are what the time depends on.
 enum class Wide : uint8_t { kNot, kBusiest, kAsBusyAsHosts };
 
 Wide wide_links(const Problem& problem) {
@@ -215,16 +219,16 @@ Wide wide_links(const Problem& problem) {
   return one < kAlike * several ? Wide::kBusiest : Wide::kAsBusyAsHosts;
 }
 
-/// Improves a timing by placing the jobs anew in the order in which they start, those that end last
-/// first where they start alike, as long as that helps.
+/// Improves a timing by placing the shipments anew in the order in which they start, those that end
+/// last first where they start alike, as long as that helps.
 void improve(const Problem& problem, Timing& best, int64_t bound_ns) {
-  std::vector<uint32_t> order(problem.jobs.size());
+  std::vector<uint32_t> order(problem.shipments.size());
   std::iota(order.begin(), order.end(), 0);
   for (int round = 0; round < 3; ++round) {
     if (static_cast<double>(best.time_ns) <= kGoodEnough * static_cast<double>(bound_ns)) return;
     std::stable_sort(order.begin(), order.end(),
                      [&](uint32_t a, uint32_t b) { return best.start_ns[a] < best.start_ns[b]; });
-    Timing again = place_jobs(problem, order, Place::kInGaps, best.time_ns);
+    Timing again = place_shipments(problem, order, Place::kInGaps, best.time_ns);
     if (again.time_ns >= best.time_ns) return;
     best = std::move(again);
   }
@@ -239,25 +243,26 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
   const auto near = [&] {
     return static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns);
   };
-  const auto attempt = [&](const std::vector<uint32_t>& jobs, Place place,
+  const auto attempt = [&](const std::vector<uint32_t>& shipments, Place place,
                            int64_t most_ns = INT64_MAX) {
-    if (jobs.size() < problem.jobs.size()) return;  // there is no such order
+    if (shipments.size() < problem.shipments.size()) return;  // there is no such order
     const int64_t limit = std::min(most_ns, best.time_ns - (best.time_ns < INT64_MAX));
-    Timing timing = place_jobs(problem, jobs, place, limit);
+    Timing timing = place_shipments(problem, shipments, place, limit);
     if (timing.time_ns < best.time_ns) best = std::move(timing);
   };
-  const bool many = problem.jobs.size() > kManyJobs, few = problem.jobs.size() <= kFewJobs;
+  const bool many = problem.shipments.size() > kManyJobs,
+             few = problem.shipments.size() <= kFewJobs;
   const Wide wide = wide_links(problem);
   if (wide == Wide::kAsBusyAsHosts && !many && !spreads(problem)) {
-    attempt(order_jobs(problem, Order::kPhases), Place::kInTurn);
+    attempt(order_shipments(problem, Order::kPhases), Place::kInTurn);
     enough += kLessGood;
     if (near()) return best;
   }
   // In turn the order is that of the rounds whatever the figures are: the better plan where they
   // are wrong.
-  const std::vector<uint32_t> rounds = order_jobs(problem, Order::kShift);
+  const std::vector<uint32_t> rounds = order_shipments(problem, Order::kShift);
   if (!spreads(problem)) {
-    // Of many jobs it takes too long to finish a plan that is not near.
+    // Of many shipments it takes too long to finish a plan that is not near.
     const auto near_ns = static_cast<int64_t>(enough * static_cast<double>(bound_ns));
     attempt(rounds, Place::kInTurn, many ? near_ns : INT64_MAX);
   }
@@ -272,7 +277,7 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
     if (few) others.insert(others.end(), {Order::kNearest, Order::kLongest, Order::kRandom});
   }
   for (const Order order : others) {
-    attempt(order == Order::kShift ? rounds : order_jobs(problem, order), Place::kInGaps);
+    attempt(order == Order::kShift ? rounds : order_shipments(problem, order), Place::kInGaps);
     if (near()) return best;
     enough += kLessGood;
   }

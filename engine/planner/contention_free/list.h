@@ -1,12 +1,12 @@
 #pragma once
-/// List scheduling: every job in some order, each at the earliest time at which all links of its
-/// route are free for it, gaps between earlier ones included.
+/// List scheduling: every shipment in some order, each at the earliest time at which all links of
+/// its route are free for it, gaps between earlier ones included.
 
 #include "engine/planner/contention_free/model.h"
 
 namespace ibcoll::contention_free {
 
-/// When each job starts.
+/// When each shipment starts.
 struct Timing {
   std::vector<int64_t> start_ns;
   int64_t time_ns = 0;
@@ -14,8 +14,8 @@ struct Timing {
 
 /// Orders worth trying, in the order in which they are tried.
 enum class Order : uint8_t {
-  kShift,    ///< round j: every server to the one j further on; data for many: as the jobs stand
-  kEven,     ///< rounds of kShift in an order that loads the busiest links evenly
+  kShift,  ///< round j: every server to the one j further on; data for many: as the shipments stand
+  kEven,   ///< rounds of kShift in an order that loads the busiest links evenly
   kPhases,   ///< phase_order(): where it has one
   kBusiest,  ///< what passes the busiest links first, then as kShift
   kLongest,  ///< the longest first, then as kShift
@@ -24,21 +24,21 @@ enum class Order : uint8_t {
 };
 inline constexpr int kOrders = 7;
 
-/// The jobs in that order.
-std::vector<uint32_t> order_jobs(const Problem& problem, Order order);
+/// The shipments in that order.
+std::vector<uint32_t> order_shipments(const Problem& problem, Order order);
 
-/// Where a job may go on the links of its route.
+/// Where a shipment may go on the links of its route.
 enum class Place : uint8_t {
   kInTurn,  ///< after all that is placed already
   kInGaps,  ///< at the earliest time
 };
 
-/// Places the jobs in an order in which each comes after what it forwards. Gives up, with a time of
-/// INT64_MAX, when some job ends later than `limit_ns`.
-Timing place_jobs(const Problem& problem, const std::vector<uint32_t>& order, Place place,
-                  int64_t limit_ns);
+/// Places the shipments in an order in which each comes after what it forwards. Gives up, with a
+/// time of INT64_MAX, when some shipment ends later than `limit_ns`.
+Timing place_shipments(const Problem& problem, const std::vector<uint32_t>& order, Place place,
+                       int64_t limit_ns);
 
-/// The best of several orders, of as many as the number of jobs allows.
+/// The best of several orders, of as many as the number of shipments allows.
 Timing list_schedule(const Problem& problem, int64_t bound_ns);
 
 }  // namespace ibcoll::contention_free

@@ -15,44 +15,44 @@ constexpr int kMostServers = 1 << 15;
 constexpr int64_t kMostTransfers = int64_t{1} << 25;
 /// Servers whose latencies stand in a table, of 32 MB.
 constexpr int kMostInTable = 2048;
-/// Jobs whose routes are kept.
+/// Shipments whose routes are kept.
 constexpr size_t kMostRoutes = 70'000;
 
-Status check_sizes(const PlanRequest& request) {
-  const size_t servers = request.server_ranks.size();
+Status check_sizes(const PlanInputs& inputs) {
+  const size_t servers = inputs.server_ranks.size();
   constexpr uint64_t kMostBytes = uint64_t{1} << 50;
-  if (request.block_bytes > kMostBytes) {
-    return fail(ErrorCode::kInvalidArgument, "{} bytes a block: at most {}", request.block_bytes,
+  if (inputs.block_bytes > kMostBytes) {
+    return fail(ErrorCode::kInvalidArgument, "{} bytes a block: at most {}", inputs.block_bytes,
                 kMostBytes);
   }
-  if (request.piece_bytes == 0) return fail(ErrorCode::kInvalidArgument, "pieces of 0 bytes");
-  if (request.message_bytes.empty()) return {};
+  if (inputs.piece_bytes == 0) return fail(ErrorCode::kInvalidArgument, "pieces of 0 bytes");
+  if (inputs.message_bytes.empty()) return {};
   size_t expected = servers;
-  if (request.kind == Kind::kAlltoall) expected = servers * servers;
-  const bool alike = request.kind == Kind::kBcast || request.kind == Kind::kReduce ||
-                     request.kind == Kind::kAllreduce;
+  if (inputs.kind == Kind::kAlltoall) expected = servers * servers;
+  const bool alike = inputs.kind == Kind::kBcast || inputs.kind == Kind::kReduce ||
+                     inputs.kind == Kind::kAllreduce;
   if (alike) expected = 0;
-  if (request.message_bytes.size() != expected) {
+  if (inputs.message_bytes.size() != expected) {
     return fail(ErrorCode::kInvalidArgument, "{} sizes of messages: {} of {} servers takes {}",
-                request.message_bytes.size(), to_string(request.kind), servers, expected);
+                inputs.message_bytes.size(), to_string(inputs.kind), servers, expected);
   }
   for (size_t i = 0; i < expected; ++i) {
-    if (request.message_bytes[i] <= kMostBytes) continue;
+    if (inputs.message_bytes[i] <= kMostBytes) continue;
     return fail(ErrorCode::kInvalidArgument, "message {} has {} bytes: at most {}", i,
-                request.message_bytes[i], kMostBytes);
+                inputs.message_bytes[i], kMostBytes);
   }
   return {};
 }
 
-Status check_hosts(const PlanRequest& request, Problem& problem) {
-  const topology::Fabric& fabric = *request.fabric;
-  if (!request.hosts.empty() && request.hosts.size() != request.server_ranks.size()) {
-    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers", request.hosts.size(),
+Status check_hosts(const PlanInputs& inputs, Problem& problem) {
+  const topology::Fabric& fabric = *inputs.fabric;
+  if (!inputs.hosts.empty() && inputs.hosts.size() != inputs.server_ranks.size()) {
+    return fail(ErrorCode::kInvalidArgument, "{} hosts for {} servers", inputs.hosts.size(),
                 problem.servers);
   }
   std::vector<int> server_of(fabric.hosts(), -1);
   for (int server = 0; server < problem.servers; ++server) {
-    const int host = request.hosts.empty() ? server : request.hosts[server];
+    const int host = inputs.hosts.empty() ? server : inputs.hosts[server];
     if (host < 0 || host >= fabric.hosts()) {
       return fail(ErrorCode::kInvalidArgument,
                   "server {} is host {}: the network '{}' has hosts 0 to {}", server, host,
@@ -89,15 +89,15 @@ void number_servers(Problem& problem) {
   for (int i = 0; i < problem.servers; ++i) problem.position[problem.by_position[i]] = i;
 }
 
-/// Divides the slots of links whose jobs have rates that are no multiples of the least.
+/// Divides the slots of links whose shipments have rates that are no multiples of the least.
 void divide_slots(Problem& problem) {
   Path path;
-  for (uint32_t i = 0; i < problem.jobs.size(); ++i) {
-    const Job& job = problem.jobs[i];
+  for (uint32_t i = 0; i < problem.shipments.size(); ++i) {
+    const Shipment& shipment = problem.shipments[i];
     for (const Hop& hop : problem.route(i, path)) {
       LinkUse& use = problem.links[hop.link];
       if (use.slots == 1 || use.fineness > 1) continue;
-      const double parts = job.rate / use.least_rate;
+      const double parts = shipment.rate / use.least_rate;
       if (std::abs(parts - std::round(parts)) <= 1e-6 * parts) continue;
       use.fineness = kFineness;
       use.units = static_cast<int>(problem.fabric.link(hop.link).bandwidth / use.least_rate *
@@ -113,14 +113,13 @@ int64_t duration_ns(uint64_t bytes, double rate) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) * 1e9 / rate - 1e-6));
 }
 
-uint64_t message_bytes(const PlanRequest& request, int origin, int target) {
-  const std::vector<int>& ranks = request.server_ranks;
+uint64_t message_bytes(const PlanInputs& inputs, int origin, int target) {
+  const std::vector<int>& ranks = inputs.server_ranks;
   const auto sized = [&](int server) {
-    return request.message_bytes.empty()
-               ? request.block_bytes * static_cast<uint64_t>(ranks[server])
-               : request.message_bytes[server];
+    return inputs.message_bytes.empty() ? inputs.block_bytes * static_cast<uint64_t>(ranks[server])
+                                        : inputs.message_bytes[server];
   };
-  switch (request.kind) {
+  switch (inputs.kind) {
     case Kind::kGather:
     case Kind::kAllgather:
       return sized(origin);
@@ -128,15 +127,15 @@ uint64_t message_bytes(const PlanRequest& request, int origin, int target) {
     case Kind::kReduceScatter:
       return sized(target);
     case Kind::kAlltoall:
-      return request.message_bytes.empty()
-                 ? request.block_bytes * static_cast<uint64_t>(ranks[origin]) *
+      return inputs.message_bytes.empty()
+                 ? inputs.block_bytes * static_cast<uint64_t>(ranks[origin]) *
                        static_cast<uint64_t>(ranks[target])
-                 : request.message_bytes[static_cast<size_t>(origin) * ranks.size() + target];
+                 : inputs.message_bytes[static_cast<size_t>(origin) * ranks.size() + target];
     case Kind::kBcast:
     case Kind::kReduce:
-      return request.block_bytes;
+      return inputs.block_bytes;
     case Kind::kAllreduce:
-      return (request.block_bytes + ranks.size() - 1) / ranks.size();
+      return (inputs.block_bytes + ranks.size() - 1) / ranks.size();
   }
   return 0;
 }
@@ -154,33 +153,33 @@ void Problem::walk(int from, int to, Path& path) const {
   if (from != to) path.latency_ns -= fabric.switch_latency_ns();
 }
 
-Result<Problem> make_problem(const PlanRequest& request) {
-  if (request.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
-  if (request.server_ranks.empty() || request.server_ranks.size() > kMostServers) {
+Result<Problem> make_problem(const PlanInputs& inputs) {
+  if (inputs.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
+  if (inputs.server_ranks.empty() || inputs.server_ranks.size() > kMostServers) {
     return fail(ErrorCode::kInvalidArgument, "{} servers: must be 1 to {}",
-                request.server_ranks.size(), kMostServers);
+                inputs.server_ranks.size(), kMostServers);
   }
-  Problem problem(request);
-  problem.servers = static_cast<int>(request.server_ranks.size());
-  problem.piece_bytes = request.piece_bytes;
+  Problem problem(inputs);
+  problem.servers = static_cast<int>(inputs.server_ranks.size());
+  problem.piece_bytes = inputs.piece_bytes;
   for (int server = 0; server < problem.servers; ++server) {
-    if (request.server_ranks[server] >= 1) continue;
+    if (inputs.server_ranks[server] >= 1) continue;
     return fail(ErrorCode::kInvalidArgument, "server {} has {} ranks: at least 1", server,
-                request.server_ranks[server]);
+                inputs.server_ranks[server]);
   }
-  const int64_t transfers = transfers_of(request.kind, problem.servers);
+  const int64_t transfers = transfers_of(inputs.kind, problem.servers);
   if (transfers > kMostTransfers) {
     return fail(ErrorCode::kInvalidArgument, "{} of {} servers has {} transfers: at most {}",
-                to_string(request.kind), problem.servers, transfers, kMostTransfers);
+                to_string(inputs.kind), problem.servers, transfers, kMostTransfers);
   }
-  if (request.root < 0 || request.root >= problem.servers) {
-    return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", request.root,
+  if (inputs.root < 0 || inputs.root >= problem.servers) {
+    return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", inputs.root,
                 problem.servers - 1);
   }
-  IBCOLL_TRY(check_sizes(request));
-  IBCOLL_TRY(check_hosts(request, problem));
+  IBCOLL_TRY(check_sizes(inputs));
+  IBCOLL_TRY(check_hosts(inputs, problem));
   number_servers(problem);
-  if (request.kind == Kind::kAlltoall && problem.servers <= kMostInTable) {
+  if (inputs.kind == Kind::kAlltoall && problem.servers <= kMostInTable) {
     std::vector<int64_t> latencies;
     latencies.reserve(static_cast<size_t>(problem.servers) * problem.servers);
     for (int from = 0; from < problem.servers; ++from) {
@@ -193,51 +192,52 @@ Result<Problem> make_problem(const PlanRequest& request) {
   return problem;
 }
 
-void measure_jobs(Problem& problem) {
+void measure_shipments(Problem& problem) {
   problem.links.assign(problem.fabric.links(), {});
-  const Sums sums = sums_of(problem.request.kind, problem.servers);
+  const Sums sums = sums_of(problem.inputs.kind, problem.servers);
   std::vector<double> arriving(sums.count(), INFINITY);  // by sum: the slowest into it
   problem.hops.clear();
   problem.first_hop.clear();
-  const bool keep = problem.jobs.size() <= kMostRoutes;
+  const bool keep = problem.shipments.size() <= kMostRoutes;
   if (keep) {
     constexpr size_t kUsualHops = 8;  // what is reserved and not used costs nothing
-    problem.first_hop.reserve(problem.jobs.size() + 1);
-    problem.hops.reserve(problem.jobs.size() * kUsualHops);
+    problem.first_hop.reserve(problem.shipments.size() + 1);
+    problem.hops.reserve(problem.shipments.size() * kUsualHops);
   }
   Path path;
-  for (Job& job : problem.jobs) {
-    problem.walk(job.from, job.to, path);
+  for (Shipment& shipment : problem.shipments) {
+    problem.walk(shipment.from, shipment.to, path);
     if (keep) {
       problem.first_hop.push_back(static_cast<uint32_t>(problem.hops.size()));
       problem.hops.insert(problem.hops.end(), path.hops.begin(), path.hops.end());
     }
-    job.latency_ns = path.latency_ns;
-    job.rate = path.bandwidth;
-    if (const size_t sum = sums.awaited_by(job); sum != Sums::kNone) {
-      job.rate = std::min(job.rate, arriving[sum]);
-    } else if (job.forwards != Transfer::kNone) {
-      job.rate = std::min(job.rate, problem.jobs[job.forwards].rate);
+    shipment.latency_ns = path.latency_ns;
+    shipment.rate = path.bandwidth;
+    if (const size_t sum = sums.awaited_by(shipment); sum != Sums::kNone) {
+      shipment.rate = std::min(shipment.rate, arriving[sum]);
+    } else if (shipment.forwards != Transfer::kNone) {
+      shipment.rate = std::min(shipment.rate, problem.shipments[shipment.forwards].rate);
     }
-    if (const size_t sum = sums.fed_by(job); sum != Sums::kNone) {
-      arriving[sum] = std::min(arriving[sum], job.rate);
+    if (const size_t sum = sums.fed_by(shipment); sum != Sums::kNone) {
+      arriving[sum] = std::min(arriving[sum], shipment.rate);
     }
-    job.duration_ns = duration_ns(job.bytes, job.rate);
+    shipment.duration_ns = duration_ns(shipment.bytes, shipment.rate);
     for (const Hop& hop : path.hops) {
       LinkUse& use = problem.links[hop.link];
-      use.least_rate = use.jobs == 0 ? job.rate : std::min(use.least_rate, job.rate);
-      use.most_rate = std::max(use.most_rate, job.rate);
-      use.shortest_ns =
-          use.jobs == 0 ? job.duration_ns : std::min(use.shortest_ns, job.duration_ns);
-      use.busy_ns += static_cast<double>(job.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
-      ++use.jobs;
+      use.least_rate = use.shipments == 0 ? shipment.rate : std::min(use.least_rate, shipment.rate);
+      use.most_rate = std::max(use.most_rate, shipment.rate);
+      use.shortest_ns = use.shipments == 0 ? shipment.duration_ns
+                                           : std::min(use.shortest_ns, shipment.duration_ns);
+      use.busy_ns +=
+          static_cast<double>(shipment.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
+      ++use.shipments;
     }
   }
   if (keep) problem.first_hop.push_back(static_cast<uint32_t>(problem.hops.size()));
   bool uneven = false;
   for (int link = 0; link < problem.fabric.links(); ++link) {
     LinkUse& use = problem.links[link];
-    if (use.jobs == 0) continue;
+    if (use.shipments == 0) continue;
     const double slots = problem.fabric.link(link).bandwidth / use.least_rate * (1 + 1e-9);
     use.slots = std::max(1, static_cast<int>(std::min<double>(slots, kMostSlots)));
     use.units = use.slots;
@@ -245,10 +245,10 @@ void measure_jobs(Problem& problem) {
   }
   if (uneven) divide_slots(problem);
   if (!keep) return;
-  for (size_t i = 0; i < problem.jobs.size(); ++i) {
+  for (size_t i = 0; i < problem.shipments.size(); ++i) {
     for (uint32_t h = problem.first_hop[i]; h < problem.first_hop[i + 1]; ++h) {
       Hop& hop = problem.hops[h];
-      hop.units = problem.links[hop.link].units_of(problem.jobs[i].rate);
+      hop.units = problem.links[hop.link].units_of(problem.shipments[i].rate);
     }
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// What planners of contention-free plans share: the request checked and turned into jobs, the
+/// What planners of contention-free plans share: the inputs checked and turned into shipments, the
 /// routes they take and what each link has to carry.
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr uint64_t kLeastPiece = 512;
 /// A link of a route.
 struct Hop {
   int link;
-  int units = 1;      ///< of the link that the job takes, in routes of jobs (Problem::route)
+  int units = 1;  ///< of the link that the shipment takes, in routes of shipments (Problem::route)
   int64_t before_ns;  ///< from the first byte leaving the sender to its entering the link
 };
 
@@ -29,7 +29,7 @@ struct Path {
 };
 
 /// A transfer to be planned; `forwards` as in Transfer, always of a lower index.
-struct Job {
+struct Shipment {
   int32_t from = 0, to = 0, origin = 0, target = 0;
   uint64_t bytes = 0;
   uint32_t forwards = Transfer::kNone;
@@ -38,16 +38,16 @@ struct Job {
   int64_t latency_ns = 0;   ///< of its route
 };
 
-/// What the jobs put on one directed link.
+/// What the shipments put on one directed link.
 struct LinkUse {
-  int64_t jobs = 0;
+  int64_t shipments = 0;
   double busy_ns = 0;                    ///< bytes over bandwidth
-  double least_rate = 0, most_rate = 0;  ///< of its jobs
+  double least_rate = 0, most_rate = 0;  ///< of its shipments
   int64_t shortest_ns = 0;               ///< of their durations
-  int slots = 1;                         ///< how many jobs of the least rate it carries at once
+  int slots = 1;  ///< how many shipments of the least rate it carries at once
   int slots_of(double rate) const { return std::min(slots, parts(rate, 1)); }
-  /// Slots are divided in so many units where rates are no multiples of the least: a job that is a
-  /// little faster than the slowest should not take twice as much of the link.
+  /// Slots are divided in so many units where rates are no multiples of the least: a shipment that
+  /// is a little faster than the slowest should not take twice as much of the link.
   int fineness = 1;
   int units = 1;  ///< that it has
   int units_of(double rate) const {
@@ -62,11 +62,11 @@ struct LinkUse {
   }
 };
 
-/// A request that has been checked.
+/// Inputs that have been checked.
 struct Problem {
-  explicit Problem(const PlanRequest& what) : request(what), fabric(*what.fabric) {}
+  explicit Problem(const PlanInputs& what) : inputs(what), fabric(*what.fabric) {}
 
-  const PlanRequest& request;
+  const PlanInputs& inputs;
   const topology::Fabric& fabric;
   int servers = 0;
   uint64_t piece_bytes = 0;   ///< of what is forwarded
@@ -74,20 +74,20 @@ struct Problem {
   std::vector<int> position;  ///< by server: its place when servers of a switch stand together
   std::vector<int> by_position;
   std::vector<int64_t> latencies;  ///< by pair of servers, where they will all be asked for
-  std::vector<Job> jobs;
+  std::vector<Shipment> shipments;
   std::vector<LinkUse> links;  ///< by link of the fabric
-  /// The routes of the jobs one after the other, where they are not too many to keep: by job, where
-  /// its route begins.
+  /// The routes of the shipments one after the other, where they are not too many to keep: by
+  /// shipment, where its route begins.
   std::vector<Hop> hops;
   std::vector<uint32_t> first_hop;
 
-  /// The route of a job: as kept, or walked into `path`.
-  std::span<const Hop> route(uint32_t job, Path& path) const {
+  /// The route of a shipment: as kept, or walked into `path`.
+  std::span<const Hop> route(uint32_t shipment, Path& path) const {
     if (!first_hop.empty()) {
-      return {hops.data() + first_hop[job], hops.data() + first_hop[job + 1]};
+      return {hops.data() + first_hop[shipment], hops.data() + first_hop[shipment + 1]};
     }
-    walk(jobs[job].from, jobs[job].to, path);
-    for (Hop& hop : path.hops) hop.units = links[hop.link].units_of(jobs[job].rate);
+    walk(shipments[shipment].from, shipments[shipment].to, path);
+    for (Hop& hop : path.hops) hop.units = links[hop.link].units_of(shipments[shipment].rate);
     return path.hops;
   }
   /// The route between two servers.
@@ -98,20 +98,21 @@ struct Problem {
   }
 };
 
-/// Checks a request and numbers its servers; has no jobs yet.
-Result<Problem> make_problem(const PlanRequest& request);
+/// Checks inputs and numbers their servers; has no shipments yet.
+Result<Problem> make_problem(const PlanInputs& inputs);
 
 /// How long bytes take at a rate in bytes a second.
 int64_t duration_ns(uint64_t bytes, double rate);
 inline int64_t duration_ns(const Transfer& of) { return duration_ns(of.bytes, of.rate); }
 
-/// Rates and durations of the jobs, and what the links carry.
-void measure_jobs(Problem& problem);
+/// Rates and durations of the shipments, and what the links carry.
+void measure_shipments(Problem& problem);
 
-/// When the first piece of a job that started at `start_ns` is at its receiver.
-inline int64_t first_piece_ns(const Problem& problem, const Job& job, int64_t start_ns,
+/// When the first piece of a shipment that started at `start_ns` is at its receiver.
+inline int64_t first_piece_ns(const Problem& problem, const Shipment& shipment, int64_t start_ns,
                               int64_t latency_ns) {
-  return start_ns + latency_ns + duration_ns(std::min(job.bytes, problem.piece_bytes), job.rate);
+  return start_ns + latency_ns +
+         duration_ns(std::min(shipment.bytes, problem.piece_bytes), shipment.rate);
 }
 /// The same of a transfer that has its times.
 inline int64_t first_piece_ns(const Plan& plan, const Transfer& of) {

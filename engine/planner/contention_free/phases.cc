@@ -7,7 +7,7 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-/// Looks at a server's jobs for one switch, at most.
+/// Looks at a server's shipments for one switch, at most.
 constexpr int64_t kMostLooks = 40'000'000;
 
 struct InnerHop {
@@ -25,7 +25,7 @@ class Phases {
     std::vector<int> turn(problem_.servers);
     std::iota(turn.begin(), turn.end(), 0);
     int64_t looks = 0;
-    for (int phase = 0; order.size() < problem_.jobs.size(); ++phase) {
+    for (int phase = 0; order.size() < problem_.shipments.size(); ++phase) {
       looks += static_cast<int64_t>(turn.size()) * groups_;
       if (looks > kMostLooks) return {};
       turn.erase(std::remove_if(turn.begin(), turn.end(), [&](int s) { return to_send_[s] == 0; }),
@@ -38,8 +38,8 @@ class Phases {
         return key(a) < key(b);
       });
       for (const int server : turn) {
-        const uint32_t job = pick(server, phase);
-        if (job != Transfer::kNone) order.push_back(job);
+        const uint32_t shipment = pick(server, phase);
+        if (shipment != Transfer::kNone) order.push_back(shipment);
       }
     }
     return order;
@@ -63,18 +63,19 @@ class Phases {
     carries_.assign(fabric.links(), 0);
     to_send_.assign(problem_.servers, 0);
     double all = 0;
-    for (const Job& job : problem_.jobs) all += static_cast<double>(job.duration_ns);
-    phase_ns_ = std::max<int64_t>(1, static_cast<int64_t>(all / problem_.jobs.size()));
+    for (const Shipment& shipment : problem_.shipments)
+      all += static_cast<double>(shipment.duration_ns);
+    phase_ns_ = std::max<int64_t>(1, static_cast<int64_t>(all / problem_.shipments.size()));
     for (int server = 0; server < problem_.servers; ++server) {
       const int up = fabric.host_link(problem_.hosts[server]);
       down_.push_back(topology::Fabric::reverse(up));
     }
     std::vector<uint64_t> by_shift;
-    by_shift.reserve(problem_.jobs.size());
-    for (uint32_t i = 0; i < problem_.jobs.size(); ++i) {
-      const Job& job = problem_.jobs[i];
+    by_shift.reserve(problem_.shipments.size());
+    for (uint32_t i = 0; i < problem_.shipments.size(); ++i) {
+      const Shipment& shipment = problem_.shipments[i];
       const int shift =
-          (problem_.position[job.to] - problem_.position[job.from] + problem_.servers) %
+          (problem_.position[shipment.to] - problem_.position[shipment.from] + problem_.servers) %
           problem_.servers;
       by_shift.push_back(static_cast<uint64_t>(shift) << 32 | i);
     }
@@ -83,7 +84,7 @@ class Phases {
     std::vector<InnerHop> hops;
     for (const uint64_t key : by_shift) {
       const auto index = static_cast<uint32_t>(key);
-      const Job& job = problem_.jobs[index];
+      const Shipment& shipment = problem_.shipments[index];
       const std::span<const Hop> route = problem_.route(index, path);
       hops.clear();
       for (size_t i = 0; i < route.size(); ++i) {
@@ -91,7 +92,7 @@ class Phases {
         if (i == 0 || i + 1 == route.size()) continue;
         hops.push_back({route[i].link, phases(route[i].before_ns)});
       }
-      const size_t pair = group_of_[job.from] * groups + group_of_[job.to];
+      const size_t pair = group_of_[shipment.from] * groups + group_of_[shipment.to];
       const auto same = [](const InnerHop& a, const InnerHop& b) { return a.link == b.link; };
       if (known[pair] &&
           !std::equal(hops.begin(), hops.end(), inner_[pair].begin(), inner_[pair].end(), same)) {
@@ -99,8 +100,8 @@ class Phases {
       }
       known[pair] = 1;
       inner_[pair] = hops;
-      left_[job.from * groups + group_of_[job.to]].push_back({index, down_[job.to]});
-      ++to_send_[job.from];
+      left_[shipment.from * groups + group_of_[shipment.to]].push_back({index, down_[shipment.to]});
+      ++to_send_[shipment.from];
     }
     phases_left_.resize(carries_.size());
     for (size_t link = 0; link < carries_.size(); ++link) {
@@ -121,9 +122,9 @@ class Phases {
     size_t best_group = 0, best_at = 0;
     for (int group = 0; group < groups_; ++group) {
       const size_t place = static_cast<size_t>(server) * groups_ + group;
-      const std::vector<Waiting>& jobs = left_[place];
-      if (jobs.empty()) continue;
-      const Job& first = problem_.jobs[jobs[0].job];
+      const std::vector<Waiting>& shipments = left_[place];
+      if (shipments.empty()) continue;
+      const Shipment& first = problem_.shipments[shipments[0].shipment];
       const auto& inner = inner_[static_cast<size_t>(group_of_[server]) * groups_ + group];
       bool open = true;
       double busiest = 0;
@@ -134,12 +135,12 @@ class Phases {
       }
       if (!open) continue;
       const int arrival = phase + phases(first.latency_ns);
-      for (size_t i = 0; i < jobs.size(); ++i) {
-        const int last = jobs[i].down;
+      for (size_t i = 0; i < shipments.size(); ++i) {
+        const int last = shipments[i].down;
         const double receiver = phases_left_[last];
         const double value = std::max(busiest, receiver) + receiver * 1e-3;
         if (value <= best) continue;
-        const double rate = problem_.jobs[jobs[i].job].rate;
+        const double rate = problem_.shipments[shipments[i].shipment].rate;
         if (!free(last, arrival, problem_.links[last].units_of(rate))) continue;
         best = value;
         best_group = place;
@@ -147,32 +148,32 @@ class Phases {
       }
     }
     if (best < 0) return Transfer::kNone;
-    std::vector<Waiting>& jobs = left_[best_group];
-    const uint32_t index = jobs[best_at].job;
-    jobs.erase(jobs.begin() + static_cast<ptrdiff_t>(best_at));
+    std::vector<Waiting>& shipments = left_[best_group];
+    const uint32_t index = shipments[best_at].shipment;
+    shipments.erase(shipments.begin() + static_cast<ptrdiff_t>(best_at));
     take(index, phase);
     return index;
   }
 
   void take(uint32_t index, int phase) {
-    const Job& job = problem_.jobs[index];
+    const Shipment& shipment = problem_.shipments[index];
     const size_t groups = static_cast<size_t>(groups_);
     const auto use = [&](int link, int at) {
-      const int need = problem_.links[link].units_of(job.rate);
+      const int need = problem_.links[link].units_of(shipment.rate);
       free(link, at, 0);
       used_[link][at] = static_cast<uint16_t>(used_[link][at] + need);
       carries_[link] -= need;
       phases_left_[link] = static_cast<double>(carries_[link]) / problem_.links[link].units;
     };
-    for (const InnerHop& hop : inner_[group_of_[job.from] * groups + group_of_[job.to]]) {
+    for (const InnerHop& hop : inner_[group_of_[shipment.from] * groups + group_of_[shipment.to]]) {
       use(hop.link, phase + hop.shift);
     }
-    use(down_[job.to], phase + phases(job.latency_ns));
-    --to_send_[job.from];
+    use(down_[shipment.to], phase + phases(shipment.latency_ns));
+    --to_send_[shipment.from];
   }
 
   struct Waiting {
-    uint32_t job;
+    uint32_t shipment;
     int down;  ///< its receiver's link
   };
 
@@ -181,18 +182,18 @@ class Phases {
   std::vector<int> group_of_;                 ///< by server
   std::vector<std::vector<InnerHop>> inner_;  ///< links between switches, by pair of groups
   std::vector<int> down_;                     ///< links into servers
-  std::vector<std::vector<Waiting>> left_;    ///< jobs, by server and receiving group
+  std::vector<std::vector<Waiting>> left_;    ///< shipments, by server and receiving group
   std::vector<std::vector<uint16_t>> used_;   ///< slots, by link and phase
   std::vector<int64_t> carries_;              ///< slots still to be used, by link
   std::vector<double> phases_left_;           ///< of that, by link
-  std::vector<int> to_send_;                  ///< jobs, by server
+  std::vector<int> to_send_;                  ///< shipments, by server
   int64_t phase_ns_ = 1;
 };
 
 }  // namespace
 
 std::vector<uint32_t> phase_order(const Problem& problem) {
-  if (problem.jobs.empty()) return {};
+  if (problem.shipments.empty()) return {};
   return Phases(problem).run();
 }
 

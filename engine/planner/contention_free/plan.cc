@@ -4,10 +4,10 @@
 #include <bit>
 
 #include "engine/planner/contention_free/bound.h"
-#include "engine/planner/contention_free/emit.h"
+#include "engine/planner/contention_free/emit_plan.h"
 #include "engine/planner/contention_free/grouped.h"
-#include "engine/planner/contention_free/jobs.h"
 #include "engine/planner/contention_free/list.h"
+#include "engine/planner/contention_free/shipments.h"
 
 namespace ibcoll::contention_free {
 
@@ -18,7 +18,7 @@ namespace {
 constexpr double kWorthMore = 0.03;
 /// Of a message that is relayed.
 constexpr uint64_t kLeastRelayed = 4096;
-/// With more jobs than this only the largest pieces are tried.
+/// With more shipments than this only the largest pieces are tried.
 constexpr size_t kManyForwards = 5'000;
 
 /// Programs don't cut what is combined for many: it goes on when all of it is there.
@@ -26,17 +26,17 @@ bool combines_for_many(Kind kind) {
   return kind == Kind::kReduceScatter || kind == Kind::kAllreduce;
 }
 
-/// Tries the ways to spread data for many and pieces of several sizes; leaves the best jobs and
-/// size in the problem.
+/// Tries the ways to spread data for many and pieces of several sizes; leaves the best shipments
+/// and size in the problem.
 Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   struct Choice {
     Spread spread;
     uint64_t piece_bytes;
   };
   uint64_t longest = 1;
-  for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
+  for (const Shipment& shipment : problem.shipments) longest = std::max(longest, shipment.bytes);
   const uint64_t whole = std::bit_ceil(longest);
-  Choice best{Spread::kChain, problem.request.piece_bytes}, made{Spread::kChain, 0};
+  Choice best{Spread::kChain, problem.inputs.piece_bytes}, made{Spread::kChain, 0};
   Timing timing;
   timing.time_ns = INT64_MAX;
   const auto make = [&](const Choice& choice) -> Status {
@@ -45,7 +45,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     const bool same =
         choice.spread == made.spread && (!by_pieces || choice.piece_bytes == made.piece_bytes);
     made = choice;
-    return same ? Status{} : make_jobs(problem, choice.spread);
+    return same ? Status{} : make_shipments(problem, choice.spread);
   };
   const auto worth = [](int64_t time_ns, int64_t than_ns) {
     return than_ns == INT64_MAX ||
@@ -53,11 +53,11 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   };
   std::vector<Spread> spreads = {Spread::kChain, Spread::kBranches, Spread::kHeads,
                                  Spread::kEarliest};
-  const bool cut = !combines_for_many(problem.request.kind);
+  const bool cut = !combines_for_many(problem.inputs.kind);
   if (!cut) spreads.insert(spreads.begin(), Spread::kRing);
   for (const Spread spread : spreads) {
     int64_t last_ns = INT64_MAX;  // with pieces twice as large
-    for (uint64_t piece = cut ? std::min(problem.request.piece_bytes, whole) : whole;; piece /= 2) {
+    for (uint64_t piece = cut ? std::min(problem.inputs.piece_bytes, whole) : whole;; piece /= 2) {
       IBCOLL_TRY(make({spread, piece}));
       Timing tried = list_schedule(problem, bound_ns);
       const bool smaller = worth(tried.time_ns, last_ns);
@@ -66,9 +66,10 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
         timing = std::move(tried);
         best = made;
       }
-      if (!cut || !smaller || piece / 2 < kLeastPiece || problem.jobs.size() > kManyForwards) break;
+      if (!cut || !smaller || piece / 2 < kLeastPiece || problem.shipments.size() > kManyForwards)
+        break;
     }
-    if (problem.request.permitted) break;  // one way only
+    if (problem.inputs.permitted) break;  // one way only
   }
   IBCOLL_TRY(make(best));
   return timing;
@@ -78,12 +79,12 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
 Plan plan_groups(Problem& problem, Planner planner) {
   const Grouping grouping = planner == Planner::kThesis ? Grouping::kThesis : Grouping::kFixed;
   Plan plan = plan_by_groups(problem, grouping, false);
-  if (problem.request.relay && plan.transfers.size() == problem.jobs.size()) {
+  if (problem.inputs.relay && plan.transfers.size() == problem.shipments.size()) {
     // A message is passed on in about so many pieces.
     constexpr uint64_t kPieces = 16;
     const uint64_t pieces = problem.piece_bytes;
     uint64_t longest = 0;
-    for (const Job& job : problem.jobs) longest = std::max(longest, job.bytes);
+    for (const Shipment& shipment : problem.shipments) longest = std::max(longest, shipment.bytes);
     problem.piece_bytes =
         std::min(pieces, std::max(kLeastRelayed, std::bit_ceil(longest / kPieces + 1)));
     Plan relayed = plan_by_groups(problem, grouping, true);
@@ -94,30 +95,31 @@ Plan plan_groups(Problem& problem, Planner planner) {
   return plan;
 }
 
-/// Where the list is within this part of the bound nothing else is tried, nor with more jobs.
+/// Where the list is within this part of the bound nothing else is tried, nor with more shipments.
 constexpr double kNearBound = 1.01;
 constexpr size_t kJobsForAll = 1'000;
 
 Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
-  const PlanRequest& request = problem.request;
-  IBCOLL_TRY(make_jobs(problem, Spread::kChain));
+  const PlanInputs& inputs = problem.inputs;
+  IBCOLL_TRY(make_shipments(problem, Spread::kChain));
   Timing timing;
-  if (spreads(request.kind)) {
+  if (spreads(inputs.kind)) {
     IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
-  } else if (request.planner == Planner::kList || request.planner == Planner::kBest) {
+  } else if (inputs.planner == Planner::kList || inputs.planner == Planner::kBest) {
     timing = list_schedule(problem, bound_ns);
   }
-  if (request.planner == Planner::kThesis || request.planner == Planner::kFixed) {
-    return plan_groups(problem, request.planner);
+  if (inputs.planner == Planner::kThesis || inputs.planner == Planner::kFixed) {
+    return plan_groups(problem, inputs.planner);
   }
-  Plan plan = emit_plan(problem, timing, request.tokens_ahead);
+  Plan plan = emit_plan(problem, timing, inputs.tokens_ahead);
   plan.planner = Planner::kList;
   const bool near = static_cast<double>(plan.time_ns) <= kNearBound * static_cast<double>(bound_ns);
-  if (request.planner == Planner::kList || near || problem.jobs.size() > kJobsForAll) return plan;
+  if (inputs.planner == Planner::kList || near || problem.shipments.size() > kJobsForAll)
+    return plan;
   for (const Planner planner : {Planner::kFixed, Planner::kThesis}) {
     Plan other = plan_groups(problem, planner);
     // Each transfer of these waits for tokens of others that wait: a little is soon lost.
-    const double part = combines_for_many(request.kind) ? 1 - kWorthMore : 1;
+    const double part = combines_for_many(inputs.kind) ? 1 - kWorthMore : 1;
     if (static_cast<double>(other.time_ns) < part * static_cast<double>(plan.time_ns)) {
       plan = std::move(other);
     }
@@ -127,16 +129,16 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
 
 }  // namespace
 
-Result<int64_t> lower_bound_ns(const PlanRequest& request) {
-  IBCOLL_ASSIGN(const Problem problem, make_problem(request));
+Result<int64_t> lower_bound_ns(const PlanInputs& inputs) {
+  IBCOLL_ASSIGN(const Problem problem, make_problem(inputs));
   return lower_bound_ns(problem);
 }
 
-Result<Plan> plan_transfers(const PlanRequest& request) {
-  IBCOLL_ASSIGN(Problem problem, make_problem(request));
+Result<Plan> plan_transfers(const PlanInputs& inputs) {
+  IBCOLL_ASSIGN(Problem problem, make_problem(inputs));
   const int64_t bound_ns = lower_bound_ns(problem);
   IBCOLL_ASSIGN(Plan plan, plan_any(problem, bound_ns));
-  plan.policy = request.policy;
+  plan.policy = inputs.policy;
   plan.bound_ns = bound_ns;
   return plan;
 }

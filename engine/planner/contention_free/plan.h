@@ -66,7 +66,7 @@ enum class Planner : uint8_t {
   kThesis,  ///< as the thesis has it: link groups, a task policy, relaying, completion tokens
   kFixed,   ///< the same with sound link groups: slots by the rate of the whole route, ties by
             ///< earliest start
-  kList,    ///< list scheduling on the links' timelines, tokens sent ahead, several orders tried
+  kList,    ///< list scheduling on the links' calendars, tokens sent ahead, several orders tried
   kBest,    ///< whichever of these has the shortest planned time; of reduce_scatter and allreduce
             ///< kList, unless another is clearly shorter
 };
@@ -112,7 +112,7 @@ struct Token {
   int64_t wait_ns = 0;
 };
 
-/// A plan: plain data. check_plan() (check.h) says whether it is right; the same request gives the
+/// A plan: plain data. check_plan() (check.h) says whether it is right; the same inputs give the
 /// same plan on every rank.
 struct Plan {
   Kind kind = Kind::kGather;
@@ -146,7 +146,7 @@ struct Plan {
 };
 
 /// What to plan.
-struct PlanRequest {
+struct PlanInputs {
   Kind kind = Kind::kAlltoall;
   int root = 0;  ///< server; of gather, scatter, bcast, reduce
   /// Ranks of each server; its size is the number of servers.
@@ -176,14 +176,14 @@ struct PlanRequest {
 /// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that
 /// don't fit, a fabric without a host for a server or with one for two, pairs that are not servers,
 /// and pairs that leave somebody without a way to another.
-Result<Plan> plan_transfers(const PlanRequest& request);
+Result<Plan> plan_transfers(const PlanInputs& inputs);
 
-/// No plan for the request can be shorter (Plan::bound_ns).
-Result<int64_t> lower_bound_ns(const PlanRequest& request);
+/// No plan for the inputs can be shorter (Plan::bound_ns).
+Result<int64_t> lower_bound_ns(const PlanInputs& inputs);
 
 /// Bytes of the message of two servers (of kinds with one message a server: the other end is
 /// ignored).
-uint64_t message_bytes(const PlanRequest& request, int origin, int target);
+uint64_t message_bytes(const PlanInputs& inputs, int origin, int target);
 
 const char* to_string(Kind kind);
 const char* to_string(Planner planner);

@@ -79,14 +79,14 @@ PlanStore::Shaped& PlanStore::shaped(const Shape& shape, std::span<const int> ho
                std::equal(one->hosts.begin(), one->hosts.end(), hosts.begin(), hosts.end());
       });
   if (known != shapes_.end()) return **known;
-  PlanRequest request;
+  PlanInputs inputs;
   for (int server = 0; server < shape.servers(); ++server) {
-    request.server_ranks.push_back(shape.server_size(server));
+    inputs.server_ranks.push_back(shape.server_size(server));
   }
-  request.fabric = &fabric_;
-  request.hosts.assign(hosts.begin(), hosts.end());
-  request.tokens_ahead = options_.tokens_ahead;
-  Shaped& added = *shapes_.emplace_back(std::make_unique<Shaped>(shape.hash(), request));
+  inputs.fabric = &fabric_;
+  inputs.hosts.assign(hosts.begin(), hosts.end());
+  inputs.tokens_ahead = options_.tokens_ahead;
+  Shaped& added = *shapes_.emplace_back(std::make_unique<Shaped>(shape.hash(), inputs));
   if (options_.directory.empty() || access(path_of(added).c_str(), F_OK) != 0) return added;
   if (const Status loaded = added.plans.load(path_of(added)); !loaded) {
     log().warn("plans are made anew: {}", loaded.error().message);

@@ -78,8 +78,8 @@ class PlanStore {
   using Entries = std::list<Entry>;
   /// What is known for one shape, as long as some plan of it is kept.
   struct Shaped {
-    Shaped(uint64_t shape_hash, const PlanRequest& request)
-        : shape(shape_hash), hosts(request.hosts), plans(request) {}
+    Shaped(uint64_t shape_hash, const PlanInputs& inputs)
+        : shape(shape_hash), hosts(inputs.hosts), plans(inputs) {}
     uint64_t shape;
     std::vector<int> hosts;
     PlanCache plans;

@@ -4,7 +4,7 @@
 #include <functional>
 #include <queue>
 
-#include "engine/planner/contention_free/timeline.h"
+#include "engine/planner/contention_free/link_calendar.h"
 
 namespace ibcoll::contention_free {
 
@@ -17,8 +17,8 @@ constexpr uint32_t kNone = Transfer::kNone;
 void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
   const auto count = static_cast<uint32_t>(plan.transfers.size());
   Path path;
-  std::vector<Timeline> timelines;
-  for (const LinkUse& use : problem.links) timelines.emplace_back(use.units, 0);
+  std::vector<LinkCalendar> calendars;
+  for (const LinkUse& use : problem.links) calendars.emplace_back(use.units, 0);
   std::vector<uint32_t> waits(count, 0);
   std::vector<int64_t> ready(count, 0);
   std::vector<std::vector<uint32_t>> followers(count);
@@ -56,14 +56,14 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
       for (const Hop& hop : path.hops) {
         if (!groups.small(hop.link)) continue;
         const int need = problem.links[hop.link].units_of(t.rate);
-        const int64_t free = timelines[hop.link].fit(start + hop.before_ns, length, need);
+        const int64_t free = calendars[hop.link].fit(start + hop.before_ns, length, need);
         moved = moved || free > start + hop.before_ns;
         start = free - hop.before_ns;
       }
     }
     for (const Hop& hop : path.hops) {
       if (!groups.small(hop.link)) continue;
-      timelines[hop.link].take(start + hop.before_ns, length,
+      calendars[hop.link].take(start + hop.before_ns, length,
                                problem.links[hop.link].units_of(t.rate));
     }
     t.start_ns = start;

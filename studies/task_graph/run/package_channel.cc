@@ -17,7 +17,7 @@ struct Places {
   int64_t total = 0;
 };
 
-Places places(const Schedule& schedule, ProcessorId Message::*end, ProcessorId rank) {
+Places places(const TaskSchedule& schedule, ProcessorId Message::*end, ProcessorId rank) {
   Places result;
   result.offset.resize(schedule.messages.size(), 0);
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
@@ -31,7 +31,7 @@ Places places(const Schedule& schedule, ProcessorId Message::*end, ProcessorId r
 /// Memory for the results that go out and come in.
 class Boxes {
  public:
-  Boxes(const Schedule& schedule, ProcessorId rank)
+  Boxes(const TaskSchedule& schedule, ProcessorId rank)
       : schedule_(schedule),
         out_(places(schedule, &Message::from, rank)),
         in_(places(schedule, &Message::to, rank)),
@@ -47,14 +47,14 @@ class Boxes {
   std::vector<double>& memory() { return memory_; }
 
  private:
-  const Schedule& schedule_;
+  const TaskSchedule& schedule_;
   Places out_, in_;
   std::vector<double> memory_;
 };
 
 class NetworkChannel final : public PackageChannel {
  public:
-  NetworkChannel(Bootstrap& bootstrap, NetworkTransport& network, const Schedule& schedule)
+  NetworkChannel(Bootstrap& bootstrap, NetworkTransport& network, const TaskSchedule& schedule)
       : bootstrap_(bootstrap),
         network_(network),
         schedule_(schedule),
@@ -163,7 +163,7 @@ class NetworkChannel final : public PackageChannel {
 
   Bootstrap& bootstrap_;
   NetworkTransport& network_;
-  const Schedule& schedule_;
+  const TaskSchedule& schedule_;
   Boxes boxes_;
   MemoryKey key_;
   bool registered_ = false;
@@ -175,7 +175,7 @@ class NetworkChannel final : public PackageChannel {
 
 class LocalChannel final : public PackageChannel {
  public:
-  LocalChannel(Bootstrap& bootstrap, LocalTransport& transport, const Schedule& schedule)
+  LocalChannel(Bootstrap& bootstrap, LocalTransport& transport, const TaskSchedule& schedule)
       : bootstrap_(bootstrap),
         transport_(transport),
         schedule_(schedule),
@@ -251,7 +251,7 @@ class LocalChannel final : public PackageChannel {
 
   Bootstrap& bootstrap_;
   LocalTransport& transport_;
-  const Schedule& schedule_;
+  const TaskSchedule& schedule_;
   Boxes boxes_;
   std::vector<MessageId> incoming_;
   std::vector<size_t> received_;  ///< by message: bytes so far, kept for pull()
@@ -265,7 +265,7 @@ class LocalChannel final : public PackageChannel {
 
 Result<std::unique_ptr<PackageChannel>> create_network_channel(Bootstrap& bootstrap,
                                                                NetworkTransport& network,
-                                                               const Schedule& schedule) {
+                                                               const TaskSchedule& schedule) {
   auto channel = std::make_unique<NetworkChannel>(bootstrap, network, schedule);
   IBCOLL_TRY(channel->open());
   return channel;
@@ -273,7 +273,7 @@ Result<std::unique_ptr<PackageChannel>> create_network_channel(Bootstrap& bootst
 
 Result<std::unique_ptr<PackageChannel>> create_local_channel(Bootstrap& bootstrap,
                                                              LocalTransport& transport,
-                                                             const Schedule& schedule) {
+                                                             const TaskSchedule& schedule) {
   IBCOLL_TRY(bootstrap.barrier());
   return std::make_unique<LocalChannel>(bootstrap, transport, schedule);
 }

@@ -37,11 +37,11 @@ class PackageChannel {
 /// schedule must outlive the channel.
 Result<std::unique_ptr<PackageChannel>> create_network_channel(Bootstrap& bootstrap,
                                                                NetworkTransport& network,
-                                                               const Schedule& schedule);
+                                                               const TaskSchedule& schedule);
 
 /// Over the shared memory of one server. Collective.
 Result<std::unique_ptr<PackageChannel>> create_local_channel(Bootstrap& bootstrap,
                                                              LocalTransport& transport,
-                                                             const Schedule& schedule);
+                                                             const TaskSchedule& schedule);
 
 }  // namespace ibcoll::task_graph

@@ -30,7 +30,7 @@ class FreeSlots {
 };
 
 /// The results an instruction reads.
-std::span<const TaskId> reads(const TaskGraph& graph, const Schedule& schedule,
+std::span<const TaskId> reads(const TaskGraph& graph, const TaskSchedule& schedule,
                               const Instruction& instruction) {
   if (instruction.kind == Kind::kRun) return graph.predecessors(instruction.id);
   if (instruction.kind == Kind::kSend) return schedule.tasks(schedule.messages[instruction.id]);
@@ -39,8 +39,9 @@ std::span<const TaskId> reads(const TaskGraph& graph, const Schedule& schedule,
 
 }  // namespace
 
-ProcessorProgram::ProcessorProgram(const TaskGraph& graph, const Schedule& schedule, ProcessorId p,
-                                   const TaskBodies& bodies, std::span<const TaskId> kept)
+ProcessorProgram::ProcessorProgram(const TaskGraph& graph, const TaskSchedule& schedule,
+                                   ProcessorId p, const TaskBodies& bodies,
+                                   std::span<const TaskId> kept)
     : bodies_(bodies), kept_slots_(kept.size(), kNowhere) {
   const auto& instructions = schedule.processors[p];
   constexpr size_t kNever = 0, kKept = std::numeric_limits<size_t>::max();

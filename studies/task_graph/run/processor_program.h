@@ -36,7 +36,7 @@ class ProcessorProgram {
   /// Compiles processor p of a schedule that check() lets pass. Slots of the tasks in `kept` are
   /// not used again: their results are there when the program ends. `bodies` must outlive the
   /// program.
-  ProcessorProgram(const TaskGraph& graph, const Schedule& schedule, ProcessorId p,
+  ProcessorProgram(const TaskGraph& graph, const TaskSchedule& schedule, ProcessorId p,
                    const TaskBodies& bodies, std::span<const TaskId> kept);
 
   /// A stretch of tasks, or a message with the slots of its results.

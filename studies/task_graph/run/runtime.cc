@@ -113,8 +113,8 @@ Result<double> measure_task_time(Bootstrap& bootstrap, const ProcessorProgram& p
   return times.empty() ? 0 : median(times);
 }
 
-Schedule logp_schedule(int rounds, int results) {
-  Schedule schedule(2);
+TaskSchedule logp_schedule(int rounds, int results) {
+  TaskSchedule schedule(2);
   const std::vector<TaskId> tasks(static_cast<size_t>(results), 0);
   // Two sets a direction: one for bursts, one for round trips.
   for (int i = 0; i < 2 * rounds; ++i) {
@@ -124,7 +124,7 @@ Schedule logp_schedule(int rounds, int results) {
   return schedule;
 }
 
-Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule,
+Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const TaskSchedule& schedule,
                                   PackageChannel& channel) {
   const Rank me = bootstrap.rank();
   const auto messages = static_cast<MessageId>(schedule.messages.size());

@@ -37,12 +37,12 @@ struct MeasuredLogP {
 
 /// A schedule of no tasks whose messages go to and fro between processors 0 and 1: what
 /// measure_logp() needs of a channel. `rounds` messages each way.
-Schedule logp_schedule(int rounds, int results);
+TaskSchedule logp_schedule(int rounds, int results);
 
 /// Measures on ranks 0 and 1 (others take part and do nothing): overheads by bursts, latency from
 /// round trips. `schedule` is logp_schedule(rounds, results), `channel` was made for it. The result
 /// is the same on all ranks.
-Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const Schedule& schedule,
+Result<MeasuredLogP> measure_logp(Bootstrap& bootstrap, const TaskSchedule& schedule,
                                   PackageChannel& channel);
 
 }  // namespace ibcoll::task_graph

@@ -22,7 +22,7 @@ struct TuneArguments {
 void add_options(CLI::App& app, TuneArguments& a);
 
 /// What is to be measured; `judged` is still to be read.
-Result<measure::TuneRequest> understand_tuning(const TuneArguments& a);
+Result<measure::TuneSettings> understand_tuning(const TuneArguments& a);
 
 /// As rules name it: without the patch level.
 std::string engine_version();

@@ -1,4 +1,4 @@
-#include "engine/planner/contention_free/emit.h"
+#include "engine/planner/contention_free/emit_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,9 +32,9 @@ uint64_t bytes_in(const Transfer& transfer, int64_t ns) {
 
 class Emitter {
  public:
-  /// `jobs`: of each transfer.
-  Emitter(const Problem& problem, const std::vector<uint32_t>& jobs, bool ahead, Plan& plan)
-      : problem_(problem), jobs_(jobs), ahead_(ahead), plan_(plan) {
+  /// `shipments`: of each transfer.
+  Emitter(const Problem& problem, const std::vector<uint32_t>& shipments, bool ahead, Plan& plan)
+      : problem_(problem), shipments_(shipments), ahead_(ahead), plan_(plan) {
     for (const int host : problem.hosts) {
       uplinks_.push_back(problem.fabric.link(problem.fabric.host_link(host)).bandwidth);
     }
@@ -67,7 +67,7 @@ class Emitter {
     first_.assign(problem_.fabric.links() + 1, 0);
     Path path;
     for (size_t link = 0; link < problem_.links.size(); ++link) {
-      first_[link + 1] = first_[link] + static_cast<size_t>(problem_.links[link].jobs);
+      first_[link + 1] = first_[link] + static_cast<size_t>(problem_.links[link].shipments);
     }
     uses_.resize(first_.back());
     shares_a_link_.assign(plan_.transfers.size(), 0);
@@ -76,7 +76,7 @@ class Emitter {
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& transfer = plan_.transfers[i];
       durations_.push_back(duration_ns(transfer));
-      for (const Hop& hop : problem_.route(jobs_[i], path)) {
+      for (const Hop& hop : problem_.route(shipments_[i], path)) {
         if (problem_.links[hop.link].slots > 1) shares_a_link_[i] = 1;
         uses_[next[hop.link]++] = {transfer.start_ns + hop.before_ns, hop.before_ns, i, kNone};
       }
@@ -254,7 +254,7 @@ class Emitter {
   }
 
   const Problem& problem_;
-  const std::vector<uint32_t>& jobs_;
+  const std::vector<uint32_t>& shipments_;
   const bool ahead_;
   Plan& plan_;
   std::vector<double> uplinks_;  ///< bandwidth by which each server sends
@@ -271,28 +271,30 @@ class Emitter {
 
 Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
   Plan plan;
-  plan.kind = problem.request.kind;
+  plan.kind = problem.inputs.kind;
   plan.servers = problem.servers;
-  plan.root = problem.request.root;
+  plan.root = problem.inputs.root;
   plan.piece_bytes = problem.piece_bytes;
   plan.tokens_ahead = ahead;
-  std::vector<uint32_t> order(problem.jobs.size()), place(problem.jobs.size());
+  std::vector<uint32_t> order(problem.shipments.size()), place(problem.shipments.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const Job &x = problem.jobs[a], &y = problem.jobs[b];
+    const Shipment &x = problem.shipments[a], &y = problem.shipments[b];
     return std::tuple(timing.start_ns[a], x.from, x.to, a) <
            std::tuple(timing.start_ns[b], y.from, y.to, b);
   });
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   plan.transfers.reserve(order.size());
   for (const uint32_t index : order) {
-    const Job& job = problem.jobs[index];
+    const Shipment& shipment = problem.shipments[index];
     const int64_t start = timing.start_ns[index];
-    plan.transfers.push_back({job.from, job.to, job.origin, job.target, job.bytes, start,
-                              start + job.latency_ns + job.duration_ns, job.rate,
-                              job.forwards == kNone ? kNone : place[job.forwards]});
-    if (job.forwards != kNone && job.origin != kEveryone && job.target != kEveryone) {
-      plan.relayed_bytes += job.bytes;
+    plan.transfers.push_back({shipment.from, shipment.to, shipment.origin, shipment.target,
+                              shipment.bytes, start,
+                              start + shipment.latency_ns + shipment.duration_ns, shipment.rate,
+                              shipment.forwards == kNone ? kNone : place[shipment.forwards]});
+    if (shipment.forwards != kNone && shipment.origin != kEveryone &&
+        shipment.target != kEveryone) {
+      plan.relayed_bytes += shipment.bytes;
     }
   }
   Emitter emitter(problem, order, ahead, plan);

@@ -1,4 +1,4 @@
-#include "tools/ib_sim/request.h"
+#include "tools/ib_sim/settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -101,43 +101,43 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
   return {};
 }
 
-Status choose_algorithms(const std::string& names, Request& request) {
+Status choose_algorithms(const std::string& names, Settings& settings) {
   if (names == "all") {
     for (const Algorithm& algorithm : algorithms()) {
-      if (algorithm.collective == request.collective) request.algorithms.push_back(&algorithm);
+      if (algorithm.collective == settings.collective) settings.algorithms.push_back(&algorithm);
     }
     return {};
   }
   for (const std::string_view name : split(names, ',')) {
-    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(request.collective, name));
-    request.algorithms.push_back(algorithm);
+    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(settings.collective, name));
+    settings.algorithms.push_back(algorithm);
   }
   return {};
 }
 
 /// Plans are for servers of one port.
-Status check_ports(bool all, int64_t ports, Request& request) {
+Status check_ports(bool all, int64_t ports, Settings& settings) {
   if (ports == 1) return {};
   const auto planned = [](const Algorithm* algorithm) { return algorithm->spec->planned; };
   if (all) {
-    std::erase_if(request.algorithms, planned);
+    std::erase_if(settings.algorithms, planned);
     return {};
   }
-  const auto named = std::find_if(request.algorithms.begin(), request.algorithms.end(), planned);
-  if (named == request.algorithms.end()) return {};
+  const auto named = std::find_if(settings.algorithms.begin(), settings.algorithms.end(), planned);
+  if (named == settings.algorithms.end()) return {};
   return fail(ErrorCode::kInvalidArgument, "{} plans for servers of one port", (*named)->name);
 }
 
 /// Of all algorithms those that can't combine in order are left out; one that is named is refused.
-Status check_orders(bool all, Request& request) {
-  for (const Shape& shape : request.shapes) {
-    for (size_t i = 0; i < request.algorithms.size();) {
-      const auto at = request.algorithms.begin() + static_cast<ptrdiff_t>(i);
-      const Status keeps = check_order(**at, shape, request.options.algorithm);
+Status check_orders(bool all, Settings& settings) {
+  for (const Shape& shape : settings.shapes) {
+    for (size_t i = 0; i < settings.algorithms.size();) {
+      const auto at = settings.algorithms.begin() + static_cast<ptrdiff_t>(i);
+      const Status keeps = check_order(**at, shape, settings.options.algorithm);
       if (keeps)
         ++i;
       else if (all)
-        request.algorithms.erase(at);
+        settings.algorithms.erase(at);
       else
         return fail(keeps.error().code, "layout {}: {}", shape.describe(), keeps.error().message);
     }
@@ -147,30 +147,30 @@ Status check_orders(bool all, Request& request) {
 
 /// Packet by packet every packet between servers takes time and, under way, memory: refuses what
 /// would take days.
-Status check_packets(const Request& request, const std::string& sizes) {
-  if (request.options.network.level != Level::kPacket) return {};
-  for (size_t i = 0; i < request.shapes.size(); ++i) {
-    const Shape& shape = request.shapes[i];
+Status check_packets(const Settings& settings, const std::string& sizes) {
+  if (settings.options.network.level != Level::kPacket) return {};
+  for (size_t i = 0; i < settings.shapes.size(); ++i) {
+    const Shape& shape = settings.shapes[i];
     double messages = shape.ranks();
-    if (request.graphs[i] != nullptr) {
-      messages = static_cast<double>(request.graphs[i]->totals().crossing);
-    } else if (!has_root(request.collective)) {
+    if (settings.graphs[i] != nullptr) {
+      messages = static_cast<double>(settings.graphs[i]->totals().crossing);
+    } else if (!has_root(settings.collective)) {
       messages *= messages;
       for (int server = 0; server < shape.servers(); ++server) {
         const double ranks = shape.server_size(server);
         messages -= ranks * ranks;
       }
     }
-    for (const int64_t size : request.sizes) {
+    for (const int64_t size : settings.sizes) {
       const double packets =
           messages * std::ceil(static_cast<double>(size) /
-                               static_cast<double>(request.options.network.mtu_bytes));
+                               static_cast<double>(settings.options.network.mtu_bytes));
       if (packets <= kMostPackets) continue;
       return fail(ErrorCode::kInvalidArgument,
                   "--sizes {}: blocks of {} are {:.2g} packets of {} bytes between servers, of "
                   "which up to {:.2g} are simulated: take smaller blocks, a larger --mtu, or "
                   "--level flow",
-                  sizes, format_size(size), packets, request.options.network.mtu_bytes,
+                  sizes, format_size(size), packets, settings.options.network.mtu_bytes,
                   kMostPackets);
     }
   }
@@ -190,29 +190,29 @@ Status renumber(const topology::Fabric& fabric, Shape& shape, std::vector<uint32
 
 }  // namespace
 
-Result<Request> understand(const Arguments& a) {
-  Request request;
-  IBCOLL_ASSIGN(request.collective, parse_collective(a.collective));
-  IBCOLL_TRY(choose_algorithms(a.algorithms, request));
+Result<Settings> understand(const Arguments& a) {
+  Settings settings;
+  IBCOLL_ASSIGN(settings.collective, parse_collective(a.collective));
+  IBCOLL_TRY(choose_algorithms(a.algorithms, settings));
   IBCOLL_ASSIGN(const Placement placement, parse_placement(a.placement));
   for (const std::string& layout : a.layouts) {
     IBCOLL_ASSIGN(Shape shape, shape_from_options(layout, a.ranks, a.servers, placement));
-    request.shapes.push_back(std::move(shape));
+    settings.shapes.push_back(std::move(shape));
   }
   if (a.layouts.empty()) {
     const int64_t servers = a.servers.value_or(a.ranks ? 1 : 24);
     IBCOLL_ASSIGN(Shape shape,
                   shape_from_options("", a.ranks.value_or(servers * 8), servers, placement));
-    request.shapes.push_back(std::move(shape));
+    settings.shapes.push_back(std::move(shape));
   }
   if (a.ports < 1 || a.ports > kMostPorts || (a.ports > 1 && a.renumber)) {
     return fail(ErrorCode::kInvalidArgument, "--ports {}: must be 1 to {}, and 1 with --renumber",
                 a.ports, kMostPorts);
   }
   const int ports = static_cast<int>(a.ports);
-  request.options.ports = static_cast<uint32_t>(ports);
+  settings.options.ports = static_cast<uint32_t>(ports);
   int servers = 0;
-  for (const Shape& shape : request.shapes) {
+  for (const Shape& shape : settings.shapes) {
     if (shape.ranks() > kMostRanks) {
       return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {}",
                   shape.ranks(), kMostRanks);
@@ -220,47 +220,47 @@ Result<Request> understand(const Arguments& a) {
     servers = std::max(servers, shape.servers());
   }
   for (const std::string_view mode : split(a.modes, ',')) {
-    IBCOLL_ASSIGN(request.modes.emplace_back(), parse_mode(mode));
+    IBCOLL_ASSIGN(settings.modes.emplace_back(), parse_mode(mode));
   }
-  IBCOLL_ASSIGN(request.sizes, parse_sizes(a.sizes));
-  for (const int64_t size : request.sizes) {
+  IBCOLL_ASSIGN(settings.sizes, parse_sizes(a.sizes));
+  for (const int64_t size : settings.sizes) {
     if (size > kMaxBlockBytes) {
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
                   format_size(kMaxBlockBytes));
     }
   }
-  if (!moves_data(request.collective)) request.sizes = {0};
-  for (const Shape& shape : request.shapes) {
+  if (!moves_data(settings.collective)) settings.sizes = {0};
+  for (const Shape& shape : settings.shapes) {
     if (a.root >= 0 && a.root < shape.ranks()) continue;
     return fail(ErrorCode::kInvalidArgument, "--root {}: must be 0 to {}", a.root,
                 shape.ranks() - 1);
   }
-  for (const Shape& shape : request.shapes) {
-    IBCOLL_ASSIGN(request.graphs.emplace_back(), graph_of(request.collective, a.graph, shape));
+  for (const Shape& shape : settings.shapes) {
+    IBCOLL_ASSIGN(settings.graphs.emplace_back(), graph_of(settings.collective, a.graph, shape));
   }
-  IBCOLL_TRY(read_model(a, request.options));
-  IBCOLL_TRY(check_ports(a.algorithms == "all", ports, request));
-  IBCOLL_TRY(check_orders(a.algorithms == "all", request));
-  IBCOLL_TRY(check_packets(request, a.sizes));
+  IBCOLL_TRY(read_model(a, settings.options));
+  IBCOLL_TRY(check_ports(a.algorithms == "all", ports, settings));
+  IBCOLL_TRY(check_orders(a.algorithms == "all", settings));
+  IBCOLL_TRY(check_packets(settings, a.sizes));
   const std::string network =
       a.network.empty() ? fmt::format("single-switch:{}", std::max(servers * ports, 2)) : a.network;
-  IBCOLL_ASSIGN(request.fabric, topology::open_fabric(network));
-  if (servers * ports > request.fabric.hosts()) {
+  IBCOLL_ASSIGN(settings.fabric, topology::open_fabric(network));
+  if (servers * ports > settings.fabric.hosts()) {
     return fail(ErrorCode::kInvalidArgument, "{} {}: the network '{}' has {} hosts",
                 servers * ports, ports > 1 ? "ports of servers" : "servers", network,
-                request.fabric.hosts());
+                settings.fabric.hosts());
   }
   IBCOLL_ASSIGN(const auto order,
-                server_order(a.server_order, request.fabric.hosts(), request.options.run.seed));
+                server_order(a.server_order, settings.fabric.hosts(), settings.options.run.seed));
   if (static_cast<int>(order.size()) < servers * ports) {
     return fail(ErrorCode::kInvalidArgument, "--server-order names {} hosts for {} servers",
                 order.size(), servers * ports);
   }
-  for (Shape& shape : request.shapes) {
-    request.hosts.emplace_back(order.begin(), order.begin() + shape.servers() * ports);
-    if (a.renumber) IBCOLL_TRY(renumber(request.fabric, shape, request.hosts.back()));
+  for (Shape& shape : settings.shapes) {
+    settings.hosts.emplace_back(order.begin(), order.begin() + shape.servers() * ports);
+    if (a.renumber) IBCOLL_TRY(renumber(settings.fabric, shape, settings.hosts.back()));
   }
-  return request;
+  return settings;
 }
 
 namespace {

@@ -1,4 +1,4 @@
-#include "integrations/mpi/choice.h"
+#include "integrations/mpi/selection.h"
 
 #include <algorithm>
 
@@ -85,7 +85,7 @@ Result<SizeRange> range_of(std::string_view text) {
 
 }  // namespace
 
-bool Choice::takes_size(Function function, uint64_t bytes, int ranks) const {
+bool Selection::takes_size(Function function, uint64_t bytes, int ranks) const {
   const auto of = static_cast<size_t>(function);
   if (!sizes[of].has(bytes)) return false;
   return std::none_of(left[of].begin(), left[of].end(), [&](const Faster& faster) {
@@ -93,17 +93,17 @@ bool Choice::takes_size(Function function, uint64_t bytes, int ranks) const {
   });
 }
 
-Result<Choice> choice_of(const std::string& list) {
-  Choice choice;
+Result<Selection> selection_of(const std::string& list) {
+  Selection selection;
   if (list.empty() || list == "all") {
-    choice.functions = (uint64_t{1} << kFunctions) - 1;
-    return choice;
+    selection.functions = (uint64_t{1} << kFunctions) - 1;
+    return selection;
   }
   for (const std::string_view part : split(list, ',')) {
     const size_t colon = part.find(':');
     const std::string_view name = part.substr(0, colon);
     IBCOLL_ASSIGN(const int function, function_of(name));
-    choice.functions |= uint64_t{1} << function;
+    selection.functions |= uint64_t{1} << function;
     if (colon == std::string_view::npos) continue;
     if (!has_size(kCollectives[function])) {
       return fail(ErrorCode::kInvalidArgument,
@@ -111,24 +111,25 @@ Result<Choice> choice_of(const std::string& list) {
                   "know the same size",
                   name, part);
     }
-    IBCOLL_ASSIGN(choice.sizes[static_cast<size_t>(function)], range_of(part.substr(colon + 1)));
+    IBCOLL_ASSIGN(selection.sizes[static_cast<size_t>(function)], range_of(part.substr(colon + 1)));
   }
-  look_at_sizes(choice);
-  return choice;
+  look_at_sizes(selection);
+  return selection;
 }
 
-void leave_what_is_faster(Choice& choice, std::string_view family, bool combines_in_order) {
+void leave_what_is_faster(Selection& selection, std::string_view family, bool combines_in_order) {
   for (const Faster& faster : kFaster)
     if (faster.family == family && !(combines_in_order && reduces(faster.function)))
-      choice.left[static_cast<size_t>(faster.function)].push_back(faster);
-  look_at_sizes(choice);
+      selection.left[static_cast<size_t>(faster.function)].push_back(faster);
+  look_at_sizes(selection);
 }
 
-void look_at_sizes(Choice& choice) {
-  choice.has_range = 0;
+void look_at_sizes(Selection& selection) {
+  selection.has_range = 0;
   for (int i = 0; i < kFunctions; ++i)
-    if (choice.sizes[i].low != 0 || choice.sizes[i].high != UINT64_MAX || !choice.left[i].empty())
-      choice.has_range |= uint64_t{1} << i;
+    if (selection.sizes[i].low != 0 || selection.sizes[i].high != UINT64_MAX ||
+        !selection.left[i].empty())
+      selection.has_range |= uint64_t{1} << i;
 }
 
 }  // namespace ibcoll::mpi

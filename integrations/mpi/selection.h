@@ -24,7 +24,7 @@ struct Faster {
   SizeRange sizes;
 };
 
-struct Choice {
+struct Selection {
   uint64_t functions = 0;                            ///< that may be taken over: a bit each
   std::array<SizeRange, kFunctions> sizes = {};      ///< in which they are
   uint64_t has_range = 0;                            ///< functions with a size that is left out
@@ -46,11 +46,11 @@ struct Choice {
 };
 
 /// From a list like "alltoall:0-4K,allreduce"; everything for an empty one.
-Result<Choice> choice_of(const std::string& list);
+Result<Selection> selection_of(const std::string& list);
 /// Of a job on one server: what is known to be faster in the MPI underneath stays there, but for
 /// reductions where they are to be combined in order.
-void leave_what_is_faster(Choice& choice, std::string_view family, bool combines_in_order);
+void leave_what_is_faster(Selection& selection, std::string_view family, bool combines_in_order);
 /// To be called where ranges have changed.
-void look_at_sizes(Choice& choice);
+void look_at_sizes(Selection& selection);
 
 }  // namespace ibcoll::mpi

@@ -26,14 +26,14 @@ MessagePlan plan_messages(const TaskGraph& graph, const ClusterGraph& clusters,
 /// The paper's phase 4: layer by layer and processor by processor, receive before send before run,
 /// whatever is possible at the processor's clock. A message of layer i is received in layer i-1;
 /// the send that needs the least cluster work goes first, then the clusters that feed it.
-Schedule emit_packaged(const TaskGraph& graph, const LogP& logp, const ClusterGraph& clusters,
-                       const Placement& placement, const MessagePlan& plan);
+TaskSchedule emit_packaged(const TaskGraph& graph, const LogP& logp, const ClusterGraph& clusters,
+                           const Placement& placement, const MessagePlan& plan);
 
 /// Computation layers separated by all-to-alls of `participants` processors, each
 /// max((P-1) os + L + or, (P-1) (os + or)) long (longer if receives take longer than sends and
 /// wait). Messages without content are left out, their time isn't.
-Schedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
-                               const ClusterGraph& clusters, const Placement& placement,
-                               const MessagePlan& plan, int participants);
+TaskSchedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
+                                   const ClusterGraph& clusters, const Placement& placement,
+                                   const MessagePlan& plan, int participants);
 
 }  // namespace ibcoll::task_graph

@@ -1,4 +1,4 @@
-#include "engine/bootstrap/host_info.h"
+#include "engine/bootstrap/machine_info.h"
 
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -89,9 +89,9 @@ std::string processor_name() { return read_field("/proc/cpuinfo", "model name");
 
 int online_processors() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
-Result<HostInfo> host_info() {
+Result<MachineInfo> machine_info() {
   IBCOLL_ASSIGN(const HwlocTopology topology, load_hwloc_topology());
-  HostInfo info;
+  MachineInfo info;
   utsname system{};
   uname(&system);
   info.name = system.nodename;

@@ -20,7 +20,7 @@ Result<std::string> parse_channel(std::string_view name);
 /// "gauss-jordan", "gauss-jordan-b" or "lu".
 Result<MatrixProblem::Method> parse_method(std::string_view name);
 
-struct RunRequest {
+struct RunSettings {
   MatrixProblem::Method method = MatrixProblem::Method::kGaussJordan;
   int size = 64;
   int processors = 2;
@@ -48,9 +48,9 @@ struct RunResult {
 
 /// Measures LogP at the message size of a first schedule and the time of a task in its order,
 /// schedules again with that, runs `repeat` times. Every rank computes the schedule for itself.
-Result<RunResult> run_matrix_problem(const RunRequest& request);
+Result<RunResult> run_matrix_problem(const RunSettings& settings);
 
-struct LogPRequest {
+struct LogPSettings {
   std::string channel = "shm";  ///< one of channel_names()
   bool threads = false;
   int results = 1;    ///< 8-byte results in a message
@@ -58,6 +58,6 @@ struct LogPRequest {
 };
 
 /// LogP of two ranks on this machine.
-Result<MeasuredLogP> run_logp(const LogPRequest& request);
+Result<MeasuredLogP> run_logp(const LogPSettings& settings);
 
 }  // namespace ibcoll::task_graph

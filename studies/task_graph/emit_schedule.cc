@@ -1,4 +1,4 @@
-#include "studies/task_graph/emit.h"
+#include "studies/task_graph/emit_schedule.h"
 
 #include <algorithm>
 #include <set>
@@ -41,7 +41,7 @@ class Held {
 
 /// Appends the cluster's tasks that the processor doesn't hold; returns when they are done.
 Time run_cluster(const TaskGraph& graph, const ClusterGraph& clusters, ClusterId cluster,
-                 ProcessorId p, Time clock, Held& held, Schedule& schedule) {
+                 ProcessorId p, Time clock, Held& held, TaskSchedule& schedule) {
   for (TaskId task : clusters.tasks_of(cluster)) {
     if (held.at(p, task)) continue;
     held.at(p, task) = true;
@@ -133,7 +133,7 @@ class PackagedEmitter {
         arriving_(placement.processors),
         schedule_(placement.processors, logp) {}
 
-  Schedule run() {
+  TaskSchedule run() {
     size_t parcels_end = plan_.parcels.size();
     for (int32_t level = clusters_.levels() - 1; level >= 0; --level) {
       size_t first = parcels_end;
@@ -243,23 +243,23 @@ class PackagedEmitter {
   std::vector<int32_t> missing_;
   std::vector<Time> clock_;
   std::vector<std::set<Arrival>> arriving_;  ///< by processor: messages of the layer above
-  Schedule schedule_;
+  TaskSchedule schedule_;
 };
 
 }  // namespace
 
-Schedule emit_packaged(const TaskGraph& graph, const LogP& logp, const ClusterGraph& clusters,
-                       const Placement& placement, const MessagePlan& plan) {
+TaskSchedule emit_packaged(const TaskGraph& graph, const LogP& logp, const ClusterGraph& clusters,
+                           const Placement& placement, const MessagePlan& plan) {
   return PackagedEmitter(graph, logp, clusters, placement, plan).run();
 }
 
-Schedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
-                               const ClusterGraph& clusters, const Placement& placement,
-                               const MessagePlan& plan, int participants) {
+TaskSchedule emit_bulk_synchronous(const TaskGraph& graph, const LogP& logp,
+                                   const ClusterGraph& clusters, const Placement& placement,
+                                   const MessagePlan& plan, int participants) {
   const Places places(clusters, placement);
   const int processors = placement.processors;
   Held held(processors, graph.size());
-  Schedule schedule(processors, logp);
+  TaskSchedule schedule(processors, logp);
   const Time others = participants - 1;
   const Time exchange = std::max(others * logp.send_overhead + logp.latency + logp.receive_overhead,
                                  others * (logp.send_overhead + logp.receive_overhead));

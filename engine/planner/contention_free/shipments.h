@@ -1,5 +1,5 @@
 #pragma once
-/// From what is to be delivered to jobs: who sends what to whom.
+/// From what is to be delivered to shipments: who sends what to whom.
 
 #include "engine/planner/contention_free/model.h"
 
@@ -8,44 +8,44 @@ namespace ibcoll::contention_free {
 /// Calls `visit(origin, target, bytes)` for every message between two servers that has bytes; the
 /// target is kEveryone, or the origin, where Kind says so.
 template <class Visit>
-void visit_messages(const PlanRequest& request, Visit&& visit) {
-  const int servers = static_cast<int>(request.server_ranks.size());
+void visit_messages(const PlanInputs& inputs, Visit&& visit) {
+  const int servers = static_cast<int>(inputs.server_ranks.size());
   const auto one = [&](int origin, int target, uint64_t bytes) {
     if (bytes > 0 && servers > 1) visit(origin, target, bytes);
   };
-  switch (request.kind) {
+  switch (inputs.kind) {
     case Kind::kGather:
     case Kind::kScatter:
       for (int other = 0; other < servers; ++other) {
-        if (other == request.root) continue;
-        const bool gather = request.kind == Kind::kGather;
-        const int origin = gather ? other : request.root, target = gather ? request.root : other;
-        one(origin, target, message_bytes(request, origin, target));
+        if (other == inputs.root) continue;
+        const bool gather = inputs.kind == Kind::kGather;
+        const int origin = gather ? other : inputs.root, target = gather ? inputs.root : other;
+        one(origin, target, message_bytes(inputs, origin, target));
       }
       return;
     case Kind::kAlltoall:
       for (int origin = 0; origin < servers; ++origin) {
         for (int target = 0; target < servers; ++target) {
-          if (origin != target) one(origin, target, message_bytes(request, origin, target));
+          if (origin != target) one(origin, target, message_bytes(inputs, origin, target));
         }
       }
       return;
     case Kind::kAllgather:
       for (int origin = 0; origin < servers; ++origin) {
-        one(origin, kEveryone, message_bytes(request, origin, kEveryone));
+        one(origin, kEveryone, message_bytes(inputs, origin, kEveryone));
       }
       return;
     case Kind::kBcast:
-      return one(request.root, kEveryone, request.block_bytes);
+      return one(inputs.root, kEveryone, inputs.block_bytes);
     case Kind::kReduce:
-      return one(kEveryone, request.root, request.block_bytes);
+      return one(kEveryone, inputs.root, inputs.block_bytes);
     case Kind::kReduceScatter:
     case Kind::kAllreduce:
       for (int target = 0; target < servers; ++target) {
-        one(kEveryone, target, message_bytes(request, kEveryone, target));
+        one(kEveryone, target, message_bytes(inputs, kEveryone, target));
       }
-      for (int origin = 0; origin < servers && request.kind == Kind::kAllreduce; ++origin) {
-        one(origin, kEveryone, message_bytes(request, origin, kEveryone));
+      for (int origin = 0; origin < servers && inputs.kind == Kind::kAllreduce; ++origin) {
+        one(origin, kEveryone, message_bytes(inputs, origin, kEveryone));
       }
       return;
   }
@@ -63,9 +63,9 @@ enum class Spread : uint8_t {
   kHeads,     ///< one server of each switch as kEarliest, the others as kChain
 };
 
-/// Fills the jobs, each after the one it forwards, and measures them. Gather, scatter and alltoall
-/// send straight, or by the fewest permitted pairs; for them `spread` means nothing. Fails, naming
-/// two servers, where permitted pairs leave no way.
-Status make_jobs(Problem& problem, Spread spread);
+/// Fills the shipments, each after the one it forwards, and measures them. Gather, scatter and
+/// alltoall send straight, or by the fewest permitted pairs; for them `spread` means nothing.
+/// Fails, naming two servers, where permitted pairs leave no way.
+Status make_shipments(Problem& problem, Spread spread);
 
 }  // namespace ibcoll::contention_free

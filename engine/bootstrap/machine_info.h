@@ -25,7 +25,7 @@ struct NumaInfo {
   int cores = 0;
 };
 
-struct HostInfo {
+struct MachineInfo {
   std::string name, kernel, processor;
   int packages = 0, cores = 0, threads = 0;
   int usable_cores = 0;  ///< by this process's affinity mask
@@ -33,10 +33,10 @@ struct HostInfo {
   std::vector<NumaInfo> numa;
   uint64_t memory_bytes = 0, available_bytes = 0;
 };
-Result<HostInfo> host_info();
+Result<MachineInfo> machine_info();
 
-/// What HostInfo::processor says, and how many hardware threads are online, without looking at all
-/// the rest.
+/// What MachineInfo::processor says, and how many hardware threads are online, without looking at
+/// all the rest.
 std::string processor_name();
 int online_processors();
 

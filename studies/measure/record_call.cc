@@ -1,4 +1,4 @@
-#include "studies/measure/timeline.h"
+#include "studies/measure/record_call.h"
 
 #include <algorithm>
 

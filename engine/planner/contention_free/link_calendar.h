@@ -12,11 +12,11 @@
 namespace ibcoll::contention_free {
 
 /// How many of a link's units are taken at each time, from 0 on.
-class Timeline {
+class LinkCalendar {
  public:
-  Timeline() : Timeline(1, 0) {}
+  LinkCalendar() : LinkCalendar(1, 0) {}
   /// `shortest_ns`: nothing shorter will ever be placed; shorter gaps are closed.
-  Timeline(int units, int64_t shortest_ns)
+  LinkCalendar(int units, int64_t shortest_ns)
       : blocks_(1, Block{{0, 0}}), begins_{0}, units_(units), shortest_ns_(shortest_ns) {}
 
   /// The earliest time from `from_ns` on at which `need` units are free for `length_ns`.
@@ -87,8 +87,8 @@ class Tail {
   std::vector<Share> shares_;  ///< by time
 };
 
-/// The earliest time from `begin` on at which a job may start, all links of its way being free when
-/// it comes to them.
+/// The earliest time from `begin` on at which a shipment may start, all links of its way being free
+/// when it comes to them.
 template <class Link>
 int64_t fit_way(const std::vector<Link>& links, std::span<const Hop> route, int64_t begin,
                 int64_t length_ns) {

@@ -1,4 +1,4 @@
-#include "tools/ib_tune/request.h"
+#include "tools/ib_tune/settings.h"
 
 #include <algorithm>
 #include <iterator>
@@ -67,23 +67,23 @@ void add_options(CLI::App& app, TuneArguments& a) {
   add_json_option(app, a.json);
 }
 
-Result<measure::TuneRequest> understand_tuning(const TuneArguments& a) {
-  measure::TuneRequest request;
-  IBCOLL_ASSIGN(request.collectives, understand_collectives(a.collectives));
-  IBCOLL_ASSIGN(request.sizes, parse_sizes(a.sizes));
-  if (request.sizes.empty()) return fail(ErrorCode::kInvalidArgument, "no size is named");
-  for (const int64_t size : request.sizes) {
+Result<measure::TuneSettings> understand_tuning(const TuneArguments& a) {
+  measure::TuneSettings settings;
+  IBCOLL_ASSIGN(settings.collectives, understand_collectives(a.collectives));
+  IBCOLL_ASSIGN(settings.sizes, parse_sizes(a.sizes));
+  if (settings.sizes.empty()) return fail(ErrorCode::kInvalidArgument, "no size is named");
+  for (const int64_t size : settings.sizes) {
     if (size > kMaxBlockBytes)
       return fail(ErrorCode::kInvalidArgument, "size {} is over the limit of {} bytes a pair", size,
                   format_size(kMaxBlockBytes));
   }
-  request.rounds = a.rounds;
-  IBCOLL_ASSIGN(request.batch_ns, parse_duration(a.batch));
-  IBCOLL_ASSIGN(request.budget_ns, parse_duration(a.budget));
+  settings.rounds = a.rounds;
+  IBCOLL_ASSIGN(settings.batch_ns, parse_duration(a.batch));
+  IBCOLL_ASSIGN(settings.budget_ns, parse_duration(a.budget));
   constexpr int64_t kMostBatchNs = 60'000'000'000, kMostBudgetNs = 24 * 60 * kMostBatchNs;
-  if (request.batch_ns > kMostBatchNs)
+  if (settings.batch_ns > kMostBatchNs)
     return fail(ErrorCode::kInvalidArgument, "--batch {} is over the limit of 60s", a.batch);
-  if (request.budget_ns > kMostBudgetNs)
+  if (settings.budget_ns > kMostBudgetNs)
     return fail(ErrorCode::kInvalidArgument, "--budget {} is over the limit of a day", a.budget);
   if (!a.verify.empty() && !a.out.empty())
     return fail(ErrorCode::kInvalidArgument, "--out writes rules, --verify judges those there are");
@@ -92,7 +92,7 @@ Result<measure::TuneRequest> understand_tuning(const TuneArguments& a) {
   if (a.simulate && a.logp.empty() && a.job.network.empty())
     return fail(ErrorCode::kInvalidArgument,
                 "--simulate takes --logp, --network or both: what does a message cost?");
-  return request;
+  return settings;
 }
 
 std::string engine_version() {

@@ -31,7 +31,7 @@ struct Arguments {
 };
 
 /// What it means.
-struct Request {
+struct Settings {
   Collective collective = Collective::kAlltoall;
   std::vector<const Algorithm*> algorithms;
   std::vector<Shape> shapes;
@@ -46,6 +46,6 @@ struct Request {
 void add_options(CLI::App& app, Arguments& a);
 
 /// Checks the arguments; opens the network.
-Result<Request> understand(const Arguments& a);
+Result<Settings> understand(const Arguments& a);
 
 }  // namespace ibcoll::tools

@@ -1,4 +1,4 @@
-#include "studies/task_graph/run/jobs.h"
+#include "studies/task_graph/run/real_runs.h"
 
 #include <sys/mman.h>
 
@@ -72,7 +72,7 @@ class Carrier {
   explicit Carrier(Bootstrap& bootstrap)
       : bootstrap_(bootstrap), one_server_(Shape::single_server(bootstrap.size())) {}
 
-  Result<std::unique_ptr<PackageChannel>> channel(const Schedule& schedule) {
+  Result<std::unique_ptr<PackageChannel>> channel(const TaskSchedule& schedule) {
     if (local_) return create_local_channel(bootstrap_, *local_, schedule);
     return create_network_channel(bootstrap_, *network_.transport, schedule);
   }
@@ -87,7 +87,7 @@ class Carrier {
 };
 
 Result<MeasuredLogP> logp_of(Bootstrap& bootstrap, Carrier& carrier, int rounds, int results) {
-  const Schedule schedule = logp_schedule(rounds, results);
+  const TaskSchedule schedule = logp_schedule(rounds, results);
   IBCOLL_ASSIGN(const auto channel, carrier.channel(schedule));
   return measure_logp(bootstrap, schedule, *channel);
 }
@@ -96,7 +96,7 @@ Result<MeasuredLogP> logp_of(Bootstrap& bootstrap, Carrier& carrier, int rounds,
 Result<double> serial_time(Bootstrap& bootstrap, const MatrixProblem& problem, int repeat) {
   double middle = 0;
   if (bootstrap.rank() == 0) {
-    IBCOLL_ASSIGN(const Schedule serial, schedule_serial(problem.graph(), {}, 1, {}));
+    IBCOLL_ASSIGN(const TaskSchedule serial, schedule_serial(problem.graph(), {}, 1, {}));
     const ProcessorProgram program(problem.graph(), serial, 0, problem, problem.solution_tasks());
     std::vector<double> slots, times;
     for (int i = 0; i <= repeat; ++i) {
@@ -160,38 +160,38 @@ MeasuredLogP in_nanoseconds(const LogP& logp, double task_ns) {
   return result;
 }
 
-Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
+Result<RunResult> run_rank(Bootstrap& bootstrap, const RunSettings& settings,
                            const MatrixProblem& problem) {
   const TaskGraph& graph = problem.graph();
   RunResult result;
-  IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.channel));
-  IBCOLL_ASSIGN(result.serial_ns, serial_time(bootstrap, problem, request.repeat));
+  IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, settings.channel));
+  IBCOLL_ASSIGN(result.serial_ns, serial_time(bootstrap, problem, settings.repeat));
   result.task_ns = result.serial_ns / graph.size();
   // A first schedule says how large messages are and in which order tasks run; the second one is
   // made with the costs measured for that.
   constexpr int kRounds = 300, kFirstGuess = 256, kPasses = 2;
   int size = kFirstGuess;
-  Schedule schedule;
+  TaskSchedule schedule;
   std::optional<ProcessorProgram> program;
   std::vector<double> slots;
   for (int pass = 0; pass < kPasses; ++pass) {
-    if (request.logp) {
-      result.logp = in_nanoseconds(*request.logp, result.task_ns);
-    } else if (request.processors > 1) {
+    if (settings.logp) {
+      result.logp = in_nanoseconds(*settings.logp, result.task_ns);
+    } else if (settings.processors > 1) {
       IBCOLL_ASSIGN(result.logp, logp_of(bootstrap, *carrier, kRounds, size));
     }
-    const LogP costs = request.logp.value_or(in_units(result.logp, result.task_ns));
-    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*request.scheduler, graph, costs,
-                                                         request.processors));
+    const LogP costs = settings.logp.value_or(in_units(result.logp, result.task_ns));
+    IBCOLL_ASSIGN(schedule, ibcoll::task_graph::schedule(*settings.scheduler, graph, costs,
+                                                         settings.processors));
     IBCOLL_TRY(check(graph, schedule));
     if (!schedule.messages.empty())
       size = std::max(1, static_cast<int>(schedule.packed.size() / schedule.messages.size()));
     program.emplace(graph, schedule, bootstrap.rank(), problem, problem.solution_tasks());
-    IBCOLL_ASSIGN(result.task_ns, measure_task_time(bootstrap, *program, request.repeat, slots));
+    IBCOLL_ASSIGN(result.task_ns, measure_task_time(bootstrap, *program, settings.repeat, slots));
   }
   // What this schedule should take at the costs that were measured for it. (The runtime doesn't
   // wait for clock times.)
-  if (!request.logp) schedule.logp = in_units(result.logp, result.task_ns);
+  if (!settings.logp) schedule.logp = in_units(result.logp, result.task_ns);
   IBCOLL_TRY(replay(graph, schedule));
   const Statistics statistics = task_graph::statistics(graph, schedule);
   result.predicted_ns = static_cast<double>(statistics.makespan) * result.task_ns;
@@ -202,7 +202,7 @@ Result<RunResult> run_rank(Bootstrap& bootstrap, const RunRequest& request,
   IBCOLL_ASSIGN(const auto channel, carrier->channel(schedule));
   std::vector<double> times;
   std::vector<int64_t> all(static_cast<size_t>(bootstrap.size()));
-  for (int i = 0; i <= request.repeat; ++i) {
+  for (int i = 0; i <= settings.repeat; ++i) {
     IBCOLL_ASSIGN(const RunTimes run, run_processor(bootstrap, *program, *channel, slots));
     IBCOLL_TRY(bootstrap.allgather(&run.elapsed_ns, sizeof run.elapsed_ns, all.data()));
     if (i > 0) times.push_back(static_cast<double>(*std::max_element(all.begin(), all.end())));
@@ -257,23 +257,23 @@ Result<T> launch(int ranks, bool threads, const Main& main) {
 
 }  // namespace
 
-Result<RunResult> run_matrix_problem(const RunRequest& request) {
+Result<RunResult> run_matrix_problem(const RunSettings& settings) {
   constexpr int kMaxRanks = 64;
-  if (request.processors < 1 || request.processors > kMaxRanks)
+  if (settings.processors < 1 || settings.processors > kMaxRanks)
     return fail(ErrorCode::kInvalidArgument, "{} processors: a run takes 1 to {}",
-                request.processors, kMaxRanks);
-  const MatrixProblem problem(request.method, request.size, request.seed);
-  return launch<RunResult>(request.processors, request.threads, [&](Bootstrap& bootstrap) {
-    return run_rank(bootstrap, request, problem);
+                settings.processors, kMaxRanks);
+  const MatrixProblem problem(settings.method, settings.size, settings.seed);
+  return launch<RunResult>(settings.processors, settings.threads, [&](Bootstrap& bootstrap) {
+    return run_rank(bootstrap, settings, problem);
   });
 }
 
-Result<MeasuredLogP> run_logp(const LogPRequest& request) {
+Result<MeasuredLogP> run_logp(const LogPSettings& settings) {
   return launch<MeasuredLogP>(
-      2, request.threads, [&](Bootstrap& bootstrap) -> Result<MeasuredLogP> {
-        IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, request.channel));
+      2, settings.threads, [&](Bootstrap& bootstrap) -> Result<MeasuredLogP> {
+        IBCOLL_ASSIGN(const auto carrier, Carrier::open(bootstrap, settings.channel));
         IBCOLL_ASSIGN(const MeasuredLogP measured,
-                      logp_of(bootstrap, *carrier, request.rounds, request.results));
+                      logp_of(bootstrap, *carrier, settings.rounds, settings.results));
         IBCOLL_TRY(carrier->close());
         return measured;
       });

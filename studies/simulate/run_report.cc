@@ -1,4 +1,4 @@
-#include "studies/simulate/report.h"
+#include "studies/simulate/run_report.h"
 
 #include <algorithm>
 #include <map>

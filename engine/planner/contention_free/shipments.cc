@@ -1,4 +1,4 @@
-#include "engine/planner/contention_free/jobs.h"
+#include "engine/planner/contention_free/shipments.h"
 
 #include <algorithm>
 #include <functional>
@@ -16,7 +16,7 @@ struct Step {
 /// The pairs that may send, by server, in ascending order.
 Result<std::vector<std::vector<int>>> neighbours(const Problem& problem) {
   std::vector<std::vector<int>> next(problem.servers);
-  for (const auto& [a, b] : *problem.request.permitted) {
+  for (const auto& [a, b] : *problem.inputs.permitted) {
     for (const int server : {a, b}) {
       if (server >= 0 && server < problem.servers) continue;
       return fail(ErrorCode::kInvalidArgument, "permitted pair {}-{}: there are servers 0 to {}", a,
@@ -186,11 +186,11 @@ std::vector<Step> spread_from(const Problem& problem, int source, uint64_t bytes
   return steps;
 }
 
-/// Jobs of data for many: all messages' first steps, then all second ones, and so on. Partial
+/// Shipments of data for many: all messages' first steps, then all second ones, and so on. Partial
 /// results go the way back, last steps first, before what they come to goes on.
-Status spread_jobs(Problem& problem, Spread spread) {
+Status spread_shipments(Problem& problem, Spread spread) {
   std::vector<std::vector<int>> next, servers_at(problem.fabric.switches());
-  const bool limited = problem.request.permitted.has_value();
+  const bool limited = problem.inputs.permitted.has_value();
   if (limited) {
     IBCOLL_ASSIGN(next, neighbours(problem));
   }
@@ -202,10 +202,10 @@ Status spread_jobs(Problem& problem, Spread spread) {
     int origin, target, source;  ///< the source is where all its ways begin, or end
     uint64_t bytes;
     std::vector<Step> steps;
-    std::vector<uint32_t> arrived;  ///< by server: the job that brings it
+    std::vector<uint32_t> arrived;  ///< by server: the shipment that brings it
   };
   std::vector<Item> items;
-  visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+  visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
     items.push_back({origin, target, origin == kEveryone ? target : origin, bytes, {}, {}});
   });
   size_t longest = 0;
@@ -224,8 +224,9 @@ Status spread_jobs(Problem& problem, Spread spread) {
     return problem.position[a.source] < problem.position[b.source];
   });
   const auto add = [&](Item& item, int from, int to) {
-    const auto index = static_cast<uint32_t>(problem.jobs.size());
-    problem.jobs.push_back({from, to, item.origin, item.target, item.bytes, item.arrived[from]});
+    const auto index = static_cast<uint32_t>(problem.shipments.size());
+    problem.shipments.push_back(
+        {from, to, item.origin, item.target, item.bytes, item.arrived[from]});
     item.arrived[to] = index;
   };
   for (size_t i = longest; i-- > 0;) {
@@ -250,23 +251,23 @@ Status spread_jobs(Problem& problem, Spread spread) {
   return {};
 }
 
-Status straight_jobs(Problem& problem) {
-  if (!problem.request.permitted) {
+Status straight_shipments(Problem& problem) {
+  if (!problem.inputs.permitted) {
     const auto servers = static_cast<size_t>(problem.servers);
-    problem.jobs.reserve(problem.request.kind == Kind::kAlltoall ? servers * (servers - 1)
-                                                                 : servers);
-    visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
-      problem.jobs.push_back({origin, target, origin, target, bytes, Transfer::kNone});
+    problem.shipments.reserve(problem.inputs.kind == Kind::kAlltoall ? servers * (servers - 1)
+                                                                     : servers);
+    visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
+      problem.shipments.push_back({origin, target, origin, target, bytes, Transfer::kNone});
     });
     return {};
   }
   IBCOLL_ASSIGN(const auto next, neighbours(problem));
   // Ways are found from the end that messages share; a way there is a way back.
-  const bool to_root = problem.request.kind == Kind::kGather;
+  const bool to_root = problem.inputs.kind == Kind::kGather;
   std::vector<std::vector<int>> before(problem.servers);
   std::vector<int> order, way;
   Status status;
-  visit_messages(problem.request, [&](int origin, int target, uint64_t bytes) {
+  visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
     const int source = to_root ? target : origin;
     if (!status) return;
     if (before[source].empty()) {
@@ -285,8 +286,8 @@ Status straight_jobs(Problem& problem) {
     if (!to_root) std::reverse(way.begin(), way.end());
     uint32_t last = Transfer::kNone;
     for (size_t i = 1; i < way.size(); ++i) {
-      problem.jobs.push_back({way[i - 1], way[i], origin, target, bytes, last});
-      last = static_cast<uint32_t>(problem.jobs.size()) - 1;
+      problem.shipments.push_back({way[i - 1], way[i], origin, target, bytes, last});
+      last = static_cast<uint32_t>(problem.shipments.size()) - 1;
     }
   });
   return status;
@@ -294,10 +295,11 @@ Status straight_jobs(Problem& problem) {
 
 }  // namespace
 
-Status make_jobs(Problem& problem, Spread spread) {
-  problem.jobs.clear();
-  IBCOLL_TRY(spreads(problem.request.kind) ? spread_jobs(problem, spread) : straight_jobs(problem));
-  measure_jobs(problem);
+Status make_shipments(Problem& problem, Spread spread) {
+  problem.shipments.clear();
+  IBCOLL_TRY(spreads(problem.inputs.kind) ? spread_shipments(problem, spread)
+                                          : straight_shipments(problem));
+  measure_shipments(problem);
   return {};
 }
 

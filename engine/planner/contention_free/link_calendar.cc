@@ -1,4 +1,4 @@
-#include "engine/planner/contention_free/timeline.h"
+#include "engine/planner/contention_free/link_calendar.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ constexpr size_t kMostSteps = 256;
 
 }  // namespace
 
-Timeline::At Timeline::find(int64_t time) const {
+LinkCalendar::At LinkCalendar::find(int64_t time) const {
   // Most of what is asked for lies near the end.
   size_t block = blocks_.size() - 1;
   if (begins_[block] > time) {
@@ -29,7 +29,7 @@ Timeline::At Timeline::find(int64_t time) const {
   return {block, static_cast<size_t>(std::max<ptrdiff_t>(after - steps.begin() - 1, 0))};
 }
 
-int64_t Timeline::fit(int64_t from_ns, int64_t length_ns, int need) const {
+int64_t LinkCalendar::fit(int64_t from_ns, int64_t length_ns, int need) const {
   int64_t begin = from_ns;
   for (At at = find(from_ns);; at = next(at)) {
     if (is_last(at)) return begin;  // the last step is free
@@ -42,7 +42,7 @@ int64_t Timeline::fit(int64_t from_ns, int64_t length_ns, int need) const {
   }
 }
 
-Timeline::At Timeline::split(int64_t time) {
+LinkCalendar::At LinkCalendar::split(int64_t time) {
   const At at = find(time);
   if (step(at).begin == time) return at;
   Block& steps = blocks_[at.block];
@@ -57,7 +57,7 @@ Timeline::At Timeline::split(int64_t time) {
   return find(time);
 }
 
-void Timeline::erase(At at) {
+void LinkCalendar::erase(At at) {
   Block& steps = blocks_[at.block];
   steps.erase(steps.begin() + static_cast<ptrdiff_t>(at.index));
   const auto place = static_cast<ptrdiff_t>(at.block);
@@ -69,7 +69,7 @@ void Timeline::erase(At at) {
   }
 }
 
-void Timeline::smooth(At at) {
+void LinkCalendar::smooth(At at) {
   const bool first = at == At{0, 0};
   if (!is_last(at)) {
     const Step& after = step(next(at));
@@ -82,7 +82,7 @@ void Timeline::smooth(At at) {
   if (!first && step(previous(at)).used == step(at).used) erase(at);
 }
 
-void Timeline::take(int64_t begin_ns, int64_t length_ns, int need) {
+void LinkCalendar::take(int64_t begin_ns, int64_t length_ns, int need) {
   if (length_ns <= 0) return;
   split(begin_ns);
   const At end = split(begin_ns + length_ns);
