@@ -29,7 +29,8 @@ constexpr int64_t kMostPieces = 64;
 
 /// The command line as it was typed.
 struct Arguments {
-  std::string collective = "alltoall", algorithm, layout, placement = "block", program;
+  std::string collective = "alltoall", algorithm, placement = "block", program;
+  std::vector<std::string> layouts;
   std::string pacing = "gate_token", json, output, network, recorded;
   std::optional<int64_t> ranks, servers, rank;
   int64_t window = 1, pieces = 0, root = 0;
@@ -38,7 +39,7 @@ struct Arguments {
 };
 
 /// What the command is about.
-struct Settings : VerificationRequest {
+struct Settings : VerificationSettings {
   std::optional<Rank> rank;
   std::optional<Recording> recording;
 };
@@ -68,7 +69,8 @@ Status choose_rank(const Arguments& arguments, Settings& settings) {
   return {};
 }
 
-Result<Settings> understand(const Arguments& arguments, bool one) {
+/// `layout`: one of the arguments' layouts, or empty. `one`: of one algorithm alone.
+Result<Settings> understand(const Arguments& arguments, const std::string& layout, bool one) {
   Settings settings;
   if (arguments.pieces < 0 || arguments.pieces > kMostPieces) {
     return fail(ErrorCode::kInvalidArgument, "{} pieces: must be 1 to {}", arguments.pieces,
@@ -104,21 +106,24 @@ Result<Settings> understand(const Arguments& arguments, bool one) {
   }
   settings.options.window = static_cast<uint32_t>(arguments.window);
   IBCOLL_ASSIGN(const Placement placement, parse_placement(arguments.placement));
-  IBCOLL_ASSIGN(settings.shape, shape_from_options(arguments.layout, arguments.ranks,
-                                                   arguments.servers, placement));
+  IBCOLL_ASSIGN(settings.shape,
+                shape_from_options(layout, arguments.ranks, arguments.servers, placement));
   settings.options.ordered = arguments.ordered;
-  if (!one && (arguments.algorithm.empty() || arguments.algorithm == "all")) {
-    for (const Algorithm& algorithm : algorithms()) {
-      if (algorithm.collective != collective) continue;
-      // What can't combine in order is left out.
-      if (!check_order(algorithm, settings.shape, settings.options)) continue;
-      settings.algorithms.push_back(&algorithm);
-    }
-  } else {
+  const bool all = !one && (arguments.algorithm.empty() || arguments.algorithm == "all");
+  if (one) {
     IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
-    IBCOLL_TRY(check_order(*algorithm, settings.shape, settings.options));
     settings.algorithms.push_back(algorithm);
+  } else {
+    IBCOLL_ASSIGN(settings.algorithms,
+                  find_algorithms(collective, all ? "all" : arguments.algorithm));
   }
+  if (all) {  // what can't combine in order is left out
+    std::erase_if(settings.algorithms, [&](const Algorithm* algorithm) {
+      return !check_order(*algorithm, settings.shape, settings.options);
+    });
+  }
+  for (const Algorithm* algorithm : settings.algorithms)
+    IBCOLL_TRY(check_order(*algorithm, settings.shape, settings.options));
   IBCOLL_TRY(choose_rank(arguments, settings));
   if (arguments.root < 0 || arguments.root >= settings.shape.ranks()) {
     return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
@@ -235,7 +240,7 @@ int main(int argc, char** argv) {
     command->add_option("--collective", a.collective, "One of " + collective_names())
         ->capture_default_str();
     command->add_option("--algorithm", a.algorithm,
-                        command == verify_command ? "One of the collective's, or all (default)"
+                        command == verify_command ? "Names with commas, or all (default)"
                                                   : "One of the collective's");
     command->add_option("--root", a.root, "Of gather, scatter, bcast and reduce")
         ->capture_default_str();
@@ -244,8 +249,12 @@ int main(int argc, char** argv) {
     tools::add_graph_option(*command, a.graph);
     command->add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
     command->add_flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
-    command->add_option("--layout", a.layout,
-                        "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+    auto* const layouts = command->add_option(
+        "--layout", a.layouts,
+        command == verify_command
+            ? "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks); several are proved each"
+            : "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+    if (command != verify_command) layouts->expected(1);
     command->add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
     command->add_option("--servers", a.servers, "Spread them over so many servers (default 1)");
     command->add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
@@ -279,6 +288,7 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  ib_sched list\n"
       "  ib_sched verify --collective alltoall --algorithm all --layout 24x8\n"
+      "  ib_sched verify --algorithm ring,two_level_ring --layout 24x8 3,1,2\n"
       "  ib_sched verify --algorithm two_level_ring --layout 24x2 --network single-switch:24\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
       "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
@@ -290,10 +300,17 @@ int main(int argc, char** argv) {
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
     if (list_command->parsed()) return list_algorithms(a);
-    IBCOLL_ASSIGN(const Settings settings, understand(a, !verify_command->parsed()));
+    if (a.layouts.empty()) a.layouts.emplace_back();
+    std::vector<Settings> all;
+    for (const std::string& layout : a.layouts) {
+      IBCOLL_ASSIGN(all.emplace_back(), understand(a, layout, !verify_command->parsed()));
+    }
+    if (draw_command->parsed()) return draw_to(all.front(), a.output);
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    if (draw_command->parsed()) return draw_to(settings, a.output);
-    IBCOLL_TRY(show_command->parsed() ? show(settings, json) : verify_all(settings, json));
+    for (const Settings& settings : all) {
+      if (&settings != all.data() && !json.to_stdout()) print("\n");
+      IBCOLL_TRY(show_command->parsed() ? show(settings, json) : verify_all(settings, json));
+    }
     return json.close();
   });
 }

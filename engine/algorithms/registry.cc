@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "engine/algorithms/acks.h"
+#include "engine/base/units.h"
 
 namespace ibcoll {
 namespace {
@@ -75,6 +76,21 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
     if (algorithm.collective == collective) names.push_back(algorithm.name);
   return fail(ErrorCode::kInvalidArgument, "unknown {} algorithm '{}': one of {}",
               to_string(collective), name, fmt::join(names, ", "));
+}
+
+Result<std::vector<const Algorithm*>> find_algorithms(Collective collective,
+                                                      std::string_view names) {
+  std::vector<const Algorithm*> found;
+  if (names == "all") {
+    for (const Algorithm& algorithm : algorithms())
+      if (algorithm.collective == collective) found.push_back(&algorithm);
+    return found;
+  }
+  for (const std::string_view name : split(names, ',')) {
+    IBCOLL_ASSIGN(const Algorithm* const algorithm, find_algorithm(collective, name));
+    found.push_back(algorithm);
+  }
+  return found;
 }
 
 Status check_order(const Algorithm& algorithm, const Shape& shape,

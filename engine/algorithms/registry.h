@@ -131,6 +131,9 @@ std::vector<ProgramPtr> build_all(const Algorithm& algorithm, const Shape& shape
 const Algorithm* look_up_algorithm(Collective collective, std::string_view name);
 /// The same; the error lists the names there are for the collective.
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name);
+/// Those of a list of names with commas between, or "all" of the collective.
+Result<std::vector<const Algorithm*>> find_algorithms(Collective collective,
+                                                      std::string_view names);
 /// Fails where it is to combine in the order of ranks and can't on that shape, with the names of
 /// those that can.
 Status check_order(const Algorithm& algorithm, const Shape& shape, const AlgorithmOptions& options);

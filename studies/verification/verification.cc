@@ -12,18 +12,18 @@
 namespace ibcoll {
 namespace {
 
-bool is_planned(const VerificationRequest& request, const Algorithm& algorithm) {
-  return request.fabric && algorithm.spec->planned && request.shape.servers() > 1 &&
-         !(algorithm.collective == Collective::kReduce && request.options.ordered);
+bool is_planned(const VerificationSettings& settings, const Algorithm& algorithm) {
+  return settings.fabric && algorithm.spec->planned && settings.shape.servers() > 1 &&
+         !(algorithm.collective == Collective::kReduce && settings.options.ordered);
 }
 
 /// Makes the plan that the algorithm carries out on the network, if there is one.
 Status plan_for_network(const Algorithm& algorithm, bool tokens_ahead,
-                        VerificationRequest& request) {
-  contention_free::PlanStore plans(*request.fabric, {.tokens_ahead = tokens_ahead});
-  IBCOLL_ASSIGN(request.options.plan,
-                plans.find(algorithm.collective, request.shape, request.hosts(),
-                           request.options.root, request.block_bytes));
+                        VerificationSettings& settings) {
+  contention_free::PlanStore plans(*settings.fabric, {.tokens_ahead = tokens_ahead});
+  IBCOLL_ASSIGN(settings.options.plan,
+                plans.find(algorithm.collective, settings.shape, settings.hosts(),
+                           settings.options.root, settings.block_bytes));
   return {};
 }
 
@@ -33,14 +33,14 @@ struct LinkProof {
   std::optional<contention_free::PlanStore::Proof> timing;  ///< of tokens sent ahead
 };
 
-nlohmann::ordered_json to_json(const VerificationRequest& request, const RankProgram& any,
+nlohmann::ordered_json to_json(const VerificationSettings& settings, const RankProgram& any,
                                bool paced, const ScheduleReport& report, const LinkProof& links) {
   nlohmann::ordered_json json = {{"collective", to_string(any.collective)},
                                  {"algorithm", any.algorithm},
-                                 {"layout", request.shape.describe()},
-                                 {"ranks", request.shape.ranks()},
-                                 {"servers", request.shape.servers()},
-                                 {"pacing", paced ? to_string(request.options.pacing) : "none"},
+                                 {"layout", settings.shape.describe()},
+                                 {"ranks", settings.shape.ranks()},
+                                 {"servers", settings.shape.servers()},
+                                 {"pacing", paced ? to_string(settings.options.pacing) : "none"},
                                  {"root", any.root},
                                  {"paced", report.paced},
                                  {"witness", report.witness},
@@ -56,7 +56,7 @@ nlohmann::ordered_json to_json(const VerificationRequest& request, const RankPro
                                  {"operations", report.operations},
                                  {"program_bytes", report.memory_bytes}};
   if (links.sharing) {
-    json["network"] = request.fabric->name();
+    json["network"] = settings.fabric->name();
     json["network_holds"] = links.sharing->holds;
     json["network_witness"] = links.sharing->witness;
     json["network_small"] = links.sharing->small;
@@ -64,7 +64,7 @@ nlohmann::ordered_json to_json(const VerificationRequest& request, const RankPro
   }
   if (links.timing) {
     json["tokens"] = "ahead";
-    json["network"] = request.fabric->name();
+    json["network"] = settings.fabric->name();
     json["network_holds"] = true;  // or there would be an error
     json["network_jitter_us"] = static_cast<double>(links.timing->jitter_ns) / 1e3;
     json["network_plan_us"] = static_cast<double>(links.timing->time_ns) / 1e3;
@@ -75,27 +75,27 @@ nlohmann::ordered_json to_json(const VerificationRequest& request, const RankPro
 /// Verifies schedules and says what was found.
 class Verification {
  public:
-  Verification(const VerificationRequest& request, JsonLines& json,
+  Verification(const VerificationSettings& settings, JsonLines& json,
                const std::function<void(const std::string&)>& progress)
-      : request_(request),
+      : settings_(settings),
         json_(json),
         progress_(progress),
         table_({"algorithm", "steps", "messages", "blocks", "tokens", "local messages",
-                "local blocks", "copied", "scratch", "pace", request.fabric ? "links" : ""}) {}
+                "local blocks", "copied", "scratch", "pace", settings.fabric ? "links" : ""}) {}
 
   Status run() {
-    if (request_.loaded) {
-      if (request_.fabric) {
-        IBCOLL_TRY(verify(request_.shape, request_.loaded->programs, request_.pieces, &puts_));
+    if (settings_.loaded) {
+      if (settings_.fabric) {
+        IBCOLL_TRY(verify(settings_.shape, settings_.loaded->programs, settings_.pieces, &puts_));
       }
-      add(*request_.loaded->programs.front(), false, request_.loaded->report, share_links());
+      add(*settings_.loaded->programs.front(), false, settings_.loaded->report, share_links());
     }
-    for (const Algorithm* algorithm : request_.algorithms) {
-      if (!is_planned(request_, *algorithm)) {
+    for (const Algorithm* algorithm : settings_.algorithms) {
+      if (!is_planned(settings_, *algorithm)) {
         IBCOLL_TRY(verify_one(*algorithm, std::nullopt));
         continue;
       }
-      IBCOLL_TRY(plan_for_network(*algorithm, false, request_));
+      IBCOLL_TRY(plan_for_network(*algorithm, false, settings_));
       IBCOLL_TRY(verify_one(*algorithm, std::nullopt));
       IBCOLL_TRY(verify_ahead(*algorithm));
     }
@@ -105,10 +105,10 @@ class Verification {
  private:
   /// As the engine runs it: tokens sent ahead order the puts in time only.
   Status verify_ahead(const Algorithm& algorithm) {
-    IBCOLL_TRY(plan_for_network(algorithm, true, request_));
-    contention_free::PlanStore plans(*request_.fabric);
-    const auto proof = plans.check(algorithm.collective, request_.shape, request_.hosts(),
-                                   request_.options.root, request_.block_bytes);
+    IBCOLL_TRY(plan_for_network(algorithm, true, settings_));
+    contention_free::PlanStore plans(*settings_.fabric);
+    const auto proof = plans.check(algorithm.collective, settings_.shape, settings_.hosts(),
+                                   settings_.options.root, settings_.block_bytes);
     if (!proof) {
       return fail(proof.error().code, "{}, tokens ahead: {}", algorithm.name,
                   proof.error().message);
@@ -118,18 +118,19 @@ class Verification {
         "for blocks of {}, bytes being up to {:.1f} us early or late; a program's tokens go with "
         "whole pieces, of which each block has {}\n",
         algorithm.name, static_cast<double>(proof->time_ns) / 1e3,
-        format_size(request_.block_bytes), static_cast<double>(proof->jitter_ns) / 1e3,
-        request_.options.plan->pieces);
+        format_size(settings_.block_bytes), static_cast<double>(proof->jitter_ns) / 1e3,
+        settings_.options.plan->pieces);
     return verify_one(algorithm, *proof);
   }
 
   Status verify_one(const Algorithm& algorithm,
                     std::optional<contention_free::PlanStore::Proof> timing) {
     if (progress_) progress_(fmt::format("verifying {} ...", algorithm.name));
-    const Programs programs = build_all(algorithm, request_.shape, request_.options);
+    const Programs programs = build_all(algorithm, settings_.shape, settings_.options);
     puts_.clear();
-    const bool links = request_.fabric && !timing;
-    const auto report = verify(request_.shape, programs, request_.pieces, links ? &puts_ : nullptr);
+    const bool links = settings_.fabric && !timing;
+    const auto report =
+        verify(settings_.shape, programs, settings_.pieces, links ? &puts_ : nullptr);
     if (progress_) progress_({});
     if (!report) {
       return fail(report.error().code, "{}: {}", algorithm.name, report.error().message);
@@ -141,15 +142,15 @@ class Verification {
 
   /// Whether puts share links of the network, if there is one.
   LinkProof share_links() const {
-    if (!request_.fabric) return {};
-    return {prove_link_sharing(*request_.fabric, request_.shape, request_.hosts(), puts_,
-                               request_.block_bytes),
+    if (!settings_.fabric) return {};
+    return {prove_link_sharing(*settings_.fabric, settings_.shape, settings_.hosts(), puts_,
+                               settings_.block_bytes),
             std::nullopt};
   }
 
   void add(const RankProgram& any, bool paced, const ScheduleReport& report,
            const LinkProof& links) {
-    json_.write(to_json(request_, any, paced, report, links));
+    json_.write(to_json(settings_, any, paced, report, links));
     const auto& sharing = links.sharing;
     table_.add_row({links.timing ? "  tokens ahead" : any.algorithm,
                     fmt::format("{}", report.steps), fmt::format("{}", report.net_messages),
@@ -177,14 +178,14 @@ class Verification {
         shared_.empty()
             ? Status()
             : Status(fail(ErrorCode::kInvalidProgram,
-                          "puts that nothing orders share links of {}{}", request_.fabric->name(),
+                          "puts that nothing orders share links of {}{}", settings_.fabric->name(),
                           json_.to_stdout() ? "" : " beyond their bandwidth, see above"));
     if (json_.to_stdout()) return result;
     const auto list = [](const char* title, const std::string& lines) {
       if (!lines.empty()) print("\n{}:\n{}", title, lines);
     };
     print("{} ranks on {} servers ({}): holds. Counts of the rank with most:\n\n{}",
-          request_.shape.ranks(), request_.shape.servers(), request_.shape.describe(),
+          settings_.shape.ranks(), settings_.shape.servers(), settings_.shape.describe(),
           table_.text());
     list("Puts into a server that nothing orders", witnesses_);
     list("Proved in time", timed_);
@@ -194,7 +195,7 @@ class Verification {
     return result;
   }
 
-  VerificationRequest request_;
+  VerificationSettings settings_;
   JsonLines& json_;
   const std::function<void(const std::string&)>& progress_;
   Table table_;
@@ -204,15 +205,15 @@ class Verification {
 
 }  // namespace
 
-std::vector<int> VerificationRequest::hosts() const {
+std::vector<int> VerificationSettings::hosts() const {
   std::vector<int> all(shape.servers());
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-Status verify_and_report(const VerificationRequest& request, JsonLines& json,
+Status verify_and_report(const VerificationSettings& settings, JsonLines& json,
                          const std::function<void(const std::string&)>& progress) {
-  return Verification(request, json, progress).run();
+  return Verification(settings, json, progress).run();
 }
 
 }  // namespace ibcoll

@@ -15,7 +15,7 @@
 namespace ibcoll {
 
 /// What to verify: a collective's algorithms, or a schedule that was loaded.
-struct VerificationRequest {
+struct VerificationSettings {
   Shape shape = Shape::single_server(1);
   AlgorithmOptions options;
   uint32_t pieces = 0;  ///< see verify()
@@ -34,7 +34,7 @@ struct VerificationRequest {
 /// Fails with kInvalidProgram where a schedule does not hold or puts share a link beyond its
 /// bandwidth. `progress`, where there is one, is told what is in hand: a line, or nothing where
 /// that has ended.
-Status verify_and_report(const VerificationRequest& request, JsonLines& json,
+Status verify_and_report(const VerificationSettings& settings, JsonLines& json,
                          const std::function<void(const std::string&)>& progress = {});
 
 }  // namespace ibcoll

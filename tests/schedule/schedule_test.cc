@@ -287,6 +287,15 @@ TEST(Tool, ShowsVerifiesAndDraws) {
       EXPECT_THAT(output, HasSubstr(std::string(algorithm.name)));
     }
   }
+  const auto of_each = testing_tools::run_tool(
+      "ib_sched", "verify --algorithm ring,bruck --layout 3,1,2 2x2 --json -");
+  EXPECT_EQ(of_each.status, 0) << of_each.err;
+  std::vector<std::string> verified_each;
+  for (const auto& line : testing_tools::json_lines(of_each.out))
+    verified_each.push_back(line["algorithm"].get<std::string>() + " " +
+                            line["layout"].get<std::string>());
+  EXPECT_THAT(verified_each,
+              testing::ElementsAre("ring 3,1,2", "bruck 3,1,2", "ring 2x2", "bruck 2x2"));
   EXPECT_EQ(ib_sched("draw --program " + file + " --output " + picture, output), 0);
   EXPECT_GT(std::filesystem::file_size(picture), 1000u);
 

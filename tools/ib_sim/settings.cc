@@ -101,20 +101,6 @@ Status read_model(const Arguments& a, CollectiveOptions& options) {
   return {};
 }
 
-Status choose_algorithms(const std::string& names, Settings& settings) {
-  if (names == "all") {
-    for (const Algorithm& algorithm : algorithms()) {
-      if (algorithm.collective == settings.collective) settings.algorithms.push_back(&algorithm);
-    }
-    return {};
-  }
-  for (const std::string_view name : split(names, ',')) {
-    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(settings.collective, name));
-    settings.algorithms.push_back(algorithm);
-  }
-  return {};
-}
-
 /// Plans are for servers of one port.
 Status check_ports(bool all, int64_t ports, Settings& settings) {
   if (ports == 1) return {};
@@ -193,7 +179,7 @@ Status renumber(const topology::Fabric& fabric, Shape& shape, std::vector<uint32
 Result<Settings> understand(const Arguments& a) {
   Settings settings;
   IBCOLL_ASSIGN(settings.collective, parse_collective(a.collective));
-  IBCOLL_TRY(choose_algorithms(a.algorithms, settings));
+  IBCOLL_ASSIGN(settings.algorithms, find_algorithms(settings.collective, a.algorithms));
   IBCOLL_ASSIGN(const Placement placement, parse_placement(a.placement));
   for (const std::string& layout : a.layouts) {
     IBCOLL_ASSIGN(Shape shape, shape_from_options(layout, a.ranks, a.servers, placement));
