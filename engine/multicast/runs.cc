@@ -108,13 +108,13 @@ Status MulticastRuns::take_local(const MulticastAssembly::Whole& message) {
 }
 
 void MulticastRuns::send_to_self(MulticastSend& send, const MulticastFacts& facts, MulticastId id,
-                                 int members, uint64_t previous, const std::byte* data) {
+                                 int members, const std::byte* data) {
   MulticastRun& run = make(id, facts, -1);
   run.own = &send;
   run.message.data = data;  // where it is to be copied from
   run.message.members = members;
   run.message.id = members - 1;
-  begin(run, previous, {}, {});
+  begin(run, 0, {}, {});  // what it has sent itself before has been announced in its order
 }
 
 void MulticastRuns::give_up_own(MulticastId id) {
