@@ -133,10 +133,8 @@ void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const 
   run.freed = !run.wanted;
   run.short_data.assign(data.begin(), data.end());
   if (run.part) announce(run, all_previous);
-  if (run.parent >= 0 && services_.executor.has_lost(run.parent)) {
-    if (run.listener == run.parent) run.listens = false;
-    if (!run.facts.is_short()) end(run, ErrorCode::kPeerFailed);
-  }
+  if (run.parent >= 0 && services_.executor.has_lost(run.parent) && !run.facts.is_short())
+    end(run, ErrorCode::kPeerFailed);
   fill(run);
   settle(run);
 }
