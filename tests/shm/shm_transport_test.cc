@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -417,6 +418,40 @@ TEST(SharedMemory, AMessageInChunksThatIsTakenBackLeavesRoomForOthers) {
     rank.meet();
   };
   EXPECT_EQ(on_server(2, false, without_reading(), body), "");
+}
+
+/// Bytes that this process has in its mappings of the server's region.
+size_t resident_bytes() {
+  std::ifstream maps("/proc/self/smaps");
+  size_t bytes = 0;
+  bool ours = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {  // begins a mapping
+      ours = line.find("ibcoll-server") != std::string::npos;
+    } else if (ours && line.starts_with("Rss:")) {
+      bytes += std::stoull(line.substr(4)) * 1024;
+    }
+  }
+  return bytes;
+}
+
+TEST(SharedMemory, TakesNoneForRingsOfThoseWhoHaveSentNothing) {
+  constexpr int kRanks = 6;
+  const auto body = [](const TransportRank& rank) {
+    const auto look = [&](Rank peer) {
+      size_t nothing = 0;
+      if (peer == rank.me()) return;
+      if (rank.transport.pull(peer, kFirst, nullptr, 0, false, nothing) != Pull::kNotYet)
+        rank.complain("something came");
+    };
+    look((rank.me() + 1) % kRanks);  // whether there are rings stands in a page of its own
+    const size_t before = resident_bytes();
+    for (Rank peer = 0; peer < kRanks; ++peer) look(peer);
+    if (before == 0 || resident_bytes() > before)
+      rank.complain(std::to_string(resident_bytes()) + " bytes, before " + std::to_string(before));
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(kRanks, false, with_heaps(), body), "");
 }
 
 /// Offers messages of kFirst until there is no room for one more.
