@@ -243,7 +243,7 @@ void Disagreements::look_at_what_is_left() {
     const CallKey id{stray.key.group, stray.key.sequence};
     const GroupState* const group = ends_.find(id.group);
     const bool gone = group == nullptr && !is_by_arrival(id.group) && !find_note(id);
-    if (group != nullptr && group->one_way && !group->by_arrival) {
+    if (group != nullptr && !group->by_arrival) {
       look_at_untaken_of(*group);
     } else if (gone && ends_.remembers_all() && !ends_.is_over(id.group)) {
       // It came after the group was freed here, and was taken by none of its calls.

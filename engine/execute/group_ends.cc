@@ -31,7 +31,7 @@ void sort_unique(std::vector<Rank>& ranks) {
 
 RemotePeers remote_peers(const PostedCall& call) {
   RemotePeers peers;
-  if (!call.outward || call.binding.eager) return peers;
+  if (call.binding.eager) return peers;
   const GroupState& group = *call.group;
   for (const LaneState& lane : call.lanes) {
     for (uint32_t i = 0; i < lane.size; ++i) {

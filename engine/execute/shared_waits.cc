@@ -273,9 +273,8 @@ void SharedWaits::run_progress_thread() {
     } catch (const std::exception& thrown) {  // the process is the host's
       executor_.give_up({ErrorCode::kInternal, thrown.what()});
     } catch (...) {
-      if (keeper_ == &helper_) keeper_ = nullptr;
       leave();
-      throw;  // the thread ends
+      throw;  // the thread ends, and the job has: nobody needs a keeper any more
     }
     if (keeper_ == &helper_) keeper_ = nullptr;
   }

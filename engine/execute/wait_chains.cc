@@ -153,7 +153,7 @@ bool Disagreements::closes(const WaitChain& chain, const PostedCall& call) const
 /// still does, it is the next one.
 void Disagreements::take_chain(const WaitChain& chain) {
   const PostedCall* const call = calls_.waited_for();
-  if (call == nullptr || groups_ == nullptr || call->group->over || call->queued) return;
+  if (call == nullptr || call->group->over || call->queued) return;
   if (!(call->id() == chain.waited_in) || call->binding.deadline_ns != 0) return;
   if (closes(chain, *call)) {
     WaitChain circle = chain;

@@ -108,13 +108,13 @@ Status MulticastRuns::take_local(const MulticastAssembly::Whole& message) {
 }
 
 void MulticastRuns::send_to_self(MulticastSend& send, const MulticastFacts& facts, MulticastId id,
-                                 int members, uint64_t previous, const std::byte* data) {
+                                 int members, const std::byte* data) {
   MulticastRun& run = make(id, facts, -1);
   run.own = &send;
   run.message.data = data;  // where it is to be copied from
   run.message.members = members;
   run.message.id = members - 1;
-  begin(run, previous, {}, {});
+  begin(run, 0, {}, {});  // what it has sent itself before has been announced in its order
 }
 
 void MulticastRuns::give_up_own(MulticastId id) {
@@ -133,10 +133,8 @@ void MulticastRuns::begin(MulticastRun& run, uint64_t previous, std::span<const 
   run.freed = !run.wanted;
   run.short_data.assign(data.begin(), data.end());
   if (run.part) announce(run, all_previous);
-  if (run.parent >= 0 && services_.executor.has_lost(run.parent)) {
-    if (run.listener == run.parent) run.listens = false;
-    if (!run.facts.is_short()) end(run, ErrorCode::kPeerFailed);
-  }
+  if (run.parent >= 0 && services_.executor.has_lost(run.parent) && !run.facts.is_short())
+    end(run, ErrorCode::kPeerFailed);
   fill(run);
   settle(run);
 }

@@ -32,7 +32,7 @@ class MulticastRuns {
   Status skip(const MulticastAssembly::Whole& message);
   /// Hands this rank a copy of what it sends itself.
   void send_to_self(MulticastSend& send, const MulticastFacts& facts, MulticastId id, int members,
-                    uint64_t previous, const std::byte* data);
+                    const std::byte* data);
 
   /// Ends this rank's own copy, which may not be there yet: the data are read no more.
   void give_up_own(MulticastId id);

@@ -85,15 +85,11 @@ Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const 
   ++sent_;
   sends_.emplace(send->counter, send);
   const MulticastId id{services_.me, send->counter};
-  uint64_t own_previous = 0;
   if (const auto own = send->set.id_of(services_.me)) {
     send->self_done = false;
     start.facts.with_master = 1;
     start.set = send->set.without(services_.me);
-    if (!start.previous.empty()) {
-      own_previous = start.previous[static_cast<size_t>(*own)];
-      start.previous.erase(start.previous.begin() + *own);
-    }
+    if (!start.previous.empty()) start.previous.erase(start.previous.begin() + *own);
   } else {
     start.set = send->set;
   }
@@ -112,8 +108,7 @@ Result<std::shared_ptr<MulticastSend>> MulticastSends::start(RankSet set, const 
       if (send->feed->under_way()) feeding_.push_back(send);
     }
   }
-  if (!send->self_done)
-    runs_.send_to_self(*send, start.facts, id, send->set.size(), own_previous, data);
+  if (!send->self_done) runs_.send_to_self(*send, start.facts, id, send->set.size(), data);
   settle(*send);
   return send;
 }

@@ -109,11 +109,18 @@ TEST(LinearHash, ChangesWithEveryBitAndWithEveryPieceThatIsInAnothersPlace) {
         data[bit / 8] ^= std::byte{1} << bit % 8;
       }
       for (const size_t piece : {size_t{64}, size_t{4096}, size_t{16384}}) {
-        if (2 * piece > bytes) continue;
-        Bytes swapped = data;
-        std::swap_ranges(swapped.begin(), swapped.begin() + static_cast<ptrdiff_t>(piece),
-                         swapped.begin() + static_cast<ptrdiff_t>(bytes / piece * piece - piece));
-        EXPECT_NE(hash_of(reduction, swapped), hash) << bytes << " bytes, pieces of " << piece;
+        const size_t pieces = bytes / piece;
+        if (pieces < 2) continue;
+        // The last one with the first one, and with its neighbour.
+        for (const size_t other : {size_t{0}, pieces - 2}) {
+          Bytes swapped = data;
+          const auto place = [&](size_t number) {
+            return swapped.begin() + static_cast<ptrdiff_t>(number * piece);
+          };
+          std::swap_ranges(place(other), place(other + 1), place(pieces - 1));
+          EXPECT_NE(hash_of(reduction, swapped), hash)
+              << bytes << " bytes, pieces " << other << " and the last of " << piece;
+        }
       }
     }
   }

@@ -10,7 +10,7 @@
 #include "engine/execute/executor.h"
 #include "engine/execute/waits.h"
 #include "engine/schedule/builder.h"
-#include "perf/support/empty_transports.h"
+#include "tests/execute/slow_local.h"
 
 namespace ibcoll {
 namespace {
@@ -21,50 +21,6 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kBlockBytes = 1000;
 constexpr int64_t kLateNs = 10'000'000, kDeadlineNs = 1'000'000'000;
-
-/// A server whose other ranks read nothing of what they are offered before they are told to.
-class SlowLocal : public perf::EmptyLocal {
- public:
-  struct Offered {
-    Rank peer;
-    size_t bytes;
-  };
-  std::vector<Offered> offered;
-  std::vector<Rank> read, retracted;
-  std::vector<Rank> full;  ///< have no room for more
-  std::vector<std::vector<std::byte>> mails;
-
-  Offer offer(Rank peer, const MessageKey&, const void*, size_t bytes, uint32_t& ticket) override {
-    if (std::find(full.begin(), full.end(), peer) != full.end()) return Offer::kNoRoom;
-    offered.push_back({peer, bytes});
-    ticket = static_cast<uint32_t>(offered.size());
-    return Offer::kPending;
-  }
-  bool completed(Rank peer, uint32_t) override {
-    return std::find(read.begin(), read.end(), peer) != read.end();
-  }
-  bool retract(Rank peer, uint32_t) override {
-    retracted.push_back(peer);
-    return true;
-  }
-  Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override {
-    return Pull::kNotYet;
-  }
-  std::span<const std::byte> take_mail() override {
-    if (mails.empty()) return {};
-    taken_ = std::move(mails.front());
-    mails.erase(mails.begin());
-    return taken_;
-  }
-  size_t bytes_to(Rank peer) const {
-    size_t sum = 0;
-    for (const Offered& offer : offered) sum += offer.peer == peer ? offer.bytes : 0;
-    return sum;
-  }
-
- private:
-  std::vector<std::byte> taken_;
-};
 
 /// Rank 0 of three on one server.
 class ByArrival : public ::testing::Test {

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-#include <tuple>
-
 #include "tests/api_job.h"
 #include "tests/disagreements.h"
 
@@ -149,71 +146,6 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
                   },
                   &status),
               "");
-  }
-}
-
-/// Two ranks that each wait for their own of two long broadcasts before they start the other one.
-Status cross(Context& context, bool several, bool progress_thread) {
-  constexpr size_t kBytes = 5'000'000;
-  IBCOLL_TRY(context.use_threads(several, progress_thread));
-  const EntryGuard::Entry entry(context.guard());
-  const Rank me = context.rank();
-  IBCOLL_ASSIGN(const auto first, context.create_group({0, 1}, 1));
-  IBCOLL_ASSIGN(const auto second, context.create_group({0, 1}, 2));
-  std::vector<std::byte> data(kBytes);
-  CallArguments bcast;
-  bcast.collective = Collective::kBcast;
-  bcast.block_bytes = kBytes;
-  bcast.send = bcast.recv = data.data();
-  for (const Rank root : {me, 1 - me}) {
-    bcast.root = root;
-    IBCOLL_TRY(make(root == 0 ? *first : *second, bcast));
-  }
-  return {};
-}
-
-class CrossedBroadcasts : public ::testing::TestWithParam<std::tuple<bool, bool>> {};
-
-TEST_P(CrossedBroadcasts, AreNamedWhereNoOtherThreadCouldMakeThem) {
-  for (const std::vector<int>& layout : testing::kLayouts) {
-    expect_named(job_of(layout),
-                 {"ranks 0 and 1 wait for each other",
-                  "rank 0 in call 0 (bcast) of its group {0, 1} with identifier 1",
-                  "rank 1 in call 0 (bcast) of its group {0, 1} with identifier 2"},
-                 [&](const RankView& rank) {
-                   return cross(rank.context, std::get<0>(GetParam()), std::get<1>(GetParam()));
-                 });
-  }
-}
-INSTANTIATE_TEST_SUITE_P(Threads, CrossedBroadcasts,
-                         ::testing::Combine(::testing::Bool(), ::testing::Bool()));
-
-/// A thread that has not called yet makes the other call in time.
-TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
-  for (const std::vector<int>& layout : testing::kLayouts) {
-    EXPECT_EQ(
-        run_job(job_of(layout),
-                [](const RankView& rank) {
-                  Context& context = rank.context;
-                  if (!rank.good(context.use_threads(true, false), "threads")) return;
-                  const Rank me = context.rank();
-                  const auto own = context.create_group({0, 1}, static_cast<uint64_t>(1 + me));
-                  const auto other = context.create_group({0, 1}, static_cast<uint64_t>(2 - me));
-                  if (!rank.good(own, "group") || !rank.good(other, "group")) return;
-                  CallMemory first, second;
-                  std::thread late([&] {
-                    usleep(1'500'000);
-                    const EntryGuard::Entry entry(context.guard());
-                    rank.good(make(**other, second.arguments(Collective::kAlltoall, 100)),
-                              "the thread's call");
-                  });
-                  {
-                    const EntryGuard::Entry entry(context.guard());
-                    rank.good(make(**own, first.arguments(Collective::kAlltoall, 100)), "call");
-                  }
-                  late.join();
-                }),
-        "");
   }
 }
 

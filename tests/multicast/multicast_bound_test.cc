@@ -104,6 +104,20 @@ TEST_P(BoundOf, IsNotBelowWhatIsSimulatedAndNotFarAboveIt) {
   EXPECT_LT(worst, 10) << "times what is simulated: of no use";
 }
 
+/// Where messages are long on their way, and cost next to nothing else.
+TEST_P(BoundOf, HasTheWayOfTheData) {
+  LogP logp = simulated_costs();
+  logp.network = line(1000, 0.001, kRate);
+  for (const int servers : {2, 3, 8}) {
+    Case one(servers, 1);
+    one.inputs.algorithm = GetParam();
+    one.inputs.bytes = 8192;
+    one.inputs.pieces = 1;
+    one.inputs.master = MulticastBoundInputs::Master::kRoot;
+    EXPECT_GE(multicast_bound(logp, one.inputs).value().distribution, 1000) << servers;
+  }
+}
+
 TEST_P(BoundOf, GrowsWithBytesAndMembers) {
   LogP logp = simulated_costs();
   logp.operation_us = 0.05;

@@ -274,6 +274,39 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
   EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
+/// A request that nobody is to acknowledge is over when the data may be overwritten: who dies
+/// before it was waited for is nothing to it.
+TEST(MulticastRequests, ThatNobodyAcknowledgesAreOverBeforeADeath) {
+  const SharedFates shared;
+  SharedFlags& flags = SharedFlags::create();
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 3}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (me == 2) {
+          flags.raise(1);  // it is in no call, and never will be
+          flags.await(0, 1);
+          raise(SIGKILL);
+        }
+        if (me == 0) {
+          flags.await(1, 1);
+          SentLetter sent(rank, {0, {2}, 100, 0});
+          if (!sent.start_sometime()) return;
+          flags.raise(0);
+          const ibcoll_message* message = nullptr;
+          testing::expect(rank, ibcoll_multicast_receive(rank.context, -1, &message),
+                          IBCOLL_ERR_PEER_FAILED, "rank 2 ");
+          rank.good(sent.wait(), "wait");
+          if (!sent.missing().empty()) rank.complain("ranks are missing that nobody waits for");
+        }
+        leave(rank, *shared.fates, 2);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
+}
+
 /// Who waits for anybody's message learns of each death once, and goes on with those who are left.
 TEST(MulticastReceives, AreToldOfEachDeathOnce) {
   const SharedFates shared;

@@ -103,6 +103,44 @@ TEST_P(MulticastLimits, AreMetByALateRankAndByNobodyElse) {
       {{"IBCOLL_MULTICAST_WINDOW", std::to_string(kWindow)}});
 }
 
+/// One multicast may be under way. Two ranks lack it, of which one comes to it in the end: it is
+/// sent others, and what is still under way waits for the other one alone.
+TEST_P(MulticastLimits, AreNotMetByARankThatIsLateNoMore) {
+  const int taker = ranks() - 2, last = ranks() - 1;
+  const auto both = [&](uint64_t tag) { return Letter{0, {taker, last}, 100, tag}; };
+  const Letter next{0, {taker}, 50, 1};
+  run(
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (me == 0) {
+          std::vector<std::unique_ptr<SentLetter>> sent;
+          if (!send_until_late(rank, taker, sent, both)) return;
+          expect_number(rank, "letters to a late rank", sent.size(), 1);
+          flags_->raise(0);
+          SentLetter more(rank, next);
+          ibcoll_status status = more.start(acknowledged());
+          for (int i = 0; status == IBCOLL_ERR_BUSY && i < 10'000; ++i) {
+            if (!rank.good(ibcoll_progress(rank.context, nullptr), "progress")) return;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            status = more.start(acknowledged());
+          }
+          if (!rank.good(status, "send more") || !rank.good(more.wait(), "more")) return;
+          rank.good(ibcoll_cancel(sent.front()->request()), "cancel");
+          expect(rank, sent.front()->wait(), IBCOLL_ERR_CANCELLED, "cancelled");
+          if (sent.front()->missing() != std::vector<int>{last})
+            rank.complain(fmt::format("ranks {} lack it", fmt::join(sent.front()->missing(), ",")));
+          flags_->raise(1);
+        } else if (me == taker) {
+          flags_->await(0, 1);
+          if (!receive(rank, both(0)) || !receive(rank, next)) return;
+        } else if (me == last) {
+          flags_->await(1, 1);
+        }
+        meet(rank);
+      },
+      {{"IBCOLL_MULTICAST_WINDOW", "1"}});
+}
+
 /// The last rank makes progress, but frees nothing. Where the memory that there is was not used,
 /// the master would wait forever.
 TEST_P(MulticastLimits, WaitsWhereMemoryIsUsedUpUntilSomeIsFreed) {

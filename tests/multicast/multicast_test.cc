@@ -262,6 +262,28 @@ TEST_P(Multicast, GoesBesideOtherCalls) {
   });
 }
 
+/// Between servers a multicast goes by their leaders; on one server the root may send to each rank
+/// itself.
+TEST_P(Multicast, GoesByABroadcastThatRelaysUnlessThereIsOneServer) {
+  run([&](const ApiRank& rank) {
+    const Letter letter{0, all(), 100 * kKb, 1};
+    const bool one_server = GetParam().layout == nullptr;
+    if (ibcoll_rank(rank.context) == 0) {
+      ibcoll_multicast_options options = acknowledged();
+      options.algorithm = "linear";
+      SentLetter sent(rank, letter);
+      const ibcoll_status status = sent.start(options);
+      if (!one_server) {
+        expect(rank, status, IBCOLL_ERR_INVALID, "linear sends to each rank itself");
+      } else if (!rank.good(status, "send") || !rank.good(sent.wait(), "wait")) {
+        return;
+      }
+    }
+    if (one_server && !receive(rank, letter)) return;
+    meet(rank);
+  });
+}
+
 TEST_P(Multicast, IsRefusedWhereItCannotBe) {
   run([&](const ApiRank& rank) {
     const uint64_t none = 0, outside = uint64_t{1} << ranks(),

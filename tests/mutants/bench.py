@@ -21,28 +21,34 @@ TESTS = {
     "shm": """shm_transport_test shm_test mail_queue_test message_store_test bell_test shared_region_test strided_copy_test
         executor_test own_operators_test execute_sweep_test call_failures_test cxx_multicast_test c_api_ends_test
         memory_in_use_test many_ranks_test outstanding_calls_test""",
-    "engine/execute": """executor_test mailroom_test in_place_test execute_sweep_test execute_sweep_adversarial_test
-        disagreement_test by_arrival_test arrival_runs_test reductions_test reduction_vectors_test reduction_calls_test
-        own_operators_test gathered_puts_test registered_memory_test sparse_buffers_test strided_copy_test message_store_test
-        outstanding_calls_test threads_health_test progress_test call_failures_test c_api_ends_test c_api_memory_test
-        waits_in_circles_test patient_waits_test group_ends_test""",
+    "engine/execute": """data_hash_test executor_test lane_streams_test mailroom_test in_place_test execute_sweep_test
+        execute_sweep_adversarial_test disagreement_test by_arrival_test arrival_runs_test reductions_test
+        reduction_vectors_test reduction_calls_test own_operators_test gathered_puts_test registered_memory_test
+        sparse_buffers_test strided_copy_test message_store_test outstanding_calls_test threads_health_test progress_test
+        call_failures_test c_api_ends_test c_api_memory_test waits_in_circles_test circles_of_threads_test patient_waits_test
+        group_ends_test""",
     "engine/multicast": """multicast_test rank_set_test set_calls_test multicast_parts_test multicast_window_test
         multicast_bound_test bcast_choice_test cxx_multicast_test c_api_sets_test multicast_limits_test multicast_random_test
         multicast_ending_test multicast_late_test multicast_faults_test cxx_multicast_ends_test ib_mcast_bench_test
-        message_store_test""",
+        multicast_messages_test message_store_test""",
 }
 # Before those: what is named otherwise.
 NAMED_OTHERWISE = {
     "arrival_descriptor": "progress_test",
+    "linear_hash": "data_hash_test check_calls_test",
     "mail_parts": "rank_set_test",
-    "messages": "rank_set_test",
+    "messages": "multicast_messages_test rank_set_test",
     "numbers": "rank_set_test",
     "previous": "multicast_window_test",
     "role": "rank_set_test",
     "registration": "gathered_puts_test registered_memory_test",
     "regions": "mailroom_test",
-    "shared_waits": "progress_test threads_test threads_health_test",
+    "runs": "multicast_messages_test multicast_faults_test",
+    "same_elements": "data_hash_test check_calls_test",
+    "sends": "multicast_limits_test multicast_test multicast_faults_test",
+    "shared_waits": "progress_test threads_test threads_health_test circles_of_threads_test",
     "turns": "threads_test threads_health_test",
+    "wait_chains": "circles_of_threads_test waits_in_circles_test",
 }
 TOOLS_OF_TESTS = {"ib_mcast_bench_test": ["ib_mcast_bench", "ib_logp"], "multicast_bound_test": ["ib_logp"]}
 

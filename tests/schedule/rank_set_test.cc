@@ -136,6 +136,17 @@ TEST(RankSets, TakeLessThan64BytesForTenMembers) {
   }
 }
 
+/// Runs of two and three members, which a byte stands for, and one for what is between them.
+TEST(RankSets, AreWrittenInTheShortestForm) {
+  constexpr int kRuns = 100, kBetween = 127;
+  std::vector<Rank> members;
+  Rank next = 0;
+  for (int run = 0; run < kRuns; ++run, next += kBetween) {
+    for (const Rank end = next + 2 + run % 2; next < end; ++next) members.push_back(next);
+  }
+  EXPECT_LE(set_of(members).encode().size(), 2u * kRuns + 4);
+}
+
 TEST(RankSets, MayBeEmptyAndHoldTheLargestRank) {
   EXPECT_TRUE(RankSet::decode_all(RankSet().encode(), 0).value().empty());
   EXPECT_FALSE(RankSet().contains(0));
@@ -247,7 +258,8 @@ TEST(Mails, RefuseWhatDoesNotBelongTogether) {
   for (const size_t i : {0, 1, 3}) EXPECT_EQ(error(parts, mails[i]), "no error");
   EXPECT_TRUE(parts.complete());
   EXPECT_FALSE(cut_into_mails(whole, kMailPartHead).has_value());
-  EXPECT_FALSE(cut_into_mails(std::vector<std::byte>(70000), kMailPartHead + 1).has_value());
+  EXPECT_TRUE(cut_into_mails(std::vector<std::byte>(65535), kMailPartHead + 1).has_value());
+  EXPECT_FALSE(cut_into_mails(std::vector<std::byte>(65536), kMailPartHead + 1).has_value());
 }
 
 /// A job whose servers have one to five ranks, dealt at random.

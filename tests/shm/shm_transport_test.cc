@@ -5,13 +5,16 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "shm/transport.h"
 #include "tests/job.h"
+#include "tests/launched.h"
 
 namespace ibcoll {
 namespace {
@@ -415,6 +418,183 @@ TEST(SharedMemory, AMessageInChunksThatIsTakenBackLeavesRoomForOthers) {
     rank.meet();
   };
   EXPECT_EQ(on_server(2, false, without_reading(), body), "");
+}
+
+/// Bytes that this process has in its mappings of the server's region.
+size_t resident_bytes() {
+  std::ifstream maps("/proc/self/smaps");
+  size_t bytes = 0;
+  bool ours = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {  // begins a mapping
+      ours = line.find("ibcoll-server") != std::string::npos;
+    } else if (ours && line.starts_with("Rss:")) {
+      bytes += std::stoull(line.substr(4)) * 1024;
+    }
+  }
+  return bytes;
+}
+
+TEST(SharedMemory, TakesNoneForRingsOfThoseWhoHaveSentNothing) {
+  constexpr int kRanks = 6;
+  const auto body = [](const TransportRank& rank) {
+    const auto look = [&](Rank peer) {
+      size_t nothing = 0;
+      if (peer == rank.me()) return;
+      if (rank.transport.pull(peer, kFirst, nullptr, 0, false, nothing) != Pull::kNotYet)
+        rank.complain("something came");
+    };
+    look((rank.me() + 1) % kRanks);  // whether there are rings stands in a page of its own
+    const size_t before = resident_bytes();
+    for (Rank peer = 0; peer < kRanks; ++peer) look(peer);
+    if (before == 0 || resident_bytes() > before)
+      rank.complain(std::to_string(resident_bytes()) + " bytes, before " + std::to_string(before));
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(kRanks, false, with_heaps(), body), "");
+}
+
+/// Offers messages of kFirst until there is no room for one more.
+void fill_ring(const TransportRank& rank) {
+  const std::vector<std::byte> message(8);
+  uint32_t ticket = 0;
+  MessageKey key = kFirst;
+  while (rank.transport.offer(1, key, message.data(), message.size(), ticket) == Offer::kDone)
+    ++key.sequence;
+}
+
+/// What stands in the ring is for calls that come later, and what is waited for finds no room.
+TEST(SharedMemory, WhoFindsNoRoomHasTheRingEmptiedEachTime) {
+  const auto body = [](const TransportRank& rank) {
+    std::vector<std::byte> last(8);
+    for (uint32_t round = 0; round < 2; ++round) {
+      MessageKey key = kOther;
+      key.sequence = round;
+      const auto offer = [&] {
+        uint32_t ticket = 0;
+        return rank.transport.offer(1, key, last.data(), last.size(), ticket);
+      };
+      if (rank.me() == 0) fill_ring(rank);
+      rank.meet();
+      if (rank.me() == 1 && rank.transport.relieve()) rank.complain("nobody has asked for room");
+      rank.meet();
+      if (rank.me() == 0) {
+        if (offer() != Offer::kNoRoom) rank.complain("the ring is not full");
+        rank.transport.relieve();
+      }
+      rank.meet();
+      if (rank.me() == 1 && !rank.transport.relieve()) rank.complain("nothing is set aside");
+      rank.meet();
+      if (rank.me() == 0 && offer() != Offer::kDone) rank.complain("there is no room");
+      rank.meet();
+      size_t progress = 0;
+      if (rank.me() == 1 &&
+          rank.transport.pull(0, key, last.data(), last.size(), false, progress) != Pull::kDone)
+        rank.complain("what was waited for has not come");
+      rank.meet();
+    }
+  };
+  for (const bool threads : {true, false}) EXPECT_EQ(on_server(2, threads, with_heaps(), body), "");
+}
+
+/// Chunks end inside elements, which are combined whole.
+TEST(SharedMemory, CombinesWhatComesInChunks) {
+  const auto body = [](const TransportRank& rank) {
+    size_t element_bytes = 24;
+    const size_t bytes = element_bytes * 40'000;
+    std::vector<std::byte> sent = message_of(bytes, 0);
+    if (rank.me() == 0) {
+      uint32_t ticket = 0;
+      if (rank.transport.offer(1, kFirst, sent.data(), bytes, ticket) != Offer::kPending)
+        rank.complain("the message is not long");
+      while (!rank.transport.completed(1, ticket)) {
+        rank.transport.poll();
+        sched_yield();
+      }
+    } else {
+      std::vector<std::byte> got(bytes);
+      Combining how{replace, &element_bytes, element_bytes};
+      Pull pulled = Pull::kNotYet;
+      for (size_t progress = 0; pulled == Pull::kNotYet || pulled == Pull::kPartial;) {
+        pulled = rank.transport.pull_combined(0, kFirst, got.data(), bytes, how, progress);
+        if (how.failure != nullptr) return rank.complain(how.failure);
+        rank.transport.poll();
+        sched_yield();
+      }
+      if (pulled != Pull::kDone || got != sent) rank.complain("the message is wrong");
+    }
+    rank.meet();
+  };
+  EXPECT_EQ(on_server(2, false, without_reading(), body), "");
+}
+
+/// Messages of kOther are set aside until nothing more may come unasked, which rank 1 says by
+/// `enough`; gives the key of the next one.
+MessageKey set_much_aside(const TransportRank& rank, std::atomic<bool>& enough) {
+  const std::vector<std::byte> message(2000);
+  MessageKey key = kOther;
+  while (!enough) {
+    for (int i = 0; i < 20; ++i, ++key.sequence) {
+      uint32_t ticket = 0;
+      if (rank.me() == 0 &&
+          rank.transport.offer(1, key, message.data(), message.size(), ticket) != Offer::kDone)
+        rank.complain("there is no room for what is to be set aside");
+    }
+    rank.meet();
+    size_t nothing = 0;
+    if (rank.me() == 1) {
+      rank.transport.pull(0, kFirst, nullptr, 0, false, nothing);
+      enough = rank.transport.set_aside_bytes(0) > rank.transport.most_set_aside_bytes();
+    }
+    rank.meet();
+  }
+  return key;
+}
+
+/// A group ends while what a rank has asked for stands in the ring, or among what it has set aside:
+/// that is data to the last byte, and no address.
+TEST(SharedMemory, AnAnswerThatNobodyTakesIsDroppedUnread) {
+  for (const bool aside : {false, true}) {
+    InSharedMemory<std::atomic<bool>> enough;
+    const auto body = [&, aside](const TransportRank& rank) {
+      shm::Transport& transport = rank.transport;
+      const std::vector<std::byte> first(kLong, std::byte{0x5a}), second = message_of(kLong, 1);
+      std::vector<std::byte> got(kLong);
+      const MessageKey next = set_much_aside(rank, *enough);
+      uint32_t ticket = 0;
+      if (rank.me() == 0 &&
+          transport.offer(1, kFirst, first.data(), kLong, ticket) != Offer::kPending)
+        rank.complain("the message is not long");
+      rank.meet();
+      size_t progress = 0;
+      if (rank.me() == 1 &&
+          transport.pull(0, kFirst, got.data(), kLong, false, progress) != Pull::kNotYet)
+        rank.complain("the message comes unasked");
+      rank.meet();
+      rank.meet();  // rank 0 has answered
+      if (rank.me() == 1) {
+        const size_t before = transport.set_aside_bytes(0);
+        if (aside) transport.pull(0, next, got.data(), kLong, false, progress);
+        if (aside != (transport.set_aside_bytes(0) != before)) rank.complain("there is no answer");
+        transport.drop(kFirst.group);
+      } else {
+        transport.retract(1, ticket);
+      }
+      rank.meet();
+      if (rank.me() == 0) {
+        if (transport.offer(1, next, second.data(), kLong, ticket) != Offer::kPending)
+          rank.complain("there is no room behind what was dropped");
+        while (!transport.completed(1, ticket)) {
+          transport.poll();
+          sched_yield();
+        }
+      } else if (pull_all(rank, next, got) != Pull::kDone || got != second) {
+        rank.complain("the next message is wrong");
+      }
+      rank.meet();
+    };
+    EXPECT_EQ(on_server(2, false, without_reading(), body), "") << "set aside: " << aside;
+  }
 }
 
 TEST(SharedMemory, WhatItsSenderHasNoMoreIsAnErrorThatNamesIt) {
