@@ -29,7 +29,8 @@ size_t default_heap_bytes(int ranks) {
   sysinfo(&info);
   constexpr size_t kLeast = size_t{64} << 20;
   size_t bytes = std::max(kLeast, size_t{info.totalram} * info.mem_unit);
-  while (bytes > kLeast && !fits(2 * bytes * static_cast<size_t>(ranks))) bytes /= 2;
+  while (bytes > kLeast && !fits(2 * bytes * static_cast<size_t>(ranks)))
+    bytes = std::max(kLeast, bytes / 2);
   return round_down(bytes, page_bytes());
 }
 

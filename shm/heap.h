@@ -13,7 +13,7 @@ namespace ibcoll::shm {
 
 /// The capacity of each heap of a server with that many ranks where nobody asks for one: the
 /// machine's memory, or less where the address space (or a limit on it) does not hold that for
-/// every rank twice over. Differs between ranks with different limits.
+/// every rank twice over, but no less than 64 MB. Differs between ranks with different limits.
 size_t default_heap_bytes(int ranks);
 
 /// Hands out page-aligned ranges of [begin, begin + capacity) of a shared region and takes them

@@ -124,6 +124,7 @@ TEST_F(ByArrival, GroupsMayHaveMembersThatAreNotKnown) {
   ASSERT_NE(completion_.error, nullptr);
   EXPECT_THAT(completion_.error->message, HasSubstr("enough"));
   EXPECT_THAT(local_.retracted, ElementsAre(2));
+  EXPECT_THAT(local_.told, ElementsAre(2));
   executor_.leave(group_);
   EXPECT_FALSE(executor_.failed());
 }

@@ -21,6 +21,7 @@ class SlowLocal : public perf::EmptyLocal {
   std::vector<Rank> read, retracted;
   std::vector<uint32_t> tickets_read;  ///< beside all that those of `read` are offered
   std::vector<Rank> full;              ///< have no room for more
+  std::vector<Rank> told;              ///< to whom mails went
   std::vector<std::vector<std::byte>> mails;
 
   Offer offer(Rank peer, const MessageKey&, const void*, size_t bytes, uint32_t& ticket) override {
@@ -39,6 +40,10 @@ class SlowLocal : public perf::EmptyLocal {
   }
   Pull pull(Rank, const MessageKey&, void*, size_t, bool, size_t&) override {
     return Pull::kNotYet;
+  }
+  bool offer_mail(Rank peer, std::span<const std::byte>) override {
+    told.push_back(peer);
+    return true;
   }
   std::span<const std::byte> take_mail() override {
     if (mails.empty()) return {};

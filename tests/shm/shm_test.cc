@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -85,6 +86,17 @@ TEST(Heap, IsByDefaultAsLargeAsTheMachinesMemoryForManyRanks) {
     EXPECT_GE(shm::default_heap_bytes(192) + page_bytes(), memory);
   }
   EXPECT_LT(shm::default_heap_bytes(1 << 20), size_t{1} << 47 >> 20);
+}
+
+/// Where files, as the region is one, may have no bytes.
+TEST(Heap, IsByDefault64MegabytesWhereNothingFits) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &files), 0);
+  const rlimit none{0, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const size_t bytes = shm::default_heap_bytes(3);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &files), 0);
+  EXPECT_EQ(bytes, size_t{64} << 20);
 }
 
 TEST(Gates, AreThereForAsManyGroupsAsThereAre) {
