@@ -253,7 +253,11 @@ void Executor::finish(PostedCall& call) {
     call.record = nullptr;
   }
   std::vector<PostedCall*>& started = under_way_.started;
-  started.erase(std::find(started.begin(), started.end(), &call));
+  if (started.back() == &call) [[likely]] {
+    started.pop_back();
+  } else {
+    started.erase(std::find(started.begin(), started.end(), &call));
+  }
   idle_.push_back(&call);
   if (call.binding.deadline_ns != 0) [[unlikely]]
     std::erase(timed_, &call);
