@@ -82,8 +82,7 @@ Status Executor::post(GroupState& group, const RankProgram& program, const Bindi
   }
   const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
   call->key = {group.key, sequence, meant, false, program.sends_locally_only};
-  call->tested.left = call->tested.interval = Tested::kFirst;
-  call->tested.read_ns = 0;
+  call->watch.begin();
   completion.call = call;
   completion.done = false;
   if (binding.deadline_ns != 0) [[unlikely]]
@@ -148,8 +147,7 @@ void Executor::start_without_cell() {
 }
 
 void Executor::start_or_give_up(PostedCall& call) {
-  const RankProgram& program = *call.program;
-  call.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
+  call.set_ways(streaming_bytes_);
   call.queued = call.outward && !mailroom_.admit(call);
   if (call.queued) [[unlikely]] {
     without_cells_.push_back(&call);
@@ -176,25 +174,13 @@ Status Executor::start(PostedCall& call) {
     lane.strands.reserve(program.strands[stream.strands].ends.size());
   }
   call.complete.fill(0);
-  call.asked = -1;
-  call.absence_ns = 0;
   call.gates = 0;
-  call.number = ++numbers_;
-  call.left.reset();
-  call.held_by.reset();
+  call.remote.number = ++numbers_;
+  call.remote.left.reset();
+  call.remote.held_by.reset();
   // What arrivals make meanwhile is not the call that the program means.
   if (record_ != nullptr && !call.group->by_arrival) [[unlikely]]
     begin_record(call);
-  const Shape& shape = call.group->shape;
-  const auto all = static_cast<uint64_t>(shape.ranks());
-  call.streaming = false;
-  if (streaming_bytes_ != 0 && 2 * all * all * call.binding.block_bytes > streaming_bytes_) {
-    // Everybody's send and receive buffers, as far as this server's ranks touch them.
-    const uint64_t slots = program.send_slots(shape) + uint64_t{program.recv_slots(shape)};
-    const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(call.group->me)));
-    call.streaming = slots * call.binding.block_bytes * ranks > streaming_bytes_;
-  }
-  call.plain = !call.binding.unequal && !call.binding.strided && !call.streaming;
   under_way_.started.push_back(&call);
   if (call.outward) {
     if (Status opened = mailroom_.open(call); !opened) {
@@ -217,7 +203,7 @@ bool Executor::advance(PostedCall& call) {
     LaneState& sends = call.lanes[static_cast<int>(Lane::kSend)];
     LaneState& receives = call.lanes[static_cast<int>(Lane::kRecv)];
     const bool exposes = !call.binding.eager;
-    if (network_ != nullptr) network_->post_for(call.number);
+    if (network_ != nullptr) network_->post_for(call.remote.number);
     moved |= runner.advance(exposes ? receives : sends);
     moved |= runner.advance(exposes ? sends : receives);
     moved |= mailroom_.pass_on(call);
@@ -230,7 +216,7 @@ bool Executor::advance(PostedCall& call) {
   for (const LaneState& lane : call.lanes) {
     if (!lane.finished()) return moved;
   }
-  if (!call.forwarding.empty() || !has_left(call)) return moved;
+  if (!call.remote.forwarding.empty() || !has_left(call)) return moved;
   finish(call);
   return true;
 }
@@ -239,9 +225,10 @@ bool Executor::advance(PostedCall& call) {
 /// way may come to them after this one has ended.
 bool Executor::has_left(PostedCall& call) {
   if (!call.outward || network_ == nullptr) return true;
-  if (!call.left) call.left = network_->mark();
-  call.held_by = network_->held_by(call.number, *call.left, call.group->to_job);
-  return !call.held_by;
+  if (!call.remote.left) call.remote.left = network_->mark();
+  call.remote.held_by =
+      network_->held_by(call.remote.number, *call.remote.left, call.group->to_job);
+  return !call.remote.held_by;
 }
 
 void Executor::finish(PostedCall& call) {
@@ -331,7 +318,7 @@ bool Executor::progress_before_sleep() {
 
 Result<bool> Executor::test(Completion& completion) {
   if (!completion.done) progress();
-  if (!completion.done && completion.call != nullptr && --completion.call->tested.left <= 0) {
+  if (!completion.done && completion.call != nullptr && completion.call->watch.tests.is_due()) {
     if (network_ == nullptr) mailroom_.take_local_mails();
     health_.check_tested(*completion.call, moves_);
   }

@@ -207,7 +207,7 @@ void GroupEnds::hold(PostedCall& call) {
   ending.held.push_back(&call);
   if (const int64_t limit = call.binding.time_limit_ns; limit != 0)
     ending.patience_ns = std::max({ending.patience_ns, kLeastPatienceNs, limit});
-  call.forwarding.clear();  // calls that stay on their server look whether it is empty
+  call.remote.forwarding.clear();  // calls that stay on their server look whether it is empty
   for (LaneState& lane : call.lanes) {
     for (; !lane.pending.empty(); lane.pending.pop()) {
       const PendingPut& put = lane.pending.front();

@@ -34,9 +34,9 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
 /// from when its absence is seen.
 void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
-  if (!absence || call.absence_ns == 0 || waited_ns < call.absence_ns) {
-    call.absence_ns = absence ? waited_ns : 0;
-  } else if (waited_ns - call.absence_ns >= kLastDataNs) {
+  if (!absence || call.watch.absence_ns == 0 || waited_ns < call.watch.absence_ns) {
+    call.watch.absence_ns = absence ? waited_ns : 0;
+  } else if (waited_ns - call.watch.absence_ns >= kLastDataNs) {
     // The job knows of one death: after that whoever is gone may have died, too.
     if (ends_.has_lost_any()) absence->code = ErrorCode::kRankDied;
     end_.abort(*absence);
@@ -45,30 +45,23 @@ void Health::check_absence(PostedCall& call, int64_t waited_ns) {
 
 /// Notes since when nothing of the call has moved.
 void Health::observe(PostedCall& call, uint32_t all_moves, int64_t now) {
-  Tested& tested = call.tested;
+  CallWatch& watch = call.watch;
   // One that waits for its turn gets on with those before it.
   const uint32_t moves = call.queued ? all_moves : call.moves;
-  if (tested.read_ns == 0 || tested.moves != moves) {
-    tested.moves = moves;
-    tested.idle_since_ns = now;
-    tested.next_report_ns = options_.late_ns;
-  }
-  tested.read_ns = now;
+  if (watch.idle_since_ns != 0 && watch.moves == moves) return;
+  watch.moves = moves;
+  watch.idle_since_ns = now;
+  watch.next_report_ns = options_.late_ns;
 }
 
 void Health::check_tested(PostedCall& call, uint32_t all_moves) {
-  constexpr int32_t kMostTests = 1024;
-  Tested& tested = call.tested;
+  CallWatch& watch = call.watch;
   const int64_t now = now_ns();
-  if (tested.read_ns != 0) {
-    tested.interval =
-        now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
-  }
-  tested.left = tested.interval;
+  watch.tests.read(now);
   observe(call, all_moves, now);
-  if (now - tested.checked_ns < kSeldomNs) return;
-  tested.checked_ns = now;
-  check(&call, now - tested.idle_since_ns, tested.next_report_ns);
+  if (now - watch.checked_ns < kSeldomNs) return;
+  watch.checked_ns = now;
+  check(&call, now - watch.idle_since_ns, watch.next_report_ns);
 }
 
 void Health::check_all(const std::vector<PostedCall*>& calls, uint32_t all_moves) {
@@ -81,7 +74,7 @@ void Health::check_all(const std::vector<PostedCall*>& calls, uint32_t all_moves
   for (size_t i = 0; i < calls.size(); ++i) {  // mails that are taken meanwhile may make more
     if (end_.has_come()) return;
     PostedCall* const call = calls[i];
-    check(call, now - call->tested.idle_since_ns, call->tested.next_report_ns);
+    check(call, now - call->watch.idle_since_ns, call->watch.next_report_ns);
   }
 }
 

@@ -55,7 +55,7 @@ void LaneRunner::copy_scattered(const Op& op, Part part) {
 
 LaneRunner::Outcome LaneRunner::copy(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = call_.binding;
-  if (binding.strided) [[unlikely]]
+  if (call_.strided) [[unlikely]]
     return copy_between_views(lane, op, part);
   if (binding.unequal && op.count != 1) {
     copy_scattered(op, part);
@@ -112,7 +112,7 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
   const std::byte* source = nullptr;
   size_t bytes = 0;
   if (!token) {
-    if (call_.binding.strided) [[unlikely]]
+    if (call_.strided) [[unlikely]]
       return put_local_strided(lane, op, position, part);
     const size_t length = call_.binding.length(op.src_buffer, op.src_first, op.count);
     source = call_.binding.address(op.src_buffer, op.src_first) + part_begin(part, length);
@@ -143,7 +143,7 @@ LaneRunner::Outcome LaneRunner::put_local(LaneState& lane, const Op& op, uint32_
 LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint32_t position,
                                             Part part) {
   const Rank peer = job_rank(op.peer);
-  PeerState& state = call_.peers[peer];
+  PeerState& state = call_.remote.peers[peer];
   if (state.exposures <= op.exposure) return Outcome::kBlocked;
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
@@ -156,7 +156,7 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
                       job_rank(call_.group->me)));
       return Outcome::kBlocked;
     }
-    const NextLanding& landing = call_.landings[state.landings.first];
+    const NextLanding& landing = call_.remote.landings[state.landings.first];
     if (landing.bytes != length) {
       services_.disagreements.mismatch(
           call_, peer,
@@ -173,7 +173,7 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   if (target.address == PeerRegions::kUnknown) [[unlikely]]
     return Outcome::kBlocked;
   target.address += part_begin(part, length);
-  if (binding.strided) [[unlikely]] {
+  if (call_.strided) [[unlikely]] {
     // What has begun so ends so, whatever has been packed since.
     const bool empty = part_begin(part, length) == part_end(part, length);
     if (state.put_bytes != 0 || (!empty && is_gathered(op)))
@@ -182,11 +182,11 @@ LaneRunner::Outcome LaneRunner::put_network(LaneState& lane, const Op& op, uint3
   }
   if (!services_.network->put(
           peer, binding.address(op.src_buffer, op.src_first) + part_begin(part, length),
-          call_.regions_of(op.src_buffer).of(op.src_first).key, target,
+          call_.remote.regions_of(op.src_buffer).of(op.src_first).key, target,
           part_end(part, length) - part_begin(part, length), state.cell)) {
     return Outcome::kBlocked;
   }
-  if (binding.unequal && part.last()) state.landings.pop(call_.landings);
+  if (binding.unequal && part.last()) state.landings.pop(call_.remote.landings);
   note_put(lane, peer, position, part);
   return Outcome::kDone;
 }
@@ -209,9 +209,9 @@ LaneRunner::Outcome LaneRunner::put_mailed(const Op& op, Part part) {
 }
 
 LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
-  Chain& queue = call_.peers[job_rank(op.peer)].mailed;
+  Chain& queue = call_.remote.peers[job_rank(op.peer)].mailed;
   if (queue.empty()) return Outcome::kBlocked;
-  const MailedPut put = call_.mailed[queue.first];
+  const MailedPut put = call_.remote.mailed[queue.first];
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
@@ -221,7 +221,7 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
                                                  job_rank(op.peer), put.bytes, bytes));
     return Outcome::kBlocked;
   }
-  std::byte* const data = call_.mailed_data.data() + put.offset;
+  std::byte* const data = call_.remote.mailed_data.data() + put.offset;
   std::byte* target = nullptr;
   if (binding[op.dst_buffer].strided != nullptr) [[unlikely]] {
     copy_strided(binding.view(op.dst_buffer, op.dst_first, op.count).from(begin), {data}, bytes);
@@ -229,7 +229,7 @@ LaneRunner::Outcome LaneRunner::take_mailed(const Op& op, Part part) {
     target = binding.address(op.dst_buffer, op.dst_first) + begin;
     copy_plain(target, data, bytes);
   }
-  queue.pop(call_.mailed);
+  queue.pop(call_.remote.mailed);
   took(Way::kEager, target, bytes);
   return Outcome::kDone;
 }
@@ -241,7 +241,7 @@ inline Pull LaneRunner::take(LaneState& lane, const Op& op, Part part, bool toke
   std::byte* target = nullptr;
   size_t bytes = 0;
   if (!token) {
-    if (call_.binding.strided) [[unlikely]]
+    if (call_.strided) [[unlikely]]
       return take_strided(lane, op, part);
     const size_t length = call_.binding.length(op.dst_buffer, op.dst_first, op.count);
     target = call_.binding.address(op.dst_buffer, op.dst_first) + part_begin(part, length);
@@ -305,7 +305,7 @@ LaneRunner::Outcome LaneRunner::expose(LaneState& lane, const Op& op) {
 bool LaneRunner::all_exposed(const Op& op) {
   const auto members = call_.group->shape.members(op.peer);
   return std::all_of(members.begin(), members.end(), [&](Rank rank) {
-    return call_.peers[job_rank(rank)].exposures >= op.threshold;
+    return call_.remote.peers[job_rank(rank)].exposures >= op.threshold;
   });
 }
 

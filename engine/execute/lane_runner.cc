@@ -129,9 +129,10 @@ inline bool sends_token(const Op& op, Part part) {
     case OpKind::kExpect:
       if (op.lane == Lane::kLocal) return pull(lane, op, part, false);
       if (call_.binding.eager) return take_mailed(op, part);
-      if (call_.binding.strided) [[unlikely]]
+      if (call_.strided) [[unlikely]]
         return expect_strided(lane, op, part);
-      return take_one(call_.peers[job_rank(op.peer)].arrivals) ? Outcome::kDone : Outcome::kBlocked;
+      return take_one(call_.remote.peers[job_rank(op.peer)].arrivals) ? Outcome::kDone
+                                                                      : Outcome::kBlocked;
     case OpKind::kSignal:
       if (!sends_token(op, part)) return Outcome::kDone;
       if (op.lane == Lane::kLocal) return put_local(lane, op, position, part, true);
@@ -140,14 +141,15 @@ inline bool sends_token(const Op& op, Part part) {
       // The one operation that may stand in any lane.
       if (call_.group->shape.same_server(op.peer, call_.group->me))
         return pull(lane, op, part, true);
-      return take_one(call_.peers[job_rank(op.peer)].tokens) ? Outcome::kDone : Outcome::kBlocked;
+      return take_one(call_.remote.peers[job_rank(op.peer)].tokens) ? Outcome::kDone
+                                                                    : Outcome::kBlocked;
     case OpKind::kExpose:
       return expose(lane, op);
     case OpKind::kWaitExposed:
       return call_.binding.eager || all_exposed(op) ? Outcome::kDone : Outcome::kBlocked;
     case OpKind::kForward:
-      return call_.binding.eager || call_.forwarded >= op.threshold ? Outcome::kDone
-                                                                    : Outcome::kBlocked;
+      return call_.binding.eager || call_.remote.forwarded >= op.threshold ? Outcome::kDone
+                                                                           : Outcome::kBlocked;
     case OpKind::kGateSignal:
       if (!open_gates()) return Outcome::kBlocked;
       services_.local.gate_signal(*call_.group->gate_slot, call_.key.sequence, ++call_.gates);

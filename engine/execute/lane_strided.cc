@@ -77,7 +77,7 @@ bool LaneRunner::put_in_image(const Op& op, size_t begin, size_t end) {
 /// Whether the slots that an operation reads are put from where they lie: all of them have long
 /// runs, and nothing of them is in the image.
 bool LaneRunner::is_gathered(const Op& op) const {
-  if (call_.regions_of(op.src_buffer).gathered == kNone) return false;
+  if (call_.remote.regions_of(op.src_buffer).gathered == kNone) return false;
   const StridedBuffer& strided = *call_.binding[op.src_buffer].strided;
   for (uint32_t slot = op.src_first; slot < op.src_first + op.count; ++slot) {
     if (strided.in_image[slot] != 0 || !strided.has_long_runs(slot, op.count == 1)) return false;
@@ -103,9 +103,9 @@ LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint
                                              Part part, RemoteAddress target) {
   const Rank peer = job_rank(op.peer);
   const Binding& binding = call_.binding;
-  const BufferRegions& regions = call_.regions_of(op.src_buffer);
+  const BufferRegions& regions = call_.remote.regions_of(op.src_buffer);
   NetworkTransport& network = *services_.network;
-  PeerState& state = call_.peers[peer];
+  PeerState& state = call_.remote.peers[peer];
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
   std::array<PutSegment, kMaxGathered> segments;
@@ -137,14 +137,14 @@ LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint
     note_another_put(lane, peer, position, part);
   }
   state.put_bytes = 0;
-  if (binding.unequal && part.last()) state.landings.pop(call_.landings);
+  if (binding.unequal && part.last()) state.landings.pop(call_.remote.landings);
   return Outcome::kDone;
 }
 
 /// Data from another server, which lands in the image.
 LaneRunner::Outcome LaneRunner::expect_strided(LaneState& lane, const Op& op, Part part) {
   // Progress: of an arrival that has been taken.
-  if (lane.progress == 0 && !take_one(call_.peers[job_rank(op.peer)].arrivals))
+  if (lane.progress == 0 && !take_one(call_.remote.peers[job_rank(op.peer)].arrivals))
     return Outcome::kBlocked;
   const Binding& binding = call_.binding;
   const StridedBuffer* const strided = binding[op.dst_buffer].strided;
