@@ -34,13 +34,17 @@ class Queue {
   size_t head_ = 0;
 };
 
-/// A put whose source is still being read.
-struct PendingPut {
-  uint32_t position;  ///< how many operations of the lane are complete at most, as long as this one
-                      ///< is not
-  Rank peer;          ///< in the job
+/// What a transport knows a put by.
+struct PutTicket {
+  Rank peer;  ///< in the job
   bool local;
   uint64_t ticket;
+};
+
+/// A put whose source is still being read.
+struct PendingPut : PutTicket {
+  uint32_t position;  ///< how many operations of the lane are complete at most, as long as this one
+                      ///< is not
   uint32_t at, piece;  ///< which operation of the lane; of a stream, which piece
   bool ended = false;  ///< it is not read any more; the transport is not asked again
 };
@@ -76,6 +80,10 @@ struct LaneState {
   /// stream's next piece.
   uint32_t complete_before(uint32_t position) const {
     return in_run ? run_begin : std::min(position, next);
+  }
+  /// A put is read from now on, for the operation at `place`.
+  void note_pending(const PutTicket& put, uint32_t place, uint32_t of_piece) {
+    pending.push({put, complete_before(place), place, of_piece});
   }
   uint32_t complete() const { return pending.empty() ? next : pending.front().position; }
 };
