@@ -92,7 +92,6 @@ Status Call::choose_and_bind() {
              : row.reduces     ? bind_side_by_side()
              : row.has_graph   ? bind_neighbors()
                                : bind_unequal());
-  binding_.strided = false;
   if (is_special_) [[unlikely]] {
     if (has_blocks_)
       IBCOLL_TRY(blocks_->bind(group_->context().scratch(), *plan_.program, arguments_, binding_));

@@ -173,7 +173,6 @@ Status CallBlocks::bind_side(ScratchPool& scratch, const RankProgram& program, B
   IBCOLL_ASSIGN(here.image, scratch.take(bound.image_bytes));
   binding[buffer].base = here.image;
   binding[buffer].strided = &bound;
-  binding.strided = true;
   return {};
 }
 

@@ -128,7 +128,7 @@ uint64_t DataCheck::hash_of(Buffer buffer, uint32_t block) const {
 /// together takes less time than hashing both.
 bool DataCheck::compares_own(uint32_t block) const {
   return is_alltoall(arguments_.collective) && static_cast<Rank>(block) == group_->rank() &&
-         aside_ == nullptr && !binding_.strided;
+         aside_ == nullptr && !binding_.is_strided();
 }
 
 const std::byte* DataCheck::result() const {

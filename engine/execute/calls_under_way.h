@@ -1,6 +1,7 @@
 #pragma once
-/// The calls a rank has under way.
+/// The calls a rank has under way, and what moves in them.
 
+#include <cstdint>
 #include <vector>
 
 #include "engine/execute/posted_call.h"
@@ -10,6 +11,8 @@ namespace ibcoll {
 struct CallsUnderWay {
   std::vector<PostedCall*> started;     ///< and not yet finished
   const Completion* waiting = nullptr;  ///< what this rank has been waiting for for long
+  uint32_t moves = 0;   ///< in how many rounds of progress anything has moved; wraps around
+  bool unseen = false;  ///< something has, since a descriptor was last to be armed
 
   PostedCall* find(const CallKey& id) const {
     for (PostedCall* call : started) {

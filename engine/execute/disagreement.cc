@@ -141,7 +141,7 @@ bool Disagreements::send_mail(Rank peer, bool local, std::span<const std::byte> 
 void Disagreements::ask(PostedCall& call) {
   const Rank peer = wait_of(call, local_).peer;
   const bool waits = calls_.waited_for() == &call;
-  if (peer >= 0 && call.asked == peer && (call.asked_waiting || !waits)) return;
+  if (peer >= 0 && call.watch.asked == peer && (call.watch.asked_waiting || !waits)) return;
   look_at_untaken();
   if (end_.has_come() || peer < 0) return;
   const auto theirs = board_.find(peer, call.id());
@@ -150,8 +150,8 @@ void Disagreements::ask(PostedCall& call) {
   // One that waits in the call, too, may learn why that does not end.
   const bool known = theirs && !waits;
   if (!known && !send(call, peer)) return;
-  call.asked = peer;
-  call.asked_waiting = waits;
+  call.watch.asked = peer;
+  call.watch.asked_waiting = waits;
 }
 
 /// This rank's note of a call it has made.

@@ -1,335 +1,82 @@
 #include "engine/execute/executor.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/clock.h"
-#include "engine/base/test_hooks.h"
-#include "engine/base/thread_end.h"
 #include "engine/execute/arrival_descriptor.h"
-#include "engine/execute/lane_runner.h"
-#include "engine/execute/poll_for.h"
+#include "engine/execute/lone_waits.h"
 #include "engine/execute/shared_waits.h"
 
 namespace ibcoll {
+
 Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
                    Bell& bell, std::function<std::optional<Rank>()> find_dead,
                    const ExecutorOptions& options)
     : bootstrap_(bootstrap),
-      local_(local),
       network_(network),
-      bell_(bell),
-      oversubscribed_(options.oversubscribed),
-      streaming_bytes_(options.streaming_bytes),
-      has_died_(options.has_died),
-      groups_(options.groups),
-      end_(
-          bootstrap, local, under_way_,
-          [this](const Failure& failure) { return survives(failure); }, [this] { withdraw(); }),
-      ends_(bootstrap, local, network, end_),
+      deaths_(network == nullptr ? options.has_died : nullptr,
+              [this](const Failure& death) { ends_.lose(death); }),
+      end_(bootstrap, local, under_way_, deaths_, [this] { withdraw(); }),
+      ends_(bootstrap, local, network, end_, deaths_, options.groups),
       disagreements_(bootstrap, local, network, under_way_, ends_, end_, options.board,
                      options.groups),
       mailroom_(local, network, under_way_, disagreements_, ends_, end_, options.cells),
-      health_(bootstrap, local, under_way_, disagreements_, ends_, end_,
+      health_(bootstrap, local, under_way_, disagreements_, ends_, end_, deaths_,
               {options.late_ns, options.deadline_ns, std::move(find_dead)}),
-      services_{local, network, mailroom_, disagreements_, ends_, end_} {}
+      calls_({local, network, mailroom_, disagreements_, ends_, end_}, under_way_,
+             options.streaming_bytes),
+      runs_(network, mailroom_, deaths_),
+      rounds_(calls_.services(), under_way_, calls_, runs_, health_),
+      waits_{rounds_, under_way_,
+             health_, end_,
+             bell,    options.oversubscribed ? Idling::Manner::kYield : Idling::Manner::kSpin} {}
 
 Executor::~Executor() = default;
 
-void Executor::record_into(CallRecord* record) {
-  record_ = record;
-  for (const std::unique_ptr<PostedCall>& call : calls_) call->record = nullptr;
+/// The job is over, and the program may use the memory of its calls again. A peer that does not
+/// know it yet must not take what stands there then for what was sent.
+void Executor::withdraw() {
+  calls_.retract_offers();
+  ends_.withdraw();
+  if (network_ != nullptr) network_->withdraw();
 }
 
-/// A call of several phases is recorded in its last one, what checks it left out.
-void Executor::begin_record(PostedCall& call) {
-  const CallMeaning* const told = call.binding.told;
-  if (told != nullptr && told->purpose == CallPurpose::kCheck) return;
-  record_into(record_);
-  call.record = record_;
-  *record_ = {call.program, call.binding.block_bytes, call.binding.pieces, {now_ns(), 0, {}, {}}};
+void Executor::enter(GroupState& group) {
+  ends_.enter(group);
+  // Before any call of it starts: this rank has confirmed that it stopped.
+  calls_.stop_due();
 }
 
-PostedCall* Executor::take_call() {
-  if (!idle_.empty()) {
-    PostedCall* call = idle_.back();
-    idle_.pop_back();
-    return call;
-  }
-  calls_.push_back(std::make_unique<PostedCall>());
-  under_way_.started.reserve(calls_.size());
-  idle_.reserve(calls_.size());
-  return calls_.back().get();
+void Executor::leave(const GroupState& group) {
+  // Its members wait to hear from this rank.
+  calls_.stop_due();
+  if (group.one_way && !group.by_arrival && !end_.has_come())
+    disagreements_.look_at_untaken_of(group);
+  ends_.leave(group);
 }
 
-/// Of so many calls that ranks may end before others begin them one asks them: what nobody has
-/// asked for takes their memory until they come.
-IBCOLL_LIMIT(uint32_t, kUnasked, 16);
-
-Status Executor::post(GroupState& group, const RankProgram& program, const Binding& binding,
-                      Completion& completion, uint32_t sequence) {
-  if (end_.has_come()) [[unlikely]]
-    return status();
-  if (group.over) [[unlikely]]
-    return tl::unexpected<Error>(*group.over);
-  PostedCall* call = take_call();
-  call->program = &program;
-  call->completion = &completion;
-  call->group = &group;
-  call->binding = binding;
-  if (binding.one_way) {
-    group.one_way = true;
-    if ((group.asking + sequence) % kUnasked == kUnasked - 1) call->binding.eager = false;
-  }
-  const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
-  call->key = {group.key, sequence, meant, false, program.sends_locally_only};
-  call->tested.left = call->tested.interval = Tested::kFirst;
-  call->tested.read_ns = 0;
-  completion.call = call;
-  completion.done = false;
-  if (binding.deadline_ns != 0) [[unlikely]]
-    timed_.push_back(call);
-  disagreements_.note(*call);
-  if (end_.has_come()) [[unlikely]]
-    return status();
-  if (!group.calls.may_start(sequence)) [[unlikely]] {
-    queue(*call);
-    return {};
-  }
-  start_or_give_up(*call);
-  if (end_.has_come()) [[unlikely]]
-    return status();
-  try {
-    if (!call->queued && advance(*call)) {
-      unseen_ = true;
-      local_.poll();
-    }
-  } catch (...) {
-    if (thread_ends()) give_up_for_thread();
-    throw;
-  }
-  return {};
+void Executor::end_group(GroupState& group, const Failure& why) {
+  if (end_.has_come()) return;
+  ends_.request(group, why);
+  if (!group.by_arrival) progress();
 }
 
-void Executor::give_up_for_thread() {
-  under_way_.waiting = nullptr;
-  end_.give_up(
-      {ErrorCode::kPeerFailed,
-       "a thread has ended inside a call, by pthread_exit in a function of the program's"});
-}
-
-/// Keeps a call that may not start yet. The second phase of one that began earlier goes before
-/// others.
-void Executor::queue(PostedCall& call) {
-  call.queued = true;
-  std::deque<PostedCall*>& waiting = call.group->waiting;
-  auto place = waiting.end();
-  while (place != waiting.begin() &&
-         static_cast<int32_t>((*std::prev(place))->key.sequence - call.key.sequence) > 0) {
-    --place;
-  }
-  waiting.insert(place, &call);
-}
-
-/// Starts the calls that were kept and may start now.
-void Executor::start_waiting(GroupState& group) {
-  while (!end_.has_come() && !group.waiting.empty() &&
-         group.calls.may_start(group.waiting.front()->key.sequence)) {
-    PostedCall& call = *group.waiting.front();
-    group.waiting.pop_front();
-    start_or_give_up(call);
-  }
-}
-
-/// Starts a call that waits for a cell: one has been given back.
-void Executor::start_without_cell() {
-  PostedCall& next = *without_cells_.front();
-  without_cells_.pop_front();
-  start_or_give_up(next);
-}
-
-void Executor::start_or_give_up(PostedCall& call) {
-  const RankProgram& program = *call.program;
-  call.outward = !program.lanes[0].empty() || !program.lanes[1].empty();
-  call.queued = call.outward && !mailroom_.admit(call);
-  if (call.queued) [[unlikely]] {
-    without_cells_.push_back(&call);
-  } else if (Status started = start(call); !started) [[unlikely]] {
-    end_.give_up(started.error());
-  }
-}
-
-Status Executor::start(PostedCall& call) {
-  const RankProgram& program = *call.program;
-  for (int i = 0; i < kLanes; ++i) {
-    LaneState& lane = call.lanes[i];
-    lane.ops = program.lanes[i].data();
-    lane.size = static_cast<uint32_t>(program.lanes[i].size());
-    lane.next = lane.stream_position = lane.piece = lane.open_strands = 0;
-    lane.in_run = false;
-    lane.progress = 0;
-    lane.pending.clear();
-    call.next_stream(lane, 0);
-  }
-  for (const Stream& stream : program.streams) {
-    if (!stream.in_strands()) continue;
-    LaneState& lane = call.lanes[static_cast<int>(stream.lane)];
-    lane.strands.reserve(program.strands[stream.strands].ends.size());
-  }
-  call.complete.fill(0);
-  call.asked = -1;
-  call.absence_ns = 0;
-  call.gates = 0;
-  call.number = ++numbers_;
-  call.left.reset();
-  call.held_by.reset();
-  // What arrivals make meanwhile is not the call that the program means.
-  if (record_ != nullptr && !call.group->by_arrival) [[unlikely]]
-    begin_record(call);
-  const Shape& shape = call.group->shape;
-  const auto all = static_cast<uint64_t>(shape.ranks());
-  call.streaming = false;
-  if (streaming_bytes_ != 0 && 2 * all * all * call.binding.block_bytes > streaming_bytes_) {
-    // Everybody's send and receive buffers, as far as this server's ranks touch them.
-    const uint64_t slots = program.send_slots(shape) + uint64_t{program.recv_slots(shape)};
-    const auto ranks = static_cast<uint64_t>(shape.server_size(shape.server_of(call.group->me)));
-    call.streaming = slots * call.binding.block_bytes * ranks > streaming_bytes_;
-  }
-  call.plain = !call.binding.unequal && !call.binding.strided && !call.streaming;
-  under_way_.started.push_back(&call);
-  if (call.outward) {
-    if (Status opened = mailroom_.open(call); !opened) {
-      under_way_.started.pop_back();
-      mailroom_.close(call);
-      return opened;
-    }
-  }
-  mailroom_.take_early_mails(call);
-  return {};
-}
-
-/// Moves one call on; true if something moved. The call may have finished, and be idle, afterwards.
-bool Executor::advance(PostedCall& call) {
-  LaneRunner runner(services_, call);
-  bool moved = false;
-  if (call.outward) {
-    // Posting to the network comes first: it works on while this core copies. Exposures go before
-    // puts: a network in software copies in put(), and peers can put meanwhile.
-    LaneState& sends = call.lanes[static_cast<int>(Lane::kSend)];
-    LaneState& receives = call.lanes[static_cast<int>(Lane::kRecv)];
-    const bool exposes = !call.binding.eager;
-    if (network_ != nullptr) network_->post_for(call.number);
-    moved |= runner.advance(exposes ? receives : sends);
-    moved |= runner.advance(exposes ? sends : receives);
-    moved |= mailroom_.pass_on(call);
-    if (network_ != nullptr) {
-      network_->post_for(0);
-      network_->flush();
-    }
-  }
-  moved |= runner.advance(call.lanes[static_cast<int>(Lane::kLocal)]);
-  for (const LaneState& lane : call.lanes) {
-    if (!lane.finished()) return moved;
-  }
-  if (!call.forwarding.empty() || !has_left(call)) return moved;
-  finish(call);
-  return true;
-}
-
-/// Whether what the call has posted needs this rank no more. Peers of other calls that are under
-/// way may come to them after this one has ended.
-bool Executor::has_left(PostedCall& call) {
-  if (!call.outward || network_ == nullptr) return true;
-  if (!call.left) call.left = network_->mark();
-  call.held_by = network_->held_by(call.number, *call.left, call.group->to_job);
-  return !call.held_by;
-}
-
-void Executor::finish(PostedCall& call) {
-  if (call.outward) mailroom_.close(call);
-  if (call.record != nullptr) [[unlikely]] {
-    call.record->rank.end_ns = now_ns();
-    for (auto& arrival : call.record->rank.arrivals)
-      arrival.from = call.group->rank_of(arrival.from);
-    call.record = nullptr;
-  }
-  std::vector<PostedCall*>& started = under_way_.started;
-  started.erase(std::find(started.begin(), started.end(), &call));
-  idle_.push_back(&call);
-  if (call.binding.deadline_ns != 0) [[unlikely]]
-    std::erase(timed_, &call);
-  GroupState& group = *call.group;
-  if (group.calls.end(call.key.sequence)) start_waiting(group);
-  if (!without_cells_.empty() && call.outward) [[unlikely]]
-    start_without_cell();
-  Completion& completion = *call.completion;
-  completion.call = nullptr;
-  if (completion.then != nullptr) {
-    completion.then(completion.owner);
-  } else {
-    completion.done = true;
-  }
-}
-
-/// After so many rounds in a row in which nothing has moved, some milliseconds, peers may wait for
-/// room. Waits look at that before they sleep, too.
-constexpr uint32_t kIdleRounds = 4096;
-
-bool Executor::progress() {
-  try {
-    return make_round();
-  } catch (...) {
-    // Before the calls that it has under way are gone with its stack.
-    if (thread_ends()) give_up_for_thread();
-    throw;
-  }
-}
-
-bool Executor::make_round() {
-  if (end_.has_come()) [[unlikely]]
-    return false;
-  bool moved = network_ != nullptr && mailroom_.poll();
-  if (!timed_.empty()) [[unlikely]]
-    check_deadlines();
-  if (ends_.busy()) [[unlikely]]
-    moved |= advance_ends();
-  if (runs_ != nullptr) [[unlikely]]
-    moved = advance_runs(moved);
-  // From the newest down: a call that finishes leaves the list.
-  const std::vector<PostedCall*>& started = under_way_.started;
-  for (size_t i = started.size(); i-- > 0;) {
-    if (i < started.size()) {
-      PostedCall& call = *started[i];
-      const bool call_moved = advance(call);
-      call.moves += static_cast<uint32_t>(call_moved);
-      moved |= call_moved;
-    }
-    if (end_.has_come()) [[unlikely]]
-      return false;
-  }
-  moved |= local_.poll();
-  idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
-  if (idle_rounds_ == kIdleRounds) [[unlikely]] {
-    idle_rounds_ = 0;
-    moved = local_.relieve();
-  }
-  disagreements_.look_at_strays();
-  moves_ += static_cast<uint32_t>(moved);
-  unseen_ |= moved;
-  return moved;
-}
-
-bool Executor::progress_before_sleep() {
-  services_.patient = false;
-  const bool moved = progress();
-  services_.patient = true;
-  return local_.relieve() || moved;
+Status Executor::settle_ends() {
+  Completion settled;
+  ends_.when_settled(&settled);
+  const Status waited = wait(settled);
+  ends_.when_settled(nullptr);
+  return waited;
 }
 
 Result<bool> Executor::test(Completion& completion) {
   if (!completion.done) progress();
-  if (!completion.done && completion.call != nullptr && --completion.call->tested.left <= 0) {
-    if (network_ == nullptr) mailroom_.take_local_mails();
-    health_.check_tested(*completion.call, moves_);
+  if (!completion.done && completion.call != nullptr && completion.call->watch.tests.is_due()) {
+    rounds_.take_rare_mails();
+    health_.check_tested(*completion.call);
   }
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());
@@ -338,68 +85,43 @@ Result<bool> Executor::test(Completion& completion) {
   return completion.done;
 }
 
-/// The wait of a program's only thread.
-class Executor::LoneWait {
- public:
-  LoneWait(Executor& executor, const Completion& completion)
-      : executor_(executor), completion_(completion) {}
-
-  bool over() const { return completion_.done; }
-  void after_round(bool) {}
-  void yield() { sched_yield(); }
-  bool serves_host() const { return true; }
-  void serve_host() { executor_.host_.progress(executor_.host_.host); }
-  void look_after(int64_t waited_ns) {
-    executor_.under_way_.waiting = &completion_;
-    if (waited_ns < waited_ns_) next_report_ns_ = executor_.health_.late_ns();  // something moved
-    waited_ns_ = waited_ns;
-    executor_.health_.check(completion_.call, waited_ns, next_report_ns_);
-  }
-  int64_t longest_sleep_ns() const {
-    const int64_t deadline = executor_.health_.deadline_ns();
-    return deadline > 0 ? std::max<int64_t>(deadline - waited_ns_, 1) : Idling::kSleepNs;
-  }
-  /// True: the announcement that a thread of this rank sleeps still stands.
-  bool sleep(uint32_t announced, int64_t limit_ns) {
-    sleep_on(executor_.bell_, announced, limit_ns);
-    return true;
-  }
-
- private:
-  Executor& executor_;
-  const Completion& completion_;
-  int64_t waited_ns_ = INT64_MAX, next_report_ns_ = 0;
-};
+void Executor::wait_alone(const Completion& completion) {
+  LoneWait waiter(waits_, completion);
+  Idling idling(waits_.manner);
+  poll_for(waits_, waiter, idling);
+  under_way_.waiting = nullptr;
+}
 
 Status Executor::wait(Completion& completion) {
   if (shared_ != nullptr) [[unlikely]] {
     IBCOLL_TRY(shared_->wait(completion));
-  } else {
-    LoneWait waiter(*this, completion);
-    Idling idling(manner());
-    poll_for(waiter, idling);
-    under_way_.waiting = nullptr;
+  } else if (!completion.done) {
+    wait_alone(completion);
   }
   if (completion.error != nullptr) [[unlikely]]
     return tl::unexpected<Error>(*completion.error);
-  return status();
+  return end_.status();
 }
 
-void Executor::look_after(const std::vector<PostedCall*>& calls) {
-  if (network_ == nullptr) mailroom_.take_local_mails();
-  health_.check_all(calls, moves_);
+Status Executor::wait(Completion& completion, int64_t until_ns) {
+  if (shared_ != nullptr) [[unlikely]] {
+    IBCOLL_TRY(shared_->wait(completion, until_ns));
+  } else {
+    PatientWait waiter(waits_, completion, until_ns);
+    Idling idling(waits_.manner);
+    poll_for(waits_, waiter, idling);
+  }
+  // Where others take the core for long, the time is over before the wait has looked at anything:
+  // one that is made of many short ones would never do.
+  if (!completion.done && !end_.has_come()) health_.check_job();
+  return end_.status();
 }
 
 Result<bool> Executor::progress_of_all() {
-  constexpr int32_t kMostRounds = 1024;
-  constexpr int64_t kSeldomNs = 1'000'000;
   const bool moved = progress();
-  if (!moved && --rounds_left_ <= 0) {
-    const int64_t now = now_ns();
-    const bool often = now - rounds_read_ns_ < kSeldomNs;
-    rounds_left_ = rounds_between_ = often ? std::min(2 * rounds_between_, kMostRounds) : 1;
-    rounds_read_ns_ = now;
-    look_after(under_way_.started);
+  if (!moved && idle_rounds_.is_due()) {
+    idle_rounds_.read(now_ns());
+    rounds_.look_after(under_way_.started);
   }
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());
@@ -407,21 +129,40 @@ Result<bool> Executor::progress_of_all() {
 }
 
 Result<bool> Executor::arm(ArrivalDescriptor& descriptor) {
-  bool wakes = true;
   const bool armed = descriptor.arm([&](int64_t& limit_ns) {
-    if (network_ != nullptr) wakes = network_->wake_on_arrival(bell_);
-    if (network_ == nullptr) mailroom_.take_local_mails();
-    const bool moved = progress_before_sleep();
+    const bool wakes = rounds_.can_be_woken(waits_.bell);
+    rounds_.take_rare_mails();
+    const bool moved = rounds_.make_before_sleep();
     // It is armed rarely enough to look each time.
-    if (!moved && !end_.has_come()) look_after(under_way_.started);
+    if (!moved && !end_.has_come()) rounds_.look_after(under_way_.started);
     const bool calls = has_calls();
     if (calls || (listens() && !wakes))
       limit_ns = wakes ? Idling::kSleepNs : ArrivalDescriptor::kNapNs;
-    return std::exchange(unseen_, false) || end_.has_come();
+    return std::exchange(under_way_.unseen, false) || end_.has_come();
   });
   if (end_.has_come()) [[unlikely]]
     return tl::unexpected<Error>(*end_.error());
   return armed;
+}
+
+Status Executor::check_nothing_is_left() {
+  if (!end_.has_come()) disagreements_.look_at_what_is_left();
+  if (network_ == nullptr) return end_.status();
+  // Who has sent unasked to a rank that has ended the call without it may have left here already.
+  constexpr int kRounds = 16;
+  for (int i = 0; i < kRounds && !end_.has_come(); ++i) progress();
+  const auto mine = static_cast<uint8_t>(disagreements_.has_dispute());
+  std::vector<uint8_t> all(static_cast<size_t>(bootstrap_.size()));
+  IBCOLL_TRY(bootstrap_.allgather(&mine, 1, all.data()));
+  if (std::count(all.begin(), all.end(), 0) == bootstrap_.size()) return end_.status();
+  // Longer than a peer in a dispute has to say what it means; a group that ends ends disputes, too.
+  constexpr int64_t kLongestNs = 4'000'000'000;
+  for (const int64_t until = now_ns() + kLongestNs; !end_.has_come() && now_ns() < until;) {
+    if (!progress()) sched_yield();
+    disagreements_.settle();
+    if (const auto failure = bootstrap_.failure()) end_.end_with(*failure);
+  }
+  return end_.status();
 }
 
 }  // namespace ibcoll

@@ -2,28 +2,31 @@
 /// Carries programs out over the transports. One executor a rank; used by one thread at a time:
 /// where several threads call, SharedWaits sees to that.
 
-#include <algorithm>
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <span>
-#include <vector>
+#include <string>
 
 #include "engine/base/bell.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/call_meaning.h"
+#include "engine/execute/call_runner.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/cells.h"
+#include "engine/execute/clock_pace.h"
+#include "engine/execute/deaths.h"
 #include "engine/execute/disagreement.h"
 #include "engine/execute/group_ends.h"
 #include "engine/execute/health.h"
-#include "engine/execute/idling.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/job_end.h"
-#include "engine/execute/lane_runner.h"
+#include "engine/execute/lane_services.h"
 #include "engine/execute/mailroom.h"
 #include "engine/execute/posted_call.h"
+#include "engine/execute/rounds.h"
+#include "engine/execute/served_runs.h"
+#include "engine/execute/wait_services.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -42,17 +45,13 @@ struct ExecutorOptions {
   Cells::Share cells = {};       ///< this rank's part of its server's
 };
 
-/// Whom this process belongs to, where that has messages of its own: a peer may be waiting for one
-/// of them before it comes to the call that this rank waits in.
-struct Host {
-  void (*progress)(void* host) = nullptr;  ///< null: nothing is to be called
-  void* host = nullptr;
-};
-
 class ArrivalDescriptor;
 class ArrivalRuns;
 class SharedWaits;
 
+/// What a rank does is each a class of its own: CallRunner carries calls out, GroupEnds and JobEnd
+/// end them, Health and Disagreements look why they may not end. This one ties them together, and
+/// is what others see of them.
 class Executor {
  public:
   /// `network` may be null on a single server. `find_dead`: a local peer that has died, cheap
@@ -73,13 +72,9 @@ class Executor {
   /// who ended the group, and for what reason. Without effect on one that is over.
   void end_group(GroupState& group, const Failure& why);
   /// Whether a rank of the job has died, and the job has gone on.
-  bool has_lost(Rank rank) const { return ends_.has_lost(rank); }
+  bool has_lost(Rank rank) const { return deaths_.include(rank); }
   /// How, of one that has.
-  const std::string& why_lost(Rank rank) const {
-    return std::find_if(survived_.begin(), survived_.end(),
-                        [rank](const Failure& death) { return death.culprit == rank; })
-        ->what;
-  }
+  const std::string& why_lost(Rank rank) const { return deaths_.why(rank); }
   /// Whether a rank does nothing for others any more, although nobody has found it dead.
   bool has_gone(Rank rank) const {
     return !bootstrap_.is_leaving(rank) && bootstrap_.absence(rank).has_value();
@@ -87,7 +82,7 @@ class Executor {
   /// Takes note of a death that others have reported and the job survives.
   void look_at_deaths() {
     if (const auto failure = bootstrap_.failure()) [[unlikely]]
-      survives(*failure);
+      deaths_.survives(*failure);
   }
   /// Waits until the members of all groups that this rank knows to be over know it, too, or leave.
   Status settle_ends();
@@ -95,7 +90,9 @@ class Executor {
   /// Starts a call. Every member of the group must start the same calls in the same order. Program,
   /// group and the memory the binding names must stay until the completion is done.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
-              Completion& completion, uint32_t sequence);
+              Completion& completion, uint32_t sequence) {
+    return calls_.post(group, program, binding, completion, sequence);
+  }
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion) {
     return post(group, program, binding, completion, next_sequence(group));
@@ -105,7 +102,7 @@ class Executor {
   static uint32_t next_sequence(GroupState& group) { return group.calls.take(); }
 
   /// Moves all calls on that can be moved. True if something happened.
-  bool progress();
+  bool progress() { return rounds_.make(); }
   /// True once it is done. An error ends the whole job: every later call gives the same one.
   Result<bool> test(Completion& completion);
   /// Progresses all calls until this one is done.
@@ -121,32 +118,32 @@ class Executor {
   /// the last time, so that a call may have ended which nobody would be woken for.
   Result<bool> arm(ArrivalDescriptor& descriptor);
   /// Whether anything on this rank needs progress.
-  bool has_calls() const {
-    return !under_way_.started.empty() || ends_.busy() || (runs_ != nullptr && runs_are_busy());
-  }
+  bool has_calls() const { return rounds_.are_needed(); }
 
   /// From now on mails of kind kMulticast are handed to `runs`, and progress goes on with them;
   /// null: nobody takes them. It is told of all deaths that the job has survived.
-  void serve(ArrivalRuns* runs);
+  void serve(ArrivalRuns* runs) { runs_.serve(runs); }
   /// Whether mails may make calls, so that a thread of the engine's own must listen for them even
   /// while has_calls() is false.
-  bool listens() const { return runs_ != nullptr; }
+  bool listens() const { return rounds_.listen(); }
   /// Drops what has come for calls of a group that this rank will not make.
   void forget(uint64_t group) { mailroom_.forget(group); }
 
   /// From now on waits are those of several threads, which take turns; null: of one thread. With
   /// no other thread inside.
   void share(SharedWaits* waits) { shared_ = waits; }
+  /// For those. It changes when a host is to be served.
+  const WaitServices& wait_services() const { return waits_; }
 
   /// From now on waits of the program's threads move the host's messages on, too.
-  void serve_host(const Host& host) { host_ = host; }
+  void serve_host(const Host& host) { waits_.host = host; }
 
   /// What the program has registered for its calls.
   UserRegistrations& user_registrations() { return mailroom_.user_registrations(); }
 
   /// From now on notes in `record` what this rank does in the call that starts last, which costs
   /// some time each operation; null: nothing any more. `record` must stay until then.
-  void record_into(CallRecord* record);
+  void record_into(CallRecord* record) { calls_.record_into(record); }
 
   /// The error that ended the job, if any.
   const std::optional<Error>& failed() const { return end_.error(); }
@@ -157,83 +154,30 @@ class Executor {
   Error give_up(const Error& error) { return end_.give_up(error); }
   /// The same because the thread whose turn it is ends inside, and leaves what it was at half done:
   /// a function of the program's has called pthread_exit.
-  void give_up_for_thread();
+  void give_up_for_thread() { end_.give_up_for_thread(); }
   /// To be called when all ranks have made all their calls, collective over the job: fails where a
   /// message is left that does not fit the call it belongs to.
   Status check_nothing_is_left();
 
  private:
-  PostedCall* take_call();
-  void queue(PostedCall& call);
-  Status start(PostedCall& call);
-  bool advance_ends();
-  bool advance_runs(bool moved);
-  bool runs_are_busy() const;
-  void stop(GroupState& group);
-  void end_unfinished(PostedCall& call);
-  void check_deadlines();
-  bool survives(const Failure& failure);
   void withdraw();
-  void look_after_nothing();
-  void start_waiting(GroupState& group);
-  void start_or_give_up(PostedCall& call);
-  bool make_round();
-  void start_without_cell();
-  bool has_left(PostedCall& call);
-  void finish(PostedCall& call);
-  bool advance(PostedCall& call);
-  /// Late peers hold up nothing more in it.
-  bool progress_before_sleep();
-  void begin_record(PostedCall& call);
-  class LoneWait;
-  class PatientWait;
-  friend class SharedWaits;
-  template <class Waiter>
-  void poll_for(Waiter& waiter, Idling& idling);
-  Idling::Manner manner() const {
-    return oversubscribed_ ? Idling::Manner::kYield : Idling::Manner::kSpin;
-  }
-  /// Looks for reasons why these calls may never end.
-  /// Mails that are taken meanwhile may make calls, and so add to what is under way.
-  void look_after(const std::vector<PostedCall*>& calls);
-  Status status() const {
-    if (end_.has_come()) [[unlikely]]
-      return tl::unexpected<Error>(*end_.error());
-    return {};
-  }
+  void wait_alone(const Completion& completion);
 
   Bootstrap& bootstrap_;
-  LocalTransport& local_;
   NetworkTransport* network_;
-  Bell& bell_;
-  const bool oversubscribed_;
-  const size_t streaming_bytes_;
-  const std::function<bool(Rank)> has_died_;
-  MadeGroups* const groups_;
-  std::vector<std::unique_ptr<PostedCall>> calls_;  ///< all there are
-  std::vector<PostedCall*> idle_;
   CallsUnderWay under_way_;
+  Deaths deaths_;
   JobEnd end_;
   GroupEnds ends_;
   Disagreements disagreements_;
   Mailroom mailroom_;
   Health health_;
-  LaneServices services_;
-  std::deque<PostedCall*> without_cells_;  ///< might start but for those
-  std::vector<PostedCall*> timed_;         ///< posted, with a deadline
-  CallRecord* record_ = nullptr;
-  ArrivalRuns* runs_ = nullptr;    ///< null: calls are made by the program alone
-  std::vector<Failure> survived_;  ///< deaths
-  size_t told_ = 0;                ///< of them: how many the runs know
-  uint64_t numbers_ = 0;           ///< of calls that have started
-  uint32_t moves_ = 0;             ///< how often anything moved on; wraps around
-  uint32_t idle_rounds_ = 0;       ///< in a row
-  bool unseen_ = false;            ///< something has, since a descriptor was last to be armed
+  CallRunner calls_;
+  ServedRuns runs_;
+  Rounds rounds_;
+  WaitServices waits_;
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
-  Host host_;
-  /// Rounds of progress_of_all() until the clock is read.
-  int32_t rounds_left_ = 0, rounds_between_ = 1;
-  int64_t rounds_read_ns_ = 0;
+  ClockPace idle_rounds_{1};       ///< of progress_of_all()
 };
 
 }  // namespace ibcoll

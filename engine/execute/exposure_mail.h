@@ -5,8 +5,8 @@
 #include <cstring>
 #include <span>
 
-#include "engine/execute/posted_call.h"
 #include "engine/execute/regions.h"
+#include "engine/execute/remote_state.h"
 
 namespace ibcoll {
 

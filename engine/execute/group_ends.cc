@@ -95,12 +95,11 @@ void GroupEnds::add_due(GroupState& group, const Failure& why, int64_t patience_
   busy_ = true;
 }
 
-void GroupEnds::lose(Rank rank, const Failure& why) {
-  lost_.push_back(rank);
+void GroupEnds::lose(const Failure& death) {
   for (const auto& [key, group] : groups_) {
     if (group->by_arrival) continue;  // who makes its calls decides
-    if (group->rank_of(rank) == group->shape.ranks()) continue;
-    add_due(*group, why, 0, false);
+    if (group->rank_of(death.culprit) == group->shape.ranks()) continue;
+    add_due(*group, death, 0, false);
   }
 }
 
@@ -172,6 +171,7 @@ void GroupEnds::begin(const PostedCall* call) {
       Error{due.why.error_code(), said ? due.why.what : fmt::format("{}; {}", due.why.what, place),
             Scope::kGroup};
   remember(group.key, due.why);
+  if (made_ != nullptr) made_->ended(group.list);
 
   auto ending = std::make_unique<Ending>();
   ending->key = group.key;
@@ -207,11 +207,10 @@ void GroupEnds::hold(PostedCall& call) {
   ending.held.push_back(&call);
   if (const int64_t limit = call.binding.time_limit_ns; limit != 0)
     ending.patience_ns = std::max({ending.patience_ns, kLeastPatienceNs, limit});
-  call.forwarding.clear();  // calls that stay on their server look whether it is empty
   for (LaneState& lane : call.lanes) {
     for (; !lane.pending.empty(); lane.pending.pop()) {
       const PendingPut& put = lane.pending.front();
-      if (!put.ended) ending.sources.push_back({put.peer, put.local, put.ticket});
+      if (!put.ended) ending.sources.push_back(put);
     }
   }
   const RemotePeers peers = remote_peers(call);
@@ -320,7 +319,7 @@ bool GroupEnds::has_stopped(Writer& writer, uint64_t key) const {
 
 /// Whether no peer reads or writes memory of the calls that are held any more.
 bool GroupEnds::is_quiet(Ending& ending) {
-  std::erase_if(ending.sources, [this](const Source& source) {
+  std::erase_if(ending.sources, [this](const PutTicket& source) {
     return source.local ? local_.retract(source.peer, static_cast<uint32_t>(source.ticket))
                         : network_->completed(source.peer) >= source.ticket;
   });
@@ -329,7 +328,7 @@ bool GroupEnds::is_quiet(Ending& ending) {
 
 void GroupEnds::withdraw() {
   for (const auto& ending : endings_) {
-    for (const Source& source : ending->sources) {
+    for (const PutTicket& source : ending->sources) {
       if (source.local) local_.retract(source.peer, static_cast<uint32_t>(source.ticket));
     }
   }

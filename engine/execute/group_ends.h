@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/execute/deaths.h"
+#include "engine/execute/inquiry.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/posted_call.h"
@@ -32,9 +34,16 @@ namespace ibcoll {
 /// Nothing is deregistered under a peer's put: that would break a connection that others use.
 class GroupEnds {
  public:
-  /// `network` may be null on a single server. All must outlive it.
-  GroupEnds(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network, JobEnd& end)
-      : bootstrap_(bootstrap), local_(local), network_(network), end_(end) {}
+  /// `network` may be null on a single server; `made`: this rank's groups, for those who compare
+  /// them, null if there are none. All must outlive it.
+  GroupEnds(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network, JobEnd& end,
+            const Deaths& deaths, MadeGroups* made)
+      : bootstrap_(bootstrap),
+        local_(local),
+        network_(network),
+        end_(end),
+        deaths_(deaths),
+        made_(made) {}
 
   /// A group is there from now on, and is found by what peers say about it.
   void enter(GroupState& group);
@@ -51,18 +60,16 @@ class GroupEnds {
   void request(GroupState& group, const Failure& why, int64_t patience_ns = 0);
   /// A rank of the job has died, which ends its groups here but for those by arrival; everybody
   /// finds that out.
-  void lose(Rank rank, const Failure& why);
-  bool has_lost(Rank rank) const {
-    return std::find(lost_.begin(), lost_.end(), rank) != lost_.end();
-  }
-  bool has_lost_any() const { return !lost_.empty(); }
+  void lose(const Failure& death);
   /// A mail of kind kEnd; `local`: of a rank of this server.
   void take(std::span<const std::byte> mail, bool local);
   /// Whether it is known that a group is over, also if it has been freed; as far as the latest
   /// kRemembered are concerned.
   bool is_over(uint64_t group) const { return !over_.empty() && over_.contains(group); }
   /// Whether no group has ended early of which is_over() does not say it.
-  bool remembers_all() const { return lost_.empty() && over_in_order_.size() < kRemembered; }
+  bool remembers_all() const {
+    return deaths_.known().empty() && over_in_order_.size() < kRemembered;
+  }
   /// Tells a rank of the job that has not heard of it that a group is over.
   void tell(uint64_t group, Rank rank, bool local);
 
@@ -120,12 +127,6 @@ class GroupEnds {
     std::vector<Rank> heard;      ///< local members that have stopped
     std::vector<Rank> confirmed;  ///< ranks of other servers that have
   };
-  /// What a peer may be reading.
-  struct Source {
-    Rank peer;
-    bool local;
-    uint64_t ticket;
-  };
   /// A rank that may still put into memory of the calls.
   struct Writer {
     Rank rank;                    ///< in the job
@@ -136,7 +137,7 @@ class GroupEnds {
     uint64_t key = 0;
     Failure why;
     std::vector<PostedCall*> held;
-    std::vector<Source> sources;  ///< of the calls that are held
+    std::vector<PutTicket> sources;  ///< of the calls that are held: what peers may be reading
     std::vector<Writer> unconfirmed;
     std::vector<Rank> confirmed;  ///< before this rank stopped
     std::vector<Rank> unheard;    ///< local members that may still send messages of the group
@@ -159,14 +160,16 @@ class GroupEnds {
   void give_up_if_late(const Ending& ending);
   /// A rank that leaves does not end groups any more, but for those by arrival.
   bool is_absent(Rank rank, uint64_t key) const {
-    if (is_by_arrival(key) && bootstrap_.is_leaving(rank)) return has_lost(rank);
-    return has_lost(rank) || bootstrap_.absence(rank).has_value();
+    if (is_by_arrival(key) && bootstrap_.is_leaving(rank)) return deaths_.include(rank);
+    return deaths_.include(rank) || bootstrap_.absence(rank).has_value();
   }
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;
   NetworkTransport* network_;
   JobEnd& end_;
+  const Deaths& deaths_;
+  MadeGroups* const made_;
   std::unordered_map<uint64_t, GroupState*> groups_;  ///< that are there, by key
   std::unordered_map<uint64_t, Failure> over_;        ///< by key; some have not been made here
   std::deque<uint64_t> over_in_order_;
@@ -178,7 +181,6 @@ class GroupEnds {
   };
   std::vector<Reply> replies_;
   std::vector<PostedCall*> quiet_;
-  std::vector<Rank> lost_;
   Completion* settled_ = nullptr;
   bool busy_ = false;
 };

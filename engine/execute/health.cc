@@ -23,7 +23,8 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
     const auto wait = wait_of(call, lane, local_);
     if (!wait || wait->peer < 0) continue;
     // Who makes a call by arrival ends its group after a death; who leaves still goes on with it.
-    if (call.group->by_arrival && (ends_.has_lost(wait->peer) || bootstrap_.is_leaving(wait->peer)))
+    if (call.group->by_arrival &&
+        (deaths_.include(wait->peer) || bootstrap_.is_leaving(wait->peer)))
       continue;
     if (auto absence = bootstrap_.absence(wait->peer)) return absence;
   }
@@ -34,54 +35,46 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
 /// from when its absence is seen.
 void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
-  if (!absence || call.absence_ns == 0 || waited_ns < call.absence_ns) {
-    call.absence_ns = absence ? waited_ns : 0;
-  } else if (waited_ns - call.absence_ns >= kLastDataNs) {
+  if (!absence || call.watch.absence_ns == 0 || waited_ns < call.watch.absence_ns) {
+    call.watch.absence_ns = absence ? waited_ns : 0;
+  } else if (waited_ns - call.watch.absence_ns >= kLastDataNs) {
     // The job knows of one death: after that whoever is gone may have died, too.
-    if (ends_.has_lost_any()) absence->code = ErrorCode::kRankDied;
+    if (!deaths_.known().empty()) absence->code = ErrorCode::kRankDied;
     end_.abort(*absence);
   }
 }
 
 /// Notes since when nothing of the call has moved.
-void Health::observe(PostedCall& call, uint32_t all_moves, int64_t now) {
-  Tested& tested = call.tested;
+void Health::observe(PostedCall& call, int64_t now) const {
+  CallWatch& watch = call.watch;
   // One that waits for its turn gets on with those before it.
-  const uint32_t moves = call.queued ? all_moves : call.moves;
-  if (tested.read_ns == 0 || tested.moves != moves) {
-    tested.moves = moves;
-    tested.idle_since_ns = now;
-    tested.next_report_ns = options_.late_ns;
-  }
-  tested.read_ns = now;
+  const uint32_t moves = call.queued ? calls_.moves : call.moves;
+  if (watch.idle_since_ns != 0 && watch.moves == moves) return;
+  watch.moves = moves;
+  watch.idle_since_ns = now;
+  watch.next_report_ns = options_.late_ns;
 }
 
-void Health::check_tested(PostedCall& call, uint32_t all_moves) {
-  constexpr int32_t kMostTests = 1024;
-  Tested& tested = call.tested;
+void Health::check_tested(PostedCall& call) {
+  CallWatch& watch = call.watch;
   const int64_t now = now_ns();
-  if (tested.read_ns != 0) {
-    tested.interval =
-        now - tested.read_ns < kSeldomNs ? std::min(2 * tested.interval, kMostTests) : 1;
-  }
-  tested.left = tested.interval;
-  observe(call, all_moves, now);
-  if (now - tested.checked_ns < kSeldomNs) return;
-  tested.checked_ns = now;
-  check(&call, now - tested.idle_since_ns, tested.next_report_ns);
+  watch.tests.read(now);
+  observe(call, now);
+  if (now - watch.checked_ns < kSeldomNs) return;
+  watch.checked_ns = now;
+  check(&call, now - watch.idle_since_ns, watch.next_report_ns);
 }
 
-void Health::check_all(const std::vector<PostedCall*>& calls, uint32_t all_moves) {
+void Health::check_all(const std::vector<PostedCall*>& calls) {
   const int64_t now = now_ns();
-  for (PostedCall* call : calls) observe(*call, all_moves, now);
+  for (PostedCall* call : calls) observe(*call, now);
   if (now - checked_all_ns_ < kSeldomNs) return;
   checked_all_ns_ = now;
-  int64_t never = 0;
-  if (calls.empty()) check(nullptr, 0, never);
+  if (calls.empty()) check_job();
   for (size_t i = 0; i < calls.size(); ++i) {  // mails that are taken meanwhile may make more
     if (end_.has_come()) return;
     PostedCall* const call = calls[i];
-    check(call, now - call->tested.idle_since_ns, call->tested.next_report_ns);
+    check(call, now - call->watch.idle_since_ns, call->watch.next_report_ns);
   }
 }
 
@@ -130,8 +123,8 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   // has not: it must serve this rank, too. After a death that is no more so: all leave alone.
   if (const auto dead = find_dead();
       dead &&
-      (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && !ends_.has_lost_any()) ||
-       (ends_.has_lost_any() && bootstrap_.end_of(*dead)))) {
+      (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && deaths_.known().empty()) ||
+       (!deaths_.known().empty() && bootstrap_.end_of(*dead)))) {
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   if (by_arrival) return;  // nobody waits in it

@@ -7,6 +7,7 @@
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/calls_under_way.h"
+#include "engine/execute/deaths.h"
 #include "engine/execute/disagreement.h"
 #include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
@@ -22,29 +23,36 @@ class Health {
     std::function<std::optional<Rank>()> find_dead;
   };
   Health(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
-         Disagreements& disagreements, const GroupEnds& ends, JobEnd& end, Options options)
+         Disagreements& disagreements, const GroupEnds& ends, JobEnd& end, const Deaths& deaths,
+         Options options)
       : bootstrap_(bootstrap),
         local_(local),
         calls_(calls),
         disagreements_(disagreements),
         ends_(ends),
         end_(end),
+        deaths_(deaths),
         options_(std::move(options)) {}
 
   /// Looks for reasons why a wait may never end. `call`: what is waited for, if it has been posted;
   /// `waited_ns`: how long nothing moved; `next_report_ns`: how long it must be to be reported.
   void check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns);
   /// The same for a call that a program tests, as often as that costs little beside the tests
-  /// themselves. `moves`: how often anything of this rank has moved.
-  void check_tested(PostedCall& call, uint32_t moves);
+  /// themselves.
+  void check_tested(PostedCall& call);
   /// The same for several calls at once, however often it is called: of threads that wait, or of a
   /// program that makes progress of all. Without any, for the job.
-  void check_all(const std::vector<PostedCall*>& calls, uint32_t moves);
+  void check_all(const std::vector<PostedCall*>& calls);
+  /// At deaths and the job's end alone, where no call is waited for.
+  void check_job() {
+    int64_t never = 0;
+    check(nullptr, 0, never);
+  }
   int64_t late_ns() const { return options_.late_ns; }
   int64_t deadline_ns() const { return options_.deadline_ns; }
 
  private:
-  void observe(PostedCall& call, uint32_t moves, int64_t now);
+  void observe(PostedCall& call, int64_t now) const;
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
   std::optional<Rank> find_dead();
@@ -57,6 +65,7 @@ class Health {
   Disagreements& disagreements_;
   const GroupEnds& ends_;
   JobEnd& end_;
+  const Deaths& deaths_;
   Options options_;
   int64_t checked_all_ns_ = 0;  ///< last by check_all()
   int64_t asked_ns_ = 0;        ///< who has died

@@ -6,6 +6,7 @@
 
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/calls_under_way.h"
+#include "engine/execute/deaths.h"
 
 namespace ibcoll {
 
@@ -13,20 +14,24 @@ namespace ibcoll {
 /// where it was itself then.
 class JobEnd {
  public:
-  /// `survives`: takes note of a failure that does not end the job, and says whether it is one; may
-  /// be asked about the same one again.
-  /// `withdraw`: called once when the job is over, before anybody is told.
-  JobEnd(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,
-         std::function<bool(const Failure&)> survives, std::function<void()> withdraw)
+  /// `deaths`: does not end with those. `withdraw`: called once when the job is over, before
+  /// anybody is told.
+  JobEnd(Bootstrap& bootstrap, const LocalTransport& local, CallsUnderWay& calls, Deaths& deaths,
+         std::function<void()> withdraw)
       : bootstrap_(bootstrap),
         local_(local),
         calls_(calls),
-        survives_(std::move(survives)),
+        deaths_(deaths),
         withdraw_(std::move(withdraw)) {}
 
   /// The error that ended the job, if any.
   const std::optional<Error>& error() const { return error_; }
   bool has_come() const { return error_.has_value(); }
+  Status status() const {
+    if (has_come()) [[unlikely]]
+      return tl::unexpected<Error>(*error_);
+    return {};
+  }
   /// Reports a failure to all ranks and ends the job with it, or with somebody else's that came
   /// first.
   void abort(const Failure& failure);
@@ -35,12 +40,17 @@ class JobEnd {
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:
   /// memory that ran out. The job's error, which may be somebody else's that came first.
   Error give_up(const Error& error);
+  /// The same because the thread whose turn it is ends inside, and leaves what it was at half done:
+  /// a function of the program's has called pthread_exit.
+  void give_up_for_thread();
+  /// The same inside `catch (...)`, where that may be what unwinds the stack.
+  void give_up_if_thread_ends();
 
  private:
   Bootstrap& bootstrap_;
   const LocalTransport& local_;
-  const CallsUnderWay& calls_;
-  std::function<bool(const Failure&)> survives_;
+  CallsUnderWay& calls_;
+  Deaths& deaths_;
   std::function<void()> withdraw_;
   std::optional<Error> error_;
 };

@@ -41,12 +41,7 @@ MailHeader Mailroom::header_for(const PostedCall& call, MailKind kind) {
 }
 
 Status Mailroom::open(PostedCall& call) {
-  call.peers.clear();
-  call.landings.clear();
-  call.mailed.clear();
-  call.mailed_data.clear();
-  call.forwarding.clear();
-  call.forwarded = 0;
+  call.remote.clear();
   if (call.binding.unequal) index_expects(call);
   if (network_ == nullptr) return {};
   return register_buffers(call, *network_, own_regions_, user_registrations_);
@@ -69,8 +64,8 @@ void Mailroom::forget(uint64_t group) {
 
 void Mailroom::close(PostedCall& call) {
   if (network_ != nullptr) deregister_buffers(call, *network_, own_regions_);
-  cells_.give_back(*call.cell);
-  call.cell.reset();
+  cells_.give_back(*call.remote.cell);
+  call.remote.cell.reset();
 }
 
 bool Mailroom::poll() {
@@ -98,7 +93,7 @@ void Mailroom::count_signal(const Arrival& arrival) {
     return;
   }
   const bool token = (arrival.immediate & Cell::kToken) != 0;
-  PeerState& peer = call->peers[arrival.from];
+  PeerState& peer = call->remote.peers[arrival.from];
   if (!token) took(Way::kPut);
   ++(token ? peer.tokens : peer.arrivals);
   record_arrival(*call, arrival.from, token);
@@ -166,7 +161,7 @@ void Mailroom::accept(PostedCall& call, std::span<const std::byte> mail) {
   const Rank peer = call.group->to_job[header.from];
   if (header.program != call.key.program) return disagreements_.dispute(call, peer);
   if (header.kind == MailKind::kToken) {
-    ++call.peers[peer].tokens;
+    ++call.remote.peers[peer].tokens;
     return record_arrival(call, peer, true);
   }
   if (!header.by_landing && header.block_bytes != call.binding.block_bytes) {
@@ -185,10 +180,7 @@ void Mailroom::accept(PostedCall& call, std::span<const std::byte> mail) {
 void Mailroom::accept_data(PostedCall& call, std::span<const std::byte> mail) {
   const MailHeader header = header_of(mail);
   const Rank from = call.group->to_job[header.from];
-  const auto data = mail.subspan(sizeof(header));
-  call.mailed.push_back({call.mailed_data.size(), data.size()});
-  call.peers[from].mailed.push(call.mailed, static_cast<uint32_t>(call.mailed.size() - 1));
-  call.mailed_data.insert(call.mailed_data.end(), data.begin(), data.end());
+  call.remote.keep(from, mail.subspan(sizeof(header)));
   record_arrival(call, from, false);
 }
 
@@ -196,7 +188,8 @@ void Mailroom::accept_exposure(PostedCall& call, std::span<const std::byte> mail
   const MailHeader header = header_of(mail);
   Exposure exposure;
   std::memcpy(&exposure, mail.data() + sizeof(header), sizeof(exposure));
-  PeerState& peer = call.peers[exposure.rank];
+  RemoteState& remote = call.remote;
+  PeerState& peer = remote.peers[exposure.rank];
   peer.cell = exposure.cell;
   peer.recv = exposure.recv;
   peer.scratch = exposure.scratch;
@@ -205,8 +198,8 @@ void Mailroom::accept_exposure(PostedCall& call, std::span<const std::byte> mail
     Landing landing;
     std::memcpy(&landing, mail.data() + landings + i * sizeof(landing), sizeof(landing));
     if (landing.sender != call.group->me) continue;
-    call.landings.push_back({landing.place, landing.bytes});
-    peer.landings.push(call.landings, static_cast<uint32_t>(call.landings.size() - 1));
+    remote.landings.push_back({landing.place, landing.bytes});
+    peer.landings.push(remote.landings, static_cast<uint32_t>(remote.landings.size() - 1));
   }
   if (!header.more) ++peer.exposures;
   if (header.to_server) forward(call, mail);
@@ -217,10 +210,10 @@ void Mailroom::forward(PostedCall& call, std::span<const std::byte> mail) {
   MailHeader header = header_of(mail);
   const Shape& shape = call.group->shape;
   if (shape.server_size(shape.server_of(call.group->me)) == 1) {
-    if (!header.more) ++call.forwarded;
+    if (!header.more) ++call.remote.forwarded;
     return;
   }
-  Forwarding& forwarding = call.forwarding.add();
+  Forwarding& forwarding = call.remote.forwarding.add();
   forwarding.last = !header.more;
   forwarding.mail.assign(mail.begin(), mail.end());
   header.to_server = false;
@@ -231,16 +224,16 @@ bool Mailroom::pass_on(PostedCall& call) {
   bool moved = false;
   const Shape& shape = call.group->shape;
   const auto members = shape.members(shape.server_of(call.group->me));
-  while (!call.forwarding.empty()) {
-    Forwarding& next = call.forwarding.front();
+  while (!call.remote.forwarding.empty()) {
+    Forwarding& next = call.remote.forwarding.front();
     for (; next.next_local < static_cast<int>(members.size()); ++next.next_local) {
       if (members[next.next_local] == call.group->me) continue;
       if (!local_.offer_mail(call.group->to_job[members[next.next_local]], next.mail)) return moved;
       moved = true;
     }
-    if (next.last) ++call.forwarded;
+    if (next.last) ++call.remote.forwarded;
     took(Way::kForward);
-    call.forwarding.pop();
+    call.remote.forwarding.pop();
   }
   return moved;
 }
@@ -249,15 +242,15 @@ bool Mailroom::pass_on(PostedCall& call) {
 /// one server.
 void Mailroom::index_expects(PostedCall& call) {
   const auto& ops = call.program->lane(Lane::kRecv);
-  call.expects_by_server.clear();
+  std::vector<uint32_t>& expects = call.remote.expects_by_server;
+  expects.clear();
   for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kind == OpKind::kExpect) call.expects_by_server.push_back(i);
+    if (ops[i].kind == OpKind::kExpect) expects.push_back(i);
   }
   const Shape& shape = call.group->shape;
-  std::stable_sort(call.expects_by_server.begin(), call.expects_by_server.end(),
-                   [&](uint32_t a, uint32_t b) {
-                     return shape.server_of(ops[a].peer) < shape.server_of(ops[b].peer);
-                   });
+  std::stable_sort(expects.begin(), expects.end(), [&](uint32_t a, uint32_t b) {
+    return shape.server_of(ops[a].peer) < shape.server_of(ops[b].peer);
+  });
 }
 
 /// Adds the landings of an exposure from number `sent` on; false if not all of them fit.
@@ -265,7 +258,7 @@ bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, E
   const Shape& shape = call.group->shape;
   const auto& ops = call.program->lane(Lane::kRecv);
   const int server = op.to_server ? op.peer : shape.server_of(op.peer);
-  const auto& expects = call.expects_by_server;
+  const auto& expects = call.remote.expects_by_server;
   auto it = std::lower_bound(expects.begin(), expects.end(), server,
                              [&](uint32_t i, int s) { return shape.server_of(ops[i].peer) < s; });
   size_t seen = 0;
@@ -276,7 +269,7 @@ bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, E
     Landing landing{};
     landing.sender = expect.peer;
     landing.bytes = call.binding.length(expect.dst_buffer, expect.dst_first, expect.count);
-    const RegisteredMemory memory = call.regions_of(expect.dst_buffer).of(expect.dst_first);
+    const RegisteredMemory memory = call.remote.regions_of(expect.dst_buffer).of(expect.dst_first);
     if (!mail.add(landing, memory, call.binding.address(expect.dst_buffer, expect.dst_first)))
       return false;
   }
@@ -295,13 +288,13 @@ bool Mailroom::send_exposure(PostedCall& call, const Op& op, size_t& sent) {
   ExposureMail mail({mail_.data(), kExposureBytes}, own_regions_, *network_,
                     {call.key.group, receiver});
   Exposure exposure{};
-  exposure.cell = *call.cell;
+  exposure.cell = *call.remote.cell;
   exposure.rank = group.to_job[group.me];
   if (call.binding.unequal) {
     header.more = !add_landings(call, op, sent, mail);
   } else {
     const auto place_of = [&](Buffer buffer) {
-      const auto& registered = call.regions_of(buffer).registered;
+      const auto& registered = call.remote.regions_of(buffer).registered;
       if (registered.empty()) return RegionPlace{};
       return *mail.place_of(registered[0], call.binding[buffer].base);
     };
@@ -317,7 +310,7 @@ bool Mailroom::send_exposure(PostedCall& call, const Op& op, size_t& sent) {
 
 bool Mailroom::send_token(PostedCall& call, Rank peer) {
   const Rank to = call.group->to_job[peer];
-  const PeerState* state = call.peers.find(to);
+  const PeerState* state = call.remote.peers.find(to);
   if (state != nullptr && state->exposures > 0)
     return network_->signal(to, state->cell | Cell::kToken);
   const MailHeader header = header_for(call, MailKind::kToken);

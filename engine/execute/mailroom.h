@@ -39,8 +39,8 @@ class Mailroom {
   /// Takes a cell for a call that leaves the server. False: so many calls are under way that none
   /// is left.
   bool admit(PostedCall& call) {
-    call.cell = cells_.take(&call);
-    return call.cell.has_value();
+    call.remote.cell = cells_.take(&call);
+    return call.remote.cell.has_value();
   }
   /// Makes an admitted call ready.
   Status open(PostedCall& call);

@@ -30,6 +30,9 @@ struct Chain {
   }
 };
 
+/// Takes one of those that have come and wait for their operations; false: there is none.
+inline bool take_one(uint32_t& count) { return count != 0 && count-- != 0; }
+
 struct PeerState {
   Rank rank = -1;             ///< in the job
   uint32_t call = 0;          ///< which use of the table the entry belongs to

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "engine/base/bell.h"
-#include "engine/execute/executor.h"
 #include "engine/execute/idling.h"
+#include "engine/execute/wait_services.h"
 
 namespace ibcoll {
 
@@ -20,22 +20,24 @@ namespace ibcoll {
 ///   sleep(announced, ns)  how it sleeps on the bell; false: another thread has ended the sleep
 ///                         that was announced.
 template <class Waiter>
-void Executor::poll_for(Waiter& waiter, Idling& idling) {
+void poll_for(const WaitServices& services, Waiter& waiter, Idling& idling) {
+  Rounds& rounds = services.rounds;
+  const JobEnd& end = services.end;
   while (!waiter.over()) {
-    const bool moved = progress();
+    const bool moved = rounds.make();
     waiter.after_round(moved);
     if (moved) {
       idling.moved();
       continue;
     }
-    if (end_.has_come()) [[unlikely]]
+    if (end.has_come()) [[unlikely]]
       return;
     if (waiter.over()) return;
     const Idling::Next next = idling.next();
-    const bool host = host_.progress != nullptr && waiter.serves_host();
+    const bool host = services.host.progress != nullptr && waiter.serves_host();
     if (host && idling.hosts_turn(next)) [[unlikely]] {
       waiter.serve_host();
-      if (end_.has_come() || waiter.over()) return;
+      if (end.has_come() || waiter.over()) return;
     }
     switch (next) {
       case Idling::Next::kSpin:
@@ -47,14 +49,14 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
       case Idling::Next::kSleep:
         break;
     }
-    if (network_ == nullptr) mailroom_.take_local_mails();
+    rounds.take_rare_mails();
     waiter.look_after(idling.waited_ns());
-    if (end_.has_come()) return;
+    if (end.has_come()) return;
     idling.slept();
-    const uint32_t announced = announce_sleep(bell_);
-    const bool woken = network_ == nullptr || network_->wake_on_arrival(bell_);
+    const uint32_t announced = announce_sleep(services.bell);
+    const bool woken = rounds.can_be_woken(services.bell);
     bool stands = true;
-    if (progress_before_sleep()) {
+    if (rounds.make_before_sleep()) {
       idling.moved();
       waiter.after_round(true);
     } else if (!waiter.over()) {
@@ -62,7 +64,7 @@ void Executor::poll_for(Waiter& waiter, Idling& idling) {
       const int64_t longest = woken && !host ? Idling::kSleepNs : Idling::kNapNs;
       stands = waiter.sleep(announced, std::min(longest, waiter.longest_sleep_ns()));
     }
-    if (stands) end_sleep(bell_);
+    if (stands) end_sleep(services.bell);
   }
 }
 

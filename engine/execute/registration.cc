@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/execute/posted_call.h"
+
 namespace ibcoll {
 namespace {
 
@@ -25,7 +27,7 @@ class BufferRegistration {
                      OwnRegions& regions, const UserRegistrations& user)
       : buffer_(buffer),
         binding_(call.binding[buffer]),
-        result_(call.regions[static_cast<int>(buffer)]),
+        result_(call.remote.regions[static_cast<int>(buffer)]),
         network_(network),
         regions_(regions),
         user_(user) {}
@@ -152,7 +154,7 @@ Status register_buffers(PostedCall& call, NetworkTransport& network, OwnRegions&
 }
 
 void deregister_buffers(PostedCall& call, NetworkTransport& network, OwnRegions& regions) {
-  for (BufferRegions& buffer : call.regions) {
+  for (BufferRegions& buffer : call.remote.regions) {
     for (const RegisteredMemory& memory : buffer.registered) {
       if (memory.user != nullptr) {
         --memory.user->users;

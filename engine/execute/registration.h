@@ -1,10 +1,14 @@
 #pragma once
 /// What of a call's buffers the network may touch.
 
-#include "engine/execute/posted_call.h"
+#include "engine/base/result.h"
 #include "engine/execute/regions.h"
+#include "engine/execute/user_registrations.h"
+#include "engine/transport/transport.h"
 
 namespace ibcoll {
+
+struct PostedCall;
 
 /// Registers what the call uses of its buffers, and names as regions what peers will write to.
 /// Blocks may lie anywhere, with memory between them that is not the caller's: they are registered

@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/quiet_thread.h"
+#include "engine/execute/executor.h"
 #include "engine/execute/poll_for.h"
 
 namespace ibcoll {
@@ -28,8 +29,7 @@ class SharedWaits::Keeping {
     return shared_.keeper_ != &own_ || shared_.over(own_);
   }
   void after_round(bool moved) {
-    if (moved || shared_.limited_ != 0 || shared_.executor_.end_.has_come())
-      shared_.wake_finished();
+    if (moved || shared_.limited_ != 0 || shared_.services_.end.has_come()) shared_.wake_finished();
     if (shared_.turns_.wanted()) shared_.turns_.let_others_in();
     // What others do may move all the time: nobody would sleep, and look.
     constexpr uint32_t kRounds = 1024;
@@ -57,21 +57,21 @@ class SharedWaits::Keeping {
       Turns& turns_;
     };
     const WithoutTurn without_turn(shared_.turns_);
-    shared_.executor_.host_.progress(shared_.executor_.host_.host);
+    shared_.services_.serve_host();
   }
   void look_after(int64_t waited_ns) {
     if (shared_.one_calls_ || (waited_ns >= kStuckNs && shared_.nobody_else_calls(own_)))
-      shared_.executor_.under_way_.waiting = own_.completion;
+      shared_.services_.under_way.waiting = own_.completion;
     std::vector<PostedCall*>& calls = shared_.looked_after_;
     calls.clear();
     if (own_.completion == nullptr) {
-      calls = shared_.executor_.under_way_.started;
+      calls = shared_.services_.under_way.started;
     } else {
       for (const Waiting* waiting : shared_.waiting_) {
         if (PostedCall* call = waiting->completion->call) calls.push_back(call);
       }
     }
-    shared_.executor_.look_after(calls);
+    shared_.services_.rounds.look_after(calls);
   }
   /// What others have moved is not known here: a deadline may pass while it sleeps.
   int64_t longest_sleep_ns() const {
@@ -86,11 +86,11 @@ class SharedWaits::Keeping {
   }
   bool sleep(uint32_t announced, int64_t limit_ns) {
     shared_.wake_finished();
-    shared_.moves_ = shared_.executor_.moves_;
-    shared_.calls_ = shared_.executor_.under_way_.started.size();
+    shared_.moves_ = shared_.services_.under_way.moves;
+    shared_.calls_ = shared_.services_.under_way.started.size();
     own_.where = Waiting::Where::kOnBell;
     shared_.turns_.give();
-    sleep_on(shared_.executor_.bell_, announced, limit_ns);
+    sleep_on(shared_.services_.bell, announced, limit_ns);
     shared_.turns_.take();
     own_.where = Waiting::Where::kAwake;
     return shared_.keeper_ == &own_;
@@ -101,7 +101,7 @@ class SharedWaits::Keeping {
   Waiting& own_;
 };
 
-SharedWaits::SharedWaits(Executor& executor) : executor_(executor) {
+SharedWaits::SharedWaits(const Executor& executor) : services_(executor.wait_services()) {
   constexpr size_t kThreads = 64;  // more of them take memory when they wait
   waiting_.reserve(kThreads);
 }
@@ -109,11 +109,11 @@ SharedWaits::SharedWaits(Executor& executor) : executor_(executor) {
 SharedWaits::~SharedWaits() { stop_progress_thread(); }
 
 bool SharedWaits::over(const Waiting& waiting) const {
-  if (executor_.end_.has_come()) return true;
+  if (services_.end.has_come()) return true;
   if (waiting.completion != nullptr) {
     return waiting.completion->done || (waiting.until_ns != 0 && now_ns() >= waiting.until_ns);
   }
-  return !executor_.has_calls() && !executor_.listens();
+  return !services_.rounds.are_needed() && !services_.rounds.listen();
 }
 
 bool SharedWaits::somebody_waits() const {
@@ -140,7 +140,7 @@ void SharedWaits::wake(Waiting& waiting) {
     turns_.recall(waiting.place);
   } else if (waiting.where == Waiting::Where::kOnBell) {
     waiting.where = Waiting::Where::kRung;
-    ring_slow(executor_.bell_);
+    ring_slow(services_.bell);
   }
 }
 
@@ -154,7 +154,8 @@ void SharedWaits::wake_finished() {
 /// nobody will ring for.
 void SharedWaits::kick_keeper() {
   if (keeper_ == nullptr || keeper_->where != Waiting::Where::kOnBell) return;
-  if (executor_.moves_ != moves_ || executor_.under_way_.started.size() > calls_) wake(*keeper_);
+  if (services_.under_way.moves != moves_ || services_.under_way.started.size() > calls_)
+    wake(*keeper_);
 }
 
 /// Where nobody is the keeper, has one look for it that should be: unless the first of them comes
@@ -180,7 +181,7 @@ bool SharedWaits::take_over(Waiting& waiting) {
   if (keeper_ != nullptr && keeper_ != &waiting) {
     const bool awake = keeper_->where == Waiting::Where::kAwake;
     if (awake && keeper_ != &helper_) return false;
-    if (!awake) end_sleep(executor_.bell_);  // what that one has announced
+    if (!awake) end_sleep(services_.bell);  // what that one has announced
   }
   keeper_ = &waiting;
   return true;
@@ -189,13 +190,13 @@ bool SharedWaits::take_over(Waiting& waiting) {
 /// Is the keeper until the wait is over, or another one has taken over.
 void SharedWaits::keep(Waiting& waiting, Idling& idling) {
   Keeping keeping(*this, waiting);
-  executor_.poll_for(keeping, idling);
+  poll_for(services_, keeping, idling);
 }
 
 void SharedWaits::stop_waiting(Waiting& waiting) {
   limited_ -= static_cast<size_t>(waiting.until_ns != 0);
   std::erase(waiting_, &waiting);
-  executor_.under_way_.waiting = nullptr;
+  services_.under_way.waiting = nullptr;
   if (keeper_ == &waiting) keeper_ = nullptr;
 }
 
@@ -214,12 +215,12 @@ Status SharedWaits::wait(const Completion& completion, int64_t until_ns) {
     SharedWaits& shared_;
     Waiting& own_;
   };
-  if (completion.done) return executor_.status();
+  if (completion.done) return services_.end.status();
   Waiting own;
   own.completion = &completion;
   own.until_ns = until_ns;
   const Registered registered(*this, own);
-  Idling idling(executor_.manner());
+  Idling idling(services_.manner);
   while (!over(own)) {
     if (take_over(own)) {
       keep(own, idling);
@@ -227,7 +228,7 @@ Status SharedWaits::wait(const Completion& completion, int64_t until_ns) {
       rest(own);
     }
   }
-  return executor_.status();
+  return services_.end.status();
 }
 
 void SharedWaits::set_one_calls(bool one) {
@@ -269,9 +270,9 @@ void SharedWaits::run_progress_thread() {
       Idling idling(Idling::Manner::kSleep);
       keep(helper_, idling);
     } catch (const std::bad_alloc&) {
-      executor_.give_up({ErrorCode::kNoMemory, "out of memory"});
+      services_.end.give_up({ErrorCode::kNoMemory, "out of memory"});
     } catch (const std::exception& thrown) {  // the process is the host's
-      executor_.give_up({ErrorCode::kInternal, thrown.what()});
+      services_.end.give_up({ErrorCode::kInternal, thrown.what()});
     } catch (...) {
       leave();
       throw;  // the thread ends, and the job has: nobody needs a keeper any more

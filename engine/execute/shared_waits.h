@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/execute/executor.h"
 #include "engine/execute/turns.h"
+#include "engine/execute/wait_services.h"
 
 namespace ibcoll {
+
+class Executor;
 
 /// Several threads use an executor by turns. Of those that wait one is the *keeper*: it makes
 /// progress of all calls, spins, yields and sleeps on the bell as a single thread would, and lets
@@ -21,7 +23,7 @@ namespace ibcoll {
 /// under way. It never spins.
 class SharedWaits {
  public:
-  explicit SharedWaits(Executor& executor);
+  explicit SharedWaits(const Executor& executor);
   ~SharedWaits();
   SharedWaits(const SharedWaits&) = delete;
   SharedWaits& operator=(const SharedWaits&) = delete;
@@ -71,7 +73,7 @@ class SharedWaits {
   void stop_waiting(Waiting& waiting);
   void run_progress_thread();
 
-  Executor& executor_;
+  const WaitServices& services_;
   Turns turns_;
   // Of whoever has the turn.
   std::vector<Waiting*> waiting_;  ///< the threads of the program that do, in the order they began

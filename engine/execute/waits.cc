@@ -45,7 +45,7 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
       return waits_for(job(op.peer));
     case OpKind::kWaitExposed:
       for (const Rank rank : group.shape.members(op.peer)) {
-        const PeerState* peer = call.peers.find(job(rank));
+        const PeerState* peer = call.remote.peers.find(job(rank));
         if (peer == nullptr || peer->exposures < op.threshold) return waits_for(job(rank));
       }
       break;
@@ -68,7 +68,7 @@ Wait wait_of(const PostedCall& call, const LocalTransport& local) {
   for (const LaneState& lane : call.lanes) {
     if (const auto wait = wait_of(call, lane, local)) return *wait;
   }
-  if (call.held_by) return {*call.held_by, 0, "to take what it was sent"};
+  if (call.remote.held_by) return {*call.remote.held_by, 0, "to take what it was sent"};
   return {};
 }
 

@@ -96,7 +96,6 @@ class GatheredPuts : public ::testing::Test {
     strided_.gathered_reach = memory_.size();
     strided_.gathered_bytes = 2 * kRuns * run;
     binding_.block_bytes = kRuns * run;
-    binding_.strided = true;
     binding_[Buffer::kSend] = {image_.data(), nullptr, nullptr, &strided_};
     ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
     for (const Rank peer : {1, 2}) {

@@ -1,8 +1,8 @@
-/// What operations do where slots lie in memory of any layout (StridedBuffer).
+#include "engine/execute/strided_operations.h"
+
 #include <algorithm>
 #include <array>
-
-#include "engine/execute/lane_runner.h"
+#include <span>
 
 namespace ibcoll {
 namespace {
@@ -27,7 +27,7 @@ void for_each_slot(const Binding& binding, Buffer buffer, uint32_t first, uint32
 
 }  // namespace
 
-LaneRunner::Outcome LaneRunner::copy_between_views(LaneState& lane, const Op& op, Part part) {
+OpOutcome StridedOperations::copy(LaneState& lane, const Op& op, Part part) {
   const Binding& binding = call_.binding;
   // Slots that are not strided may lie anywhere where they differ in length: one by one.
   const uint32_t at_once = binding.unequal ? 1 : op.count;
@@ -40,28 +40,54 @@ LaneRunner::Outcome LaneRunner::copy_between_views(LaneState& lane, const Op& op
       continue;
     const size_t length = binding.length(op.src_buffer, op.src_first + i, at_once);
     const size_t begin = part_begin(part, length) + lane.progress, end = part_end(part, length);
-    const size_t piece = op.count == at_once ? std::min(kPieceBytes, end - begin) : end - begin;
+    const size_t piece =
+        op.count == at_once ? std::min(LaneServices::kPieceBytes, end - begin) : end - begin;
     copy_strided(target.from(begin), source.from(begin), piece);
     if (begin + piece < end) {
       lane.progress += piece;
-      return Outcome::kMoved;
+      return OpOutcome::kMoved;
     }
     lane.progress = 0;
   }
-  return Outcome::kDone;
+  return OpOutcome::kDone;
 }
 
-/// Sees to it that the image holds those bytes of the slots that an operation reads: what has come
-/// through the network is there already. False: part of it has been copied. What stands before them
-/// in their slots has been written before, too: pieces come in order.
-bool LaneRunner::put_in_image(const Op& op, size_t begin, size_t end) {
+Offer StridedOperations::offer(const Op& op, Part part, uint32_t& ticket) {
+  const Binding& binding = call_.binding;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  const StridedView source = binding.view(op.src_buffer, op.src_first, op.count).from(begin);
+  const StridedBuffer* const strided = binding[op.src_buffer].strided;
+  const Rank peer = to_job_[op.peer];
+  LocalTransport& local = services_.local;
+  return strided == nullptr
+             ? local.offer(peer, call_.key, source.base + source.begin, bytes, ticket)
+             : local.offer_strided(peer, call_.key, strided->memory, source, bytes, ticket);
+}
+
+Pull StridedOperations::pull(LaneState& lane, const Op& op, Part part) {
+  const Binding& binding = call_.binding;
+  const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
+  const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
+  const StridedView target = binding.view(op.dst_buffer, op.dst_first, op.count).from(begin);
+  const Rank peer = to_job_[op.peer];
+  LocalTransport& local = services_.local;
+  return binding[op.dst_buffer].strided != nullptr
+             ? local.pull_strided(peer, call_.key, target, bytes, lane.progress)
+             : local.pull(peer, call_.key, target.base + target.begin, bytes, call_.streaming,
+                          lane.progress);
+}
+
+/// What stands before the bytes in their slots has been written before, too: pieces come in order.
+bool StridedOperations::fill_image(const Op& op, Part part) {
   const Binding& binding = call_.binding;
   const StridedBuffer* const strided = binding[op.src_buffer].strided;
   if (strided == nullptr) return true;
-  size_t left = kPieceBytes;
+  const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
+  size_t left = LaneServices::kPieceBytes;
   bool all = true;
-  for_each_slot(binding, op.src_buffer, op.src_first, op.count, begin, end,
-                [&](uint32_t slot, uint64_t, uint64_t slot_end) {
+  for_each_slot(binding, op.src_buffer, op.src_first, op.count, part_begin(part, length),
+                part_end(part, length), [&](uint32_t slot, uint64_t, uint64_t slot_end) {
                   uint64_t& held = strided->in_image[slot];
                   if (held >= slot_end) return;
                   const size_t piece = std::min<uint64_t>(left, slot_end - held);
@@ -74,10 +100,9 @@ bool LaneRunner::put_in_image(const Op& op, size_t begin, size_t end) {
   return all;
 }
 
-/// Whether the slots that an operation reads are put from where they lie: all of them have long
-/// runs, and nothing of them is in the image.
-bool LaneRunner::is_gathered(const Op& op) const {
-  if (call_.regions_of(op.src_buffer).gathered == kNone) return false;
+/// Whether all slots that an operation reads have long runs, and nothing of them is in the image.
+bool StridedOperations::is_gathered(const Op& op) const {
+  if (call_.remote.regions_of(op.src_buffer).gathered == kNone) return false;
   const StridedBuffer& strided = *call_.binding[op.src_buffer].strided;
   for (uint32_t slot = op.src_first; slot < op.src_first + op.count; ++slot) {
     if (strided.in_image[slot] != 0 || !strided.has_long_runs(slot, op.count == 1)) return false;
@@ -85,34 +110,44 @@ bool LaneRunner::is_gathered(const Op& op) const {
   return true;
 }
 
-/// Of an operation that takes several: those that follow each other end with the last one.
-void LaneRunner::note_another_put(LaneState& lane, Rank peer, uint32_t position, Part part) {
+bool StridedOperations::puts_runs(const Op& op, Part part) const {
+  // What has begun so ends so, whatever has been packed since.
+  const PeerState* const peer = call_.remote.peers.find(to_job_[op.peer]);
+  if (peer != nullptr && peer->put_bytes != 0) return true;
+  const size_t length = call_.binding.length(op.src_buffer, op.src_first, op.count);
+  return part_begin(part, length) != part_end(part, length) && is_gathered(op);
+}
+
+/// A put of an operation that may take several: those that follow each other end with the last one.
+void StridedOperations::note_put(LaneState& lane, Rank peer, uint32_t position, Part part) {
+  const uint64_t ticket = services_.network->posted(peer);
   if (!lane.pending.empty()) {
     PendingPut& latest = lane.pending.back();
     if (!latest.local && latest.at == position && latest.piece == part.piece) {
-      latest.ticket = services_.network->posted(peer);
+      latest.ticket = ticket;
       return;
     }
   }
-  note_put(lane, peer, position, part);
+  lane.note_pending({peer, false, ticket}, position, part.piece);
 }
 
-/// Puts runs from where they lie, with as many puts as that takes. Only the last one says that the
-/// message is there. No second one to that peer is begun before.
-LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint32_t position,
-                                             Part part, RemoteAddress target) {
-  const Rank peer = job_rank(op.peer);
+/// Only the last put says that the message is there. No second message to that peer is begun
+/// before.
+OpOutcome StridedOperations::put_runs(LaneState& lane, const Op& op, uint32_t position, Part part,
+                                      RemoteAddress target) {
+  const Rank peer = to_job_[op.peer];
   const Binding& binding = call_.binding;
-  const BufferRegions& regions = call_.regions_of(op.src_buffer);
+  const BufferRegions& regions = call_.remote.regions_of(op.src_buffer);
   NetworkTransport& network = *services_.network;
-  PeerState& state = call_.peers[peer];
+  PeerState& state = call_.remote.peers[peer];
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length), bytes = part_end(part, length) - begin;
   std::array<PutSegment, kMaxGathered> segments;
   const size_t most = std::min(network.max_put_segments(), kGatheredAtOnce);
   StridedCursor cursor(
       binding.view(op.src_buffer, op.src_first, op.count).from(begin + state.put_bytes));
-  for (Outcome refused = Outcome::kBlocked; state.put_bytes < bytes; refused = Outcome::kMoved) {
+  for (OpOutcome refused = OpOutcome::kBlocked; state.put_bytes < bytes;
+       refused = OpOutcome::kMoved) {
     size_t count = 0, put = 0;
     while (state.put_bytes + put < bytes) {
       const std::byte* const place = cursor.place();
@@ -134,24 +169,23 @@ LaneRunner::Outcome LaneRunner::put_gathered(LaneState& lane, const Op& op, uint
                               last ? uint64_t{state.cell} : NetworkTransport::kNoSignal))
       return refused;
     state.put_bytes += put;
-    note_another_put(lane, peer, position, part);
+    note_put(lane, peer, position, part);
   }
   state.put_bytes = 0;
-  if (binding.unequal && part.last()) state.landings.pop(call_.landings);
-  return Outcome::kDone;
+  if (binding.unequal && part.last()) state.landings.pop(call_.remote.landings);
+  return OpOutcome::kDone;
 }
 
-/// Data from another server, which lands in the image.
-LaneRunner::Outcome LaneRunner::expect_strided(LaneState& lane, const Op& op, Part part) {
+OpOutcome StridedOperations::expect(LaneState& lane, const Op& op, Part part) {
   // Progress: of an arrival that has been taken.
-  if (lane.progress == 0 && !take_one(call_.peers[job_rank(op.peer)].arrivals))
-    return Outcome::kBlocked;
+  if (lane.progress == 0 && !take_one(call_.remote.peers[to_job_[op.peer]].arrivals))
+    return OpOutcome::kBlocked;
   const Binding& binding = call_.binding;
   const StridedBuffer* const strided = binding[op.dst_buffer].strided;
-  if (strided == nullptr) return Outcome::kDone;
+  if (strided == nullptr) return OpOutcome::kDone;
   const size_t length = binding.length(op.dst_buffer, op.dst_first, op.count);
   const size_t begin = part_begin(part, length) + lane.progress, end = part_end(part, length);
-  const size_t piece = std::min(kPieceBytes, end - begin);
+  const size_t piece = std::min(LaneServices::kPieceBytes, end - begin);
   for_each_slot(binding, op.dst_buffer, op.dst_first, op.count, begin, begin + piece,
                 [&](uint32_t slot, uint64_t from, uint64_t to) {
                   copy_strided(binding.view(op.dst_buffer, slot, 1).from(from),
@@ -160,10 +194,10 @@ LaneRunner::Outcome LaneRunner::expect_strided(LaneState& lane, const Op& op, Pa
                 });
   if (begin + piece < end) {
     lane.progress += piece;
-    return Outcome::kMoved;
+    return OpOutcome::kMoved;
   }
   lane.progress = 0;
-  return Outcome::kDone;
+  return OpOutcome::kDone;
 }
 
 }  // namespace ibcoll
