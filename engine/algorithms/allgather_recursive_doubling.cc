@@ -2,7 +2,7 @@
 /// of ranks: in step k ranks that differ in bit k exchange all they have. With 2^m + r ranks the
 /// first 2r of them act in pairs: the odd one hands its block to the even one before and gets the
 /// result after. Few messages: for short blocks. Steps: floor(log2 P), 2 more where P is no power
-/// of two. Messages a rank: at most as many. Bytes: P - 1 blocks, up to twice that for the even
+/// of two. Messages a rank: at most as many. Bytes: P - 1 blocks, up to 2.4 times that for the even
 /// ones of pairs. Scratch: none; allgatherv, whose blocks need not lie side by side in the user's
 /// buffer, collects them in P slots and copies.
 

@@ -6,9 +6,9 @@
 /// server t modulo n_s (0 if n_s = n_t), spreads the messages evenly over ranks. It lands in
 /// its final place where the sending server's blocks lie side by side there (consecutive ranks,
 /// blocks of one size), else in scratch.
-/// Steps: Ns. Messages a rank: Ns - 1 between servers (servers of n_s ranks send P - n_s messages
-/// in all), n_s times larger than a block. Bytes: P - n blocks between servers and, inside, Ns
-/// times those of 2-Level Ring. Scratch: P - n slots to send, up to P - n to receive.
+/// Steps: Ns + 1. Messages a rank: Ns - 1 between servers (servers of n_s ranks send P - n_s
+/// messages in all), n_s times larger than a block. Bytes: P - n blocks between servers and,
+/// inside, Ns times those of 2-Level Ring. Scratch: P - n slots to send, up to P - n to receive.
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 /// Gather(v) in which the ranks of other servers send one after the other: the root lets the next
 /// one write (the exposure is the token) when the block before is in. No port is ever contended,
 /// and between two blocks the root waits for a round trip: for large blocks. The root's own server
-/// goes by shared memory meanwhile. Steps: P - n. Messages: 1 of each rank. Bytes: P - 1 blocks.
-/// Scratch: none.
+/// goes by shared memory meanwhile. Steps: P - n + 2. Messages: 1 of each rank. Bytes: P - 1
+/// blocks. Scratch: none.
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"

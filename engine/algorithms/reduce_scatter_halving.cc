@@ -3,8 +3,8 @@
 /// before, exchange what the other one's half of the ranks is to get, and combine. With 2^m + r
 /// ranks the first 2r act in pairs: the odd one hands its data to the even one before and gets its
 /// block after. Few messages: for short blocks. Steps: floor(log2 P), 2 more where P is no power of
-/// two. Messages a rank: at most as many. Bytes: P - 1 blocks, up to twice that in pairs. Scratch:
-/// P - 1 slots, up to twice that in pairs.
+/// two. Messages a rank: at most as many. Bytes: P - 1 blocks, up to P in pairs. Scratch:
+/// P - 1 slots, up to 2.4 times that in pairs.
 
 #include <bit>
 #include <vector>

@@ -1,6 +1,6 @@
 /// Scan and exscan along a chain of ranks (Open MPI's linear one, in pieces): each adds its data to
-/// what the rank before it sends, and passes the sum on, piece by piece. For long blocks. Steps: P.
-/// Messages and bytes: 1 block a rank. Scratch: 1 slot in an exscan.
+/// what the rank before it sends, and passes the sum on, piece by piece. For long blocks. Steps: P
+/// - 1. Messages and bytes: 1 block a rank. Scratch: 1 slot in an exscan.
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/slots.h"

@@ -1,7 +1,7 @@
 /// Scatter(v) in which the root sends to one rank of the other servers after the other: the next
 /// block leaves when the one before has arrived (its put is complete). Never more than one block is
 /// on its way, so no link past the root's is contended however narrow it is.
-/// Steps: P - n. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
+/// Steps: P - n + 2. Messages: P - 1 of the root. Bytes: P - 1 blocks. Scratch: none.
 
 #include "engine/algorithms/registry.h"
 #include "engine/algorithms/server_tree.h"
