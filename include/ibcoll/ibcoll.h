@@ -2,8 +2,8 @@
  * ibcoll: collective communication written straight on InfiniBand verbs and shared memory.
  *
  * C interface. Every function returns a status; ibcoll_last_error() has the line that explains the
- * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes. Ranks are numbered
- * from 0.
+ * last one that was not IBCOLL_OK. Sizes, counts and displacements are in bytes, and the counts of
+ * reductions in elements. Ranks are numbered from 0.
  *
  * ibcoll_last_error_scope() says what is over with an error. A call: nothing else is. A group: all
  * its ranks get that error, in calls under way and in later ones, until they free it; other groups
@@ -179,11 +179,11 @@ typedef struct ibcoll_bootstrap {
  * disagree on rank or size. docs/hosts.md says what a host must do. */
 IBCOLL_API ibcoll_status ibcoll_init_with(const ibcoll_bootstrap* bootstrap,
                                           ibcoll_context** context);
-/** Leaves the job; collective. Not for contexts that ibcoll_launch gave. Ends the calls that are
- * under way first. IBCOLL_ERR_INVALID, with their number, if groups, graphs, requests or messages
- * had not been freed, or memory not deregistered: the job is left all the same, and they are
- * refused from then on. IBCOLL_ERR_INVALID, and the job is not left, while another thread is in a
- * call. */
+/** Leaves the job; collective. Not for contexts that ibcoll_launch gave. Waits for the calls that
+ * are under way first. IBCOLL_ERR_INVALID, with their number, if groups, graphs, requests or
+ * messages had not been freed, or memory not deregistered: the job is left all the same, and they
+ * are refused from then on. IBCOLL_ERR_INVALID, and the job is not left, while another thread is in
+ * a call. */
 IBCOLL_API ibcoll_status ibcoll_finalize(ibcoll_context* context);
 
 /** This process's rank in the job. */
