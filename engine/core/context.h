@@ -130,8 +130,8 @@ class Context {
   Result<const LogP*> message_costs();
   /// Whether the bytes of calls are checked: rank 0's setting.
   CheckMode check_mode() const { return check_mode_; }
-  /// Of calls that have ended.
-  LateChecks& late_checks() { return *late_checks_; }
+  /// Of calls that have ended; null: what is checked is so before its call ends.
+  LateChecks* late_checks() { return late_checks_.get(); }
   /// By which calls that leave the algorithm open choose it, before the engine's own choices.
   const Rules& rules() const { return rules_; }
   /// Other ones: the same on all ranks. Groups that have called already must forget their plans.
