@@ -49,8 +49,8 @@ Status BoundCall::bind(const CallArguments& arguments) {
     counts = {given.recv_counts, static_cast<size_t>(group_.size())};
   }
   IBCOLL_ASSIGN(const CallPlan* plan,
-                group_.call_plan(given.collective, plan_bytes, row.has_root ? given.root : 0,
-                                 given.options, counts));
+                group_.plans().find(given.collective, plan_bytes, row.has_root ? given.root : 0,
+                                    given.options, counts));
   // Most calls are like the one before.
   bool told = plan_.is_same(*plan);
   if (!told) plan_ = *plan;
@@ -78,7 +78,7 @@ Status BoundCall::bind(const CallArguments& arguments) {
                                : bind_unequal());
   if (!has_blocks_) [[likely]]
     return {};
-  return blocks_->bind(group_.context().scratch(), *plan_.program, given, binding_);
+  return blocks_->bind(group_.services().scratch, *plan_.program, given, binding_);
 }
 
 /// Puts their counts in the place of blocks that have layouts of the program's own.
@@ -121,8 +121,8 @@ Status BoundCall::bind_equal() {
   binding_.block_bytes = cut_slot_bytes(arguments_.block_bytes, cut);
   binding_.limit = cut > 1 ? arguments_.block_bytes : UINT64_MAX;
   if (!plan_.program->scratch.empty()) {
-    IBCOLL_ASSIGN(scratch_, group_.context().scratch().take(plan_.program->scratch.size() *
-                                                            arguments_.block_bytes));
+    IBCOLL_ASSIGN(scratch_, group_.services().scratch.take(plan_.program->scratch.size() *
+                                                           arguments_.block_bytes));
     binding_[Buffer::kScratch].base = scratch_;
   }
   if (!arguments_.in_place) return {};
@@ -191,7 +191,7 @@ Status BoundCall::bind_unequal() {
   const Buffer most = sends > receives ? Buffer::kSend : Buffer::kRecv;
   binding_.block_bytes = mean(binding_[most].bytes, std::max(sends, receives));
   if (!plan_.relays) return bind_known_scratch();
-  return lengths_.take(group_.context().scratch(), shape, program);
+  return lengths_.take(group_.services().scratch, shape, program);
 }
 
 /// Slot by slot, since only the receiver knows in which of its slots a block belongs.
@@ -202,7 +202,7 @@ Status BoundCall::bind_neighbors() {
   if (is_unequal(arguments_.collective)) {
     bind_lists();
     binding_.block_bytes = mean(binding_[Buffer::kRecv].bytes, receives);
-    return plan_.relays ? lengths_.take(group_.context().scratch(), shape, program) : Status{};
+    return plan_.relays ? lengths_.take(group_.services().scratch, shape, program) : Status{};
   }
   binding_.block_bytes = arguments_.block_bytes;
   slot_bytes_.assign(std::max(sends, receives), arguments_.block_bytes);
@@ -231,7 +231,7 @@ void BoundCall::bind_lists() {
 /// Memory for a copy of what is to be sent.
 Status BoundCall::bind_aside(size_t bytes) {
   aside_bytes_ = bytes;
-  IBCOLL_ASSIGN(aside_, group_.context().scratch().take(bytes));
+  IBCOLL_ASSIGN(aside_, group_.services().scratch.take(bytes));
   binding_[Buffer::kSend].base = aside_;
   return {};
 }
@@ -253,7 +253,7 @@ Status BoundCall::bind_scratch_slots() {
   std::exclusive_scan(scratch_bytes_.begin(), scratch_bytes_.end(), scratch_offsets_.begin(),
                       uint64_t{0});
   IBCOLL_ASSIGN(scratch_,
-                group_.context().scratch().take(scratch_offsets_.back() + scratch_bytes_.back()));
+                group_.services().scratch.take(scratch_offsets_.back() + scratch_bytes_.back()));
   binding_[Buffer::kScratch] = {scratch_, scratch_offsets_.data(), scratch_bytes_.data()};
   return {};
 }
@@ -282,7 +282,7 @@ void BoundCall::copy_aside() {
 }
 
 void BoundCall::give_back() {
-  ScratchPool& pool = group_.context().scratch();
+  ScratchPool& pool = group_.services().scratch;
   for (std::byte** const memory : {&scratch_, &aside_}) {
     if (*memory != nullptr) pool.put(*memory);
     *memory = nullptr;

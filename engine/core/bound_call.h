@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/core/call_arguments.h"
 #include "engine/core/call_blocks.h"
+#include "engine/core/group.h"
 #include "engine/core/lengths_phase.h"
 
 namespace ibcoll {

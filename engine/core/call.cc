@@ -5,8 +5,8 @@ namespace ibcoll {
 Call::Call(Group& group)
     : group_(group.shared_from_this()),
       bound_(group),
-      check_(group.context().check_mode() == CheckMode::kOff ? nullptr
-                                                             : std::make_unique<CallCheck>(group)) {
+      check_(group.services().check_mode == CheckMode::kOff ? nullptr
+                                                            : std::make_unique<CallCheck>(group)) {
   completion_.owner = this;
 }
 
@@ -25,12 +25,12 @@ Status Call::prepare(const CallArguments& arguments) {
 }
 
 Status Call::give_up(const Error& error) {
-  return tl::unexpected<Error>(group_->context().executor().give_up(
+  return tl::unexpected<Error>(group_->services().executor.give_up(
       {error.code, fmt::format("{}, for {}", error.message, to_string(collective()))}));
 }
 
 Status Call::start() {
-  Executor& executor = group_->context().executor();
+  Executor& executor = group_->services().executor;
   if (executor.failed()) [[unlikely]]
     return tl::unexpected<Error>(*executor.failed());
   if (group_->state().over) [[unlikely]]
@@ -69,14 +69,14 @@ Status Call::start_checked() {
 
 Status Call::post_lengths(uint32_t sequence) {
   completion_.then = after_lengths;
-  return group_->context().executor().post(group_->state(), bound_.program(), bound_.bind_lengths(),
-                                           completion_, sequence);
+  return group_->services().executor.post(group_->state(), bound_.program(), bound_.bind_lengths(),
+                                          completion_, sequence);
 }
 
 Status Call::post_data(uint32_t sequence) {
   completion_.then = check_ != nullptr && check_->is_due() ? after_data : nullptr;
-  return group_->context().executor().post(group_->state(), bound_.program(), bound_.binding(),
-                                           completion_, sequence);
+  return group_->services().executor.post(group_->state(), bound_.program(), bound_.binding(),
+                                          completion_, sequence);
 }
 
 Status Call::post_check() {
@@ -113,7 +113,7 @@ void Call::end_with(Status result) {
 
 Result<bool> Call::test() {
   if (!started_) return true;
-  IBCOLL_ASSIGN(bool done, group_->context().executor().test(completion_));
+  IBCOLL_ASSIGN(bool done, group_->services().executor.test(completion_));
   if (done && check_ != nullptr) [[unlikely]] {
     IBCOLL_ASSIGN(done, check_->test_earlier());
   }
@@ -126,7 +126,7 @@ Result<bool> Call::test() {
 
 Status Call::wait() {
   if (!started_) return {};
-  IBCOLL_TRY(group_->context().executor().wait(completion_));
+  IBCOLL_TRY(group_->services().executor.wait(completion_));
   started_ = false;
   if (check_ != nullptr) [[unlikely]]
     IBCOLL_TRY(check_->settle_earlier());

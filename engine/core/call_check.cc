@@ -55,6 +55,6 @@ Status CallCheck::settle_earlier() {
   return late_checks() == nullptr ? Status{} : late_checks()->settle(group_, begun_before_);
 }
 
-LateChecks* CallCheck::late_checks() const { return group_.context().late_checks(); }
+LateChecks* CallCheck::late_checks() const { return group_.services().late_checks; }
 
 }  // namespace ibcoll

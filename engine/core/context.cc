@@ -10,7 +10,6 @@
 #include "engine/base/log.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
-#include "engine/core/group.h"
 #include "engine/core/job_rules.h"
 #include "engine/core/late_checks.h"
 #include "engine/core/share.h"
@@ -99,10 +98,11 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(topology::Fabric believed,
                   topology::believe(*self->placement_->fabric_order.network, options.fabric.error));
     self->placement_->fabric_order.network.reset();
-    self->plans_.emplace(std::move(believed), contention_free::PlanStoreOptions{
-                                                  .tokens_ahead = true,
-                                                  .directory = options.plan_cache,
-                                                  .saves_dropped = saves_plans(shape, me)});
+    self->plan_sources_.transfers.emplace(
+        std::move(believed),
+        contention_free::PlanStoreOptions{.tokens_ahead = true,
+                                          .directory = options.plan_cache,
+                                          .saves_dropped = saves_plans(shape, me)});
   }
 
   const auto ranks = static_cast<size_t>(bootstrap.size());
@@ -135,8 +135,10 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(self->network_,
                   open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
                                options.transport));
-    self->eager_bytes_ = std::min(options.eager_bytes, longest_eager(*self->network(), ranks));
-    IBCOLL_TRY(same_on_all(bootstrap, self->eager_bytes_, "IBCOLL_EAGER"));
+    const int64_t eager = std::min(options.eager_bytes, longest_eager(*self->network(), ranks));
+    IBCOLL_TRY(same_on_all(bootstrap, eager, "IBCOLL_EAGER"));
+    self->plan_sources_.eager_bytes = eager;
+    self->plan_sources_.messages_cost_cores = self->network_.costs_cores;
   }
 
   ExecutorOptions executor;
@@ -175,12 +177,16 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                 known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
   if (has_rules) {
     IBCOLL_ASSIGN(const RulesJob job, self->describe_job());
-    IBCOLL_ASSIGN(self->rules_,
+    IBCOLL_ASSIGN(self->plan_sources_.rules,
                   read_rules_for(bootstrap, options.rules_file, options.rules_strict, job, shape));
   }
+  self->groups_.emplace(
+      GroupServices{*self->executor_, *self->local_, *self->scratch_, self->plan_sources_,
+                    self->group_records_, self->check_mode_, self->late_checks_.get()},
+      *self->placement_, me);
   std::vector<Rank> everybody(ranks);
   for (size_t i = 0; i < ranks; ++i) everybody[i] = static_cast<Rank>(i);
-  IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
+  IBCOLL_ASSIGN(self->world_, self->groups_->create(std::move(everybody)));
   IBCOLL_TRY(bootstrap.barrier());
   return self;
 }
@@ -188,11 +194,12 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
 void Context::make_multicasts(const ContextOptions& options) {
   message_memory_.emplace(local_->heap(), executor_->user_registrations());
   multicasts_ = std::make_unique<Multicasts>(
-      MulticastServices{
-          *executor_, *local_, network(), shape(), rank(),
-          [this](const Algorithm& algorithm, const Shape& of, Rank me,
-                 const AlgorithmOptions& with) { return programs_.find(algorithm, of, me, with); },
-          check_mode_ != CheckMode::kOff},
+      MulticastServices{*executor_, *local_, network(), shape(), rank(),
+                        [this](const Algorithm& algorithm, const Shape& of, Rank me,
+                               const AlgorithmOptions& with) {
+                          return plan_sources_.programs.find(algorithm, of, me, with);
+                        },
+                        check_mode_ != CheckMode::kOff},
       Multicasts::Limits{options.multicast_memory, static_cast<uint32_t>(options.multicast_window)},
       [this](size_t bytes) { return message_memory_->take(bytes); },
       [this](std::byte* memory, size_t bytes) { message_memory_->give_back(memory, bytes); });
@@ -262,8 +269,8 @@ Status Context::close() {
   closed_ = true;
   stop_threads();
   if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
-  if (plans_ && saves_plans(shape(), rank())) {
-    if (const Status saved = plans_->save(); !saved) {
+  if (plan_sources_.transfers && saves_plans(shape(), rank())) {
+    if (const Status saved = plan_sources_.transfers->save(); !saved) {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
@@ -310,88 +317,5 @@ Context::~Context() {
   message_memory_.reset();
   executor_.reset();
 }
-
-Status Context::check_members(std::span<const Rank> members, const char* what) {
-  if (members.empty()) return fail(ErrorCode::kInvalidArgument, "{} needs at least one rank", what);
-  executor_->look_at_deaths();
-  const Rank me = rank(), ranks = size();
-  bool ascending = true, has_me = false;
-  Rank before = -1;
-  for (const Rank rank : members) {
-    if (rank < 0 || rank >= ranks) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, ranks - 1);
-    }
-    ascending &= rank > before;
-    before = rank;
-    has_me |= rank == me;
-    if (executor_->has_lost(rank)) [[unlikely]]
-      return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: {}", rank, what,
-                  executor_->why_lost(rank));
-  }
-  if (!ascending) {
-    std::vector<Rank> sorted(members.begin(), members.end());
-    std::sort(sorted.begin(), sorted.end());
-    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-      return fail(ErrorCode::kInvalidArgument, "rank {} stands in {} twice", *twice, what);
-  }
-  if (!has_me) {
-    return fail(ErrorCode::kInvalidArgument, "rank {} uses {} that it is not in", me, what);
-  }
-  return {};
-}
-
-/// Servers of the members: numbered by their place in the job's order of servers.
-Result<Shape> Context::shape_of(std::span<const Rank> members) const {
-  const Shape& job = shape();
-  std::vector<int> server_of(members.size());
-  for (size_t i = 0; i < members.size(); ++i) server_of[i] = job.server_of(members[i]);
-  if (std::is_sorted(server_of.begin(), server_of.end())) {  // as mostly
-    int number = -1, before = -1;
-    for (int& server : server_of) {
-      number += static_cast<int>(server != before);
-      before = server;
-      server = number;
-    }
-  } else {
-    std::vector<int> servers = server_of;
-    std::sort(servers.begin(), servers.end());
-    servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
-    for (int& server : server_of) {
-      const auto place = std::lower_bound(servers.begin(), servers.end(), server);
-      server = static_cast<int>(place - servers.begin());
-    }
-  }
-  return Shape::create(std::move(server_of));
-}
-
-Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
-  IBCOLL_TRY(check_members(members, "a group"));
-  if (id != 0 && group_records_.has_live(members, id)) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "there is a group of these {} ranks with the identifier {}: it, or a request of it, "
-        "has not been freed",
-        members.size(), id);
-  }
-  if (group_records_.has_ended(members, id)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "an earlier group of these {} ranks{} was ended before its time: give the new one "
-                "another identifier",
-                members.size(), id == 0 ? "" : fmt::format(" with the identifier {}", id));
-  }
-  IBCOLL_ASSIGN(Shape shape, shape_of(members));
-  const GroupIdentity identity = group_records_.add(members, id);
-  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
-}
-
-Result<std::shared_ptr<Group>> Context::group_of_call(std::vector<Rank> members, uint64_t tag) {
-  IBCOLL_TRY(check_members(members, "a set"));
-  IBCOLL_ASSIGN(Shape shape, shape_of(members));
-  const GroupIdentity identity = group_records_.add_call(members, tag);
-  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
-}
-
-void Context::take_back(const Group& group) { group_records_.take_back(group.identity()); }
 
 }  // namespace ibcoll

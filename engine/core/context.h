@@ -12,27 +12,19 @@
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/check_mode.h"
 #include "engine/core/entry_guard.h"
-#include "engine/core/group_records.h"
+#include "engine/core/groups.h"
 #include "engine/core/message_memory.h"
 #include "engine/core/own_operators.h"
-#include "engine/core/program_cache.h"
-#include "engine/core/scratch_pool.h"
-#include "engine/core/server_placement.h"
 #include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/shared_waits.h"
 #include "engine/multicast/logp.h"
 #include "engine/multicast/multicasts.h"
-#include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/shape.h"
 #include "engine/transport/open.h"
-#include "engine/tuner/rules.h"
 #include "shm/transport.h"
 
 namespace ibcoll {
-
-class Group;
-class LateChecks;
 
 /// What a context is made with.
 struct ContextOptions {
@@ -90,9 +82,6 @@ class Context {
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
   int machines() const { return machines_; }
-  int64_t eager_bytes() const { return eager_bytes_; }
-  /// Whether messages between servers cost cores' time, so that fewer are better.
-  bool messages_cost_cores() const { return network_.costs_cores; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Executor& executor() { return *executor_; }
   shm::Transport& local() { return *local_; }
@@ -101,8 +90,9 @@ class Context {
   /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
   const std::string& network_reason() const { return network_.reason; }
   Group& world() { return *world_; }
-  /// Plans for the fabric, if one is known.
-  contention_free::PlanStore* plans() { return plans_ ? &*plans_ : nullptr; }
+  Groups& groups() { return *groups_; }
+  /// What choices of all groups go by.
+  PlanSources& plan_sources() { return plan_sources_; }
 
   /// Memory that peers on the server reach directly.
   Result<void*> allocate(size_t bytes) { return local_->heap().allocate(bytes); }
@@ -110,21 +100,8 @@ class Context {
   /// Memory for calls to work in.
   ScratchPool& scratch() { return *scratch_; }
 
-  /// A new group of these ranks of the job, of which this one is a member. Local. Must be gone
-  /// before the context is. `id`: see GroupRecords::add; refused if such a group is there already.
-  Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members, uint64_t id = 0);
   /// Messages to any set of ranks.
   Multicasts& multicasts() { return *multicasts_; }
-  /// Refuses ranks that can't be members of a group or set, `what` with its article.
-  Status check_members(std::span<const Rank> members, const char* what);
-  /// The group of this rank's next call on a set of ranks of the job, of which it is one: of that
-  /// call alone, and gone with it. `members` ascending. Local, in time that goes with the members.
-  /// `tag`: the caller's; calls on one set with one tag are matched in the order in which they are
-  /// made.
-  Result<std::shared_ptr<Group>> group_of_call(std::vector<Rank> members, uint64_t tag);
-  /// The call that group_of_call gave its group to was refused on this rank alone, as if it had not
-  /// been made.
-  void take_back(const Group& group);
   /// What messages cost, of the file that ContextOptions::logp_file names; kUnsupported where it
   /// names none.
   Result<const LogP*> message_costs();
@@ -132,14 +109,8 @@ class Context {
   CheckMode check_mode() const { return check_mode_; }
   /// Of calls that have ended; null: what is checked is so before its call ends.
   LateChecks* late_checks() { return late_checks_.get(); }
-  /// By which calls that leave the algorithm open choose it, before the engine's own choices.
-  const Rules& rules() const { return rules_; }
-  /// Other ones: the same on all ranks. Groups that have called already must forget their plans.
-  void use_rules(Rules rules) { rules_ = std::move(rules); }
   /// What rules are to be written for in this job. Collective.
   Result<RulesJob> describe_job();
-  GroupRecords& group_records() { return group_records_; }
-  ProgramCache& programs() { return programs_; }
 
   /// An EntryGuard::Entry is held for the length of an API call.
   EntryGuard& guard() { return guard_; }
@@ -163,18 +134,13 @@ class Context {
 
  private:
   Context() = default;
-  Result<Shape> shape_of(std::span<const Rank> members) const;
   std::span<Bell> bells();  ///< by rank
   void make_multicasts(const ContextOptions& options);
   void end_transfers();
 
-  /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
-  static constexpr size_t kProgramBytes = size_t{64} << 20;
-
   Bootstrap* bootstrap_ = nullptr;
   int ranks_on_machine_ = 1, machines_ = 1;
   CheckMode check_mode_ = CheckMode::kOff;
-  int64_t eager_bytes_ = 0;
   std::unique_ptr<ServerPlacement> placement_;
   SharedRegion bells_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make
@@ -188,12 +154,11 @@ class Context {
   std::unique_ptr<LateChecks> late_checks_;  ///< null: none is late
   std::string logp_file_;
   std::optional<LogP> message_costs_;  ///< once asked for
-  Rules rules_;
   std::optional<ScratchPool> scratch_;
-  ProgramCache programs_{kProgramBytes};
+  PlanSources plan_sources_;
   GroupRecords group_records_;
+  std::optional<Groups> groups_;
   std::shared_ptr<Group> world_;
-  std::optional<contention_free::PlanStore> plans_;
   EntryGuard guard_;
   OwnOperators own_operators_{guard_};
   std::unique_ptr<SharedWaits> waits_;  ///< null: one thread, and no other

@@ -61,7 +61,7 @@ Status DataCheck::prepare(const BoundCall& call) {
   sends_ = send_slots(arguments_.collective, shape, me, arguments_.root, graph);
   receives_ = recv_slots(arguments_.collective, shape, me, arguments_.root, graph);
   if (kind_ != Kind::kAgain) return prepare_exchange();
-  IBCOLL_ASSIGN(memory_, group_->context().scratch().take(has_result() ? result_bytes() : 0));
+  IBCOLL_ASSIGN(memory_, group_->services().scratch.take(has_result() ? result_bytes() : 0));
   return {};
 }
 
@@ -85,7 +85,7 @@ Status DataCheck::prepare_exchange() {
   received_.resize(kind_ == Kind::kLinear ? kLinearHashBytes / kHashBytes : receives);
   const size_t sent_bytes = sends * exchange.block_bytes;
   const size_t told_bytes = receives * exchange.block_bytes;
-  IBCOLL_ASSIGN(memory_, group_->context().scratch().take(
+  IBCOLL_ASSIGN(memory_, group_->services().scratch.take(
                              std::max(sent_bytes + told_bytes, size_t{kHashBytes})));
   sent_ = memory_;
   told_ = memory_ + sent_bytes;
@@ -97,7 +97,7 @@ Status DataCheck::prepare_exchange() {
 
 void DataCheck::release() {
   exchange_.release();
-  if (memory_ != nullptr) group_->context().scratch().put(memory_);
+  if (memory_ != nullptr) group_->services().scratch.put(memory_);
   memory_ = nullptr;
   plan_ = {};
   arguments_ = {};
@@ -195,7 +195,7 @@ Status DataCheck::post(Completion& completion, uint32_t sequence, int64_t time_l
   }
   binding.time_limit_ns = time_limit_ns;
   binding.deadline_ns = deadline_ns;
-  return group_->context().executor().post(
+  return group_->services().executor.post(
       group_->state(), again ? *plan_.program : exchange_.program(), binding, completion, sequence);
 }
 
@@ -203,7 +203,7 @@ Status DataCheck::post(Completion& completion, uint32_t sequence, int64_t time_l
 Status DataCheck::report(Rank from, const std::string& what) {
   const std::string text =
       fmt::format("{} ({}): {} (IBCOLL_CHECK)", meaning_.name(), plan_.program->algorithm, what);
-  group_->context().executor().abort({group_->state().to_job[from], ErrorCode::kMismatch, text});
+  group_->services().executor.abort({group_->state().to_job[from], ErrorCode::kMismatch, text});
   return fail(ErrorCode::kMismatch, "{}", text);
 }
 
@@ -217,7 +217,7 @@ Status DataCheck::compare_hashes() {
                           .origin;
     return report(from, fmt::format("rank {} has received other data than rank {} has sent to it: "
                                     "block {} of {}, hash {:016x} instead of {:016x}",
-                                    group_->context().rank(), group_->state().to_job[from], i,
+                                    group_->rank_in_job(), group_->state().to_job[from], i,
                                     receives_, received_[i], sent));
   }
   return {};
@@ -227,7 +227,7 @@ Status DataCheck::compare() {
   hash_received();
   if (kind_ == Kind::kHashes) return compare_hashes();
   if (!has_result()) return {};
-  const Rank me = group_->context().rank();
+  const Rank me = group_->rank_in_job();
   const Reduction& reduction = arguments_.reduction;
   const auto combined = [&] {
     return fmt::format("{} bytes of {} by {}", result_bytes(), to_string(reduction.element()),

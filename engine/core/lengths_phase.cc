@@ -58,9 +58,9 @@ Result<std::span<const uint64_t>> LengthsPhase::end(Group& group, const RankProg
     const Rank origin = program.block(Buffer::kRecv, static_cast<uint32_t>(i)).origin;
     const Rank culprit = group.state().to_job[origin];
     const std::string text = fmt::format("rank {} sends {} bytes where rank {} expects {} ({}, {})",
-                                         culprit, received[i], group.context().rank(), expected[i],
+                                         culprit, received[i], group.rank_in_job(), expected[i],
                                          to_string(program.collective), program.algorithm);
-    group.context().executor().abort({culprit, ErrorCode::kMismatch, text});
+    group.services().executor.abort({culprit, ErrorCode::kMismatch, text});
     return fail(ErrorCode::kMismatch, "{}", text);
   }
   known_ = true;

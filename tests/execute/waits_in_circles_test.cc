@@ -31,7 +31,7 @@ class Circles : public ::testing::TestWithParam<Circle> {
   static Result<std::shared_ptr<Group>> pair(Context& context, Rank rank) {
     const Rank next = (rank + 1) % context.size();
     const std::vector<Rank> ranks = {std::min(rank, next), std::max(rank, next)};
-    return GetParam().on_sets ? context.group_of_call(ranks, 0) : context.create_group(ranks);
+    return GetParam().on_sets ? context.groups().of_call(ranks, 0) : context.groups().create(ranks);
   }
 };
 
@@ -109,7 +109,7 @@ TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
     EXPECT_EQ(run_job(job_of(layout),
                       [](const RankView& rank) {
                         const Rank me = rank.context.rank();
-                        const auto two = rank.context.create_group({1, 2});
+                        const auto two = rank.context.groups().create({1, 2});
                         CallMemory memory;
                         CallArguments scan = memory.arguments(Collective::kScan, 100);
                         scan.reduction =
@@ -132,10 +132,10 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
                   job_of(layout),
                   [&](const RankView& rank) {
                     const Rank me = rank.context.rank();
-                    const auto mine = me == 2 ? rank.context.create_group({0, 2})
-                                              : rank.context.create_group({me, me + 1});
-                    const auto other = me == 0 ? rank.context.create_group({0, 2})
-                                               : rank.context.create_group({me - 1, me});
+                    const auto mine = me == 2 ? rank.context.groups().create({0, 2})
+                                              : rank.context.groups().create({me, me + 1});
+                    const auto other = me == 0 ? rank.context.groups().create({0, 2})
+                                               : rank.context.groups().create({me - 1, me});
                     CallMemory memory;
                     CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
                     if (me == 1) trade.time_limit_ns = 1'500'000'000;
@@ -158,8 +158,8 @@ Status cross(Context& context, bool several, bool progress_thread) {
   IBCOLL_TRY(context.use_threads(several, progress_thread));
   const EntryGuard::Entry entry(context.guard());
   const Rank me = context.rank();
-  IBCOLL_ASSIGN(const auto first, context.create_group({0, 1}, 1));
-  IBCOLL_ASSIGN(const auto second, context.create_group({0, 1}, 2));
+  IBCOLL_ASSIGN(const auto first, context.groups().create({0, 1}, 1));
+  IBCOLL_ASSIGN(const auto second, context.groups().create({0, 1}, 2));
   std::vector<std::byte> data(kBytes);
   CallArguments bcast;
   bcast.collective = Collective::kBcast;
@@ -197,8 +197,8 @@ TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
                   Context& context = rank.context;
                   if (!rank.good(context.use_threads(true, false), "threads")) return;
                   const Rank me = context.rank();
-                  const auto own = context.create_group({0, 1}, static_cast<uint64_t>(1 + me));
-                  const auto other = context.create_group({0, 1}, static_cast<uint64_t>(2 - me));
+                  const auto own = context.groups().create({0, 1}, static_cast<uint64_t>(1 + me));
+                  const auto other = context.groups().create({0, 1}, static_cast<uint64_t>(2 - me));
                   if (!rank.good(own, "group") || !rank.good(other, "group")) return;
                   CallMemory first, second;
                   std::thread late([&] {
