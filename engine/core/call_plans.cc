@@ -16,6 +16,8 @@ Result<const CallPlan*> CallPlans::find(Collective collective, int64_t block_byt
   if (!counts.empty() && sources_.rules.size() != 0) [[unlikely]]
     size = std::accumulate(counts.begin(), counts.end(), int64_t{0}) / group_.shape.ranks();
   if (!group_.of_set) [[likely]] {
+    if (known_.empty()) [[unlikely]]
+      known_.resize(kCollectives.size());
     std::unique_ptr<KnownOfCollective>& all = known_[static_cast<size_t>(collective)];
     if (all == nullptr) all = std::make_unique<KnownOfCollective>();
     uint64_t wanted = static_cast<uint64_t>(size) ^ static_cast<uint64_t>(root) << 48;
@@ -101,9 +103,7 @@ Status CallPlans::plan_transfers(const CallFacts& facts, std::span<const int64_t
   return {};
 }
 
-void CallPlans::forget() {
-  for (auto& known : known_) known.reset();
-}
+void CallPlans::forget() { known_.clear(); }
 
 void CallPlans::forget(const std::shared_ptr<const Graph>& graph) {
   for (auto& known : known_) {

@@ -66,7 +66,8 @@ class CallPlans {
   const std::vector<int> hosts_;
   /// What a walk over the servers takes on the fabric with blocks of one byte, once asked for.
   std::optional<double> walk_seconds_;
-  std::array<std::unique_ptr<KnownOfCollective>, kCollectives.size()> known_;
+  /// By collective; empty: none is kept. A group of one call is not to take long to make.
+  std::vector<std::unique_ptr<KnownOfCollective>> known_;
   CallPlan other_;  ///< the latest one that is not kept
 };
 
