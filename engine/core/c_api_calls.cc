@@ -314,7 +314,7 @@ ibcoll_status ibcoll_start(ibcoll_request* request) {
       return refuse_busy();
     request->started = true;
     const ibcoll_status started = give(request->call->start());
-    request->context->context->note_started();
+    request->context->context->threads().note_started();
     return started;
   });
 }

@@ -126,7 +126,7 @@ void cross(const RankView& rank, const Crossing& crossing, const Algorithm& algo
   const size_t bytes = crossing.bytes;
   const Rank me = rank.context.rank(), size = rank.context.size();
   const Rank next = (me + 1) % size, before = (me + size - 1) % size;
-  if (crossing.several_threads && !rank.good(rank.context.use_threads(true, false), "threads"))
+  if (crossing.several_threads && !rank.good(rank.context.threads().use(true, false), "threads"))
     return;
   std::vector<Rank> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);

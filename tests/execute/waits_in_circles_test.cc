@@ -155,7 +155,7 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
 /// Two ranks that each wait for their own of two long broadcasts before they start the other one.
 Status cross(Context& context, bool several, bool progress_thread) {
   constexpr size_t kBytes = 5'000'000;
-  IBCOLL_TRY(context.use_threads(several, progress_thread));
+  IBCOLL_TRY(context.threads().use(several, progress_thread));
   const EntryGuard::Entry entry(context.guard());
   const Rank me = context.rank();
   IBCOLL_ASSIGN(const auto first, context.groups().create({0, 1}, 1));
@@ -195,7 +195,7 @@ TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
         run_job(job_of(layout),
                 [](const RankView& rank) {
                   Context& context = rank.context;
-                  if (!rank.good(context.use_threads(true, false), "threads")) return;
+                  if (!rank.good(context.threads().use(true, false), "threads")) return;
                   const Rank me = context.rank();
                   const auto own = context.groups().create({0, 1}, static_cast<uint64_t>(1 + me));
                   const auto other = context.groups().create({0, 1}, static_cast<uint64_t>(2 - me));

@@ -54,11 +54,11 @@ TEST(FabricOrder, ServersAreNumberedAsTheTreeHasThem) {
                     view.complain("another order");
                 }
                 for (int i = 0; i < expected.servers(); ++i) {
-                  if (view.context.fabric_order().hosts[i] != hosts[best.order[i]])
+                  if (view.context.job().fabric_order().hosts[i] != hosts[best.order[i]])
                     view.complain("another host");
                 }
                 if (view.context.rank() != 0) return;
-                const FabricOrder& order = view.context.fabric_order();
+                const FabricOrder& order = view.context.job().fabric_order();
                 if (order.fabric != fabric.name() || order.moved == 0 || order.after != best.after)
                   view.complain("it says: " + order.describe());
               }),
