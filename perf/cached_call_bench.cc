@@ -95,8 +95,8 @@ void add_all(Context& context, Buffers& buffers) {
       if (arguments.collective == Collective::kAllgatherv) {
         counts = {arguments.recv_counts, static_cast<size_t>(ranks)};
       }
-      auto plan =
-          group.call_plan(arguments.collective, unequal ? -1 : bytes, 0, arguments.options, counts);
+      auto plan = group.plans().find(arguments.collective, unequal ? -1 : bytes, 0,
+                                     arguments.options, counts);
       if (!plan) return tl::unexpected<Error>(plan.error());
       benchmark::DoNotOptimize((*plan)->program);
       return {};

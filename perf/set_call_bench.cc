@@ -82,7 +82,7 @@ Status measure_whole(Context& context, int rounds, Samples& samples) {
           continue;
         }
         IBCOLL_ASSIGN(const std::shared_ptr<Group> group,
-                      context.group_of_call(members, kind == kAgain ? 0 : next_tag++));
+                      context.groups().of_call(members, kind == kAgain ? 0 : next_tag++));
         IBCOLL_TRY(call_on(*group, exchange.arguments, true));
       }
       const double ns = static_cast<double>(now_ns() - begin) / kCalls;
@@ -115,7 +115,7 @@ Status measure_start(Context& context, int size, int rounds, Samples& samples) {
     std::vector<std::shared_ptr<Group>> groups;
     for (const int kind : {kFirst, kAgain, kGroup}) {
       for (int i = 0; i < kSets && kind == kGroup; ++i) {
-        IBCOLL_ASSIGN(std::shared_ptr<Group> group, context.create_group(sets[i]));
+        IBCOLL_ASSIGN(std::shared_ptr<Group> group, context.groups().create(sets[i]));
         IBCOLL_TRY(call_on(*group, exchange.arguments, false));
         groups.push_back(std::move(group));
       }
@@ -125,7 +125,7 @@ Status measure_start(Context& context, int size, int rounds, Samples& samples) {
           IBCOLL_TRY(call_on(*groups[i], exchange.arguments, false));
           continue;
         }
-        IBCOLL_ASSIGN(const std::shared_ptr<Group> group, context.group_of_call(sets[i], 7));
+        IBCOLL_ASSIGN(const std::shared_ptr<Group> group, context.groups().of_call(sets[i], 7));
         IBCOLL_TRY(call_on(*group, exchange.arguments, false));
       }
       const double ns = static_cast<double>(now_ns() - begin) / kSets;

@@ -158,10 +158,10 @@ class Display {
 Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, tools::make_context(bootstrap, run.job));
   run.setting.shape = context->shape();
-  if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->ranks_on_machine()));
+  if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->job().ranks_on_machine()));
   run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
-  run.setting.network = context->fabric_order().describe();
-  run.setting.transport_reason = context->network_reason();
+  run.setting.network = context->job().fabric_order().describe();
+  run.setting.transport_reason = context->job().network_reason();
   std::optional<Display> display;
   if (bootstrap.rank() == 0) display.emplace(run, json);
   if (display) display->begin();

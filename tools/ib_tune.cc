@@ -9,6 +9,7 @@
 #include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/machine.h"
+#include "engine/core/job_rules.h"
 #include "engine/core/share.h"
 #include "studies/measure/collective_bench.h"
 #include "tools/frame/frame.h"
@@ -73,9 +74,9 @@ class Tuner final : public JobTool {
   }
   Status run(Bootstrap& bootstrap) override {
     IBCOLL_ASSIGN(const std::unique_ptr<Context> context, make_context(bootstrap, setting_));
-    IBCOLL_TRY(check_memory(settings_, bootstrap.size(), context->ranks_on_machine()));
+    IBCOLL_TRY(check_memory(settings_, bootstrap.size(), context->job().ranks_on_machine()));
     const bool first = bootstrap.rank() == 0;
-    IBCOLL_ASSIGN(RulesJob job, context->describe_job());
+    IBCOLL_ASSIGN(RulesJob job, describe_job(context->job()));
     TuneSetting shown{
         job, bootstrap.size(), context->shape().servers(), !arguments_.verify.empty(), false, ""};
     if (shown.judges) IBCOLL_TRY(read_judged(bootstrap, *context, job, shown.note));

@@ -14,6 +14,7 @@
 #include "engine/base/test_hooks.h"
 #include "engine/base/thread_end.h"
 #include "engine/core/call.h"
+#include "engine/core/context.h"
 #include "engine/core/handles.h"
 #include "engine/execute/user_registrations.h"
 #include "engine/multicast/multicasts.h"
@@ -208,17 +209,17 @@ ibcoll_status run(ibcoll_group* group, const ibcoll_call& call);
 /// What the program means by a described call that it makes at once: itself, or `copy`.
 Result<const ibcoll_call*> blocking_call(const ibcoll_call* given, ibcoll_call& copy);
 /// Checks, starts and waits.
-Status carry_out(Call& call, const ibcoll_call& given);
+Status carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given);
 
 /// Runs body(Group&), which makes a call, on the group of this rank's next call on a set. What is
 /// refused on this rank alone does not count.
 template <class Body>
 Status on_set(ibcoll_context& context, std::vector<Rank> members, uint64_t tag, Body&& body) {
   IBCOLL_ASSIGN(const std::shared_ptr<Group> group,
-                context.context->group_of_call(std::move(members), tag));
+                context.context->groups().of_call(std::move(members), tag));
   Status done = body(*group);
   if (!done && !group->state().over && !context.context->executor().failed())
-    context.context->take_back(*group);
+    context.context->groups().take_back(*group);
   return done;
 }
 /// The same on the handle's group.

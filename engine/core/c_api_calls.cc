@@ -55,7 +55,8 @@ Status prepare(ibcoll_request& request, const ibcoll_call& call) {
                 call.flags & ~IBCOLL_PERSISTENT);
   }
   request.persistent = (call.flags & IBCOLL_PERSISTENT) != 0;
-  IBCOLL_ASSIGN(CallArguments arguments, arguments_of(call, group.context().own_operators()));
+  IBCOLL_ASSIGN(CallArguments arguments,
+                arguments_of(call, request.context->context->own_operators()));
   IBCOLL_TRY(check_graph(call, arguments, group));
   if (request.persistent) {
     // Only what is known to be right may be read.
@@ -86,11 +87,11 @@ ibcoll_status ibcoll::c_api::run(ibcoll_group* handle, const ibcoll_call& call) 
     if (handle->set) [[unlikely]] {
       return give(on_group(*handle, [&](Group& group) {
         Call once(group);
-        return carry_out(once, call);
+        return carry_out(*handle->context, once, call);
       }));
     }
     if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    const Status done = carry_out(*handle->blocking, call);
+    const Status done = carry_out(*handle->context, *handle->blocking, call);
     handle->blocking->release();  // its memory serves other groups, too
     return give(done);
   });
@@ -119,9 +120,8 @@ Result<const ibcoll_call*> ibcoll::c_api::blocking_call(const ibcoll_call* given
               call->flags);
 }
 
-Status ibcoll::c_api::carry_out(Call& call, const ibcoll_call& given) {
-  const Result<CallArguments> arguments =
-      arguments_of(given, call.group().context().own_operators());
+Status ibcoll::c_api::carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given) {
+  const Result<CallArguments> arguments = arguments_of(given, context.context->own_operators());
   if (!arguments) return tl::unexpected<Error>(arguments.error());
   IBCOLL_TRY(check_graph(given, *arguments, call.group()));
   IBCOLL_TRY(call.prepare(*arguments));
@@ -314,7 +314,7 @@ ibcoll_status ibcoll_start(ibcoll_request* request) {
       return refuse_busy();
     request->started = true;
     const ibcoll_status started = give(request->call->start());
-    request->context->context->note_started();
+    request->context->context->threads().note_started();
     return started;
   });
 }

@@ -25,7 +25,7 @@ ibcoll_status run(ibcoll_graph* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("graph", handle);
   return in_turn(*handle, [&]() -> ibcoll_status {
     if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    const Status done = carry_out(*handle->blocking, call);
+    const Status done = carry_out(*handle->context, *handle->blocking, call);
     handle->blocking->release();  // its memory serves others, too
     return give(done);
   });
@@ -35,7 +35,7 @@ ibcoll_status run(ibcoll_graph* handle, const ibcoll_call& call) {
 
 void ibcoll::c_api::drop(ibcoll_graph& graph) {
   graph.blocking.reset();
-  if (graph.group && graph.graph) graph.group->forget(graph.graph);
+  if (graph.group && graph.graph) graph.group->plans().forget(graph.graph);
   graph.graph.reset();
   graph.group.reset();
   graph.context->graphs.give_back(graph);

@@ -26,7 +26,7 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
     if (!whole) return report(whole.error());
     id = (*whole)->id;
   }
-  auto made = context.context->create_group(std::move(members), id);
+  auto made = context.context->groups().create(std::move(members), id);
   if (!made) return report(made.error());
   ibcoll_group& handle = context.groups.take();
   handle.context = &context;
@@ -38,10 +38,9 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
 /// What is still to be said of the group's calls (IBCOLL_CHECK=late).
 Status settle_checks(ibcoll_group& group) {
   Context& context = *group.context->context;
-  if (context.check_mode() != CheckMode::kLate || group.set || context.executor().failed())
-    return {};
+  if (context.late_checks() == nullptr || group.set || context.executor().failed()) return {};
   const Busy busy(group);
-  return context.late_checks().settle(*group.group);
+  return context.late_checks()->settle(*group.group);
 }
 
 }  // namespace
@@ -64,8 +63,8 @@ Result<std::vector<Rank>> ibcoll::c_api::ranks_in(std::span<const uint64_t> bitm
 }
 
 void ibcoll::c_api::cancel(Group& group, std::string_view what) {
-  const Rank me = group.context().rank();
-  group.context().executor().end_group(
+  const Rank me = group.rank_in_job();
+  group.services().executor.end_group(
       group.state(),
       {me, ErrorCode::kCancelled, fmt::format("rank {} has cancelled {}", me, what)});
 }

@@ -68,7 +68,7 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options, 
   }
   (*context)->executor().serve_host(host);  // the progress thread looks at it
   if (const Status threads =
-          (*context)->use_threads(options.several_threads, options.progress_thread);
+          (*context)->threads().use(options.several_threads, options.progress_thread);
       !threads) {
     bootstrap.abort({bootstrap.rank(), threads.error().code, threads.error().message});
     return report(threads.error());
@@ -180,7 +180,7 @@ void await_threads(ibcoll_context& context) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  engine.stop_threads();
+  engine.threads().stop();
 }
 
 /// One rank of ibcoll_launch.
@@ -332,7 +332,7 @@ ibcoll_status ibcoll_finalize(ibcoll_context* context) {
   if (!context->bootstrap) return refuse("this context belongs to ibcoll_launch, which ends it");
   return guarded([&]() -> ibcoll_status {
     if (const ibcoll_status alone = check_alone(*context); alone != IBCOLL_OK) return alone;
-    context->context->stop_threads();
+    context->context->threads().stop();
     const std::string left = leftovers(*context);
     const Status closed = leave(*context);
     Contexts::give_back(*context);

@@ -85,7 +85,7 @@ ibcoll_status ibcoll_multicast(ibcoll_context* context, const uint64_t* members,
     made.started = true;
     made.multicast = std::move(*send);
     *request = &made;
-    context->context->note_started();
+    context->context->threads().note_started();
     return IBCOLL_OK;
   });
 }

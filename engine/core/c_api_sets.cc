@@ -43,7 +43,7 @@ ibcoll_status ibcoll_set_call(ibcoll_context* context, const uint64_t* members, 
       ibcoll_call copy;
       IBCOLL_ASSIGN(const ibcoll_call* const whole, blocking_call(call, copy));
       Call once(group);
-      return carry_out(once, *whole);
+      return carry_out(*context, once, *whole);
     }));
   });
 }
@@ -56,7 +56,7 @@ ibcoll_status ibcoll_set_group(ibcoll_context* context, const uint64_t* members,
   return inside_job(*context, [&]() -> ibcoll_status {
     Result<std::vector<Rank>> ranks = ranks_in({members, words}, context->context->size(), "a set");
     if (!ranks) return report(ranks.error());
-    if (const Status right = context->context->check_members(*ranks, "a set"); !right)
+    if (const Status right = context->context->groups().check_members(*ranks, "a set"); !right)
       return report(right.error());
     const auto me = std::lower_bound(ranks->begin(), ranks->end(), context->context->rank());
     const auto rank = static_cast<int>(me - ranks->begin());

@@ -28,8 +28,8 @@ ibcoll_status ibcoll_set_thread_level(ibcoll_context* context, ibcoll_thread_lev
     if (number != IBCOLL_THREAD_SERIALIZED && number != IBCOLL_THREAD_MULTIPLE)
       return refuse(fmt::format("there is no thread level {}", number));
     if (const ibcoll_status alone = check_alone(*context); alone != IBCOLL_OK) return alone;
-    Context& engine = *context->context;
-    return give(engine.use_threads(number == IBCOLL_THREAD_MULTIPLE, engine.has_progress_thread()));
+    ContextThreads& threads = context->context->threads();
+    return give(threads.use(number == IBCOLL_THREAD_MULTIPLE, threads.has_progress_thread()));
   });
 }
 
@@ -37,8 +37,8 @@ ibcoll_status ibcoll_set_progress_thread(ibcoll_context* context, int on) {
   if (!is_live(context)) return refuse_handle("context", context);
   return guarded([&]() -> ibcoll_status {
     if (const ibcoll_status alone = check_alone(*context); alone != IBCOLL_OK) return alone;
-    Context& engine = *context->context;
-    return give(engine.use_threads(engine.guard().lets_several_in(), on != 0));
+    ContextThreads& threads = context->context->threads();
+    return give(threads.use(threads.guard().lets_several_in(), on != 0));
   });
 }
 
@@ -56,7 +56,7 @@ ibcoll_status ibcoll_get_descriptor(ibcoll_context* context, int* fd) {
   if (!is_live(context)) return refuse_handle("context", context);
   if (fd == nullptr) return refuse("the place for the descriptor is null");
   return inside(*context, [&] {
-    const auto descriptor = context->context->descriptor();
+    const auto descriptor = context->context->threads().descriptor();
     if (descriptor) *fd = (*descriptor)->fd();
     return give(descriptor);
   });
@@ -67,7 +67,7 @@ ibcoll_status ibcoll_arm(ibcoll_context* context, int* armed) {
   *armed = 0;
   if (!is_live(context)) return refuse_handle("context", context);
   return inside_call(*context, [&]() -> ibcoll_status {
-    const auto descriptor = context->context->descriptor();
+    const auto descriptor = context->context->threads().descriptor();
     if (!descriptor) return report(descriptor.error());
     const Result<bool> now = context->context->executor().arm(**descriptor);
     *armed = now && *now ? 1 : 0;

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
-#include "engine/core/group.h"
+#include "engine/core/call_plan.h"
+#include "engine/execute/call_meaning.h"
 #include "engine/execute/reduction.h"
 #include "ibcoll/blocks.h"
 

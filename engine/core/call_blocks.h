@@ -6,6 +6,7 @@
 
 #include "engine/core/call_arguments.h"
 #include "engine/core/scratch_pool.h"
+#include "engine/execute/posted_call.h"
 
 namespace ibcoll {
 

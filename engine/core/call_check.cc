@@ -1,114 +1,60 @@
-// Calls whose bytes are checked (IBCOLL_CHECK): one phase more, or one that goes on when the call
-// has ended.
-
-#include "engine/core/call.h"
-#include "engine/core/late_checks.h"
+#include "engine/core/call_check.h"
 
 namespace ibcoll {
 
-struct CallCheck {
-  DataCheck::Kind kind = DataCheck::Kind::kNone;
-  std::unique_ptr<DataCheck> data;  ///< null: nothing of the call can be checked, or it is late
-  bool late = false;                ///< the call may end before its own verdict is there
-  uint32_t begun_before = 0;        ///< the number of the call's first phase
-  uint32_t sequence = 0;            ///< of the check
-};
-
-Call::Call(Group& group)
-    : group_(group.shared_from_this()), checks_(group.context().check_mode() != CheckMode::kOff) {
-  completion_.owner = this;
-}
-
-Call::~Call() { release(); }
-
-/// Whatever may fail on one rank alone is done here.
-Status Call::prepare_check() {
-  if (arguments_.purpose == CallPurpose::kCheck) return {};
-  if (check_ == nullptr) check_ = std::make_unique<CallCheck>();
-  check_->kind = DataCheck::kind_of(arguments_, plan_);
-  if (check_->kind == DataCheck::Kind::kNone) {
-    check_->data.reset();
+Status CallCheck::prepare(const BoundCall& call) {
+  kind_ = DataCheck::kind_of(call);
+  if (!is_due()) {
+    data_.reset();
     return {};
   }
-  if (check_->data == nullptr) check_->data = std::make_unique<DataCheck>(*group_);
-  check_->late = group_->context().check_mode() == CheckMode::kLate &&
-                 check_->kind != DataCheck::Kind::kAgain && !group_->identity().of_set;
-  return check_->data->prepare(arguments_, plan_, binding_, meaning_);
+  if (data_ == nullptr) data_ = std::make_unique<DataCheck>(group_);
+  late_ = late_checks() != nullptr && kind_ != DataCheck::Kind::kAgain && !group_.identity().of_set;
+  return data_->prepare(call);
 }
 
-Status Call::start_checked() {
-  CallCheck& check = *check_;
-  const bool checks = check.kind != DataCheck::Kind::kNone;
-  if (checks && check.data == nullptr) {  // what was checked before may still be under way
-    const Status prepared = prepare_check();
-    if (!prepared) return give_up(prepared.error());
-  }
-  if (checks) check.data->start(in_place_);
-  // All phases get their places in the group's order of calls now.
-  const bool asks = lengths_ != nullptr && !lengths_known_;
-  const uint32_t first = group_->next_sequence();
-  data_sequence_ = asks ? group_->next_sequence() : first;
-  check.begun_before = first;
-  if (checks) check.sequence = group_->next_sequence();
-  IBCOLL_TRY(asks ? start_lengths(first) : start_data(checks ? after_data : nullptr));
-  // Peers may receive meanwhile.
-  if (check.data != nullptr) check.data->hash_sent();
+void CallCheck::release() {
+  if (data_ != nullptr) data_->release();
+}
+
+Status CallCheck::start(const BoundCall& call) {
+  if (!is_due()) return {};
+  // What was checked before may still be under way.
+  if (data_ == nullptr) IBCOLL_TRY(prepare(call));
+  data_->start(call.aside());
   return {};
 }
 
-Status Call::post_for(Completion& completion, uint32_t sequence, int64_t time_limit_ns,
-                      int64_t deadline_ns) {
-  binding_.time_limit_ns = time_limit_ns;
-  binding_.deadline_ns = deadline_ns;
-  return group_->context().executor().post(group_->state(), *plan_.program, binding_, completion,
-                                           sequence);
+void CallCheck::take_sequence(uint32_t first) {
+  begun_before_ = first;
+  if (is_due()) sequence_ = group_.next_sequence();
 }
 
-Status Call::post_check() {
-  CallCheck& check = *check_;
-  check.data->hash_sent();
-  if (!check.late) {
-    completion_.then = after_check;
-    return check.data->post(completion_, check.sequence, binding_.time_limit_ns,
-                            binding_.deadline_ns);
-  }
-  check.data->hash_received();  // the program may use its memory again
-  completion_.done = true;
-  return group_->context().late_checks().add(std::move(check.data), *group_, check.sequence);
+void CallCheck::hash_sent() {
+  if (data_ != nullptr) data_->hash_sent();
 }
 
-/// All data has come. Runs from inside whatever makes progress.
-void Call::after_data(void* call) {
-  Call& self = *static_cast<Call*>(call);
-  const Status posted = self.post_check();
-  if (!posted) {
-    self.failure_ = self.give_up(posted.error());
-    self.completion_.done = true;
-    return;
-  }
-  // While the hashes travel.
-  if (self.check_->data != nullptr) self.check_->data->hash_received();
+Status CallCheck::post(Completion& completion, const Binding& call) {
+  data_->hash_sent();
+  IBCOLL_TRY(data_->post(completion, sequence_, call.time_limit_ns, call.deadline_ns));
+  data_->hash_received();  // while the hashes travel
+  return {};
 }
 
-void Call::after_check(void* call) {
-  Call& self = *static_cast<Call*>(call);
-  self.failure_ = self.check_->data->compare();
-  self.completion_.done = true;
+Status CallCheck::go_on_alone() {
+  data_->hash_sent();
+  data_->hash_received();
+  return late_checks()->add(std::move(data_), group_, sequence_);
 }
 
-/// Of the calls before this one.
-Result<bool> Call::has_verdicts() {
-  if (check_ == nullptr || group_->context().check_mode() != CheckMode::kLate) return true;
-  return group_->context().late_checks().test(*group_, check_->begun_before);
+Result<bool> CallCheck::test_earlier() {
+  return late_checks() == nullptr ? true : late_checks()->test(group_, begun_before_);
 }
 
-Status Call::await_verdicts() {
-  if (check_ == nullptr || group_->context().check_mode() != CheckMode::kLate) return {};
-  return group_->context().late_checks().settle(*group_, check_->begun_before);
+Status CallCheck::settle_earlier() {
+  return late_checks() == nullptr ? Status{} : late_checks()->settle(group_, begun_before_);
 }
 
-void Call::release_check() {
-  if (check_ != nullptr && check_->data != nullptr) check_->data->release();
-}
+LateChecks* CallCheck::late_checks() const { return group_.services().late_checks; }
 
 }  // namespace ibcoll

@@ -2,197 +2,99 @@
 
 #include <sched.h>
 
-#include <algorithm>
+#include <numeric>
 
 #include "engine/base/clock.h"
-#include "engine/base/config.h"
 #include "engine/base/copy.h"
 #include "engine/base/log.h"
-#include "engine/bootstrap/launch.h"
-#include "engine/bootstrap/machine.h"
-#include "engine/core/group.h"
 #include "engine/core/job_rules.h"
 #include "engine/core/late_checks.h"
 #include "engine/core/share.h"
-#include "topology/distort.h"
 
 namespace ibcoll {
 namespace {
 
-/// The capacity of each heap on this rank's server: what its ranks agree on.
-Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wanted) {
-  const int server = shape.server_of(bootstrap.rank());
-  if (wanted == 0) wanted = shm::default_heap_bytes(shape.server_size(server));
-  std::vector<size_t> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&wanted, sizeof wanted, all.data()));
-  for (const Rank member : shape.members(server)) wanted = std::min(wanted, all[member]);
-  return wanted;
-}
-
-/// One rank of a server is enough.
-bool saves_plans(const Shape& shape, Rank rank) { return shape.local_of(rank) == 0; }
-
-}  // namespace
-
-Result<ContextOptions> ContextOptions::from_environment(int ranks) {
-  IBCOLL_ASSIGN(const std::optional<Shape> shape, emulated_servers(ranks));
-  return from_environment(shape);
-}
-
-Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shape>& shape) {
-  IBCOLL_TRY(check_environment());
-  ContextOptions options;
-  options.shape = shape;
-  IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
-  IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
-  IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));
-  IBCOLL_ASSIGN(const std::string error, config_string("IBCOLL_FABRIC_ERROR"));
-  IBCOLL_ASSIGN(options.fabric.error, topology::parse_error(error, "IBCOLL_FABRIC_ERROR"));
-  IBCOLL_ASSIGN(options.plan_cache, config_string("IBCOLL_PLAN_CACHE"));
-  IBCOLL_ASSIGN(options.late_ns, config_duration("IBCOLL_LATE"));
-  IBCOLL_ASSIGN(options.deadline_ns, config_duration("IBCOLL_DEADLINE"));
-  IBCOLL_ASSIGN(const int64_t heap, config_size("IBCOLL_HEAP"));
-  options.heap_bytes = static_cast<size_t>(heap);
-  IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
-  options.eager_bytes = eager;
-  IBCOLL_ASSIGN(const int64_t multicast_memory, config_size("IBCOLL_MULTICAST_MEMORY"));
-  options.multicast_memory = static_cast<size_t>(multicast_memory);
-  IBCOLL_ASSIGN(const int64_t window, config_integer("IBCOLL_MULTICAST_WINDOW"));
-  options.multicast_window = static_cast<int>(window);
-  IBCOLL_ASSIGN(options.logp_file, config_string("IBCOLL_LOGP"));
-  IBCOLL_ASSIGN(options.rules_file, config_string("IBCOLL_RULES"));
-  IBCOLL_ASSIGN(options.rules_strict, config_bool("IBCOLL_RULES_STRICT"));
-  IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
-  options.several_threads = threads == "multiple";
-  IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));
-  IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
-  options.loopback_seed = static_cast<uint64_t>(seed);
-  IBCOLL_ASSIGN(const std::string check, config_choice("IBCOLL_CHECK"));
-  options.check = check == "data"   ? CheckMode::kData
-                  : check == "late" ? CheckMode::kLate
-                                    : CheckMode::kOff;
-  return options;
-}
-
-/// What one rank may be sent unasked by all others together takes this much memory, or what mails
-/// of the usual length take.
-static int64_t longest_eager(const NetworkTransport& network, size_t ranks) {
-  constexpr size_t kTogether = size_t{32} << 20;
-  const size_t longest = max_mail_data(network);
-  const size_t usual = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
-  return static_cast<int64_t>(std::clamp(kTogether / ranks, std::min(usual, longest), longest));
-}
-
-Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
-                                                 const ContextOptions& options) {
-  std::unique_ptr<Context> self(new Context);
-  self->bootstrap_ = &bootstrap;
-  self->logp_file_ = options.logp_file;
-  set_log_rank(bootstrap.rank());
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const std::vector<int> machines = machine_of_ranks(places);
-  IBCOLL_ASSIGN(self->placement_,
-                place_on_servers(bootstrap, options.shape, machines, options.fabric));
-  const Shape& shape = self->shape();
-  const Rank me = bootstrap.rank();
-  if (!options.fabric.fabric.empty()) {
-    IBCOLL_ASSIGN(topology::Fabric believed,
-                  topology::believe(*self->placement_->fabric_order.network, options.fabric.error));
-    self->placement_->fabric_order.network.reset();
-    self->plans_.emplace(std::move(believed), contention_free::PlanStoreOptions{
-                                                  .tokens_ahead = true,
-                                                  .directory = options.plan_cache,
-                                                  .saves_dropped = saves_plans(shape, me)});
-  }
-
-  const auto ranks = static_cast<size_t>(bootstrap.size());
-  IBCOLL_ASSIGN(self->bells_, SharedRegion::create(bootstrap, machines[me], ranks * sizeof(Bell),
-                                                   "ibcoll-bells"));
-  IBCOLL_TRY(self->bells_.reserve(0, self->bells_.size()));
-  const std::span<Bell> bells = self->bells();
-
-  if (!bootstrap.shares_address_space()) {
-    IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
-    self->watch_ = std::move(watch);
-  }
-  shm::Options shm_options;
-  IBCOLL_ASSIGN(shm_options.heap_bytes, heap_bytes(bootstrap, shape, options.heap_bytes));
-  shm_options.allow_process_vm = options.allow_process_vm;
-  const bool crowded = oversubscribed(places, machines, machines[me]);
-  // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
-  // message to be read gives the core up: copying twice is cheaper. Where each has one, many can
-  // read what one has to send to all of them.
-  constexpr size_t kShort = 16384;
-  constexpr int kManyReaders = 4;
-  if (crowded) {
-    shm_options.eager_shared_bytes = shm_options.eager_shared_one_way_bytes = kShort;
-  } else if (shape.server_size(shape.server_of(me)) > kManyReaders) {
-    shm_options.eager_private_one_way_bytes = kShort;
-  }
-  IBCOLL_ASSIGN(self->local_, shm::Transport::create(bootstrap, shape, bells, shm_options));
-  self->scratch_.emplace(self->local_->heap());
-  if (shape.servers() > 1) {
-    IBCOLL_ASSIGN(self->network_,
-                  open_network({bootstrap, shape, bells, places, machines, options.loopback_seed},
-                               options.transport));
-    self->eager_bytes_ = std::min(options.eager_bytes, longest_eager(*self->network(), ranks));
-    IBCOLL_TRY(same_on_all(bootstrap, self->eager_bytes_, "IBCOLL_EAGER"));
-  }
-
+ExecutorOptions executor_options(OpenedJob& job, const ContextOptions& options,
+                                 MadeGroups& groups) {
+  const Shape& shape = job.shape();
   ExecutorOptions executor;
-  self->ranks_on_machine_ =
-      static_cast<int>(std::count(machines.begin(), machines.end(), machines[me]));
-  self->machines_ = 1 + *std::max_element(machines.begin(), machines.end());
-  executor.oversubscribed = crowded;
+  executor.oversubscribed = job.crowded();
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
-  const int server = shape.server_of(me);
-  IBCOLL_ASSIGN(self->notes_, SharedRegion::create(
-                                  bootstrap, server,
-                                  CallBoard::bytes(static_cast<size_t>(shape.server_size(server))),
-                                  "ibcoll-notes"));
-  IBCOLL_TRY(self->notes_.reserve(0, self->notes_.size()));
-  executor.board = {self->notes_.data(), &shape, me};
-  executor.groups = &self->group_records_;
-  executor.has_died = [context = self.get()](Rank rank) {
-    constexpr int kLastMs = 300;  // its memory goes before the process does
-    if (!context->watch_ || !context->watch_->has_ended(rank, kLastMs)) return false;
-    context->watch_->forget(rank);
-    return true;
-  };
-  executor.cells = Cells::share_of(shape.local_of(me), shape.server_size(server));
-  self->executor_ = std::make_unique<Executor>(
-      bootstrap, *self->local_, self->network(), bells[me],
-      [context = self.get()]() -> std::optional<Rank> {
-        return context->watch_ ? context->watch_->find_dead() : std::nullopt;
-      },
-      executor);
-  IBCOLL_ASSIGN(self->check_mode_, share(bootstrap, options.check));
-  if (self->check_mode_ == CheckMode::kLate) self->late_checks_ = std::make_unique<LateChecks>();
-  self->make_multicasts(options);
+  executor.board = job.board();
+  executor.has_died = [&job](Rank rank) { return job.has_died(rank); };
+  executor.groups = &groups;
+  executor.cells =
+      Cells::share_of(shape.local_of(job.rank()), shape.server_size(shape.server_of(job.rank())));
+  return executor;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
+                                                 const ContextOptions& options) {
+  set_log_rank(bootstrap.rank());
+  IBCOLL_ASSIGN(std::unique_ptr<OpenedJob> job, OpenedJob::open(bootstrap, options));
+  IBCOLL_ASSIGN(const CheckMode check_mode, share(bootstrap, options.check));
+  std::unique_ptr<Context> self(new Context(std::move(job), options, check_mode));
   IBCOLL_ASSIGN(const bool has_rules,
                 known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
   if (has_rules) {
-    IBCOLL_ASSIGN(const RulesJob job, self->describe_job());
-    IBCOLL_ASSIGN(self->rules_,
-                  read_rules_for(bootstrap, options.rules_file, options.rules_strict, job, shape));
+    IBCOLL_ASSIGN(const RulesJob rules_job, describe_job(self->job()));
+    IBCOLL_ASSIGN(self->plan_sources_.rules,
+                  read_rules_for(bootstrap, options.rules_file, options.rules_strict, rules_job,
+                                 self->shape()));
   }
-  std::vector<Rank> everybody(ranks);
-  for (size_t i = 0; i < ranks; ++i) everybody[i] = static_cast<Rank>(i);
-  IBCOLL_ASSIGN(self->world_, self->create_group(std::move(everybody)));
+  std::vector<Rank> everybody(static_cast<size_t>(bootstrap.size()));
+  std::iota(everybody.begin(), everybody.end(), Rank{0});
+  IBCOLL_ASSIGN(self->world_, self->groups_.create(std::move(everybody)));
   IBCOLL_TRY(bootstrap.barrier());
   return self;
 }
 
+Context::Context(std::unique_ptr<OpenedJob> job, const ContextOptions& options,
+                 CheckMode check_mode)
+    : job_(std::move(job)),
+      check_mode_(check_mode),
+      logp_file_(options.logp_file),
+      scratch_(local().heap()),
+      executor_(
+          bootstrap(), local(), network(), job_->bell(), [this] { return job_->find_dead(); },
+          executor_options(*job_, options, group_records_)),
+      threads_(executor_, job_->bell()),
+      own_operators_(threads_.guard()),
+      late_checks_(check_mode == CheckMode::kLate ? std::make_unique<LateChecks>() : nullptr),
+      groups_(group_services(), job_->placement(), rank()) {
+  open_plans(options);
+  make_multicasts(options);
+}
+
+GroupServices Context::group_services() {
+  return {executor_,      local(),     scratch_,          plan_sources_,
+          group_records_, check_mode_, late_checks_.get()};
+}
+
+void Context::open_plans(const ContextOptions& options) {
+  plan_sources_.eager_bytes = job_->eager_bytes();
+  plan_sources_.messages_cost_cores = job_->messages_cost_cores();
+  std::optional<topology::Fabric> fabric = job_->take_fabric();
+  if (!fabric) return;
+  plan_sources_.transfers.emplace(
+      std::move(*fabric),
+      contention_free::PlanStoreOptions{
+          .tokens_ahead = true, .directory = options.plan_cache, .saves_dropped = saves_plans()});
+}
+
 void Context::make_multicasts(const ContextOptions& options) {
-  message_memory_.emplace(local_->heap(), executor_->user_registrations());
+  message_memory_.emplace(local().heap(), executor_.user_registrations());
   multicasts_ = std::make_unique<Multicasts>(
-      MulticastServices{
-          *executor_, *local_, network(), shape(), rank(),
-          [this](const Algorithm& algorithm, const Shape& of, Rank me,
-                 const AlgorithmOptions& with) { return programs_.find(algorithm, of, me, with); },
-          check_mode_ != CheckMode::kOff},
+      MulticastServices{executor_, local(), network(), shape(), rank(),
+                        [this](const Algorithm& algorithm, const Shape& of, Rank me,
+                               const AlgorithmOptions& with) {
+                          return plan_sources_.programs.find(algorithm, of, me, with);
+                        },
+                        check_mode_ != CheckMode::kOff},
       Multicasts::Limits{options.multicast_memory, static_cast<uint32_t>(options.multicast_window)},
       [this](size_t bytes) { return message_memory_->take(bytes); },
       [this](std::byte* memory, size_t bytes) { message_memory_->give_back(memory, bytes); });
@@ -210,188 +112,68 @@ Result<const LogP*> Context::message_costs() {
   return &*message_costs_;
 }
 
-Result<RulesJob> Context::describe_job() {
-  return ibcoll::describe_job(*bootstrap_, shape(), network_.transport.get(), machines_);
-}
-
-std::span<Bell> Context::bells() {
-  return {reinterpret_cast<Bell*>(bells_.data()), static_cast<size_t>(size())};
-}
-
-Status Context::use_threads(bool several, bool progress_thread) {
-  if (several || progress_thread) {
-    if (!waits_) waits_ = std::make_unique<SharedWaits>(*executor_);
-    waits_->set_one_calls(!several);
-    if (progress_thread) IBCOLL_TRY(waits_->start_progress_thread());
-    if (!progress_thread) waits_->stop_progress_thread();
-    guard_.share(waits_.get(), several);
-    executor_->share(waits_.get());
-  } else if (waits_) {
-    waits_->stop_progress_thread();
-    guard_.share(nullptr, false);
-    executor_->share(nullptr);
-    waits_.reset();
-  }
-  return {};
-}
-
-Result<ArrivalDescriptor*> Context::descriptor() {
-  if (!descriptor_) {
-    IBCOLL_ASSIGN(descriptor_, ArrivalDescriptor::create(bells()[static_cast<size_t>(rank())]));
-  }
-  return descriptor_.get();
-}
-
-void Context::stop_threads() {
-  (void)use_threads(false, false);  // stopping can't fail
-  descriptor_.reset();
-}
-
 /// All have all messages, but this rank may not know yet that the last data it has sent have been
 /// read: memory must not be taken from under that. What is still there after a while never ends.
 void Context::end_transfers() {
   constexpr int64_t kLongestNs = 1'000'000'000;
   const int64_t until = now_ns() + kLongestNs;
-  while (multicasts_->busy() && !executor_->failed() && now_ns() < until) {
-    if (!executor_->progress()) sched_yield();
+  while (multicasts_->busy() && !executor_.failed() && now_ns() < until) {
+    if (!executor_.progress()) sched_yield();
   }
 }
 
 Status Context::close() {
   if (closed_) return {};
   closed_ = true;
-  stop_threads();
-  if (executor_->failed()) return tl::unexpected<Error>(*executor_->failed());
-  if (plans_ && saves_plans(shape(), rank())) {
-    if (const Status saved = plans_->save(); !saved) {
+  threads_.stop();
+  if (executor_.failed()) return tl::unexpected<Error>(*executor_.failed());
+  if (plan_sources_.transfers && saves_plans()) {
+    if (const Status saved = plan_sources_.transfers->save(); !saved) {
       log().warn("plans are not kept: {}", saved.error().message);
     }
   }
-  if (late_checks_) IBCOLL_TRY(late_checks_->settle_all(*executor_));
+  if (late_checks_) IBCOLL_TRY(late_checks_->settle_all(executor_));
   IBCOLL_TRY(multicasts_->finish());
-  IBCOLL_TRY(executor_->settle_ends());
+  IBCOLL_TRY(executor_.settle_ends());
+  Bootstrap& bootstrap = this->bootstrap();
   // Whoever still waits for this rank in a collective learns that it will not come.
-  bootstrap_->set_leaving(true);
+  bootstrap.set_leaving(true);
   // Masters that have not come here yet may still send to this rank, and through it.
-  if (const Status serves = use_threads(false, size() > 1); !serves) {
-    bootstrap_->set_gone();
-    return tl::unexpected<Error>(executor_->give_up(serves.error()));
+  if (const Status serves = threads_.use(false, size() > 1); !serves) {
+    bootstrap.set_gone();
+    return tl::unexpected<Error>(executor_.give_up(serves.error()));
   }
-  const Status entered = bootstrap_->barrier();
-  stop_threads();
-  if (!entered) bootstrap_->set_gone();  // it serves nobody any more
+  const Status entered = bootstrap.barrier();
+  threads_.stop();
+  if (!entered) bootstrap.set_gone();  // it serves nobody any more
   IBCOLL_TRY(entered);
   end_transfers();
-  const Status nothing_left = executor_->check_nothing_is_left();
+  const Status nothing_left = executor_.check_nothing_is_left();
   multicasts_.reset();
   message_memory_.reset();
   IBCOLL_TRY(nothing_left);
-  bootstrap_->set_leaving(false);  // everybody has ended its calls, and may make another context
+  bootstrap.set_leaving(false);  // everybody has ended its calls, and may make another context
   if (network() != nullptr) {
     if (const Status closed = network()->close(); !closed) {
       // Every survivor names the failure that was first.
       const Error& error = closed.error();
-      bootstrap_->abort(
-          network()->failure().value_or(Failure{bootstrap_->rank(), error.code, error.message}));
-      const auto first = bootstrap_->failure();
+      bootstrap.abort(
+          network()->failure().value_or(Failure{bootstrap.rank(), error.code, error.message}));
+      const auto first = bootstrap.failure();
       return first ? Status(tl::unexpected<Error>(first->error())) : closed;
     }
   }
-  const Status all_left = bootstrap_->barrier();
-  const auto first = bootstrap_->failure();
+  const Status all_left = bootstrap.barrier();
+  const auto first = bootstrap.failure();
   return first ? Status(tl::unexpected<Error>(first->error())) : all_left;
 }
 
 Context::~Context() {
-  stop_threads();
+  threads_.stop();
   late_checks_.reset();
   world_.reset();
   multicasts_.reset();
   message_memory_.reset();
-  executor_.reset();
 }
-
-Status Context::check_members(std::span<const Rank> members, const char* what) {
-  if (members.empty()) return fail(ErrorCode::kInvalidArgument, "{} needs at least one rank", what);
-  executor_->look_at_deaths();
-  const Rank me = rank(), ranks = size();
-  bool ascending = true, has_me = false;
-  Rank before = -1;
-  for (const Rank rank : members) {
-    if (rank < 0 || rank >= ranks) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "rank {} can't be in {}: the job's ranks are 0 to {}", rank, what, ranks - 1);
-    }
-    ascending &= rank > before;
-    before = rank;
-    has_me |= rank == me;
-    if (executor_->has_lost(rank)) [[unlikely]]
-      return fail(ErrorCode::kPeerFailed, "rank {} can't be in {}: {}", rank, what,
-                  executor_->why_lost(rank));
-  }
-  if (!ascending) {
-    std::vector<Rank> sorted(members.begin(), members.end());
-    std::sort(sorted.begin(), sorted.end());
-    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-      return fail(ErrorCode::kInvalidArgument, "rank {} stands in {} twice", *twice, what);
-  }
-  if (!has_me) {
-    return fail(ErrorCode::kInvalidArgument, "rank {} uses {} that it is not in", me, what);
-  }
-  return {};
-}
-
-/// Servers of the members: numbered by their place in the job's order of servers.
-Result<Shape> Context::shape_of(std::span<const Rank> members) const {
-  const Shape& job = shape();
-  std::vector<int> server_of(members.size());
-  for (size_t i = 0; i < members.size(); ++i) server_of[i] = job.server_of(members[i]);
-  if (std::is_sorted(server_of.begin(), server_of.end())) {  // as mostly
-    int number = -1, before = -1;
-    for (int& server : server_of) {
-      number += static_cast<int>(server != before);
-      before = server;
-      server = number;
-    }
-  } else {
-    std::vector<int> servers = server_of;
-    std::sort(servers.begin(), servers.end());
-    servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
-    for (int& server : server_of) {
-      const auto place = std::lower_bound(servers.begin(), servers.end(), server);
-      server = static_cast<int>(place - servers.begin());
-    }
-  }
-  return Shape::create(std::move(server_of));
-}
-
-Result<std::shared_ptr<Group>> Context::create_group(std::vector<Rank> members, uint64_t id) {
-  IBCOLL_TRY(check_members(members, "a group"));
-  if (id != 0 && group_records_.has_live(members, id)) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "there is a group of these {} ranks with the identifier {}: it, or a request of it, "
-        "has not been freed",
-        members.size(), id);
-  }
-  if (group_records_.has_ended(members, id)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "an earlier group of these {} ranks{} was ended before its time: give the new one "
-                "another identifier",
-                members.size(), id == 0 ? "" : fmt::format(" with the identifier {}", id));
-  }
-  IBCOLL_ASSIGN(Shape shape, shape_of(members));
-  const GroupIdentity identity = group_records_.add(members, id);
-  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
-}
-
-Result<std::shared_ptr<Group>> Context::group_of_call(std::vector<Rank> members, uint64_t tag) {
-  IBCOLL_TRY(check_members(members, "a set"));
-  IBCOLL_ASSIGN(Shape shape, shape_of(members));
-  const GroupIdentity identity = group_records_.add_call(members, tag);
-  return std::make_shared<Group>(*this, std::move(shape), std::move(members), identity);
-}
-
-void Context::take_back(const Group& group) { group_records_.take_back(group.identity()); }
 
 }  // namespace ibcoll

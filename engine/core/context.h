@@ -1,75 +1,20 @@
 #pragma once
-/// One rank's membership in a job: transports, executor, memory, groups. What the C API hands out.
+/// One rank's membership in a job, and all that it makes calls with. What the C API hands out.
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "engine/bootstrap/bootstrap.h"
-#include "engine/bootstrap/peer_watch.h"
-#include "engine/bootstrap/shared_region.h"
-#include "engine/core/check_mode.h"
-#include "engine/core/entry_guard.h"
-#include "engine/core/group_records.h"
+#include "engine/core/context_options.h"
+#include "engine/core/context_threads.h"
+#include "engine/core/groups.h"
 #include "engine/core/message_memory.h"
+#include "engine/core/opened_job.h"
 #include "engine/core/own_operators.h"
-#include "engine/core/program_cache.h"
-#include "engine/core/scratch_pool.h"
-#include "engine/core/server_placement.h"
-#include "engine/execute/arrival_descriptor.h"
-#include "engine/execute/executor.h"
-#include "engine/execute/shared_waits.h"
 #include "engine/multicast/logp.h"
 #include "engine/multicast/multicasts.h"
-#include "engine/planner/contention_free/plan_store.h"
-#include "engine/schedule/shape.h"
-#include "engine/transport/open.h"
-#include "engine/tuner/rules.h"
-#include "shm/transport.h"
 
 namespace ibcoll {
-
-class Group;
-class LateChecks;
-
-/// What a context is made with.
-struct ContextOptions {
-  /// Which ranks make up a server. None: those that run on one machine.
-  std::optional<Shape> shape;
-  /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs".
-  std::string transport = "auto";
-  /// The network between servers: they are numbered as it suits best, and contention_free plans
-  /// for it.
-  FabricSetting fabric;
-  std::string plan_cache;  ///< directory where plans are kept from job to job; empty: nowhere
-  size_t heap_bytes = 0;   ///< address space of each rank's shared heap; 0: the machine's memory
-  int64_t late_ns = 10'000'000'000;
-  int64_t deadline_ns = 0;
-  bool allow_process_vm = true;
-  /// Messages between servers up to this size carry their data without asking; the same on all
-  /// ranks. No more than fits a mail of the transport (max_mail_data).
-  int64_t eager_bytes = int64_t{64} << 10;
-  /// Memory that multicast messages take on each rank, at most, until they are freed.
-  size_t multicast_memory = size_t{64} << 20;
-  /// Multicasts of one rank that may be under way, and as many that only one late rank lacks.
-  int multicast_window = 64;
-  std::string logp_file;      ///< that ib_logp has written, for bounds of multicasts; empty: none
-  std::string rules_file;     ///< that ib_tune has written, for choices of algorithms; empty: none
-  bool rules_strict = false;  ///< fail where nothing in it fits the job
-  bool several_threads = false;       ///< may call at a time (C interface)
-  bool progress_thread = false;       ///< there is one (C interface)
-  uint64_t loopback_seed = 0;         ///< not 0: the loopback reorders and delays what it may
-  CheckMode check = CheckMode::kOff;  ///< of the bytes of all calls; rank 0's counts
-
-  /// The defaults, overridden by the IBCOLL_* variables (docs/environment.md), for a job of `ranks`
-  /// ranks.
-  static Result<ContextOptions> from_environment(int ranks);
-  /// The same, but for the servers, which the caller knows: what the environment says of them is
-  /// not looked at.
-  static Result<ContextOptions> from_environment(const std::optional<Shape>& shape);
-};
 
 class Context {
  public:
@@ -82,122 +27,67 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  Rank rank() const { return bootstrap_->rank(); }
-  int size() const { return bootstrap_->size(); }
-  const Shape& shape() const { return placement_->shape; }
-  /// How the servers of shape() came by their numbers.
-  const FabricOrder& fabric_order() const { return placement_->fabric_order; }
-  /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
-  int ranks_on_machine() const { return ranks_on_machine_; }
-  int machines() const { return machines_; }
-  int64_t eager_bytes() const { return eager_bytes_; }
-  /// Whether messages between servers cost cores' time, so that fewer are better.
-  bool messages_cost_cores() const { return network_.costs_cores; }
-  Bootstrap& bootstrap() { return *bootstrap_; }
-  Executor& executor() { return *executor_; }
-  shm::Transport& local() { return *local_; }
+  Rank rank() const { return job_->rank(); }
+  int size() const { return job_->size(); }
+  const Shape& shape() const { return job_->shape(); }
+  OpenedJob& job() { return *job_; }
+  Bootstrap& bootstrap() { return job_->bootstrap(); }
+  shm::Transport& local() { return job_->local(); }
   /// Null on a single server.
-  NetworkTransport* network() { return network_.transport.get(); }
-  /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
-  const std::string& network_reason() const { return network_.reason; }
+  NetworkTransport* network() { return job_->network(); }
+  Executor& executor() { return executor_; }
+
   Group& world() { return *world_; }
-  /// Plans for the fabric, if one is known.
-  contention_free::PlanStore* plans() { return plans_ ? &*plans_ : nullptr; }
-
-  /// Memory that peers on the server reach directly.
-  Result<void*> allocate(size_t bytes) { return local_->heap().allocate(bytes); }
-  Status free(void* address) { return local_->heap().free(address); }
-  /// Memory for calls to work in.
-  ScratchPool& scratch() { return *scratch_; }
-
-  /// A new group of these ranks of the job, of which this one is a member. Local. Must be gone
-  /// before the context is. `id`: see GroupRecords::add; refused if such a group is there already.
-  Result<std::shared_ptr<Group>> create_group(std::vector<Rank> members, uint64_t id = 0);
+  Groups& groups() { return groups_; }
+  /// What choices of all groups go by.
+  PlanSources& plan_sources() { return plan_sources_; }
   /// Messages to any set of ranks.
   Multicasts& multicasts() { return *multicasts_; }
-  /// Refuses ranks that can't be members of a group or set, `what` with its article.
-  Status check_members(std::span<const Rank> members, const char* what);
-  /// The group of this rank's next call on a set of ranks of the job, of which it is one: of that
-  /// call alone, and gone with it. `members` ascending. Local, in time that goes with the members.
-  /// `tag`: the caller's; calls on one set with one tag are matched in the order in which they are
-  /// made.
-  Result<std::shared_ptr<Group>> group_of_call(std::vector<Rank> members, uint64_t tag);
-  /// The call that group_of_call gave its group to was refused on this rank alone, as if it had not
-  /// been made.
-  void take_back(const Group& group);
   /// What messages cost, of the file that ContextOptions::logp_file names; kUnsupported where it
   /// names none.
   Result<const LogP*> message_costs();
+
+  /// Memory that peers on the server reach directly.
+  Result<void*> allocate(size_t bytes) { return local().heap().allocate(bytes); }
+  Status free(void* address) { return local().heap().free(address); }
+  /// Memory for calls to work in.
+  ScratchPool& scratch() { return scratch_; }
+
   /// Whether the bytes of calls are checked: rank 0's setting.
   CheckMode check_mode() const { return check_mode_; }
-  /// Of calls that have ended.
-  LateChecks& late_checks() { return *late_checks_; }
-  /// By which calls that leave the algorithm open choose it, before the engine's own choices.
-  const Rules& rules() const { return rules_; }
-  /// Other ones: the same on all ranks. Groups that have called already must forget their plans.
-  void use_rules(Rules rules) { rules_ = std::move(rules); }
-  /// What rules are to be written for in this job. Collective.
-  Result<RulesJob> describe_job();
-  GroupRecords& group_records() { return group_records_; }
-  ProgramCache& programs() { return programs_; }
+  /// Of calls that have ended; null: what is checked is so before its call ends.
+  LateChecks* late_checks() { return late_checks_.get(); }
 
+  ContextThreads& threads() { return threads_; }
   /// An EntryGuard::Entry is held for the length of an API call.
-  EntryGuard& guard() { return guard_; }
+  EntryGuard& guard() { return threads_.guard(); }
   /// Operators that the program has made for calls on the context.
   OwnOperators& own_operators() { return own_operators_; }
 
-  /// Whether several threads may call at a time, and whether a thread of the engine's own makes
-  /// progress. With either, every use of the context stands inside an Entry. With nobody inside.
-  Status use_threads(bool several, bool progress_thread);
-  bool has_progress_thread() const { return waits_ && waits_->has_progress_thread(); }
-  /// Readable when something may have moved; made when it is first asked for.
-  Result<ArrivalDescriptor*> descriptor();
-  /// A call has been started that may not have finished.
-  void note_started() {
-    if (descriptor_ != nullptr) [[unlikely]]
-      descriptor_->started();
-  }
-  /// Ends the engine's own threads, before the context is closed: the calls under way go on when
-  /// they are waited for.
-  void stop_threads();
-
  private:
-  Context() = default;
-  Result<Shape> shape_of(std::span<const Rank> members) const;
-  std::span<Bell> bells();  ///< by rank
+  Context(std::unique_ptr<OpenedJob> job, const ContextOptions& options, CheckMode check_mode);
+  GroupServices group_services();
+  bool saves_plans() const { return shape().local_of(rank()) == 0; }
+  void open_plans(const ContextOptions& options);
   void make_multicasts(const ContextOptions& options);
   void end_transfers();
 
-  /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
-  static constexpr size_t kProgramBytes = size_t{64} << 20;
-
-  Bootstrap* bootstrap_ = nullptr;
-  int ranks_on_machine_ = 1, machines_ = 1;
-  CheckMode check_mode_ = CheckMode::kOff;
-  int64_t eager_bytes_ = 0;
-  std::unique_ptr<ServerPlacement> placement_;
-  SharedRegion bells_;
-  SharedRegion notes_;  ///< of the calls that the server's ranks make
-  std::optional<PeerWatch> watch_;
-  bool closed_ = false;
-  std::unique_ptr<shm::Transport> local_;
-  OpenedNetwork network_{.transport = nullptr, .reason = "none"};
-  std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<OpenedJob> job_;
+  const CheckMode check_mode_;
+  const std::string logp_file_;
+  std::optional<LogP> message_costs_;  ///< once asked for
+  PlanSources plan_sources_;
+  ScratchPool scratch_;
+  GroupRecords group_records_;
+  Executor executor_;
+  ContextThreads threads_;
+  OwnOperators own_operators_;
   std::optional<MessageMemory> message_memory_;
   std::unique_ptr<Multicasts> multicasts_;
   std::unique_ptr<LateChecks> late_checks_;  ///< null: none is late
-  std::string logp_file_;
-  std::optional<LogP> message_costs_;  ///< once asked for
-  Rules rules_;
-  std::optional<ScratchPool> scratch_;
-  ProgramCache programs_{kProgramBytes};
-  GroupRecords group_records_;
+  Groups groups_;
   std::shared_ptr<Group> world_;
-  std::optional<contention_free::PlanStore> plans_;
-  EntryGuard guard_;
-  OwnOperators own_operators_{guard_};
-  std::unique_ptr<SharedWaits> waits_;  ///< null: one thread, and no other
-  std::unique_ptr<ArrivalDescriptor> descriptor_;
+  bool closed_ = false;
 };
 
 }  // namespace ibcoll

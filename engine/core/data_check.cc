@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "engine/base/data_hash.h"
-#include "engine/core/call.h"
 #include "engine/execute/linear_hash.h"
 #include "engine/execute/same_elements.h"
 
@@ -32,38 +31,37 @@ bool is_exact(const Reduction& reduction) {
 
 }  // namespace
 
-DataCheck::DataCheck(Group& group)
-    : group_(group.shared_from_this()), exchange_(std::make_unique<Call>(group)) {}
+DataCheck::DataCheck(Group& group) : group_(group.shared_from_this()), exchange_(group) {}
 
 DataCheck::~DataCheck() { release(); }
 
-DataCheck::Kind DataCheck::kind_of(const CallArguments& arguments, const CallPlan& plan) {
+DataCheck::Kind DataCheck::kind_of(const BoundCall& call) {
+  const CallArguments& arguments = call.arguments();
   const CollectiveTraits& row = traits(arguments.collective);
   if (!row.moves_data) return Kind::kNone;
   if (!row.reduces) return Kind::kHashes;
   const Reduction& reduction = arguments.reduction;
   const bool known = reduction.meaning != 0 && reduction.op() < Operator::kOwn;
   if (known && has_linear_hash(reduction)) return Kind::kLinear;
-  if (known && (is_exact(reduction) || plan.options.ordered)) return Kind::kAgain;
+  if (known && (is_exact(reduction) || call.plan().options.ordered)) return Kind::kAgain;
   const bool all_alike = row.combines == Combines::kOfAll && row.recv.target == End::kEveryone;
   return all_alike ? Kind::kAlike : Kind::kNone;
 }
 
-Status DataCheck::prepare(const CallArguments& arguments, const CallPlan& plan,
-                          const Binding& binding, const CallMeaning& meaning) {
+Status DataCheck::prepare(const BoundCall& call) {
   release();
-  kind_ = kind_of(arguments, plan);
-  arguments_ = arguments;
-  plan_ = plan;
-  binding_ = binding;
-  meaning_ = meaning;
+  kind_ = kind_of(call);
+  arguments_ = call.arguments();
+  plan_ = call.plan();
+  binding_ = call.binding();
+  meaning_ = call.meaning();
   const Shape& shape = group_->shape();
-  const Graph* const graph = arguments.options.graph.get();
+  const Graph* const graph = arguments_.options.graph.get();
   const Rank me = group_->rank();
-  sends_ = send_slots(arguments.collective, shape, me, arguments.root, graph);
-  receives_ = recv_slots(arguments.collective, shape, me, arguments.root, graph);
+  sends_ = send_slots(arguments_.collective, shape, me, arguments_.root, graph);
+  receives_ = recv_slots(arguments_.collective, shape, me, arguments_.root, graph);
   if (kind_ != Kind::kAgain) return prepare_exchange();
-  IBCOLL_ASSIGN(memory_, group_->context().scratch().take(has_result() ? result_bytes() : 0));
+  IBCOLL_ASSIGN(memory_, group_->services().scratch.take(has_result() ? result_bytes() : 0));
   return {};
 }
 
@@ -87,19 +85,19 @@ Status DataCheck::prepare_exchange() {
   received_.resize(kind_ == Kind::kLinear ? kLinearHashBytes / kHashBytes : receives);
   const size_t sent_bytes = sends * exchange.block_bytes;
   const size_t told_bytes = receives * exchange.block_bytes;
-  IBCOLL_ASSIGN(memory_, group_->context().scratch().take(
+  IBCOLL_ASSIGN(memory_, group_->services().scratch.take(
                              std::max(sent_bytes + told_bytes, size_t{kHashBytes})));
   sent_ = memory_;
   told_ = memory_ + sent_bytes;
   if (has_one_buffer(exchange.collective)) told_ = sent_;
   exchange.send = sent_;
   exchange.recv = told_;
-  return exchange_->prepare(exchange);
+  return exchange_.bind(exchange);
 }
 
 void DataCheck::release() {
-  exchange_->release();
-  if (memory_ != nullptr) group_->context().scratch().put(memory_);
+  exchange_.release();
+  if (memory_ != nullptr) group_->services().scratch.put(memory_);
   memory_ = nullptr;
   plan_ = {};
   arguments_ = {};
@@ -184,28 +182,28 @@ void DataCheck::hash_received() {
 
 Status DataCheck::post(Completion& completion, uint32_t sequence, int64_t time_limit_ns,
                        int64_t deadline_ns) {
-  if (kind_ != Kind::kAgain) {
-    if (kind_ == Kind::kAlike) {
-      hash_received();
-      if (group_->rank() == 0) std::memcpy(sent_, received_.data(), kHashBytes);
-    }
-    return exchange_->post_for(completion, sequence, time_limit_ns, deadline_ns);
+  const bool again = kind_ == Kind::kAgain;
+  if (kind_ == Kind::kAlike) {
+    hash_received();
+    if (group_->rank() == 0) std::memcpy(sent_, received_.data(), kHashBytes);
   }
-  constexpr uint32_t kSecond = 0x61676e32;  // never to be taken for the first one
-  Binding again = binding_;
-  again.meaning ^= kSecond;
-  again.time_limit_ns = time_limit_ns;
-  again.deadline_ns = deadline_ns;
-  again[Buffer::kRecv].base = memory_;
-  return group_->context().executor().post(group_->state(), *plan_.program, again, completion,
-                                           sequence);
+  Binding binding = again ? binding_ : exchange_.binding();
+  if (again) {
+    constexpr uint32_t kSecond = 0x61676e32;  // never to be taken for the first one
+    binding.meaning ^= kSecond;
+    binding[Buffer::kRecv].base = memory_;
+  }
+  binding.time_limit_ns = time_limit_ns;
+  binding.deadline_ns = deadline_ns;
+  return group_->services().executor.post(
+      group_->state(), again ? *plan_.program : exchange_.program(), binding, completion, sequence);
 }
 
 /// Ends the job: what came from rank `from` of the group is wrong.
 Status DataCheck::report(Rank from, const std::string& what) {
   const std::string text =
       fmt::format("{} ({}): {} (IBCOLL_CHECK)", meaning_.name(), plan_.program->algorithm, what);
-  group_->context().executor().abort({group_->state().to_job[from], ErrorCode::kMismatch, text});
+  group_->services().executor.abort({group_->state().to_job[from], ErrorCode::kMismatch, text});
   return fail(ErrorCode::kMismatch, "{}", text);
 }
 
@@ -219,7 +217,7 @@ Status DataCheck::compare_hashes() {
                           .origin;
     return report(from, fmt::format("rank {} has received other data than rank {} has sent to it: "
                                     "block {} of {}, hash {:016x} instead of {:016x}",
-                                    group_->context().rank(), group_->state().to_job[from], i,
+                                    group_->rank_in_job(), group_->state().to_job[from], i,
                                     receives_, received_[i], sent));
   }
   return {};
@@ -229,7 +227,7 @@ Status DataCheck::compare() {
   hash_received();
   if (kind_ == Kind::kHashes) return compare_hashes();
   if (!has_result()) return {};
-  const Rank me = group_->context().rank();
+  const Rank me = group_->rank_in_job();
   const Reduction& reduction = arguments_.reduction;
   const auto combined = [&] {
     return fmt::format("{} bytes of {} by {}", result_bytes(), to_string(reduction.element()),

@@ -6,12 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/core/call_arguments.h"
-#include "engine/execute/posted_call.h"
+#include "engine/core/bound_call.h"
 
 namespace ibcoll {
-
-class Call;
 
 /// Of one call, or of one after the other. The same kind of collective carries hashes from those
 /// that have sent to those that have received, and whoever has received compares:
@@ -29,12 +26,11 @@ class DataCheck {
 
   /// How a call is checked; the same on all its ranks.
   enum class Kind : uint8_t { kNone, kHashes, kLinear, kAgain, kAlike };
-  static Kind kind_of(const CallArguments& arguments, const CallPlan& plan);
+  static Kind kind_of(const BoundCall& call);
 
-  /// For a call that has been bound; takes memory, and gives that of the one before back. All must
-  /// stay as they are until release().
-  Status prepare(const CallArguments& arguments, const CallPlan& plan, const Binding& binding,
-                 const CallMeaning& meaning);
+  /// Takes memory, and gives that of the one before back. The call must stay bound until compare(),
+  /// or, where kind_of() is not kAgain, until hash_received().
+  Status prepare(const BoundCall& call);
   /// For each start, before anything is sent. `aside`: what is sent in place has been copied there.
   void start(const std::byte* aside);
   /// Hashes what is sent, unless that has been done. Before the program may change it.
@@ -61,7 +57,7 @@ class DataCheck {
   Status compare_hashes();
 
   std::shared_ptr<Group> group_;
-  std::unique_ptr<Call> exchange_;
+  BoundCall exchange_;  ///< carries the hashes
   Kind kind_ = Kind::kNone;
   // Of the call that is checked.
   CallArguments arguments_;

@@ -27,13 +27,13 @@ Status run(Group& group, CallPurpose purpose, Collective collective, Rank root, 
 Status settle(Group& group, Rank peer, int64_t& own, int64_t other, const char* direction) {
   if (own == kUnknown) own = other;
   if (own != kUnknown && (other == kUnknown || other == own)) return {};
-  const Rank me = group.context().rank(), culprit = group.state().to_job[peer];
+  const Rank me = group.rank_in_job(), culprit = group.state().to_job[peer];
   const std::string text =
       own == kUnknown ? fmt::format("neither rank {} nor rank {} knows what is sent {} rank {}", me,
                                     culprit, direction, culprit)
                       : fmt::format("rank {} counts {} bytes {} rank {}, which counts {}", me, own,
                                     direction, culprit, other);
-  group.context().executor().abort({culprit, ErrorCode::kMismatch, text});
+  group.services().executor.abort({culprit, ErrorCode::kMismatch, text});
   return fail(ErrorCode::kMismatch, "{}", text);
 }
 

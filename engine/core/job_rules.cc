@@ -45,18 +45,17 @@ Result<std::string> find_section(const std::string& path, bool strict, const Rul
 
 }  // namespace
 
-Result<RulesJob> describe_job(Bootstrap& bootstrap, const Shape& shape,
-                              const NetworkTransport* network, int machines) {
+Result<RulesJob> describe_job(OpenedJob& opened) {
   RulesJob job;
-  job.layout = shape.describe();
-  job.transport = network != nullptr ? network->name() : "shm";
-  job.machines = machines;
+  job.layout = opened.shape().describe();
+  job.transport = opened.network() != nullptr ? opened.network()->name() : "shm";
+  job.machines = opened.machines();
   job.processor = processor_name();
   job.processors = online_processors();
   job.engine = fmt::format("{}.{}", IBCOLL_VERSION_MAJOR, IBCOLL_VERSION_MINOR);
-  std::vector<uint64_t> all(static_cast<size_t>(bootstrap.size()));
+  std::vector<uint64_t> all(static_cast<size_t>(opened.size()));
   const uint64_t mine = mix(hash_bytes(job.processor), static_cast<uint64_t>(job.processors));
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  IBCOLL_TRY(opened.bootstrap().allgather(&mine, sizeof mine, all.data()));
   if (std::all_of(all.begin(), all.end(), [&](uint64_t other) { return other == all[0]; }))
     return job;
   job.processor = "several kinds";

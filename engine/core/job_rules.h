@@ -5,16 +5,15 @@
 
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/core/opened_job.h"
 #include "engine/schedule/shape.h"
-#include "engine/transport/transport.h"
 #include "engine/tuner/rules.h"
 
 namespace ibcoll {
 
-/// Collective: what rules for this job are measured on; the same on all ranks. `network`: null on a
-/// single server. Where machines differ the processor says so.
-Result<RulesJob> describe_job(Bootstrap& bootstrap, const Shape& shape,
-                              const NetworkTransport* network, int machines);
+/// Collective: what rules for this job are measured on; the same on all ranks. Where machines
+/// differ the processor says so.
+Result<RulesJob> describe_job(OpenedJob& opened);
 
 /// Collective: the first section of the file that fits the job, which rank 0 reads and gives to
 /// all. Where none fits rank 0 warns once, saying what differs, and there are no rules; `strict`:

@@ -30,11 +30,11 @@ Result<double> multicast_bound_us(Context& context, const RankSet& set, size_t b
                       ? MulticastBoundInputs::Master::kOnRootsServer
                       : MulticastBoundInputs::Master::kElsewhere;
   inputs.ranks_per_core =
-      std::max(1.0, static_cast<double>(context.ranks_on_machine()) / usable_cores());
+      std::max(1.0, static_cast<double>(context.job().ranks_on_machine()) / usable_cores());
   // What travels with an announcement, which has room for its own head besides.
   constexpr int64_t kHead = 128;
   inputs.mail_bytes = static_cast<int64_t>(kMaxShortMulticast) + kHead;
-  if (context.has_progress_thread()) inputs.awake_us = 0;
+  if (context.threads().has_progress_thread()) inputs.awake_us = 0;
   IBCOLL_ASSIGN(const MulticastBound bound, multicast_bound(*costs, inputs));
   return bound.total();
 }

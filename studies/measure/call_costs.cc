@@ -137,7 +137,7 @@ Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& cont
   if (other >= 0) {
     IBCOLL_ASSIGN(memory, context.allocate(kBurst * stride));
     std::memset(memory, 1, kBurst * stride);
-    IBCOLL_ASSIGN(auto group, context.create_group({std::min(me, other), std::max(me, other)}));
+    IBCOLL_ASSIGN(auto group, context.groups().create({std::min(me, other), std::max(me, other)}));
     pair =
         std::make_unique<Pair>(context, std::move(group), static_cast<std::byte*>(memory), stride);
   }

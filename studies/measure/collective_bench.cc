@@ -30,7 +30,7 @@ class RankBench {
     const int64_t largest = *std::max_element(settings_.sizes.begin(), settings_.sizes.end());
     const Traffic traffic = traffic_of(largest);
     IBCOLL_TRY(buffers_.allocate(context_, traffic, settings_.user_memory));
-    if (traffic.total_bytes() > 0 && context_.ranks_on_machine() == ranks_) {
+    if (traffic.total_bytes() > 0 && context_.job().ranks_on_machine() == ranks_) {
       IBCOLL_ASSIGN(CopySpeed speed, CopySpeed::create(bootstrap_, traffic));
       copy_speed_.emplace(std::move(speed));
     }

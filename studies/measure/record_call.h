@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/core/call.h"
+#include "engine/core/context.h"
 #include "engine/schedule/recording.h"
 
 namespace ibcoll::measure {

@@ -106,16 +106,16 @@ class RankTuner {
   /// Has the next calls run what a rule says, as a file of rules would.
   Status use(Rule rule, bool own) {
     if (own) {
-      context_.use_rules({});
+      context_.plan_sources().rules = {};
     } else {
       rule.from = 0;
       rule.to = INT64_MAX;
       RuleSection section;
       section.rules.push_back(std::move(rule));
       IBCOLL_ASSIGN(Rules rules, Rules::create(section, context_.shape()));
-      context_.use_rules(std::move(rules));
+      context_.plan_sources().rules = std::move(rules);
     }
-    context_.world().forget_call_plans();
+    context_.world().plans().forget();
     return {};
   }
 

@@ -31,8 +31,8 @@ TEST(AddedTransport, CarriesEveryAlgorithm) {
 TEST(AddedTransport, IsWhatTheContextUses) {
   EXPECT_EQ(run_job(job_over_threads({1, 1}),
                     [](const RankView& rank) {
-                      if (rank.context.network_reason() != ThreadsTransport::kName)
-                        rank.complain("uses " + rank.context.network_reason());
+                      if (rank.context.job().network_reason() != ThreadsTransport::kName)
+                        rank.complain("uses " + rank.context.job().network_reason());
                     }),
             "");
 }

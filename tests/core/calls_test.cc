@@ -57,7 +57,7 @@ TEST(Calls, OverlappingGroupsMayBePostedInAnyOrder) {
                              {std::vector<Rank>{0, 1, 2}, {3, 2, 1}, {0, 3}, {2, 0, 1, 3}}) {
                           if (std::find(members.begin(), members.end(), me) == members.end())
                             continue;
-                          auto group = rank.context.create_group(members);
+                          auto group = rank.context.groups().create(members);
                           if (!rank.good(group, "group")) return;
                           groups.push_back(std::move(*group));
                         }

@@ -188,7 +188,7 @@ TEST(ScratchPool, IsSharedByTheBlockingCallsOfAllGroups) {
                       std::vector<std::unique_ptr<Call>> calls;
                       size_t used = 0;
                       for (int i = 0; i < 5; ++i) {
-                        groups.push_back(rank.context.create_group({0, 1, 2}).value());
+                        groups.push_back(rank.context.groups().create({0, 1, 2}).value());
                         calls.push_back(std::make_unique<Call>(*groups.back()));
                         CallArguments arguments;
                         arguments.collective = Collective::kAlltoall;

@@ -181,12 +181,12 @@ struct TwoGroups {
     std::vector<Rank> all(static_cast<size_t>(context.size()));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Rank>(i);
     std::swap(all.front(), all.back());
-    IBCOLL_ASSIGN(made.first, context.create_group(all));
+    IBCOLL_ASSIGN(made.first, context.groups().create(all));
     for (int i = 0; i < between; ++i) {
       CallMemory memory;
       IBCOLL_TRY(make(*made.first, memory.arguments(Collective::kBarrier, 0)));
     }
-    IBCOLL_ASSIGN(made.second, context.create_group(all));
+    IBCOLL_ASSIGN(made.second, context.groups().create(all));
     if (swapped) std::swap(made.first, made.second);
     return made;
   }
@@ -213,16 +213,16 @@ TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
                  [](const RankView& rank) -> Status {
                    CallMemory memory;
                    std::vector<Rank> all = {1, 0};
-                   IBCOLL_ASSIGN(auto first, rank.context.create_group(all));
+                   IBCOLL_ASSIGN(auto first, rank.context.groups().create(all));
                    std::shared_ptr<Group> second;
                    for (int i = 0; i < 3; ++i) {
                      if (i == 2 && rank.context.rank() == 0) {
-                       IBCOLL_ASSIGN(second, rank.context.create_group(all));
+                       IBCOLL_ASSIGN(second, rank.context.groups().create(all));
                      }
                      IBCOLL_TRY(make(*first, memory.arguments(Collective::kBarrier, 0)));
                    }
                    if (!second) {
-                     IBCOLL_ASSIGN(second, rank.context.create_group(all));
+                     IBCOLL_ASSIGN(second, rank.context.groups().create(all));
                    }
                    return make(*second, memory.arguments(Collective::kAlltoall, 100));
                  });
@@ -247,7 +247,7 @@ TEST(Groups, OfOtherRanksAreNamed) {
                      const std::vector<Rank> ranks = rank.context.rank() == 1
                                                          ? std::vector<Rank>{1, 0}
                                                          : std::vector<Rank>{0, 1, 2};
-                     IBCOLL_ASSIGN(auto group, rank.context.create_group(ranks));
+                     IBCOLL_ASSIGN(auto group, rank.context.groups().create(ranks));
                      CallMemory memory;
                      // Everybody waits for somebody: rank 1 for 0, the others for 1.
                      const Rank root = 1;
@@ -266,7 +266,7 @@ TEST(Groups, OfOtherIdentifiersAreNamed) {
          "identifier 7, rank 1 in call 0 (alltoall) of its group {0, 1} with identifier 8;"},
         [](const RankView& rank) -> Status {
           const uint64_t id = 7 + static_cast<uint64_t>(rank.context.rank());
-          IBCOLL_ASSIGN(auto group, rank.context.create_group({0, 1}, id));
+          IBCOLL_ASSIGN(auto group, rank.context.groups().create({0, 1}, id));
           CallMemory memory;
           return make(*group, memory.arguments(Collective::kAlltoall, 100));
         });
@@ -275,7 +275,7 @@ TEST(Groups, OfOtherIdentifiersAreNamed) {
                   "rank 1 in call 0 (alltoall) with tag 1 on the set {0, 1};"},
                  [](const RankView& rank) -> Status {
                    const auto tag = static_cast<uint64_t>(rank.context.rank());
-                   IBCOLL_ASSIGN(auto group, rank.context.group_of_call({0, 1}, tag));
+                   IBCOLL_ASSIGN(auto group, rank.context.groups().of_call({0, 1}, tag));
                    CallMemory memory;
                    return make(*group, memory.arguments(Collective::kAlltoall, 100));
                  });

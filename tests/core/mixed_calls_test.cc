@@ -91,7 +91,7 @@ class Worker {
       groups_.emplace_back();
       if (std::find(members.begin(), members.end(), rank_.context.rank()) == members.end())
         continue;
-      auto group = rank_.context.create_group(members);
+      auto group = rank_.context.groups().create(members);
       if (!rank_.good(group, "group")) return false;
       groups_.back() = std::move(*group);
     }
@@ -164,7 +164,7 @@ class Worker {
   const RankView& rank_;
   const Work& work_;
   std::mt19937 random_;
-  std::vector<decltype(rank_.context.create_group({}))::value_type> groups_;
+  std::vector<decltype(rank_.context.groups().create({}))::value_type> groups_;
   std::vector<std::unique_ptr<Posted>> persistent_, made_;
   std::vector<Posted*> under_way_;
 };

@@ -62,7 +62,7 @@ TEST(OutstandingCalls, OfManyGroupsMayBePostedInOppositeOrders) {
                         constexpr size_t kGroups = 40;
                         std::vector<std::shared_ptr<Group>> groups;
                         for (size_t i = 0; i < kGroups; ++i) {
-                          auto group = rank.context.create_group({0, 1});
+                          auto group = rank.context.groups().create({0, 1});
                           if (!rank.good(group, "group")) return;
                           groups.push_back(std::move(*group));
                         }
@@ -86,8 +86,8 @@ TEST(OutstandingCalls, OfOneGroupDoNotHoldUpAnother) {
         EXPECT_EQ(
             run_job(job,
                     [bytes](const RankView& rank) {
-                      auto first = rank.context.create_group({0, 1});
-                      auto second = rank.context.create_group({1, 0});
+                      auto first = rank.context.groups().create({0, 1});
+                      auto second = rank.context.groups().create({1, 0});
                       if (!rank.good(first, "group") || !rank.good(second, "group")) return;
                       Calls of_first, of_second;
                       if (rank.context.rank() == 0) {
@@ -126,13 +126,13 @@ void cross(const RankView& rank, const Crossing& crossing, const Algorithm& algo
   const size_t bytes = crossing.bytes;
   const Rank me = rank.context.rank(), size = rank.context.size();
   const Rank next = (me + 1) % size, before = (me + size - 1) % size;
-  if (crossing.several_threads && !rank.good(rank.context.use_threads(true, false), "threads"))
+  if (crossing.several_threads && !rank.good(rank.context.threads().use(true, false), "threads"))
     return;
   std::vector<Rank> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
-  auto combining = rank.context.create_group(all);
-  auto mine = rank.context.create_group({me, next}, 1);
-  auto others = rank.context.create_group({before, me}, 1);
+  auto combining = rank.context.groups().create(all);
+  auto mine = rank.context.groups().create({me, next}, 1);
+  auto others = rank.context.groups().create({before, me}, 1);
   if (!rank.good(combining, "group") || !rank.good(mine, "group") || !rank.good(others, "group"))
     return;
   const auto number = [](Rank root) { return std::byte{static_cast<uint8_t>(root + 1)}; };
@@ -213,7 +213,7 @@ TEST(OutstandingCalls, NothingIsLostOrReadForAMessageOfNoBytesToAFullRing) {
   for (const bool strided : {false, true}) {
     EXPECT_EQ(run_job(with_deadline(job_of({2})),
                       [&](const RankView& rank) {
-                        auto group = rank.context.create_group({0, 1});
+                        auto group = rank.context.groups().create({0, 1});
                         if (!rank.good(group, "group")) return;
                         const bool root = rank.context.rank() == 0;
                         std::vector<std::byte> from(2 * kRun * kRuns, std::byte{7});

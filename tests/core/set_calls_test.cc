@@ -119,7 +119,7 @@ class Worker {
       queue.swap(queues_.back());
       queues_.pop_back();
     }
-    auto group = rank_.context.group_of_call(work_.sets[call.item.group], call.tag);
+    auto group = rank_.context.groups().of_call(work_.sets[call.item.group], call.tag);
     if (!rank_.good(group, "group")) return false;
     ready_.push_back({std::make_unique<Posted>(**group, call.item), call.item.persistent ? 3 : 1});
     return rank_.good(ready_.back().call->prepare(), "prepare " + ready_.back().call->describe());
@@ -215,11 +215,11 @@ TEST(SetCalls, ThatAreTakenBackDoNotCount) {
   const auto body = [](const RankView& rank) {
     for (uint32_t i = 0; i < 30; ++i) {
       if (i % 3 == static_cast<uint32_t>(rank.context.rank())) {
-        auto refused = rank.context.group_of_call({0, 1}, 5);
+        auto refused = rank.context.groups().of_call({0, 1}, 5);
         if (!rank.good(refused, "group")) return;
-        rank.context.take_back(**refused);
+        rank.context.groups().take_back(**refused);
       }
-      auto group = rank.context.group_of_call({0, 1}, 5);
+      auto group = rank.context.groups().of_call({0, 1}, 5);
       if (!rank.good(group, "group")) return;
       Item item;
       item.collective = Collective::kAllgather;
@@ -248,10 +248,10 @@ TEST(SetCalls, HaveNamesOfTheirOwn) {
       ++made;
     };
     for (uint64_t id = 0; id < 20; ++id) {
-      add(rank.context.create_group({0, 1}, id));
+      add(rank.context.groups().create({0, 1}, id));
       for (int i = 0; i < 3; ++i) {
-        add(rank.context.group_of_call({0, 1}, id));
-        add(rank.context.group_of_call({rank.context.rank()}, id));
+        add(rank.context.groups().of_call({0, 1}, id));
+        add(rank.context.groups().of_call({rank.context.rank()}, id));
       }
     }
     if (keys.size() != made) rank.complain(fmt::format("{} keys of {}", keys.size(), made));
@@ -282,7 +282,7 @@ TEST(SetCalls, LeaveNoMemoryBehind) {
       const std::vector<Rank> members = some_set(random, ranks);
       const auto place = std::find(members.begin(), members.end(), rank.context.rank());
       if (place == members.end()) continue;
-      auto group = rank.context.group_of_call(members, i);
+      auto group = rank.context.groups().of_call(members, i);
       if (!rank.good(group, "group")) return;
       CallArguments arguments;
       arguments.collective = Collective::kAllgather;

@@ -36,8 +36,8 @@ class WrongRoots : public ::testing::TestWithParam<Way> {
     std::vector<Rank> all(static_cast<size_t>(context.size()));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Rank>(i);
     if (GetParam().on == On::kWorld) return std::shared_ptr<Group>(&context.world(), [](Group*) {});
-    if (GetParam().on == On::kSet) return context.group_of_call(all, 3);
-    return context.create_group(all, GetParam().on == On::kIdentifiedGroup ? 7 : 0);
+    if (GetParam().on == On::kSet) return context.groups().of_call(all, 3);
+    return context.groups().create(all, GetParam().on == On::kIdentifiedGroup ? 7 : 0);
   }
 };
 
@@ -81,7 +81,7 @@ TEST(WrongRootsOfGoneGroup, AreFoundInWhatComesLater) {
     if (context.rank() == 0) freed.await(0, 1);
     CallMemory memory;
     {
-      IBCOLL_ASSIGN(const auto group, context.create_group(std::vector<Rank>{0, 1}, 0));
+      IBCOLL_ASSIGN(const auto group, context.groups().create(std::vector<Rank>{0, 1}, 0));
       if (context.rank() == 0) IBCOLL_TRY(make(*group, memory.arguments(Collective::kBcast, 8, 0)));
     }
     freed.raise(0);

@@ -137,7 +137,7 @@ TEST_P(ArrivalRunsTest, TheProgressThreadListens) {
                 return;
               }
               runs.on_finish = [&] { flags.raise(1); };
-              if (!rank.good(rank.context.use_threads(false, true), "threads")) return;
+              if (!rank.good(rank.context.threads().use(false, true), "threads")) return;
               flags.raise(0);
               // No call is made here, nor is one under way.
               flags.await(1, rank.context.size() - 1);
@@ -159,7 +159,7 @@ TEST_P(ArrivalRunsTest, TheDescriptorListens) {
                 progress_until(rank, [&] { return !runs.busy(); });
                 return;
               }
-              const auto descriptor = rank.context.descriptor();
+              const auto descriptor = rank.context.threads().descriptor();
               if (!rank.good(descriptor, "descriptor")) return;
               bool told = false;
               while (runs.runs.empty() || runs.busy()) {

@@ -21,11 +21,11 @@ using testing::RankView;
 /// Two ranks that each wait for their own of two long broadcasts before they start the other one.
 Status cross(Context& context, bool several, bool progress_thread) {
   constexpr size_t kBytes = 5'000'000;
-  IBCOLL_TRY(context.use_threads(several, progress_thread));
+  IBCOLL_TRY(context.threads().use(several, progress_thread));
   const EntryGuard::Entry entry(context.guard());
   const Rank me = context.rank();
-  IBCOLL_ASSIGN(const auto first, context.create_group({0, 1}, 1));
-  IBCOLL_ASSIGN(const auto second, context.create_group({0, 1}, 2));
+  IBCOLL_ASSIGN(const auto first, context.groups().create({0, 1}, 1));
+  IBCOLL_ASSIGN(const auto second, context.groups().create({0, 1}, 2));
   std::vector<std::byte> data(kBytes);
   CallArguments bcast;
   bcast.collective = Collective::kBcast;
@@ -61,10 +61,10 @@ TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
         run_job(job_of(layout),
                 [](const RankView& rank) {
                   Context& context = rank.context;
-                  if (!rank.good(context.use_threads(true, false), "threads")) return;
+                  if (!rank.good(context.threads().use(true, false), "threads")) return;
                   const Rank me = context.rank();
-                  const auto own = context.create_group({0, 1}, static_cast<uint64_t>(1 + me));
-                  const auto other = context.create_group({0, 1}, static_cast<uint64_t>(2 - me));
+                  const auto own = context.groups().create({0, 1}, static_cast<uint64_t>(1 + me));
+                  const auto other = context.groups().create({0, 1}, static_cast<uint64_t>(2 - me));
                   if (!rank.good(own, "group") || !rank.good(other, "group")) return;
                   CallMemory first, second;
                   std::thread late([&] {

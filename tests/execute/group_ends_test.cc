@@ -44,7 +44,7 @@ std::vector<Rank> everybody(const RankView& rank) {
 }
 
 std::shared_ptr<Group> make_group(const RankView& rank, uint64_t id) {
-  auto group = rank.context.create_group(everybody(rank), id);
+  auto group = rank.context.groups().create(everybody(rank), id);
   return rank.good(group, "group") ? *group : nullptr;
 }
 
@@ -59,8 +59,8 @@ CallArguments alltoall(const std::vector<std::byte>& send, std::vector<std::byte
 }
 
 void cancel(Group& group) {
-  const Rank me = group.context().rank();
-  group.context().executor().end_group(
+  const Rank me = group.rank_in_job();
+  group.services().executor.end_group(
       group.state(), {me, ErrorCode::kCancelled, fmt::format("rank {} has cancelled it", me)});
 }
 
@@ -126,7 +126,7 @@ TEST_P(GroupEnds, AreToldToAllMembersAndToNobodyElse) {
       expect_over(rank, refused.post(), ErrorCode::kCancelled, "rank 0 has cancelled");
       expect_others_go_on(rank);
       // Groups of the same ranks are told apart by another identifier only.
-      if (rank.context.create_group(everybody(rank), 1)) rank.complain("made it again");
+      if (rank.context.groups().create(everybody(rank), 1)) rank.complain("made it again");
       const auto other = make_group(rank, 2);
       if (!other) return;
       Exchange again(*other, bytes, 1);
@@ -308,8 +308,8 @@ TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
           Group& world = context.world();
           expect_right(rank, world, 3);
           std::shared_ptr<Group> three, four;
-          if (me < 3) three = *context.create_group({0, 1, 2}, 1);
-          if (me < 4) four = *context.create_group({0, 1, 2, 3}, 1);
+          if (me < 3) three = *context.groups().create({0, 1, 2}, 1);
+          if (me < 4) four = *context.groups().create({0, 1, 2, 3}, 1);
           if (me == 4) {
             posted.await(0, 4);
             raise(SIGKILL);
@@ -323,8 +323,8 @@ TEST(GroupEndsAfterDeaths, AreThoseOfTheRanksThatDied) {
           expect_over(rank, waited, ErrorCode::kPeerFailed, "rank 4 (pid");
           expect_over(rank, under_way.post(), ErrorCode::kPeerFailed, "killed by signal 9");
           expect_right(rank, *four, 20);
-          if (context.create_group({me, 4})) rank.complain("made a group of one that has died");
-          auto later = context.create_group({3, 2, 1, 0}, 7);
+          if (context.groups().create({me, 4})) rank.complain("made a group of one that has died");
+          auto later = context.groups().create({3, 2, 1, 0}, 7);
           if (rank.good(later, "group")) expect_right(rank, **later, 20);
           // Another one.
           if (me == 3) raise(SIGKILL);
@@ -353,10 +353,10 @@ TEST(GroupEndsAfterDeaths, AreNotThoseOfRanksThatLeaveInOrder) {
         const Rank me = rank.context.rank();
         if (me == 3) raise(SIGKILL);
         expect_over(rank, make(rank.context.world()), ErrorCode::kPeerFailed, "rank 3");
-        const auto three = *rank.context.create_group({0, 1, 2}, 1);
+        const auto three = *rank.context.groups().create({0, 1, 2}, 1);
         expect_right(rank, *three, 3);
         if (me == 0) return;  // leaves, and its process ends
-        const auto two = *rank.context.create_group({1, 2}, 1);
+        const auto two = *rank.context.groups().create({1, 2}, 1);
         if (me == 1) usleep(100'000);  // the other one waits, and looks at who is there
         expect_right(rank, *two, 3);
         if (three->state().over)

@@ -74,7 +74,7 @@ class Runs final : public ArrivalRuns {
     options.algorithm = algorithm;
     options.pieces = 4;
     const auto plan =
-        context_.world().call_plan(Collective::kBcast, static_cast<int64_t>(bytes), 0, options);
+        context_.world().plans().find(Collective::kBcast, static_cast<int64_t>(bytes), 0, options);
     if (!plan) {
       wrong = plan.error().message;
       return run;

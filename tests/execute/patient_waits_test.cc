@@ -28,9 +28,9 @@ class PatientWaits : public ::testing::TestWithParam<std::pair<bool, bool>> {
         job,
         [&](const RankView& rank) {
           const auto [several, progress_thread] = GetParam();
-          rank.good(rank.context.use_threads(several, progress_thread), "threads");
+          rank.good(rank.context.threads().use(several, progress_thread), "threads");
           body(rank);
-          rank.context.stop_threads();
+          rank.context.threads().stop();
         },
         status);
   }

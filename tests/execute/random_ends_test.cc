@@ -160,7 +160,7 @@ class Worker {
     const auto me = static_cast<size_t>(rank_.context.rank());
     if (round.late_ns[me] != 0)
       std::this_thread::sleep_for(std::chrono::nanoseconds(round.late_ns[me]));
-    auto made = rank_.context.create_group(round.members, id);
+    auto made = rank_.context.groups().create(round.members, id);
     if (!rank_.good(made, "group")) return false;
     const std::shared_ptr<Group> group = std::move(*made);
     std::vector<std::unique_ptr<Posted>> calls;

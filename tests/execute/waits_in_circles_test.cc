@@ -28,7 +28,7 @@ class Circles : public ::testing::TestWithParam<Circle> {
   static Result<std::shared_ptr<Group>> pair(Context& context, Rank rank) {
     const Rank next = (rank + 1) % context.size();
     const std::vector<Rank> ranks = {std::min(rank, next), std::max(rank, next)};
-    return GetParam().on_sets ? context.group_of_call(ranks, 0) : context.create_group(ranks);
+    return GetParam().on_sets ? context.groups().of_call(ranks, 0) : context.groups().create(ranks);
   }
 };
 
@@ -106,7 +106,7 @@ TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
     EXPECT_EQ(run_job(job_of(layout),
                       [](const RankView& rank) {
                         const Rank me = rank.context.rank();
-                        const auto two = rank.context.create_group({1, 2});
+                        const auto two = rank.context.groups().create({1, 2});
                         CallMemory memory;
                         CallArguments scan = memory.arguments(Collective::kScan, 100);
                         scan.reduction =
@@ -129,10 +129,10 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
                   job_of(layout),
                   [&](const RankView& rank) {
                     const Rank me = rank.context.rank();
-                    const auto mine = me == 2 ? rank.context.create_group({0, 2})
-                                              : rank.context.create_group({me, me + 1});
-                    const auto other = me == 0 ? rank.context.create_group({0, 2})
-                                               : rank.context.create_group({me - 1, me});
+                    const auto mine = me == 2 ? rank.context.groups().create({0, 2})
+                                              : rank.context.groups().create({me, me + 1});
+                    const auto other = me == 0 ? rank.context.groups().create({0, 2})
+                                               : rank.context.groups().create({me - 1, me});
                     CallMemory memory;
                     CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
                     if (me == 1) trade.time_limit_ns = 1'500'000'000;

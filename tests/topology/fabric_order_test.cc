@@ -54,11 +54,11 @@ TEST(FabricOrder, ServersAreNumberedAsTheTreeHasThem) {
                     view.complain("another order");
                 }
                 for (int i = 0; i < expected.servers(); ++i) {
-                  if (view.context.fabric_order().hosts[i] != hosts[best.order[i]])
+                  if (view.context.job().fabric_order().hosts[i] != hosts[best.order[i]])
                     view.complain("another host");
                 }
                 if (view.context.rank() != 0) return;
-                const FabricOrder& order = view.context.fabric_order();
+                const FabricOrder& order = view.context.job().fabric_order();
                 if (order.fabric != fabric.name() || order.moved == 0 || order.after != best.after)
                   view.complain("it says: " + order.describe());
               }),
@@ -77,7 +77,7 @@ TEST(FabricOrder, RankZeroAloneSweepsALiveSubnet) {
                         }};
   EXPECT_EQ(run_job(job,
                     [&](const RankView& view) {
-                      if (view.context.plans() == nullptr) view.complain("knows no network");
+                      if (!view.context.plan_sources().transfers) view.complain("knows no network");
                     }),
             "");
   EXPECT_EQ(sweeps, 1);
@@ -219,7 +219,8 @@ TEST(FabricOrder, AKnownNetworkIsPlannedForWherePlansPay) {
                       [&](const RankView& view) {
                         const auto chosen = [&](Collective collective, int64_t bytes) {
                           return view.context.world()
-                              .call_plan(collective, bytes, 0, {})
+                              .plans()
+                              .find(collective, bytes, 0, {})
                               .value()
                               ->program->algorithm;
                         };

@@ -33,7 +33,7 @@ JobOptions two_servers(const std::string& transport) {
 void expect_reason(const JobOptions& job, const ::testing::Matcher<std::string>& expected) {
   const std::string said = run_job(job, [&](const RankView& rank) {
     ::testing::StringMatchResultListener why;
-    const std::string& reason = rank.context.network_reason();
+    const std::string& reason = rank.context.job().network_reason();
     if (rank.context.rank() == 0 && !::testing::ExplainMatchResult(expected, reason, &why))
       rank.complain("the reason is '" + reason + "'");
   });

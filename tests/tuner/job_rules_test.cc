@@ -48,7 +48,7 @@ class JobWithRules : public ::testing::Test {
 /// What a rank would run for a call.
 std::string algorithm_of(const RankView& rank, Group& group, Collective collective, int64_t bytes,
                          const CallOptions& options = {}) {
-  const auto plan = group.call_plan(collective, bytes, 0, options);
+  const auto plan = group.plans().find(collective, bytes, 0, options);
   return rank.good(plan, "call plan") ? (*plan)->program->algorithm : "";
 }
 
@@ -77,7 +77,7 @@ TEST_F(JobWithRules, AllRanksHeedThem) {
     for (const auto& [last, name] :
          {std::pair(397, "recursive_doubling"), {401, "two_level_ring"}}) {
       const std::vector<int64_t> counts{1, 1, 1, last};
-      const auto known = world.call_plan(Collective::kAllgatherv, -1, 0, {}, counts);
+      const auto known = world.plans().find(Collective::kAllgatherv, -1, 0, {}, counts);
       if (rank.good(known, "call plan") && (*known)->program->algorithm != name)
         rank.complain(fmt::format("{} where {} was to be, by the mean of the blocks",
                                   (*known)->program->algorithm, name));
@@ -86,16 +86,16 @@ TEST_F(JobWithRules, AllRanksHeedThem) {
     forced.algorithm = "linear";
     expect(world, Collective::kAlltoall, 4096, "linear", forced);
     const Rank me = rank.context.rank();
-    auto column = rank.context.create_group({me % 2, me % 2 + 2});
-    auto server = rank.context.create_group({me / 2 * 2, me / 2 * 2 + 1});
+    auto column = rank.context.groups().create({me % 2, me % 2 + 2});
+    auto server = rank.context.groups().create({me / 2 * 2, me / 2 * 2 + 1});
     if (!rank.good(column, "group") || !rank.good(server, "group")) return;
     expect(**column, Collective::kAlltoall, 8, "ring");
     expect(**server, Collective::kAlltoall, 8, "linear");
-    const auto plan = world.call_plan(Collective::kAlltoall, 1 << 20, 0, {});
+    const auto plan = world.plans().find(Collective::kAlltoall, 1 << 20, 0, {});
     if (rank.good(plan, "plan") && (*plan)->options.pacing != Pacing::kToken)
       rank.complain("another pacing");
-    rank.context.use_rules({});
-    world.forget_call_plans();
+    rank.context.plan_sources().rules = {};
+    world.plans().forget();
     expect(world, Collective::kAlltoall, 4096, "aggregate");
   });
   EXPECT_EQ(wrong, "");
@@ -129,7 +129,7 @@ TEST_F(JobWithRules, CallsThatRulesChooseMoveTheirData) {
 
 TEST_F(JobWithRules, ThatFitAnotherJobAreLeftOut) {
   const auto own_choice = [](const RankView& rank) {
-    if (rank.context.rules().size() != 0) rank.complain("there are rules");
+    if (rank.context.plan_sources().rules.size() != 0) rank.complain("there are rules");
     const std::string got = algorithm_of(rank, rank.context.world(), Collective::kAlltoall, 4096);
     if (got != "aggregate") rank.complain(got);
   };
@@ -157,7 +157,8 @@ TEST_F(JobWithRules, TheFirstSectionThatFitsCounts) {
                            with_head(kUnusual) + with_head("");
   EXPECT_EQ(run_job(job(text),
                     [](const RankView& rank) {
-                      if (rank.context.rules().size() != 4) rank.complain("not those rules");
+                      if (rank.context.plan_sources().rules.size() != 4)
+                        rank.complain("not those rules");
                     }),
             "");
 }

@@ -91,7 +91,7 @@ TEST_F(UcxFaults, ACallDoesNotWaitForThePeersOfAnother) {
           return me == 0 ? counters.data_messages : counters.tokens;
         };
         const auto prepared = [&](const std::vector<Rank>& members, const CallArguments& what) {
-          auto group = rank.context.create_group(members);
+          auto group = rank.context.groups().create(members);
           if (!rank.good(group, "group")) return std::unique_ptr<Call>();
           auto call = std::make_unique<Call>(**group);
           return rank.good(call->prepare(what), "prepare") ? std::move(call) : nullptr;

@@ -58,10 +58,10 @@ Result<CallsRun> understand(const CallsArguments& a, std::optional<int64_t> laun
   return run;
 }
 
-void show(const std::vector<CallCosts>& all, const Context& context, double operation_ns,
+void show(const std::vector<CallCosts>& all, Context& context, double operation_ns,
           JsonLines& json) {
   const double ranks_per_core =
-      static_cast<double>(context.ranks_on_machine()) / std::max(1, usable_cores());
+      static_cast<double>(context.job().ranks_on_machine()) / std::max(1, usable_cores());
   Table table({"layer", "transport", "bytes", "hop us", "99 %", "most", "gap us", "99 %", "wake us",
                "99 %"});
   const auto us = [](double ns) { return fmt::format("{:.2f}", ns / 1000); };

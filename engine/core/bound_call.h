@@ -1,0 +1,100 @@
+#pragma once
+/// A call that is ready to be made: the program that its arguments have chosen, bound to buffers
+/// and to the memory that it works in.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/core/call_arguments.h"
+#include "engine/core/call_blocks.h"
+#include "engine/core/group.h"
+#include "engine/core/lengths_phase.h"
+
+namespace ibcoll {
+
+/// Bound and released again and again: programs repeat their calls, and what stays the same from
+/// one to the next is not told anew.
+class BoundCall {
+ public:
+  /// The group must outlive it.
+  explicit BoundCall(Group& group) : group_(group) {}
+  ~BoundCall() { release(); }
+  BoundCall(const BoundCall&) = delete;
+  BoundCall& operator=(const BoundCall&) = delete;
+
+  /// Chooses the program for arguments that have been checked, and takes the memory; what was bound
+  /// before has been released. Local. What it has taken before it fails release() gives back.
+  Status bind(const CallArguments& arguments);
+  /// Whether release() has something to give back.
+  bool holds_anything() const {
+    return scratch_ != nullptr || aside_ != nullptr || lengths_.has_memory() || has_blocks_ ||
+           arguments_.keeps != nullptr;
+  }
+  /// Gives the memory back.
+  void release() {
+    if (holds_anything()) [[unlikely]]
+      give_back();
+  }
+
+  /// For each start of the call: its time begins, and what other data is to land on is copied.
+  void begin() {
+    if (aside_ != nullptr) [[unlikely]]
+      copy_aside();
+    if (has_blocks_) [[unlikely]]
+      blocks_->start();
+    binding_.time_limit_ns = arguments_.time_limit_ns;
+    binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;
+  }
+
+  /// Whether a phase of lengths is to come before the data.
+  bool asks_lengths() const { return lengths_.is_due(); }
+  /// What program() is bound to in that phase.
+  Binding bind_lengths() { return lengths_.bind(group_.shape(), plan_, binding_); }
+  /// That phase has ended: binds the slots whose lengths it has brought. Ends the job where these
+  /// are not what this rank expects.
+  Status take_lengths();
+
+  const CallArguments& arguments() const { return arguments_; }
+  /// What bind() has chosen.
+  const CallPlan& plan() const { return plan_; }
+  const RankProgram& program() const { return *plan_.program; }
+  const Binding& binding() const { return binding_; }
+  /// What Binding::told points to.
+  const CallMeaning& meaning() const { return meaning_; }
+  /// Where data that is sent in place has been copied to; null: it is read where it lies.
+  const std::byte* aside() const { return aside_; }
+
+ private:
+  void take_blocks();
+  void tell_meaning(uint64_t block_bytes);
+  Status bind_equal();
+  Status bind_side_by_side();
+  Status bind_unequal();
+  Status bind_neighbors();
+  void bind_lists();
+  Status bind_aside(size_t bytes);
+  Status bind_known_scratch();
+  Status bind_scratch_slots();
+  void copy_aside();
+  void give_back();
+
+  Group& group_;
+  CallArguments arguments_;
+  CallPlan plan_;
+  Binding binding_;
+  CallMeaning meaning_;
+  uint64_t reduction_ = 0;        ///< in meaning_
+  std::byte* scratch_ = nullptr;  ///< of the program
+  std::byte* aside_ = nullptr;
+  size_t aside_bytes_ = 0;
+  // Unequal blocks. Slots that lie side by side are those of reduce_scatter, and parts of a block.
+  std::vector<uint64_t> slot_bytes_, slot_offsets_;
+  std::vector<uint64_t> send_offsets_, scratch_bytes_, scratch_offsets_;
+  LengthsPhase lengths_;
+  std::unique_ptr<CallBlocks> blocks_;  ///< null: no call so far had blocks of its own layout
+  bool has_blocks_ = false;             ///< this one has
+};
+
+}  // namespace ibcoll

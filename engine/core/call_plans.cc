@@ -1,0 +1,119 @@
+#include "engine/core/call_plans.h"
+
+#include <numeric>
+
+#include "engine/base/hash.h"
+#include "engine/planner/server_order.h"
+
+namespace ibcoll {
+
+Result<const CallPlan*> CallPlans::find(Collective collective, int64_t block_bytes, Rank root,
+                                        const CallOptions& options,
+                                        std::span<const int64_t> counts) {
+  Known* known = nullptr;
+  // Rules may tell calls apart that are alike for the engine's own choice.
+  int64_t size = block_bytes;
+  if (!counts.empty() && sources_.rules.size() != 0) [[unlikely]]
+    size = std::accumulate(counts.begin(), counts.end(), int64_t{0}) / group_.shape.ranks();
+  if (!group_.of_set) [[likely]] {
+    if (known_.empty()) [[unlikely]]
+      known_.resize(kCollectives.size());
+    std::unique_ptr<KnownOfCollective>& all = known_[static_cast<size_t>(collective)];
+    if (all == nullptr) all = std::make_unique<KnownOfCollective>();
+    uint64_t wanted = static_cast<uint64_t>(size) ^ static_cast<uint64_t>(root) << 48;
+    if (options.graph != nullptr) wanted ^= options.graph->hash();
+    known = &(*all)[bucket_of(wanted, kKnownBits)];
+    if (known->is_for(size, root, options)) [[likely]]
+      return &known->plan;
+  }
+  // No plans are made set by set, and what spares messages carries out one.
+  const CallFacts facts{.collective = collective,
+                        .shape = group_.shape,
+                        .block_bytes = block_bytes,
+                        .ordered = options.ordered,
+                        .graph = options.graph.get(),
+                        .costs_cores = sources_.messages_cost_cores && !group_.of_set,
+                        .plans = !group_.of_set};
+  CallPlan plan;
+  IBCOLL_TRY(choose_plan(facts, size, root, options, counts, plan));
+  // Where it is for the counts as well the next call needs another.
+  if (known == nullptr || (!counts.empty() && plan.options.plan != nullptr)) {
+    other_ = std::move(plan);
+    return &other_;
+  }
+  *known = {size, root, std::string(options.algorithm), options, std::move(plan)};
+  known->options.algorithm = {};
+  return &known->plan;
+}
+
+Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank root,
+                              const CallOptions& options, std::span<const int64_t> counts,
+                              CallPlan& plan) {
+  const bool open = options.algorithm == "auto";
+  Choice choice = choose(facts, {.named = {.algorithm = open ? "" : options.algorithm,
+                                           .pacing = options.pacing,
+                                           .pieces = options.pieces},
+                                 .rules = &sources_.rules,
+                                 .rule_bytes = rule_bytes});
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(facts.collective, choice.algorithm));
+  choice.options.root = root;
+  choice.options.ordered = options.ordered;
+  choice.options.graph = options.graph;
+  IBCOLL_TRY(plan_transfers(facts, counts, options.pieces, algorithm, choice));
+  IBCOLL_TRY(check_order(*algorithm, group_.shape, choice.options));
+  algorithm->set_pieces(choice.pieces, choice.options);
+  plan.program = sources_.programs.find(*algorithm, group_.shape, group_.me, choice.options);
+  plan.pieces = choice.pieces;
+  plan.relays = algorithm->relays;
+  // Tokens are exposures: who wants the pacing does not get it from messages that need none.
+  const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
+                                                     choice.options.pacing == Pacing::kGateToken);
+  if (algorithm->largest_put != nullptr && sources_.eager_bytes > 0 && !waits_for_tokens)
+    plan.eager_block_bytes = sources_.eager_bytes / algorithm->largest_put(group_.shape);
+  plan.options = std::move(choice.options);
+  return {};
+}
+
+/// The plan that the algorithm carries out, where the network is known; takes what is worth a plan
+/// where that pays.
+Status CallPlans::plan_transfers(const CallFacts& facts, std::span<const int64_t> counts,
+                                 uint32_t pieces, const Algorithm*& algorithm, Choice& choice) {
+  const bool chosen = algorithm->spec->planned;
+  if (sources_.transfers && (chosen || !choice.planned.empty())) {
+    contention_free::PlanStore& plans = *sources_.transfers;
+    IBCOLL_ASSIGN(auto plan, counts.empty()
+                                 ? plans.find(facts.collective, facts.shape, hosts_,
+                                              choice.options.root, facts.block_bytes)
+                                 : plans.find(facts.collective, facts.shape, hosts_, counts));
+    if (!chosen && facts.collective == Collective::kAlltoall && !walk_seconds_) {
+      std::vector<int> order(hosts_.size());
+      std::iota(order.begin(), order.end(), 0);
+      walk_seconds_ = walk_seconds(plans.fabric(), facts.shape, hosts_, order);
+    }
+    const double walk_ns = 1e9 * static_cast<double>(facts.block_bytes) * walk_seconds_.value_or(0);
+    if (chosen || plan_pays(*plan, facts.collective, walk_ns)) {
+      if (!chosen) {
+        IBCOLL_ASSIGN(algorithm, find_algorithm(facts.collective, choice.planned));
+      }
+      choice.options.plan = std::move(plan);
+    }
+  }
+  if (algorithm->spec->planned && pieces == 0)
+    choice.pieces = choose_pieces(*algorithm, facts, choice.options.plan.get());
+  return {};
+}
+
+void CallPlans::forget() { known_.clear(); }
+
+void CallPlans::forget(const std::shared_ptr<const Graph>& graph) {
+  for (auto& known : known_) {
+    if (known == nullptr) continue;
+    for (Known& one : *known) {
+      if (one.options.graph == graph) one = {};
+    }
+  }
+  if (other_.options.graph == graph) other_ = {};
+  sources_.programs.forget(*graph);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,119 @@
+#include "engine/core/opened_job.h"
+
+#include <algorithm>
+
+#include "engine/bootstrap/machine.h"
+#include "engine/core/share.h"
+#include "topology/distort.h"
+
+namespace ibcoll {
+namespace {
+
+/// The capacity of each heap on this rank's server: what its ranks agree on.
+Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wanted) {
+  const int server = shape.server_of(bootstrap.rank());
+  if (wanted == 0) wanted = shm::default_heap_bytes(shape.server_size(server));
+  std::vector<size_t> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&wanted, sizeof wanted, all.data()));
+  for (const Rank member : shape.members(server)) wanted = std::min(wanted, all[member]);
+  return wanted;
+}
+
+/// What one rank may be sent unasked by all others together takes this much memory, or what mails
+/// of the usual length take.
+int64_t longest_eager(const NetworkTransport& network, size_t ranks) {
+  constexpr size_t kTogether = size_t{32} << 20;
+  const size_t longest = max_mail_data(network);
+  const size_t usual = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
+  return static_cast<int64_t>(std::clamp(kTogether / ranks, std::min(usual, longest), longest));
+}
+
+Result<SharedRegion> reserved_region(Bootstrap& bootstrap, int sharers, size_t bytes,
+                                     const char* name) {
+  IBCOLL_ASSIGN(SharedRegion region, SharedRegion::create(bootstrap, sharers, bytes, name));
+  IBCOLL_TRY(region.reserve(0, region.size()));
+  return region;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
+                                                   const ContextOptions& options) {
+  std::unique_ptr<OpenedJob> self(new OpenedJob(bootstrap));
+  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
+  const std::vector<int> machines = machine_of_ranks(places);
+  IBCOLL_TRY(self->place(options, machines));
+  const Rank me = bootstrap.rank();
+  self->crowded_ = oversubscribed(places, machines, machines[me]);
+  IBCOLL_ASSIGN(self->bells_, reserved_region(bootstrap, machines[me],
+                                              static_cast<size_t>(bootstrap.size()) * sizeof(Bell),
+                                              "ibcoll-bells"));
+  if (!bootstrap.shares_address_space()) {
+    IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
+    self->watch_ = std::move(watch);
+  }
+  IBCOLL_TRY(self->open_local(options));
+  const Shape& shape = self->shape();
+  if (shape.servers() > 1) IBCOLL_TRY(self->open_network(options, places, machines));
+  const int server = shape.server_of(me);
+  const auto on_server = static_cast<size_t>(shape.server_size(server));
+  IBCOLL_ASSIGN(self->notes_,
+                reserved_region(bootstrap, server, CallBoard::bytes(on_server), "ibcoll-notes"));
+  return self;
+}
+
+/// Which ranks make up which server, where these are in the network, and who shares a machine.
+Status OpenedJob::place(const ContextOptions& options, const std::vector<int>& machines) {
+  IBCOLL_ASSIGN(placement_, place_on_servers(bootstrap_, options.shape, machines, options.fabric));
+  if (!options.fabric.fabric.empty()) {
+    IBCOLL_ASSIGN(fabric_,
+                  topology::believe(*placement_->fabric_order.network, options.fabric.error));
+    placement_->fabric_order.network.reset();
+  }
+  const int mine = machines[static_cast<size_t>(rank())];
+  ranks_on_machine_ = static_cast<int>(std::count(machines.begin(), machines.end(), mine));
+  machines_ = 1 + *std::max_element(machines.begin(), machines.end());
+  return {};
+}
+
+Status OpenedJob::open_local(const ContextOptions& options) {
+  shm::Options local;
+  IBCOLL_ASSIGN(local.heap_bytes, heap_bytes(bootstrap_, shape(), options.heap_bytes));
+  local.allow_process_vm = options.allow_process_vm;
+  // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
+  // message to be read gives the core up: copying twice is cheaper. Where each has one, many can
+  // read what one has to send to all of them.
+  constexpr size_t kShort = 16384;
+  constexpr int kManyReaders = 4;
+  if (crowded_) {
+    local.eager_shared_bytes = local.eager_shared_one_way_bytes = kShort;
+  } else if (shape().server_size(shape().server_of(rank())) > kManyReaders) {
+    local.eager_private_one_way_bytes = kShort;
+  }
+  IBCOLL_ASSIGN(local_, shm::Transport::create(bootstrap_, shape(), bells(), local));
+  return {};
+}
+
+Status OpenedJob::open_network(const ContextOptions& options,
+                               const std::vector<ProcessPlace>& places,
+                               const std::vector<int>& machines) {
+  IBCOLL_ASSIGN(network_, ibcoll::open_network({bootstrap_, shape(), bells(), places, machines,
+                                                options.loopback_seed},
+                                               options.transport));
+  eager_bytes_ = std::min(options.eager_bytes,
+                          longest_eager(*network(), static_cast<size_t>(bootstrap_.size())));
+  return same_on_all(bootstrap_, eager_bytes_, "IBCOLL_EAGER");
+}
+
+std::span<Bell> OpenedJob::bells() {
+  return {reinterpret_cast<Bell*>(bells_.data()), static_cast<size_t>(size())};
+}
+
+bool OpenedJob::has_died(Rank rank) {
+  constexpr int kLastMs = 300;  // its memory goes before the process does
+  if (!watch_ || !watch_->has_ended(rank, kLastMs)) return false;
+  watch_->forget(rank);
+  return true;
+}
+
+}  // namespace ibcoll

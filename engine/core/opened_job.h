@@ -1,0 +1,88 @@
+#pragma once
+/// What a rank has to do with the others of its job before it can make calls: where everybody is,
+/// the memory that ranks of a machine share, and the transports.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/bootstrap/bootstrap.h"
+#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/shared_region.h"
+#include "engine/core/context_options.h"
+#include "engine/core/server_placement.h"
+#include "engine/execute/call_meaning.h"
+#include "engine/transport/open.h"
+#include "shm/transport.h"
+
+namespace ibcoll {
+
+class OpenedJob {
+ public:
+  /// Collective over all ranks of the job. The bootstrap must outlive what is opened.
+  static Result<std::unique_ptr<OpenedJob>> open(Bootstrap& bootstrap,
+                                                 const ContextOptions& options);
+  OpenedJob(const OpenedJob&) = delete;
+  OpenedJob& operator=(const OpenedJob&) = delete;
+
+  Bootstrap& bootstrap() { return bootstrap_; }
+  Rank rank() const { return bootstrap_.rank(); }
+  int size() const { return bootstrap_.size(); }
+
+  const ServerPlacement& placement() const { return *placement_; }
+  const Shape& shape() const { return placement_->shape; }
+  /// How the servers of shape() came by their numbers.
+  const FabricOrder& fabric_order() const { return placement_->fabric_order; }
+  /// The network between servers, as far as its description is believed (topology::believe): once,
+  /// and if one is known.
+  std::optional<topology::Fabric> take_fabric() { return std::move(fabric_); }
+  /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
+  int ranks_on_machine() const { return ranks_on_machine_; }
+  int machines() const { return machines_; }
+  /// Whether this rank's machine has more ranks than cores.
+  bool crowded() const { return crowded_; }
+
+  shm::Transport& local() { return *local_; }
+  /// Null on a single server.
+  NetworkTransport* network() { return network_.transport.get(); }
+  const NetworkTransport* network() const { return network_.transport.get(); }
+  /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
+  const std::string& network_reason() const { return network_.reason; }
+  /// Whether messages between servers cost cores' time, so that fewer are better.
+  bool messages_cost_cores() const { return network_.costs_cores; }
+  /// ContextOptions::eager_bytes, as far as mails of the transport are as long; 0 on a single
+  /// server.
+  int64_t eager_bytes() const { return eager_bytes_; }
+
+  /// What wakes this rank.
+  Bell& bell() { return bells()[static_cast<size_t>(rank())]; }
+  /// Where the ranks of this server note their calls.
+  CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
+  /// A rank of this machine that has died, if nobody else reports deaths here.
+  std::optional<Rank> find_dead() const { return watch_ ? watch_->find_dead() : std::nullopt; }
+  /// Whether a rank of this machine has; if so find_dead() gives it no more.
+  bool has_died(Rank rank);
+
+ private:
+  explicit OpenedJob(Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
+  Status place(const ContextOptions& options, const std::vector<int>& machines);
+  Status open_local(const ContextOptions& options);
+  Status open_network(const ContextOptions& options, const std::vector<ProcessPlace>& places,
+                      const std::vector<int>& machines);
+  std::span<Bell> bells();  ///< by rank
+
+  Bootstrap& bootstrap_;
+  std::unique_ptr<ServerPlacement> placement_;
+  std::optional<topology::Fabric> fabric_;
+  int ranks_on_machine_ = 1, machines_ = 1;
+  bool crowded_ = false;
+  SharedRegion bells_;
+  SharedRegion notes_;  ///< of the calls that the server's ranks make
+  std::optional<PeerWatch> watch_;
+  std::unique_ptr<shm::Transport> local_;
+  OpenedNetwork network_{.transport = nullptr, .reason = "none"};
+  int64_t eager_bytes_ = 0;
+};
+
+}  // namespace ibcoll
