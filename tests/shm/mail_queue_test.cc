@@ -82,6 +82,20 @@ TEST(MailQueue, HandsOutMailsOfEveryLengthInOrder) {
   }
 }
 
+TEST(MailQueue, SaysOnceThatSomebodyWasRefused) {
+  std::vector<std::byte> memory(shm::MailQueue::bytes(64));
+  shm::MailQueue queue(memory.data(), 64);
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i < shm::MailQueue::kMails; ++i) ASSERT_TRUE(leave(queue, "mail"));
+    EXPECT_FALSE(queue.was_full()) << "nobody was refused";
+    EXPECT_FALSE(leave(queue, "one too many"));
+    EXPECT_TRUE(queue.was_full());
+    EXPECT_FALSE(queue.was_full()) << "it is asked for the second time";
+    while (!take(queue).empty()) {
+    }
+  }
+}
+
 /// A process that leaves a mail stands still after each of its instructions: if it never went on,
 /// or died there, all others' mails would still come.
 TEST(MailQueue, NoProducerHoldsUpAnother) {
