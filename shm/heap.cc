@@ -56,9 +56,10 @@ Result<void*> Heap::allocate(size_t bytes) {
   }
   const auto [offset, available] = *fit;
   IBCOLL_TRY(region_->reserve(offset, size));
-  free_.erase(fit);
-  if (available > size) free_[offset + size] = available - size;
-  taken_[offset] = size;
+  // In this order: if memory runs out nothing has changed.
+  Taken& own = taken_[offset];
+  if (available > size) free_.emplace(offset + size, available - size);
+  own = {size, free_.extract(fit)};
   used_ += size;
   return region_->data() + offset;
 }
@@ -66,21 +67,23 @@ Result<void*> Heap::allocate(size_t bytes) {
 size_t Heap::bytes_at(const void* address) const {
   const auto found =
       taken_.find(static_cast<size_t>(static_cast<const std::byte*>(address) - region_->data()));
-  return found == taken_.end() ? 0 : found->second;
+  return found == taken_.end() ? 0 : found->second.bytes;
 }
 
 Status Heap::free(void* address) {
   const size_t offset = static_cast<std::byte*>(address) - region_->data();
   const auto found = taken_.find(offset);
-  if (found == taken_.end()) {
+  if (found == taken_.end() || found->second.bytes == 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "{} was not allocated by this rank, or is freed already", fmt::ptr(address));
   }
-  const size_t size = found->second;
+  const size_t size = found->second.bytes;
+  Ranges::node_type own = std::move(found->second.range);
   taken_.erase(found);
   used_ -= size;
   Status released = region_->release(offset, size);
-  auto range = free_.emplace(offset, size).first;
+  own.mapped() = size;
+  auto range = free_.insert(std::move(own)).position;
   if (const auto after = std::next(range); after != free_.end() && offset + size == after->first) {
     range->second += after->second;
     free_.erase(after);

@@ -26,7 +26,8 @@ class Heap {
 
   /// At least `bytes` bytes (also for 0), aligned to a page.
   Result<void*> allocate(size_t bytes);
-  /// Gives back what allocate returned; the error names an address that it did not.
+  /// Gives back what allocate returned; the error names an address that it did not. Needs no
+  /// memory.
   Status free(void* address);
   /// The length of what allocate returned and was not freed yet; 0 for any other address.
   size_t bytes_at(const void* address) const;
@@ -36,8 +37,13 @@ class Heap {
  private:
   SharedRegion* region_;
   size_t capacity_, page_, used_ = 0;
-  std::map<size_t, size_t> free_;             ///< offset -> bytes, coalesced
-  std::unordered_map<size_t, size_t> taken_;  ///< offset -> bytes
+  using Ranges = std::map<size_t, size_t>;  ///< offset -> bytes
+  struct Taken {
+    size_t bytes = 0;
+    Ranges::node_type range;  ///< for when it is free again
+  };
+  Ranges free_;                              ///< coalesced
+  std::unordered_map<size_t, Taken> taken_;  ///< by offset
 };
 
 }  // namespace ibcoll::shm

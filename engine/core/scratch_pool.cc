@@ -23,7 +23,7 @@ Result<std::byte*> ScratchPool::take(size_t bytes) {
   return taken_.back().memory;
 }
 
-void ScratchPool::put(std::byte* memory) {
+void ScratchPool::put(std::byte* memory) noexcept {
   // What was taken last is given back first, most of the time.
   const auto place = std::find_if(taken_.rbegin(), taken_.rend(),
                                   [memory](const Piece& piece) { return piece.memory == memory; });

@@ -11,11 +11,11 @@ namespace ibcoll {
 
 class ScratchPool {
  public:
-  explicit ScratchPool(shm::Heap& heap) : heap_(&heap) {}
+  explicit ScratchPool(shm::Heap& heap) : heap_(&heap) { free_.reserve(kKeptPieces + 1); }
 
   /// At least `bytes` bytes until put() gets them back; null for none.
   Result<std::byte*> take(size_t bytes);
-  void put(std::byte* memory);
+  void put(std::byte* memory) noexcept;  // calls give it back when they are destroyed
   /// Bytes that nobody uses now.
   size_t kept() const { return kept_; }
 

@@ -109,5 +109,24 @@ TEST(NoMemory, IsAnErrorOfAllRanksInAReduction) {
   });
 }
 
+/// It is given back where nothing may be thrown.
+TEST(NoMemory, IsNeededToGiveScratchMemoryBack) {
+  const std::string complaints =
+      testing::run_job(testing::job_of({1}), [](const testing::RankView& rank) {
+        ScratchPool& pool = rank.context.scratch();
+        std::vector<std::byte*> pieces;
+        for (size_t i = 0; i < ScratchPool::kKeptPieces + 8; ++i) {
+          const auto piece = pool.take(5000);
+          if (!rank.good(piece, "piece")) return;
+          pieces.push_back(*piece);
+        }
+        requests_left = 1;
+        for (std::byte* const piece : pieces) pool.put(piece);
+        if (requests_left == 0) rank.complain("memory was asked for");
+        requests_left = 0;
+      });
+  EXPECT_EQ(complaints, "");
+}
+
 }  // namespace
 }  // namespace ibcoll
