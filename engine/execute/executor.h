@@ -126,8 +126,6 @@ class Executor {
   /// Whether mails may make calls, so that a thread of the engine's own must listen for them even
   /// while has_calls() is false.
   bool listens() const { return rounds_.listen(); }
-  /// Drops what has come for calls of a group that this rank will not make.
-  void forget(uint64_t group) { mailroom_.forget(group); }
 
   /// From now on waits are those of several threads, which take turns; null: of one thread. With
   /// no other thread inside.
