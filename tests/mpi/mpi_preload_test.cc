@@ -51,6 +51,18 @@ TEST_P(MpiPreload, AllCollectivesGiveWhatTheStandardSays) {
   expect_all_taken_over(run_and_report(3, "", "all"));
 }
 
+TEST_P(MpiPreload, ProgramsThatHaveSessionsAloneAreServed) {
+  const std::string sessions = bin_dir() + "/mpi_sessions_" + GetParam().name;
+  if (!std::filesystem::exists(sessions)) GTEST_SKIP() << GetParam().name << " has no sessions";
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,2 "}) {
+    const Report report = run_and_report(4, layout, "", sessions);
+    for (const char* function : {"allreduce", "bcast", "iallgather"}) {
+      EXPECT_EQ(report.at(function)["engine_calls"], 4 * 20) << function;
+      EXPECT_EQ(report.at(function)["mpi_calls"], 0) << function;
+    }
+  }
+}
+
 TEST_P(MpiPreload, FullSweepsOfOtherSizesAndLayouts) {
   for (const int ranks : {2, 4, 5}) expect_all_taken_over(run_and_report(ranks, "", "all"));
   expect_all_taken_over(run_and_report(4, "IBCOLL_LAYOUT=2,2 ", "all"));
