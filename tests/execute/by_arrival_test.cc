@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "engine/base/clock.h"
+#include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/arrival_runs.h"
 #include "engine/execute/inquiry.h"
 #include "engine/execute/mail.h"
@@ -60,6 +63,23 @@ TEST_F(ByArrival, OthersAre) {
   post_bcast(1);
   const int64_t end = now_ns() + 60'000'000'000;
   while (!executor_.failed() && now_ns() < end) (void)executor_.progress_of_all();
+  ASSERT_TRUE(executor_.failed());
+  EXPECT_THAT(executor_.failed()->message, HasSubstr("IBCOLL_DEADLINE"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("rank 0 was waiting for rank 1"));
+}
+
+TEST_F(ByArrival, WhoSleepsOnTheDescriptorHearsOfThoseThatAreLate) {
+  ::testing::internal::CaptureStderr();
+  group_.by_arrival = false;
+  group_.key = 5;
+  post_bcast(1);
+  auto descriptor = ArrivalDescriptor::create(bell_);
+  ASSERT_TRUE(descriptor);
+  const int64_t end = now_ns() + 60'000'000'000;
+  while (!executor_.failed() && now_ns() < end) {
+    (void)executor_.arm(**descriptor);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   ASSERT_TRUE(executor_.failed());
   EXPECT_THAT(executor_.failed()->message, HasSubstr("IBCOLL_DEADLINE"));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("rank 0 was waiting for rank 1"));
