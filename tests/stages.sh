@@ -155,6 +155,7 @@ mpi_tests() {
     check "packages that build MPIs" false
     return
   fi
+  check "constants of the standard ABI" tests/mpi/same_constants.sh
   local mpi name folder mpis=""
   for mpi in mpich-5 openmpi-6; do
     name=${mpi/-/}
@@ -165,7 +166,7 @@ mpi_tests() {
     fi
     mpis+="$name=$folder/mpiexec;${name}_abi=$folder/mpiexec;"
   done
-  IBCOLL_TEST_MPIS=$mpis check "current MPIs" build/bin/mpi_tests --gtest_filter='*/mpich5*:*/openmpi6*'
+  TEST_MPIS=$mpis check "current MPIs" build/bin/mpi_tests --gtest_filter='*/mpich5*:*/openmpi6*'
 }
 
 # MPI programs of Debian's, which many a machine lacks: as for Soft-RoCE, a package that can't be had fails this stage only.

@@ -29,7 +29,7 @@ configure_mpich() {
 
 # Open MPI with the library of the standard ABI, and what it starts programs with. hwloc and libevent are Debian's.
 configure_openmpi() {
-  ./autogen.pl --no-oshmem &&
+  ./autogen.pl --no-3rdparty hwloc,libevent &&
     ./configure --prefix="$prefix" --enable-standard-abi --disable-mpi-fortran --disable-oshmem --disable-sphinx --disable-man-pages \
       --with-hwloc=external --with-libevent=external --with-pmix=internal --with-prrte=internal --with-ucx=no --with-ofi=no --with-ucc=no
 }

@@ -31,11 +31,12 @@ struct Family {
   std::string called;  ///< in reports
 };
 
-/// Debian's, and those that IBCOLL_TEST_MPIS lists as NAME=LAUNCHER;...: of each the programs of tests/mpi/programs.sh.
+/// Debian's, and those that TEST_MPIS lists as NAME=LAUNCHER;...: of each the programs of
+/// tests/mpi/programs.sh.
 inline std::vector<Family> families() {
   std::vector<Family> all = {{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
                              {"mpich", "mpiexec.mpich", "MPICH"}};
-  const char* const more = std::getenv("IBCOLL_TEST_MPIS");
+  const char* const more = std::getenv("TEST_MPIS");
   for (const std::string_view each : split(more == nullptr ? "" : more, ';')) {
     const size_t equals = each.find('=');
     if (equals == std::string_view::npos) continue;
@@ -64,9 +65,17 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
   /// `settings`: NAME=VALUE of the ranks, each with a blank behind it.
   static std::string command(int ranks, const std::string& settings, const std::string& part,
                              const std::string& program) {
+    return alone(ranks, "env " + kPreload + kAll + settings + program + " " + part);
+  }
+  static std::string alone(int ranks, const std::string& program) {
     return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-           GetParam().launcher + " -n " + std::to_string(ranks) + " env " + kPreload +
-           kAll + settings + program + " " + part;
+           GetParam().launcher + " -n " + std::to_string(ranks) + " " + program;
+  }
+  /// Whether the MPI by itself does what a part of the program asks for: some check no arguments,
+  /// or are built without files.
+  static bool works_alone(int ranks, const std::string& part) {
+    const CommandRan ran = run_command(alone(ranks, program() + " " + part) + " 2>&1");
+    return ran.status == 0 && ran.out.find("well done") != std::string::npos;
   }
   static CommandRan run(int ranks, const std::string& settings, const std::string& part,
                         const std::string& program = MpiPreload::program()) {

@@ -2,7 +2,7 @@
 #define IBCOLL_STANDARD_ABI_MPI_H
 /* What constants.c needs of the mpi.h of MPI 5's standard ABI (MPI 5.0, chapter 20 and appendix A):
  * so that programs of that ABI are served wherever this library was built.
- * tests/mpi/standard_abi_test.cc compares it with the header of the MPI Forum. */
+ * tests/mpi/same_constants.sh compares it with the header of the MPI Forum. */
 
 #include <stdint.h>
 
