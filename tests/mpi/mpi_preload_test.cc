@@ -236,6 +236,10 @@ TEST_P(MpiPreload, MemoryOfMpiAllocMemIsTheEngines) {
   EXPECT_THAT(off.out, HasSubstr("well done"));
 }
 
+TEST_P(MpiPreload, ForkedChildrenHaveTheirOwnMemoryOfMpiAllocMem) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "}) run_and_report(3, layout, "forked");
+}
+
 TEST_P(MpiPreload, BuffersThatComeAgainAreCollapsedWhereThatIsWanted) {
   EXPECT_EQ(run_and_report(2, "", "collapse 1").at("alltoall")["mpi_calls"], 0);
   EXPECT_EQ(run_and_report(2, "IBCOLL_MPI_COLLAPSE=0 ", "collapse 0").at("alltoall")["mpi_calls"],

@@ -86,6 +86,8 @@ void collapsed_buffers(int collapses);
  * was when MPI_Finalize has come back. */
 const int* allocated_memory(int engines);
 void check_allocated(const int* kept, int rank, int size);
+/* Memory of MPI_Alloc_mem in a process that forks. */
+void forked_memory(void);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 
