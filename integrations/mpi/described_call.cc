@@ -2,30 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <string>
 
 #include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
 
-Outcome Attempt::report(const char* line, int code) const {
+namespace {
+
+Outcome report(const char* line, int code) {
   say(line);
-  return raise(code);
+  return Outcome::failed(code);
 }
 
-Outcome Attempt::raise(int code) const {
-  const Library& mpi = library();
-  if (handler == 0) {
-    mpi.Comm_call_errhandler(handle, code);
-    return Outcome::over(code);
-  }
-  static std::recursive_mutex one_at_a_time;  // a handler may make calls that fail
-  const std::lock_guard lock(one_at_a_time);
-  mpi.Comm_set_errhandler(job.world, handler);
-  mpi.Comm_call_errhandler(job.world, code);
-  return Outcome::over(code);
-}
+}  // namespace
 
 Outcome Attempt::break_off(const char* line, int code) const {
   const std::string kept(line);  // it may be the engine's
@@ -45,7 +35,7 @@ Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   keep_moving();
   if (why != nullptr) return report(why, code);
   if (!said) return report(ibcoll_last_error(), code);
-  return raise(code);
+  return Outcome::failed(code);
 }
 
 Outcome Attempt::unequal(Count sent, Count received) const {

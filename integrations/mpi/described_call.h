@@ -23,11 +23,13 @@ struct Outcome {
   };
   Kind kind = kOver;
   Reason reason = Reason::kArguments;
-  int code = 0;  ///< of the MPI; 0: well done
+  bool untold = false;  ///< the communicator's error handler has still to hear of `code`
+  int code = 0;         ///< of the MPI; 0: well done
 
-  static Outcome ready() { return {kReady, {}, 0}; }
-  static Outcome over(int code) { return {kOver, {}, code}; }
-  static Outcome to_mpi(Reason reason) { return {kMpi, reason, 0}; }
+  static Outcome ready() { return {kReady, {}, false, 0}; }
+  static Outcome over(int code) { return {kOver, {}, false, code}; }
+  static Outcome failed(int code) { return {kOver, {}, true, code}; }
+  static Outcome to_mpi(Reason reason) { return {kMpi, reason, false, 0}; }
 };
 
 /// Of what can't be right on this rank: the MPI says so.
@@ -46,8 +48,7 @@ struct Attempt {
   Function function;
   const Job& job;
   const Communicator& on;
-  Handle handle;       ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
-  Handle handler = 0;  ///< of errors of one that was freed; 0: that of `handle`
+  Handle handle;  ///< the communicator; 0: it was freed
   Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
@@ -60,14 +61,10 @@ struct Attempt {
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the
   /// group, as break_off() does.
   Outcome failed(ibcoll_status status, const char* why = nullptr) const;
-  /// What went wrong, told to the communicator's error handler.
-  Outcome report(const char* line, int code) const;
   /// The same where this rank alone knows of it, and the others may be in the call: the group ends
   /// with that, so that they get an error, too, rather than wait, or take this rank's next call for
   /// this one.
   Outcome break_off(const char* line, int code) const;
-  /// Tells the communicator's error handler.
-  Outcome raise(int code) const;
   /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
   /// then nobody is left to answer the others.
   Outcome unequal(Count sent, Count received) const;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "ibcoll/ibcoll.h"
 #include "integrations/mpi/library.h"
@@ -55,6 +56,8 @@ class OnThisThread {
   OnThisThread(const OnThisThread&) = delete;
   OnThisThread& operator=(const OnThisThread&) = delete;
   static bool is() { return depth_ != 0; }
+  /// How many the thread holds; it goes on as if it held so many.
+  static int exchange(int depth) { return std::exchange(depth_, depth); }
 
  private:
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;

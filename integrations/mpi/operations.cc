@@ -48,11 +48,16 @@ Operation& take() {
   return *taken;
 }
 
-/// The engine's request and the groups; the operation is not under way.
-void give_back(Operation& operation) {
+/// The engine's request and its group, but not the communicator; the operation is not under way.
+void end_call(Operation& operation) {
   if (operation.engine != nullptr) (void)ibcoll_call_free(std::exchange(operation.engine, nullptr));
   operation.described.end();
   if (operation.own != operation.on) release(*operation.own);
+  operation.own = operation.on;
+}
+
+void give_back(Operation& operation) {
+  end_call(operation);
   release(*operation.on);
   operation.on = operation.own = nullptr;
 }
@@ -84,10 +89,8 @@ bool claim(Operation& operation) {
 }
 
 Attempt attempt_of(const Operation& operation) {
-  const Handle handle = operation.on->handle;
-  if (handle != 0) return {operation.function, the_job(), *operation.own, handle};
-  return {operation.function, the_job(), *operation.own, library().constants.comm_world,
-          operation.on->handler};
+  return {operation.function, the_job(), *operation.own, operation.on->handle,
+          operation.is_persistent() ? Form::kPersistent : Form::kNonblocking};
 }
 
 /// Tells the MPI that the request is complete.
@@ -105,6 +108,14 @@ void complete(Operation& operation) {
   mpi.Request_free(&request);
 }
 
+/// Where errors end the job nothing is gained by waiting until the program completes the request.
+void tell_if_fatal(const Operation& operation, int code) {
+  if (!is_fatal_on(*operation.on)) return;
+  Untold untold;
+  untold.set(*operation.on, code);
+  untold.tell();
+}
+
 /// What the engine has said of an operation that was claimed and is not under way any more.
 void finish(Operation& operation, ibcoll_status status) {
   const Attempt attempt = attempt_of(operation);
@@ -115,9 +126,14 @@ void finish(Operation& operation, ibcoll_status status) {
   } else if (!operation.described.deliver(attempt.job)) {
     outcome = attempt.undelivered();
   }
-  if (outcome.code != 0 && operation.code.exchange(outcome.code) == 0) ++operations().failed;
+  if (outcome.code != 0) {
+    tell_if_fatal(operation, outcome.code);
+    if (operation.code.exchange(outcome.code) == 0) ++operations().failed;
+  }
   const bool persistent = operation.is_persistent();
-  if (!persistent) give_back(operation);
+  // Who completes one that has failed tells the communicator's handler.
+  if (!persistent && outcome.code != 0) end_call(operation);
+  if (!persistent && outcome.code == 0) give_back(operation);
   operation.state = persistent ? Operation::kIdle : Operation::kEnded;
   --operations().under_way;
   operation.claimed.store(false, std::memory_order_release);
@@ -188,6 +204,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       began_(job.reports ? time_ns() : 0),
       outcome_(Outcome::to_mpi(Reason::kNotChosen)) {
   if (!job.has_selected(function)) return;
+  const Inside inside;
   const bool persistent = form == Form::kPersistent;
   if (persistent) post_those_that_wait();  // to describe it, and that all agree, may be calls, too
   Communicator* const on =
@@ -263,7 +280,10 @@ Outcome Launch::hand_out(void* request) {
   operation.tag = take_tag();
   const int code =
       mpi.Recv_init(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job_.alone, request);
-  if (code != 0) return attempt().report("the MPI gives no more persistent requests", code);
+  if (code != 0) {
+    say("the MPI gives no more persistent requests");
+    return Outcome::failed(code);
+  }
   operation.request = mpi.handle_at(request, 0);
   operations().by_request.insert(operation.request, &operation);
   return kNothingToDo;
@@ -301,7 +321,7 @@ void keep_moving() {
   if (!operations().stays.exchange(true)) ++operations().under_way;
 }
 
-int start_operation(Operation& operation, void* request) {
+int start_operation(Operation& operation, void* request, Untold& untold) {
   Job& job = the_job();
   const int64_t began = job.reports ? time_ns() : 0;
   const Library& mpi = library();
@@ -333,6 +353,7 @@ int start_operation(Operation& operation, void* request) {
   if (job.reports)
     job.counters.engine_call(operation.function, Form::kPersistent, operation.described.bytes,
                              time_ns() - began);
+  if (outcome.untold) untold.set(*operation.on, outcome.code);
   return outcome.code;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "integrations/mpi/described_call.h"
+#include "integrations/mpi/handlers.h"
 #include "integrations/mpi/progress.h"
 
 /// Defines MPI_X and PMPI_X: who calls the latter, such as Open MPI's Fortran, is served as well.
@@ -77,11 +78,11 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   Job* const job = Inside::is() ? nullptr : running_job();
   if (job == nullptr) [[unlikely]]
     return original();
-  const Inside inside;
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_selected(function)) [[likely]] {
+    const Inside inside;
     const Handle handle = library().clean(comm);
     post_those_that_wait();
     Communicator* const on = find_communicator(*job, handle);
@@ -97,6 +98,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   }
   const bool taken = outcome.kind != Outcome::kMpi;
   if (!taken) {
+    // Not inside: an error handler of the program's, which need not come back, may run in there.
     const WhileTheMpiBlocks moving;
     outcome.code = original();
   }
@@ -108,6 +110,8 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     else
       job->counters.mpi_call(function, Form::kBlocking, outcome.reason, took);
   }
+  if (outcome.untold) [[unlikely]]
+    tell(comm, outcome.code);
   return outcome.code;
 }
 

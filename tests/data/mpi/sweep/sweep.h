@@ -56,6 +56,8 @@ void ended_requests(void);
 void one_rank_fails(void);
 /* The last call of all fails on one rank. */
 void fails_last(void);
+/* Error handlers leave by longjmp; by the number of what was wrong. */
+void handlers_leave(int mistake);
 /* An operator is freed in an error handler. */
 void freed_in_handlers(void);
 /* The MPI's own errors while collectives are under way. */

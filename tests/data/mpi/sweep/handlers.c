@@ -1,0 +1,90 @@
+/* Error handlers that do not come back. */
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "called.h"
+#include "sweep.h"
+
+static jmp_buf g_back;
+static int g_left;
+static void leave(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  ++g_left;
+  longjmp(g_back, 1);
+}
+
+/* What the engine and the MPI do on a communicator is right. */
+static void check_sums(MPI_Comm comm, const char* where, int number) {
+  int rank = 0, size = 0, sum = -1;
+  MPI_Request request;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  const int expected = size * (size - 1) / 2;
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+  if (sum != expected) wrong("MPI_Allreduce", where, number, sum, expected);
+  sum = -1;
+  MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (sum != expected) wrong("MPI_Iallreduce", where, number, sum, expected);
+}
+
+/* The wrong thing, by number: on all ranks, or on rank 0 where it alone hears of it. */
+enum { LENGTHS, ROOT, UNDER_WAY, MESSAGE, WAITED, MISTAKES };
+static int make(int mistake, MPI_Comm comm, int* in, int* out) {
+  int rank = 0, size = 0, flag = 0;
+  MPI_Request request, other;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  switch (mistake) {
+    case LENGTHS: /* the block of each rank's own has two */
+      return MPI_Alltoall(in, 2, MPI_INT, out, 1, MPI_INT, comm);
+    case ROOT: /* the MPI says so */
+      return rank == 0 ? MPI_Bcast(in, 1, MPI_INT, size, comm) : MPI_SUCCESS;
+    case UNDER_WAY: /* the last rank's length differs, and all hear of it in the end */
+      MPI_Iallgather(in, rank == size - 1 ? 2 : 1, MPI_INT, out, rank == size - 1 ? 2 : 1, MPI_INT,
+                     comm, &request);
+      return MPI_Wait(&request, MPI_STATUS_IGNORE);
+    case MESSAGE: /* longer than its receiver has room for */
+    default:
+      MPI_Irecv(out, rank == 0 ? 1 : 2, MPI_INT, (rank + 1) % size, 4, comm, &other);
+      MPI_Iallreduce(in, out + 2, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+      MPI_Send(in, 2, MPI_INT, (rank + size - 1) % size, 4, comm);
+      while (mistake == WAITED && !flag) MPI_Test(&other, &flag, MPI_STATUS_IGNORE);
+      return MPI_Wait(&other, MPI_STATUS_IGNORE);
+  }
+}
+
+void handlers_leave(int mistake) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *const in = memory(4096), *const out = memory(4096);
+  MPI_Errhandler leaves;
+  MPI_Comm_create_errhandler(leave, &leaves);
+  check_sums(MPI_COMM_WORLD, "before", mistake);
+  /* Behind what ends the engine's job the MPI may let pass what is wrong. */
+  for (int round = 0; round < (mistake == UNDER_WAY ? 1 : 3); ++round) {
+    /* Not freed: with it a call under way would be, too. */
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Barrier(comm);
+    MPI_Barrier(MPI_COMM_WORLD); /* the others have it, too */
+    MPI_Comm_set_errhandler(comm, leaves);
+    const int before = g_left;
+    /* MPICH tells that one's handler of messages. */
+    if (mistake >= MESSAGE) MPI_Comm_set_errhandler(MPI_COMM_WORLD, leaves);
+    if (setjmp(g_back) == 0) make(mistake, comm, in, out);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    const int expected = before + (rank == 0 || mistake == LENGTHS || mistake == UNDER_WAY);
+    if (g_left != expected) wrong("handler", "calls", mistake, g_left, expected);
+    /* With an error of the engine's the communicator has ended, or all. */
+    if (mistake != LENGTHS && mistake != UNDER_WAY)
+      check_sums(comm, "the same communicator", mistake);
+    if (mistake != UNDER_WAY) check_sums(MPI_COMM_WORLD, "behind a handler", mistake);
+  }
+  MPI_Errhandler_free(&leaves);
+  free(in);
+  free(out);
+}
