@@ -69,7 +69,8 @@ void free_retired() {
   }
   for (Communicator* const record : retired) {
     record->neighbours.reset();
-    if (ibcoll_group_free(record->group) != IBCOLL_OK) say(ibcoll_last_error());
+    ibcoll_group* const group = record->group != nullptr ? record->group : record->former;
+    if (ibcoll_group_free(group) != IBCOLL_OK) say(ibcoll_last_error());
     {
       const std::lock_guard lock(all.mutex);
       all.names.erase({record->list, record->id});
@@ -277,9 +278,24 @@ Communicator* make_private(const Job& job, const Communicator& of) {
   return nullptr;
 }
 
+std::vector<Communicator*> live_communicators() {
+  const std::lock_guard lock(records().mutex);
+  std::vector<Communicator*> found;
+  for (Communicator* const record : records().live)
+    if (record->group != nullptr) found.push_back(record);
+  return found;
+}
+
+Communicator* live_communicator(uint64_t list, uint64_t id) {
+  const std::lock_guard lock(records().mutex);
+  for (Communicator* const record : records().live)
+    if (record->list == list && record->id == id) return record;
+  return nullptr;
+}
+
 void release(Communicator& communicator) {
   if (communicator.uses.fetch_sub(1) != 1) return;
-  if (communicator.group == nullptr) {
+  if (communicator.group == nullptr && communicator.former == nullptr) {
     delete &communicator;
     return;
   }
@@ -300,8 +316,8 @@ void end_communicators() {
   // The MPI may still call forget() for them.
   for (Communicator* record : live) {
     record->neighbours.reset();
-    if (ibcoll_group* const group = std::exchange(record->group, nullptr))
-      (void)ibcoll_group_free(group);
+    for (ibcoll_group** const group : {&record->group, &record->former})
+      if (*group != nullptr) (void)ibcoll_group_free(std::exchange(*group, nullptr));
   }
   free_retired();
   library().Comm_free_keyval(&records().keyval);

@@ -23,6 +23,15 @@ struct Communicator {
   Handle handler = 0;             ///< of errors, when it has and operations are under way; 0: none
   std::atomic<int> uses{1};       ///< by the MPI's communicator, and by operations
   mutable std::atomic<bool> is_over{false};  ///< the group is, and a line has said so
+  // Of endings.cc. The collectives that have come to the engine are numbered from 1: the latest one
+  // that has begun, and that has come back.
+  uint64_t calls = 0, ended = 0;
+  std::atomic<bool> ends{false};            ///< the group does, and the other ranks are told
+  mutable bool cause_is_elsewhere = false;  ///< of the latest error
+  bool repeats = false;                     ///< what this rank has told them
+  uint64_t failed_at = 0, next_call = 0;
+  uint64_t first_of_the_mpi = 0;   ///< from which call on calls are the MPI's; 0: not known
+  ibcoll_group* former = nullptr;  ///< then, what was `group`
   // Of under_way.cc: operations under way on the group, the oldest first; of them the first that
   // the engine does not have yet, and how many it has; other communicators that have some.
   Operation *first = nullptr, *last = nullptr;
@@ -43,6 +52,11 @@ Communicator* known_communicator(Handle handle);
 /// Collective: another group of the same ranks, for one persistent call, since those may be started
 /// in any order; without one where no rank has it. Null: the group that they agree by is over.
 Communicator* make_private(const Job& job, const Communicator& of);
+
+/// Those of the program's that have a group.
+std::vector<Communicator*> live_communicators();
+/// The one whose group that is, or was; null: it is gone.
+Communicator* live_communicator(uint64_t list, uint64_t id);
 
 /// For one who goes on using it when the program has freed it; `release` ends that.
 inline void use(Communicator& communicator) { communicator.uses.fetch_add(1); }

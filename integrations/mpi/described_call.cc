@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "integrations/mpi/endings.h"
 #include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
@@ -22,6 +23,7 @@ Outcome Attempt::break_off(const char* line, int code) const {
   on.is_over = true;
   (void)ibcoll_group_cancel(on.group);
   keep_moving();
+  learn_of_end(on, number, number + 1);
   return report(kept.c_str(), code);
 }
 
@@ -31,10 +33,22 @@ Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   if (why == nullptr && ibcoll_last_error_scope() == IBCOLL_SCOPE_CALL)
     return break_off(ibcoll_last_error(), code);
   // All calls that follow on the group give the error, but once is enough to say it.
-  const bool said = on.is_over.exchange(true);
+  const bool said = on.is_over.exchange(true), known = job.ends;
+  // Who cancels a group knows that itself.
+  const bool elsewhere = known || status == IBCOLL_ERR_CANCELLED;
+  on.cause_is_elsewhere = elsewhere;
+  const std::string line(ibcoll_last_error());
+  // After a death nobody waits for all ranks.
+  if (status == IBCOLL_ERR_MISMATCH || status == IBCOLL_ERR_CANCELLED) {
+    const bool ends_job = ibcoll_last_error_scope() == IBCOLL_SCOPE_JOB;
+    // A blocking call that is under way meanwhile learns of it itself.
+    if (form != Form::kBlocking && (number == on.calls || on.ended == on.calls))
+      learn_of_end(on, elsewhere ? kNever : number, on.calls + 1);
+    if (ends_job && !known) learn_of_jobs_end();
+  }
   keep_moving();
   if (why != nullptr) return report(why, code);
-  if (!said) return report(ibcoll_last_error(), code);
+  if (!said) return report(line.c_str(), code);
   return Outcome::failed(code);
 }
 
@@ -51,6 +65,11 @@ Outcome Attempt::give_up() const { return break_off(kCannotPack, library().const
 Outcome Attempt::undelivered() const {
   return report("elements that are not contiguous can't be unpacked",
                 library().constants.err_other);
+}
+
+bool DescribedCall::repeats() const {
+  const CollectiveTraits& traits = kCollectiveTraits[static_cast<size_t>(call.collective)];
+  return call.send != IBCOLL_IN_PLACE || !(traits.reduces || traits.in_place == InPlace::kAside);
 }
 
 Outcome DescribedCall::carry_out(const Attempt& attempt) {

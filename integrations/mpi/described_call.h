@@ -48,7 +48,8 @@ struct Attempt {
   Function function;
   const Job& job;
   const Communicator& on;
-  Handle handle;  ///< the communicator; 0: it was freed
+  Handle handle;    ///< the communicator; 0: it was freed
+  uint64_t number;  ///< of the call on it
   Form form = Form::kBlocking;
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
@@ -108,6 +109,8 @@ class DescribedCall {
     if (collapses()) note_buffers(job, call, bytes, on.size);
   }
   bool deliver(const Job& job) const { return recv.deliver(job); }
+  /// Whether the call can be made again when it has failed: what it sends is still there.
+  bool repeats() const;
   /// Loads, carries out and delivers.
   Outcome carry_out(const Attempt& attempt);
   void end() {

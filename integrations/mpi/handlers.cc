@@ -116,6 +116,13 @@ bool is_fatal_on(const Communicator& on) {
 
 using namespace ibcoll::mpi;  // what follows is the MPI's face of that namespace
 
+IBCOLL_MPI_STANDS_IN(Comm_set_errhandler, (Handle comm, Handle handler), {
+  static auto* const original = original_of<int(Handle, Handle)>("PMPI_Comm_set_errhandler");
+  const Library& mpi = library();
+  if (mpi.clean(handler) != mpi.constants.errors_are_fatal) the_job().survives_errors = true;
+  return original(comm, handler);
+})
+
 #define MAKES_HANDLER(name)                                                         \
   IBCOLL_MPI_STANDS_IN(name, (void* function, void* handler), {                     \
     static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name); \

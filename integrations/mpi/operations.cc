@@ -89,8 +89,9 @@ bool claim(Operation& operation) {
 }
 
 Attempt attempt_of(const Operation& operation) {
-  return {operation.function, the_job(), *operation.own, operation.on->handle,
-          operation.is_persistent() ? Form::kPersistent : Form::kNonblocking};
+  return {operation.function, the_job(),
+          *operation.own,     operation.on->handle,
+          operation.number,   operation.is_persistent() ? Form::kPersistent : Form::kNonblocking};
 }
 
 /// Tells the MPI that the request is complete.
@@ -215,6 +216,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
   operation_ = &take();
   operation_->function = function;
   operation_->on = operation_->own = on;
+  operation_->number = on->calls + 1;
 }
 
 void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
@@ -223,7 +225,12 @@ bool Launch::takes_over(const Outcome& described, void* request) {
   if (operation_ == nullptr) return false;
   outcome_ = described;
   const bool persistent = form_ == Form::kPersistent;
-  if (outcome_.kind == Outcome::kReady) {
+  Communicator& on = *operation_->on;
+  const bool counts = outcome_.kind != Outcome::kMpi;
+  if (counts) on.calls = operation_->number;
+  if (counts && outcome_.code == 0 && has_ended(job_, on)) [[unlikely]] {
+    outcome_ = after_the_end(on, operation_->number);
+  } else if (outcome_.kind == Outcome::kReady) {
     bytes_ = call().bytes;
     outcome_ = !call().keep_datatypes() ? attempt().give_up()
                : persistent             ? prepare(request, true)
@@ -232,6 +239,7 @@ bool Launch::takes_over(const Outcome& described, void* request) {
     call().bytes = 0;
     outcome_ = persistent ? prepare(request, false) : hand_out_finished(request);
   }
+  if (counts) on.ended = on.calls;
   if (operation_ != nullptr && (outcome_.kind == Outcome::kMpi || outcome_.code != 0)) drop();
   return outcome_.kind != Outcome::kMpi;
 }

@@ -24,7 +24,8 @@ struct Operation {
   Function function = Function::kBarrier;
   Communicator* on = nullptr;  ///< in use; the program's
   Communicator* own =
-      nullptr;  ///< in use; whose group makes the call: of a persistent call its own
+      nullptr;          ///< in use; whose group makes the call: of a persistent call its own
+  uint64_t number = 0;  ///< of the call on `on`
   ibcoll_request* engine = nullptr;  ///< null: the call moves nothing, or the engine gets it later
   Handle request = 0;                ///< the MPI's
   int tag = -1;                      ///< of a persistent call: of the message that completes it
@@ -51,7 +52,9 @@ class Launch {
 
   /// Whether the engine may carry it out: then it has to be described.
   bool wants_description() const { return outcome_.kind == Outcome::kReady; }
-  Attempt attempt() const { return {operation_->function, job_, *operation_->own, handle_, form_}; }
+  Attempt attempt() const {
+    return {operation_->function, job_, *operation_->own, handle_, operation_->number, form_};
+  }
   DescribedCall& call() { return operation_->described; }
   /// Starts it, or prepares it. true: `request` holds the program's handle, or an error has come of
   /// it (code()); false: it is for the MPI.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "integrations/mpi/described_call.h"
+#include "integrations/mpi/endings.h"
 #include "integrations/mpi/handlers.h"
 #include "integrations/mpi/progress.h"
 
@@ -71,6 +72,24 @@ inline Outcome served(const Communicator* on) {
   return on->group == nullptr ? Outcome::to_mpi(on->reason) : kReady;
 }
 
+/// What comes of a blocking call that was described with that outcome.
+inline Outcome make(const Attempt& attempt, Communicator& on, DescribedCall& call,
+                    const Outcome& described) {
+  Outcome outcome = described;
+  on.calls = attempt.number;
+  if (outcome.code == 0 && has_ended(attempt.job, on)) [[unlikely]] {
+    outcome = after_the_end(on, attempt.number);
+  } else {
+    if (outcome.kind == Outcome::kReady) [[likely]]
+      outcome = call.carry_out(attempt);
+    if (outcome.untold) [[unlikely]]
+      outcome =
+          after_failure(attempt, on, described.kind != Outcome::kReady || call.repeats(), outcome);
+  }
+  on.ended = on.calls;
+  return outcome;
+}
+
 /// Has the engine carry a call out, or the MPI. `original()` calls the MPI's function, `describe`
 /// is handed an Attempt and a DescribedCall and gives an Outcome.
 template <class Original, class Describe>
@@ -88,11 +107,11 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
-      const Attempt attempt{function, *job, *on, handle};
+      const Attempt attempt{function, *job, *on, handle, on->calls + 1};
       call.bytes = 0;
       outcome = describe(attempt, call);
-      if (outcome.kind == Outcome::kReady) [[likely]]
-        outcome = call.carry_out(attempt);
+      if (outcome.kind != Outcome::kMpi) [[likely]]
+        outcome = make(attempt, *on, call, outcome);
       call.end();
     }
   }

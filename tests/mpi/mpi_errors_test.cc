@@ -28,6 +28,21 @@ TEST_P(MpiErrors, HandlersMayLeaveByLongjmp) {
   }
 }
 
+TEST_P(MpiErrors, ProgramsGoOnBehindErrorsOfLengths) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,2 "}) {
+    for (const char* error : {"0", "2", "3", "4"}) {
+      SCOPED_TRACE(std::string(error) + " " + layout);
+      const Report report = run_and_report(4, layout, std::string("goes_on ") + error);
+      EXPECT_TRUE(report.at("allreduce")["reasons"].contains("no group of the engine's"));
+    }
+  }
+}
+
+TEST_P(MpiErrors, ARankThatHasLeftIsNotWaitedFor) {
+  for (const char* layout : {"", "IBCOLL_LAYOUT=2,1 "})
+    run_and_report(3, layout, "error_at_the_end");
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, MpiErrors, kFamilies, name_of);
 
 }  // namespace

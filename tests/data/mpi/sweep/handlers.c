@@ -1,4 +1,4 @@
-/* Error handlers that do not come back. */
+/* Error handlers that do not come back, and what goes on behind errors. */
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,12 +79,81 @@ void handlers_leave(int mistake) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     const int expected = before + (rank == 0 || mistake == LENGTHS || mistake == UNDER_WAY);
     if (g_left != expected) wrong("handler", "calls", mistake, g_left, expected);
-    /* With an error of the engine's the communicator has ended, or all. */
-    if (mistake != LENGTHS && mistake != UNDER_WAY)
-      check_sums(comm, "the same communicator", mistake);
-    if (mistake != UNDER_WAY) check_sums(MPI_COMM_WORLD, "behind a handler", mistake);
+    check_sums(comm, "the same communicator", mistake);
+    check_sums(MPI_COMM_WORLD, "behind a handler", mistake);
   }
   MPI_Errhandler_free(&leaves);
+  free(in);
+  free(out);
+}
+
+/* Errors are ended by a length; what comes behind is right on all ranks, in the MPI. */
+static int mismatched(int number, int* in, int* out, MPI_Comm comm) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  MPI_Request request;
+  int code = MPI_SUCCESS;
+  switch (number) {
+    case 0: /* the root may have ended it well */
+      return MPI_Bcast(in, rank == 0 ? 1 : 10, MPI_INT, 0, comm);
+    case 1:
+      return MPI_Gather(in, 10, MPI_INT, out, rank == 0 ? 1 : 10, MPI_INT, 0, comm);
+    case 2:
+      return MPI_Alltoall(in, rank == 0 ? 2 : 1, MPI_INT, out, 1, MPI_INT, comm);
+    case 3:
+      return MPI_Allreduce(in, out, rank == 0 ? 1 : 10, MPI_INT, MPI_SUM, comm);
+    default:
+      code = MPI_Iallgather(in, rank == 0 ? 2 : 1, MPI_INT, out, rank == 0 ? 2 : 1, MPI_INT, comm,
+                            &request);
+      return code != MPI_SUCCESS ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+}
+
+void goes_on(int number) {
+  int rank = 0, size = 0, sum = 0;
+  MPI_Comm other;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *const in = memory(4096), *const out = memory(4096);
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  check_sums(MPI_COMM_WORLD, "before", number);
+  check_sums(other, "before", number);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = mismatched(number, in, out, MPI_COMM_WORLD);
+  MPI_Allreduce(&code, &sum, 1, MPI_INT, MPI_BOR, MPI_COMM_WORLD);
+  /* As MPICH's own tests do: errors are no longer expected. */
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  check_sums(MPI_COMM_WORLD, "behind an error", number);
+  sum = 0;
+  const int failed = code != MPI_SUCCESS;
+  MPI_Allreduce(&failed, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (sum == 0) wrong("a call", "errors", number, sum, 1);
+  MPI_Request persistent;
+  PREPARED(Allreduce)(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &persistent);
+  MPI_Start(&persistent);
+  MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+  MPI_Request_free(&persistent);
+  if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce_init", "behind", number, sum, 0);
+  check_sums(other, "elsewhere", number);
+  MPI_Comm_free(&other);
+  free(in);
+  free(out);
+}
+
+/* One rank makes more calls than the others before it hears of an error, and ends. */
+void error_at_the_end(void) {
+  int rank = 0;
+  int *const in = memory(4096), *const out = memory(4096);
+  MPI_Comm other;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  check_sums(MPI_COMM_WORLD, "before", 0);
+  MPI_Barrier(other); /* the others have it, too */
+  MPI_Comm_free(&other);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  mismatched(2, in, out, MPI_COMM_WORLD);
+  for (int i = 0; i < 3; ++i) MPI_Bcast(in, 1, MPI_INT, 0, MPI_COMM_WORLD);
   free(in);
   free(out);
 }

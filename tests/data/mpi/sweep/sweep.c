@@ -10,6 +10,8 @@
  *   sweep one_rank_fails  what all ranks get where a call can't be made on one
  *   sweep fails_last    the same of the last call before MPI_Finalize
  *   sweep handlers N    error handlers that leave by longjmp, of mistake N
+ *   sweep goes_on N     what follows error N of lengths
+ *   sweep error_at_the_end  calls behind an error, and MPI_Finalize
  *   sweep forked        memory of MPI_Alloc_mem in a child
  *   sweep freed_in_handlers  operators that error handlers free
  *   sweep errors_meanwhile  what the MPI has to complain of while calls are under way
@@ -158,6 +160,8 @@ int main(int argc, char** argv) {
   if (strcmp(part, "one_rank_fails") == 0) one_rank_fails();
   if (strcmp(part, "fails_last") == 0) fails_last();
   if (strcmp(part, "handlers") == 0) handlers_leave(argc > 2 ? atoi(argv[2]) : 0);
+  if (strcmp(part, "goes_on") == 0) goes_on(argc > 2 ? atoi(argv[2]) : 0);
+  if (strcmp(part, "error_at_the_end") == 0) error_at_the_end();
   if (strcmp(part, "forked") == 0) forked_memory();
   if (strcmp(part, "freed_in_handlers") == 0) freed_in_handlers();
   if (strcmp(part, "errors_meanwhile") == 0) errors_meanwhile();

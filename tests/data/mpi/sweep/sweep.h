@@ -58,6 +58,10 @@ void one_rank_fails(void);
 void fails_last(void);
 /* Error handlers leave by longjmp; by the number of what was wrong. */
 void handlers_leave(int mistake);
+/* Behind an error of lengths, by number, the communicator is the MPI's, and all is right. */
+void goes_on(int number);
+/* An error, and calls that some ranks may end before they hear of it, before MPI_Finalize. */
+void error_at_the_end(void);
 /* An operator is freed in an error handler. */
 void freed_in_handlers(void);
 /* The MPI's own errors while collectives are under way. */
