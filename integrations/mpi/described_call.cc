@@ -18,6 +18,12 @@ Outcome report(const char* line, int code) {
 
 }  // namespace
 
+bool Attempt::reports_missing() const {
+  static const bool reports =
+      library().Bcast(nullptr, 1, library().constants.type_byte, 0, job.alone) != 0;
+  return reports;
+}
+
 Outcome Attempt::break_off(const char* line, int code) const {
   const std::string kept(line);  // it may be the engine's
   on.is_over = true;
@@ -52,12 +58,21 @@ Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   return Outcome::failed(code);
 }
 
+namespace {
+
+std::string unequal_text(const Attempt& attempt, Count sent, Count received) {
+  return fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
+                     to_string(attempt.function), attempt.on.rank, sent, received);
+}
+
+}  // namespace
+
 Outcome Attempt::unequal(Count sent, Count received) const {
-  return break_off(
-      fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
-                  to_string(function), on.rank, sent, received)
-          .c_str(),
-      library().constants.err_truncate);
+  return break_off(unequal_text(*this, sent, received).c_str(), library().constants.err_truncate);
+}
+
+void Attempt::say_unequal(Count sent, Count received) const {
+  say(unequal_text(*this, sent, received).c_str());
 }
 
 Outcome Attempt::give_up() const { return break_off(kCannotPack, library().constants.err_other); }
@@ -78,6 +93,8 @@ Outcome DescribedCall::carry_out(const Attempt& attempt) {
   if (const ibcoll_status status = ibcoll_group_call(attempt.on.group, &call); status != IBCOLL_OK)
       [[unlikely]]
     return attempt.failed(status);
+  if (code != 0) [[unlikely]]
+    return Outcome::failed(code);
   return deliver(attempt.job) ? kNothingToDo : attempt.undelivered();
 }
 

@@ -3,7 +3,9 @@
 /// after. Described once, by the functions of equal_calls.cc and its like; then made at once
 /// (MPI_Alltoall), started (MPI_Ialltoall), or started as often as wanted (MPI_Alltoall_init).
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -59,6 +61,19 @@ struct Attempt {
     return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
   }
 
+  /// Whether the MPI says that a buffer is missing: not every one does.
+  bool reports_missing() const;
+  bool reports_missing(const Blocks& blocks) const { return blocks.is_null() && reports_missing(); }
+  /// Whether the MPI refuses such a call, that function's with these arguments but for the
+  /// communicator. It is asked on a communicator of this rank alone, where nobody else hears of it:
+  /// to be asked where nothing changes if it does not refuse. (Functions that make persistent calls
+  /// may have other checks.)
+  template <class... Arguments>
+  bool refuses(const char* name, Arguments... arguments) const {
+    auto* const called = reinterpret_cast<int (*)(Arguments..., Handle)>(find_symbol(name));
+    return form != Form::kPersistent && called != nullptr && called(arguments..., job.alone) != 0;
+  }
+
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the
   /// group, as break_off() does.
   Outcome failed(ibcoll_status status, const char* why = nullptr) const;
@@ -69,6 +84,8 @@ struct Attempt {
   /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
   /// then nobody is left to answer the others.
   Outcome unequal(Count sent, Count received) const;
+  /// The same, told of a root, for whose part in the call there is other memory.
+  void say_unequal(Count sent, Count received) const;
   /// Where this rank has no memory, or the MPI can't pack, before the engine has the call.
   Outcome give_up() const;
   /// The same when the engine has carried it out: the others have what they wait for.
@@ -83,6 +100,8 @@ class DescribedCall {
   Blocks send, recv;      ///< as far as the call has them on this rank; bcast: one of them
   std::vector<int64_t> counts;
   const Datatype* combined = nullptr;  ///< that an operator of this library's is handed
+  int code = 0;  ///< of the MPI: what this rank gets when the call has been made for the others
+  std::unique_ptr<std::byte[]> spare;  ///< its memory then
 
   /// The end of a description: `describe` gives the call, but for the layouts of its blocks. In its
   /// place: to copy what was just written takes a tenth of a small call.
@@ -117,6 +136,10 @@ class DescribedCall {
     send.end();
     recv.end();
     combined = nullptr;
+    if (code != 0) [[unlikely]] {
+      code = 0;
+      spare.reset();
+    }
     kept_.reset();
   }
 

@@ -124,6 +124,8 @@ void finish(Operation& operation, ibcoll_status status) {
   if (status != IBCOLL_OK) {
     const bool refused = operation.refused != IBCOLL_OK;
     outcome = attempt.failed(status, refused ? operation.why.c_str() : nullptr);
+  } else if (operation.described.code != 0) {
+    outcome = Outcome::failed(operation.described.code);
   } else if (!operation.described.deliver(attempt.job)) {
     outcome = attempt.undelivered();
   }

@@ -157,3 +157,88 @@ void error_at_the_end(void) {
   free(in);
   free(out);
 }
+
+static int g_reports;
+/* Whether the MPI says that buffers are the same on both sides, in this call. */
+static void check_alias(const char* what, int reported, int code) {
+  if ((code != MPI_SUCCESS) != reported) wrong(what, "one buffer for both", 0, code, reported);
+}
+
+/* Open MPI reports it in two functions, MPICH in all. */
+void aliases(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+#ifndef OPEN_MPI
+  g_reports = 1;
+#endif
+  const int root = rank == 0;
+  int *const buffer = memory((size_t)size * sizeof(int)), *const out =
+                                                              memory((size_t)size * sizeof(int));
+  int *const ones = memory((size_t)size * sizeof(int)), *const places =
+                                                            memory((size_t)size * sizeof(int));
+  MPI_Datatype* const types = memory((size_t)size * sizeof(MPI_Datatype));
+  MPI_Comm comm = MPI_COMM_WORLD;
+  for (int i = 0; i < size; ++i) {
+    ones[i] = 1;
+    places[i] = i;
+    types[i] = MPI_INT;
+    buffer[i] = rank;
+  }
+  MPI_Barrier(comm);
+  int* const own = buffer + rank;
+  check_alias("MPI_Allgather", g_reports, MPI_Allgather(own, 1, MPI_INT, buffer, 1, MPI_INT, comm));
+  check_alias("MPI_Allgatherv", g_reports,
+              MPI_Allgatherv(own, 1, MPI_INT, buffer, ones, places, MPI_INT, comm));
+  check_alias("MPI_Alltoall", g_reports,
+              MPI_Alltoall(buffer, 1, MPI_INT, buffer, 1, MPI_INT, comm));
+  check_alias("MPI_Alltoallv", g_reports,
+              MPI_Alltoallv(buffer, ones, places, MPI_INT, buffer, ones, places, MPI_INT, comm));
+  /* Elsewhere the engine says so itself, as where other elements overlap that lie in strides. */
+  if (g_reports)
+    check_alias("MPI_Alltoallw", 1,
+                MPI_Alltoallw(buffer, ones, places, types, buffer, ones, places, types, comm));
+  check_alias("MPI_Scan", g_reports, MPI_Scan(buffer, buffer, 1, MPI_INT, MPI_SUM, comm));
+  check_alias("MPI_Exscan", g_reports, MPI_Exscan(buffer, buffer, 1, MPI_INT, MPI_SUM, comm));
+  check_alias("MPI_Allreduce", 1, MPI_Allreduce(buffer, buffer, 2, MPI_INT, MPI_SUM, comm));
+  check_alias("MPI_Reduce_scatter", g_reports,
+              MPI_Reduce_scatter(buffer, buffer, ones, MPI_INT, MPI_SUM, comm));
+  check_alias("MPI_Reduce_scatter_block", g_reports,
+              MPI_Reduce_scatter_block(buffer, buffer, 1, MPI_INT, MPI_SUM, comm));
+  /* The root alone hears of these: it makes the right call for the others, which are in it. */
+  for (int i = 0; i < size; ++i) buffer[i] = rank;
+  int code = MPI_Reduce(buffer, root ? buffer : NULL, 1, MPI_INT, MPI_SUM, 0, comm);
+  check_alias("MPI_Reduce", root, code);
+  if (root) MPI_Reduce(buffer, out, 1, MPI_INT, MPI_SUM, 0, comm);
+  if (root && out[0] != size * (size - 1) / 2) wrong("MPI_Reduce", "again", 0, out[0], size);
+  buffer[0] = rank;
+  code = MPI_Gather(buffer, 1, MPI_INT, buffer, 1, MPI_INT, 0, comm);
+  check_alias("MPI_Gather", root && g_reports, code);
+  if (code != MPI_SUCCESS) MPI_Gather(buffer, 1, MPI_INT, out, 1, MPI_INT, 0, comm);
+  for (int i = 0; root && i < size; ++i)
+    if ((g_reports ? out : buffer)[i] != i) wrong("MPI_Gather", "again", i, out[i], i);
+  code = MPI_Scatter(buffer, 1, MPI_INT, root ? buffer : out, 1, MPI_INT, 0, comm);
+  check_alias("MPI_Scatter", root && g_reports, code);
+  if (code != MPI_SUCCESS) MPI_Scatter(buffer, 1, MPI_INT, out, 1, MPI_INT, 0, comm);
+  /* In place as it should be; and what is not there. */
+  for (int i = 0; i < size; ++i) buffer[i] = i == rank ? rank : -1;
+  MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, 1, MPI_INT, comm);
+  for (int i = 0; i < size; ++i)
+    if (buffer[i] != i) wrong("MPI_Allgather", "in place", i, buffer[i], i);
+  if (g_reports) {
+    int class = 0;
+    MPI_Error_class(MPI_Bcast(NULL, 4, MPI_INT, 0, comm), &class);
+    if (class != MPI_ERR_BUFFER) wrong("MPI_Bcast", "no buffer", 0, class, MPI_ERR_BUFFER);
+    MPI_Error_class(MPI_Allreduce(NULL, out, 1, MPI_INT, MPI_SUM, comm), &class);
+    if (class != MPI_ERR_BUFFER) wrong("MPI_Allreduce", "no buffer", 0, class, MPI_ERR_BUFFER);
+    MPI_Error_class(MPI_Alltoall(buffer, 1, MPI_INT, NULL, 1, MPI_INT, comm), &class);
+    if (class != MPI_ERR_BUFFER) wrong("MPI_Alltoall", "no buffer", 0, class, MPI_ERR_BUFFER);
+  }
+  check_sums(comm, "behind what is refused", 0);
+  free(buffer);
+  free(out);
+  free(ones);
+  free(places);
+  free(types);
+}

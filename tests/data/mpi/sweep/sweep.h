@@ -62,6 +62,8 @@ void handlers_leave(int mistake);
 void goes_on(int number);
 /* An error, and calls that some ranks may end before they hear of it, before MPI_Finalize. */
 void error_at_the_end(void);
+/* What the MPI says of arguments on one rank, and calls that go on. */
+void aliases(void);
 /* An operator is freed in an error handler. */
 void freed_in_handlers(void);
 /* The MPI's own errors while collectives are under way. */
