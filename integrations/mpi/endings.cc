@@ -97,6 +97,7 @@ void agree(Communicator& on) {
 /// The group stays until the communicator goes: what is under way on it ends there.
 void hand_back(Communicator& on) {
   on.former = std::exchange(on.group, nullptr);
+  on.lacks_group = false;
   on.reason = Reason::kNoGroup;
 }
 
@@ -104,7 +105,7 @@ void hand_back(Communicator& on) {
 
 void learn_of_end(const Communicator& on, uint64_t failed_at, uint64_t next) {
   if (!the_job().survives_errors) return;
-  if (on.handle == 0 || on.group == nullptr || on.ends) return;
+  if (on.handle == 0 || (on.group == nullptr && !on.lacks_group) || on.ends) return;
   learn(const_cast<Communicator&>(on), failed_at, next, false);
 }
 

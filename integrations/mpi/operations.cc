@@ -211,7 +211,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
   const bool persistent = form == Form::kPersistent;
   if (persistent) post_those_that_wait();  // to describe it, and that all agree, may be calls, too
   Communicator* const on =
-      persistent ? find_communicator(job, handle_) : known_communicator(handle_);
+      persistent ? find_communicator(job, handle_) : known_communicator(job, handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
   use(*on);
@@ -224,7 +224,7 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
 void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
 
 bool Launch::takes_over(const Outcome& described, void* request) {
-  if (operation_ == nullptr) return false;
+  if (operation_ == nullptr) return outcome_.kind != Outcome::kMpi;
   outcome_ = described;
   const bool persistent = form_ == Form::kPersistent;
   Communicator& on = *operation_->on;

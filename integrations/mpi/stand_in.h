@@ -66,9 +66,17 @@ inline void post_those_that_wait() {
     post_all();
 }
 
+/// What comes of a call on a communicator of which this rank alone has no group.
+inline Outcome lacking_group(Communicator& on) {
+  on.ended = on.calls + 1;
+  return after_the_end(on, ++on.calls);
+}
+
 /// What comes of a call before it is described: whether there is a group of the engine's for it.
-inline Outcome served(const Communicator* on) {
+inline Outcome served(Communicator* on) {
   if (on == nullptr) return kToMpi;
+  if (on->lacks_group) [[unlikely]]
+    return lacking_group(*on);
   return on->group == nullptr ? Outcome::to_mpi(on->reason) : kReady;
 }
 

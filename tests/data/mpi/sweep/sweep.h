@@ -50,6 +50,8 @@ void files(void);
 void some_without_bytes(void);
 /* Thousands under way, again and again. */
 void many_requests(void);
+/* Communicators whose first collective is a nonblocking one. */
+void first_requests(void);
 /* Requests whose ranks did not agree on the call. */
 void ended_requests(void);
 /* What can't be made on one rank is an error on the others, too. */
