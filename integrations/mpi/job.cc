@@ -1,5 +1,7 @@
 #include "integrations/mpi/job.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdio>
 #include <string>
@@ -10,6 +12,7 @@
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
+#include "integrations/mpi/endings.h"
 #include "integrations/mpi/operations.h"
 #include "integrations/mpi/operators.h"
 #include "integrations/mpi/progress.h"
@@ -146,6 +149,20 @@ void tell(const Job& job, const std::string& file, bool table) {
     say(written.error().message.c_str());
 }
 
+/// A barrier of the MPI's. Those who have not come yet may wait for what this rank says of a
+/// communicator.
+void wait_for_all(const Job& job) {
+  static auto* const barrier = original_of<int(Handle, Handle*)>("PMPI_Ibarrier");
+  const Library& mpi = library();
+  Handle request = 0;
+  if (barrier(job.world, &request) != 0) return;
+  for (int done = 0; done == 0; sched_yield()) {
+    poll_operations();
+    if (job.context != nullptr) hear_of_ends(job, true);
+    if (mpi.Test(&request, &done, mpi.constants.status_ignore) != 0) return;
+  }
+}
+
 }  // namespace
 
 void begin_job(bool for_sessions) {
@@ -181,15 +198,11 @@ void begin_job(bool for_sessions) {
 void end_job() {
   Job* const job = g_running.exchange(nullptr);
   if (job == nullptr) return end_record();
-  const Library& mpi = library();
   const Inside inside;
   end_operations();
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
-  {
-    const WhileTheMpiBlocks moving;
-    mpi.Barrier(job->world);
-  }
+  wait_for_all(*job);
   stop_moving();
   end_record();
   if (job->reports) {
@@ -221,6 +234,9 @@ void move_the_mpi(Job& job) {
   const WithoutPolling waiting;
   int done = 0;
   mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
+  // Seldom, as hardly anybody ever says anything.
+  constexpr uint32_t kTestsBetween = 64;
+  if (++job.moves % kTestsBetween == 0) hear_of_ends(job, false);
   job.testing.clear(std::memory_order_release);
 }
 

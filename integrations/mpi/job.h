@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "ibcoll/ibcoll.h"
 #include "integrations/mpi/library.h"
@@ -26,6 +27,9 @@ struct Job {
   Handle whole = 0;    ///< MPI_COMM_WORLD; without one, `world`
   Handle session = 0;  ///< this library's own, where the program has sessions alone; else 0
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
+  std::atomic<bool> ends{false};             ///< the engine's has: endings.h
+  std::atomic<bool> survives_errors{false};  ///< the program has asked for errors that come back
+  std::atomic<uint32_t> moves{0};            ///< how often that was tested
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
   // Tags of messages on `alone`: `pending`'s is 0, then those of copies, then of persistent calls.
@@ -62,6 +66,8 @@ class OnThisThread {
   OnThisThread(const OnThisThread&) = delete;
   OnThisThread& operator=(const OnThisThread&) = delete;
   static bool is() { return depth_ != 0; }
+  /// How many the thread holds; it goes on as if it held so many.
+  static int exchange(int depth) { return std::exchange(depth_, depth); }
 
  private:
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;

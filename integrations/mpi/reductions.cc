@@ -3,6 +3,8 @@
 // Type, operator and counts are the same on all ranks by MPI's rule, so all of them leave a call to
 // the MPI where one does.
 
+#include <climits>
+
 #include "integrations/mpi/forms.h"
 #include "integrations/mpi/operators.h"
 
@@ -28,6 +30,28 @@ struct Elements {
   Count sent, received;
 };
 
+/// Whether the MPI says that one buffer must not be for both sides. What it does with it on one
+/// rank changes nothing.
+bool refuses_alias(const Attempt& attempt, const void* send, void* recv, Count count, Handle type,
+                   Handle op) {
+  if (count > INT_MAX) return false;
+  const int own = static_cast<int>(count);
+  switch (attempt.function) {
+    case Function::kReduce:
+      return attempt.refuses("PMPI_Reduce", send, recv, own, type, op, 0);
+    case Function::kReduceScatter:
+      return attempt.refuses("PMPI_Reduce_scatter", send, recv, &own, type, op);
+    case Function::kReduceScatterBlock:
+      return attempt.refuses("PMPI_Reduce_scatter_block", send, recv, own, type, op);
+    case Function::kScan:
+      return attempt.refuses("PMPI_Scan", send, recv, own, type, op);
+    case Function::kExscan:
+      return attempt.refuses("PMPI_Exscan", send, recv, own, type, op);
+    default:
+      return attempt.refuses("PMPI_Allreduce", send, recv, own, type, op);
+  }
+}
+
 /// `vector`: elements of what has the call's size, as Selection has it; `significant`: whether this
 /// rank's receive buffer is.
 template <class Tell>
@@ -45,6 +69,10 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
   if (has.sent == 0) return kNothingToDo;
   // Not every MPI says that this is wrong: those that do not take it for in place.
   const bool alias = significant && send == recv && send != nullptr;
+  if (alias && refuses_alias(attempt, send, recv, has.received, type, op)) return kToMpi;
+  if ((send == nullptr || (significant && recv == nullptr && has.received != 0)) &&
+      elements->contiguous && elements->size != 0 && attempt.reports_missing())
+    return kToMpi;
   const bool in_place = sent_in_place || alias;
   Reduction of{in_place ? IBCOLL_IN_PLACE : send,
                recv,
