@@ -52,8 +52,10 @@ struct Attempt {
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
   /// Whether the engine gets calls of that size, as Selection has it. Asked before anything that a
-  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so.
+  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so. Persistent
+  /// calls of all sizes are the engine's: some MPIs compute theirs wrongly.
   bool takes(Count size) const {
+    if (form == Form::kPersistent) return true;
     return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
   }
 

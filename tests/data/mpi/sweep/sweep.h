@@ -80,6 +80,8 @@ void many_datatypes(void);
 void calls_at_exit(void);
 /* Calls of known sizes, which the engine and the MPI may share. */
 void calls_of_sizes(void);
+/* Some functions with the same sizes, persistent. */
+void persistent_calls_of_sizes(void);
 /* Private buffers that come again are collapsed to huge pages, or not. */
 void collapsed_buffers(int collapses);
 /* Memory of MPI_Alloc_mem: the engine's, or not. What it gives back is not freed, and must be as it
