@@ -12,6 +12,7 @@ namespace ibcoll::mpi {
 
 struct Operation;
 struct Neighbours;
+class Sampling;
 
 struct Communicator {
   ibcoll_group* group = nullptr;  ///< null: its calls stay with the MPI, on all ranks, for `reason`
@@ -31,6 +32,7 @@ struct Communicator {
   Communicator *next = nullptr, *previous = nullptr;
   /// Made in its first blocking neighbour collective; they go before the group does.
   mutable std::shared_ptr<const Neighbours> neighbours;
+  std::shared_ptr<Sampling> sampling;  ///< null: none of its calls are measured, on all ranks
 };
 
 /// Collective over the communicator the first time: all its ranks make their first blocking

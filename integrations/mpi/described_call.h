@@ -11,6 +11,7 @@
 #include "integrations/mpi/blocks.h"
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
+#include "integrations/mpi/sampling.h"
 
 namespace ibcoll::mpi {
 
@@ -49,13 +50,17 @@ struct Attempt {
   Handle handle;       ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
   Handle handler = 0;  ///< of errors of one that was freed; 0: that of `handle`
   Form form = Form::kBlocking;
+  Sample* sample = nullptr;  ///< of a blocking call: set where it is measured
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
-  /// Whether the engine gets calls of that size, as Selection has it. Asked before anything that a
-  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so. Persistent
-  /// calls of all sizes are the engine's: some MPIs compute theirs wrongly.
-  bool takes(Count size) const {
+  /// Whether the engine gets the call, of that size. Asked once, and before anything that a rank
+  /// does wrong with sizes is looked at: where all are left to the MPI, it says so. Persistent
+  /// calls of all sizes are the engine's: some MPIs compute theirs wrongly. `exact`: whoever
+  /// carries it out, the same bits come of it; else the same one has to, each time.
+  bool takes(Count size, bool exact = true) const {
     if (form == Form::kPersistent) return true;
+    if (exact && on.sampling != nullptr)
+      return on.sampling->takes(function, static_cast<uint64_t>(size), on.group, sample);
     return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
   }
 

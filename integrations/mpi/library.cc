@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 extern "C" int PMPI_Init(int* argc, char*** argv);  // this library's own
@@ -56,18 +59,36 @@ void* find_object(const char* name) {
   return found != nullptr ? found : find_symbol(name);
 }
 
-/// MPICH, and those that share its ABI.
-bool keeps_the_handles_of_mpich() {
+/// What the MPI says it is.
+std::string version_text() {
   using Version = int(char* version, int* length);
   auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Get_library_version"));
-  if (version == nullptr) return false;
   constexpr size_t kLongest = 8192;  // MPICH's MPI_MAX_LIBRARY_VERSION_STRING, the largest of all
   std::string text(kLongest, '\0');
   int length = 0;
-  if (version(text.data(), &length) != 0) return false;
-  for (const char* name : {"MPICH", "MVAPICH", "Intel(R) MPI"})
-    if (text.find(name) != std::string::npos) return true;
-  return false;
+  if (version == nullptr || version(text.data(), &length) != 0) return "";
+  return text.c_str();
+}
+
+/// The first word that is a number, as in "MPICH Version:\t4.0.2" and "Open MPI v4.1.4, package".
+std::string number_in(const std::string& text) {
+  const std::string_view blanks = " \t\n,";
+  for (size_t at = 0; (at = text.find_first_not_of(blanks, at)) != std::string::npos;) {
+    const size_t end = std::min(text.find_first_of(blanks, at), text.size());
+    if (text[at] == 'v') ++at;
+    if (at < end && text[at] >= '0' && text[at] <= '9') return text.substr(at, end - at);
+    at = end;
+  }
+  return "";
+}
+
+/// MPICH, and those that share its ABI, which say so, too; else null.
+const char* family_with_handles_of_mpich(const std::string& version) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"MVAPICH", "MVAPICH"}, {"Intel(R) MPI", "Intel MPI"}, {"MPICH", "MPICH"}};
+  for (const auto& [says, family] : kNames)
+    if (version.find(says) != std::string::npos) return family;
+  return nullptr;
 }
 
 Library* make_library() {
@@ -81,13 +102,15 @@ Library* make_library() {
   const bool has_all = complete;
   IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD
+  const std::string version = version_text();
+  made->version = number_in(version);
   if (find_symbol("ompi_mpi_comm_world") != nullptr) {
     made->family = "Open MPI";
 #ifdef IBCOLL_HAVE_OPENMPI
     ibcoll_mpi_constants_openmpi(find_object, &made->constants);
 #endif
-  } else if (keeps_the_handles_of_mpich()) {
-    made->family = "MPICH";
+  } else if (const char* const family = family_with_handles_of_mpich(version)) {
+    made->family = family;
 #ifdef IBCOLL_HAVE_MPICH
     ibcoll_mpi_constants_mpich(find_object, &made->constants);
 #endif

@@ -28,6 +28,29 @@ struct Elements {
   Count sent, received;
 };
 
+/// Whether the same bits come of it whoever combines, in whatever order: of integers, by the
+/// engine's operators, which MPIs know alike. Even the smallest of floating-point numbers may be
+/// one zero or the other, or one of several NaNs.
+bool is_exact(const FoundCombination& found) {
+  if (!found.combination) return false;
+  switch (found.combination->type) {
+    case IBCOLL_INT8:
+    case IBCOLL_UINT8:
+    case IBCOLL_INT16:
+    case IBCOLL_UINT16:
+    case IBCOLL_INT32:
+    case IBCOLL_UINT32:
+    case IBCOLL_INT64:
+    case IBCOLL_UINT64:
+    case IBCOLL_BOOL:
+    case IBCOLL_BYTE:
+    case IBCOLL_INT_INT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// `vector`: elements of what has the call's size, as Selection has it; `significant`: whether this
 /// rank's receive buffer is.
 template <class Tell>
@@ -36,8 +59,8 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
                 const Tell& tell) {
   const Datatype* const elements = find_datatype(attempt.job, type);
   if (elements == nullptr) return kToMpi;
-  if (!attempt.takes(vector * elements->size)) return kSizeToMpi;
   const FoundCombination found = find_combination(attempt.job, *elements, op);
+  if (!attempt.takes(vector * elements->size, is_exact(found))) return kSizeToMpi;
   if (found.status != IBCOLL_OK) return attempt.failed(found.status);
   if (!found.combination) return kOfTheMpi;
   const bool sent_in_place = is_in_place(send);

@@ -80,6 +80,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   const Inside inside;
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
+  Sample sample;
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_selected(function)) [[likely]] {
     const Handle handle = library().clean(comm);
@@ -87,7 +88,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
-      const Attempt attempt{function, *job, *on, handle};
+      const Attempt attempt{function, *job, *on, handle, 0, Form::kBlocking, &sample};
       call.bytes = 0;
       outcome = describe(attempt, call);
       if (outcome.kind == Outcome::kReady) [[likely]]
@@ -99,6 +100,10 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   if (!taken) {
     const WhileTheMpiBlocks moving;
     outcome.code = original();
+  }
+  if (sample.is_taken()) [[unlikely]] {
+    outcome.reason = Reason::kMeasured;
+    sample.end();
   }
   if (job->reports) {
     const int64_t took = time_ns() - began;

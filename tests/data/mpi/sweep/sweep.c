@@ -27,6 +27,7 @@
  *   sweep collapse C    private buffers that come again, and are collapsed where C is 1
  *   sweep sizes         calls of known sizes
  *   sweep persistent_sizes  the same with persistent ones
+ *   sweep sampled N     N of each kind on the same data, which give the same bits
  *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
   if (strcmp(part, "allocated") == 0) kept = allocated_memory(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "collapse") == 0) collapsed_buffers(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "sizes") == 0) calls_of_sizes();
+  if (strcmp(part, "sampled") == 0) sampled_calls(argc > 2 ? atoi(argv[2]) : 1000);
   if (strcmp(part, "persistent_sizes") == 0) persistent_calls_of_sizes();
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();

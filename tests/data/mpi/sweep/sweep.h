@@ -80,6 +80,8 @@ void many_datatypes(void);
 void calls_at_exit(void);
 /* Calls of known sizes, which the engine and the MPI may share. */
 void calls_of_sizes(void);
+/* Each kind of call so often, which have to give the same bits each time. */
+void sampled_calls(int calls);
 /* Some functions with the same sizes, persistent. */
 void persistent_calls_of_sizes(void);
 /* Private buffers that come again are collapsed to huge pages, or not. */
