@@ -114,19 +114,31 @@ class Contest {
     --rest_;
     return true;
   }
-  /// Where it does not: the call of a look. Null: it is a call like others after all.
-  const LookedAt* looked_at() {
-    if (!fixed_) return &kLookedAt[position_];
-    rest_ = kForEver;
-    return nullptr;
-  }
-  /// The call of a look has ended on this rank, which has taken it so long. Null: there is no
-  /// memory to note it in. true: the ranks are to agree now, on the highest of what each proposes.
-  bool end(Look* look, int64_t nanoseconds) {
+  /// Where it does not: whether ranks have to agree first, on the highest of what each proposes.
+  /// That is at the call behind those that it is about: no call of a rank that an error has led
+  /// astray, out of MPI's function and past what follows there, is missing then.
+  bool must_agree() const { return !agreed_ && (position_ == kShortLook || position_ == kLook); }
+  /// Then, if it still does not pass by: the next call of a look, which begins. Null: it is a call
+  /// like others after all. `look`: null: there is no memory to note times in.
+  const LookedAt* looked_at(Look* look) {
+    if (fixed_) {
+      rest_ = kForEver;
+      return nullptr;
+    }
     const LookedAt& call = kLookedAt[position_++];
-    if (look != nullptr)
-      note(*look, call, static_cast<uint64_t>(std::max<int64_t>(nanoseconds, 0)));
-    return position_ == kShortLook || position_ == kLook;
+    agreed_ = false;
+    if (look != nullptr && call.begins) {
+      look->nanoseconds = 0;
+      sample_of(*look, call) = kNoTime - 1;  // as long as it has not ended
+    }
+    return &call;
+  }
+  /// It has ended on this rank.
+  static void end(Look& look, const LookedAt& call, int64_t nanoseconds) {
+    if (!call.begins) look.nanoseconds += static_cast<uint64_t>(std::max<int64_t>(nanoseconds, 0));
+    if (!call.ends) return;
+    const uint64_t mean = look.nanoseconds / call.timed;
+    sample_of(look, call) = static_cast<uint32_t>(std::min<uint64_t>(mean, kNoTime - 1));
   }
   Times proposed(const Look* look) const {
     Times times = {kNoTime, kNoTime};
@@ -149,7 +161,8 @@ class Contest {
     const uint64_t rival = std::max(slowest[1 - ours], uint32_t{1});
     const bool is_short = position_ == kShortLook;
     // Two times each are enough to leave everything as it is, not to change it.
-    if (is_short && rival < kClearly * kept) return;
+    agreed_ = is_short && rival < kClearly * kept;
+    if (agreed_) return;
     const bool changes = rival * kPreference < kept * (kPreference - 1);
     const double slower =
         static_cast<double>(changes ? kept : rival) / static_cast<double>(changes ? rival : kept);
@@ -179,12 +192,8 @@ class Contest {
  private:
   static constexpr uint32_t kForEver = UINT32_MAX;
 
-  static void note(Look& look, const LookedAt& call, uint64_t nanoseconds) {
-    look.nanoseconds = call.begins ? 0 : look.nanoseconds + nanoseconds;
-    if (!call.ends) return;
-    const uint64_t mean = look.nanoseconds / call.timed;
-    look.samples[static_cast<size_t>(call.who)][call.sample] =
-        static_cast<uint32_t>(std::min<uint64_t>(mean, kNoTime - 1));
+  static uint32_t& sample_of(Look& look, const LookedAt& call) {
+    return look.samples[static_cast<size_t>(call.who)][call.sample];
   }
   /// Calls to the next look. `slower`: how many times the one that is not kept takes as long.
   static uint32_t distance(double slower, bool is_short, bool is_first) {
@@ -195,10 +204,11 @@ class Contest {
   }
 
   uint32_t rest_ = kWarmUp;  ///< calls that pass by before the next look begins, or goes on
-  uint8_t position_ = 0;     ///< calls of the present look that have been made
+  uint8_t position_ = 0;     ///< calls of the present look that have begun
   uint8_t confirmed_ = 0;    ///< looks after which all stayed as it was, from the second on
   Candidate kept_ = Candidate::kEngine;
   bool fixed_ : 1 = false, decided_ : 1 = false;
+  bool agreed_ : 1 = false;  ///< on what came of the present look's calls
 };
 static_assert(sizeof(Contest) == 8);
 

@@ -36,7 +36,10 @@ int bytes_of(const std::vector<Decision>& decisions) {
 
 }  // namespace
 
-void Sample::end() { of->end(*this, time_ns() - began); }
+void Sample::end() const {
+  const int64_t took = time_ns() - began;
+  if (look != nullptr) Contest::end(*look, *call, took);
+}
 
 Sampling::Sampling(const Job& job, int ranks, int servers, bool leads)
     : job_(job), ranks_(ranks), servers_(servers), leads_(leads) {
@@ -67,26 +70,24 @@ Sampling::~Sampling() {
 
 Candidate Sampling::begin(int cell, ibcoll_group* group, Sample& sample) {
   Contest& contest = contests_[static_cast<size_t>(cell)];
-  const LookedAt* const call = contest.looked_at();
-  if (call == nullptr) return contest.kept();
   std::unique_ptr<Look>& look = looks_[static_cast<size_t>(cell)];
-  if (look == nullptr) look.reset(new (std::nothrow) Look);
+  if (contest.must_agree()) agree(contest, look.get(), group);
+  if (contest.passes()) return contest.kept();
+  if (look == nullptr && !contest.is_fixed()) look.reset(new (std::nothrow) Look);
+  const LookedAt* const call = contest.looked_at(look.get());
+  if (call == nullptr) return contest.kept();
   // Who is ahead of the others by what the other candidate has left to do waits for them: that is
   // no part of this one's calls. If the group is over the call says so.
   if (call->begins) (void)ibcoll_barrier(group, nullptr);
-  sample = {this, group, cell, time_ns()};
+  sample = {call, look.get(), time_ns()};
   return call->who;
 }
 
-void Sampling::end(const Sample& sample, int64_t nanoseconds) {
-  const auto cell = static_cast<size_t>(sample.cell);
-  Contest& contest = contests_[cell];
-  Look* const look = looks_[cell].get();
-  if (!contest.end(look, nanoseconds)) return;
+void Sampling::agree(Contest& contest, Look* look, ibcoll_group* group) {
   const Times mine = contest.proposed(look);
   Times slowest = {};
-  const ibcoll_status status = ibcoll_allreduce(sample.group, mine.data(), slowest.data(),
-                                                mine.size(), IBCOLL_UINT32, IBCOLL_MAX, nullptr);
+  const ibcoll_status status = ibcoll_allreduce(group, mine.data(), slowest.data(), mine.size(),
+                                                IBCOLL_UINT32, IBCOLL_MAX, nullptr);
   // A group that is over says so in the calls that follow.
   if (status == IBCOLL_OK)
     contest.settle(look, slowest);

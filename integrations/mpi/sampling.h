@@ -15,18 +15,16 @@
 namespace ibcoll::mpi {
 
 struct Job;
-class Sampling;
 
 /// A blocking call that is measured, from the moment on at which it is known who carries it out.
 struct Sample {
-  Sampling* of = nullptr;  ///< null: it is not measured
-  ibcoll_group* group = nullptr;
-  int cell = 0;
+  const LookedAt* call = nullptr;  ///< null: it is not measured
+  Look* look = nullptr;            ///< null: there is no memory for its time
   int64_t began = 0;
 
-  bool is_taken() const { return of != nullptr; }
+  bool is_taken() const { return call != nullptr; }
   /// The call has ended on this rank.
-  void end();
+  void end() const;
 };
 
 /// Of one communicator. All its ranks make its calls in the same order, and know the sizes of those
@@ -52,9 +50,8 @@ class Sampling {
   std::vector<Decision> decisions() const;
 
  private:
-  friend Sample;
   Candidate begin(int cell, ibcoll_group* group, Sample& sample);
-  void end(const Sample& sample, int64_t nanoseconds);
+  static void agree(Contest& contest, Look* look, ibcoll_group* group);
 
   std::array<Contest, kCells> contests_;
   std::array<std::unique_ptr<Look>, kCells> looks_;

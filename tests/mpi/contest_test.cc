@@ -22,40 +22,36 @@ class Ranks {
 
   /// Who has made the next call, if all ranks said the same.
   Candidate call(const TimeOf& time) {
-    std::vector<const LookedAt*> calls;
-    std::vector<Candidate> who;
-    for (Rank& rank : ranks_) {
-      calls.push_back(rank.contest.passes() ? nullptr : rank.contest.looked_at());
-      who.push_back(calls.back() != nullptr ? calls.back()->who : rank.contest.kept());
-    }
-    is_looked_at_ = calls[0] != nullptr;
-    begins_turn_ = is_looked_at_ && calls[0]->begins;
-    agreed_ = false;
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      EXPECT_EQ(who[i], who[0]) << "rank " << i << ", call " << calls_;
-      EXPECT_EQ(calls[i] != nullptr, is_looked_at_) << "rank " << i << ", call " << calls_;
-      if (calls[i] == nullptr) continue;
-      const bool agrees = ranks_[i].contest.end(
-          look_of(i), static_cast<int64_t>(time(static_cast<int>(i), who[0])));
-      EXPECT_TRUE(i == 0 || agrees == agreed_);
-      agreed_ = agrees;
-    }
-    if (agreed_) agree();
     ++calls_;
-    return who[0];
+    looked_at_ = nullptr;
+    std::vector<bool> passes(ranks_.size());
+    for (size_t i = 0; i < ranks_.size(); ++i) passes[i] = ranks_[i].contest.passes();
+    agreed_ = !passes[0] && contest().must_agree();
+    if (agreed_) agree();
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      Rank& rank = ranks_[i];
+      passes[i] = passes[i] || rank.contest.passes();
+      const LookedAt* const call = passes[i] ? nullptr : rank.contest.looked_at(look_of(i));
+      if (i == 0) looked_at_ = call;
+      EXPECT_EQ(call, looked_at_) << "rank " << i << ", call " << calls_;
+      EXPECT_EQ(rank.contest.kept(), contest().kept()) << "rank " << i << ", call " << calls_;
+      if (call != nullptr && rank.has_memory)
+        Contest::end(rank.look, *call, static_cast<int64_t>(time(static_cast<int>(i), call->who)));
+    }
+    return looked_at_ != nullptr ? looked_at_->who : contest().kept();
   }
-  /// Calls until one has been made that ended a look.
+  /// Calls of a look and before it, until ranks have agreed on what came of it.
   int call_to_decision(const TimeOf& time) {
     const int before = calls_;
     do call(time);
-    while (!agreed_ || ranks_[0].contest.looked_at() != &kLookedAt[0]);
-    return calls_ - before;
+    while (!agreed_ || looked_at_ != nullptr);
+    return calls_ - before - 1;  // the one behind it
   }
   void has_no_memory(int rank) { ranks_[static_cast<size_t>(rank)].has_memory = false; }
   const Contest& contest(int rank = 0) const { return ranks_[static_cast<size_t>(rank)].contest; }
   const Look& look() const { return ranks_[0].look; }
-  bool is_looked_at() const { return is_looked_at_; }
-  bool begins_turn() const { return begins_turn_; }
+  bool is_looked_at() const { return looked_at_ != nullptr; }
+  bool begins_turn() const { return is_looked_at() && looked_at_->begins; }
   bool agreed() const { return agreed_; }
 
  private:
@@ -68,6 +64,7 @@ class Ranks {
   void agree() {
     Times slowest = {};
     for (size_t i = 0; i < ranks_.size(); ++i) {
+      EXPECT_TRUE(ranks_[i].contest.must_agree()) << "rank " << i << ", call " << calls_;
       const Times mine = ranks_[i].contest.proposed(look_of(i));
       for (size_t who = 0; who < kCandidates; ++who)
         slowest[who] = std::max(slowest[who], mine[who]);
@@ -77,7 +74,8 @@ class Ranks {
 
   std::vector<Rank> ranks_;
   int calls_ = 0;
-  bool is_looked_at_ = false, begins_turn_ = false, agreed_ = false;
+  const LookedAt* looked_at_ = nullptr;  ///< the last call, if it was of a look
+  bool agreed_ = false;                  ///< in the last call
 };
 
 /// The same on all ranks.
@@ -98,7 +96,7 @@ TEST(Contest, TheFirstCallsAreTheEngines) {
 TEST(Contest, ALookIsOfDozensOfCallsByBothAlike) {
   Ranks ranks(3);
   int by_engine = 0, by_mpi = 0;
-  for (uint32_t i = 0; i < Contest::kWarmUp + kLook; ++i) {
+  for (uint32_t i = 0; i <= Contest::kWarmUp + kLook; ++i) {
     const Candidate who = ranks.call(times(1000, 900));
     if (ranks.is_looked_at()) ++(who == Candidate::kEngine ? by_engine : by_mpi);
   }
@@ -146,6 +144,7 @@ Candidate kept_after(const std::function<double(const LookedAt&)>& time, Times* 
   Ranks ranks(1);
   for (uint32_t i = 0; i < Contest::kWarmUp; ++i) ranks.call(times(1, 1));
   for (const LookedAt& at : kLookedAt) ranks.call([&](int, Candidate) { return time(at); });
+  ranks.call(times(1, 1));
   EXPECT_TRUE(ranks.contest().is_decided());
   if (found != nullptr) *found = ranks.look().found;
   return ranks.contest().kept();
@@ -255,6 +254,23 @@ TEST(Contest, LooksTakeLessThanAHundredthOfTheTime) {
                                     {1500.0, 1000.0},
                                     {4100.0, 1000.0}})
     EXPECT_LT(part_of_looks(engine, mpi), 0.01) << engine << " " << mpi;
+}
+
+TEST(Contest, ACallThatDoesNotEndOnARankIsSlow) {
+  // As where an error handler does not come back.
+  Contest contest;
+  Look look;
+  for (uint32_t i = 0; i < Contest::kWarmUp; ++i) ASSERT_TRUE(contest.passes());
+  for (int i = 0; i < kLook; ++i) {
+    if (contest.must_agree()) contest.settle(&look, {1000, 900});
+    const LookedAt* const call = contest.looked_at(&look);
+    ASSERT_EQ(call, &kLookedAt[static_cast<size_t>(i)]);
+    if (call->who == Candidate::kEngine) Contest::end(look, *call, 1000);
+  }
+  ASSERT_TRUE(contest.must_agree());
+  EXPECT_EQ(contest.proposed(&look)[0], 1000u);
+  EXPECT_GT(contest.proposed(&look)[1], 1000000u);
+  EXPECT_LT(contest.proposed(&look)[1], kNoTime);
 }
 
 TEST(Contest, WithoutMemoryOnARankNothingIsMeasuredOnAny) {
