@@ -69,6 +69,14 @@ TEST_P(MpiPreloadSampling, TheSameCallGivesTheSameBitsEachTime) {
   expect_measured(run_and_report(3, kNoneNamed, "sampled 100"), 3);
 }
 
+TEST_P(MpiPreloadSampling, WhatIsExactHasTheSameBitsWhoeverComputesIt) {
+  for (const int ranks : {2, 3}) {
+    const Ran engine = run(ranks, kAll, "exact"), mpi = run(ranks, "IBCOLL_MPI=off ", "exact");
+    EXPECT_THAT(engine.out, ::testing::MatchesRegex("bits [0-9a-f]{16}\nwell done\n"));
+    EXPECT_EQ(engine.out, mpi.out);
+  }
+}
+
 TEST_P(MpiPreloadSampling, MessagesAndOtherFormsGoOnBesideMeasuredCalls) {
   for (const char* part : {"messages", "requests", "waits"}) run_and_report(2, kNoneNamed, part);
 }

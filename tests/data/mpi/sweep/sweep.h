@@ -82,6 +82,8 @@ void calls_at_exit(void);
 void calls_of_sizes(void);
 /* Each kind of call so often, which have to give the same bits each time. */
 void sampled_calls(int calls);
+/* Prints what stands for the bits of all reductions that are the same whoever computes them. */
+void bits_of_exact_reductions(void);
 /* Some functions with the same sizes, persistent. */
 void persistent_calls_of_sizes(void);
 /* Private buffers that come again are collapsed to huge pages, or not. */
