@@ -126,7 +126,11 @@ void begin_sampling(Job& job, SamplingWishes wishes, bool may_choose) {
   uint64_t samples = wishes.samples ? 1 : 0, all_sample = 0;
   mpi.Allreduce(&samples, &all_sample, 1, mpi.constants.type_uint64, mpi.constants.op_min,
                 job.world);
-  uint64_t head[] = {wishes.of_file.size(), wishes.writes_file ? 1UL : 0};
+  // Processes that were spawned have the environment of those that spawned them, and their file.
+  Handle parent = 0;
+  mpi.Comm_get_parent(&parent);
+  const bool writes = wishes.writes_file && mpi.clean(parent) == mpi.constants.comm_null;
+  uint64_t head[] = {wishes.of_file.size(), writes ? 1UL : 0};
   mpi.Bcast(head, 2, mpi.constants.type_uint64, 0, job.world);
   wishes.of_file.resize(head[0]);
   mpi.Bcast(wishes.of_file.data(), bytes_of(wishes.of_file), mpi.constants.type_byte, 0, job.world);
