@@ -20,7 +20,8 @@ namespace ibcoll::mpi {
 namespace {
 
 auto key_of(const Decision& decision) {
-  return std::tuple(decision.function, decision.ranks, decision.servers, decision.size_class);
+  return std::tuple(decision.function, decision.is_exact, decision.ranks, decision.servers,
+                    decision.size_class);
 }
 
 constexpr std::array<const char*, kCandidates> kCandidateNames = {"engine", "mpi"};
@@ -37,8 +38,8 @@ std::string sizes_text(int size_class) {
   return fmt::format("{}-{}", sizes.low, sizes.high);
 }
 
-constexpr std::string_view kMembers[] = {"mpi",  "version", "function", "ranks",     "servers",
-                                         "from", "to",      "choice",   "engine_us", "mpi_us"};
+constexpr std::string_view kMembers[] = {"mpi", "version", "function",  "ranks",  "servers", "from",
+                                         "to",  "choice",  "engine_us", "mpi_us", "exact"};
 
 /// A line, for all classes of sizes that it spans.
 class Line {
@@ -74,6 +75,12 @@ class Line {
     line.made_.servers = static_cast<int32_t>(servers);
     for (size_t i = 0; i < kCandidates; ++i) {
       IBCOLL_ASSIGN(line.made_.found[i], time_of(json, i == 0 ? "engine_us" : "mpi_us"));
+    }
+    if (const auto exact = json.find("exact"); exact != json.end()) {
+      if (!exact->is_boolean()) return bad("'exact' is neither true nor false");
+      line.made_.is_exact = exact->get<bool>() ? 1 : 0;
+      if (line.made_.is_exact == 0 && !reduces(line.made_.function))
+        return bad(fmt::format("'exact' is false, but {} combines nothing", function));
     }
     if (!line.spans_any())
       return bad(
@@ -172,6 +179,7 @@ nlohmann::ordered_json decision_json(const Decision& decision) {
   nlohmann::ordered_json line = {
       {"ranks", decision.ranks}, {"servers", decision.servers}, {"from", sizes.low}};
   if (sizes.high != UINT64_MAX) line["to"] = sizes.high;
+  if (decision.is_exact == 0) line["exact"] = false;
   line["choice"] = name_of(decision.kept);
   line["engine_us"] = us(decision.found[0]);
   line["mpi_us"] = us(decision.found[1]);

@@ -21,8 +21,9 @@ struct Decision {
   uint8_t size_class = 0;
   Candidate kept = Candidate::kEngine;
   uint8_t is_of_file = 0;
-  Times found = {};    ///< nanoseconds, of the slowest rank; 0: it was not measured
-  uint64_t calls = 0;  ///< of a rank, on the communicators that it was decided for
+  uint8_t is_exact = 1;  ///< 0: of reductions whose bits depend on who computes them
+  Times found = {};      ///< nanoseconds, of the slowest rank; 0: it was not measured
+  uint64_t calls = 0;    ///< of a rank, on the communicators that it was decided for
 };
 
 /// One of each kind, in the order of functions, ranks, servers and sizes: where communicators

@@ -59,9 +59,13 @@ struct Attempt {
   /// carries it out, the same bits come of it; else the same one has to, each time.
   bool takes(Count size, bool exact = true) const {
     if (form == Form::kPersistent) return true;
-    if (exact && on.sampling != nullptr)
-      return on.sampling->takes(function, static_cast<uint64_t>(size), on.group, sample);
-    return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
+    const auto bytes = static_cast<uint64_t>(size);
+    if (on.sampling != nullptr) [[likely]] {
+      if (exact) return on.sampling->takes(function, bytes, on.group, sample);
+      if (const auto decided = on.sampling->decided(function, bytes))
+        return *decided == Candidate::kEngine;
+    }
+    return job.selection.takes(function, bytes, on.size);
   }
 
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the

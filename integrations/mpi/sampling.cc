@@ -49,10 +49,18 @@ Sampling::Sampling(const Job& job, int ranks, int servers, bool leads)
   for (const Function function : kCollectives)
     if (is_measured(function) && moves_data(function))
       contests_[static_cast<size_t>(cell_of(function, 0))] = kEngines;
-  for (const Decision& decision : job.decided)
-    if (decision.ranks == ranks && decision.servers == servers)
+  for (const Decision& decision : job.decided) {
+    if (decision.ranks != ranks || decision.servers != servers) continue;
+    const auto function = static_cast<size_t>(decision.function);
+    const uint32_t bit = uint32_t{1} << decision.size_class;
+    if (decision.is_exact != 0) {
       contests_[static_cast<size_t>(cell_of(decision.function, decision.size_class))] =
           Contest(decision.kept);
+    } else {
+      inexact_[function] |= bit;
+      if (decision.kept == Candidate::kMpi) inexact_by_mpi_[function] |= bit;
+    }
+  }
   if (!leads) return;
   const std::lock_guard lock(records().mutex);
   records().live.insert(this);
@@ -103,7 +111,7 @@ std::vector<Decision> Sampling::decisions() const {
     const uint64_t calls = contest.calls(looks_[cell].get());
     if (calls != 0)
       made.push_back({ranks_, servers_, function, static_cast<uint8_t>(size_class), contest.kept(),
-                      0, looks_[cell] != nullptr ? looks_[cell]->found : Times{}, calls});
+                      0, 1, looks_[cell] != nullptr ? looks_[cell]->found : Times{}, calls});
   };
   for (const Function function : kCollectives)
     for (int i = 0; i < kSizeClasses && is_measured(function); ++i)
@@ -111,8 +119,9 @@ std::vector<Decision> Sampling::decisions() const {
   // What the file has said of them.
   for (Decision& each : made)
     for (const Decision& decided : job_.decided)
-      if (decided.function == each.function && decided.size_class == each.size_class &&
-          decided.ranks == ranks_ && decided.servers == servers_) {
+      if (decided.is_exact != 0 && decided.function == each.function &&
+          decided.size_class == each.size_class && decided.ranks == ranks_ &&
+          decided.servers == servers_) {
         each.is_of_file = 1;
         each.found = decided.found;
       }

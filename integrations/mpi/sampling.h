@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ibcoll/ibcoll.h"
@@ -47,6 +48,15 @@ class Sampling {
       return contest.kept() == Candidate::kEngine;
     return begin(cell, group, *sample) == Candidate::kEngine;
   }
+  /// What the file says of a reduction whose bits depend on who carries it out; nothing: it says
+  /// nothing.
+  std::optional<Candidate> decided(Function function, uint64_t bytes) const {
+    const auto of = static_cast<size_t>(function);
+    const uint32_t bit = uint32_t{1} << size_class_of(bytes);
+    if ((inexact_[of] & bit) == 0) [[likely]]
+      return std::nullopt;
+    return (inexact_by_mpi_[of] & bit) == 0 ? Candidate::kEngine : Candidate::kMpi;
+  }
   std::vector<Decision> decisions() const;
 
  private:
@@ -55,6 +65,7 @@ class Sampling {
 
   std::array<Contest, kCells> contests_;
   std::array<std::unique_ptr<Look>, kCells> looks_;
+  std::array<uint32_t, kFunctions> inexact_ = {}, inexact_by_mpi_ = {};  ///< a bit a class
   const Job& job_;
   const int ranks_, servers_;
   const bool leads_;

@@ -105,6 +105,15 @@ TEST_F(Decisions, LinesOfPeopleMaySpanManySizes) {
   EXPECT_EQ(allgathers, kSizeClasses - 1);
 }
 
+TEST_F(Decisions, ReductionsThatAreNotExactHaveLinesOfTheirOwn) {
+  const std::string head =
+      R"({"mpi":"MPICH","version":"4.0.2","ranks":2,"function":"scan","to":1,"choice":)";
+  write(head + R"("mpi","exact":false})" + "\n" + head + R"("engine"})" + "\n");
+  const std::vector<Decision> found = read();
+  ASSERT_EQ(found.size(), 2u);
+  for (const Decision& each : found) EXPECT_EQ(each.is_exact == 0, each.kept == Candidate::kMpi);
+}
+
 TEST_F(Decisions, WhatIsNoLineIsNamed) {
   const std::string good =
       R"({"mpi":"A","version":"1","function":"bcast","ranks":2,"choice":"mpi"})";
@@ -120,6 +129,8 @@ TEST_F(Decisions, WhatIsNoLineIsNamed) {
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":1"), HasSubstr("1 ranks on 1 servers"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"servers\":3"), HasSubstr("2 ranks on 3 servers"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":-2"), HasSubstr("'ranks' is missing, or no number"));
+  EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"exact\":false"),
+              HasSubstr("'exact' is false, but bcast combines nothing"));
   EXPECT_THAT(with("bcast", "alltoallv"), HasSubstr("'alltoallv' is none of the functions"));
   EXPECT_THAT(with("\"mpi\"}", "\"both\"}"), HasSubstr("neither engine nor mpi"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"from\":65,\"to\":126"),

@@ -160,6 +160,20 @@ TEST_P(MpiPreloadSampling, AFileMayBeWrittenByHand) {
   EXPECT_THAT(table.out, HasSubstr("mpi, by IBCOLL_LEARNED"));
 }
 
+TEST_P(MpiPreloadSampling, AFileMayLeaveReductionsToTheMpiThatAreNotMeasured) {
+  const auto line = [&](const char* function, const char* more) {
+    return fmt::format(R"({{"mpi":"{}","version":"{}","ranks":2,"choice":"mpi","function":"{}"{}}})"
+                       "\n",
+                       GetParam().called, version(), function, more);
+  };
+  std::ofstream(learned_) << line("reduce", R"(,"exact":false)") << line("scan", "");
+  const Report report =
+      run_and_report(2, kNoneNamed + "IBCOLL_LEARNED=" + learned_ + " ", "sampled 50");
+  EXPECT_EQ(report.at("reduce")["engine_calls"], 0);
+  // What is said of those that are exact says nothing of others.
+  EXPECT_EQ(report.at("scan")["mpi_calls"], 0);
+}
+
 TEST_P(MpiPreloadSampling, AFileThatIsNoneLeavesAllToTheMpi) {
   std::ofstream(learned_) << "{\"mpi\":\"MPICH\"}\n";
   const Ran ran = run(2, kNoneNamed + "IBCOLL_LEARNED=" + learned_ + " ", "communicators");
