@@ -366,9 +366,8 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "The functions that the library takes over, separated by commas, with a range of "
              "sizes where all ranks know the size: `alltoallv,allreduce:0-64K`. Empty: all "
-             "functions that it supports, except at sizes where the MPI is known to be faster; "
-             "`all`: at these sizes, too. Functions that are not named on all ranks stay with the "
-             "MPI."},
+             "functions that it supports, except where the MPI is faster (`IBCOLL_MPI_SAMPLING`); "
+             "`all`: there, too. Functions that are not named on all ranks stay with the MPI."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
@@ -389,6 +388,24 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "File to which rank 0 writes the library's report as JSON, one object per line. `-`: "
              "standard output. Empty: none."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_SAMPLING",
+     .type = VariableType::kChoice,
+     .default_value = "on",
+     .help =
+         "`on`: some calls are carried out by the engine and by the MPI in turns and are timed, "
+         "and the faster one carries out those that follow. `off`: all calls are the engine's, "
+         "but for those that `IBCOLL_LEARNED` leaves to the MPI; on all ranks if one of them "
+         "says so. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set.",
+     .choices = "on,off"},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_LEARNED",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File of decisions about who carries out calls. If there is one, it decides, and what "
+             "it decides is not measured. If there is none, rank 0 writes what was decided by "
+             "measurement at MPI_Finalize. The setting of rank 0 applies. Empty: no file. Has no "
+             "effect if `IBCOLL_MPI_FUNCTIONS` is set."},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOG_LEVEL",
      .type = VariableType::kChoice,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "integrations/mpi/progress.h"
+#include "integrations/mpi/sampling.h"
 
 namespace ibcoll::mpi {
 
@@ -103,6 +104,7 @@ uint64_t hash_of(const std::vector<int>& ranks) {
 /// How far a rank came with a number that was proposed; of all ranks the worst counts.
 enum Step : uint64_t {
   kCreated,
+  kUnmeasured,  ///< the same, but its calls are not to be measured, or there is no memory for that
   kNameTaken,   ///< by a group that this rank has not freed yet
   kRefused,     ///< by the engine: an earlier group of that number was ended before its time
   kImpossible,  ///< there is no memory, or the job is over
@@ -117,7 +119,7 @@ Step create(const Job& job, Communicator& record, const std::vector<int>& ranks)
   const ibcoll_group_options options = {sizeof options, record.id};
   const ibcoll_status status =
       ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group);
-  if (status == IBCOLL_OK) return kCreated;
+  if (status == IBCOLL_OK) return record.sampling != nullptr ? kCreated : kUnmeasured;
   const std::lock_guard lock(all.mutex);
   all.names.erase({record.list, record.id});
   return status == IBCOLL_ERR_INVALID ? kRefused : kImpossible;
@@ -172,7 +174,7 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
   record.list = hash_of(ranks);
   uint64_t here = 0, worst = kNameTaken;
   bool agreed = true;
-  for (int refusals = 0; worst != kCreated && worst != kImpossible && refusals < kMostRefusals;
+  for (int refusals = 0; worst > kUnmeasured && worst != kImpossible && refusals < kMostRefusals;
        refusals += worst == kRefused ? 1 : 0) {
     free_retired();
     if (leads) record.id = lead();
@@ -180,11 +182,12 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
     if (agreed) here = create(job, record, ranks);
     agreed = agreed && all.take_highest(here, worst);
     if (!agreed) worst = kImpossible;
-    if (worst != kCreated) undo(record);
+    if (worst > kUnmeasured) undo(record);
   }
-  if (agreed && worst != kCreated && here == worst && !records().complained.exchange(true))
+  if (worst != kCreated) record.sampling.reset();
+  if (agreed && worst > kUnmeasured && here == worst && !records().complained.exchange(true))
     say(ibcoll_last_error());
-  if (worst != kCreated) record.id = 0;
+  if (worst > kUnmeasured) record.id = 0;
   record.reason = Reason::kNoGroup;
   return agreed;
 }
@@ -233,6 +236,7 @@ Communicator* make(const Job& job, Handle handle, Communicator* known) {
   Communicator* const record = known != nullptr ? known : new Communicator;
   std::vector<int> ranks;
   const bool wants_group = look_at(job, handle, *record, ranks);
+  if (wants_group) record->sampling = make_sampling(job, ranks, record->rank == 0);
   record->made = !wants_group || make_group(job, Agreement(handle, nullptr), *record, ranks);
   if (record->made && (known != nullptr || attach(*record, handle))) return record;
   undo(*record);

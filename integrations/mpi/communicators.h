@@ -15,6 +15,7 @@ namespace ibcoll::mpi {
 
 struct Operation;
 struct Neighbours;
+class Sampling;
 
 struct Communicator {
   uint64_t line = 0;              ///< a hash of that; 0: not known
@@ -47,6 +48,7 @@ struct Communicator {
   Communicator *next = nullptr, *previous = nullptr;
   /// Made in its first blocking neighbour collective; they go before the group does.
   mutable std::shared_ptr<const Neighbours> neighbours;
+  std::shared_ptr<Sampling> sampling;  ///< null: none of its calls are measured, on all ranks
 };
 
 /// Collective over the communicator the first time: all its ranks make their first blocking

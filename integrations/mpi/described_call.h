@@ -13,6 +13,7 @@
 #include "integrations/mpi/blocks.h"
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
+#include "integrations/mpi/sampling.h"
 
 namespace ibcoll::mpi {
 
@@ -53,12 +54,22 @@ struct Attempt {
   Handle handle;    ///< the communicator; 0: it was freed
   uint64_t number;  ///< of the call on it
   Form form = Form::kBlocking;
+  Sample* sample = nullptr;  ///< of a blocking call: set where it is measured
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
-  /// Whether the engine gets calls of that size, as Selection has it. Asked before anything that a
-  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so.
-  bool takes(Count size) const {
-    return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
+  /// Whether the engine gets the call, of that size. Asked once, and before anything that a rank
+  /// does wrong with sizes is looked at: where all are left to the MPI, it says so. Persistent
+  /// calls of all sizes are the engine's: some MPIs compute theirs wrongly. `exact`: whoever
+  /// carries it out, the same bits come of it; else the same one has to, each time.
+  bool takes(Count size, bool exact = true) const {
+    if (form == Form::kPersistent) return true;
+    const auto bytes = static_cast<uint64_t>(size);
+    if (on.sampling != nullptr) [[likely]] {
+      if (exact) return on.sampling->takes(function, bytes, on.group, sample);
+      if (const auto decided = on.sampling->decided(function, bytes))
+        return *decided == Candidate::kEngine;
+    }
+    return job.selection.takes(function, bytes, on.size);
   }
 
   /// Whether the MPI says that a buffer is missing: not every one does.

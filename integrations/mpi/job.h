@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "integrations/mpi/decisions.h"
 #include "integrations/mpi/library.h"
 #include "integrations/mpi/report.h"
 #include "integrations/mpi/selection.h"
@@ -17,6 +19,9 @@ namespace ibcoll::mpi {
 struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   Selection selection;                ///< what may be taken over
+  bool samples = false;               ///< calls are measured
+  std::vector<Decision> decided;      ///< by a file; these are not
+  bool writes_decisions = false;      ///< to that file, in the end
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   bool has_threads = false;            ///< several may call the MPI at a time

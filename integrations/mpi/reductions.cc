@@ -52,6 +52,43 @@ bool refuses_alias(const Attempt& attempt, const void* send, void* recv, Count c
   }
 }
 
+bool is_integer(ibcoll_type type) { return type <= IBCOLL_UINT64; }
+bool is_signed(ibcoll_type type) {
+  return type == IBCOLL_INT8 || type == IBCOLL_INT16 || type == IBCOLL_INT32 ||
+         type == IBCOLL_INT64;
+}
+
+/// Whether the same bits come of it whoever combines, in whatever order. It has to be the same on
+/// all ranks, so no MPI is asked: some compute in another way on other processors. Not so are
+/// - floating-point numbers: even the smallest of some may be one zero or the other, or any NaN;
+/// - sums of short integers: Open MPI 4.1 saturates them, where it has vectors;
+/// - the smallest and the largest of unsigned integers: MPICH 4.0 compares them as signed ones;
+/// - what is combined by the program's functions.
+bool is_exact(const FoundCombination& found) {
+  if (!found.combination) return false;
+  const ibcoll_type type = found.combination->type;
+  switch (found.combination->op) {
+    case IBCOLL_SUM:
+    case IBCOLL_PRODUCT:
+      return is_integer(type) && type >= IBCOLL_INT32;
+    case IBCOLL_MIN:
+    case IBCOLL_MAX:
+      return is_signed(type);
+    case IBCOLL_BAND:
+    case IBCOLL_BOR:
+    case IBCOLL_BXOR:
+    case IBCOLL_LAND:
+    case IBCOLL_LOR:
+    case IBCOLL_LXOR:
+      return is_integer(type) || type == IBCOLL_BOOL || type == IBCOLL_BYTE;
+    case IBCOLL_MINLOC:
+    case IBCOLL_MAXLOC:
+      return type == IBCOLL_INT_INT;
+    default:
+      return false;
+  }
+}
+
 /// `vector`: elements of what has the call's size, as Selection has it; `significant`: whether this
 /// rank's receive buffer is.
 template <class Tell>
@@ -60,8 +97,8 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
                 const Tell& tell) {
   const Datatype* const elements = find_datatype(attempt.job, type);
   if (elements == nullptr) return kToMpi;
-  if (!attempt.takes(vector * elements->size)) return kSizeToMpi;
   const FoundCombination found = find_combination(attempt.job, *elements, op);
+  if (!attempt.takes(vector * elements->size, is_exact(found))) return kSizeToMpi;
   if (found.status != IBCOLL_OK) return attempt.failed(found.status);
   if (!found.combination) return kOfTheMpi;
   const bool sent_in_place = is_in_place(send);

@@ -107,6 +107,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     return original();
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
+  Sample sample;
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_selected(function)) [[likely]] {
     const Inside inside;
@@ -115,7 +116,7 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
-      const Attempt attempt{function, *job, *on, handle, on->calls + 1};
+      const Attempt attempt{function, *job, *on, handle, on->calls + 1, Form::kBlocking, &sample};
       call.bytes = 0;
       outcome = describe(attempt, call);
       if (outcome.kind != Outcome::kMpi) [[likely]]
@@ -128,6 +129,10 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     // Not inside: an error handler of the program's, which need not come back, may run in there.
     const WhileTheMpiBlocks moving;
     outcome.code = original();
+  }
+  if (sample.is_taken()) [[unlikely]] {
+    outcome.reason = Reason::kMeasured;
+    sample.end();
   }
   if (job->reports) {
     const int64_t took = time_ns() - began;

@@ -1,7 +1,8 @@
 // MPI_Alltoallv, Alltoallw, Allgatherv, Gatherv and Scatterv.
 //
 // Nobody knows all lengths of such a call, so whether it goes to the engine depends on the
-// communicator alone, but for what can't be right on this rank: see equal_calls.cc.
+// communicator alone, but for what can't be right on this rank: see equal_calls.cc. Of an
+// allgatherv all ranks do.
 
 #include <type_traits>
 
@@ -128,6 +129,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   const Datatype* type = nullptr;
   const std::optional<Count> sent = in_place ? own : length_of(attempt, send, type);
   if (!sent) return kToMpi;
+  if (!attempt.takes(static_cast<Count>(to.bytes()))) return kSizeToMpi;
   if (*sent != own) return attempt.unequal(*sent, own);
   if (!in_place && own != 0 && refuses_place(attempt, "PMPI_Allgatherv", send, recv)) return kToMpi;
   if (!to.reserve(in_place)) return attempt.give_up();

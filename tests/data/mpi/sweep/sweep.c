@@ -32,6 +32,9 @@
  *   sweep allocated E   memory of MPI_Alloc_mem, which is the engine's where E is 1
  *   sweep collapse C    private buffers that come again, and are collapsed where C is 1
  *   sweep sizes         calls of known sizes
+ *   sweep persistent_sizes  the same with persistent ones
+ *   sweep sampled N     N of each kind on the same data, which give the same bits
+ *   sweep exact         reductions that are exact; prints what stands for their bits
  *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
@@ -187,6 +190,9 @@ int main(int argc, char** argv) {
   if (strcmp(part, "allocated") == 0) kept = allocated_memory(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "collapse") == 0) collapsed_buffers(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "sizes") == 0) calls_of_sizes();
+  if (strcmp(part, "sampled") == 0) sampled_calls(argc > 2 ? atoi(argv[2]) : 1000);
+  if (strcmp(part, "exact") == 0) bits_of_exact_reductions();
+  if (strcmp(part, "persistent_sizes") == 0) persistent_calls_of_sizes();
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();

@@ -90,6 +90,12 @@ void many_datatypes(void);
 void calls_at_exit(void);
 /* Calls of known sizes, which the engine and the MPI may share. */
 void calls_of_sizes(void);
+/* Each kind of call so often, which have to give the same bits each time. */
+void sampled_calls(int calls);
+/* Prints what stands for the bits of all reductions that are the same whoever computes them. */
+void bits_of_exact_reductions(void);
+/* Some functions with the same sizes, persistent. */
+void persistent_calls_of_sizes(void);
 /* Private buffers that come again are collapsed to huge pages, or not. */
 void collapsed_buffers(int collapses);
 /* Memory of MPI_Alloc_mem: the engine's, or not. What it gives back is not freed, and must be as it
