@@ -126,23 +126,28 @@ void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& 
     port.missing = no_gid(entries, options, port);
 }
 
+/// The first partition that the port is a full member of: limited members don't reach each other.
+/// Entries may be empty. A partition is named with or without the bit for full members.
 void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
                  PortInfo& port) {
-  if (!options.pkey) {
-    __be16 key = 0;
-    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), 0, &key) == 0) port.pkey = key;
-    return;
-  }
+  constexpr uint16_t kFull = 0x8000;
+  const auto number = [](uint16_t key) { return static_cast<uint16_t>(key & ~kFull); };
+  std::string limited;
   for (int index = 0; index < table_size; ++index) {
-    __be16 key = 0;
-    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &key) == 0 &&
-        (ntohs(key) & 0x7fff) == (*options.pkey & 0x7fff)) {
+    __be16 entry = 0;
+    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &entry) != 0) continue;
+    const uint16_t key = ntohs(entry);
+    if (number(key) == 0 || (options.pkey && number(key) != number(*options.pkey))) continue;
+    if ((key & kFull) != 0) {
       port.pkey_index = static_cast<uint16_t>(index);
-      port.pkey = key;
+      port.pkey = entry;
       return;
     }
+    if (limited.empty()) limited = fmt::format(": a limited member of partition {:#06x}", key);
   }
-  port.missing = fmt::format("no partition key {:#06x} (IBCOLL_PKEY)", *options.pkey);
+  port.missing = options.pkey ? fmt::format("no full member of partition {:#06x} (IBCOLL_PKEY){}",
+                                            number(*options.pkey), limited)
+                              : fmt::format("no full member of a partition{}", limited);
 }
 
 /// "rxe10" after "rxe9".

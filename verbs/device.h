@@ -17,7 +17,7 @@ struct DeviceOptions {
   /// Ports to use, as "mlx5_0" (its first active port) or "mlx5_0:2"; empty: every active port.
   std::vector<std::string> devices;
   int gid_index = -1;            ///< -1: chosen, see PortInfo::gid_index
-  std::optional<uint16_t> pkey;  ///< partition key; none: the table's first
+  std::optional<uint16_t> pkey;  ///< of a partition, with or without bit 15; none: the first
   int service_level = 0;         ///< 0 to 15
   int traffic_class = 0;         ///< 0 to 255 (RoCE: DSCP in the upper six bits)
 };
@@ -34,9 +34,9 @@ struct PortInfo {
   int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
   ibv_gid gid{};
   std::string gid_text;
-  std::string gid_type;  ///< "IB", "RoCE v1" or "RoCE v2"
-  uint16_t pkey_index = 0;
-  uint16_t pkey = 0xffff;  ///< as it travels: big-endian
+  std::string gid_type;     ///< "IB", "RoCE v1" or "RoCE v2"
+  uint16_t pkey_index = 0;  ///< of a partition that the port is a full member of
+  uint16_t pkey = 0xffff;   ///< as it travels: big-endian
   int service_level = 0;
   int traffic_class = 0;
   ibv_mtu mtu = IBV_MTU_1024;

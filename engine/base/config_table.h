@@ -186,8 +186,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_PKEY",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "InfiniBand partition key of the connections, for example 0x8001. 0: the first one "
-             "in the table of the port.",
+     .help = "InfiniBand partition of the connections, for example 0x8001 or, which means the "
+             "same, 0x0001. The port has to be a full member of it. 0: the first partition in the "
+             "table of the port that it is a full member of.",
      .high = 0xffff},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_SERVICE_LEVEL",

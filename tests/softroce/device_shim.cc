@@ -5,13 +5,14 @@
 //                                       max_srq_wr, max_mr, max_mr_size; asking for more fails as
 //                                       with a device
 //   SHIM_FAIL=ibv_reg_mr:3              the third call of that function fails with ENOMEM, as do
-//   all
-//                                       after it with "ibv_reg_mr:3+"
+//                                       all after it with "ibv_reg_mr:3+"
 //   SHIM_SHUFFLE=7                      completions of different queue pairs come in any order
 //   SHIM_SLOW=rxe3                      that device's ports have 2 Gbit/s (1xSDR)
 //   SHIM_INFINIBAND=rxe4                that device's ports say that they are InfiniBand
-//   SHIM_DEVICE=rxe2                    limits and failures are of that device only
+//   SHIM_PKEYS=0x7fff,0x8001            the partition keys of all ports; queue pairs use the real
+//   one SHIM_DEVICE=rxe2                    limits and failures are of that device only
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
@@ -92,6 +93,17 @@ bool exceeds(const ibv_context* context, const char* name, long wanted) {
   return true;
 }
 
+/// The partition keys of SHIM_PKEYS.
+std::vector<uint16_t> partition_keys() {
+  std::vector<uint16_t> keys;
+  const std::string all = setting("SHIM_PKEYS");
+  for (size_t begin = 0; begin < all.size(); begin = all.find(',', begin) + 1) {
+    keys.push_back(static_cast<uint16_t>(std::strtoul(all.c_str() + begin, nullptr, 16)));
+    if (all.find(',', begin) == std::string::npos) break;
+  }
+  return keys;
+}
+
 ibv_context_ops real_ops;
 decltype(verbs_context::query_port) real_query_port;
 std::mutex mutex;
@@ -160,6 +172,8 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     attributes->active_speed = attributes->active_width = 1;
   if (error == 0 && name == setting("SHIM_INFINIBAND"))
     attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
+  if (const auto keys = partition_keys(); error == 0 && !keys.empty())
+    attributes->pkey_tbl_len = static_cast<uint16_t>(keys.size());
   return error;
 }
 
@@ -213,6 +227,11 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   if (fails("ibv_query_pkey", context)) return -1;
+  if (const auto keys = partition_keys(); !keys.empty()) {
+    if (index < 0 || static_cast<size_t>(index) >= keys.size()) return -1;
+    *pkey = htons(keys[static_cast<size_t>(index)]);
+    return 0;
+  }
   return REAL(ibv_query_pkey)(context, port, index, pkey);
 }
 
@@ -296,7 +315,9 @@ int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
       ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 &&
        exceeds(context, "max_rd_atomic", attributes->max_dest_rd_atomic)))
     return EINVAL;
-  return REAL(ibv_modify_qp)(queue_pair, attributes, mask);
+  ibv_qp_attr real = *attributes;
+  if (!setting("SHIM_PKEYS").empty()) real.pkey_index = 0;
+  return REAL(ibv_modify_qp)(queue_pair, &real, mask);
 }
 
 ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* attributes) {

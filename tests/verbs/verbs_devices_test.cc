@@ -26,14 +26,18 @@ struct Ran {
   std::vector<std::string> errors;  ///< lines that are no warnings and not the result
 };
 
+/// Runs a tool over devices as the settings say.
+testing_tools::CommandRan over_shim(const std::string& settings, const std::string& tool) {
+  return testing_tools::run_command(
+      "exec 2>&1; " + settings + " LD_PRELOAD=" + testing_tools::bin_dir() +
+      "/libdevice_shim.so timeout 60 " + testing_tools::bin_dir() + "/" + tool);
+}
+
 /// An all-to-all, every byte checked, on four servers with a device each.
 Ran run(const std::string& settings, const std::string& arguments = "--ranks 4 --servers 4") {
-  const std::string command = "exec 2>&1; " + settings + " LD_PRELOAD=" + testing_tools::bin_dir() +
-                              "/libdevice_shim.so timeout 60 " + testing_tools::bin_dir() +
-                              "/ib_a2a_bench --transport verbs --check "
-                              "--sizes 64,40K --iterations 2 " +
-                              arguments;
-  const auto [status, text] = testing_tools::run_command(command);
+  const auto [status, text] =
+      over_shim(settings, "ib_a2a_bench --transport verbs --check --sizes 64,40K --iterations 2 " +
+                              arguments);
   Ran ran{status, text, {}};
   std::istringstream lines(ran.text);
   for (std::string line; std::getline(lines, line);)
@@ -98,6 +102,24 @@ TEST_F(VerbsDevicesOther, SlowerPortsAndThoseOfAnotherLinkLayerAreLeftOut) {
   EXPECT_THAT(ran.text,
               AllOf(HasSubstr("port rxe3:1 is left out: 2000 Mbit/s, where rxe1:1 has"),
                     HasSubstr("port rxe4:1 is left out: InfiniBand, where RoCE is used")));
+}
+
+/// What ib_info says of the ports.
+std::string info(const std::string& settings) {
+  const auto [status, text] = over_shim(settings, "ib_info --json -");
+  EXPECT_EQ(status, 0) << settings << "\n" << text;
+  return text;
+}
+
+/// Limited members of a partition don't reach each other, and entries may be empty.
+TEST_F(VerbsDevicesOther, TheFirstPartitionWithFullMembershipIsUsed) {
+  const std::string table = "SHIM_PKEYS=0x7fff,0x0000,0x0003,0x8002,0x8003";
+  EXPECT_THAT(info(table), HasSubstr("\"pkey_index\":3"));
+  for (const char* key : {"0x0003", "0x8003", "3", "32771"})
+    EXPECT_THAT(info(table + " IBCOLL_PKEY=" + key), HasSubstr("\"pkey_index\":4")) << key;
+  expect_right(table);
+  expect_error(table + " IBCOLL_PKEY=0x7fff", HasSubstr("a limited member of partition 0x7fff"));
+  expect_error("SHIM_PKEYS=0x7fff,0x0000", HasSubstr("a limited member of partition 0x7fff"));
 }
 
 const std::vector<std::string> kFunctions = {
