@@ -259,17 +259,6 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
   return usable;
 }
 
-const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local) {
-  const auto near = [&](const PortInfo& port) {
-    return numa_node < 0 || port.numa_node < 0 || port.numa_node == numa_node;
-  };
-  const auto count = static_cast<size_t>(std::count_if(ports.begin(), ports.end(), near));
-  if (count == 0) return ports[static_cast<size_t>(local) % ports.size()];
-  size_t skip = static_cast<size_t>(local) % count;
-  return *std::find_if(ports.begin(), ports.end(),
-                       [&](const PortInfo& port) { return near(port) && skip-- == 0; });
-}
-
 Result<Device> Device::open(const PortInfo& port) {
   const DeviceList list;
   for (ibv_device* device : list.all()) {

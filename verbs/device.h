@@ -66,10 +66,6 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options);
 /// looked for and what is there.
 Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options);
 
-/// The port local rank `local` uses: ports near `numa_node` (-1: no matter) first, ranks dealt over
-/// the nearest in turn. `ports` must not be empty.
-const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local);
-
 /// An open device with a protection domain.
 class Device {
  public:

@@ -37,10 +37,9 @@ void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
 
 }  // namespace
 
-Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
-                                             const std::vector<int>& machine_of,
-                                             const Result<TransportOptions>& options,
-                                             uint64_t job) {
+Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
+                               const std::vector<int>& machine_of,
+                               const Result<TransportOptions>& options, uint64_t job) {
   const auto me = static_cast<size_t>(bootstrap.rank());
   Result<std::vector<PortInfo>> ports = tl::unexpected<Error>(Error{});
   if (options)
@@ -53,7 +52,9 @@ Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
   };
   Result<Start> mine = tl::unexpected<Error>(Error{});
   if (ports)
-    mine = Start{offer_of(*ports, machine_of[me], !options->devices.devices.empty()), job};
+    mine = Start{
+        offer_of(*ports, machine_of[me], !options->devices.devices.empty(), options->numa_node),
+        job};
   else
     mine = tl::unexpected<Error>(ports.error());
   IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, "verbs", mine));
@@ -79,23 +80,7 @@ Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
       log().warn("of {} RDMA ports the first {} are looked at: IBCOLL_DEVICES names others",
                  ports->size(), kMaxPorts);
   }
-  std::vector<PortInfo> used;
-  for (size_t i = 0; i < ports->size() && i < kMaxPorts; ++i)
-    if ((kept[me] >> i & 1) != 0) used.push_back((*ports)[i]);
-  return used;
-}
-
-int port_index(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
-  const int server = shape.server_of(me);
-  std::vector<int> servers;
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    if (machine_of[static_cast<size_t>(rank)] == machine_of[static_cast<size_t>(me)])
-      servers.push_back(shape.server_of(rank));
-  }
-  std::sort(servers.begin(), servers.end());
-  servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
-  if (servers.size() == 1) return shape.local_of(me);
-  return static_cast<int>(std::find(servers.begin(), servers.end(), server) - servers.begin());
+  return (*ports)[choose_port(offers, kept, shape, bootstrap.rank())];
 }
 
 }  // namespace ibcoll::verbs

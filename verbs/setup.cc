@@ -134,11 +134,8 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     Bootstrap& bootstrap, const Shape& shape, const std::vector<int>& machine_of,
     const Result<TransportOptions>& options) {
   const uint64_t job = random_number();
-  IBCOLL_ASSIGN(const std::vector<PortInfo> ports,
-                agree_on_ports(bootstrap, machine_of, options, job));
-  const int index = port_index(shape, bootstrap.rank(), machine_of);
-  Result<std::unique_ptr<RcTransport>> transport =
-      RcTransport::open(choose_port(ports, options->numa_node, index), *options);
+  IBCOLL_ASSIGN(const PortInfo port, agree_on_port(bootstrap, shape, machine_of, options, job));
+  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options);
   Result<Introduction> mine = tl::unexpected<Error>(Error{});
   if (transport)
     mine = Introduction{(*transport)->address(), job};

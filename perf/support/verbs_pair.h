@@ -20,7 +20,8 @@ class BarePair {
   static Result<BarePair> create(Bootstrap& bootstrap) {
     BarePair pair;
     IBCOLL_ASSIGN(const std::vector<PortInfo> ports, usable_ports({}));
-    IBCOLL_ASSIGN(pair.device_, Device::open(choose_port(ports, -1, bootstrap.rank())));
+    const auto me = static_cast<size_t>(bootstrap.rank());
+    IBCOLL_ASSIGN(pair.device_, Device::open(ports[me % ports.size()]));
     ibv_context* context = pair.device_.context();
     pair.sends_.reset(ibv_create_cq(context, kSendDepth, nullptr, nullptr, 0));
     pair.arrivals_.reset(ibv_create_cq(context, kReceives, nullptr, nullptr, 0));

@@ -141,6 +141,48 @@ TEST(VerbsNetworkChoice, PortsOfOneMachineAreTriedOnEachOther) {
   EXPECT_THAT(*keep_one_network(stations, heard, offers), ElementsAre(0b110u));
 }
 
+/// A machine with a rank on each of these NUMA nodes and a port on each of those; gives the ports
+/// that the ranks use.
+std::vector<size_t> dealt(const std::vector<int>& rank_nodes, const std::vector<int>& port_nodes,
+                          const Shape& shape) {
+  std::vector<PortInfo> ports;
+  for (size_t i = 0; i < port_nodes.size(); ++i) {
+    ports.push_back(port(fmt::format("a{}", i), kInfiniBand, 1000));
+    ports.back().numa_node = port_nodes[i];
+  }
+  std::vector<Offer> offers;
+  for (const int node : rank_nodes) offers.push_back(offer_of(ports, 0, false, node));
+  const std::vector<PortMask> kept(offers.size(), (PortMask{1} << ports.size()) - 1);
+  std::vector<size_t> used;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank)
+    used.push_back(choose_port(offers, kept, shape, rank));
+  return used;
+}
+
+TEST(VerbsPortOfARank, IsOneOfThoseNearItInTurnHoweverRanksAreBound) {
+  const Shape eight = Shape::single_server(8);
+  EXPECT_THAT(dealt({0, 0, 0, 0, 1, 1, 1, 1}, {0, 0, 1, 1}, eight),
+              ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
+  EXPECT_THAT(dealt({0, 1, 0, 1, 0, 1, 0, 1}, {0, 0, 1, 1}, eight),
+              ElementsAre(0, 2, 1, 3, 0, 2, 1, 3));
+  EXPECT_THAT(dealt({0, 1, 0, 1, 0, 1, 0, 1}, {0, 1, 0, 1}, eight),
+              ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
+}
+
+TEST(VerbsPortOfARank, IsAnyWhereNoneIsNearOrNobodyKnows) {
+  const Shape four = Shape::single_server(4);
+  EXPECT_THAT(dealt({-1, -1, -1, -1}, {0, 0, 1}, four), ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(dealt({0, 1, 0, 1}, {-1, -1}, four), ElementsAre(0, 1, 0, 1));
+  // One rank on each node, two of which have a port.
+  EXPECT_THAT(dealt({0, 1, 2, 3}, {0, 1}, four), ElementsAre(0, 1, 0, 1));
+}
+
+TEST(VerbsPortOfARank, IsThatOfItsServerWhereServersAreEmulated) {
+  EXPECT_THAT(dealt({-1, -1, -1, -1, -1, -1}, {-1, -1, -1},
+                    *Shape::from_layout(std::vector{2, 1, 3}, Placement::kBlock)),
+              ElementsAre(0, 0, 1, 2, 2, 2));
+}
+
 PortInfo with_gid(PortInfo info, uint8_t subnet, uint8_t number) {
   info.gid.raw[0] = 0xfe;
   info.gid.raw[7] = subnet;

@@ -49,19 +49,6 @@ TEST(VerbsDevices, AnAddressThatIsNotThereIsNamedWithThoseThatAre) {
               AllOf(HasSubstr("no GID of index 77 (IBCOLL_GID_INDEX), only "), HasSubstr(own)));
 }
 
-TEST(VerbsDevices, RanksAreDealtOverTheNearestPorts) {
-  std::vector<PortInfo> ports(3);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    ports[i].device = fmt::format("d{}", i);
-    ports[i].numa_node = i == 1 ? 0 : 1;
-  }
-  EXPECT_EQ(choose_port(ports, 1, 0).device, "d0");
-  EXPECT_EQ(choose_port(ports, 1, 1).device, "d2");
-  EXPECT_EQ(choose_port(ports, 1, 2).device, "d0");
-  EXPECT_EQ(choose_port(ports, 0, 5).device, "d1");
-  EXPECT_EQ(choose_port(ports, -1, 4).device, "d1");
-}
-
 TEST(VerbsDevices, AJobWithoutTheDeviceFailsOnAllRanksAlike) {
   const Shape shape = layout({1, 1});
   EXPECT_EQ(run_job(shape,
