@@ -55,6 +55,7 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes, bool spare) {
     }
     if (!region) return tl::unexpected<Error>(region.error().error);
     fresh->region = *region;
+    if (!region->writable) fresh->region.key.remote = kNoRemoteKey;
     ++registrations_;
     if (kept_ != 0) fresh->region.key.registration = registrations_;
     fresh->users = 1;

@@ -16,6 +16,9 @@
 
 namespace ibcoll {
 
+/// MemoryKey::remote of memory that peers may not write to.
+inline constexpr uint64_t kNoRemoteKey = ~uint64_t{0};
+
 /// What registers memory with a network.
 class Registrar {
  public:
