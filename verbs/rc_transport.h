@@ -27,6 +27,8 @@ class RcTransport final : public NetworkTransport {
   static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
                                                    const TransportOptions& options);
   RankAddress address() const;
+  /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
+  void warn_of_registrations() const;
   void connect_job(Bootstrap& bootstrap, uint64_t job, std::vector<RankAddress> addresses);
   ~RcTransport() override;
 

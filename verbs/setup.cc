@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/base/config.h"
+#include "engine/base/log.h"
 #include "engine/base/units.h"
 #include "engine/transport/exchange.h"
 #include "verbs/limit_errors.h"
@@ -120,6 +121,14 @@ RankAddress RcTransport::address() const {
   return address;
 }
 
+void RcTransport::warn_of_registrations() const {
+  if (const std::string reason = memory_->why_nothing_is_kept(); !reason.empty())
+    log().warn(
+        "buffers are registered with the RDMA device anew for each call, which is slow, since "
+        "nothing tells when memory is unmapped: {} (Debian's package libucx0)",
+        reason);
+}
+
 void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
                               std::vector<RankAddress> addresses) {
   bootstrap_ = &bootstrap;
@@ -141,6 +150,10 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     mine = Introduction{(*transport)->address(), job};
   else
     mine = tl::unexpected<Error>(transport.error());
+  if (transport && std::find(machine_of.begin(), machine_of.end(),
+                             machine_of[static_cast<size_t>(bootstrap.rank())]) ==
+                       machine_of.begin() + bootstrap.rank())
+    (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;

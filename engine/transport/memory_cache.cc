@@ -6,7 +6,14 @@ namespace ibcoll {
 
 MemoryCache::MemoryCache(Registrar& registrar, size_t kept)
     : registrar_(registrar), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
+  unwatched_ = kept != 0 && !watch_;
   if (!watch_) kept_ = 0;
+}
+
+std::string MemoryCache::why_nothing_is_kept() const {
+  if (!unwatched_) return {};
+  const std::string missing = UnmapWatch::missing();
+  return missing.empty() ? "UCX's memory hooks refuse to tell" : missing;
 }
 
 MemoryCache::~MemoryCache() {

@@ -4,10 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <unistd.h>
 
-#include <map>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/command.h"
@@ -19,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Ran {
   int status = -1;
@@ -120,6 +126,24 @@ TEST_F(VerbsDevicesOther, TheFirstPartitionWithFullMembershipIsUsed) {
   expect_right(table);
   expect_error(table + " IBCOLL_PKEY=0x7fff", HasSubstr("a limited member of partition 0x7fff"));
   expect_error("SHIM_PKEYS=0x7fff,0x0000", HasSubstr("a limited member of partition 0x7fff"));
+}
+
+/// How often a text occurs.
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST_F(VerbsDevicesOther, BuffersThatAreRegisteredForEachCallAreWarnedOf) {
+  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libucs.so.0") << "no library";
+  const Ran ran = run("LD_LIBRARY_PATH=" + folder);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "anew for each call"), 1u) << "once a machine\n" << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr(folder + "/libucs.so.0: "));
 }
 
 const std::vector<std::string> kFunctions = {
