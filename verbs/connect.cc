@@ -75,20 +75,20 @@ Status Connector::bear(Rank peer, Connection& connection, const Error& error,
               static_cast<double>(since_ns) / 1e9, error.message);
 }
 
-Result<ibv_ah*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
+Result<const Way*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
   if (connection.way && now_ns - connection.way_since_ns >= kWayNs) connection.way.reset();
   if (!connection.way) {
     connection.way_since_ns = now_ns;
     IBCOLL_ASSIGN(connection.way, find_way(device_, peer_address(peer).port));
   }
-  return connection.way.get();
+  return &*connection.way;
 }
 
 Result<bool> Connector::question(Rank peer, int64_t now_ns) {
   IBCOLL_ASSIGN(Connection * connection, open(peer));
-  const Result<ibv_ah*> found = way(peer, *connection, now_ns);
+  const Result<const Way*> found = way(peer, *connection, now_ns);
   if (!found) return true;  // as if the network had lost it
-  return responder_.ask(peer, *found, peer_address(peer).responder_number);
+  return responder_.ask(peer, (*found)->handle.get(), peer_address(peer).responder_number);
 }
 
 Status Connector::look_after(Rank peer, Connection& connection, int64_t now_ns) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -34,7 +35,7 @@ struct Connection {
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
-  AddressHandle way;                 ///< for datagrams; made when first needed
+  std::optional<Way> way;            ///< looked for when first needed
   int64_t way_since_ns = 0;
   int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
   uint32_t heard = 0;       ///< of Responder, when it was last looked at
@@ -100,8 +101,8 @@ class Connector {
       : device_(device), responder_(responder), retry_(retry) {}
   /// The connection to a peer, with a queue pair; made where there is none.
   Result<Connection*> open(Rank peer);
-  /// The way for datagrams to a peer. ErrorCode::kPeerFailed: there is none now.
-  Result<ibv_ah*> way(Rank peer, Connection& connection, int64_t now_ns);
+  /// The way to a peer. ErrorCode::kPeerFailed: there is none now.
+  Result<const Way*> way(Rank peer, Connection& connection, int64_t now_ns);
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
   Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) const;

@@ -1,5 +1,6 @@
 #include "verbs/datagram_connect.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/log.h"
@@ -15,6 +16,7 @@ struct DatagramConnector::Hello {
   uint32_t psn = 0;
   uint8_t ready = 0;       ///< my queue pair knows yours
   uint8_t need_reply = 0;  ///< I don't know yet that yours knows mine
+  uint8_t mtu = 0;         ///< of my way to you: either end takes the smaller of both
 };
 
 Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& device,
@@ -37,7 +39,7 @@ Status DatagramConnector::want(Rank peer, int64_t now_ns) {
 }
 
 Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
-  const Result<ibv_ah*> found = way(peer, connection, now_ns);
+  const Result<const Way*> found = way(peer, connection, now_ns);
   if (!found) return bear(peer, connection, found.error(), now_ns);
   if (connection.way_since_ns == now_ns) connection.unreachable_since_ns = 0;  // found just now
   const Hello hello{job_,
@@ -46,9 +48,10 @@ Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t n
                     connection.qp.number(),
                     connection.own_psn,
                     connection.own_ready,
-                    !connection.peer_ready};
+                    !connection.peer_ready,
+                    static_cast<uint8_t>((*found)->mtu)};
   // Without room it is as if the network had lost it.
-  IBCOLL_TRY(datagrams_->send(*found, peer_address(peer).datagram_number,
+  IBCOLL_TRY(datagrams_->send((*found)->handle.get(), peer_address(peer).datagram_number,
                               std::as_bytes(std::span(&hello, 1))));
   return {};
 }
@@ -61,9 +64,13 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
   IBCOLL_ASSIGN(Connection * connection, open(hello.from));
   connection->peer_ready |= hello.ready != 0;
   if (!connection->own_ready) {
-    const Status connected =
-        connection->qp.connect(device_, peer_address(hello.from).port, hello.queue_pair, hello.psn,
-                               connection->own_psn, retry_);
+    const Result<const Way*> found = way(hello.from, *connection, now_ns);
+    if (!found) return bear(hello.from, *connection, found.error(), now_ns);
+    const Way agreed{(*found)->attributes,
+                     std::min((*found)->mtu, static_cast<ibv_mtu>(hello.mtu)),
+                     {}};
+    const Status connected = connection->qp.connect(device_, agreed, hello.queue_pair, hello.psn,
+                                                    connection->own_psn, retry_);
     if (!connected) return bear(hello.from, *connection, connected.error(), now_ns);
     connection->own_ready = true;
     connection->repeat_at_ns = now_ns + kFirstRepeatNs;

@@ -11,6 +11,7 @@
 
 #include "engine/base/link_rate.h"
 #include "engine/base/log.h"
+#include "verbs/paths.h"
 
 namespace ibcoll::verbs {
 
@@ -265,6 +266,7 @@ Result<Device> Device::open(const PortInfo& port) {
     if (port.device != ibv_get_device_name(device)) continue;
     Device result;
     result.port_ = port;
+    result.paths_ = std::make_shared<Paths>(port);
     result.context_.reset(ibv_open_device(device));
     if (!result.context_)
       return fail_errno(fmt::format("RDMA device {} does not open", port.device));

@@ -2,6 +2,7 @@
 /// RDMA devices and their ports: which there are, which one a rank uses, and how peers address it.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +19,7 @@ struct DeviceOptions {
   std::vector<std::string> devices;
   int gid_index = -1;            ///< -1: chosen, see PortInfo::gid_index
   std::optional<uint16_t> pkey;  ///< of a partition, with or without bit 15; none: the first
-  int service_level = 0;         ///< 0 to 15
+  int service_level = -1;        ///< 0 to 15; -1: see PortInfo
   int traffic_class = 0;         ///< 0 to 255 (RoCE: DSCP in the upper six bits)
 };
 
@@ -37,7 +38,7 @@ struct PortInfo {
   std::string gid_type;     ///< "IB", "RoCE v1" or "RoCE v2"
   uint16_t pkey_index = 0;  ///< of a partition that the port is a full member of
   uint16_t pkey = 0xffff;   ///< as it travels: big-endian
-  int service_level = 0;
+  int service_level = -1;   ///< -1: InfiniBand: as the subnet manager says, see Paths; RoCE: 0
   int traffic_class = 0;
   ibv_mtu mtu = IBV_MTU_1024;
   uint64_t rate_mbps = 0;  ///< decimal megabits a second
@@ -59,6 +60,8 @@ struct PortInfo {
   const char* link_layer() const { return ethernet ? "RoCE" : "InfiniBand"; }
 };
 
+class Paths;
+
 /// All ports of all devices, active or not, in natural order of names.
 std::vector<PortInfo> list_ports(const DeviceOptions& options);
 
@@ -74,9 +77,12 @@ class Device {
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   const PortInfo& port() const { return port_; }
+  /// How InfiniBand packets reach other ports.
+  Paths& paths() const { return *paths_; }
 
  private:
   PortInfo port_;
+  std::shared_ptr<Paths> paths_;
   ContextHandle context_;
   DomainHandle domain_;
 };

@@ -48,8 +48,8 @@ class ReliableQueuePair {
                                           ibv_srq* shared_receives);
   /// To states RTR and RTS: packets are accepted and may be sent. ErrorCode::kPeerFailed: there is
   /// no way to the peer now; may be tried again.
-  Status connect(const Device& device, const PortAddress& peer, uint32_t peer_number,
-                 uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry);
+  Status connect(const Device& device, const Way& way, uint32_t peer_number, uint32_t peer_psn,
+                 uint32_t own_psn, const RetryOptions& retry);
 
   /// To state RTR or RTS with attributes that librdmacm gave, but for what is ours to say.
   Status advance(const Device& device, ibv_qp_attr& attributes, int mask,

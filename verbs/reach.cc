@@ -64,9 +64,9 @@ class Agent {
   Status call(const Ears& next, const Heard& heard_there) {
     for (size_t from = 0; from < kMaxPorts; ++from) {
       for (size_t to = 0; to < kMaxPorts; ++to) {
-        if (!ways_[from][to] || (heard_there[to] >> from & 1) != 0) continue;
+        if (!ways_[from][to].handle || (heard_there[to] >> from & 1) != 0) continue;
         const Call call{job_, station_, static_cast<int32_t>(from), static_cast<int32_t>(to)};
-        IBCOLL_TRY(datagrams_[from]->send(ways_[from][to].get(), next.numbers[to],
+        IBCOLL_TRY(datagrams_[from]->send(ways_[from][to].handle.get(), next.numbers[to],
                                           std::as_bytes(std::span(&call, 1))));
       }
     }
@@ -94,7 +94,7 @@ class Agent {
   int station_;
   PortMask mask_;
   std::array<Device, kMaxPorts> devices_;
-  std::array<std::array<AddressHandle, kMaxPorts>, kMaxPorts> ways_;
+  std::array<std::array<Way, kMaxPorts>, kMaxPorts> ways_;
   std::array<std::unique_ptr<Datagrams>, kMaxPorts> datagrams_;
 };
 

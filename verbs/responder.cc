@@ -100,14 +100,14 @@ Status Responder::take(std::span<const std::byte> bytes) {
 /// Outside the lock where the way back is looked for, which may take seconds.
 Status Responder::answer_all() {
   for (const Message& question : questions_) {
-    AddressHandle& way = ways_[question.from];
-    if (!way) {
-      Result<AddressHandle> found = find_way(device_, question.address);
+    Way& way = ways_[question.from];
+    if (!way.handle) {
+      Result<Way> found = find_way(device_, question.address);
       if (!found) continue;  // it asks again
       way = std::move(*found);
     }
     const std::lock_guard lock(mutex_);
-    IBCOLL_TRY(send(question.from, way.get(), question.number, false));
+    IBCOLL_TRY(send(question.from, way.handle.get(), question.number, false));
   }
   questions_.clear();
   return {};

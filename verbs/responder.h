@@ -58,7 +58,7 @@ class Responder {
   uint64_t job_ = 0;
   int ranks_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> heard_;  ///< by rank
-  std::unordered_map<Rank, AddressHandle> ways_;    ///< the thread's
+  std::unordered_map<Rank, Way> ways_;              ///< the thread's
   std::vector<Message> questions_;                  ///< the thread's
   ChannelHandle channel_;
   std::mutex mutex_;  ///< guards datagrams_ and what start() sets

@@ -193,8 +193,11 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_SERVICE_LEVEL",
      .type = VariableType::kInteger,
-     .default_value = "0",
-     .help = "InfiniBand service level of the connections.",
+     .default_value = "-1",
+     .help = "Service level of the connections. -1: with InfiniBand, the one that the subnet "
+             "manager gives for each path, which librdmacm asks it for, or 0 if it does not "
+             "answer; with RoCE, 0.",
+     .low = -1,
      .high = 15},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_TRAFFIC_CLASS",

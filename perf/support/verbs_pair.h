@@ -38,7 +38,8 @@ class BarePair {
     std::array<Address, 2> all;
     IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
     pair.peer_ = all[static_cast<size_t>(1 - bootstrap.rank())];
-    IBCOLL_TRY(pair.qp_.connect(pair.device_, pair.peer_.port, pair.peer_.queue_pair, 0, 0, {}));
+    IBCOLL_ASSIGN(const Way way, find_way(pair.device_, pair.peer_.port));
+    IBCOLL_TRY(pair.qp_.connect(pair.device_, way, pair.peer_.queue_pair, 0, 0, {}));
     IBCOLL_TRY(bootstrap.barrier());
     return pair;
   }

@@ -195,11 +195,11 @@ TEST(VerbsRoute, AGlobalRouteHeaderIsUsedWhereItIsAskedFor) {
   const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
   PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 1, 2);
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kLocal);
-  EXPECT_EQ(address_vector(own, address_of(peer), peer.lid).is_global, 0);
+  EXPECT_EQ(address_vector(own, address_of(peer), {.lid = peer.lid}).is_global, 0);
   peer.global = true;
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kGlobal);
   EXPECT_EQ(route_kind(peer, address_of(own)), RouteKind::kGlobal);
-  const ibv_ah_attr attributes = address_vector(own, address_of(peer), peer.lid);
+  const ibv_ah_attr attributes = address_vector(own, address_of(peer), {.lid = peer.lid});
   EXPECT_EQ(attributes.is_global, 1);
   EXPECT_EQ(attributes.dlid, peer.lid);
   EXPECT_EQ(std::memcmp(attributes.grh.dgid.raw, peer.gid.raw, 16), 0);
@@ -209,9 +209,11 @@ TEST(VerbsRoute, BetweenInfiniBandSubnetsARouterIsAskedFor) {
   const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
   const PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 2, 2);
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kRouted);
-  const ibv_ah_attr attributes = address_vector(own, address_of(peer), 77);
+  const ibv_ah_attr attributes =
+      address_vector(own, address_of(peer), {.lid = 77, .service_level = 3});
   EXPECT_EQ(attributes.is_global, 1);
   EXPECT_EQ(attributes.dlid, 77) << "the router's, not the peer's";
+  EXPECT_EQ(attributes.sl, 3);
   EXPECT_GT(attributes.grh.hop_limit, 1);
   // The kernel finds the way through RoCE's routers.
   EXPECT_EQ(route_kind(with_gid(port("a0", kRoce, 1), 1, 1),
