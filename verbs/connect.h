@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "engine/schedule/shape.h"
 #include "verbs/queue_pair.h"
 #include "verbs/responder.h"
+#include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
 
@@ -35,12 +35,11 @@ struct Connection {
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
-  std::optional<Way> way;            ///< looked for when first needed
-  int64_t way_since_ns = 0;
-  int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
-  uint32_t heard = 0;       ///< of Responder, when it was last looked at
-  int questions = 0;        ///< asked since then
-  int answers = 0;          ///< to the last questions, in a row
+  WayFinder::Found way;              ///< the last one that was used
+  int64_t asked_at_ns = 0;           ///< CmConnector: when it last sent a request
+  uint32_t heard = 0;                ///< of Responder, when it was last looked at
+  int questions = 0;                 ///< asked since then
+  int answers = 0;                   ///< to the last questions, in a row
   int64_t question_at_ns = 0;
 
   bool usable() const { return own_ready && peer_ready; }
@@ -99,10 +98,15 @@ class Connector {
  protected:
   Connector(const Device& device, Responder& responder, const RetryOptions& retry)
       : device_(device), responder_(responder), retry_(retry) {}
+  /// To be called first.
+  Status prepare();
   /// The connection to a peer, with a queue pair; made where there is none.
   Result<Connection*> open(Rank peer);
-  /// The way to a peer. ErrorCode::kPeerFailed: there is none now.
+  /// The way to a peer, which the connection keeps; null: it is being looked for.
+  /// ErrorCode::kPeerFailed: there is none now.
   Result<const Way*> way(Rank peer, Connection& connection, int64_t now_ns);
+  /// Of the lookups, see WayFinder.
+  int lookup_events() const { return ways_->events(); }
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
   Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) const;
@@ -126,6 +130,7 @@ class Connector {
   uint64_t job_ = 0;
 
  private:
+  std::unique_ptr<WayFinder> ways_;
   std::vector<RankAddress> addresses_;
   Queues queues_;
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -2,28 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/log.h"
 
 namespace ibcoll::verbs {
-
-/// The one message: "my queue pair for you is this one".
-struct DatagramConnector::Hello {
-  uint64_t job = 0;
-  int32_t from = -1;
-  int32_t to = -1;
-  uint32_t queue_pair = 0;
-  uint32_t psn = 0;
-  uint8_t ready = 0;       ///< my queue pair knows yours
-  uint8_t need_reply = 0;  ///< I don't know yet that yours knows mine
-  uint8_t mtu = 0;         ///< of my way to you: either end takes the smaller of both
-};
 
 Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& device,
                                                              Responder& responder,
                                                              const RetryOptions& retry,
                                                              ibv_comp_channel* channel) {
   std::unique_ptr<DatagramConnector> result(new DatagramConnector(device, responder, retry));
+  IBCOLL_TRY(result->prepare());
   IBCOLL_ASSIGN(result->datagrams_, Datagrams::create(device, channel));
   return std::unique_ptr<Connector>(std::move(result));
 }
@@ -41,7 +31,10 @@ Status DatagramConnector::want(Rank peer, int64_t now_ns) {
 Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
   const Result<const Way*> found = way(peer, connection, now_ns);
   if (!found) return bear(peer, connection, found.error(), now_ns);
-  if (connection.way_since_ns == now_ns) connection.unreachable_since_ns = 0;  // found just now
+  if (*found == nullptr) {
+    held_[peer].say = true;
+    return {};
+  }
   const Hello hello{job_,
                     me_,
                     peer,
@@ -66,9 +59,12 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
   if (!connection->own_ready) {
     const Result<const Way*> found = way(hello.from, *connection, now_ns);
     if (!found) return bear(hello.from, *connection, found.error(), now_ns);
-    const Way agreed{(*found)->attributes,
-                     std::min((*found)->mtu, static_cast<ibv_mtu>(hello.mtu)),
-                     {}};
+    if (*found == nullptr) {
+      held_[hello.from].heard = hello;
+      return {};
+    }
+    const Way agreed{
+        (*found)->attributes, std::min((*found)->mtu, static_cast<ibv_mtu>(hello.mtu)), {}};
     const Status connected = connection->qp.connect(device_, agreed, hello.queue_pair, hello.psn,
                                                     connection->own_psn, retry_);
     if (!connected) return bear(hello.from, *connection, connected.error(), now_ns);
@@ -80,12 +76,22 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
 }
 
 Status DatagramConnector::poll(int64_t now_ns) {
-  return datagrams_->poll([&](std::span<const std::byte> bytes) -> Status {
+  IBCOLL_TRY(datagrams_->poll([&](std::span<const std::byte> bytes) -> Status {
     Hello hello;
     if (bytes.size() != sizeof hello) return {};
     std::memcpy(&hello, bytes.data(), sizeof hello);
     return handle(hello, now_ns);
-  });
+  }));
+  return take_up_held(now_ns);
+}
+
+/// Whose way is still being looked for is held again.
+Status DatagramConnector::take_up_held(int64_t now_ns) {
+  for (const auto& [peer, held] : std::exchange(held_, {})) {
+    if (held.heard) IBCOLL_TRY(handle(*held.heard, now_ns));
+    if (held.say) IBCOLL_TRY(say_hello(peer, *connection(peer), now_ns));
+  }
+  return {};
 }
 
 Status DatagramConnector::repeat(int64_t now_ns) {

@@ -74,6 +74,7 @@ class CmConnector final : public Connector {
                   "IBCOLL_CONNECT=rdmacm needs a RoCE v2 port, {} is one of {}", port.name(),
                   port.gid_type);
     std::unique_ptr<CmConnector> result(new CmConnector(device, responder, retry));
+    IBCOLL_TRY(result->prepare());
     result->channel_.reset(rdma_create_event_channel());
     if (!result->channel_ || fcntl(result->channel_->fd, F_SETFL, O_NONBLOCK) < 0)
       return fail_errno("IBCOLL_CONNECT=rdmacm: no channel for connection events");

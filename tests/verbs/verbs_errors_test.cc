@@ -159,6 +159,33 @@ TEST_F(VerbsNetwork, LosingTenPercentOfThePacketsChangesNothing) {
   exchange_all(layout({1, 1, 1}), {0, 8, 4096, 65536}, patient());
 }
 
+/// It takes a second, again and again, to find that nobody has a dead machine's address.
+TEST_F(VerbsNetwork, AMachineThatIsDeadFromTheStartHoldsUpNoOther) {
+  const Shape shape = layout({1, 1, 1});
+  exchange_all(shape, {8});  // the kernel knows the addresses of all
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    if (node.me() == 0) {
+      shell("ip -n sw link set v3 down");
+      shell("ip neigh del 10.77.0.3 dev e1; ip neigh del 10.77.0.3 dev e2");
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() != 2) {
+      const auto begin = std::chrono::steady_clock::now();
+      node.transport().signal(2, 1);  // the first of it: nobody is connected
+      ASSERT_TRUE(node.signal(1 - node.me(), 5));
+      const auto seen = node.next();
+      ASSERT_TRUE(seen.has_value());
+      EXPECT_EQ(seen->immediate, 5u);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() == 0) shell("ip -n sw link set v3 up");
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortFirst) {
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
