@@ -49,6 +49,13 @@ class DeviceList {
   ibv_device** devices_ = nullptr;
 };
 
+/// The longest packets up to so many bytes that a port with this MTU sends; 0: no matter.
+ibv_mtu at_most(ibv_mtu mtu, int bytes) {
+  int code = mtu;
+  while (bytes > 0 && code > IBV_MTU_256 && 128 << code > bytes) --code;
+  return static_cast<ibv_mtu>(code);
+}
+
 int numa_node_of(const ibv_device& device) {
   std::ifstream file(std::string(device.ibdev_path) + "/device/numa_node");
   int node = -1;
@@ -203,7 +210,7 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
       port.global = port.ethernet || (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
       port.lid = attributes.lid;
-      port.mtu = attributes.active_mtu;
+      port.mtu = at_most(attributes.active_mtu, options.mtu_bytes);
       port.rate_mbps = static_cast<uint64_t>(
           link_rate(attributes.active_width, speed_code(attributes)) * 8 / 1e6);
       port.max_message_bytes = attributes.max_msg_sz;

@@ -211,6 +211,7 @@ class CmConnector final : public Connector {
         return fail_errno(fmt::format("{}: no way into a connection", device_.port().name()));
       if (state == IBV_QPS_RTR) {
         attributes.max_dest_rd_atomic = 1;
+        attributes.path_mtu = std::min(attributes.path_mtu, device_.port().mtu);
         mask |= IBV_QP_MIN_RNR_TIMER;
       }
       IBCOLL_TRY(connection.qp.advance(device_, attributes, mask, retry_));

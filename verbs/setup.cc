@@ -55,6 +55,7 @@ Result<TransportOptions> TransportOptions::from_environment() {
   if (pkey != 0) options.devices.pkey = static_cast<uint16_t>(pkey);
   IBCOLL_ASSIGN(options.devices.service_level, config_integer("IBCOLL_SERVICE_LEVEL"));
   IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
+  IBCOLL_ASSIGN(options.devices.mtu_bytes, config_integer("IBCOLL_MTU"));
   IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
   IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
   IBCOLL_ASSIGN(const std::string connect, config_choice("IBCOLL_CONNECT"));

@@ -206,6 +206,15 @@ inline constexpr Variable kVariables[] = {
      .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP.",
      .high = 255},
     {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_MTU",
+     .type = VariableType::kInteger,
+     .default_value = "0",
+     .help = "The longest packets of the connections, in bytes: 256, 512, 1024, 2048 or 4096; "
+             "other values are rounded down to these. A connection never uses longer ones than "
+             "the ports at both ends and, if the subnet manager was asked, its path allow. 0: "
+             "what these allow.",
+     .high = 4096},
+    {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",

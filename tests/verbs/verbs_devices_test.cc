@@ -146,6 +146,15 @@ TEST_F(VerbsDevicesOther, BuffersThatAreRegisteredForEachCallAreWarnedOf) {
   EXPECT_THAT(ran.text, HasSubstr(folder + "/libucs.so.0: "));
 }
 
+TEST_F(VerbsDevicesOther, PacketsAreNoLongerThanTheUserWants) {
+  EXPECT_THAT(info(""), HasSubstr("\"mtu_bytes\":4096"));
+  EXPECT_THAT(info("IBCOLL_MTU=1500"), HasSubstr("\"mtu_bytes\":1024"));
+  const Ran ran = run("SHIM_TELL=1 IBCOLL_MTU=2048");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_GT(count(ran.text, "packets of "), 0u) << ran.text;
+  EXPECT_EQ(count(ran.text, "packets of "), count(ran.text, "packets of 2048")) << ran.text;
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
