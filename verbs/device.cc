@@ -12,6 +12,7 @@
 #include "engine/base/link_rate.h"
 #include "engine/base/log.h"
 #include "verbs/paths.h"
+#include "verbs/port_defaults.h"
 
 namespace ibcoll::verbs {
 
@@ -215,7 +216,9 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
           link_rate(attributes.active_width, speed_code(attributes)) * 8 / 1e6);
       port.max_message_bytes = attributes.max_msg_sz;
       port.service_level = options.service_level;
-      port.traffic_class = options.traffic_class;
+      port.traffic_class = options.traffic_class >= 0 ? options.traffic_class
+                           : port.ethernet            ? default_traffic_class(port.device, number)
+                                                      : 0;
       port.numa_node = numa_node_of(*device);
       port.max_queue_pairs = limits.max_qp;
       port.max_work_requests = limits.max_qp_wr;

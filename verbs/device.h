@@ -20,7 +20,7 @@ struct DeviceOptions {
   int gid_index = -1;            ///< -1: chosen, see PortInfo::gid_index
   std::optional<uint16_t> pkey;  ///< of a partition, with or without bit 15; none: the first
   int service_level = -1;        ///< 0 to 15; -1: see PortInfo
-  int traffic_class = 0;         ///< 0 to 255 (RoCE: DSCP in the upper six bits)
+  int traffic_class = -1;        ///< 0 to 255 (RoCE: DSCP in the upper six bits); -1: the port's
   int mtu_bytes = 0;             ///< of packets at most; 0: what the port takes
 };
 

@@ -42,6 +42,7 @@ std::vector<NetworkPort> ports() {
                    .rate_mbps = port.rate_mbps,
                    .numa_node = port.numa_node,
                    .pkey_index = port.pkey_index,
+                   .traffic_class = port.traffic_class,
                    .max_queue_pairs = port.max_queue_pairs,
                    .max_work_requests = port.max_work_requests,
                    .max_completions = port.max_completions,

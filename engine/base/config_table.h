@@ -202,8 +202,12 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_TRAFFIC_CLASS",
      .type = VariableType::kInteger,
-     .default_value = "0",
-     .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP.",
+     .default_value = "-1",
+     .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP. -1: "
+             "with RoCE, what is set for the port in "
+             "`/sys/class/infiniband/DEVICE/tc/PORT/traffic_class` or, if that is not there, in "
+             "`/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; otherwise 0.",
+     .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_MTU",

@@ -5,9 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "verbs/port_choice.h"
+#include "verbs/port_defaults.h"
 #include "verbs/port_history.h"
 #include "verbs/queue_pair.h"
 #include "verbs/route.h"
@@ -219,6 +224,35 @@ TEST(VerbsRoute, BetweenInfiniBandSubnetsARouterIsAskedFor) {
   EXPECT_EQ(route_kind(with_gid(port("a0", kRoce, 1), 1, 1),
                        address_of(with_gid(port("b0", kRoce, 1), 2, 2))),
             RouteKind::kGlobal);
+}
+
+/// A folder with what drivers and the kernel have of a port.
+class PortFiles {
+ public:
+  PortFiles() { std::filesystem::create_directory(root_); }
+  ~PortFiles() { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + file).parent_path());
+    std::ofstream(root_ + file) << text;
+  }
+  int traffic_class() const { return default_traffic_class("mlx5_0", 2, root_); }
+
+ private:
+  const std::string root_ = ::testing::TempDir() + "port_files." + std::to_string(getpid());
+};
+
+TEST(VerbsTrafficClass, IsWhatTheDriverHasOrElseTheKernel) {
+  const PortFiles port;
+  EXPECT_EQ(port.traffic_class(), 0);
+  port.write("/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "8\n");
+  EXPECT_EQ(port.traffic_class(), 0) << "of another port";
+  port.write("/sys/kernel/config/rdma_cm/mlx5_0/ports/2/default_roce_tos", "96\n");
+  EXPECT_EQ(port.traffic_class(), 96);
+  port.write("/sys/class/infiniband/mlx5_0/tc/2/traffic_class", "");
+  EXPECT_EQ(port.traffic_class(), 96) << "the driver has none";
+  port.write("/sys/class/infiniband/mlx5_0/tc/2/traffic_class",
+             "Global tclass=106\ntclass=32 dst_ip=10.0.0.1\n");
+  EXPECT_EQ(port.traffic_class(), 106);
 }
 
 TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {

@@ -155,6 +155,22 @@ TEST_F(VerbsDevicesOther, PacketsAreNoLongerThanTheUserWants) {
   EXPECT_EQ(count(ran.text, "packets of "), count(ran.text, "packets of 2048")) << ran.text;
 }
 
+/// What the administrator has set for librdmacm's connections.
+TEST_F(VerbsDevicesOther, TheTrafficClassIsThatOfThePortUnlessTheUserSetsOne) {
+  const std::string rows = "/sys/kernel/config/rdma_cm";
+  ASSERT_EQ(
+      std::system(("mount -t configfs none /sys/kernel/config && for i in 1 2 3 4; do mkdir " +
+                   rows + "/rxe$i; echo 104 >" + rows + "/rxe$i/ports/1/default_roce_tos; done")
+                      .c_str()),
+      0);
+  const Ran default_one = run("SHIM_TELL=1"), own = run("SHIM_TELL=1 IBCOLL_TRAFFIC_CLASS=32");
+  EXPECT_THAT(info(""), HasSubstr("\"traffic_class\":104"));
+  EXPECT_EQ(std::system(("rmdir " + rows + "/* && umount /sys/kernel/config").c_str()), 0);
+  EXPECT_THAT(default_one.text, AllOf(HasSubstr("traffic class 104, service level 0"),
+                                      Not(HasSubstr("traffic class 0"))));
+  EXPECT_THAT(own.text, AllOf(HasSubstr("traffic class 32,"), Not(HasSubstr("class 104"))));
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
