@@ -11,6 +11,7 @@
 
 #include "engine/base/link_rate.h"
 #include "engine/base/log.h"
+#include "verbs/gid_choice.h"
 #include "verbs/paths.h"
 #include "verbs/port_defaults.h"
 
@@ -72,16 +73,6 @@ uint32_t speed_code(const Attributes& attributes) {
   return attributes.active_speed;
 }
 
-bool is_ipv4(const ibv_gid& gid) {
-  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
-}
-bool is_link_local(const ibv_gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
-
-const char* type_name(uint32_t type) {
-  return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
-}
-
 /// The device's addresses of all its ports, in one system call: tables are long and mostly empty.
 std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
   std::vector<ibv_gid_entry> entries(most);
@@ -90,49 +81,71 @@ std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
   return entries;
 }
 
-std::string text_of(const ibv_gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "";
-  return inet_ntop(AF_INET6, gid.raw, text, sizeof text) ? text : "";
-}
-
 /// What to say where a port has no such address.
-std::string no_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
-                   const PortInfo& port) {
-  if (options.gid_index < 0) return "no GID";
+std::string no_gid(const std::vector<ibv_gid_entry>& own, int wanted) {
   constexpr size_t kShown = 4;
-  std::vector<std::string> own;
-  for (const ibv_gid_entry& entry : entries) {
-    if (entry.port_num == static_cast<uint32_t>(port.port))
-      own.push_back(fmt::format("{} {}", entry.gid_index, text_of(entry.gid)));
-  }
-  const std::string more = own.size() > kShown ? ", ..." : "";
-  own.resize(std::min(own.size(), kShown));
-  return fmt::format("no GID of index {} (IBCOLL_GID_INDEX), only {}{}", options.gid_index,
-                     own.empty() ? "none" : fmt::format("{}", fmt::join(own, ", ")), more);
+  std::vector<std::string> there;
+  for (const ibv_gid_entry& entry : own)
+    there.push_back(fmt::format("{} {}", entry.gid_index, gid_text(entry.gid)));
+  const std::string more = there.size() > kShown ? ", ..." : "";
+  there.resize(std::min(there.size(), kShown));
+  return fmt::format("no GID of index {} (IBCOLL_GID_INDEX), only {}{}", wanted,
+                     there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")), more);
 }
 
-/// Chooses the port's own address.
-void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
-                PortInfo& port) {
-  int best = -1;
-  for (const ibv_gid_entry& entry : entries) {
-    const auto index = static_cast<int>(entry.gid_index);
-    if (entry.port_num != static_cast<uint32_t>(port.port) ||
-        (options.gid_index >= 0 && index != options.gid_index))
-      continue;
-    const int score = (entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 4 : 0) +
-                      (is_link_local(entry.gid) ? 0 : 2) + (is_ipv4(entry.gid) ? 1 : 0);
-    if (score <= best) continue;
-    if (best >= 0 && !port.ethernet) continue;  // InfiniBand: the first one is the port's own
-    best = score;
-    port.gid_index = index;
+/// Whether packets can be sent from a GID: the kernel says so of a way from it to itself. Error:
+/// why not.
+Status try_gid(ibv_pd* domain, const PortInfo& port, const ibv_gid_entry& entry) {
+  ibv_ah_attr attributes{};
+  attributes.port_num = static_cast<uint8_t>(port.port);
+  attributes.is_global = 1;
+  attributes.grh.dgid = entry.gid;
+  attributes.grh.sgid_index = static_cast<uint8_t>(entry.gid_index);
+  attributes.grh.hop_limit = 1;
+  if (AddressHandle(ibv_create_ah(domain, &attributes))) return {};
+  return fail_errno(fmt::format("GID {} does not work", gid_text(entry.gid)));
+}
+
+/// Chooses the port's own address of those that the device has for all its ports.
+void choose_gid(ibv_context* context, const std::vector<ibv_gid_entry>& entries,
+                const DeviceOptions& options, PortInfo& port) {
+  std::vector<ibv_gid_entry> own;
+  for (const ibv_gid_entry& entry : entries)
+    if (entry.port_num == static_cast<uint32_t>(port.port)) own.push_back(entry);
+  const auto take = [&port](const ibv_gid_entry& entry) {
+    port.gid_index = static_cast<int>(entry.gid_index);
     port.gid = entry.gid;
-    port.gid_type = type_name(entry.gid_type);
+    port.gid_type = gid_type_name(entry.gid_type);
+    port.gid_text = gid_text(entry.gid);
+  };
+  if (options.gid_index >= 0) {
+    const auto wanted = std::find_if(own.begin(), own.end(), [&](const ibv_gid_entry& entry) {
+      return static_cast<int>(entry.gid_index) == options.gid_index;
+    });
+    if (wanted == own.end())
+      port.missing = no_gid(own, options.gid_index);
+    else
+      take(*wanted);
+    return;
   }
-  if (best >= 0)
-    port.gid_text = text_of(port.gid);
-  else if (port.ethernet || options.gid_index >= 0)
-    port.missing = no_gid(entries, options, port);
+  if (!port.ethernet) {  // InfiniBand: the first one is the port's own
+    if (!own.empty()) take(own.front());
+    return;
+  }
+  const std::vector<ibv_gid_entry> ranked = ranked_gids(own);
+  port.missing = own.empty() ? "no GID" : "no GID of this network namespace";
+  if (ranked.empty()) return;
+  const DomainHandle domain(ibv_alloc_pd(context));
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const Status works = domain ? try_gid(domain.get(), port, ranked[i])
+                                : fail_errno("no protection domain to try GIDs with");
+    if (works) {
+      port.missing.clear();
+      take(ranked[i]);
+      return;
+    }
+    if (i == 0) port.missing = works.error().message;
+  }
 }
 
 /// The first partition that the port is a full member of: limited members don't reach each other.
@@ -238,7 +251,7 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       PortInfo& port = own[i];
       if (states[i].state == IBV_PORT_ACTIVE) {
         choose_pkey(context.get(), options, states[i].pkey_tbl_len, port);
-        choose_gid(gids, options, port);
+        if (port.missing.empty()) choose_gid(context.get(), gids, options, port);
         port.active = port.missing.empty();
       }
       ports.push_back(std::move(port));

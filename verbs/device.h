@@ -33,7 +33,7 @@ struct PortInfo {
   bool ethernet = false;  ///< RoCE: addressed by GID; else by LID
   bool global = false;    ///< its packets need a global route header, also inside the subnet
   uint16_t lid = 0;
-  int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
+  int gid_index = 0;  ///< of the first of ranked_gids() that works; InfiniBand: 0
   ibv_gid gid{};
   std::string gid_text;
   std::string gid_type;     ///< "IB", "RoCE v1" or "RoCE v2"

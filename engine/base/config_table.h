@@ -179,7 +179,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Index of the GID by which a port is addressed. -1 prefers RoCE v2 and IPv4.",
+     .help = "Index of the GID by which a port is addressed. -1: InfiniBand: the first; RoCE: the "
+             "first that works, of those of this network namespace: RoCE v2 before v1, 169.254.x.x "
+             "last and fe80:: before it, without a VLAN before those in one, IPv4 before IPv6.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "verbs/gid_choice.h"
 #include "verbs/port_choice.h"
 #include "verbs/port_defaults.h"
 #include "verbs/port_history.h"
@@ -224,6 +227,46 @@ TEST(VerbsRoute, BetweenInfiniBandSubnetsARouterIsAskedFor) {
   EXPECT_EQ(route_kind(with_gid(port("a0", kRoce, 1), 1, 1),
                        address_of(with_gid(port("b0", kRoce, 1), 2, 2))),
             RouteKind::kGlobal);
+}
+
+ibv_gid_entry entry(const char* address, uint32_t type, uint32_t interface) {
+  ibv_gid_entry result{};
+  inet_pton(AF_INET6, address, result.gid.raw);
+  result.gid_type = type;
+  result.ndev_ifindex = interface;
+  return result;
+}
+
+/// The addresses of these entries, in the order in which they are tried. Interface 3 is in a VLAN,
+/// 4 in another network namespace.
+std::vector<std::string> ranked(const std::vector<ibv_gid_entry>& entries) {
+  std::vector<std::string> result;
+  for (const ibv_gid_entry& gid : ranked_gids(entries, [](const ibv_gid_entry& of) {
+         return GidInterface{.here = of.ndev_ifindex != 4, .vlan = of.ndev_ifindex == 3};
+       }))
+    result.push_back(fmt::format("{}, {}", gid_text(gid.gid), gid_type_name(gid.gid_type)));
+  return result;
+}
+
+TEST(VerbsGids, ThoseThatReachMostAreTriedFirstAndLinkLocalIpv4Last) {
+  constexpr uint32_t kOld = IBV_GID_TYPE_ROCE_V1, kNew = IBV_GID_TYPE_ROCE_V2;
+  EXPECT_THAT(ranked({entry("::ffff:10.0.0.1", kOld, 2), entry("::ffff:169.254.3.4", kNew, 2),
+                      entry("fe80::1", kNew, 2), entry("::ffff:10.1.0.1", kNew, 3),
+                      entry("2001:db8::1", kNew, 2), entry("::ffff:10.2.0.1", kNew, 4),
+                      entry("::ffff:10.0.0.1", kNew, 2), entry("::ffff:10.0.0.2", kNew, 2)}),
+              ElementsAre("::ffff:10.0.0.1, RoCE v2", "::ffff:10.0.0.2, RoCE v2",
+                          "2001:db8::1, RoCE v2", "::ffff:10.1.0.1, RoCE v2", "fe80::1, RoCE v2",
+                          "::ffff:169.254.3.4, RoCE v2", "::ffff:10.0.0.1, RoCE v1"));
+}
+
+TEST(VerbsGids, OfThisNamespaceAreThoseWhoseInterfaceHasTheirAddress) {
+  const uint32_t loopback = if_nametoindex("lo");
+  EXPECT_TRUE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).here);
+  EXPECT_FALSE(interface_of(entry("::ffff:10.99.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).here);
+  EXPECT_FALSE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, 999'999)).here);
+  EXPECT_TRUE(interface_of(entry("::ffff:10.99.0.1", IBV_GID_TYPE_ROCE_V2, 0)).here)
+      << "the kernel does not say";
+  EXPECT_FALSE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).vlan);
 }
 
 /// A folder with what drivers and the kernel have of a port.

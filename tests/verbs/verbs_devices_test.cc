@@ -171,6 +171,22 @@ TEST_F(VerbsDevicesOther, TheTrafficClassIsThatOfThePortUnlessTheUserSetsOne) {
   EXPECT_THAT(own.text, AllOf(HasSubstr("traffic class 32,"), Not(HasSubstr("class 104"))));
 }
 
+/// In containers a port has the GIDs of all network namespaces.
+TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
+  const std::string own = std::to_string(if_nametoindex("e1"));
+  for (const std::string& gid : {std::string("::ffff:10.77.0.1@0"), "::ffff:10.77.0.1@" + own,
+                                 std::string("::ffff:10.99.0.1@9999"), "::ffff:10.99.0.1@" + own}) {
+    const std::string settings = "SHIM_GIDS=7=" + gid;
+    EXPECT_THAT(info(settings), AllOf(HasSubstr("\"gid_index\":1"), Not(HasSubstr("index\":7"))))
+        << gid;
+    expect_right(settings);
+    expect_error(settings + " SHIM_FAIL=ibv_create_ah:1+",
+                 AllOf(HasSubstr("GID ::ffff:10.77.0.1 does not work: Cannot allocate memory")));
+  }
+  EXPECT_THAT(info("SHIM_GIDS=7=::ffff:10.99.0.1@0 IBCOLL_GID_INDEX=7"),
+              HasSubstr("\"gid_index\":7"));
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
