@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <tuple>
 
 #include "engine/base/link_rate.h"
@@ -30,9 +31,23 @@ bool make_fork_safe() {
   return true;
 }
 
-/// The list libibverbs gives, freed at the end.
+/// The devices as libibverbs lists them, which takes long on machines with many.
 class DeviceList {
  public:
+  /// Those that were listed last, by any thread; listed if none have been.
+  static std::shared_ptr<const DeviceList> last() {
+    const std::lock_guard lock(mutex());
+    if (!newest()) newest() = std::make_shared<const DeviceList>();
+    return newest();
+  }
+  /// Those that are there now.
+  static std::shared_ptr<const DeviceList> now() {
+    auto fresh = std::make_shared<const DeviceList>();
+    const std::lock_guard lock(mutex());
+    newest() = fresh;
+    return fresh;
+  }
+
   DeviceList() {
     [[maybe_unused]] static const bool fork_safe = make_fork_safe();
     devices_ = ibv_get_device_list(&count_);
@@ -45,8 +60,22 @@ class DeviceList {
   std::span<ibv_device*> all() const {
     return {devices_, devices_ ? static_cast<size_t>(count_) : 0};
   }
+  ibv_device* find(const std::string& name) const {
+    for (ibv_device* device : all())
+      if (name == ibv_get_device_name(device)) return device;
+    return nullptr;
+  }
 
  private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::shared_ptr<const DeviceList>& newest() {
+    static std::shared_ptr<const DeviceList> list;
+    return list;
+  }
+
   int count_ = 0;
   ibv_device** devices_ = nullptr;
 };
@@ -203,8 +232,8 @@ std::string PortInfo::name() const { return fmt::format("{}:{}", device, port); 
 
 std::vector<PortInfo> list_ports(const DeviceOptions& options) {
   std::vector<PortInfo> ports;
-  const DeviceList list;
-  for (ibv_device* device : list.all()) {
+  const auto list = DeviceList::now();
+  for (ibv_device* device : list->all()) {
     const ContextHandle context(ibv_open_device(device));
     ibv_device_attr limits{};
     if (!context || ibv_query_device(context.get(), &limits) != 0) {
@@ -278,26 +307,29 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
     });
     if (found == all.end())
       return fail(ErrorCode::kUnsupported, "no usable RDMA port \"{}\": {}", wanted, there);
-    usable.push_back(*found);
+    const bool known = std::any_of(usable.begin(), usable.end(), [&](const PortInfo& port) {
+      return port.name() == found->name();
+    });
+    if (!known) usable.push_back(*found);
   }
   return usable;
 }
 
 Result<Device> Device::open(const PortInfo& port) {
-  const DeviceList list;
-  for (ibv_device* device : list.all()) {
-    if (port.device != ibv_get_device_name(device)) continue;
-    Device result;
-    result.port_ = port;
-    result.paths_ = std::make_shared<Paths>(port);
-    result.context_.reset(ibv_open_device(device));
-    if (!result.context_)
-      return fail_errno(fmt::format("RDMA device {} does not open", port.device));
-    result.domain_.reset(ibv_alloc_pd(result.context_.get()));
-    if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
-    return result;
-  }
-  return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
+  auto list = DeviceList::last();
+  // It may have come since.
+  if (list->find(port.device) == nullptr) list = DeviceList::now();
+  ibv_device* const device = list->find(port.device);
+  if (device == nullptr)
+    return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
+  Device result;
+  result.port_ = port;
+  result.paths_ = std::make_shared<Paths>(port);
+  result.context_.reset(ibv_open_device(device));
+  if (!result.context_) return fail_errno(fmt::format("RDMA device {} does not open", port.device));
+  result.domain_.reset(ibv_alloc_pd(result.context_.get()));
+  if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
+  return result;
 }
 
 }  // namespace ibcoll::verbs

@@ -187,6 +187,12 @@ TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
               HasSubstr("\"gid_index\":7"));
 }
 
+TEST_F(VerbsDevicesOther, DevicesAreListedOnceByEachRank) {
+  const Ran ran = run("SHIM_TELL=1");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "devices are listed"), 4u) << ran.text;
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",

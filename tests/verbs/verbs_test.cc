@@ -49,6 +49,16 @@ TEST(VerbsDevices, AnAddressThatIsNotThereIsNamedWithThoseThatAre) {
               AllOf(HasSubstr("no GID of index 77 (IBCOLL_GID_INDEX), only "), HasSubstr(own)));
 }
 
+TEST(VerbsDevices, APortThatIsNamedTwiceIsUsedOnce) {
+  if (!has_device()) GTEST_SKIP() << "no RDMA device here";
+  const PortInfo first = usable_ports({})->front();
+  DeviceOptions options;
+  options.devices = {first.name(), first.device, first.name()};
+  const auto ports = usable_ports(options);
+  ASSERT_TRUE(ports.has_value()) << ports.error().message;
+  EXPECT_EQ(ports->size(), 1u);
+}
+
 TEST(VerbsDevices, AJobWithoutTheDeviceFailsOnAllRanksAlike) {
   const Shape shape = layout({1, 1});
   EXPECT_EQ(run_job(shape,
