@@ -56,6 +56,10 @@ Result<TransportOptions> TransportOptions::from_environment() {
   IBCOLL_ASSIGN(options.devices.service_level, config_integer("IBCOLL_SERVICE_LEVEL"));
   IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
   IBCOLL_ASSIGN(options.devices.mtu_bytes, config_integer("IBCOLL_MTU"));
+  IBCOLL_ASSIGN(const std::string ordering, config_choice("IBCOLL_RELAXED_ORDERING"));
+  options.ordering = ordering == "on"    ? RelaxedOrdering::kOn
+                     : ordering == "off" ? RelaxedOrdering::kOff
+                                         : RelaxedOrdering::kAuto;
   IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
   IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
   IBCOLL_ASSIGN(const std::string connect, config_choice("IBCOLL_CONNECT"));
@@ -75,7 +79,7 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   const Device& device = result->device_;
   if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: events can't be read", port.name()));
-  result->registrar_ = std::make_unique<DeviceRegistrar>(device);
+  result->registrar_ = std::make_unique<DeviceRegistrar>(device, options.ordering);
   result->memory_ = std::make_unique<MemoryCache>(*result->registrar_, options.kept_registrations);
   result->channel_.reset(ibv_create_comp_channel(device.context()));
   if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));

@@ -221,6 +221,15 @@ inline constexpr Variable kVariables[] = {
              "what these allow.",
      .high = 4096},
     {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_RELAXED_ORDERING",
+     .type = VariableType::kChoice,
+     .default_value = "auto",
+     .help = "Whether an RDMA device may write data to the buffers of calls out of order on the "
+             "PCIe bus, if it can. What tells the engine that data has arrived still comes last. "
+             "`auto`: on all processors but Intel's, which gain nothing from it, and some of which "
+             "have errors in it.",
+     .choices = "auto,on,off"},
+    {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",

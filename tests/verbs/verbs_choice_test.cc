@@ -18,6 +18,7 @@
 #include "verbs/port_defaults.h"
 #include "verbs/port_history.h"
 #include "verbs/queue_pair.h"
+#include "verbs/registrar.h"
 #include "verbs/route.h"
 
 namespace ibcoll::verbs {
@@ -296,6 +297,16 @@ TEST(VerbsTrafficClass, IsWhatTheDriverHasOrElseTheKernel) {
   port.write("/sys/class/infiniband/mlx5_0/tc/2/traffic_class",
              "Global tclass=106\ntclass=32 dst_ip=10.0.0.1\n");
   EXPECT_EQ(port.traffic_class(), 106);
+}
+
+TEST(VerbsOrdering, IsRelaxedByItselfWhereThatIsKnownToBeRight) {
+  const std::string amd = "processor: 0\nvendor_id: AuthenticAMD\n",
+                    intel = "processor: 0\nvendor_id: GenuineIntel\n", arm = "CPU part: 0xd0c\n";
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kAuto, amd));
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kAuto, arm));
+  EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kAuto, intel));
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kOn, intel));
+  EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kOff, amd));
 }
 
 TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {

@@ -193,6 +193,15 @@ TEST_F(VerbsDevicesOther, DevicesAreListedOnceByEachRank) {
   EXPECT_EQ(count(ran.text, "devices are listed"), 4u) << ran.text;
 }
 
+TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
+  const Ran on = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=on"),
+            off = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=off");
+  EXPECT_EQ(on.status, 0) << on.text;
+  EXPECT_THAT(on.text, HasSubstr("relaxed ordering"));
+  EXPECT_EQ(off.status, 0) << off.text;
+  EXPECT_THAT(off.text, Not(HasSubstr("relaxed ordering")));
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
