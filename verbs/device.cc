@@ -315,7 +315,7 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
   return usable;
 }
 
-Result<Device> Device::open(const PortInfo& port) {
+Result<Device> Device::open(const PortInfo& port, int place) {
   auto list = DeviceList::last();
   // It may have come since.
   if (list->find(port.device) == nullptr) list = DeviceList::now();
@@ -324,6 +324,7 @@ Result<Device> Device::open(const PortInfo& port) {
     return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
   Device result;
   result.port_ = port;
+  result.place_ = place;
   result.paths_ = std::make_shared<Paths>(port);
   result.context_.reset(ibv_open_device(device));
   if (!result.context_) return fail_errno(fmt::format("RDMA device {} does not open", port.device));
@@ -331,5 +332,7 @@ Result<Device> Device::open(const PortInfo& port) {
   if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
   return result;
 }
+
+int Device::completion_vector() const { return place_ % std::max(context()->num_comp_vectors, 1); }
 
 }  // namespace ibcoll::verbs

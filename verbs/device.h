@@ -73,16 +73,20 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options);
 /// An open device with a protection domain.
 class Device {
  public:
-  static Result<Device> open(const PortInfo& port);
+  /// `place`: among the ranks of this machine, which share the device's completion vectors.
+  static Result<Device> open(const PortInfo& port, int place = 0);
 
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   const PortInfo& port() const { return port_; }
   /// How InfiniBand packets reach other ports.
   Paths& paths() const { return *paths_; }
+  /// Which of the device's interrupts tells of this rank's completions: each is served by one core.
+  int completion_vector() const;
 
  private:
   PortInfo port_;
+  int place_ = 0;
   std::shared_ptr<Paths> paths_;
   ContextHandle context_;
   DomainHandle domain_;

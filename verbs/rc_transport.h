@@ -23,9 +23,10 @@ namespace ibcoll::verbs {
 
 class RcTransport final : public NetworkTransport {
  public:
-  /// Everything of this rank alone; connect_job() makes it part of a job.
+  /// Everything of this rank alone; connect_job() makes it part of a job. `place`: among the ranks
+  /// of this machine.
   static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
-                                                   const TransportOptions& options);
+                                                   const TransportOptions& options, int place);
   RankAddress address() const;
   /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
   void warn_of_registrations() const;

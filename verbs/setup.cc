@@ -22,6 +22,12 @@ namespace {
 constexpr int kSendCompletions = 4096;
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
 
+/// Which of the ranks of its machine a rank is.
+int place_on_machine(Rank me, const std::vector<int>& machine_of) {
+  const auto own = machine_of.begin() + me;
+  return static_cast<int>(std::count(machine_of.begin(), own, *own));
+}
+
 /// What ranks tell each other of the transports they have opened.
 struct Introduction {
   RankAddress address;
@@ -72,10 +78,11 @@ Result<TransportOptions> TransportOptions::from_environment() {
 }
 
 Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
-                                                       const TransportOptions& options) {
+                                                       const TransportOptions& options,
+                                                       int place) {
   std::unique_ptr<RcTransport> result(new RcTransport);
   result->options_ = options;
-  IBCOLL_ASSIGN(result->device_, Device::open(port));
+  IBCOLL_ASSIGN(result->device_, Device::open(port, place));
   const Device& device = result->device_;
   if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: events can't be read", port.name()));
@@ -89,12 +96,12 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
                 port.name(), port.max_work_requests, kLeastSendDepth);
   const int sends = std::min(kSendCompletions, port.max_completions);
   const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
-  result->send_completions_.reset(
-      ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
+  result->send_completions_.reset(ibv_create_cq(
+      device.context(), sends, nullptr, result->channel_.get(), device.completion_vector()));
   if (!result->send_completions_)
     return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
-  result->arrivals_.reset(
-      ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(), 0));
+  result->arrivals_.reset(ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(),
+                                        device.completion_vector()));
   if (!result->arrivals_)
     return completion_queue_error(device, static_cast<uint64_t>(arrivals), errno);
   IBCOLL_ASSIGN(result->responder_, Responder::create(device));
@@ -149,16 +156,14 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     const Result<TransportOptions>& options) {
   const uint64_t job = random_number();
   IBCOLL_ASSIGN(const PortInfo port, agree_on_port(bootstrap, shape, machine_of, options, job));
-  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options);
+  const int place = place_on_machine(bootstrap.rank(), machine_of);
+  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options, place);
   Result<Introduction> mine = tl::unexpected<Error>(Error{});
   if (transport)
     mine = Introduction{(*transport)->address(), job};
   else
     mine = tl::unexpected<Error>(transport.error());
-  if (transport && std::find(machine_of.begin(), machine_of.end(),
-                             machine_of[static_cast<size_t>(bootstrap.rank())]) ==
-                       machine_of.begin() + bootstrap.rank())
-    (*transport)->warn_of_registrations();
+  if (transport && place == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;

@@ -202,6 +202,15 @@ TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
   EXPECT_THAT(off.text, Not(HasSubstr("relaxed ordering")));
 }
 
+TEST_F(VerbsDevicesOther, CompletionVectorsAreSpreadOverTheRanksOfAMachine) {
+  const Ran ran = run("SHIM_TELL=1 SHIM_VECTORS=3");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  for (const char* line : {"rxe1: completion vector 0", "rxe2: completion vector 1",
+                           "rxe3: completion vector 2", "rxe4: completion vector 0"})
+    EXPECT_THAT(ran.text, HasSubstr(line));
+  EXPECT_THAT(ran.text, Not(HasSubstr("completion vector 3")));
+}
+
 const std::vector<std::string> kFunctions = {
     "ibv_open_device",   "ibv_query_device", "ibv_query_port",          "ibv_query_gid_table",
     "ibv_query_pkey",    "ibv_alloc_pd",     "ibv_create_comp_channel", "ibv_reg_mr",
