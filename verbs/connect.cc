@@ -56,8 +56,10 @@ Result<Connection*> Connector::open(Rank peer) {
   std::unique_ptr<Connection>& connection = connections_[static_cast<size_t>(peer)];
   if (connection) return connection.get();
   auto fresh = std::make_unique<Connection>();
-  IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(device_, queues_.sends, queues_.receives,
-                                                     queues_.shared_receives));
+  IBCOLL_TRY(queues_.sends->make_room(device_));
+  IBCOLL_ASSIGN(fresh->qp,
+                ReliableQueuePair::create(device_, queues_.sends->get(), queues_.receives,
+                                          queues_.shared_receives, queues_.sends->depth()));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
   connection = std::move(fresh);

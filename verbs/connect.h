@@ -12,6 +12,7 @@
 #include "engine/schedule/shape.h"
 #include "verbs/queue_pair.h"
 #include "verbs/responder.h"
+#include "verbs/send_completions.h"
 #include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
@@ -70,7 +71,7 @@ class Connector {
 
   /// Queue pairs made here complete to `sends` and `receives`.
   struct Queues {
-    ibv_cq* sends = nullptr;
+    SendCompletions* sends = nullptr;
     ibv_cq* receives = nullptr;
     ibv_srq* shared_receives = nullptr;
   };

@@ -52,9 +52,10 @@ uint32_t wanted_segments(const PortInfo& port) {
 }
 
 Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
-                                                    ibv_cq* receives, ibv_srq* shared_receives) {
+                                                    ibv_cq* receives, ibv_srq* shared_receives,
+                                                    uint32_t depth) {
   ReliableQueuePair result;
-  result.depth_ = send_depth(device.port());
+  result.depth_ = depth;
   uint32_t segments = wanted_segments(device.port());
   for (uint32_t inline_bytes = kWantedInline; !result.handle_;) {
     ibv_qp_init_attr wanted{};

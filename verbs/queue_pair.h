@@ -43,9 +43,10 @@ uint32_t wanted_segments(const PortInfo& port);
 /// A reliable connected queue pair.
 class ReliableQueuePair {
  public:
-  /// In state INIT: a peer may be told its number.
+  /// In state INIT: a peer may be told its number. `depth`: work requests that it holds, at most
+  /// send_depth().
   static Result<ReliableQueuePair> create(const Device& device, ibv_cq* sends, ibv_cq* receives,
-                                          ibv_srq* shared_receives);
+                                          ibv_srq* shared_receives, uint32_t depth);
   /// To states RTR and RTS: packets are accepted and may be sent. ErrorCode::kPeerFailed: there is
   /// no way to the peer now; may be tried again.
   Status connect(const Device& device, const Way& way, uint32_t peer_number, uint32_t peer_psn,

@@ -19,13 +19,17 @@ namespace ibcoll::verbs {
 
 namespace {
 
-constexpr int kSendCompletions = 4096;
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
 
-/// Which of the ranks of its machine a rank is.
-int place_on_machine(Rank me, const std::vector<int>& machine_of) {
-  const auto own = machine_of.begin() + me;
-  return static_cast<int>(std::count(machine_of.begin(), own, *own));
+/// What of the job counts for a rank's own queues.
+JobPlace place_of(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
+  JobPlace place;
+  const auto own = machine_of[static_cast<size_t>(me)];
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (!shape.same_server(rank, me)) ++place.peers;
+    if (rank < me && machine_of[static_cast<size_t>(rank)] == own) ++place.on_machine;
+  }
+  return place;
 }
 
 /// What ranks tell each other of the transports they have opened.
@@ -79,10 +83,10 @@ Result<TransportOptions> TransportOptions::from_environment() {
 
 Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
                                                        const TransportOptions& options,
-                                                       int place) {
+                                                       const JobPlace& place) {
   std::unique_ptr<RcTransport> result(new RcTransport);
   result->options_ = options;
-  IBCOLL_ASSIGN(result->device_, Device::open(port, place));
+  IBCOLL_ASSIGN(result->device_, Device::open(port, place.on_machine));
   const Device& device = result->device_;
   if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: events can't be read", port.name()));
@@ -94,12 +98,10 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
     return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
                 port.name(), port.max_work_requests, kLeastSendDepth);
-  const int sends = std::min(kSendCompletions, port.max_completions);
+  IBCOLL_ASSIGN(
+      result->send_completions_,
+      SendCompletions::create(device, result->channel_.get(), static_cast<uint32_t>(place.peers)));
   const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
-  result->send_completions_.reset(ibv_create_cq(
-      device.context(), sends, nullptr, result->channel_.get(), device.completion_vector()));
-  if (!result->send_completions_)
-    return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
   result->arrivals_.reset(ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(),
                                         device.completion_vector()));
   if (!result->arrivals_)
@@ -107,7 +109,6 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   IBCOLL_ASSIGN(result->responder_, Responder::create(device));
   IBCOLL_ASSIGN(result->connector_, Connector::create(options.connect, device, *result->responder_,
                                                       options.retry, result->channel_.get()));
-  result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
   result->watch_ = std::make_unique<ArrivalWatch>(
       result->channel_.get(),
       std::array{result->send_completions_.get(), result->arrivals_.get(),
@@ -148,7 +149,7 @@ void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
   peers_.resize(addresses.size());
   responder_->start(me_, job, static_cast<int>(addresses.size()));
   connector_->start(me_, job, std::move(addresses),
-                    {send_completions_.get(), arrivals_.get(), receives_.get()});
+                    {&send_completions_, arrivals_.get(), receives_.get()});
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_transport(
@@ -156,14 +157,14 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
     const Result<TransportOptions>& options) {
   const uint64_t job = random_number();
   IBCOLL_ASSIGN(const PortInfo port, agree_on_port(bootstrap, shape, machine_of, options, job));
-  const int place = place_on_machine(bootstrap.rank(), machine_of);
+  const JobPlace place = place_of(shape, bootstrap.rank(), machine_of);
   Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options, place);
   Result<Introduction> mine = tl::unexpected<Error>(Error{});
   if (transport)
     mine = Introduction{(*transport)->address(), job};
   else
     mine = tl::unexpected<Error>(transport.error());
-  if (transport && place == 0) (*transport)->warn_of_registrations();
+  if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;

@@ -27,8 +27,9 @@ class BarePair {
     pair.arrivals_.reset(ibv_create_cq(context, kReceives, nullptr, nullptr, 0));
     if (!pair.sends_ || !pair.arrivals_) return fail_errno("no completion queue");
     IBCOLL_ASSIGN(pair.receives_, ReceiveQueue::create(pair.device_, kReceives, 64));
-    IBCOLL_ASSIGN(pair.qp_, ReliableQueuePair::create(pair.device_, pair.sends_.get(),
-                                                      pair.arrivals_.get(), pair.receives_.get()));
+    IBCOLL_ASSIGN(pair.qp_,
+                  ReliableQueuePair::create(pair.device_, pair.sends_.get(), pair.arrivals_.get(),
+                                            pair.receives_.get(), send_depth(pair.device_.port())));
     pair.memory_ = std::make_unique<std::array<uint64_t, 2>>();
     pair.region_ = register_region(pair.device_.domain(), pair.memory_.get(), sizeof *pair.memory_,
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);

@@ -135,15 +135,20 @@ size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-TEST_F(VerbsDevicesOther, BuffersThatAreRegisteredForEachCallAreWarnedOf) {
-  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
-  std::filesystem::create_directory(folder);
-  std::ofstream(folder + "/libucs.so.0") << "no library";
-  const Ran ran = run("LD_LIBRARY_PATH=" + folder);
-  std::filesystem::remove_all(folder);
-  EXPECT_EQ(ran.status, 0) << ran.text;
-  EXPECT_EQ(count(ran.text, "anew for each call"), 1u) << "once a machine\n" << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr(folder + "/libucs.so.0: "));
+/// In containers a port has the GIDs of all network namespaces.
+TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
+  const std::string own = std::to_string(if_nametoindex("e1"));
+  for (const std::string& gid : {std::string("::ffff:10.77.0.1@0"), "::ffff:10.77.0.1@" + own,
+                                 std::string("::ffff:10.99.0.1@9999"), "::ffff:10.99.0.1@" + own}) {
+    const std::string settings = "SHIM_GIDS=7=" + gid;
+    EXPECT_THAT(info(settings), AllOf(HasSubstr("\"gid_index\":1"), Not(HasSubstr("index\":7"))))
+        << gid;
+    expect_right(settings);
+    expect_error(settings + " SHIM_FAIL=ibv_create_ah:1+",
+                 AllOf(HasSubstr("GID ::ffff:10.77.0.1 does not work: Cannot allocate memory")));
+  }
+  EXPECT_THAT(info("SHIM_GIDS=7=::ffff:10.99.0.1@0 IBCOLL_GID_INDEX=7"),
+              HasSubstr("\"gid_index\":7"));
 }
 
 TEST_F(VerbsDevicesOther, PacketsAreNoLongerThanTheUserWants) {
@@ -171,28 +176,6 @@ TEST_F(VerbsDevicesOther, TheTrafficClassIsThatOfThePortUnlessTheUserSetsOne) {
   EXPECT_THAT(own.text, AllOf(HasSubstr("traffic class 32,"), Not(HasSubstr("class 104"))));
 }
 
-/// In containers a port has the GIDs of all network namespaces.
-TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
-  const std::string own = std::to_string(if_nametoindex("e1"));
-  for (const std::string& gid : {std::string("::ffff:10.77.0.1@0"), "::ffff:10.77.0.1@" + own,
-                                 std::string("::ffff:10.99.0.1@9999"), "::ffff:10.99.0.1@" + own}) {
-    const std::string settings = "SHIM_GIDS=7=" + gid;
-    EXPECT_THAT(info(settings), AllOf(HasSubstr("\"gid_index\":1"), Not(HasSubstr("index\":7"))))
-        << gid;
-    expect_right(settings);
-    expect_error(settings + " SHIM_FAIL=ibv_create_ah:1+",
-                 AllOf(HasSubstr("GID ::ffff:10.77.0.1 does not work: Cannot allocate memory")));
-  }
-  EXPECT_THAT(info("SHIM_GIDS=7=::ffff:10.99.0.1@0 IBCOLL_GID_INDEX=7"),
-              HasSubstr("\"gid_index\":7"));
-}
-
-TEST_F(VerbsDevicesOther, DevicesAreListedOnceByEachRank) {
-  const Ran ran = run("SHIM_TELL=1");
-  EXPECT_EQ(ran.status, 0) << ran.text;
-  EXPECT_EQ(count(ran.text, "devices are listed"), 4u) << ran.text;
-}
-
 TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
   const Ran on = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=on"),
             off = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=off");
@@ -209,6 +192,42 @@ TEST_F(VerbsDevicesOther, CompletionVectorsAreSpreadOverTheRanksOfAMachine) {
                            "rxe3: completion vector 2", "rxe4: completion vector 0"})
     EXPECT_THAT(ran.text, HasSubstr(line));
   EXPECT_THAT(ran.text, Not(HasSubstr("completion vector 3")));
+}
+
+/// All that was posted to a connection that breaks completes at once.
+TEST_F(VerbsDevicesOther, CompletionQueuesHaveRoomForAllThatMayComplete) {
+  const std::string many = "--ranks 36 --servers 36 --algorithm linear";
+  for (const auto& [settings, arguments] : std::vector<std::pair<std::string, std::string>>{
+           {"SHIM_LIMITS=max_cqe=64", "--ranks 4 --servers 4"}, {"IBCOLL_RECEIVES=64", many}}) {
+    const Ran ran = run("SHIM_TELL=1 " + settings, arguments);
+    EXPECT_EQ(ran.status, 0) << ran.text;
+    EXPECT_THAT(ran.text, Not(HasSubstr("may overflow"))) << settings;
+    EXPECT_EQ(count(ran.text, "a completion queue grows") > 0, arguments == many) << settings;
+  }
+}
+
+TEST_F(VerbsDevicesOther, CompletionQueuesThatCannotGrowAreSharedByMoreConnections) {
+  const Ran ran = run("SHIM_TELL=1 SHIM_FAIL=ibv_resize_cq:1+ IBCOLL_RECEIVES=64",
+                      "--ranks 36 --servers 36 --algorithm linear");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_THAT(ran.text, Not(HasSubstr("may overflow")));
+}
+
+TEST_F(VerbsDevicesOther, DevicesAreListedOnceByEachRank) {
+  const Ran ran = run("SHIM_TELL=1");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "devices are listed"), 4u) << ran.text;
+}
+
+TEST_F(VerbsDevicesOther, BuffersThatAreRegisteredForEachCallAreWarnedOf) {
+  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libucs.so.0") << "no library";
+  const Ran ran = run("LD_LIBRARY_PATH=" + folder);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "anew for each call"), 1u) << "once a machine\n" << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr(folder + "/libucs.so.0: "));
 }
 
 const std::vector<std::string> kFunctions = {
