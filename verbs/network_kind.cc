@@ -8,7 +8,10 @@ namespace {
 
 Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
   Result<TransportOptions> options = TransportOptions::from_environment();
-  if (options) options->numa_node = own_numa_node();
+  if (options) {
+    options->numa_node = own_numa_node();
+    options->may_decline = setup.may_decline;
+  }
   return create_transport(setup.bootstrap, setup.shape, setup.machines, options);
 }
 

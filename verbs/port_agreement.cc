@@ -1,10 +1,13 @@
 #include "verbs/port_agreement.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "engine/base/log.h"
 #include "engine/transport/exchange.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
 #include "verbs/reach.h"
 
@@ -14,6 +17,11 @@ namespace {
 
 tl::unexpected<Error> no_transport(const Error& error) {
   return fail(error.code, "no verbs transport: {}", error.message);
+}
+
+uint64_t memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 /// Says which of the machine's ports are left out, and why; on one rank of them.
@@ -46,6 +54,13 @@ Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
     ports = usable_ports(options->devices);
   else
     ports = tl::unexpected<Error>(options.error());
+  if (ports) {
+    const auto lockable = lockable_bytes();  // raises the limit
+    const auto ranks = std::count(machine_of.begin(), machine_of.end(), machine_of[me]);
+    const std::string limit =
+        too_little_lockable(lockable, memory_bytes(), static_cast<int>(ranks));
+    if (!limit.empty() && options->may_decline) ports = fail(ErrorCode::kUnsupported, "{}", limit);
+  }
   struct Start {
     Offer offer;
     uint64_t job = 0;

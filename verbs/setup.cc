@@ -12,6 +12,7 @@
 #include "engine/base/units.h"
 #include "engine/transport/exchange.h"
 #include "verbs/limit_errors.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_agreement.h"
 #include "verbs/rc_transport.h"
 
@@ -41,6 +42,13 @@ struct Introduction {
 uint64_t random_number() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+/// A device that may lock no memory for its queues is no reason to have no network at all.
+Error declined(Error error, const TransportOptions& options) {
+  if (options.may_decline && error.code == ErrorCode::kNoMemory && lockable_bytes())
+    error.code = ErrorCode::kUnsupported;
+  return error;
 }
 
 /// What ranks that have opened their transports find wrong with each other.
@@ -163,7 +171,7 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
   if (transport)
     mine = Introduction{(*transport)->address(), job};
   else
-    mine = tl::unexpected<Error>(transport.error());
+    mine = tl::unexpected<Error>(declined(transport.error(), *options));
   if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));

@@ -22,6 +22,8 @@ struct TransportOptions {
   ConnectBy connect = ConnectBy::kDatagrams;
   /// Where this rank runs, to choose a device near it; -1: no matter.
   int numa_node = -1;
+  /// See NetworkSetup.
+  bool may_decline = false;
   /// Receives posted for all peers together.
   uint32_t receives = 1024;
   RelaxedOrdering ordering = RelaxedOrdering::kAuto;

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "verbs/gid_choice.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
 #include "verbs/port_defaults.h"
 #include "verbs/port_history.h"
@@ -307,6 +308,15 @@ TEST(VerbsOrdering, IsRelaxedByItselfWhereThatIsKnownToBeRight) {
   EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kAuto, intel));
   EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kOn, intel));
   EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kOff, amd));
+}
+
+TEST(VerbsLockedMemory, IsTooLittleForRanksThatCouldFillTheMachine) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  EXPECT_EQ(too_little_lockable(std::nullopt, 512 * kGib, 8), "");
+  EXPECT_EQ(too_little_lockable(64 * kGib, 512 * kGib, 8), "");
+  EXPECT_EQ(too_little_lockable(4 * kGib, 512 * kGib, 8), "") << "too little for all, but for most";
+  EXPECT_THAT(too_little_lockable(uint64_t{8} << 20, 512 * kGib, 8),
+              AllOf(HasSubstr("lock 8M"), HasSubstr("(ulimit -l)"), HasSubstr("64G")));
 }
 
 TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {

@@ -13,6 +13,8 @@
 #include <string>
 #include <tuple>
 
+#include "engine/transport/open.h"
+#include "tests/verbs/lock_privilege.h"
 #include "tests/verbs/verbs_node.h"
 
 namespace ibcoll::verbs {
@@ -116,6 +118,40 @@ TEST_F(Verbs, TooLittleLockedMemoryIsSaid) {
     EXPECT_THAT(key.error().message, HasSubstr("67108864 bytes"));
     node.close();
   });
+  EXPECT_EQ(status, 0);
+}
+
+/// Of two machines, as far as the engine knows, whose ranks may lock next to nothing.
+TEST_F(Verbs, AutoGoesOnToTheNextNetworkWhereMemoryMayNotBeLocked) {
+  setenv("UCX_TLS", "tcp,self", 1);
+  setenv("UCX_NET_DEVICES", "lo", 1);
+  if (!usable_network_port("ucx")) GTEST_SKIP() << "no UCX here";
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    const testing::WithoutLockPrivilege nobody;
+    std::vector<Bell> bells(2);
+    const auto places = exchange_places(bootstrap);
+    ASSERT_TRUE(places.has_value());
+    const std::vector<int> machines{0, 1};
+    const NetworkSetup setup{bootstrap, shape, bells, *places, machines};
+    // The first is enough for what the transport itself takes, but not for what calls will.
+    for (const rlim_t bytes : {rlim_t{8} << 20, rlim_t{64} << 10}) {
+      const rlimit limit{bytes, bytes};
+      ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+      auto opened = open_network(setup, "auto");
+      ASSERT_TRUE(opened.has_value()) << opened.error().message;
+      EXPECT_STREQ(opened->transport->name(), "ucx");
+      if (bootstrap.rank() == 0) {
+        EXPECT_THAT(opened->reason, HasSubstr("ulimit -l"));
+      }
+      EXPECT_TRUE(opened->transport->close().has_value());
+    }
+    const auto forced = open_network(setup, "verbs");
+    ASSERT_FALSE(forced.has_value());
+    EXPECT_EQ(forced.error().code, ErrorCode::kNoMemory);
+  });
+  unsetenv("UCX_TLS");
+  unsetenv("UCX_NET_DEVICES");
   EXPECT_EQ(status, 0);
 }
 
