@@ -65,6 +65,23 @@ TEST(IbInfo, ShowsWhatUcxTakes) {
   EXPECT_THAT(none.out, HasSubstr("not usable"));
 }
 
+TEST(IbInfo, TellsWhereUnmappedMemoryIsNotNoticed) {
+  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libucs.so.0") << "no library";
+  const Output without = run("LD_LIBRARY_PATH=" + folder + " " + kTool),
+               json = output_of("LD_LIBRARY_PATH=" + folder + " " + kTool + " --json -"),
+               with = output_of(kTool + " --json -");
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(without.status, 0);
+  EXPECT_THAT(json.out, HasSubstr(R"("unmapping_noticed":false)"));
+  EXPECT_THAT(without.out, HasSubstr("buffers are registered for each call"));
+  if (json.out.find("none of UCX's memory hooks") != std::string::npos)
+    GTEST_SKIP() << "built without UCX's memory hooks";
+  EXPECT_THAT(without.out, HasSubstr("not noticed (" + folder + "/libucs.so.0: "));
+  EXPECT_THAT(with.out, HasSubstr(R"("unmapping_noticed":true)"));
+}
+
 TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
   const std::string command = "IBCOLL_RULES=" + path + " " + kTool + " --json -";
