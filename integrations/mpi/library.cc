@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" int PMPI_Init(int* argc, char*** argv);  // this library's own
@@ -56,18 +57,49 @@ void* find_object(const char* name) {
   return found != nullptr ? found : find_symbol(name);
 }
 
-/// MPICH, and those that share its ABI.
-bool keeps_the_handles_of_mpich() {
+std::string version_text() {
   using Version = int(char* version, int* length);
   auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Get_library_version"));
-  if (version == nullptr) return false;
   constexpr size_t kLongest = 8192;  // MPICH's MPI_MAX_LIBRARY_VERSION_STRING, the largest of all
   std::string text(kLongest, '\0');
   int length = 0;
-  if (version(text.data(), &length) != 0) return false;
-  for (const char* name : {"MPICH", "MVAPICH", "Intel(R) MPI"})
-    if (text.find(name) != std::string::npos) return true;
-  return false;
+  if (version == nullptr || version(text.data(), &length) != 0) return "";
+  return text.c_str();
+}
+
+/// "": it is none that is known.
+const char* family_of(const std::string& version) {
+  const auto has = [&](const char* name) { return version.find(name) != std::string::npos; };
+  if (has("Open MPI")) return "Open MPI";
+  // Those that share MPICH's ABI, too.
+  return has("MPICH") || has("MVAPICH") || has("Intel(R) MPI") ? "MPICH" : "";
+}
+
+/// Of MPI 5's standard ABI; 0: the MPI has its own. A library that has both answers for the one
+/// that the program is linked to.
+int standard_abi_version() {
+  using Version = int(int* major, int* minor);
+  auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Abi_get_version"));
+  int major = -1, minor = -1;
+  return version != nullptr && version(&major, &minor) == 0 && major > 0 ? major : 0;
+}
+
+/// Handles and constants as the program has them.
+void take_constants(Library& mpi) {
+  if (const int abi = standard_abi_version(); abi != 0) {
+    mpi.standard_abi = true;
+    if (abi == 1) ibcoll_mpi_constants_standard_abi(find_object, &mpi.constants);
+    return;
+  }
+  if (find_symbol("ompi_mpi_comm_world") != nullptr) {
+#ifdef IBCOLL_HAVE_OPENMPI
+    ibcoll_mpi_constants_openmpi(find_object, &mpi.constants);
+#endif
+  } else if (mpi.family == std::string_view("MPICH")) {
+#ifdef IBCOLL_HAVE_MPICH
+    ibcoll_mpi_constants_mpich(find_object, &mpi.constants);
+#endif
+  }
 }
 
 Library* make_library() {
@@ -79,21 +111,16 @@ Library* make_library() {
   IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
   IBCOLL_MPI_MORE_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
   const bool has_all = complete;
-  IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_LOAD);
+  IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD
-  if (find_symbol("ompi_mpi_comm_world") != nullptr) {
-    made->family = "Open MPI";
-#ifdef IBCOLL_HAVE_OPENMPI
-    ibcoll_mpi_constants_openmpi(find_object, &made->constants);
-#endif
-  } else if (keeps_the_handles_of_mpich()) {
-    made->family = "MPICH";
-#ifdef IBCOLL_HAVE_MPICH
-    ibcoll_mpi_constants_mpich(find_object, &made->constants);
-#endif
-  }
+  made->family = family_of(version_text());
+  made->is_open_mpi = made->family == std::string_view("Open MPI");
+  take_constants(*made);
   if (made->constants.handle_mask == 0)
-    made->unusable = "libibcoll_mpi.so was built without the mpi.h of this MPI's family";
+    made->unusable =
+        made->standard_abi
+            ? "the MPI's standard ABI is newer than version 1, which this library knows"
+            : "libibcoll_mpi.so was built without the mpi.h of this MPI's family";
   else if (!has_all)
     made->unusable = "the MPI lacks functions of MPI 3.0";
   return made;
