@@ -2,7 +2,7 @@
 # The stages of `./run test`; sourced by it (uses its say, die, build and reference). Every stage runs, also
 # after one failed; the last line counts.
 
-readonly ALL_STAGES="format reference quick lockstep softroce full ucx programs docs install build-cost cross asan tsan clang tidy"
+readonly ALL_STAGES="format reference quick lockstep softroce full ucx mpi programs docs install build-cost cross asan tsan clang tidy"
 # What runs on every change, half an hour on two cores where nothing is built yet; the rest takes
 # an hour or more.
 readonly DEFAULT_STAGES="format reference quick lockstep install softroce asan"
@@ -143,6 +143,32 @@ ucx_tests() {
   fi
 }
 
+# libibcoll_mpi.so under MPIs that Debian does not have, which are built from their sources: by their own ABI and by the standard's.
+# shellcheck disable=SC2086  # lists of words
+mpi_tests() {
+  if [ "$tier" = full ] && [ -z "${IBCOLL_SOURCES:-}" ]; then
+    say "SKIPPED: tests with current MPIs: IBCOLL_SOURCES names no sources"
+    skipped=$((skipped + 1))
+    return
+  fi
+  if ! (packages $MPI_PACKAGES); then
+    check "packages that build MPIs" false
+    return
+  fi
+  check "constants of the standard ABI" tests/mpi/same_constants.sh
+  local mpi name folder mpis=""
+  for mpi in mpich-5 openmpi-6; do
+    name=${mpi/-/}
+    if ! { folder=$(tests/mpi/build_mpi.sh $mpi) && tests/mpi/programs.sh "$name" "$folder/mpicc" build/bin &&
+      tests/mpi/programs.sh "${name}_abi" "$folder/mpicc_abi" build/bin; }; then
+      check "$mpi and the programs of its tests" false
+      continue
+    fi
+    mpis+="$name=$folder/mpiexec;${name}_abi=$folder/mpiexec;"
+  done
+  TEST_MPIS=$mpis check "current MPIs" build/bin/mpi_tests --gtest_filter='*/mpich5*:*/openmpi6*'
+}
+
 # MPI programs of Debian's, which many a machine lacks: as for Soft-RoCE, a package that can't be had fails this stage only.
 # shellcheck disable=SC2086  # lists of words
 program_tests() {
@@ -201,6 +227,13 @@ stage() {
     ucx)
       if builds release; then
         ucx_tests
+      else
+        failed=$((failed + 1))
+      fi
+      ;;
+    mpi)
+      if builds release; then
+        mpi_tests
       else
         failed=$((failed + 1))
       fi

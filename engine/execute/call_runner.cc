@@ -86,8 +86,7 @@ void CallRunner::queue(PostedCall& call) {
 
 /// Starts the calls that were kept and may start now.
 void CallRunner::start_waiting(GroupState& group) {
-  while (!services_.end.has_come() && !group.waiting.empty() &&
-         group.calls.may_start(group.waiting.front()->key.sequence)) {
+  while (!group.waiting.empty() && group.calls.may_start(group.waiting.front()->key.sequence)) {
     PostedCall& call = *group.waiting.front();
     group.waiting.pop_front();
     start_or_give_up(call);

@@ -41,12 +41,6 @@ Result<MulticastFacts> take_facts(std::span<const std::byte>& in) {
   return take<MulticastFacts>(in, "what it is about");
 }
 
-Status check_previous(const std::vector<uint64_t>& previous, int members) {
-  if (previous.empty() || previous.size() == static_cast<size_t>(members)) return {};
-  return fail(ErrorCode::kMismatch, "a multicast's message tells {} of {} members what came before",
-              previous.size(), members);
-}
-
 }  // namespace
 
 uint32_t algorithm_number(std::string_view name) {
@@ -94,7 +88,6 @@ Result<MulticastStart> decode_start(std::span<const std::byte> in, uint64_t coun
   IBCOLL_ASSIGN(message.set, RankSet::decode(in, ranks));
   if (message.set.empty()) return fail(ErrorCode::kMismatch, "a multicast without members");
   IBCOLL_ASSIGN(message.previous, decode_previous(in, counter, message.set.size()));
-  IBCOLL_TRY(check_previous(message.previous, message.set.size()));
   return message;
 }
 
@@ -104,7 +97,6 @@ Result<MulticastRoleMessage> decode_role_message(std::span<const std::byte> in, 
   IBCOLL_ASSIGN(message.facts, take_facts(in));
   IBCOLL_ASSIGN(message.role, decode_role(in, ranks));
   IBCOLL_ASSIGN(message.previous, decode_previous(in, counter, message.role.known.size()));
-  IBCOLL_TRY(check_previous(message.previous, message.role.known.size()));
   return message;
 }
 

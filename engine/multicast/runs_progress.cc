@@ -101,8 +101,8 @@ void MulticastRuns::complete(MulticastRun& run) {
 void MulticastRuns::fill(MulticastRun& run) {
   if (run.over) return;
   const bool is_short = run.facts.is_short();
-  // Who does not hand it over needs no memory of its own to pass it on.
-  if (!is_short || run.own != nullptr || run.wanted) {
+  // Who does not hand it over needs no memory of its own to pass it on. What is its own it does.
+  if (!is_short || run.wanted) {
     if (!feed_memory(run)) {
       if (!run.over && !run.hungry) hungry_.push_back(&run);
       run.hungry = !run.over;

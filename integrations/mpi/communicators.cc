@@ -253,7 +253,7 @@ std::vector<int> ranks_in_world(Handle handle, int size) {
   std::vector<int> own(static_cast<size_t>(size)), world(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i) own[i] = i;
   Handle of_world = 0, group = 0;
-  mpi.Comm_group(mpi.constants.comm_world, &of_world);
+  mpi.Comm_group(the_job().world, &of_world);
   mpi.Comm_group(handle, &group);
   mpi.Group_translate_ranks(group, size, own.data(), of_world, world.data());
   mpi.Group_free(&group);

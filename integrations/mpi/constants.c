@@ -1,5 +1,5 @@
-/* The constants of one mpi.h: compiled once against each MPI that is installed, whose name
- * IBCOLL_CONSTANTS has, and linked to none. */
+/* The constants of one mpi.h: compiled once against each family that is installed, whose name
+ * IBCOLL_CONSTANTS has, and against standard_abi/; linked to no MPI. */
 #include "integrations/mpi/mpi_constants.h"
 
 #include <mpi.h>

@@ -224,13 +224,15 @@ bool copy_each(Count elements, const Datatype& type, const Copy& copy) {
 
 }  // namespace
 
-bool begin_datatypes() {
+bool begin_datatypes(const Job& job) {
   const Library& mpi = library();
   for (size_t i = 0; i < mpi.constants.type_count; ++i) {
     const ibcoll_mpi_type& given = mpi.constants.types[i];
     if (predefined().find(given.handle) != nullptr) continue;
+    // What this MPI names, but lacks: to ask for its length may be an error that ends the program.
+    if (!is_committed(job, given.handle)) continue;
     Datatype type = describe(given.handle);
-    if (type.size <= 0) continue;  // what this MPI names, but lacks
+    if (type.size <= 0) continue;
     type.contiguous = type.size == type.extent;
     type.reduces = engine_type(given.kind, type.size, type.extent);
     predefined().add(type);

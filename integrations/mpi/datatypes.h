@@ -24,7 +24,7 @@ struct Datatype {
 };
 
 /// In MPI_Init and MPI_Finalize. false: the MPI gives no attributes.
-bool begin_datatypes();
+bool begin_datatypes(const Job& job);
 void end_datatypes();
 
 /// Null for what is no datatype, or none that may be used for communication: the MPI says so where

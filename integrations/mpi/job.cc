@@ -18,6 +18,7 @@
 #include "integrations/mpi/record.h"
 #include "integrations/mpi/sampling.h"
 #include "integrations/mpi/stand_in.h"
+#include "integrations/mpi/world.h"
 
 namespace ibcoll::mpi {
 
@@ -121,7 +122,6 @@ void choose_by_time(Job& job, const Result<Wishes>& wishes) {
 
 /// Collective; the same result on all ranks.
 void join(Job& job) {
-  const Library& mpi = library();
   ibcoll_bootstrap host = {};
   host.struct_size = sizeof host;
   host.rank = job.rank;
@@ -138,9 +138,7 @@ void join(Job& job) {
     return end_progress(job);
   }
   bool has_thread = config_bool("IBCOLL_PROGRESS_THREAD").value_or(false);
-  int level = 0;
-  mpi.Query_thread(&level);
-  if (level == mpi.constants.thread_multiple) {
+  if (has_threads(job)) {
     (void)ibcoll_set_thread_level(context, IBCOLL_THREAD_MULTIPLE);
     if (!mpi_calls_back()) has_thread |= ibcoll_set_progress_thread(context, 1) == IBCOLL_OK;
   }
@@ -173,23 +171,20 @@ void write_learned(const std::vector<Decision>& decisions) {
     say(written.error().message.c_str());
 }
 
-void free_communicators(Job& job) {
-  library().Comm_free(&job.alone);
-  library().Comm_free(&job.world);
-}
+}  // namespace
 
-/// In MPI_Init, which has come back well.
-void start() {
+void begin_job(bool for_sessions) {
   const Library& mpi = library();
   if (mpi.unusable != nullptr) return say(mpi.unusable);
   const Inside inside;
   Job& job = the_job();
-  mpi.Comm_rank(mpi.constants.comm_world, &job.rank);
+  job.context = nullptr;  // sessions may begin again
+  job.has_thread_of_its_own = false;
+  if (!for_sessions)
+    take_world(job);
+  else if (!take_world_of_session(job))
+    return say("the MPI gives no communicator of mpi://WORLD: all collectives stay with it");
   const Result<Wishes> wishes = read_wishes(job.rank);
-  mpi.Comm_size(mpi.constants.comm_world, &job.size);
-  mpi.Comm_dup(mpi.constants.comm_world, &job.world);
-  mpi.Comm_dup(mpi.constants.comm_self, &job.alone);
-  mpi.Comm_set_errhandler(job.alone, mpi.constants.errors_return);
   begin_record(job);
   if (!all_good(job, wishes.has_value(), wishes ? "" : wishes.error().message.c_str()) &&
       job.rank == 0)
@@ -200,16 +195,15 @@ void start() {
   job.reductions.ordered = ordered ? 1 : 0;
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
   const bool wanted = job.selection.functions != 0 || job.reports;
-  const bool keeps = wanted && begin_communicators() && begin_datatypes();
-  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_communicators(job);
+  const bool keeps = wanted && begin_communicators() && begin_datatypes(job);
+  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_world(job);
   if (job.selection.functions != 0 && job.size > 1) join(job);
   choose_by_time(job, wishes);
   begin_collapse(wishes && wishes->collapses && job.context != nullptr);
   g_running.store(&job, std::memory_order_release);
 }
 
-/// In MPI_Finalize, before the MPI's.
-void stop() {
+void end_job() {
   Job* const job = g_running.exchange(nullptr);
   if (job == nullptr) return end_record();
   const Library& mpi = library();
@@ -239,10 +233,8 @@ void stop() {
     if (ibcoll_finalize(job->context) != IBCOLL_OK) say(ibcoll_last_error());
     end_progress(*job);
   }
-  free_communicators(*job);
+  free_world(*job);
 }
-
-}  // namespace
 
 Job& the_job() {
   static auto* const job = new Job;  // the MPI may still call when the process ends
@@ -281,7 +273,7 @@ IBCOLL_MPI_STANDS_IN(Init, (int* argc, char*** argv), {
   static auto* const original = original_of<int(int*, char***)>("PMPI_Init");
   if (Inside::is()) return original(argc, argv);
   const int done = original(argc, argv);
-  if (done == 0) start();
+  if (done == 0 && running_job() == nullptr) begin_job(false);
   return done;
 })
 
@@ -289,12 +281,13 @@ IBCOLL_MPI_STANDS_IN(Init_thread, (int* argc, char*** argv, int required, int* p
   static auto* const original = original_of<int(int*, char***, int, int*)>("PMPI_Init_thread");
   if (Inside::is()) return original(argc, argv, required, provided);
   const int done = original(argc, argv, required, provided);
-  if (done == 0) start();
+  if (done == 0 && running_job() == nullptr) begin_job(false);
   return done;
 })
 
 IBCOLL_MPI_STANDS_IN(Finalize, (void), {
   static auto* const original = original_of<int()>("PMPI_Finalize");
-  if (!Inside::is()) stop();
+  const Job* const job = running_job();
+  if (!Inside::is() && (job == nullptr || job->session == 0)) end_job();
   return original();
 })

@@ -1,5 +1,6 @@
 #pragma once
 /// The engine's job of all processes of MPI_COMM_WORLD: joined in MPI_Init, left in MPI_Finalize.
+/// Of a program that has sessions alone see sessions.cc.
 
 #include <atomic>
 #include <cstdint>
@@ -27,6 +28,8 @@ struct Job {
   int rank = 0, size = 1;
   Handle world = 0;    ///< a duplicate of MPI_COMM_WORLD, for what this library says itself
   Handle alone = 0;    ///< the same of MPI_COMM_SELF
+  Handle whole = 0;    ///< MPI_COMM_WORLD; without one, `world`
+  Handle session = 0;  ///< this library's own, where the program has sessions alone; else 0
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
@@ -35,6 +38,10 @@ struct Job {
 
   bool has_selected(Function function) const { return selection.has(function); }
 };
+
+/// Joins the job, and leaves it: in MPI_Init and MPI_Finalize, or for sessions. Collective.
+void begin_job(bool for_sessions);
+void end_job();
 
 /// Null before MPI_Init has come back, after MPI_Finalize has begun, and where everything is left
 /// to the MPI.

@@ -82,13 +82,43 @@ std::string number_in(const std::string& text) {
   return "";
 }
 
-/// MPICH, and those that share its ABI, which say so, too; else null.
-const char* family_with_handles_of_mpich(const std::string& version) {
-  constexpr std::pair<const char*, const char*> kNames[] = {
-      {"MVAPICH", "MVAPICH"}, {"Intel(R) MPI", "Intel MPI"}, {"MPICH", "MPICH"}};
+/// "": it is none that is known.
+const char* family_of(const std::string& version) {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"Open MPI", "Open MPI"},
+                                                            {"MVAPICH", "MVAPICH"},
+                                                            {"Intel(R) MPI", "Intel MPI"},
+                                                            {"MPICH", "MPICH"}};
   for (const auto& [says, family] : kNames)
     if (version.find(says) != std::string::npos) return family;
-  return nullptr;
+  return "";
+}
+
+/// Of MPI 5's standard ABI; 0: the MPI has its own. A library that has both answers for the one
+/// that the program is linked to.
+int standard_abi_version() {
+  using Version = int(int* major, int* minor);
+  auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Abi_get_version"));
+  int major = -1, minor = -1;
+  return version != nullptr && version(&major, &minor) == 0 && major > 0 ? major : 0;
+}
+
+/// Handles and constants as the program has them.
+void take_constants(Library& mpi) {
+  if (const int abi = standard_abi_version(); abi != 0) {
+    mpi.standard_abi = true;
+    if (abi == 1) ibcoll_mpi_constants_standard_abi(find_object, &mpi.constants);
+    return;
+  }
+  if (find_symbol("ompi_mpi_comm_world") != nullptr) {
+#ifdef IBCOLL_HAVE_OPENMPI
+    ibcoll_mpi_constants_openmpi(find_object, &mpi.constants);
+#endif
+  } else if (!mpi.is_open_mpi && mpi.family != std::string_view("")) {
+    // Those of MPICH, and of others that share its ABI.
+#ifdef IBCOLL_HAVE_MPICH
+    ibcoll_mpi_constants_mpich(find_object, &mpi.constants);
+#endif
+  }
 }
 
 Library* make_library() {
@@ -100,23 +130,18 @@ Library* make_library() {
   IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
   IBCOLL_MPI_MORE_FUNCTIONS_USED(IBCOLL_MPI_LOAD);
   const bool has_all = complete;
-  IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_LOAD);
+  IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD
   const std::string version = version_text();
+  made->family = family_of(version);
   made->version = number_in(version);
-  if (find_symbol("ompi_mpi_comm_world") != nullptr) {
-    made->family = "Open MPI";
-#ifdef IBCOLL_HAVE_OPENMPI
-    ibcoll_mpi_constants_openmpi(find_object, &made->constants);
-#endif
-  } else if (const char* const family = family_with_handles_of_mpich(version)) {
-    made->family = family;
-#ifdef IBCOLL_HAVE_MPICH
-    ibcoll_mpi_constants_mpich(find_object, &made->constants);
-#endif
-  }
+  made->is_open_mpi = made->family == std::string_view("Open MPI");
+  take_constants(*made);
   if (made->constants.handle_mask == 0)
-    made->unusable = "libibcoll_mpi.so was built without the mpi.h of this MPI's family";
+    made->unusable =
+        made->standard_abi
+            ? "the MPI's standard ABI is newer than version 1, which this library knows"
+            : "libibcoll_mpi.so was built without the mpi.h of this MPI's family";
   else if (!has_all)
     made->unusable = "the MPI lacks functions of MPI 3.0";
   return made;

@@ -45,6 +45,7 @@ using CancelRequest = int(void*, int complete);
   each(Comm_get_parent, (Handle*));                                                  \
   each(Errhandler_free, (Handle*));                                                  \
   each(Group_translate_ranks, (Handle, int, const int*, Handle, int*));              \
+  each(Group_size, (Handle, int*));                                                  \
   each(Group_free, (Handle*));                                                       \
   each(Type_create_keyval, (CopyAttribute*, DeleteAttribute*, int*, void*));         \
   each(Type_free_keyval, (int*));                                                    \
@@ -74,6 +75,7 @@ using CancelRequest = int(void*, int complete);
   each(Test, (Handle*, int*, void*));                                                \
   each(Wait, (Handle*, void*));                                                      \
   each(Info_get, (Handle, const char*, int, char*, int*));                           \
+  each(Info_free, (Handle*));                                                        \
   each(Query_thread, (int*));                                                        \
   each(Barrier, (Handle));                                                           \
   each(Bcast, (void*, int, Handle, int, Handle));                                    \
@@ -93,20 +95,27 @@ using CancelRequest = int(void*, int complete);
   each(Dist_graph_neighbors_count, (Handle, int*, int*, int*));  \
   each(Dist_graph_neighbors, (Handle, int, int*, int*, int, int*, int*))
 
-/// MPICH's alone, for datatypes that were made with large counts.
-#define IBCOLL_MPI_FUNCTIONS_OF_MPICH(each)                                  \
-  each(Type_get_envelope_c, (Handle, Count*, Count*, Count*, Count*, int*)); \
-  each(Type_get_contents_c, (Handle, Count, Count, Count, Count, int*, Count*, Count*, void*))
+/// Those that not every MPI has: for datatypes that were made with large counts, and sessions.
+#define IBCOLL_MPI_FUNCTIONS_OF_MPI_4(each)                                                     \
+  each(Type_get_envelope_c, (Handle, Count*, Count*, Count*, Count*, int*));                    \
+  each(Type_get_contents_c, (Handle, Count, Count, Count, Count, int*, Count*, Count*, void*)); \
+  each(Session_init, (Handle, Handle, Handle*));                                                \
+  each(Session_finalize, (Handle*));                                                            \
+  each(Session_get_info, (Handle, Handle*));                                                    \
+  each(Group_from_session_pset, (Handle, const char*, Handle*));                                \
+  each(Comm_create_from_group, (Handle, const char*, Handle, Handle, Handle*))
 
 struct Library {
 #define IBCOLL_MPI_MEMBER(name, parameters) int(*name) parameters = nullptr
   IBCOLL_MPI_FUNCTIONS_USED(IBCOLL_MPI_MEMBER);
   IBCOLL_MPI_MORE_FUNCTIONS_USED(IBCOLL_MPI_MEMBER);
-  IBCOLL_MPI_FUNCTIONS_OF_MPICH(IBCOLL_MPI_MEMBER);
+  IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_MEMBER);
 #undef IBCOLL_MPI_MEMBER
   ibcoll_mpi_constants constants = {};
   const char* family = "";  ///< "MPICH", "MVAPICH", "Intel MPI", "Open MPI"
   std::string version;      ///< its own
+  bool is_open_mpi = false;
+  bool standard_abi = false;  ///< MPI 5's, not the family's own
   /// Why no call can be taken over: an MPI that this library was not built for. Null: it can.
   const char* unusable = nullptr;
 

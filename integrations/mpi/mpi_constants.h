@@ -1,7 +1,8 @@
 #ifndef IBCOLL_MPI_CONSTANTS_H
 #define IBCOLL_MPI_CONSTANTS_H
-/* What mpi.h of one family of MPI libraries says, for code that is compiled without it. Handles are
- * integers of 32 bits in MPICH's family and pointers in Open MPI: here each is a uintptr_t. */
+/* What mpi.h of one family of MPI libraries says, or that of MPI 5's standard ABI, for code that is
+ * compiled without it. Handles are integers of 32 bits in MPICH's family and pointers elsewhere:
+ * here each is a uintptr_t. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -62,7 +63,10 @@ struct ibcoll_mpi_constants {
 /* Where a symbol of the program's MPI is; NULL: it has none. */
 typedef void* (*ibcoll_mpi_finder)(const char* name);
 
-/* One of them is there for each MPI that the library was built with. */
+/* Always there. */
+void ibcoll_mpi_constants_standard_abi(ibcoll_mpi_finder find,
+                                       struct ibcoll_mpi_constants* constants);
+/* Each is there where the library was built with an MPI of the family. */
 void ibcoll_mpi_constants_mpich(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
 void ibcoll_mpi_constants_openmpi(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
 

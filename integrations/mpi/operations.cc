@@ -86,8 +86,7 @@ bool claim(Operation& operation) {
 Attempt attempt_of(const Operation& operation) {
   const Handle handle = operation.on->handle;
   if (handle != 0) return {operation.function, the_job(), *operation.own, handle};
-  return {operation.function, the_job(), *operation.own, library().constants.comm_world,
-          operation.on->handler};
+  return {operation.function, the_job(), *operation.own, the_job().whole, operation.on->handler};
 }
 
 /// Tells the MPI that the request is complete.

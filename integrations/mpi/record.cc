@@ -77,8 +77,8 @@ void write_rows() {
 void begin_record(const Job& job) {
   const Library& mpi = library();
   Record& all = record();
-  Handle parent = 0;
-  mpi.Comm_get_parent(&parent);
+  Handle parent = mpi.constants.comm_null;
+  if (job.session == 0) mpi.Comm_get_parent(&(parent = 0));
   const Result<std::string> path = config_string("IBCOLL_MPI_RECORD");
   uint64_t records = 0;
   // Processes that were spawned have the environment of those that spawned them, and their file.

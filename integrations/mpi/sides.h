@@ -41,9 +41,9 @@ struct EachBlock {
     }();
     const Library& mpi = library();
     const Handle type = mpi.handle_at(types, slot);
-    // Of a block without elements only Open MPI looks at the datatype, whose handles are pointers.
-    const bool looks = mpi.constants.handle_mask != UINT32_MAX;
-    if (counts[slot] == 0 && !(looks && type == mpi.constants.type_null)) return {0, 0, &kNothing};
+    // Of a block without elements only Open MPI looks at the datatype.
+    if (counts[slot] == 0 && !(mpi.is_open_mpi && type == mpi.constants.type_null))
+      return {0, 0, &kNothing};
     return {counts[slot], places[slot], find_datatype(job, type)};
   }
 };

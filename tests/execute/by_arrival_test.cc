@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "engine/base/clock.h"
+#include "engine/execute/arrival_descriptor.h"
 #include "engine/execute/arrival_runs.h"
-#include "engine/execute/executor.h"
+#include "engine/execute/inquiry.h"
+#include "engine/execute/mail.h"
 #include "engine/execute/waits.h"
-#include "engine/schedule/builder.h"
-#include "tests/execute/slow_local.h"
+#include "tests/execute/lone_rank.h"
 
 namespace ibcoll {
 namespace {
@@ -22,16 +25,13 @@ using ::testing::IsEmpty;
 constexpr uint64_t kBlockBytes = 1000;
 constexpr int64_t kLateNs = 10'000'000, kDeadlineNs = 1'000'000'000;
 
-/// Rank 0 of three on one server.
-class ByArrival : public ::testing::Test {
+class ByArrival : public LoneRank {
  protected:
-  ByArrival() {
-    group_.to_job = {0, 1, 2};
+  ByArrival()
+      : LoneRank(Collective::kBcast, kBlockBytes, 1,
+                 {.late_ns = kLateNs, .deadline_ns = kDeadlineNs}) {
     group_.key = kByArrivalKey | 5;
     group_.by_arrival = true;
-    binding_.block_bytes = kBlockBytes;
-    binding_[Buffer::kSend].base = send_.data();
-    binding_[Buffer::kRecv].base = recv_.data();
   }
   /// To both, in pieces.
   void post_bcast(uint32_t pieces) {
@@ -41,38 +41,11 @@ class ByArrival : public ::testing::Test {
     builder_.end_stream();
     post();
   }
-  void post() {
-    program_ = builder_.finish();
-    executor_.enter(group_);
-    ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
-    progress();
-  }
-  void progress() {
-    while (executor_.progress()) {
-    }
-  }
   /// For longer than the deadline.
   void look_for_long() {
     const int64_t end = now_ns() + kDeadlineNs * 6 / 5;
     while (now_ns() < end && !executor_.failed()) (void)executor_.progress_of_all();
   }
-
-  GroupState group_{Shape::single_server(3)};
-  ProgramBuilder builder_{Collective::kBcast, "test", group_.shape, 0, {}};
-  SlowLocal local_;
-  std::vector<std::byte> send_ = std::vector<std::byte>(kBlockBytes);
-  std::vector<std::byte> recv_ = std::vector<std::byte>(kBlockBytes);
-  Binding binding_;
-  Completion completion_;
-  std::shared_ptr<const RankProgram> program_;
-  perf::LoneBootstrap bootstrap_{3};
-  Bell bell_;
-  Executor executor_{bootstrap_,
-                     local_,
-                     nullptr,
-                     bell_,
-                     [] { return std::nullopt; },
-                     {.late_ns = kLateNs, .deadline_ns = kDeadlineNs}};
 };
 
 TEST_F(ByArrival, CallsAreNeverLate) {
@@ -90,6 +63,23 @@ TEST_F(ByArrival, OthersAre) {
   post_bcast(1);
   const int64_t end = now_ns() + 60'000'000'000;
   while (!executor_.failed() && now_ns() < end) (void)executor_.progress_of_all();
+  ASSERT_TRUE(executor_.failed());
+  EXPECT_THAT(executor_.failed()->message, HasSubstr("IBCOLL_DEADLINE"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("rank 0 was waiting for rank 1"));
+}
+
+TEST_F(ByArrival, WhoSleepsOnTheDescriptorHearsOfThoseThatAreLate) {
+  ::testing::internal::CaptureStderr();
+  group_.by_arrival = false;
+  group_.key = 5;
+  post_bcast(1);
+  auto descriptor = ArrivalDescriptor::create(bell_);
+  ASSERT_TRUE(descriptor);
+  const int64_t end = now_ns() + 60'000'000'000;
+  while (!executor_.failed() && now_ns() < end) {
+    (void)executor_.arm(**descriptor);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   ASSERT_TRUE(executor_.failed());
   EXPECT_THAT(executor_.failed()->message, HasSubstr("IBCOLL_DEADLINE"));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("rank 0 was waiting for rank 1"));
@@ -250,6 +240,35 @@ TEST_F(ByArrival, AFloodOfMailsDoesNotHoldUpARound) {
   EXPECT_LT(runs.taken.size(), 1000u);
   progress();
   EXPECT_EQ(runs.taken.size(), 1000u);
+}
+
+/// Of rank 1, on a group of which this rank knows nothing, with what follows its head.
+template <class Body>
+std::vector<std::byte> mail_with(MailKind kind, const Body& body) {
+  MailHeader header{};
+  header.group = 77;
+  header.from = 1;
+  header.kind = kind;
+  std::vector<std::byte> mail(sizeof header + sizeof body);
+  std::memcpy(mail.data(), &header, sizeof header);
+  std::memcpy(mail.data() + sizeof header, &body, sizeof body);
+  return mail;
+}
+
+TEST_F(ByArrival, WhoAsksOfAGroupThatIsLongOverIsTold) {
+  NotedRuns runs;
+  executor_.serve(&runs);  // mails are taken in each round
+  EndNotice end{};
+  end.sender = end.culprit = 1;
+  end.code = static_cast<uint8_t>(ErrorCode::kCancelled);
+  local_.mails = {mail_with(MailKind::kEnd, end)};
+  progress();
+  EXPECT_THAT(local_.told, ElementsAre(1)) << "that this rank has heard of the end";
+  Inquiry inquiry;
+  inquiry.rank = 2;
+  local_.mails = {mail_with(MailKind::kInquiry, inquiry)};
+  progress();
+  EXPECT_THAT(local_.told, ElementsAre(1, 2));
 }
 
 TEST_F(ByArrival, MailsThatNobodyTakesAreAnError) {

@@ -7,9 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "engine/execute/executor.h"
-#include "engine/schedule/builder.h"
-#include "tests/execute/slow_local.h"
+#include "tests/execute/lone_rank.h"
 
 namespace ibcoll {
 namespace {
@@ -18,15 +16,13 @@ using ::testing::Each;
 
 constexpr uint64_t kSlotBytes = 64;
 
-/// Rank 0 of three on one server, whose streams go in two pieces.
-class LaneStreams : public ::testing::Test {
+/// Streams go in two pieces.
+class LaneStreams : public LoneRank {
  protected:
-  LaneStreams() {
-    group_.to_job = {0, 1, 2};
-    binding_.block_bytes = kSlotBytes;
+  LaneStreams() : LoneRank(Collective::kAlltoallv, kSlotBytes, 3) {
+    std::fill(send_.begin(), send_.end(), std::byte{1});
+    std::fill(recv_.begin(), recv_.end(), std::byte{2});
     binding_.pieces = 2;
-    binding_[Buffer::kSend].base = send_.data();
-    binding_[Buffer::kRecv].base = recv_.data();
   }
   /// What `write` writes is a stream of its own.
   template <class Write>
@@ -35,30 +31,6 @@ class LaneStreams : public ::testing::Test {
     write();
     builder_.end_stream();
   }
-  void post() {
-    program_ = builder_.finish();
-    executor_.enter(group_);
-    ASSERT_TRUE(executor_.post(group_, *program_, binding_, completion_));
-    progress();
-  }
-  void progress() {
-    while (executor_.progress()) {
-    }
-  }
-
-  GroupState group_{Shape::single_server(3)};
-  ProgramBuilder builder_{Collective::kAlltoallv, "test", group_.shape, 0, {}};
-  SlowLocal local_;
-  std::vector<std::byte> send_ = std::vector<std::byte>(3 * kSlotBytes, std::byte{1});
-  std::vector<std::byte> recv_ = std::vector<std::byte>(3 * kSlotBytes, std::byte{2});
-  Binding binding_;
-  Completion completion_;
-
- private:
-  std::shared_ptr<const RankProgram> program_;
-  perf::LoneBootstrap bootstrap_{3};
-  Bell bell_;
-  Executor executor_{bootstrap_, local_, nullptr, bell_, [] { return std::nullopt; }, {}};
 };
 
 /// The first piece of two slots lies where the second piece of the first slot does.

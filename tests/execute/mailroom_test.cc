@@ -223,6 +223,27 @@ TEST_P(ExposureMailTest, KeysAndLandingsShareTheMail) {
   EXPECT_GT(mails, 1u);
 }
 
+TEST_P(ExposureMailTest, AKeyTravelsOnceInAMailHoweverManyLandThere) {
+  PeerRegions peer;
+  const std::vector<RegisteredMemory> memories(3, enter(41, 1, data_.data()));
+  const std::vector<const std::byte*> places{data_.data(), data_.data() + 8, data_.data() + 16};
+  const Opened opened = send({1, 0}, memories, places, peer);
+  EXPECT_THAT(opened.keys, SizeIs(1));
+  EXPECT_THAT(opened.landings, SizeIs(3));
+}
+
+TEST_P(ExposureMailTest, NothingIsKnownOfWhatWasNotTold) {
+  PeerRegions peer;
+  const std::vector<const std::byte*> place{data_.data()};
+  const Opened opened = send({1, 0}, std::vector{enter(41, 1, data_.data())}, place, peer);
+  const RegionPlace told = opened.landings.at(0).place;
+  EXPECT_NE(peer.find(7, told).address, PeerRegions::kUnknown);
+  EXPECT_EQ(peer.find(8, told).address, PeerRegions::kUnknown) << "another rank's";
+  RegionPlace later = told;
+  ++later.region.use;
+  EXPECT_EQ(peer.find(7, later).address, PeerRegions::kUnknown) << "told of an earlier use";
+}
+
 TEST_P(ExposureMailTest, WhatComesLateReplacesNothing) {
   PeerRegions peer;
   const std::vector<const std::byte*> place{data_.data()};

@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "engine/base/units.h"
 #include "tests/command.h"
 #include "tests/places.h"
 
@@ -22,10 +26,28 @@ inline const std::string kPreload = "LD_PRELOAD=" + testing_tools::bin_dir() + "
 inline const std::string kAll = "IBCOLL_MPI_FUNCTIONS=all ";
 
 struct Family {
-  const char* name;
-  const char* launcher;
-  const char* called;  ///< in reports
+  std::string name;
+  std::string launcher;
+  std::string called;  ///< in reports
 };
+
+/// Debian's, and those that TEST_MPIS lists as NAME=LAUNCHER;...: of each the programs of
+/// tests/mpi/programs.sh.
+inline std::vector<Family> families() {
+  std::vector<Family> all = {{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
+                             {"mpich", "mpiexec.mpich", "MPICH"}};
+  const char* const more = std::getenv("TEST_MPIS");
+  for (const std::string_view each : split(more == nullptr ? "" : more, ';')) {
+    const size_t equals = each.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string name(each.substr(0, equals));
+    all.push_back({name, std::string(each.substr(equals + 1)),
+                   name.starts_with("openmpi")   ? "Open MPI"
+                   : name.starts_with("mvapich") ? "MVAPICH"
+                                                 : "MPICH"});
+  }
+  return all;
+}
 
 /// A report's lines by function.
 using Report = std::map<std::string, nlohmann::json>;
@@ -45,9 +67,17 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
   /// `settings`: NAME=VALUE of the ranks, each with a blank behind it.
   static std::string command(int ranks, const std::string& settings, const std::string& part,
                              const std::string& program) {
+    return alone(ranks, "env " + kPreload + kAll + settings + program + " " + part);
+  }
+  static std::string alone(int ranks, const std::string& program) {
     return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-           std::string(GetParam().launcher) + " -n " + std::to_string(ranks) + " env " + kPreload +
-           kAll + settings + program + " " + part;
+           GetParam().launcher + " -n " + std::to_string(ranks) + " " + program;
+  }
+  /// Whether the MPI by itself does what a part of the program asks for: some check no arguments,
+  /// or are built without files.
+  static bool works_alone(int ranks, const std::string& part) {
+    const CommandRan ran = run_command(alone(ranks, program() + " " + part) + " 2>&1");
+    return ran.status == 0 && ran.out.find("well done") != std::string::npos;
   }
   static CommandRan run(int ranks, const std::string& settings, const std::string& part,
                         const std::string& program = MpiPreload::program()) {
@@ -75,9 +105,7 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
   }
 };
 
-inline const auto kFamilies =
-    ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
-                      Family{"mpich", "mpiexec.mpich", "MPICH"});
+inline const auto kFamilies = ::testing::ValuesIn(families());
 inline std::string name_of(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
 
 }  // namespace ibcoll::testing_tools

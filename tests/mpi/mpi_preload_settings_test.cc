@@ -29,8 +29,8 @@ TEST_P(MpiPreloadSettings, OffLeavesAllToTheMpiOnAllRanks) {
   const std::string file = report_file();
   const std::string one_off =
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-      std::string(GetParam().launcher) + " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file +
-      " " + program() + " communicators : -n 1 env " + kPreload + "IBCOLL_MPI=off " + program() +
+      GetParam().launcher + " -n 1 env " + kPreload + "IBCOLL_MPI_REPORT=" + file + " " +
+      program() + " communicators : -n 1 env " + kPreload + "IBCOLL_MPI=off " + program() +
       " communicators 2>&1";
   const Ran ran = run_command(one_off);
   EXPECT_EQ(ran.status, 0) << ran.out;
@@ -106,8 +106,8 @@ TEST_P(MpiPreloadSettings, RangesOfSizesAreRefusedWhereNotAllRanksKnowTheSize) {
 TEST_P(MpiPreloadSettings, TheReportIsATableForPeople) {
   const Ran ran = run(2, "IBCOLL_MPI=report ", "communicators");
   EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("ibcoll: collectives of 2 ranks on 1 server under " +
-                                 std::string(GetParam().called)));
+  EXPECT_THAT(ran.out,
+              HasSubstr("ibcoll: collectives of 2 ranks on 1 server under " + GetParam().called));
   EXPECT_THAT(ran.out, HasSubstr("\nallreduce"));
 }
 
@@ -120,7 +120,7 @@ TEST_P(MpiPreloadSettings, WhatIsNoSettingIsNamedAndTheProgramRuns) {
 
 TEST_P(MpiPreloadSettings, WhatIsNoSettingOfALaterRankIsNamedToo) {
   const std::string bad = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-                          std::string(GetParam().launcher) + " -n 1 env " + kPreload + program() +
+                          GetParam().launcher + " -n 1 env " + kPreload + program() +
                           " communicators : -n 1 env " + kPreload +
                           "IBCOLL_MPI_FUNCTIONS=alltoal " + program() + " communicators 2>&1";
   const Ran ran = run_command(bad);

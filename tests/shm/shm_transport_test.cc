@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -464,6 +465,28 @@ void fill_ring(const TransportRank& rank) {
 }
 
 /// What stands in the ring is for calls that come later, and what is waited for finds no room.
+/// A rank that has been idle for long looks whether it can make room.
+void relieve_where_there_is_room(const TransportRank& rank) {
+  const std::array<std::byte, 8> data{};
+  uint32_t ticket = 0;
+  if (rank.me() == 0) {
+    rank.transport.offer(1, kFirst, data.data(), data.size(), ticket);
+    rank.transport.poll();
+    rank.transport.relieve();
+  }
+  rank.meet_idly();
+  if (rank.me() == 1) {
+    rank.transport.relieve();
+    if (rank.transport.set_aside_bytes(0) != 0) rank.complain("it was copied for nothing");
+  }
+  rank.meet_idly();
+}
+
+TEST(SharedMemory, NothingIsSetAsideWhereNobodyLacksRoom) {
+  for (const bool threads : {false, true})
+    EXPECT_EQ(on_server(2, threads, {}, relieve_where_there_is_room), "");
+}
+
 TEST(SharedMemory, WhoFindsNoRoomHasTheRingEmptiedEachTime) {
   const auto body = [](const TransportRank& rank) {
     std::vector<std::byte> last(8);

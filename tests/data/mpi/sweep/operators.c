@@ -183,9 +183,22 @@ static void sweep_own(Run run) {
   g_form = BLOCKING;
 }
 
+/* An MPI that was built without Fortran may know the names of its types, but not combine them. */
+static int has(MPI_Datatype type, MPI_Op op) {
+  double from[2] = {0, 0}, to[2] = {0, 0};
+  if (type == MPI_DATATYPE_NULL) return 0;
+  MPI_Errhandler before;
+  MPI_Comm_get_errhandler(MPI_COMM_SELF, &before);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  const int known = PMPI_Allreduce(from, to, 1, type, op, MPI_COMM_SELF) == MPI_SUCCESS;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, before);
+  MPI_Errhandler_free(&before);
+  return known;
+}
+
 /* Fortran's, which this library of the MPI may lack. */
 static void fortran_types(const Run* run) {
-  if (MPI_LOGICAL != MPI_DATATYPE_NULL) {
+  if (has(MPI_LOGICAL, MPI_LAND)) {
     const int even = run->rank % 2;
     int mine[3] = {1, even, 0}, all[3] = {7, 7, 7};
     MPI_Allreduce(mine, all, 3, MPI_LOGICAL, MPI_LAND, run->comm);
@@ -195,7 +208,7 @@ static void fortran_types(const Run* run) {
     if (all[0] != 1 || all[1] != (run->size > 1) || all[2] != 0)
       wrong("MPI_LOR", run->name, all[0], all[1], all[2]);
   }
-  if (MPI_2DOUBLE_PRECISION != MPI_DATATYPE_NULL) {
+  if (has(MPI_2DOUBLE_PRECISION, MPI_MAXLOC)) {
     double mine[4] = {run->rank % 3, run->rank, -run->rank, run->rank}, all[4] = {0};
     MPI_Allreduce(mine, all, 2, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, run->comm);
     const int most = run->size < 3 ? run->size - 1 : 2;

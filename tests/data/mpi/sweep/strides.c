@@ -260,6 +260,7 @@ static void fortrans_kinds(const Run* run) {
   double both[2] = {0, 0};
   if (run->rank == 0) both[0] = both[1] = 1.5;
   MPI_Type_create_f90_real(15, 307, &real);
+  if (real == MPI_DATATYPE_NULL) return; /* an MPI without Fortran */
   MPI_Type_vector(2, 1, 1, real, &pair);
   MPI_Type_commit(&pair);
   MPI_Bcast(both, 1, pair, 0, run->comm);

@@ -1,0 +1,85 @@
+#!/bin/bash
+# build_mpi.sh mpich-5|openmpi-6 [PREFIX]: builds an MPI that Debian 12 does not have, from git repositories of its sources in
+# IBCOLL_SOURCES, and installs it below PREFIX (build/mpi/NAME). The last line is the folder of its compilers and launchers.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+die() {
+  echo "build_mpi.sh: $1" >&2
+  exit "${2:-1}"
+}
+
+# lay COMMIT REPOSITORY FOLDER: the files of a commit, without archives of other libraries, which Debian has.
+lay() {
+  git -C "$sources/$2" cat-file -e "$1^{commit}" 2>/dev/null ||
+    die "$sources/$2 is no git repository with the commit $1"
+  mkdir -p "$3"
+  git -C "$sources/$2" archive "$1" -- . ':!*.tar.gz' | tar -x -C "$3"
+}
+
+readonly OAC=3064f7bd191b49a5a5554170ef7be4762246b5ee  # of Open MPI; the other two ask for commits near it
+
+# MPICH with the library of MPI 5's standard ABI beside its own.
+configure_mpich() {
+  # UCX is Debian's, and what no program here uses is left out.
+  ./autogen.sh -without-ucx -without-ofi -without-romio -without-fortran -without-test -atdircheck=no &&
+    ./configure --prefix="$prefix" --with-device=ch4:ucx --with-ucx=/usr --enable-mpi-abi \
+      --disable-fortran --disable-cxx --disable-romio --disable-doc --disable-static
+}
+
+# Open MPI with the library of the standard ABI, and what it starts programs with. hwloc and libevent are Debian's.
+configure_openmpi() {
+  ./autogen.pl --no-3rdparty hwloc,libevent &&
+    ./configure --prefix="$prefix" --enable-standard-abi --disable-mpi-fortran --disable-oshmem --disable-sphinx --disable-man-pages \
+      --with-hwloc=external --with-libevent=external --with-pmix=internal --with-prrte=internal --with-ucx=no --with-ofi=no --with-ucc=no
+}
+
+case "${1:-}" in
+  mpich-5)
+    version="MPICH 5.0.1" commit=v5.0.1
+    lay_sources() {
+      lay "$commit" mpich "$work/source"
+      lay 79ad1c9b9fcc846e6bc31f47b801d11ba6d8613a json-c "$work/source/modules/json-c"
+      lay 42bebfa5e4b96c99c2482645c8eb86d4755ef23b hwloc "$work/source/modules/hwloc"
+    }
+    configure() { configure_mpich; }
+    ;;
+  openmpi-6)
+    version="Open MPI 6.1.0a1" commit=8efebee745
+    lay_sources() {
+      lay "$commit" ompi "$work/source"
+      lay "$OAC" oac "$work/source/config/oac"
+      lay 55dcaf774c46965f5dc0b8f9e1617917cde2d95d openpmix "$work/source/3rd-party/openpmix"
+      lay "$OAC" oac "$work/source/3rd-party/openpmix/config/oac"
+      lay 7b9619b1d1 prrte "$work/source/3rd-party/prrte"
+      lay "$OAC" oac "$work/source/3rd-party/prrte/config/oac"
+    }
+    configure() { configure_openmpi; }
+    ;;
+  -h | --help)
+    sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}"
+    exit
+    ;;
+  *) die "expects mpich-5 or openmpi-6, not \"${1:-}\"" 2 ;;
+esac
+prefix=$(realpath -m "${2:-$root/build/mpi/$1}")
+if [ -f "$prefix/built-$commit" ]; then
+  echo "$prefix/bin"
+  exit
+fi
+[ -n "${IBCOLL_SOURCES:-}" ] || die "IBCOLL_SOURCES is not set: a folder with git repositories of the sources"
+sources=$(realpath "$IBCOLL_SOURCES")
+for tool in autoreconf libtoolize make gcc python3 perl; do
+  command -v "$tool" >/dev/null || die "$tool is missing: install autoconf, automake, libtool, make, gcc, python3, perl"
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ibcoll-mpi-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+lay_sources
+cd "$work/source"
+if ! { configure && make -j"$(nproc)" && make install; } >"$work/log" 2>&1; then
+  tail -n 30 "$work/log" >&2
+  die "can't build $version (messages above)"
+fi
+touch "$prefix/built-$commit"
+echo "$prefix/bin"

@@ -1,0 +1,15 @@
+#!/bin/bash
+# programs.sh NAME MPICC FOLDER: builds the C programs that the tests of libibcoll_mpi.so run, with the compiler of an MPI that
+# is not Debian's, as FOLDER/mpi_sweep_NAME and so on. CMake builds those of Debian's MPIs.
+set -euo pipefail
+[ $# -eq 3 ] || {
+  echo "usage: programs.sh NAME MPICC FOLDER" >&2
+  exit 2
+}
+name=$1 mpicc=$2 folder=$3
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+data=$root/tests/data/mpi
+compile() { "$mpicc" -std=gnu11 -O1 -Wall -Wextra -Wno-stringop-overflow -Wno-deprecated-declarations "$@"; }
+compile "$data"/sweep/*.c -o "$folder/mpi_sweep_$name" -lpthread
+compile "$data/traffic.c" -o "$folder/mpi_traffic_$name"
+compile "$data/sessions.c" -o "$folder/mpi_sessions_$name"
