@@ -113,7 +113,8 @@ void take_constants(Library& mpi) {
 #ifdef IBCOLL_HAVE_OPENMPI
     ibcoll_mpi_constants_openmpi(find_object, &mpi.constants);
 #endif
-  } else if (mpi.family[0] != '\0') {
+  } else if (!mpi.is_open_mpi && mpi.family != std::string_view("")) {
+    // Those of MPICH, and of others that share its ABI.
 #ifdef IBCOLL_HAVE_MPICH
     ibcoll_mpi_constants_mpich(find_object, &mpi.constants);
 #endif
@@ -132,8 +133,8 @@ Library* make_library() {
   IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD
   const std::string version = version_text();
-  made->version = number_in(version);
   made->family = family_of(version);
+  made->version = number_in(version);
   made->is_open_mpi = made->family == std::string_view("Open MPI");
   take_constants(*made);
   if (made->constants.handle_mask == 0)

@@ -136,16 +136,16 @@ void begin_sampling(Job& job, SamplingWishes wishes, bool may_choose) {
   mpi.Allreduce(&samples, &all_sample, 1, mpi.constants.type_uint64, mpi.constants.op_min,
                 job.world);
   // Processes that were spawned have the environment of those that spawned them, and their file.
-  Handle parent = 0;
-  mpi.Comm_get_parent(&parent);
+  Handle parent = mpi.constants.comm_null;
+  if (job.session == 0) mpi.Comm_get_parent(&(parent = 0));
   const bool writes = wishes.writes_file && mpi.clean(parent) == mpi.constants.comm_null;
   uint64_t head[] = {wishes.of_file.size(), writes ? 1UL : 0};
   mpi.Bcast(head, 2, mpi.constants.type_uint64, 0, job.world);
   wishes.of_file.resize(head[0]);
   mpi.Bcast(wishes.of_file.data(), bytes_of(wishes.of_file), mpi.constants.type_byte, 0, job.world);
-  if (!may_choose) return;
-  job.samples = all_sample != 0;
-  job.decided = std::move(wishes.of_file);
+  job.samples = may_choose && all_sample != 0;
+  job.decided.clear();
+  if (may_choose) job.decided = std::move(wishes.of_file);
   job.writes_decisions = job.samples && head[1] != 0;
 }
 
@@ -165,7 +165,7 @@ std::vector<Decision> gather_decisions(const Job& job) {
   {
     Records& own = records();
     const std::lock_guard lock(own.mutex);
-    all = own.gone;
+    all.swap(own.gone);
     for (const Sampling* each : own.live) {
       const std::vector<Decision> made = each->decisions();
       all.insert(all.end(), made.begin(), made.end());

@@ -163,11 +163,18 @@ TEST(Contest, TheFirstCallOfATurnDoesNotCount) {
 
 TEST(Contest, InterruptionsDecideNothing) {
   // Of two turns of five, the first of them a short one.
-  EXPECT_EQ(kept_after([](const LookedAt& at) {
+  const auto is_odd = [](const LookedAt& at) { return at.sample == 1 || at.sample == 3; };
+  EXPECT_EQ(kept_after([&](const LookedAt& at) {
               if (at.who == Candidate::kEngine) return 1000.0;
-              return at.sample == 1 || at.sample == 3 ? 1e6 : 900.0;
+              return is_odd(at) ? 1e6 : 900.0;
             }),
             Candidate::kMpi);
+  // Nor do turns in which all that was waited for was there already.
+  EXPECT_EQ(kept_after([&](const LookedAt& at) {
+              if (at.who == Candidate::kEngine) return 1000.0;
+              return is_odd(at) ? 300.0 : 1100.0;
+            }),
+            Candidate::kEngine);
 }
 
 TEST(Contest, WhatIsMuchSlowerIsCalledFewTimes) {

@@ -100,7 +100,7 @@ TEST_P(MpiPreloadSampling, OneRankTurnsItOffOnAll) {
   const std::string rank = " -n 1 env " + kPreload + kNoneNamed;
   const Ran ran = run_command(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 " +
-      std::string(GetParam().launcher) + rank + "IBCOLL_MPI_REPORT=" + file + " " + program() +
+      GetParam().launcher + rank + "IBCOLL_MPI_REPORT=" + file + " " + program() +
       " sampled 100 :" + rank + "IBCOLL_MPI_SAMPLING=off " + program() + " sampled 100 2>&1");
   EXPECT_EQ(ran.status, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("well done"));
