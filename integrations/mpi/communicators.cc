@@ -253,11 +253,15 @@ Communicator* make_alone(const Job& job, Handle handle, Communicator& record) {
   record.id = record.line | kOfLine;
   record.reason = Reason::kNoGroup;
   free_retired();
+  record.sampling = make_sampling(job, ranks, record.rank == 0);
   const ibcoll_group_options options = {sizeof options, record.id};
+  const char* lacks = record.sampling == nullptr && has_sampling(job) ? "out of memory" : nullptr;
   if (ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group) !=
-      IBCOLL_OK) {
+      IBCOLL_OK)
+    lacks = ibcoll_last_error();
+  if (lacks != nullptr) {
     record.lacks_group = true;
-    (void)ibcoll_abort(job.context, ibcoll_last_error());
+    (void)ibcoll_abort(job.context, lacks);
   }
   return &record;
 }

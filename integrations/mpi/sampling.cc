@@ -149,8 +149,10 @@ void begin_sampling(Job& job, SamplingWishes wishes, bool may_choose) {
   job.writes_decisions = job.samples && head[1] != 0;
 }
 
+bool has_sampling(const Job& job) { return job.samples || !job.decided.empty(); }
+
 std::shared_ptr<Sampling> make_sampling(const Job& job, const std::vector<int>& ranks, bool leads) {
-  if (!job.samples && job.decided.empty()) return nullptr;
+  if (!has_sampling(job)) return nullptr;
   try {
     return std::make_shared<Sampling>(job, static_cast<int>(ranks.size()), servers_of(job, ranks),
                                       leads);

@@ -78,6 +78,9 @@ struct SamplingWishes {
   bool writes_file = false;       ///< the same: what is decided is written there in the end
 };
 
+/// Whether calls are measured, or a file decides.
+bool has_sampling(const Job& job);
+
 /// Collective: all ranks go by the same. `may_choose`: nobody has named functions, and there is an
 /// engine; the same on all ranks.
 void begin_sampling(Job& job, SamplingWishes wishes, bool may_choose);
