@@ -80,9 +80,10 @@ enum { kKinds = 32 }; /**< bits of ucc_coll_type_t */
 typedef struct tl_ibcoll_team {
   ucc_tl_team_t super;
   ibcoll_group* group; /**< null until the team has a number */
-  uint64_t number;     /**< no other team of the same ranks has it */
+  uint64_t number;     /**< no other team with the same first member has it */
   uint64_t fresh;      /**< to be tried if a member refuses that; 0: it was */
   uint64_t list;       /**< hash of the ranks */
+  uint64_t first;      /**< the first member's rank in the job */
   int* ranks;          /**< in the job; while the team is made, as the votes */
   tl_ibcoll_vote vote;
   tl_ibcoll_vote* votes; /**< everybody's */

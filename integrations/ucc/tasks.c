@@ -107,8 +107,17 @@ static ucc_status_t post(ucc_coll_task_t* base) {
   return ucc_progress_queue_enqueue(UCC_TASK_CORE_CTX(base)->pq, base);
 }
 
+/** What tells calls on a set of ranks apart from those of other teams, which may have the same tag.
+ * First members number their teams, so numbers alone are not enough: teams that begin with
+ * different ranks may have the same one, and the set in common. A job has at most a million ranks
+ * (20 bits), and the tag, or none, takes 17: numbers come again after 2^27 teams. */
+static uint64_t key_of(const tl_ibcoll_team* team, const ucc_coll_args_t* arguments) {
+  const uint64_t tag = arguments->mask & UCC_COLL_ARGS_FIELD_TAG ? (uint64_t)arguments->tag + 1 : 0;
+  return team->first << 44 | (team->number & 0x7ffffff) << 17 | tag;
+}
+
 /** A broadcast to some ranks of the team: members of an active set alone make it, so it has no
- * group, but is a call on a set of ranks. Teams and tags tell sets of the same ranks apart. */
+ * group, but is a call on a set of ranks. */
 static ibcoll_status init_on_set(tl_ibcoll_team* team, const ucc_coll_args_t* arguments,
                                  ibcoll_call* call, ibcoll_request** request) {
   ibcoll_context* const job = TL_IBCOLL_CONTEXT(team)->job;
@@ -122,9 +131,8 @@ static ibcoll_status init_on_set(tl_ibcoll_team* team, const ucc_coll_args_t* ar
     ibcoll_set_add(set, (int)ucc_get_ctx_rank(core, ucc_ep_map_eval(ranks, (ucc_rank_t)member)));
   const ucc_rank_t root = ucc_ep_map_eval(ranks, (ucc_rank_t)arguments->root);
   call->root = ibcoll_set_id(set, words, (int)ucc_get_ctx_rank(core, root));
-  const uint64_t tag = arguments->mask & UCC_COLL_ARGS_FIELD_TAG ? (uint64_t)arguments->tag + 1 : 0;
   const ibcoll_status status =
-      ibcoll_set_call_init(job, set, words, team->number * 0x10001 + tag, call, request);
+      ibcoll_set_call_init(job, set, words, key_of(team, arguments), call, request);
   free(set);
   return status;
 }

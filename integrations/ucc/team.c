@@ -32,6 +32,7 @@ static ucc_status_t find_ranks(tl_ibcoll_team* team) {
     team->ranks[i] = (int)rank;
     team->list = (team->list ^ rank) * 0x9e3779b97f4a7c15 + (team->list >> 29);
   }
+  team->first = (uint64_t)team->ranks[0];
   return UCC_OK;
 }
 

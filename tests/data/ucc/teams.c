@@ -195,6 +195,47 @@ static void use_active_sets(void) {
   end();
 }
 
+/** Ranks 1 and 2 are in two teams that differ in their first member alone. Each makes a broadcast
+ * from 1 to 2 on both, with the same tag, in another order than the other one. */
+static void use_sets_of_two_teams(void) {
+  if (g_ranks < 4) give_up("four ranks or more make two such teams");
+  begin(UCC_THREAD_SINGLE, NULL);
+  const int is_member[2] = {g_rank<3, g_rank> 0 && g_rank < 4};
+  const int ranks[2] = {g_rank, g_rank % 3};
+  team teams[2];
+  for (int i = 0; i < 2; ++i) {
+    if (!is_member[i]) continue;
+    post_team(&teams[i], 1 + i, ranks[i], 3);
+    while (!is_made(&teams[i])) {
+    }
+  }
+  for (int round = 0; round < 20 && is_member[0] && is_member[1] && g_rank != 0; ++round) {
+    int64_t data[2];
+    ucc_coll_req_h requests[2];
+    for (int i = 0; i < 2; ++i) {
+      const int which = (i + g_rank) % 2;
+      data[which] = g_rank == 1 ? 1000 * which + round : -1;
+      ucc_coll_args_t call = {
+          .mask = UCC_COLL_ARGS_FIELD_ACTIVE_SET | (round % 2 ? UCC_COLL_ARGS_FIELD_TAG : 0),
+          .coll_type = UCC_COLL_TYPE_BCAST,
+          .src.info = {&data[which], 1, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST},
+          .root = 1,
+          .tag = 5,
+          .active_set = {.start = 1, .stride = 1, .size = 2}};
+      check(ucc_collective_init(&call, &requests[which], teams[which].handle), "broadcast");
+      check(ucc_collective_post(requests[which]), "start of a broadcast");
+    }
+    for (int i = 0; i < 2; ++i) {
+      check(finish(requests[i]), "broadcast to an active set");
+      check(ucc_collective_finalize(requests[i]), "end of a broadcast");
+      if (data[i] != 1000 * i + round) give_up("round %d: %ld on team %d", round, (long)data[i], i);
+    }
+  }
+  for (int i = 0; i < 2; ++i)
+    if (is_member[i]) destroy_team(&teams[i]);
+  end();
+}
+
 static void* sum_in_thread(void* argument) {
   for (int64_t round = 0; round < 500; ++round) check_sum(argument, round);
   return NULL;
@@ -288,9 +329,13 @@ static const struct {
   const char* name;
   void (*run)(void);
   int deaths;
-} kWhat[] = {{"many", make_many, 0},          {"sets", use_active_sets, 0},
-             {"threads", use_threads, 0},     {"segments", use_segments, 0},
-             {"timeout", give_up_waiting, 0}, {"death", lose_a_rank, 1}};
+} kWhat[] = {{"many", make_many, 0},
+             {"sets", use_active_sets, 0},
+             {"setclash", use_sets_of_two_teams, 0},
+             {"threads", use_threads, 0},
+             {"segments", use_segments, 0},
+             {"timeout", give_up_waiting, 0},
+             {"death", lose_a_rank, 1}};
 
 int main(int argc, char** argv) {
   const size_t all = sizeof kWhat / sizeof *kWhat;
@@ -298,7 +343,10 @@ int main(int argc, char** argv) {
   while (argc == 3 && what < all && strcmp(argv[2], kWhat[what].name) != 0) ++what;
   g_ranks = argc == 3 ? atoi(argv[1]) : 0;
   if (g_ranks < 2 || g_ranks > kMaxRanks || what == all) {
-    fprintf(stderr, "usage: ucc_teams RANKS many|sets|threads|segments|timeout|death\n");
+    fprintf(stderr, "usage: ucc_teams RANKS");
+    for (what = 0; what < all; ++what)
+      fprintf(stderr, "%c%s", what == 0 ? ' ' : '|', kWhat[what].name);
+    fputc('\n', stderr);
     return 2;
   }
   make_boards();
