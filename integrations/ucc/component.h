@@ -96,16 +96,23 @@ UCC_CLASS_DECLARE_NEW_FUNC(tl_ibcoll_team, ucc_base_team_t, ucc_base_context_t*,
                            const ucc_base_team_params_t*);
 UCC_CLASS_DECLARE_DELETE_FUNC(tl_ibcoll_team, ucc_base_team_t);
 
+/** Bytes that a task moves itself, since UCC expects them elsewhere than the engine. */
+typedef struct tl_ibcoll_move {
+  char* to;
+  const char* from;
+  size_t bytes; /**< 0: nothing is to be moved */
+} tl_ibcoll_move;
+
 /** Tasks are used again: room for lists stays theirs. */
 typedef struct tl_ibcoll_task {
   ucc_coll_task_t super;
   ibcoll_request* request;
-  int on_set;        /**< the request is of a call that has a group of its own */
-  int64_t* lists;    /**< counts and displacements in bytes, read until the call has finished */
-  size_t lists_room; /**< entries */
-  char* result;      /**< where UCC expects what the engine leaves at the buffer's beginning */
-  size_t result_bytes;
-  uint8_t token[2]; /**< what fanin and fanout move */
+  int on_set;            /**< the request is of a call that has a group of its own */
+  int64_t* lists;        /**< counts and displacements in bytes, read until the call has finished */
+  size_t lists_room;     /**< entries */
+  tl_ibcoll_move before; /**< when the call begins */
+  tl_ibcoll_move after;  /**< when it has ended */
+  uint8_t token[2];      /**< what fanin and fanout move */
 } tl_ibcoll_task;
 
 /** What the process has in common with others of its context (context.c). */

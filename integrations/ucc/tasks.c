@@ -79,6 +79,10 @@ static ucc_status_t failed(const tl_ibcoll_task* task, ibcoll_status status) {
  * short collectives end meanwhile. */
 enum { kTests = 8 };
 
+static void carry_out(const tl_ibcoll_move* move) {
+  if (move->bytes != 0) memmove(move->to, move->from, move->bytes);
+}
+
 static void progress(ucc_coll_task_t* base) {
   tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
   const tl_ibcoll_context* const context = ucc_derived_of(base->team->context, tl_ibcoll_context);
@@ -89,10 +93,7 @@ static void progress(ucc_coll_task_t* base) {
   if (status != IBCOLL_OK) {
     base->status = failed(task, status);
   } else if (done) {
-    if (task->result_bytes != 0) {
-      const char* const buffer = task->super.bargs.args.dst.info.buffer;
-      memmove(task->result, buffer, task->result_bytes);
-    }
+    carry_out(&task->after);
     base->status = UCC_OK;
   } else if (context->yields) {
     sched_yield();
@@ -101,6 +102,7 @@ static void progress(ucc_coll_task_t* base) {
 
 static ucc_status_t post(ucc_coll_task_t* base) {
   tl_ibcoll_task* const task = ucc_derived_of(base, tl_ibcoll_task);
+  carry_out(&task->before);
   const ibcoll_status status = ibcoll_start(task->request);
   if (status != IBCOLL_OK) return base->status = base->super.status = failed(task, status);
   base->status = UCC_INPROGRESS;
@@ -156,8 +158,7 @@ ucc_status_t tl_ibcoll_collective_init(ucc_base_coll_args_t* given, ucc_base_tea
   ucc_status_t status = ucc_coll_task_init(&task->super, given, base);
   task->request = NULL;
   task->on_set = on_set;
-  task->result = NULL;
-  task->result_bytes = 0;
+  task->before = task->after = (tl_ibcoll_move){0};
   task->token[0] = task->token[1] = 0;
   ibcoll_call call;
   if (status == UCC_OK) status = tl_ibcoll_describe(team, arguments, task, &call);

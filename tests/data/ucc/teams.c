@@ -236,6 +236,82 @@ static void use_sets_of_two_teams(void) {
   end();
 }
 
+enum { kBlock = 40, kMostElements = kMaxRanks * kBlock };
+
+/** What a rank gives as the source of the `i`th element. */
+static int64_t given(int rank, int i) { return 1000 * (rank + 1) + i; }
+
+/** Makes the collective with the same buffer as source and destination, but not UCC's flag for it:
+ * `sent` elements lie at its beginning before, and `received` ones afterwards. */
+static void check_in_one_buffer(const team* on, ucc_coll_type_t type, int sent, int received,
+                                int64_t (*expected)(int)) {
+  static uint32_t counts[kMaxRanks], displacements[kMaxRanks];
+  const int size = on->members.size;
+  for (int i = 0; i < size; ++i) {
+    counts[i] = kBlock;
+    displacements[i] = (uint32_t)i * kBlock;
+  }
+  const int lists = UCC_COLL_TYPE_ALLTOALLV | UCC_COLL_TYPE_ALLGATHERV | UCC_COLL_TYPE_GATHERV;
+  int64_t data[kMostElements];
+  for (int i = 0; i < kMostElements; ++i) data[i] = i < sent ? given(on->members.rank, i) : -1;
+  ucc_coll_args_t call = {.coll_type = type, .op = UCC_OP_SUM, .root = (uint64_t)size - 1};
+  const ucc_coll_buffer_info_t source = {data, (uint64_t)sent, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  const ucc_coll_buffer_info_t all = {data, (uint64_t)received, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  const ucc_coll_buffer_info_v_t listed = {data, (ucc_count_t*)counts, (ucc_aint_t*)displacements,
+                                           UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  if (type & (UCC_COLL_TYPE_ALLTOALLV | UCC_COLL_TYPE_SCATTERV))
+    call.src.info_v = listed;
+  else
+    call.src.info = source;
+  if (type & (lists | UCC_COLL_TYPE_REDUCE_SCATTERV))
+    call.dst.info_v = listed;
+  else
+    call.dst.info = all;
+  const ucc_status_t status = run(&call, on);
+  if (status != UCC_OK) give_up("collective %#x: %s", (unsigned)type, ucc_status_string(status));
+  for (int i = 0; i < received; ++i)
+    if (data[i] != expected(i))
+      give_up("collective %#x: element %d is %ld, not %ld", (unsigned)type, i, (long)data[i],
+              (long)expected(i));
+}
+
+/** What the `i`th element becomes where blocks of all ranks come together. */
+static int64_t exchanged(int i) { return given(i / kBlock, g_rank * kBlock + i % kBlock); }
+static int64_t gathered(int i) { return given(i / kBlock, i % kBlock); }
+static int64_t scattered(int i) { return given(g_ranks - 1, g_rank * kBlock + i); }
+static int64_t summed(int i) {
+  int64_t sum = 0;
+  for (int rank = 0; rank < g_ranks; ++rank) sum += given(rank, i);
+  return sum;
+}
+static int64_t own_summed(int i) { return summed(g_rank * kBlock + i); }
+static int64_t kept(int i) { return given(g_rank, i); }
+
+static void use_one_buffer(void) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  team world;
+  make_world(&world, 1);
+  const int is_root = g_rank == g_ranks - 1, all = g_ranks * kBlock;
+  for (int round = 0; round < 3; ++round) {
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLREDUCE, all, all, summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE, all, all, is_root ? summed : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE_SCATTER, all, kBlock, own_summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE_SCATTERV, all, kBlock, own_summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLTOALL, all, all, exchanged);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLTOALLV, all, all, exchanged);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLGATHER, kBlock, all, gathered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLGATHERV, kBlock, all, gathered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_GATHER, kBlock, is_root ? all : kBlock,
+                        is_root ? gathered : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_GATHERV, kBlock, is_root ? all : kBlock,
+                        is_root ? gathered : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_SCATTER, all, kBlock, scattered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_SCATTERV, all, kBlock, scattered);
+  }
+  destroy_team(&world);
+  end();
+}
+
 static void* sum_in_thread(void* argument) {
   for (int64_t round = 0; round < 500; ++round) check_sum(argument, round);
   return NULL;
@@ -332,6 +408,7 @@ static const struct {
 } kWhat[] = {{"many", make_many, 0},
              {"sets", use_active_sets, 0},
              {"setclash", use_sets_of_two_teams, 0},
+             {"alias", use_one_buffer, 0},
              {"threads", use_threads, 0},
              {"segments", use_segments, 0},
              {"timeout", give_up_waiting, 0},
