@@ -1,7 +1,9 @@
 /* A team is a group of the engine. Making one takes two allgathers of its members: one that tells
  * them the team's number, and one that tells whether all have the group. Where a member still has
  * an earlier team of that number, all try another one. */
+#define _GNU_SOURCE /* memmem */
 #include <stdlib.h>
+#include <string.h>
 
 #include "coll_score/ucc_coll_score.h"
 #include "component.h"
@@ -130,12 +132,40 @@ ucc_status_t tl_ibcoll_team_destroy(ucc_base_team_t* base) {
   return UCC_OK;
 }
 
+/** Whether a word is in an entry of UCC_TL_UCP_TUNE. */
+static int mentions(const char* entry, size_t bytes, const char* word) {
+  return memmem(entry, bytes, word, strlen(word)) != NULL;
+}
+
+/** Whether TL/UCP is to carry out alltoallv by its one-sided algorithm, which is named or has
+ * number 2. With it ranks pass other displacements than for any other. What this layer refuses UCC
+ * passes to TL/UCP, but to which of its algorithms first differs with the number of layers there
+ * are. So this layer must not come first. */
+static int is_onesided_set(const tl_ibcoll_team* team) {
+  const ucc_context_t* const context = UCC_TL_CORE_CTX(team);
+  for (unsigned i = 0; i < context->n_tl_ctx; ++i) {
+    const ucc_base_context_t* const layer = &context->tl_ctx[i]->super;
+    if (strcmp(ucc_derived_of(layer->lib, ucc_tl_lib_t)->iface->super.name, "ucp") != 0) continue;
+    for (const char* entry = layer->score_str; *entry != 0;) {
+      const size_t bytes = strcspn(entry, "#");
+      if (mentions(entry, bytes, "alltoallv") &&
+          (mentions(entry, bytes, "@onesided") || mentions(entry, bytes, "@2")))
+        return 1;
+      entry += bytes;
+      if (*entry == '#') ++entry;
+    }
+  }
+  return 0;
+}
+
 ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* base, ucc_coll_score_t** scores) {
   tl_ibcoll_team* const team = ucc_derived_of(base, tl_ibcoll_team);
   ucc_memory_type_t memory = UCC_MEMORY_TYPE_HOST;
+  const uint64_t claimed =
+      TL_IBCOLL_COLLECTIVES & ~(is_onesided_set(team) ? (uint64_t)UCC_COLL_TYPE_ALLTOALLV : 0);
   ucc_coll_score_t* built;
   ucc_status_t status = ucc_coll_score_build_default(
-      base, TL_IBCOLL_SCORE, tl_ibcoll_collective_init, TL_IBCOLL_COLLECTIVES, &memory, 1, &built);
+      base, TL_IBCOLL_SCORE, tl_ibcoll_collective_init, claimed, &memory, 1, &built);
   if (status != UCC_OK) return status;
   const char* const wanted = UCC_TL_TEAM_CTX(team)->score_str;
   if (wanted[0] != 0) {
@@ -146,7 +176,7 @@ ucc_status_t tl_ibcoll_team_get_scores(ucc_base_team_t* base, ucc_coll_score_t**
 #else
     const ucc_coll_score_team_info_t info = {.default_score = TL_IBCOLL_SCORE,
                                              .size = UCC_TL_TEAM_SIZE(team),
-                                             .supported_colls = TL_IBCOLL_COLLECTIVES,
+                                             .supported_colls = claimed,
                                              .supported_mem_types = &memory,
                                              .num_mem_types = 1,
                                              .init = tl_ibcoll_collective_init};
