@@ -120,6 +120,17 @@ ucc_status_t tl_ibcoll_context_join(ucc_base_context_t* context);
 ucc_status_t tl_ibcoll_context_get_attr(const ucc_base_context_t* context,
                                         ucc_base_ctx_attr_t* attributes);
 
+#if UCC_API_MINOR >= 5
+/** UCC asks every layer for a handle of memory that the program names, and for one to send to
+ * peers. This one needs none: it answers so, as layers do that UCC has then none from. */
+ucc_status_t tl_ibcoll_mem_map(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                               ucc_mem_map_memh_t* memory, ucc_mem_map_tl_t* mine);
+ucc_status_t tl_ibcoll_mem_unmap(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine);
+ucc_status_t tl_ibcoll_memh_pack(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine, void** packed);
+#endif
+
 /** Proposes numbers for a team of that list (numbers.c). */
 void tl_ibcoll_propose(tl_ibcoll_numbers* numbers, uint64_t list, tl_ibcoll_vote* vote);
 /** The number's team is gone, and every one of its calls had ended well. */

@@ -92,6 +92,26 @@ ucc_status_t tl_ibcoll_context_get_attr(const ucc_base_context_t* context,
   return UCC_OK;
 }
 
+#if UCC_API_MINOR >= 5
+ucc_status_t tl_ibcoll_mem_map(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                               ucc_mem_map_memh_t* memory, ucc_mem_map_tl_t* mine) {
+  (void)context, (void)mode, (void)memory, (void)mine;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t tl_ibcoll_mem_unmap(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine) {
+  (void)context, (void)mode, (void)mine;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t tl_ibcoll_memh_pack(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine, void** packed) {
+  (void)context, (void)mode, (void)mine, (void)packed;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+#endif
+
 /** Whether a process of the context has this layer, with the same engine. */
 static int has_layer(const tl_ibcoll_context* context, ucc_rank_t rank) {
   const ucc_tl_lib_t* const lib = ucc_derived_of(context->super.super.lib, ucc_tl_lib_t);

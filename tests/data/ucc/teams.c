@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "board.h"
+#include "ucc/api/ucc_version.h"
 
 static int g_rank, g_ranks;
 static ucc_lib_h g_lib;
@@ -348,6 +349,21 @@ static void use_segments(void) {
   free(memory);
 }
 
+#if UCC_API_MINOR >= 5
+/** UCC asks all layers for a handle of the memory, and this one has none. */
+static void map_memory(void) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  char memory[4096];
+  ucc_mem_map_t segment = {memory, sizeof memory};
+  const ucc_mem_map_params_t segments = {&segment, 1};
+  size_t size = 0;
+  ucc_mem_map_mem_h handle = NULL;
+  check(ucc_mem_map(g_context, UCC_MEM_MAP_MODE_EXPORT, &segments, &size, &handle), "handle");
+  if (handle != NULL) check(ucc_mem_unmap(&handle), "end of a handle");
+  end();
+}
+#endif
+
 /** How a sum ends that some rank does not make. */
 static ucc_status_t lonely_sum(const team* on) {
   int64_t mine = 1, all = 0;
@@ -411,6 +427,9 @@ static const struct {
              {"alias", use_one_buffer, 0},
              {"threads", use_threads, 0},
              {"segments", use_segments, 0},
+#if UCC_API_MINOR >= 5
+             {"memmap", map_memory, 0},
+#endif
              {"timeout", give_up_waiting, 0},
              {"death", lose_a_rank, 1}};
 
