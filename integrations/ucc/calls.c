@@ -386,6 +386,7 @@ ucc_status_t tl_ibcoll_describe(const tl_ibcoll_team* team, const ucc_coll_args_
   *call = (ibcoll_call){.struct_size = sizeof *call,
                         .flags = UCC_IS_PERSISTENT(*arguments) ? IBCOLL_PERSISTENT : 0,
                         .root = (int)arguments->root};
+  task->before = task->after = (tl_ibcoll_move){0};
   switch (type) {
     case UCC_COLL_TYPE_ALLTOALL:
       return describe_alltoall(&of);

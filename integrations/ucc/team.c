@@ -8,13 +8,6 @@
 #include "coll_score/ucc_coll_score.h"
 #include "component.h"
 
-static void put_away_votes(tl_ibcoll_team* team) {
-  free(team->ranks);
-  free(team->votes);
-  team->ranks = NULL;
-  team->votes = NULL;
-}
-
 static ucc_status_t post_votes(tl_ibcoll_team* team) {
   const ucc_oob_coll_t* const oob = &UCC_TL_TEAM_OOB(team);
   return oob->allgather(&team->vote, team->votes, sizeof team->vote, oob->coll_info,
@@ -38,31 +31,54 @@ static ucc_status_t find_ranks(tl_ibcoll_team* team) {
   return UCC_OK;
 }
 
+/** Notes the members as a set. They are numbered by their order in the job there, so the team must
+ * have them in that order. */
+static ucc_status_t find_set(tl_ibcoll_team* team) {
+  team->set_words = ibcoll_set_words(ibcoll_size(TL_IBCOLL_CONTEXT(team)->job));
+  team->set = calloc(team->set_words, sizeof *team->set);
+  if (team->set == NULL) return UCC_ERR_NO_MEMORY;
+  for (ucc_rank_t i = 0; i < UCC_TL_TEAM_SIZE(team); ++i) {
+    if (i > 0 && team->ranks[i] <= team->ranks[i - 1]) return UCC_ERR_NOT_SUPPORTED;
+    ibcoll_set_add(team->set, team->ranks[i]);
+  }
+  return UCC_OK;
+}
+
+/** In which order the team's calls begin. CL/HIER starts those of a team of its in an order that
+ * differs from rank to rank, but initializes them in the same one. */
+static ucc_post_ordering_t ordering_of(const ucc_base_team_params_t* parameters) {
+  if (parameters->scope == UCC_CL_HIER) return UCC_COLLECTIVE_INIT_ORDERED;
+  return parameters->params.mask & UCC_TEAM_PARAM_FIELD_ORDERING ? parameters->params.ordering
+                                                                 : UCC_COLLECTIVE_POST_ORDERED;
+}
+
+static void put_away(tl_ibcoll_team* team) {
+  tl_ibcoll_resume_end(team);
+  free(team->ranks);
+  free(team->set);
+  free(team->votes);
+}
+
 UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
                     const ucc_base_team_params_t* parameters) {
   tl_ibcoll_context* const context = ucc_derived_of(base, tl_ibcoll_context);
   UCC_CLASS_CALL_SUPER_INIT(ucc_tl_team_t, &context->super, parameters);
-  self->group = NULL;
-  self->number = self->fresh = 0;
-  self->vote = (tl_ibcoll_vote){0};
-  self->ranks = NULL;
-  self->votes = NULL;
-  self->exchange = NULL;
-  for (int kind = 0; kind < kKinds; ++kind) atomic_init(&self->idle[kind], NULL);
-  /* CL/HIER starts the calls of a team in an order that differs from rank to rank. */
-  if (parameters->scope != UCC_CL_BASIC) return UCC_ERR_NOT_SUPPORTED;
-  const ucc_team_params_t* const given = &parameters->params;
-  if ((given->mask & UCC_TEAM_PARAM_FIELD_ORDERING) &&
-      given->ordering != UCC_COLLECTIVE_POST_ORDERED &&
-      given->ordering != UCC_COLLECTIVE_INIT_AND_POST_ORDERED)
+  memset((char*)self + sizeof self->super, 0, sizeof *self - sizeof self->super);
+  if (parameters->scope != UCC_CL_BASIC && parameters->scope != UCC_CL_HIER)
     return UCC_ERR_NOT_SUPPORTED;
-  if (given->oob.allgather == NULL) return UCC_ERR_NOT_SUPPORTED;
+  const ucc_post_ordering_t ordering = ordering_of(parameters);
+  if (ordering != UCC_COLLECTIVE_POST_ORDERED && ordering != UCC_COLLECTIVE_INIT_ORDERED &&
+      ordering != UCC_COLLECTIVE_INIT_AND_POST_ORDERED)
+    return UCC_ERR_NOT_SUPPORTED;
+  if (parameters->params.oob.allgather == NULL) return UCC_ERR_NOT_SUPPORTED;
+  pthread_mutex_init(&self->resume.mutex, NULL);
   ucc_status_t status = find_ranks(self);
+  if (status == UCC_OK && ordering == UCC_COLLECTIVE_INIT_ORDERED) status = find_set(self);
   if (status == UCC_OK) {
     tl_ibcoll_propose(&context->numbers, self->list, &self->vote);
     status = post_votes(self);
   }
-  if (status != UCC_OK) put_away_votes(self);
+  if (status != UCC_OK) put_away(self);
   return status;
 }
 
@@ -72,10 +88,10 @@ UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_team) {
     const ibcoll_status ended = ibcoll_group_status(self->group);
     if (ibcoll_group_free(self->group) != IBCOLL_OK)
       tl_debug(UCC_TL_TEAM_LIB(self), "%s", ibcoll_last_error());
-    else if (ended == IBCOLL_OK && UCC_TL_TEAM_RANK(self) == 0)
+    else if (ended == IBCOLL_OK && self->resume.generation == 0 && UCC_TL_TEAM_RANK(self) == 0)
       tl_ibcoll_retire(&TL_IBCOLL_CONTEXT(self)->numbers, self->list, self->number);
   }
-  put_away_votes(self);
+  put_away(self);
 }
 
 UCC_CLASS_DEFINE(tl_ibcoll_team, ucc_tl_team_t);
@@ -83,15 +99,16 @@ UCC_CLASS_DEFINE_NEW_FUNC(tl_ibcoll_team, ucc_base_team_t, ucc_base_context_t*,
                           const ucc_base_team_params_t*);
 UCC_CLASS_DEFINE_DELETE_FUNC(tl_ibcoll_team, ucc_base_team_t);
 
-static int create_group(tl_ibcoll_team* team) {
-  const ibcoll_group_options options = {.struct_size = sizeof options, .id = team->number};
+ibcoll_status tl_ibcoll_create_group(tl_ibcoll_team* team) {
+  const ibcoll_group_options options = {.struct_size = sizeof options,
+                                        .id = team->number | team->resume.generation << 40};
   const ibcoll_status status =
       ibcoll_group_create_with(TL_IBCOLL_CONTEXT(team)->job, team->ranks,
                                (int)UCC_TL_TEAM_SIZE(team), &options, &team->group);
-  if (status == IBCOLL_OK) return 1;
+  if (status == IBCOLL_OK) return status;
   tl_debug(UCC_TL_TEAM_LIB(team), "%s", ibcoll_last_error());
   team->group = NULL;
-  return 0;
+  return status;
 }
 
 static int all_agree(const tl_ibcoll_team* team) {
@@ -117,10 +134,11 @@ ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* base) {
       team->number = team->fresh;
       team->fresh = 0;
     } else {
-      put_away_votes(team);
+      free(team->votes);
+      team->votes = NULL;
       break;
     }
-    team->vote.agrees = create_group(team);
+    team->vote.agrees = tl_ibcoll_create_group(team) == IBCOLL_OK;
     status = post_votes(team);
     if (status != UCC_OK) return status;
   }
