@@ -50,6 +50,7 @@ typedef struct tl_ibcoll_numbers {
     uint64_t number;
   } retired[64];
   int retired_count;
+  uint64_t watches; /**< bits of the identifiers that tl_ibcoll_watch has given */
 } tl_ibcoll_numbers;
 
 typedef struct tl_ibcoll_team tl_ibcoll_team;
@@ -116,6 +117,10 @@ struct tl_ibcoll_team {
   uint64_t* set;
   size_t set_words;
   _Atomic uint64_t made; /**< calls of such a team that have been initialized */
+  /** A group of the same ranks on which nothing is called, while the team is made: it tells of a
+   * member that dies, for which the program's allgather would wait for ever. */
+  ibcoll_group* watch;
+  int watch_number;
   tl_ibcoll_vote vote;
   tl_ibcoll_vote* votes; /**< everybody's, while the team is made */
   void* exchange;        /**< UCC's request of the allgather that is under way */
@@ -171,6 +176,10 @@ ucc_status_t tl_ibcoll_memh_pack(const ucc_base_context_t* context, ucc_mem_map_
 
 /** Proposes numbers for a team of that list (numbers.c). */
 void tl_ibcoll_propose(tl_ibcoll_numbers* numbers, uint64_t list, tl_ibcoll_vote* vote);
+/** A number of 64 for a group that only watches its members, or -1. */
+int tl_ibcoll_watch(tl_ibcoll_numbers* numbers);
+/** That group is gone, and it had not ended. */
+void tl_ibcoll_unwatch(tl_ibcoll_numbers* numbers, int number);
 /** The number's team is gone, and every one of its calls had ended well. */
 void tl_ibcoll_retire(tl_ibcoll_numbers* numbers, uint64_t list, uint64_t number);
 

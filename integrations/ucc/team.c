@@ -8,6 +8,42 @@
 #include "coll_score/ucc_coll_score.h"
 #include "component.h"
 
+/** Begins to look whether members die: an error if one has. If there are too many teams that are
+ * made at a time, some are not watched. */
+static ucc_status_t begin_watch(tl_ibcoll_team* team) {
+  tl_ibcoll_context* const context = TL_IBCOLL_CONTEXT(team);
+  team->watch_number = tl_ibcoll_watch(&context->numbers);
+  if (team->watch_number < 0) return UCC_OK;
+  /* Teams have lower identifiers. */
+  const ibcoll_group_options options = {.struct_size = sizeof options,
+                                        .id = UINT64_MAX - (uint64_t)team->watch_number};
+  const ibcoll_status status = ibcoll_group_create_with(
+      context->job, team->ranks, (int)UCC_TL_TEAM_SIZE(team), &options, &team->watch);
+  if (status == IBCOLL_OK) return UCC_OK;
+  team->watch = NULL;
+  tl_ibcoll_unwatch(&context->numbers, team->watch_number);
+  return tl_ibcoll_failed(team, status);
+}
+
+static void end_watch(tl_ibcoll_team* team) {
+  if (team->watch == NULL) return;
+  const int goes_on = ibcoll_group_status(team->watch) == IBCOLL_OK;
+  (void)ibcoll_group_free(team->watch);
+  team->watch = NULL;
+  if (goes_on) tl_ibcoll_unwatch(&TL_IBCOLL_CONTEXT(team)->numbers, team->watch_number);
+}
+
+/** What there is to say while the program's allgather goes on. */
+static ucc_status_t look_for_deaths(tl_ibcoll_team* team) {
+  ibcoll_status status = ibcoll_progress(TL_IBCOLL_CONTEXT(team)->job, NULL);
+  if (status == IBCOLL_OK && team->watch != NULL) status = ibcoll_group_status(team->watch);
+  if (status == IBCOLL_OK) return UCC_INPROGRESS;
+  (void)tl_ibcoll_failed(team, status);
+  /* The allgather goes on, and may still write there. */
+  team->votes = NULL;
+  return UCC_ERR_NO_MESSAGE;
+}
+
 static ucc_status_t post_votes(tl_ibcoll_team* team) {
   const ucc_oob_coll_t* const oob = &UCC_TL_TEAM_OOB(team);
   return oob->allgather(&team->vote, team->votes, sizeof team->vote, oob->coll_info,
@@ -53,6 +89,7 @@ static ucc_post_ordering_t ordering_of(const ucc_base_team_params_t* parameters)
 }
 
 static void put_away(tl_ibcoll_team* team) {
+  end_watch(team);
   tl_ibcoll_resume_end(team);
   free(team->ranks);
   free(team->set);
@@ -74,6 +111,7 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
   pthread_mutex_init(&self->resume.mutex, NULL);
   ucc_status_t status = find_ranks(self);
   if (status == UCC_OK && ordering == UCC_COLLECTIVE_INIT_ORDERED) status = find_set(self);
+  if (status == UCC_OK) status = begin_watch(self);
   if (status == UCC_OK) {
     tl_ibcoll_propose(&context->numbers, self->list, &self->vote);
     status = post_votes(self);
@@ -122,7 +160,7 @@ ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* base) {
   const ucc_oob_coll_t* const oob = &UCC_TL_TEAM_OOB(team);
   while (team->votes != NULL) {
     ucc_status_t status = oob->req_test(team->exchange);
-    if (status == UCC_INPROGRESS) return status;
+    if (status == UCC_INPROGRESS) return look_for_deaths(team);
     oob->req_free(team->exchange);
     if (status != UCC_OK) return status;
     if (team->number == 0) {
@@ -136,6 +174,7 @@ ucc_status_t tl_ibcoll_team_test(ucc_base_team_t* base) {
     } else {
       free(team->votes);
       team->votes = NULL;
+      end_watch(team);
       break;
     }
     team->vote.agrees = tl_ibcoll_create_group(team) == IBCOLL_OK;

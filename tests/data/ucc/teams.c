@@ -444,6 +444,26 @@ static void lose_a_rank(void) {
   destroy_team(&world);
 }
 
+/** The last rank is killed while a team is made, when it has posted so many of its allgathers: the
+ * others get an error. UCC itself makes the first one. */
+static void lose_a_member(unsigned long posted) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  team world;
+  make_world(&world, 1);
+  team next;
+  post_team(&next, 2, g_rank, g_ranks);
+  ucc_status_t status;
+  do {
+    status = ucc_team_create_test(next.handle);
+    if (g_rank == g_ranks - 1 && next.members.count >= posted) kill(getpid(), SIGKILL);
+    (void)ucc_context_progress(g_context);
+    sched_yield();
+  } while (status == UCC_INPROGRESS);
+  if (status >= 0) give_up("a team with a rank that is dead was made");
+}
+static void lose_before_votes(void) { lose_a_member(1); }
+static void lose_between_votes(void) { lose_a_member(2); }
+
 /** A sum for which the rank waits no longer than a moment: it gets UCC's own error. */
 static void give_up_sum(const team* on) {
   int64_t mine = 1, all = 0;
@@ -495,7 +515,9 @@ static const struct {
              {"memmap", map_memory, 0},
 #endif
              {"timeout", give_up_waiting, 0},
-             {"death", lose_a_rank, 1}};
+             {"death", lose_a_rank, 1},
+             {"deathmade1", lose_before_votes, 1},
+             {"deathmade2", lose_between_votes, 1}};
 
 int main(int argc, char** argv) {
   const size_t all = sizeof kWhat / sizeof *kWhat;
