@@ -143,7 +143,7 @@ ucx_tests() {
   fi
 }
 
-# UCC's tests and those of the team layer for it, with every minor version of UCC: hours, so no other command runs it.
+# UCC's tests and those of the team layer for it, with every minor version of UCC: an hour, so no other command runs it.
 # shellcheck disable=SC2086  # lists of words
 ucc_tests() { (packages $UCX_PACKAGES) && tests/ucc/test.sh; }
 

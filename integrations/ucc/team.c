@@ -107,7 +107,11 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_team, ucc_base_context_t* base,
   if (ordering != UCC_COLLECTIVE_POST_ORDERED && ordering != UCC_COLLECTIVE_INIT_ORDERED &&
       ordering != UCC_COLLECTIVE_INIT_AND_POST_ORDERED)
     return UCC_ERR_NOT_SUPPORTED;
-  if (parameters->params.oob.allgather == NULL) return UCC_ERR_NOT_SUPPORTED;
+  if (parameters->params.oob.allgather == NULL) {
+    /* UCC makes one of TL/UCP's collectives, if that is there. */
+    tl_debug(context->super.super.lib, "the team has no allgather: not used");
+    return UCC_ERR_NOT_SUPPORTED;
+  }
   pthread_mutex_init(&self->resume.mutex, NULL);
   ucc_status_t status = find_ranks(self);
   if (status == UCC_OK && ordering == UCC_COLLECTIVE_INIT_ORDERED) status = find_set(self);

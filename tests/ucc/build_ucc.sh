@@ -1,6 +1,6 @@
 #!/bin/bash
 # build_ucc.sh VERSION: builds a UCC, which Debian 12 does not have, with its test programs for Open MPI, from the repository
-# IBCOLL_SOURCES/ucc (a bare one will do). From 1.5 on UCC needs a newer UCX than Debian's: it is built, too, from
+# IBCOLL_SOURCES/ucc (a bare one will do). From 1.4 on UCC needs a newer UCX than Debian's: it is built, too, from
 # IBCOLL_SOURCES/ucx. The last line is the tree, build/ucc-VERSION, for IBCOLL_UCC_SOURCE_DIR. Takes some minutes, once.
 set -euo pipefail
 # One release of each minor version that the layer is made for: a tag and what it has to be.
@@ -43,7 +43,7 @@ options=("--with-tls=self,ucp" --with-mpi MPICC="$(command -v mpicc.openmpi)" MP
   MPIRUN="$(command -v mpirun.openmpi)" --without-cuda --without-nccl --without-rocm --without-rccl --without-sharp
   --without-doca_urom --disable-doxygen-doc)
 case $version in
-  1.[2-4].*) [ -f /usr/include/ucs/config/parser.h ] || die "headers of UCX are missing: install libucx-dev" ;;
+  1.[23].*) [ -f /usr/include/ucs/config/parser.h ] || die "headers of UCX are missing: install libucx-dev" ;;
   *) options+=(--with-ucx="$(dirname "$("$root/tests/ucx/build.sh")")") ;;
 esac
 if ! { ./autogen.sh && ./configure --prefix="$tree/install" "${options[@]}" && make -j"$(nproc)"; } >"$tree.log" 2>&1; then
