@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: lets other processes run after each progress of UCC. TL/UCP does not where there are more processes than
- * cores, and one that waits takes the core of the one that it waits for. */
+/* For LD_PRELOAD: lets other processes run after each progress of UCC. TL/UCP does not where there
+ * are more processes than cores, and one that waits takes the core of the one that it waits for. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
