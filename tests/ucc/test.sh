@@ -79,7 +79,8 @@ run() {
   local status=0
   mpirun_with "$tree" "$ranks" "$layers" -x LD_PRELOAD="$work/yield.so" \
     "$tree/test/mpi/.libs/ucc_test_mpi" -M host -r all -s 1 "$@" >"$work/$name.log" 2>&1 || status=$?
-  sed -n 's/^FAILURE in: //p' "$work/$name.log" | sort -u >"$work/$name.failed"
+  # Ranks write at the same time: several names may stand in a line.
+  sed 's/FAILURE in: /\n&/g' "$work/$name.log" | sed -n 's/^FAILURE in: //p' | sort -u >"$work/$name.failed"
   sed -n 's/^total tests: *//p; s/^passed: *//p; s/^skipped: *//p; s/^failed: *//p' "$work/$name.log" | tail -n 4 | paste -sd' ' >"$work/$name.counts"
   [ -s "$work/$name.counts" ] || {
     tail -n 20 "$work/$name.log" >&2
@@ -96,8 +97,8 @@ sets_of() { # sets_of MINOR
   local types=$ALL_TYPES
   # The test program of 1.2 aborts when it makes MPI combine floats by a logical operator.
   [ "$1" != 1.2 ] || types=$INTEGERS
-  echo "types -c $REDUCTIONS -t world -I 2 -m 64:65536:32 -d $types -o $OPERATORS -O 0"
-  echo "teams -t world,half,reverse,odd_even -I 2 -m 64:65536:8 -C 32,64 -D 32,64 -d int32,float64 -o sum,max -O 0"
+  echo "types -c $REDUCTIONS -t world -I 2 -m 1024:1024 -d $types -o $OPERATORS -O 0"
+  echo "teams -t world,half,reverse,odd_even -I 2 -m 64:65536:32 -C 32,64 -D 32,64 -d int32,float64 -o sum,max -O 0"
   echo "persistent -c $REDUCTIONS,$OTHERS -t world,half,reverse,odd_even -I 2 -P 1 -m 64:65536:1024 -C 32,64 -D 32,64 -d int32 -o sum -O 0"
   echo "alltoallv -c alltoallv -t world,half,reverse,odd_even -I 2 -P 1 -m 64:65536:32 -C 32,64 -D 32,64 -d int32,float64 -O 0"
   [ "$1" = 1.2 ] || echo "onesided -c alltoall,alltoallv -t world,reverse -I 0 -m 64:4096:8 -C 32,64 -D 32,64 -d int32,float64 -O 1"
