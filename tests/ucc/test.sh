@@ -79,8 +79,8 @@ run() {
   local status=0
   mpirun_with "$tree" "$ranks" "$layers" -x LD_PRELOAD="$work/yield.so" \
     "$tree/test/mpi/.libs/ucc_test_mpi" -M host -r all -s 1 "$@" >"$work/$name.log" 2>&1 || status=$?
-  # Ranks write at the same time: several names may stand in a line.
-  sed 's/FAILURE in: /\n&/g' "$work/$name.log" | sed -n 's/^FAILURE in: //p' | sort -u >"$work/$name.failed"
+  # Ranks write parts of lines at the same time: "FAILURE in: FAILURE in: tc=...", or names right behind each other.
+  sed 's/FAILURE in: /\n/g; s/tc=/\n&/g' "$work/$name.log" | sed -n 's/^tc=//p' | sort -u >"$work/$name.failed"
   sed -n 's/^total tests: *//p; s/^passed: *//p; s/^skipped: *//p; s/^failed: *//p' "$work/$name.log" | tail -n 4 | paste -sd' ' >"$work/$name.counts"
   [ -s "$work/$name.counts" ] || {
     tail -n 20 "$work/$name.log" >&2
