@@ -46,7 +46,7 @@ struct Communicator {
   Operation* queued = nullptr;
   int posted = 0;
   Communicator *next = nullptr, *previous = nullptr;
-  /// Made in its first blocking neighbour collective; they go before the group does.
+  /// Made with a topology, or in its first blocking neighbour collective; they go before the group.
   mutable std::shared_ptr<const Neighbours> neighbours;
   std::shared_ptr<Sampling> sampling;  ///< null: none of its calls are measured, on all ranks
 };

@@ -34,7 +34,7 @@ struct Job {
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
   std::atomic<bool> ends{false};             ///< the engine's has: endings.h
   std::atomic<bool> survives_errors{false};  ///< the program has asked for errors that come back
-  std::atomic<uint32_t> moves{0};            ///< how often that was tested
+  uint32_t moves = 0;                        ///< how often that was tested, by who is at it
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
   // Tags of messages on `alone`: `pending`'s is 0, then those of copies, then of persistent calls.
