@@ -213,7 +213,10 @@ void begin_job(bool for_sessions) {
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
   const bool wanted = job.selection.functions != 0 || job.reports;
   const bool keeps = wanted && begin_communicators() && begin_datatypes(job);
-  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_world(job);
+  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) {
+    if (!is_recording()) free_world(job);
+    return;
+  }
   if (job.selection.functions != 0 && job.size > 1) join(job);
   choose_by_time(job, wishes);
   begin_collapse(wishes && wishes->collapses && job.context != nullptr);
@@ -222,8 +225,12 @@ void begin_job(bool for_sessions) {
 
 void end_job() {
   Job* const job = g_running.exchange(nullptr);
-  if (job == nullptr) return end_record();
+  if (job == nullptr && !is_recording()) return;
   const Inside inside;
+  if (job == nullptr) {
+    end_record();
+    return free_world(the_job());
+  }
   end_operations();
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
