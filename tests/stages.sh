@@ -169,6 +169,10 @@ mpi_tests() {
   TEST_MPIS=$mpis check "current MPIs" build/bin/mpi_tests --gtest_filter='*/mpich5*:*/openmpi6*'
 }
 
+# UCC's tests and those of the team layer for it, with every minor version of UCC: an hour, so no other command runs it.
+# shellcheck disable=SC2086  # lists of words
+ucc_tests() { (packages $UCX_PACKAGES) && tests/ucc/test.sh; }
+
 # MPI programs of Debian's, which many a machine lacks: as for Soft-RoCE, a package that can't be had fails this stage only.
 # shellcheck disable=SC2086  # lists of words
 program_tests() {
@@ -271,12 +275,13 @@ stage() {
     asan) build_and_test asan asan ;;
     tsan) build_and_test tsan tsan ;;
     mutants) check "mutants" mutant_tests ;;
+    ucc) check "team layer for UCC" ucc_tests ;;
     clang) check "clang build" builds clang ;;
     tidy)
       say "linting"
       check "clang-tidy" tidy_is_clean
       ;;
-    *) die "unknown stage \"$1\": there are $ALL_STAGES mutants" 2 ;;
+    *) die "unknown stage \"$1\": there are $ALL_STAGES mutants ucc" 2 ;;
   esac
 }
 

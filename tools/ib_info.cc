@@ -11,6 +11,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/machine_info.h"
 #include "engine/transport/open.h"
+#include "engine/transport/unmap_watch.h"
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
@@ -215,14 +216,21 @@ class Report {
   }
 
   /// What joins machines that verbs do not.
-  void ucx(const Result<std::string>& resources) {
+  void ucx(const Result<std::string>& resources, const std::string& no_unmap_watch) {
     Table table({"UCX", ""});
     table.add_row(resources ? std::vector<std::string>{"transports/devices", *resources}
                             : std::vector<std::string>{"not usable", resources.error().message});
+    table.add_row({"unmapped memory",
+                   no_unmap_watch.empty()
+                       ? "noticed: registrations of buffers are kept from call to call"
+                       : fmt::format("not noticed ({}): buffers are registered for each call",
+                                     no_unmap_watch)});
     add(table, {{"kind", "ucx"},
                 {"usable", resources.has_value()},
                 {"resources", resources.value_or("")},
-                {"missing", resources ? "" : resources.error().message}});
+                {"missing", resources ? "" : resources.error().message},
+                {"unmapping_noticed", no_unmap_watch.empty()},
+                {"unmapping_missing", no_unmap_watch}});
   }
 
   /// What ranks would use of each port, and its limits.
@@ -253,6 +261,7 @@ class Report {
                    {"rate_mbps", port.rate_mbps},
                    {"numa_node", port.numa_node},
                    {"pkey_index", port.pkey_index},
+                   {"traffic_class", port.traffic_class},
                    {"max_queue_pairs", port.max_queue_pairs},
                    {"max_work_requests", port.max_work_requests},
                    {"max_completions", port.max_completions},
@@ -304,7 +313,7 @@ Status report(const std::string& json_path) {
   report.limits(limit_info(), no_direct_copy);
   report.devices(rdma_ports());
   report.port_use(network_ports());
-  report.ucx(usable_network_port("ucx"));
+  report.ucx(usable_network_port("ucx"), UnmapWatch::missing());
   IBCOLL_ASSIGN(const std::string file, config_string("IBCOLL_RULES"));
   Status readable;
   if (!file.empty()) {

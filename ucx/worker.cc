@@ -14,34 +14,44 @@ namespace {
 /// A setting that a user may make by a variable of UCX's, and that the engine makes else.
 struct Setting {
   const char* variable;
-  const char* names[2];  ///< as versions of UCX call it
+  const char* name;
+  const char* old_name;  ///< before UCX 1.17, which looks for names of transports with a prefix
   const char* value;
 };
 /// Else making a connection blocks in the kernel for as long as the peer's machine is silent.
-constexpr Setting kConnectsInBackground = {"UCX_TCP_CONN_NB", {"TCP_CONN_NB", "CONN_NB"}, "y"};
+constexpr Setting kConnectsInBackground = {"UCX_TCP_CONN_NB", "TCP_CONN_NB", "CONN_NB", "y"};
 /// A message that UCX has copied counts as sent although part of it may wait for UCX's next turn;
 /// one that is sent from where it lies counts when the kernel has it.
-constexpr Setting kSendsFromMemory = {"UCX_ZCOPY_THRESH", {"ZCOPY_THRESH"}, "0"};
+constexpr Setting kSendsFromMemory = {"UCX_ZCOPY_THRESH", "ZCOPY_THRESH", "ZCOPY_THRESH", "0"};
 
 /// System V and POSIX memory of UCX's: a rank that is killed leaves files in /dev/shm, and the
 /// names of sockets that others wait on are open to everybody. Ranks of one server share the
 /// engine's.
-constexpr Setting kNoFiles = {"UCX_TLS", {"TLS"}, "^posix,sysv"};
+constexpr Setting kNoFiles = {"UCX_TLS", "TLS", "TLS", "^posix,sysv"};
 
-/// The gate tells where connections come from (UCX 1.18 and later would).
-constexpr Setting kConnectsFromAnywhere = {
-    "UCX_TCP_EP_BIND_SRC_ADDR", {"TCP_EP_BIND_SRC_ADDR", "EP_BIND_SRC_ADDR"}, "n"};
+/// The gate tells where connections come from. (UCX does since 1.18.)
+constexpr Setting kConnectsFromAnywhere = {"UCX_TCP_EP_BIND_SRC_ADDR", "TCP_EP_BIND_SRC_ADDR",
+                                           nullptr, "n"};
 
-bool binds_by_itself(const Library& ucp) {
-  int major = 0, minor = 0;
-  return std::sscanf(ucp.get_version_string(), "%d.%d", &major, &minor) == 2 &&
-         (major > 1 || minor >= 18);
+/// Whether it is UCX 1.`minor` or a later one.
+bool is_at_least(const Library& ucp, int minor) {
+  int has_major = 0, has_minor = 0;
+  return std::sscanf(ucp.get_version_string(), "%d.%d", &has_major, &has_minor) == 2 &&
+         (has_major > 1 || has_minor >= minor);
 }
 
+/// UCX warns of a name that it does not know, so it is given the one that it does.
 void apply(const Library& ucp, ucp_config_t* config, const Setting& setting) {
   if (getenv(setting.variable) != nullptr) return;
-  for (const char* name : setting.names)
-    if (name != nullptr) ucp.config_modify(config, name, setting.value);
+  const char* const name = is_at_least(ucp, 17) ? setting.name : setting.old_name;
+  if (name != nullptr) ucp.config_modify(config, name, setting.value);
+}
+
+/// Transports inside a machine notice no peer that dies, and UCX makes no connection over them
+/// alone.
+bool leaves_machine(const Resource& resource) {
+  constexpr std::string_view kInside[] = {"posix", "sysv", "cma", "knem", "xpmem"};
+  return std::find(std::begin(kInside), std::end(kInside), resource.transport) == std::end(kInside);
 }
 
 }  // namespace
@@ -52,6 +62,10 @@ Result<std::unique_ptr<UcpContext>> UcpContext::open() {
   if (resources.empty())
     return fail(ErrorCode::kUnsupported,
                 "UCX finds nothing that reaches other processes (UCX_TLS, UCX_NET_DEVICES)");
+  if (std::none_of(resources.begin(), resources.end(), leaves_machine))
+    return fail(ErrorCode::kUnsupported,
+                "UCX finds no network, but only {}: add one to UCX_TLS, such as tcp",
+                describe(resources));
   // Networks that write by themselves also send by themselves.
   if (any_writes_by_itself(resources)) return context;
   context.reset();
@@ -69,7 +83,7 @@ Result<std::unique_ptr<UcpContext>> UcpContext::open(bool sends_from_memory) {
                 explain(*ucp, status));
   apply(*ucp, config, kConnectsInBackground);
   apply(*ucp, config, kNoFiles);
-  if (binds_by_itself(*ucp)) apply(*ucp, config, kConnectsFromAnywhere);
+  if (is_at_least(*ucp, 18)) apply(*ucp, config, kConnectsFromAnywhere);
   if (sends_from_memory) apply(*ucp, config, kSendsFromMemory);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

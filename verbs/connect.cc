@@ -45,12 +45,21 @@ Rank Connector::peer_of(uint32_t queue_pair) const {
   return found == by_number_.end() ? -1 : found->second;
 }
 
+Status Connector::prepare() {
+  IBCOLL_ASSIGN(ways_, WayFinder::create([&device = device_](const PortAddress& peer) {
+                  return find_way(device, peer);
+                }));
+  return {};
+}
+
 Result<Connection*> Connector::open(Rank peer) {
   std::unique_ptr<Connection>& connection = connections_[static_cast<size_t>(peer)];
   if (connection) return connection.get();
   auto fresh = std::make_unique<Connection>();
-  IBCOLL_ASSIGN(fresh->qp, ReliableQueuePair::create(device_, queues_.sends, queues_.receives,
-                                                     queues_.shared_receives));
+  IBCOLL_TRY(queues_.sends->make_room(device_));
+  IBCOLL_ASSIGN(fresh->qp,
+                ReliableQueuePair::create(device_, queues_.sends->get(), queues_.receives,
+                                          queues_.shared_receives, queues_.sends->depth()));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
   connection = std::move(fresh);
@@ -75,20 +84,22 @@ Status Connector::bear(Rank peer, Connection& connection, const Error& error,
               static_cast<double>(since_ns) / 1e9, error.message);
 }
 
-Result<ibv_ah*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
-  if (connection.way && now_ns - connection.way_since_ns >= kWayNs) connection.way.reset();
-  if (!connection.way) {
-    connection.way_since_ns = now_ns;
-    IBCOLL_ASSIGN(connection.way, find_way(device_, peer_address(peer).port));
+Result<const Way*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
+  IBCOLL_ASSIGN(const WayFinder::Found found,
+                ways_->find(peer_address(peer).port, now_ns - kWayNs));
+  if (!found) return nullptr;
+  if (found != connection.way) {
+    connection.way = found;
+    connection.unreachable_since_ns = 0;
   }
-  return connection.way.get();
+  return found.get();
 }
 
 Result<bool> Connector::question(Rank peer, int64_t now_ns) {
   IBCOLL_ASSIGN(Connection * connection, open(peer));
-  const Result<ibv_ah*> found = way(peer, *connection, now_ns);
-  if (!found) return true;  // as if the network had lost it
-  return responder_.ask(peer, *found, peer_address(peer).responder_number);
+  const Result<const Way*> found = way(peer, *connection, now_ns);
+  if (!found || *found == nullptr) return true;  // as if the network had lost it
+  return responder_.ask(peer, (*found)->handle.get(), peer_address(peer).responder_number);
 }
 
 Status Connector::look_after(Rank peer, Connection& connection, int64_t now_ns) {

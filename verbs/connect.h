@@ -12,6 +12,8 @@
 #include "engine/schedule/shape.h"
 #include "verbs/queue_pair.h"
 #include "verbs/responder.h"
+#include "verbs/send_completions.h"
+#include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
 
@@ -34,12 +36,11 @@ struct Connection {
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
-  AddressHandle way;                 ///< for datagrams; made when first needed
-  int64_t way_since_ns = 0;
-  int64_t asked_at_ns = 0;  ///< CmConnector: when it last sent a request
-  uint32_t heard = 0;       ///< of Responder, when it was last looked at
-  int questions = 0;        ///< asked since then
-  int answers = 0;          ///< to the last questions, in a row
+  WayFinder::Found way;              ///< the last one that was used
+  int64_t asked_at_ns = 0;           ///< CmConnector: when it last sent a request
+  uint32_t heard = 0;                ///< of Responder, when it was last looked at
+  int questions = 0;                 ///< asked since then
+  int answers = 0;                   ///< to the last questions, in a row
   int64_t question_at_ns = 0;
 
   bool usable() const { return own_ready && peer_ready; }
@@ -70,7 +71,7 @@ class Connector {
 
   /// Queue pairs made here complete to `sends` and `receives`.
   struct Queues {
-    ibv_cq* sends = nullptr;
+    SendCompletions* sends = nullptr;
     ibv_cq* receives = nullptr;
     ibv_srq* shared_receives = nullptr;
   };
@@ -98,10 +99,15 @@ class Connector {
  protected:
   Connector(const Device& device, Responder& responder, const RetryOptions& retry)
       : device_(device), responder_(responder), retry_(retry) {}
+  /// To be called first.
+  Status prepare();
   /// The connection to a peer, with a queue pair; made where there is none.
   Result<Connection*> open(Rank peer);
-  /// The way for datagrams to a peer. ErrorCode::kPeerFailed: there is none now.
-  Result<ibv_ah*> way(Rank peer, Connection& connection, int64_t now_ns);
+  /// The way to a peer, which the connection keeps; null: it is being looked for.
+  /// ErrorCode::kPeerFailed: there is none now.
+  Result<const Way*> way(Rank peer, Connection& connection, int64_t now_ns);
+  /// Of the lookups, see WayFinder.
+  int lookup_events() const { return ways_->events(); }
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
   Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) const;
@@ -125,6 +131,7 @@ class Connector {
   uint64_t job_ = 0;
 
  private:
+  std::unique_ptr<WayFinder> ways_;
   std::vector<RankAddress> addresses_;
   Queues queues_;
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -1,27 +1,19 @@
 #include "verbs/datagram_connect.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/log.h"
 
 namespace ibcoll::verbs {
-
-/// The one message: "my queue pair for you is this one".
-struct DatagramConnector::Hello {
-  uint64_t job = 0;
-  int32_t from = -1;
-  int32_t to = -1;
-  uint32_t queue_pair = 0;
-  uint32_t psn = 0;
-  uint8_t ready = 0;       ///< my queue pair knows yours
-  uint8_t need_reply = 0;  ///< I don't know yet that yours knows mine
-};
 
 Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& device,
                                                              Responder& responder,
                                                              const RetryOptions& retry,
                                                              ibv_comp_channel* channel) {
   std::unique_ptr<DatagramConnector> result(new DatagramConnector(device, responder, retry));
+  IBCOLL_TRY(result->prepare());
   IBCOLL_ASSIGN(result->datagrams_, Datagrams::create(device, channel));
   return std::unique_ptr<Connector>(std::move(result));
 }
@@ -37,18 +29,22 @@ Status DatagramConnector::want(Rank peer, int64_t now_ns) {
 }
 
 Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
-  const Result<ibv_ah*> found = way(peer, connection, now_ns);
+  const Result<const Way*> found = way(peer, connection, now_ns);
   if (!found) return bear(peer, connection, found.error(), now_ns);
-  if (connection.way_since_ns == now_ns) connection.unreachable_since_ns = 0;  // found just now
+  if (*found == nullptr) {
+    held_[peer].say = true;
+    return {};
+  }
   const Hello hello{job_,
                     me_,
                     peer,
                     connection.qp.number(),
                     connection.own_psn,
                     connection.own_ready,
-                    !connection.peer_ready};
+                    !connection.peer_ready,
+                    static_cast<uint8_t>((*found)->mtu)};
   // Without room it is as if the network had lost it.
-  IBCOLL_TRY(datagrams_->send(*found, peer_address(peer).datagram_number,
+  IBCOLL_TRY(datagrams_->send((*found)->handle.get(), peer_address(peer).datagram_number,
                               std::as_bytes(std::span(&hello, 1))));
   return {};
 }
@@ -61,9 +57,16 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
   IBCOLL_ASSIGN(Connection * connection, open(hello.from));
   connection->peer_ready |= hello.ready != 0;
   if (!connection->own_ready) {
-    const Status connected =
-        connection->qp.connect(device_, peer_address(hello.from).port, hello.queue_pair, hello.psn,
-                               connection->own_psn, retry_);
+    const Result<const Way*> found = way(hello.from, *connection, now_ns);
+    if (!found) return bear(hello.from, *connection, found.error(), now_ns);
+    if (*found == nullptr) {
+      held_[hello.from].heard = hello;
+      return {};
+    }
+    const Way agreed{
+        (*found)->attributes, std::min((*found)->mtu, static_cast<ibv_mtu>(hello.mtu)), {}};
+    const Status connected = connection->qp.connect(device_, agreed, hello.queue_pair, hello.psn,
+                                                    connection->own_psn, retry_);
     if (!connected) return bear(hello.from, *connection, connected.error(), now_ns);
     connection->own_ready = true;
     connection->repeat_at_ns = now_ns + kFirstRepeatNs;
@@ -73,12 +76,22 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
 }
 
 Status DatagramConnector::poll(int64_t now_ns) {
-  return datagrams_->poll([&](std::span<const std::byte> bytes) -> Status {
+  IBCOLL_TRY(datagrams_->poll([&](std::span<const std::byte> bytes) -> Status {
     Hello hello;
     if (bytes.size() != sizeof hello) return {};
     std::memcpy(&hello, bytes.data(), sizeof hello);
     return handle(hello, now_ns);
-  });
+  }));
+  return take_up_held(now_ns);
+}
+
+/// Whose way is still being looked for is held again.
+Status DatagramConnector::take_up_held(int64_t now_ns) {
+  for (const auto& [peer, held] : std::exchange(held_, {})) {
+    if (held.heard) IBCOLL_TRY(handle(*held.heard, now_ns));
+    if (held.say) IBCOLL_TRY(say_hello(peer, *connection(peer), now_ns));
+  }
+  return {};
 }
 
 Status DatagramConnector::repeat(int64_t now_ns) {

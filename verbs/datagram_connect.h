@@ -4,6 +4,9 @@
 /// began, nor whether both did. Datagrams get lost: who wants the connection repeats its own until
 /// it knows that the peer is ready.
 
+#include <map>
+#include <optional>
+
 #include "verbs/connect.h"
 #include "verbs/datagrams.h"
 
@@ -19,18 +22,36 @@ class DatagramConnector final : public Connector {
     address.datagram_number = datagrams_->number();
   }
   ibv_cq* completions() const override { return datagrams_->completions(); }
+  int events() const override { return lookup_events(); }
   Status want(Rank peer, int64_t now_ns) override;
   Status poll(int64_t now_ns) override;
   Status repeat(int64_t now_ns) override;
 
  private:
-  struct Hello;
+  /// The one message: "my queue pair for you is this one".
+  struct Hello {
+    uint64_t job = 0;
+    int32_t from = -1;
+    int32_t to = -1;
+    uint32_t queue_pair = 0;
+    uint32_t psn = 0;
+    uint8_t ready = 0;       ///< my queue pair knows yours
+    uint8_t need_reply = 0;  ///< I don't know yet that yours knows mine
+    uint8_t mtu = 0;         ///< of my way to you: either end takes the smaller of both
+  };
+  /// What waits for the way to a peer.
+  struct Held {
+    bool say = false;            ///< a message of this rank
+    std::optional<Hello> heard;  ///< one of the peer's
+  };
   using Connector::Connector;
   Status handle(const Hello& hello, int64_t now_ns);
   Status say_hello(Rank peer, Connection& connection, int64_t now_ns);
+  Status take_up_held(int64_t now_ns);
 
   std::unique_ptr<Datagrams> datagrams_;
   std::vector<Rank> unanswered_;
+  std::map<Rank, Held> held_;
 };
 
 }  // namespace ibcoll::verbs

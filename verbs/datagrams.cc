@@ -32,8 +32,8 @@ Result<std::unique_ptr<Datagrams>> Datagrams::create(const Device& device,
   if (!result->region_)
     return registration_error(device, fmt::format("{} bytes for datagrams", result->memory_.size()),
                               result->memory_.size(), errno);
-  result->completions_.reset(
-      ibv_create_cq(device.context(), static_cast<int>(2 * result->depth_), nullptr, channel, 0));
+  result->completions_.reset(ibv_create_cq(device.context(), static_cast<int>(2 * result->depth_),
+                                           nullptr, channel, device.completion_vector()));
   if (!result->completions_) return completion_queue_error(device, 2 * result->depth_, errno);
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = result->completions_.get();

@@ -7,10 +7,14 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <tuple>
 
 #include "engine/base/link_rate.h"
 #include "engine/base/log.h"
+#include "verbs/gid_choice.h"
+#include "verbs/paths.h"
+#include "verbs/port_defaults.h"
 
 namespace ibcoll::verbs {
 
@@ -27,9 +31,23 @@ bool make_fork_safe() {
   return true;
 }
 
-/// The list libibverbs gives, freed at the end.
+/// The devices as libibverbs lists them, which takes long on machines with many.
 class DeviceList {
  public:
+  /// Those that were listed last, by any thread; listed if none have been.
+  static std::shared_ptr<const DeviceList> last() {
+    const std::lock_guard lock(mutex());
+    if (!newest()) newest() = std::make_shared<const DeviceList>();
+    return newest();
+  }
+  /// Those that are there now.
+  static std::shared_ptr<const DeviceList> now() {
+    auto fresh = std::make_shared<const DeviceList>();
+    const std::lock_guard lock(mutex());
+    newest() = fresh;
+    return fresh;
+  }
+
   DeviceList() {
     [[maybe_unused]] static const bool fork_safe = make_fork_safe();
     devices_ = ibv_get_device_list(&count_);
@@ -42,11 +60,32 @@ class DeviceList {
   std::span<ibv_device*> all() const {
     return {devices_, devices_ ? static_cast<size_t>(count_) : 0};
   }
+  ibv_device* find(const std::string& name) const {
+    for (ibv_device* device : all())
+      if (name == ibv_get_device_name(device)) return device;
+    return nullptr;
+  }
 
  private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::shared_ptr<const DeviceList>& newest() {
+    static std::shared_ptr<const DeviceList> list;
+    return list;
+  }
+
   int count_ = 0;
   ibv_device** devices_ = nullptr;
 };
+
+/// The longest packets up to so many bytes that a port with this MTU sends; 0: no matter.
+ibv_mtu at_most(ibv_mtu mtu, int bytes) {
+  int code = mtu;
+  while (bytes > 0 && code > IBV_MTU_256 && 128 << code > bytes) --code;
+  return static_cast<ibv_mtu>(code);
+}
 
 int numa_node_of(const ibv_device& device) {
   std::ifstream file(std::string(device.ibdev_path) + "/device/numa_node");
@@ -63,16 +102,6 @@ uint32_t speed_code(const Attributes& attributes) {
   return attributes.active_speed;
 }
 
-bool is_ipv4(const ibv_gid& gid) {
-  static constexpr uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
-}
-bool is_link_local(const ibv_gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
-
-const char* type_name(uint32_t type) {
-  return type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
-}
-
 /// The device's addresses of all its ports, in one system call: tables are long and mostly empty.
 std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
   std::vector<ibv_gid_entry> entries(most);
@@ -81,68 +110,95 @@ std::vector<ibv_gid_entry> gids_of(ibv_context* context, size_t most) {
   return entries;
 }
 
-std::string text_of(const ibv_gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "";
-  return inet_ntop(AF_INET6, gid.raw, text, sizeof text) ? text : "";
-}
-
 /// What to say where a port has no such address.
-std::string no_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
-                   const PortInfo& port) {
-  if (options.gid_index < 0) return "no GID";
+std::string no_gid(const std::vector<ibv_gid_entry>& own, int wanted) {
   constexpr size_t kShown = 4;
-  std::vector<std::string> own;
-  for (const ibv_gid_entry& entry : entries) {
-    if (entry.port_num == static_cast<uint32_t>(port.port))
-      own.push_back(fmt::format("{} {}", entry.gid_index, text_of(entry.gid)));
-  }
-  const std::string more = own.size() > kShown ? ", ..." : "";
-  own.resize(std::min(own.size(), kShown));
-  return fmt::format("no GID of index {} (IBCOLL_GID_INDEX), only {}{}", options.gid_index,
-                     own.empty() ? "none" : fmt::format("{}", fmt::join(own, ", ")), more);
+  std::vector<std::string> there;
+  for (const ibv_gid_entry& entry : own)
+    there.push_back(fmt::format("{} {}", entry.gid_index, gid_text(entry.gid)));
+  const std::string more = there.size() > kShown ? ", ..." : "";
+  there.resize(std::min(there.size(), kShown));
+  return fmt::format("no GID of index {} (IBCOLL_GID_INDEX), only {}{}", wanted,
+                     there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")), more);
 }
 
-/// Chooses the port's own address.
-void choose_gid(const std::vector<ibv_gid_entry>& entries, const DeviceOptions& options,
-                PortInfo& port) {
-  int best = -1;
-  for (const ibv_gid_entry& entry : entries) {
-    const auto index = static_cast<int>(entry.gid_index);
-    if (entry.port_num != static_cast<uint32_t>(port.port) ||
-        (options.gid_index >= 0 && index != options.gid_index))
-      continue;
-    const int score = (entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 4 : 0) +
-                      (is_link_local(entry.gid) ? 0 : 2) + (is_ipv4(entry.gid) ? 1 : 0);
-    if (score <= best) continue;
-    if (best >= 0 && !port.ethernet) continue;  // InfiniBand: the first one is the port's own
-    best = score;
-    port.gid_index = index;
+/// Whether packets can be sent from a GID: the kernel says so of a way from it to itself. Error:
+/// why not.
+Status try_gid(ibv_pd* domain, const PortInfo& port, const ibv_gid_entry& entry) {
+  ibv_ah_attr attributes{};
+  attributes.port_num = static_cast<uint8_t>(port.port);
+  attributes.is_global = 1;
+  attributes.grh.dgid = entry.gid;
+  attributes.grh.sgid_index = static_cast<uint8_t>(entry.gid_index);
+  attributes.grh.hop_limit = 1;
+  if (AddressHandle(ibv_create_ah(domain, &attributes))) return {};
+  return fail_errno(fmt::format("GID {} does not work", gid_text(entry.gid)));
+}
+
+/// Chooses the port's own address of those that the device has for all its ports.
+void choose_gid(ibv_context* context, const std::vector<ibv_gid_entry>& entries,
+                const DeviceOptions& options, PortInfo& port) {
+  std::vector<ibv_gid_entry> own;
+  for (const ibv_gid_entry& entry : entries)
+    if (entry.port_num == static_cast<uint32_t>(port.port)) own.push_back(entry);
+  const auto take = [&port](const ibv_gid_entry& entry) {
+    port.gid_index = static_cast<int>(entry.gid_index);
     port.gid = entry.gid;
-    port.gid_type = type_name(entry.gid_type);
-  }
-  if (best >= 0)
-    port.gid_text = text_of(port.gid);
-  else if (port.ethernet || options.gid_index >= 0)
-    port.missing = no_gid(entries, options, port);
-}
-
-void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
-                 PortInfo& port) {
-  if (!options.pkey) {
-    __be16 key = 0;
-    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), 0, &key) == 0) port.pkey = key;
+    port.gid_type = gid_type_name(entry.gid_type);
+    port.gid_text = gid_text(entry.gid);
+  };
+  if (options.gid_index >= 0) {
+    const auto wanted = std::find_if(own.begin(), own.end(), [&](const ibv_gid_entry& entry) {
+      return static_cast<int>(entry.gid_index) == options.gid_index;
+    });
+    if (wanted == own.end())
+      port.missing = no_gid(own, options.gid_index);
+    else
+      take(*wanted);
     return;
   }
-  for (int index = 0; index < table_size; ++index) {
-    __be16 key = 0;
-    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &key) == 0 &&
-        (ntohs(key) & 0x7fff) == (*options.pkey & 0x7fff)) {
-      port.pkey_index = static_cast<uint16_t>(index);
-      port.pkey = key;
+  if (!port.ethernet) {  // InfiniBand: the first one is the port's own
+    if (!own.empty()) take(own.front());
+    return;
+  }
+  const std::vector<ibv_gid_entry> ranked = ranked_gids(own);
+  port.missing = own.empty() ? "no GID" : "no GID of this network namespace";
+  if (ranked.empty()) return;
+  const DomainHandle domain(ibv_alloc_pd(context));
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const Status works = domain ? try_gid(domain.get(), port, ranked[i])
+                                : fail_errno("no protection domain to try GIDs with");
+    if (works) {
+      port.missing.clear();
+      take(ranked[i]);
       return;
     }
+    if (i == 0) port.missing = works.error().message;
   }
-  port.missing = fmt::format("no partition key {:#06x} (IBCOLL_PKEY)", *options.pkey);
+}
+
+/// The first partition that the port is a full member of: limited members don't reach each other.
+/// Entries may be empty. A partition is named with or without the bit for full members.
+void choose_pkey(ibv_context* context, const DeviceOptions& options, int table_size,
+                 PortInfo& port) {
+  constexpr uint16_t kFull = 0x8000;
+  const auto number = [](uint16_t key) { return static_cast<uint16_t>(key & ~kFull); };
+  std::string limited;
+  for (int index = 0; index < table_size; ++index) {
+    __be16 entry = 0;
+    if (ibv_query_pkey(context, static_cast<uint8_t>(port.port), index, &entry) != 0) continue;
+    const uint16_t key = ntohs(entry);
+    if (number(key) == 0 || (options.pkey && number(key) != number(*options.pkey))) continue;
+    if ((key & kFull) != 0) {
+      port.pkey_index = static_cast<uint16_t>(index);
+      port.pkey = entry;
+      return;
+    }
+    if (limited.empty()) limited = fmt::format(": a limited member of partition {:#06x}", key);
+  }
+  port.missing = options.pkey ? fmt::format("no full member of partition {:#06x} (IBCOLL_PKEY){}",
+                                            number(*options.pkey), limited)
+                              : fmt::format("no full member of a partition{}", limited);
 }
 
 /// "rxe10" after "rxe9".
@@ -176,8 +232,8 @@ std::string PortInfo::name() const { return fmt::format("{}:{}", device, port); 
 
 std::vector<PortInfo> list_ports(const DeviceOptions& options) {
   std::vector<PortInfo> ports;
-  const DeviceList list;
-  for (ibv_device* device : list.all()) {
+  const auto list = DeviceList::now();
+  for (ibv_device* device : list->all()) {
     const ContextHandle context(ibv_open_device(device));
     ibv_device_attr limits{};
     if (!context || ibv_query_device(context.get(), &limits) != 0) {
@@ -197,12 +253,14 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
       port.global = port.ethernet || (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
       port.lid = attributes.lid;
-      port.mtu = attributes.active_mtu;
+      port.mtu = at_most(attributes.active_mtu, options.mtu_bytes);
       port.rate_mbps = static_cast<uint64_t>(
           link_rate(attributes.active_width, speed_code(attributes)) * 8 / 1e6);
       port.max_message_bytes = attributes.max_msg_sz;
       port.service_level = options.service_level;
-      port.traffic_class = options.traffic_class;
+      port.traffic_class = options.traffic_class >= 0 ? options.traffic_class
+                           : port.ethernet            ? default_traffic_class(port.device, number)
+                                                      : 0;
       port.numa_node = numa_node_of(*device);
       port.max_queue_pairs = limits.max_qp;
       port.max_work_requests = limits.max_qp_wr;
@@ -222,7 +280,7 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options) {
       PortInfo& port = own[i];
       if (states[i].state == IBV_PORT_ACTIVE) {
         choose_pkey(context.get(), options, states[i].pkey_tbl_len, port);
-        choose_gid(gids, options, port);
+        if (port.missing.empty()) choose_gid(context.get(), gids, options, port);
         port.active = port.missing.empty();
       }
       ports.push_back(std::move(port));
@@ -249,36 +307,32 @@ Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options) {
     });
     if (found == all.end())
       return fail(ErrorCode::kUnsupported, "no usable RDMA port \"{}\": {}", wanted, there);
-    usable.push_back(*found);
+    const bool known = std::any_of(usable.begin(), usable.end(), [&](const PortInfo& port) {
+      return port.name() == found->name();
+    });
+    if (!known) usable.push_back(*found);
   }
   return usable;
 }
 
-const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local) {
-  const auto near = [&](const PortInfo& port) {
-    return numa_node < 0 || port.numa_node < 0 || port.numa_node == numa_node;
-  };
-  const auto count = static_cast<size_t>(std::count_if(ports.begin(), ports.end(), near));
-  if (count == 0) return ports[static_cast<size_t>(local) % ports.size()];
-  size_t skip = static_cast<size_t>(local) % count;
-  return *std::find_if(ports.begin(), ports.end(),
-                       [&](const PortInfo& port) { return near(port) && skip-- == 0; });
+Result<Device> Device::open(const PortInfo& port, int place) {
+  auto list = DeviceList::last();
+  // It may have come since.
+  if (list->find(port.device) == nullptr) list = DeviceList::now();
+  ibv_device* const device = list->find(port.device);
+  if (device == nullptr)
+    return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
+  Device result;
+  result.port_ = port;
+  result.place_ = place;
+  result.paths_ = std::make_shared<Paths>(port);
+  result.context_.reset(ibv_open_device(device));
+  if (!result.context_) return fail_errno(fmt::format("RDMA device {} does not open", port.device));
+  result.domain_.reset(ibv_alloc_pd(result.context_.get()));
+  if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
+  return result;
 }
 
-Result<Device> Device::open(const PortInfo& port) {
-  const DeviceList list;
-  for (ibv_device* device : list.all()) {
-    if (port.device != ibv_get_device_name(device)) continue;
-    Device result;
-    result.port_ = port;
-    result.context_.reset(ibv_open_device(device));
-    if (!result.context_)
-      return fail_errno(fmt::format("RDMA device {} does not open", port.device));
-    result.domain_.reset(ibv_alloc_pd(result.context_.get()));
-    if (!result.domain_) return fail_errno(fmt::format("no protection domain on {}", port.device));
-    return result;
-  }
-  return fail(ErrorCode::kUnsupported, "RDMA device {} is gone", port.device);
-}
+int Device::completion_vector() const { return place_ % std::max(context()->num_comp_vectors, 1); }
 
 }  // namespace ibcoll::verbs

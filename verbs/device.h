@@ -2,6 +2,7 @@
 /// RDMA devices and their ports: which there are, which one a rank uses, and how peers address it.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,9 +18,10 @@ struct DeviceOptions {
   /// Ports to use, as "mlx5_0" (its first active port) or "mlx5_0:2"; empty: every active port.
   std::vector<std::string> devices;
   int gid_index = -1;            ///< -1: chosen, see PortInfo::gid_index
-  std::optional<uint16_t> pkey;  ///< partition key; none: the table's first
-  int service_level = 0;         ///< 0 to 15
-  int traffic_class = 0;         ///< 0 to 255 (RoCE: DSCP in the upper six bits)
+  std::optional<uint16_t> pkey;  ///< of a partition, with or without bit 15; none: the first
+  int service_level = -1;        ///< 0 to 15; -1: see PortInfo
+  int traffic_class = -1;        ///< 0 to 255 (RoCE: DSCP in the upper six bits); -1: the port's
+  int mtu_bytes = 0;             ///< of packets at most; 0: what the port takes
 };
 
 /// One port and what of its limits matters here.
@@ -31,13 +33,13 @@ struct PortInfo {
   bool ethernet = false;  ///< RoCE: addressed by GID; else by LID
   bool global = false;    ///< its packets need a global route header, also inside the subnet
   uint16_t lid = 0;
-  int gid_index = 0;  ///< RoCE v2 before v1, IPv4 before IPv6, link-local last; InfiniBand: 0
+  int gid_index = 0;  ///< of the first of ranked_gids() that works; InfiniBand: 0
   ibv_gid gid{};
   std::string gid_text;
-  std::string gid_type;  ///< "IB", "RoCE v1" or "RoCE v2"
-  uint16_t pkey_index = 0;
-  uint16_t pkey = 0xffff;  ///< as it travels: big-endian
-  int service_level = 0;
+  std::string gid_type;     ///< "IB", "RoCE v1" or "RoCE v2"
+  uint16_t pkey_index = 0;  ///< of a partition that the port is a full member of
+  uint16_t pkey = 0xffff;   ///< as it travels: big-endian
+  int service_level = -1;   ///< -1: InfiniBand: as the subnet manager says, see Paths; RoCE: 0
   int traffic_class = 0;
   ibv_mtu mtu = IBV_MTU_1024;
   uint64_t rate_mbps = 0;  ///< decimal megabits a second
@@ -59,6 +61,8 @@ struct PortInfo {
   const char* link_layer() const { return ethernet ? "RoCE" : "InfiniBand"; }
 };
 
+class Paths;
+
 /// All ports of all devices, active or not, in natural order of names.
 std::vector<PortInfo> list_ports(const DeviceOptions& options);
 
@@ -66,21 +70,24 @@ std::vector<PortInfo> list_ports(const DeviceOptions& options);
 /// looked for and what is there.
 Result<std::vector<PortInfo>> usable_ports(const DeviceOptions& options);
 
-/// The port local rank `local` uses: ports near `numa_node` (-1: no matter) first, ranks dealt over
-/// the nearest in turn. `ports` must not be empty.
-const PortInfo& choose_port(std::span<const PortInfo> ports, int numa_node, int local);
-
 /// An open device with a protection domain.
 class Device {
  public:
-  static Result<Device> open(const PortInfo& port);
+  /// `place`: among the ranks of this machine, which share the device's completion vectors.
+  static Result<Device> open(const PortInfo& port, int place = 0);
 
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   const PortInfo& port() const { return port_; }
+  /// How InfiniBand packets reach other ports.
+  Paths& paths() const { return *paths_; }
+  /// Which of the device's interrupts tells of this rank's completions: each is served by one core.
+  int completion_vector() const;
 
  private:
   PortInfo port_;
+  int place_ = 0;
+  std::shared_ptr<Paths> paths_;
   ContextHandle context_;
   DomainHandle domain_;
 };

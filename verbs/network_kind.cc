@@ -8,7 +8,10 @@ namespace {
 
 Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
   Result<TransportOptions> options = TransportOptions::from_environment();
-  if (options) options->numa_node = own_numa_node();
+  if (options) {
+    options->numa_node = own_numa_node();
+    options->may_decline = setup.may_decline;
+  }
   return create_transport(setup.bootstrap, setup.shape, setup.machines, options);
 }
 
@@ -42,6 +45,7 @@ std::vector<NetworkPort> ports() {
                    .rate_mbps = port.rate_mbps,
                    .numa_node = port.numa_node,
                    .pkey_index = port.pkey_index,
+                   .traffic_class = port.traffic_class,
                    .max_queue_pairs = port.max_queue_pairs,
                    .max_work_requests = port.max_work_requests,
                    .max_completions = port.max_completions,

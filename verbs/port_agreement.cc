@@ -1,10 +1,13 @@
 #include "verbs/port_agreement.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "engine/base/log.h"
 #include "engine/transport/exchange.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
 #include "verbs/reach.h"
 
@@ -14,6 +17,11 @@ namespace {
 
 tl::unexpected<Error> no_transport(const Error& error) {
   return fail(error.code, "no verbs transport: {}", error.message);
+}
+
+uint64_t memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 /// Says which of the machine's ports are left out, and why; on one rank of them.
@@ -37,23 +45,31 @@ void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
 
 }  // namespace
 
-Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
-                                             const std::vector<int>& machine_of,
-                                             const Result<TransportOptions>& options,
-                                             uint64_t job) {
+Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
+                               const std::vector<int>& machine_of,
+                               const Result<TransportOptions>& options, uint64_t job) {
   const auto me = static_cast<size_t>(bootstrap.rank());
   Result<std::vector<PortInfo>> ports = tl::unexpected<Error>(Error{});
   if (options)
     ports = usable_ports(options->devices);
   else
     ports = tl::unexpected<Error>(options.error());
+  if (ports) {
+    const auto lockable = lockable_bytes();  // raises the limit
+    const auto ranks = std::count(machine_of.begin(), machine_of.end(), machine_of[me]);
+    const std::string limit =
+        too_little_lockable(lockable, memory_bytes(), static_cast<int>(ranks));
+    if (!limit.empty() && options->may_decline) ports = fail(ErrorCode::kUnsupported, "{}", limit);
+  }
   struct Start {
     Offer offer;
     uint64_t job = 0;
   };
   Result<Start> mine = tl::unexpected<Error>(Error{});
   if (ports)
-    mine = Start{offer_of(*ports, machine_of[me], !options->devices.devices.empty()), job};
+    mine = Start{
+        offer_of(*ports, machine_of[me], !options->devices.devices.empty(), options->numa_node),
+        job};
   else
     mine = tl::unexpected<Error>(ports.error());
   IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, "verbs", mine));
@@ -79,23 +95,7 @@ Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
       log().warn("of {} RDMA ports the first {} are looked at: IBCOLL_DEVICES names others",
                  ports->size(), kMaxPorts);
   }
-  std::vector<PortInfo> used;
-  for (size_t i = 0; i < ports->size() && i < kMaxPorts; ++i)
-    if ((kept[me] >> i & 1) != 0) used.push_back((*ports)[i]);
-  return used;
-}
-
-int port_index(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
-  const int server = shape.server_of(me);
-  std::vector<int> servers;
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    if (machine_of[static_cast<size_t>(rank)] == machine_of[static_cast<size_t>(me)])
-      servers.push_back(shape.server_of(rank));
-  }
-  std::sort(servers.begin(), servers.end());
-  servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
-  if (servers.size() == 1) return shape.local_of(me);
-  return static_cast<int>(std::find(servers.begin(), servers.end(), server) - servers.begin());
+  return (*ports)[choose_port(offers, kept, shape, bootstrap.rank())];
 }
 
 }  // namespace ibcoll::verbs

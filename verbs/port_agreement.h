@@ -10,14 +10,10 @@
 
 namespace ibcoll::verbs {
 
-/// Collective over the job; fails on all ranks alike. Those of this rank's ports that the job uses.
-/// `job` differs between jobs; rank 0's counts.
-Result<std::vector<PortInfo>> agree_on_ports(Bootstrap& bootstrap,
-                                             const std::vector<int>& machine_of,
-                                             const Result<TransportOptions>& options, uint64_t job);
-
-/// Which of a machine's ports a rank uses. Emulated servers: the machine's i-th server gets the
-/// i-th port.
-int port_index(const Shape& shape, Rank me, const std::vector<int>& machine_of);
+/// Collective over the job; fails on all ranks alike. The port of this rank. `job` differs between
+/// jobs; rank 0's counts.
+Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
+                               const std::vector<int>& machine_of,
+                               const Result<TransportOptions>& options, uint64_t job);
 
 }  // namespace ibcoll::verbs

@@ -1,8 +1,11 @@
 #include "verbs/port_choice.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace ibcoll::verbs {
@@ -39,6 +42,18 @@ std::string names_of(const Offer& offer, PortMask mask) {
   for (size_t i = 0; i < offer.all().size(); ++i)
     if (has(mask, i)) names.emplace_back(offer.ports[i].name);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Of a rank's ports those on the NUMA node it runs on, or on one that is not known; all of them
+/// where there is none.
+PortMask near_ports(const Offer& offer, PortMask kept) {
+  PortMask near = 0;
+  for (size_t i = 0; i < offer.all().size(); ++i) {
+    const int32_t node = offer.ports[i].numa_node;
+    if (has(kept, i) && (offer.numa_node < 0 || node < 0 || node == offer.numa_node))
+      near |= PortMask{1} << i;
+  }
+  return near != 0 ? near : kept;
 }
 
 /// What keep_one_class() gives with one link layer, and what the rank with least of it has.
@@ -81,14 +96,16 @@ class Groups {
 
 }  // namespace
 
-Offer offer_of(std::span<const PortInfo> ports, int machine, bool named) {
+Offer offer_of(std::span<const PortInfo> ports, int machine, bool named, int numa_node) {
   Offer offer;
   offer.machine = machine;
   offer.named = named;
+  offer.numa_node = numa_node;
   for (const PortInfo& port : ports.first(std::min(ports.size(), size_t{kMaxPorts}))) {
     PortOffer& entry = offer.ports[static_cast<size_t>(offer.count++)];
     port.name().copy(entry.name, sizeof entry.name - 1);
     entry.rate_mbps = port.rate_mbps;
+    entry.numa_node = port.numa_node;
     entry.address = address_of(port);
   }
   return offer;
@@ -216,6 +233,29 @@ Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
               "{}: are they on one network, in one partition?",
               stations.all[one].agent, names_of(offer(one), stations.all[one].ports),
               stations.all[other].agent, names_of(offer(other), stations.all[other].ports));
+}
+
+size_t choose_port(std::span<const Offer> offers, std::span<const PortMask> kept,
+                   const Shape& shape, Rank me) {
+  const auto near_names = [&](Rank rank) {
+    const auto index = static_cast<size_t>(rank);
+    return names_of(offers[index], near_ports(offers[index], kept[index]));
+  };
+  const Offer& mine = offers[static_cast<size_t>(me)];
+  const std::string wanted = near_names(me);
+  std::set<int> servers;  // of this machine
+  std::ptrdiff_t place = 0;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (offers[static_cast<size_t>(rank)].machine != mine.machine) continue;
+    servers.insert(shape.server_of(rank));
+    if (rank < me && shape.same_server(rank, me) && near_names(rank) == wanted) ++place;
+  }
+  if (servers.size() > 1) place = std::distance(servers.begin(), servers.find(shape.server_of(me)));
+  const PortMask near = near_ports(mine, kept[static_cast<size_t>(me)]);
+  std::ptrdiff_t skip = place % std::popcount(near);
+  size_t port = 0;
+  while (!has(near, port) || skip-- > 0) ++port;
+  return port;
 }
 
 }  // namespace ibcoll::verbs

@@ -23,12 +23,14 @@ using PortMask = uint32_t;
 struct PortOffer {
   char name[32] = "";
   uint64_t rate_mbps = 0;
+  int32_t numa_node = -1;
   PortAddress address;
 };
 struct Offer {
   int32_t count = 0;
   int32_t machine = 0;
-  uint32_t named = 0;  ///< the user said which ports: their speeds are his to choose
+  uint32_t named = 0;      ///< the user said which ports: their speeds are his to choose
+  int32_t numa_node = -1;  ///< where the rank runs; -1: on several, or not known
   std::array<PortOffer, kMaxPorts> ports{};
 
   std::span<const PortOffer> all() const {
@@ -36,7 +38,7 @@ struct Offer {
   }
 };
 /// Of the first kMaxPorts ports.
-Offer offer_of(std::span<const PortInfo> ports, int machine, bool named);
+Offer offer_of(std::span<const PortInfo> ports, int machine, bool named, int numa_node = -1);
 
 /// The ports of one link layer, which every rank has, and of those each rank's fastest; one mask a
 /// rank. Where there is a choice of link layers, the one that gives the rank with least of it most.
@@ -72,5 +74,12 @@ using Heard = std::array<PortMask, kMaxPorts>;
 Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
                                                std::span<const Heard> heard,
                                                std::span<const Offer> offers);
+
+/// Which of the ports it has kept a rank uses, an index: one of those near it, or of all where none
+/// is near. Ranks of a server that have the same ones near them are dealt over these in turn,
+/// whatever cores the other ranks of the server are bound to. Emulated servers: the machine's i-th
+/// server gets the i-th port.
+size_t choose_port(std::span<const Offer> offers, std::span<const PortMask> kept,
+                   const Shape& shape, Rank me);
 
 }  // namespace ibcoll::verbs

@@ -52,9 +52,10 @@ uint32_t wanted_segments(const PortInfo& port) {
 }
 
 Result<ReliableQueuePair> ReliableQueuePair::create(const Device& device, ibv_cq* sends,
-                                                    ibv_cq* receives, ibv_srq* shared_receives) {
+                                                    ibv_cq* receives, ibv_srq* shared_receives,
+                                                    uint32_t depth) {
   ReliableQueuePair result;
-  result.depth_ = send_depth(device.port());
+  result.depth_ = depth;
   uint32_t segments = wanted_segments(device.port());
   for (uint32_t inline_bytes = kWantedInline; !result.handle_;) {
     ibv_qp_init_attr wanted{};
@@ -94,13 +95,12 @@ Status ReliableQueuePair::restart(const Device& device) {
                 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
-Status ReliableQueuePair::connect(const Device& device, const PortAddress& peer,
-                                  uint32_t peer_number, uint32_t peer_psn, uint32_t own_psn,
-                                  const RetryOptions& retry) {
+Status ReliableQueuePair::connect(const Device& device, const Way& way, uint32_t peer_number,
+                                  uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry) {
   ibv_qp_attr receive{};
   receive.qp_state = IBV_QPS_RTR;
-  IBCOLL_ASSIGN(receive.ah_attr, find_route(device.port(), peer));
-  receive.path_mtu = std::min(device.port().mtu, static_cast<ibv_mtu>(peer.mtu));
+  receive.ah_attr = way.attributes;
+  receive.path_mtu = way.mtu;
   receive.dest_qp_num = peer_number;
   receive.rq_psn = peer_psn;
   receive.max_dest_rd_atomic = 1;

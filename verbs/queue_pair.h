@@ -43,13 +43,14 @@ uint32_t wanted_segments(const PortInfo& port);
 /// A reliable connected queue pair.
 class ReliableQueuePair {
  public:
-  /// In state INIT: a peer may be told its number.
+  /// In state INIT: a peer may be told its number. `depth`: work requests that it holds, at most
+  /// send_depth().
   static Result<ReliableQueuePair> create(const Device& device, ibv_cq* sends, ibv_cq* receives,
-                                          ibv_srq* shared_receives);
+                                          ibv_srq* shared_receives, uint32_t depth);
   /// To states RTR and RTS: packets are accepted and may be sent. ErrorCode::kPeerFailed: there is
   /// no way to the peer now; may be tried again.
-  Status connect(const Device& device, const PortAddress& peer, uint32_t peer_number,
-                 uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry);
+  Status connect(const Device& device, const Way& way, uint32_t peer_number, uint32_t peer_psn,
+                 uint32_t own_psn, const RetryOptions& retry);
 
   /// To state RTR or RTS with attributes that librdmacm gave, but for what is ours to say.
   Status advance(const Device& device, ibv_qp_attr& attributes, int mask,

@@ -59,12 +59,12 @@ void RcTransport::probe_silent(int64_t now) {
       peer->silent_since_ns = now;
       continue;
     }
-    if (now - peer->silent_since_ns < options_.probe_after_ns || !sends_->room(peer->send, 1, 0) ||
+    if (now - peer->silent_since_ns < options_.probe_after_ns || !peer->send.room(1, 0) ||
         !connector_->connection(peer->send.peer)->usable())
       continue;
     peer->silent_since_ns = now;
     ++probes_;
-    sends_->probe(peer->send);
+    sends_.probe(peer->send);
   }
 }
 

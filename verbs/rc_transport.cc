@@ -114,7 +114,7 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
   const auto* from = static_cast<const std::byte*>(source);
   for (size_t begin = 0, piece = 0; piece < pieces; ++piece, begin += max_piece_) {
     const auto length = static_cast<uint32_t>(std::min(bytes - begin, max_piece_));
-    ibv_send_wr& work = sends_->append(
+    ibv_send_wr& work = sends_.append(
         peer->send, {from + begin, length, static_cast<uint32_t>(source_key.local)}, bytes > 0);
     write_to(work, {target.address + begin, target.key},
              piece + 1 == pieces ? immediate : kNoSignal);
@@ -132,13 +132,13 @@ bool RcTransport::room(const Peer& peer, size_t requests, size_t bytes) {
                               device_.port().name(), max_piece_ * most)});
     return false;
   }
-  return sends_->room(peer.send, static_cast<uint32_t>(requests));
+  return peer.send.room(static_cast<uint32_t>(requests));
 }
 
 size_t RcTransport::max_put_segments() const {
   // Where a queue pair takes one segment a request, all of a put have to fit.
   const PortInfo& port = device_.port();
-  return std::min(wanted_segments(port), send_depth(port) - kReserved);
+  return std::min(wanted_segments(port), send_completions_.depth() - kReserved);
 }
 
 bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
@@ -155,7 +155,7 @@ bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
   });
   if (!room(*peer, requests, bytes)) return false;
   cut.for_each_request([&](std::span<const Piece> pieces, size_t length) {
-    write_to(sends_->append(peer->send, pieces, length, true), target,
+    write_to(sends_.append(peer->send, pieces, length, true), target,
              --requests == 0 ? immediate : kNoSignal);
     target.address += length;
   });
@@ -191,15 +191,14 @@ bool RcTransport::add_mail_slots(Peer& peer) {
 
 bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_bytes) {
   Peer* peer = usable(rank);
-  if (!peer || !sends_->room(peer->send, 1) ||
-      peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
+  if (!peer || !peer->send.room(1) || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
     return false;
   if (!peer->mail_slots && !add_mail_slots(*peer)) return false;
   // The slot is free: the peer has taken the mail that was in it.
   std::byte* slot = peer->mail_slots + peer->mails_sent++ % kMailsPerPeer * kMaxMailBytes;
   std::memcpy(slot, bytes.data(), bytes.size());
   ibv_send_wr& work =
-      sends_->append(peer->send, {slot, static_cast<uint32_t>(bytes.size()), peer->mail_key});
+      sends_.append(peer->send, {slot, static_cast<uint32_t>(bytes.size()), peer->mail_key});
   work.opcode = IBV_WR_SEND_WITH_IMM;
   work.imm_data = htonl(peer->mails_taken_here & kCountMask);
   peer->mails_reported = peer->mails_taken_here;
@@ -209,9 +208,9 @@ bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_
 
 /// Tells a peer which of its mails were taken, where no mail does.
 void RcTransport::send_credit(Peer& peer) {
-  if (!connector_->connection(peer.send.peer)->usable() || !sends_->room(peer.send, 1, 0))
+  if (!connector_->connection(peer.send.peer)->usable() || !peer.send.room(1, 0))
     return;  // tried again after the next mail, or when the tick comes round
-  ibv_send_wr& work = sends_->append(peer.send, {});
+  ibv_send_wr& work = sends_.append(peer.send, {});
   work.opcode = IBV_WR_SEND_WITH_IMM;
   work.imm_data = htonl(kCreditOnly | (peer.mails_taken_here & kCountMask));
   peer.mails_reported = peer.mails_taken_here;
@@ -256,7 +255,7 @@ void RcTransport::take_sends() {
     }
     Peer& peer = *peers_[static_cast<size_t>(SendQueue::peer_of(done[i].wr_id))];
     peer.heard = true;
-    sends_->complete(peer.send, done[i].wr_id);
+    sends_.complete(peer.send, done[i].wr_id);
   }
 }
 
@@ -310,12 +309,12 @@ uint64_t RcTransport::posted(Rank rank) const {
 
 uint64_t RcTransport::completed(Rank rank) {
   Peer* peer = peers_[static_cast<size_t>(rank)].get();
-  return peer ? sends_->completed(peer->send) : 0;
+  return peer ? sends_.completed(peer->send) : 0;
 }
 
 void RcTransport::flush() {
   if (!ended()) [[likely]]
-    latch(sends_->flush());
+    latch(sends_.flush());
 }
 
 bool RcTransport::wake_on_arrival(Bell& bell) {
@@ -328,8 +327,8 @@ bool RcTransport::wake_on_arrival(Bell& bell) {
 
 std::vector<NamedCounter> RcTransport::details() const {
   const PortCounters::Values port = port_counters_->since_start();
-  return {{"doorbells", sends_->doorbells()},
-          {"completions", sends_->completions()},
+  return {{"doorbells", sends_.doorbells()},
+          {"completions", sends_.completions()},
           {"credits", credits_},
           {"probes", probes_},
           {"port_receiver_not_ready", port.rnr},
@@ -338,7 +337,7 @@ std::vector<NamedCounter> RcTransport::details() const {
 
 bool RcTransport::all_complete() {
   return std::all_of(connected_.begin(), connected_.end(), [this](Peer* peer) {
-    return sends_->completed(peer->send) == peer->send.posted;
+    return sends_.completed(peer->send) == peer->send.posted;
   });
 }
 

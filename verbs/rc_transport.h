@@ -16,17 +16,27 @@
 #include "verbs/receive_queue.h"
 #include "verbs/registrar.h"
 #include "verbs/responder.h"
+#include "verbs/send_completions.h"
 #include "verbs/send_queue.h"
 #include "verbs/transport.h"
 
 namespace ibcoll::verbs {
 
+/// What of the job counts for a rank's own queues.
+struct JobPlace {
+  int peers = 0;       ///< ranks on other servers
+  int on_machine = 0;  ///< this rank's, among those of its machine
+};
+
 class RcTransport final : public NetworkTransport {
  public:
   /// Everything of this rank alone; connect_job() makes it part of a job.
   static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
-                                                   const TransportOptions& options);
+                                                   const TransportOptions& options,
+                                                   const JobPlace& place);
   RankAddress address() const;
+  /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
+  void warn_of_registrations() const;
   void connect_job(Bootstrap& bootstrap, uint64_t job, std::vector<RankAddress> addresses);
   ~RcTransport() override;
 
@@ -105,11 +115,12 @@ class RcTransport final : public NetworkTransport {
   std::unique_ptr<MemoryCache> memory_;
   std::vector<std::unique_ptr<MailSlab>> slabs_;
   ChannelHandle channel_;
-  CompletionQueueHandle send_completions_, arrivals_;
+  SendCompletions send_completions_;
+  CompletionQueueHandle arrivals_;
   ReceiveQueue receives_;
   std::unique_ptr<Responder> responder_;
   std::unique_ptr<Connector> connector_;
-  std::unique_ptr<SendQueue> sends_;
+  SendQueue sends_;
   std::unique_ptr<ArrivalWatch> watch_;
 
   Bootstrap* bootstrap_ = nullptr;

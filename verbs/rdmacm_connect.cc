@@ -74,6 +74,7 @@ class CmConnector final : public Connector {
                   "IBCOLL_CONNECT=rdmacm needs a RoCE v2 port, {} is one of {}", port.name(),
                   port.gid_type);
     std::unique_ptr<CmConnector> result(new CmConnector(device, responder, retry));
+    IBCOLL_TRY(result->prepare());
     result->channel_.reset(rdma_create_event_channel());
     if (!result->channel_ || fcntl(result->channel_->fd, F_SETFL, O_NONBLOCK) < 0)
       return fail_errno("IBCOLL_CONNECT=rdmacm: no channel for connection events");
@@ -210,6 +211,7 @@ class CmConnector final : public Connector {
         return fail_errno(fmt::format("{}: no way into a connection", device_.port().name()));
       if (state == IBV_QPS_RTR) {
         attributes.max_dest_rd_atomic = 1;
+        attributes.path_mtu = std::min(attributes.path_mtu, device_.port().mtu);
         mask |= IBV_QP_MIN_RNR_TIMER;
       }
       IBCOLL_TRY(connection.qp.advance(device_, attributes, mask, retry_));

@@ -6,6 +6,7 @@
 
 #include "engine/transport/exchange.h"
 #include "verbs/datagrams.h"
+#include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
 
@@ -14,6 +15,7 @@ namespace {
 /// Datagrams get lost: each round waits twice as long as the one before, 1.3 s all together.
 constexpr int kRounds = 7;
 constexpr std::chrono::milliseconds kFirstRound{10};
+constexpr std::chrono::microseconds kLookAgain{200};
 
 struct Call {
   uint64_t job = 0;
@@ -43,21 +45,39 @@ class Agent {
     return ears;
   }
 
-  /// Finds the ways to the next station's ports. Each port looks for its own, since the kernel may
-  /// take seconds to find that there is none.
-  void look_for(const Offer& offer, PortMask ports, bool own) {
-    std::vector<std::thread> threads;
+  /// Finds the ways to the next station's ports, all at once: it may take seconds to find that
+  /// there is none.
+  Status look_for(const Offer& offer, PortMask ports, bool own) {
+    std::array<std::unique_ptr<WayFinder>, kMaxPorts> finders;
     for (size_t from = 0; from < kMaxPorts; ++from) {
       if (!datagrams_[from]) continue;
-      threads.emplace_back([this, &offer, ports, own, from] {
-        for (size_t to = own ? from + 1 : 0; to < kMaxPorts; ++to) {
-          if ((ports >> to & 1) == 0) continue;
-          if (auto way = find_way(devices_[from], offer.ports[to].address))
-            ways_[from][to] = std::move(*way);
-        }
-      });
+      IBCOLL_ASSIGN(finders[from],
+                    WayFinder::create([&device = devices_[from]](const PortAddress& peer) {
+                      return find_way(device, peer);
+                    }));
     }
-    for (std::thread& thread : threads) thread.join();
+    std::array<PortMask, kMaxPorts> missing{};
+    for (size_t from = 0; from < kMaxPorts; ++from) {
+      const PortMask before = (PortMask{2} << from) - 1;
+      if (finders[from]) missing[from] = own ? ports & ~before : ports;
+    }
+    for (bool looking = true; looking;) {
+      looking = false;
+      for (size_t from = 0; from < kMaxPorts; ++from) {
+        for (size_t to = 0; to < kMaxPorts; ++to) {
+          if ((missing[from] >> to & 1) == 0) continue;
+          const auto found = finders[from]->find(offer.ports[to].address);
+          if (found && *found == nullptr) {
+            looking = true;
+            continue;
+          }
+          missing[from] &= ~(PortMask{1} << to);
+          if (found) ways_[from][to] = *found;
+        }
+      }
+      if (looking) std::this_thread::sleep_for(kLookAgain);
+    }
+    return {};
   }
 
   /// Calls those that have not heard this station yet.
@@ -66,7 +86,7 @@ class Agent {
       for (size_t to = 0; to < kMaxPorts; ++to) {
         if (!ways_[from][to] || (heard_there[to] >> from & 1) != 0) continue;
         const Call call{job_, station_, static_cast<int32_t>(from), static_cast<int32_t>(to)};
-        IBCOLL_TRY(datagrams_[from]->send(ways_[from][to].get(), next.numbers[to],
+        IBCOLL_TRY(datagrams_[from]->send(ways_[from][to]->handle.get(), next.numbers[to],
                                           std::as_bytes(std::span(&call, 1))));
       }
     }
@@ -94,7 +114,7 @@ class Agent {
   int station_;
   PortMask mask_;
   std::array<Device, kMaxPorts> devices_;
-  std::array<std::array<AddressHandle, kMaxPorts>, kMaxPorts> ways_;
+  std::array<std::array<WayFinder::Found, kMaxPorts>, kMaxPorts> ways_;
   std::array<std::unique_ptr<Datagrams>, kMaxPorts> datagrams_;
 };
 
@@ -122,7 +142,8 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
   Agent own(job, here, station(here).ports);
   const Result<Ears> mine = agent ? own.open(ports) : Result<Ears>(Ears{});
   IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange(bootstrap, "verbs", mine));
-  if (agent) own.look_for(offers[next_agent], station(next).ports, count == 1);
+  const Status looked =
+      agent ? own.look_for(offers[next_agent], station(next).ports, count == 1) : Status{};
 
   std::vector<Heard> heard(static_cast<size_t>(count)), expected;
   for (int index = 0; index < count; ++index)
@@ -132,8 +153,8 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
   for (int round = 0; round < kRounds && heard != expected; ++round) {
     // All have looked for their ways before anybody's patience begins.
     IBCOLL_TRY(bootstrap.barrier());
-    Status done;
-    if (agent) {
+    Status done = looked;
+    if (agent && done) {
       done = own.call(ears[next_agent], heard[static_cast<size_t>(next)]);
       std::this_thread::sleep_for(kFirstRound * (1 << round));
       if (done) done = own.listen(before, heard_here);

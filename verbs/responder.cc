@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <system_error>
-#include <vector>
+#include <utility>
 
 #include "engine/base/log.h"
 #include "engine/base/quiet_thread.h"
@@ -29,6 +30,9 @@ Result<std::unique_ptr<Responder>> Responder::create(const Device& device) {
       fcntl(result->channel_->fd, F_SETFL, fcntl(result->channel_->fd, F_GETFL) | O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: no completion channel", device.port().name()));
   IBCOLL_ASSIGN(result->datagrams_, Datagrams::create(device, result->channel_.get()));
+  IBCOLL_ASSIGN(result->ways_, WayFinder::create([&device](const PortAddress& peer) {
+                  return find_way(device, peer);
+                }));
   IBCOLL_TRY(result->start_thread());
   return result;
 }
@@ -76,9 +80,12 @@ void Responder::run() {
       log().debug("peers get no answers any more: {}", polled.error().message);
       return;
     }
-    pollfd files[2] = {{channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    if (::poll(files, 2, armed ? -1 : kUnarmedMs) < 0 && errno != EINTR) return;
+    pollfd files[3] = {
+        {channel_->fd, POLLIN, 0}, {stop_.get(), POLLIN, 0}, {ways_->events(), POLLIN, 0}};
+    if (::poll(files, 3, armed ? -1 : kUnarmedMs) < 0 && errno != EINTR) return;
     if (files[1].revents != 0) return;
+    epoll_event found{};
+    epoll_wait(ways_->events(), &found, 1, 0);
     ibv_cq* queue = nullptr;
     void* context = nullptr;
     while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
@@ -93,23 +100,22 @@ Status Responder::take(std::span<const std::byte> bytes) {
   if (message.job != job_ || message.to != me_ || message.from < 0 || message.from >= ranks_)
     return {};
   heard_[static_cast<size_t>(message.from)].fetch_add(1, std::memory_order_release);
-  if (message.question != 0) questions_.push_back(message);
+  if (message.question != 0) questions_.insert_or_assign(message.from, message);
   return {};
 }
 
-/// Outside the lock where the way back is looked for, which may take seconds.
+/// What has no way back yet waits for it; what has none at all is asked again.
 Status Responder::answer_all() {
-  for (const Message& question : questions_) {
-    AddressHandle& way = ways_[question.from];
-    if (!way) {
-      Result<AddressHandle> found = find_way(device_, question.address);
-      if (!found) continue;  // it asks again
-      way = std::move(*found);
+  for (const auto& [peer, question] : std::exchange(questions_, {})) {
+    const Result<WayFinder::Found> found = ways_->find(question.address);
+    if (!found) continue;
+    if (*found == nullptr) {
+      questions_.emplace(peer, question);
+      continue;
     }
     const std::lock_guard lock(mutex_);
-    IBCOLL_TRY(send(question.from, way.get(), question.number, false));
+    IBCOLL_TRY(send(peer, (*found)->handle.get(), question.number, false));
   }
-  questions_.clear();
   return {};
 }
 

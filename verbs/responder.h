@@ -4,16 +4,16 @@
 /// where a rank that is only late would answer.
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
-#include <vector>
 
 #include "engine/base/unique_fd.h"
 #include "engine/schedule/shape.h"
 #include "verbs/datagrams.h"
 #include "verbs/queue_pair.h"
+#include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
 
@@ -58,8 +58,8 @@ class Responder {
   uint64_t job_ = 0;
   int ranks_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> heard_;  ///< by rank
-  std::unordered_map<Rank, AddressHandle> ways_;    ///< the thread's
-  std::vector<Message> questions_;                  ///< the thread's
+  std::unique_ptr<WayFinder> ways_;                 ///< the thread's
+  std::map<Rank, Message> questions_;               ///< the thread's: of each rank the last
   ChannelHandle channel_;
   std::mutex mutex_;  ///< guards datagrams_ and what start() sets
   std::unique_ptr<Datagrams> datagrams_;

@@ -31,16 +31,27 @@ enum class RouteKind {
 };
 RouteKind route_kind(const PortInfo& port, const PortAddress& peer);
 
-/// The address vector to reach `peer` from `port`; `lid`: the peer's, or the router's.
-ibv_ah_attr address_vector(const PortInfo& port, const PortAddress& peer, uint16_t lid);
+/// How packets reach a peer's port.
+struct Path {
+  uint16_t lid = 0;  ///< InfiniBand: the peer's, or that of the router towards it
+  uint8_t service_level = 0;
+  ibv_mtu mtu = IBV_MTU_4096;
+};
 
-/// The same, with the router's LID asked for where one is needed; that may take a second.
-/// ErrorCode::kPeerFailed: there is no way now.
-Result<ibv_ah_attr> find_route(const PortInfo& port, const PortAddress& peer);
+/// The address vector to reach `peer` from `port` on that path.
+ibv_ah_attr address_vector(const PortInfo& port, const PortAddress& peer, const Path& path);
 
-/// An address handle for datagrams to a peer; RoCE may take seconds to find that there is no way.
+/// A way that was found: for queue pairs, and for datagrams.
+struct Way {
+  ibv_ah_attr attributes{};
+  ibv_mtu mtu = IBV_MTU_4096;
+  AddressHandle handle;
+};
+
+/// Looks for the way from a device's port to a peer's. May take seconds: the kernel asks the
+/// network for a RoCE port's neighbour, the subnet manager is asked for a path.
 /// ErrorCode::kPeerFailed: there is none now.
-Result<AddressHandle> find_way(const Device& device, const PortAddress& peer);
+Result<Way> find_way(const Device& device, const PortAddress& peer);
 
 /// Whether a system error means that there is no way to a peer now, but may be soon: a link comes
 /// up again, a neighbour has not answered yet.

@@ -20,16 +20,7 @@ void SendState::use(const ReliableQueuePair& queue_pair) {
   interval = std::clamp((depth - kReserved) / 2, 1u, kSignalInterval);
 }
 
-SendQueue::SendQueue(uint32_t completion_depth)
-    : completion_depth_(completion_depth), requests_(kChained), pieces_(kChained) {
-  chained_.reserve(kChained);
-}
-
-bool SendQueue::room(const SendState& peer, uint32_t requests, uint32_t reserved) const {
-  // Each chain signals at most its end besides every kSignalInterval-th request.
-  return peer.room(requests, reserved) &&
-         signaled_in_flight_ + chained_.size() + requests / peer.interval + 2 <= completion_depth_;
-}
+SendQueue::SendQueue() : requests_(kChained), pieces_(kChained) { chained_.reserve(kChained); }
 
 ibv_send_wr& SendQueue::append(SendState& peer, std::span<const Piece> pieces, uint64_t bytes,
                                bool data) {
@@ -63,7 +54,6 @@ ibv_send_wr& SendQueue::append(SendState& peer, std::span<const Piece> pieces, u
 void SendQueue::signal(SendState& peer, ibv_send_wr& work) {
   work.send_flags |= IBV_SEND_SIGNALED;
   peer.signaled = peer.posted;
-  ++signaled_in_flight_;
 }
 
 uint64_t SendQueue::completed(SendState& peer) {
@@ -84,7 +74,7 @@ void SendQueue::ask_completion(SendState& peer) {
   if (peer.signaled > peer.completed || peer.signaled == peer.posted)
     return;  // one is under way, more is asked for once it is there
   if (!peer.first) {
-    if (!room(peer, 1, 0)) return;
+    if (!peer.room(1, 0)) return;
     probe(peer);
   } else if (!(peer.last->send_flags & IBV_SEND_SIGNALED)) {
     signal(peer, *peer.last);
@@ -119,7 +109,6 @@ Status SendQueue::flush() {
 
 void SendQueue::complete(SendState& peer, uint64_t id) {
   ++completions_;
-  --signaled_in_flight_;
   const uint64_t mask = (uint64_t{1} << kPositionBits) - 1;
   peer.completed += (id - peer.completed) & mask;
 }

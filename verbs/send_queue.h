@@ -45,7 +45,8 @@ struct SendState {
 
   /// What is known of a peer's queue pair.
   void use(const ReliableQueuePair& queue_pair);
-  bool room(uint32_t requests, uint32_t reserved) const {
+  /// Whether so many requests more fit; see kReserved.
+  bool room(uint32_t requests, uint32_t reserved = kReserved) const {
     return posted - completed + requests + reserved <= depth;
   }
 };
@@ -59,11 +60,8 @@ struct Piece {
 
 class SendQueue {
  public:
-  /// `completion_depth`: of the completion queue that all queue pairs send to.
-  explicit SendQueue(uint32_t completion_depth);
+  SendQueue();
 
-  /// True if `requests` more to that peer fit; see kReserved.
-  bool room(const SendState& peer, uint32_t requests, uint32_t reserved = kReserved) const;
   /// Chains a request: opcode, immediate (host order) and remote place are the caller's to set in
   /// what is returned, before the next call of anything here.
   /// `data`: its source may be wanted back before the peer says anything.
@@ -92,8 +90,6 @@ class SendQueue {
   void signal(SendState& peer, ibv_send_wr& work);
   void ask_completion(SendState& peer);
 
-  uint32_t completion_depth_;
-  uint32_t signaled_in_flight_ = 0;
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> pieces_;  ///< of the requests
   size_t used_ = 0, pieces_used_ = 0;

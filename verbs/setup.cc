@@ -8,9 +8,11 @@
 #include <random>
 
 #include "engine/base/config.h"
+#include "engine/base/log.h"
 #include "engine/base/units.h"
 #include "engine/transport/exchange.h"
 #include "verbs/limit_errors.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_agreement.h"
 #include "verbs/rc_transport.h"
 
@@ -18,8 +20,18 @@ namespace ibcoll::verbs {
 
 namespace {
 
-constexpr int kSendCompletions = 4096;
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
+
+/// What of the job counts for a rank's own queues.
+JobPlace place_of(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
+  JobPlace place;
+  const auto own = machine_of[static_cast<size_t>(me)];
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    if (!shape.same_server(rank, me)) ++place.peers;
+    if (rank < me && machine_of[static_cast<size_t>(rank)] == own) ++place.on_machine;
+  }
+  return place;
+}
 
 /// What ranks tell each other of the transports they have opened.
 struct Introduction {
@@ -30,6 +42,13 @@ struct Introduction {
 uint64_t random_number() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
+}
+
+/// A device that may lock no memory for its queues is no reason to have no network at all.
+Error declined(Error error, const TransportOptions& options) {
+  if (options.may_decline && error.code == ErrorCode::kNoMemory && lockable_bytes())
+    error.code = ErrorCode::kUnsupported;
+  return error;
 }
 
 /// What ranks that have opened their transports find wrong with each other.
@@ -54,6 +73,11 @@ Result<TransportOptions> TransportOptions::from_environment() {
   if (pkey != 0) options.devices.pkey = static_cast<uint16_t>(pkey);
   IBCOLL_ASSIGN(options.devices.service_level, config_integer("IBCOLL_SERVICE_LEVEL"));
   IBCOLL_ASSIGN(options.devices.traffic_class, config_integer("IBCOLL_TRAFFIC_CLASS"));
+  IBCOLL_ASSIGN(options.devices.mtu_bytes, config_integer("IBCOLL_MTU"));
+  IBCOLL_ASSIGN(const std::string ordering, config_choice("IBCOLL_RELAXED_ORDERING"));
+  options.ordering = ordering == "on"    ? RelaxedOrdering::kOn
+                     : ordering == "off" ? RelaxedOrdering::kOff
+                                         : RelaxedOrdering::kAuto;
   IBCOLL_ASSIGN(options.retry.timeout_exponent, config_integer("IBCOLL_ACK_TIMEOUT"));
   IBCOLL_ASSIGN(options.retry.retries, config_integer("IBCOLL_RETRIES"));
   IBCOLL_ASSIGN(const std::string connect, config_choice("IBCOLL_CONNECT"));
@@ -66,14 +90,15 @@ Result<TransportOptions> TransportOptions::from_environment() {
 }
 
 Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
-                                                       const TransportOptions& options) {
+                                                       const TransportOptions& options,
+                                                       const JobPlace& place) {
   std::unique_ptr<RcTransport> result(new RcTransport);
   result->options_ = options;
-  IBCOLL_ASSIGN(result->device_, Device::open(port));
+  IBCOLL_ASSIGN(result->device_, Device::open(port, place.on_machine));
   const Device& device = result->device_;
   if (fcntl(device.context()->async_fd, F_SETFL, O_NONBLOCK) < 0)
     return fail_errno(fmt::format("{}: events can't be read", port.name()));
-  result->registrar_ = std::make_unique<DeviceRegistrar>(device);
+  result->registrar_ = std::make_unique<DeviceRegistrar>(device, options.ordering);
   result->memory_ = std::make_unique<MemoryCache>(*result->registrar_, options.kept_registrations);
   result->channel_.reset(ibv_create_comp_channel(device.context()));
   if (!result->channel_) return fail_errno(fmt::format("{}: no completion channel", port.name()));
@@ -81,20 +106,17 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
     return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
                 port.name(), port.max_work_requests, kLeastSendDepth);
-  const int sends = std::min(kSendCompletions, port.max_completions);
+  IBCOLL_ASSIGN(
+      result->send_completions_,
+      SendCompletions::create(device, result->channel_.get(), static_cast<uint32_t>(place.peers)));
   const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
-  result->send_completions_.reset(
-      ibv_create_cq(device.context(), sends, nullptr, result->channel_.get(), 0));
-  if (!result->send_completions_)
-    return completion_queue_error(device, static_cast<uint64_t>(sends), errno);
-  result->arrivals_.reset(
-      ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(), 0));
+  result->arrivals_.reset(ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(),
+                                        device.completion_vector()));
   if (!result->arrivals_)
     return completion_queue_error(device, static_cast<uint64_t>(arrivals), errno);
   IBCOLL_ASSIGN(result->responder_, Responder::create(device));
   IBCOLL_ASSIGN(result->connector_, Connector::create(options.connect, device, *result->responder_,
                                                       options.retry, result->channel_.get()));
-  result->sends_ = std::make_unique<SendQueue>(static_cast<uint32_t>(sends));
   result->watch_ = std::make_unique<ArrivalWatch>(
       result->channel_.get(),
       std::array{result->send_completions_.get(), result->arrivals_.get(),
@@ -120,6 +142,14 @@ RankAddress RcTransport::address() const {
   return address;
 }
 
+void RcTransport::warn_of_registrations() const {
+  if (const std::string reason = memory_->why_nothing_is_kept(); !reason.empty())
+    log().warn(
+        "buffers are registered with the RDMA device anew for each call, which is slow, since "
+        "nothing tells when memory is unmapped: {} (Debian's package libucx0)",
+        reason);
+}
+
 void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
                               std::vector<RankAddress> addresses) {
   bootstrap_ = &bootstrap;
@@ -127,23 +157,22 @@ void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
   peers_.resize(addresses.size());
   responder_->start(me_, job, static_cast<int>(addresses.size()));
   connector_->start(me_, job, std::move(addresses),
-                    {send_completions_.get(), arrivals_.get(), receives_.get()});
+                    {&send_completions_, arrivals_.get(), receives_.get()});
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_transport(
     Bootstrap& bootstrap, const Shape& shape, const std::vector<int>& machine_of,
     const Result<TransportOptions>& options) {
   const uint64_t job = random_number();
-  IBCOLL_ASSIGN(const std::vector<PortInfo> ports,
-                agree_on_ports(bootstrap, machine_of, options, job));
-  const int index = port_index(shape, bootstrap.rank(), machine_of);
-  Result<std::unique_ptr<RcTransport>> transport =
-      RcTransport::open(choose_port(ports, options->numa_node, index), *options);
+  IBCOLL_ASSIGN(const PortInfo port, agree_on_port(bootstrap, shape, machine_of, options, job));
+  const JobPlace place = place_of(shape, bootstrap.rank(), machine_of);
+  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options, place);
   Result<Introduction> mine = tl::unexpected<Error>(Error{});
   if (transport)
     mine = Introduction{(*transport)->address(), job};
   else
-    mine = tl::unexpected<Error>(transport.error());
+    mine = tl::unexpected<Error>(declined(transport.error(), *options));
+  if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
   std::vector<RankAddress> addresses;

@@ -13,6 +13,6 @@ if(RDMACM_FOUND)
   target_link_libraries(ibcoll_engine PRIVATE PkgConfig::RDMACM)
 endif()
 # These run only while a job starts.
-list(APPEND small_sources verbs/connect.cc verbs/datagram_connect.cc verbs/device.cc verbs/network_kind.cc verbs/port_agreement.cc
-     verbs/port_choice.cc verbs/port_counters.cc verbs/port_history.cc verbs/rdmacm_connect.cc verbs/reach.cc verbs/route.cc
-     verbs/setup.cc)
+list(APPEND small_sources verbs/connect.cc verbs/datagram_connect.cc verbs/device.cc verbs/gid_choice.cc verbs/lock_limit.cc verbs/network_kind.cc verbs/paths.cc verbs/port_agreement.cc
+     verbs/port_choice.cc verbs/port_counters.cc verbs/port_defaults.cc verbs/port_history.cc verbs/rdmacm_connect.cc verbs/reach.cc verbs/route.cc
+     verbs/setup.cc verbs/way_finder.cc)

@@ -12,6 +12,7 @@
 #include "verbs/connect.h"
 #include "verbs/device.h"
 #include "verbs/queue_pair.h"
+#include "verbs/registrar.h"
 
 namespace ibcoll::verbs {
 
@@ -21,8 +22,11 @@ struct TransportOptions {
   ConnectBy connect = ConnectBy::kDatagrams;
   /// Where this rank runs, to choose a device near it; -1: no matter.
   int numa_node = -1;
+  /// See NetworkSetup.
+  bool may_decline = false;
   /// Receives posted for all peers together.
   uint32_t receives = 1024;
+  RelaxedOrdering ordering = RelaxedOrdering::kAuto;
   /// Registrations kept for buffers that are not in use; 0: none.
   size_t kept_registrations = 256;
   /// A connected peer that was silent for so long is probed with a write of no bytes, while this

@@ -179,28 +179,56 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Index of the GID by which a port is addressed. -1 prefers RoCE v2 and IPv4.",
+     .help = "Index of the GID by which a port is addressed. -1: InfiniBand: the first; RoCE: the "
+             "first that works, of those of this network namespace: RoCE v2 before v1, 169.254.x.x "
+             "last and fe80:: before it, without a VLAN before those in one, IPv4 before IPv6.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_PKEY",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "InfiniBand partition key of the connections, for example 0x8001. 0: the first one "
-             "in the table of the port.",
+     .help = "InfiniBand partition of the connections, for example 0x8001 or, which means the "
+             "same, 0x0001. The port has to be a full member of it. 0: the first partition in the "
+             "table of the port that it is a full member of.",
      .high = 0xffff},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_SERVICE_LEVEL",
      .type = VariableType::kInteger,
-     .default_value = "0",
-     .help = "InfiniBand service level of the connections.",
+     .default_value = "-1",
+     .help = "Service level of the connections. -1: with InfiniBand, the one that the subnet "
+             "manager gives for each path, which librdmacm asks it for, or 0 if it does not "
+             "answer; with RoCE, 0.",
+     .low = -1,
      .high = 15},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_TRAFFIC_CLASS",
      .type = VariableType::kInteger,
-     .default_value = "0",
-     .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP.",
+     .default_value = "-1",
+     .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP. -1: "
+             "with RoCE, what is set for the port in "
+             "`/sys/class/infiniband/DEVICE/tc/PORT/traffic_class` or, if that is not there, in "
+             "`/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; otherwise 0.",
+     .low = -1,
      .high = 255},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_MTU",
+     .type = VariableType::kInteger,
+     .default_value = "0",
+     .help = "The longest packets of the connections, in bytes: 256, 512, 1024, 2048 or 4096; "
+             "other values are rounded down to these. A connection never uses longer ones than "
+             "the ports at both ends and, if the subnet manager was asked, its path allow. 0: "
+             "what these allow.",
+     .high = 4096},
+    {.group = VariableGroup::kVerbs,
+     .name = "IBCOLL_RELAXED_ORDERING",
+     .type = VariableType::kChoice,
+     .default_value = "auto",
+     .help = "Whether an RDMA device may write data to the buffers of calls out of order on the "
+             "PCIe bus, if it can. What tells the engine that data has arrived still comes last. "
+             "`auto`: on all processors but Intel's, which gain nothing from it, and some of which "
+             "have errors in it.",
+     .choices = "auto,on,off"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
@@ -366,9 +394,8 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "The functions that the library takes over, separated by commas, with a range of "
              "sizes where all ranks know the size: `alltoallv,allreduce:0-64K`. Empty: all "
-             "functions that it supports, except at sizes where the MPI is known to be faster; "
-             "`all`: at these sizes, too. Functions that are not named on all ranks stay with the "
-             "MPI."},
+             "functions that it supports, except where the MPI is faster (`IBCOLL_MPI_SAMPLING`); "
+             "`all`: there, too. Functions that are not named on all ranks stay with the MPI."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
@@ -389,6 +416,24 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "File to which rank 0 writes the library's report as JSON, one object per line. `-`: "
              "standard output. Empty: none."},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_MPI_SAMPLING",
+     .type = VariableType::kChoice,
+     .default_value = "on",
+     .help =
+         "`on`: some calls are carried out by the engine and by the MPI in turns and are timed, "
+         "and the faster one carries out those that follow. `off`: all calls are the engine's, "
+         "but for those that `IBCOLL_LEARNED` leaves to the MPI; on all ranks if one of them "
+         "says so. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set.",
+     .choices = "on,off"},
+    {.group = VariableGroup::kMpi,
+     .name = "IBCOLL_LEARNED",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "File of decisions about who carries out calls. If there is one, it decides, and what "
+             "it decides is not measured. If there is none, rank 0 writes what was decided by "
+             "measurement at MPI_Finalize. The setting of rank 0 applies. Empty: no file. Has no "
+             "effect if `IBCOLL_MPI_FUNCTIONS` is set."},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOG_LEVEL",
      .type = VariableType::kChoice,

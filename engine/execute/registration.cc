@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/execute/posted_call.h"
+#include "engine/transport/memory_cache.h"
 
 namespace ibcoll {
 namespace {
@@ -68,13 +69,15 @@ class BufferRegistration {
   }
 
  private:
+  /// Nobody writes to what is only sent.
+  bool exposed() const { return buffer_ != Buffer::kSend; }
   /// False: the program has registered no memory that covers it.
   bool take_from_user(const Extent& extent) {
     return take_from_user(binding_.base + extent.begin, extent.end - extent.begin);
   }
   bool take_from_user(const std::byte* begin, size_t bytes) {
     UserRegistration* const found = user_.find(begin, bytes);
-    if (found == nullptr) return false;
+    if (found == nullptr || (exposed() && found->key->remote == kNoRemoteKey)) return false;
     result_.registered.push_back({*found->key, found->region, found});
     ++found->users;
     return true;
@@ -84,10 +87,15 @@ class BufferRegistration {
     if (take_from_user(extent)) return {};
     std::byte* const base = binding_.base + extent.begin;
     IBCOLL_ASSIGN(const MemoryKey key, network_.register_memory(base, extent.end - extent.begin));
-    // Nobody writes to what is only sent.
-    const bool exposed = buffer_ != Buffer::kSend;
+    if (exposed() && key.remote == kNoRemoteKey) {
+      network_.deregister_memory(key);
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "{} bytes at {} can't be received into: the memory, or a part of it, is read-only",
+          extent.end - extent.begin, static_cast<const void*>(base));
+    }
     result_.registered.push_back(
-        {key, exposed ? regions_.enter(key, base) : RegionName{}, nullptr});
+        {key, exposed() ? regions_.enter(key, base) : RegionName{}, nullptr});
     return {};
   }
 

@@ -6,7 +6,14 @@ namespace ibcoll {
 
 MemoryCache::MemoryCache(Registrar& registrar, size_t kept)
     : registrar_(registrar), kept_(kept), watch_(kept == 0 ? nullptr : UnmapWatch::create()) {
+  unwatched_ = kept != 0 && !watch_;
   if (!watch_) kept_ = 0;
+}
+
+std::string MemoryCache::why_nothing_is_kept() const {
+  if (!unwatched_) return {};
+  const std::string missing = UnmapWatch::missing();
+  return missing.empty() ? "UCX's memory hooks refuse to tell" : missing;
 }
 
 MemoryCache::~MemoryCache() {
@@ -55,6 +62,7 @@ Result<MemoryKey> MemoryCache::acquire(void* base, size_t bytes, bool spare) {
     }
     if (!region) return tl::unexpected<Error>(region.error().error);
     fresh->region = *region;
+    if (!region->writable) fresh->region.key.remote = kNoRemoteKey;
     ++registrations_;
     if (kept_ != 0) fresh->region.key.registration = registrations_;
     fresh->users = 1;

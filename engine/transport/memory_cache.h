@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "engine/transport/unmap_watch.h"
 
 namespace ibcoll {
+
+/// MemoryKey::remote of memory that peers may not write to.
+inline constexpr uint64_t kNoRemoteKey = ~uint64_t{0};
 
 /// What registers memory with a network.
 class Registrar {
@@ -52,6 +56,9 @@ class MemoryCache {
   /// Whether peers may write to all of [address, address + bytes) by the region of that local key.
   bool covers(uint64_t local_key, uint64_t address, uint64_t bytes) const;
 
+  /// Why nothing is kept that should be; empty: it is.
+  std::string why_nothing_is_kept() const;
+
   /// How often memory was registered.
   uint64_t registrations() const { return registrations_; }
 
@@ -73,7 +80,8 @@ class MemoryCache {
   Registrar& registrar_;
   size_t kept_;
   std::unique_ptr<UnmapWatch> watch_;
-  Entries entries_;  ///< by first address
+  bool unwatched_ = false;  ///< kept_ is 0 for want of a watch
+  Entries entries_;         ///< by first address
   size_t longest_ = 0;
   std::unordered_map<uint64_t, Entry*> by_key_;
   std::list<Entry*> unused_;  ///< least recently used first

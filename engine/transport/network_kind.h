@@ -29,6 +29,8 @@ struct NetworkSetup {
   const std::vector<ProcessPlace>& places;  ///< as exchange_places() gave them
   const std::vector<int>& machines;         ///< machine_of_ranks(places)
   uint64_t loopback_seed = 0;               ///< not 0: the loopback reorders and delays what it may
+  /// Others may be taken instead: what is likely to fail later is to say so now (kUnsupported).
+  bool may_decline = false;
 
   bool on_one_machine() const {
     return std::all_of(machines.begin(), machines.end(), [](int machine) { return machine == 0; });

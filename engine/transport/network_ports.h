@@ -22,6 +22,7 @@ struct NetworkPort {
   uint64_t rate_mbps = 0;  ///< decimal megabits a second
   int numa_node = -1;      ///< -1: not known
   uint16_t pkey_index = 0;
+  int traffic_class = 0;
   int max_queue_pairs = 0;
   int max_work_requests = 0;
   int max_completions = 0;

@@ -49,8 +49,9 @@ std::string why_no_device() {
 
 /// Between machines: what carries most where all ranks can use it, with the reason. Kinds fail on
 /// all ranks alike, so that all take the same.
-Result<OpenedNetwork> open_best(const NetworkSetup& setup) {
+Result<OpenedNetwork> open_best(NetworkSetup setup) {
   OpenedNetwork opened;
+  setup.may_decline = true;
   std::string reasons;
   for (const NetworkKind* const kind : preferred_kinds()) {
     Result<std::unique_ptr<NetworkTransport>> transport = kind->open(setup);

@@ -16,6 +16,7 @@ namespace {
 struct UcmLibrary {
   decltype(&ucm_set_event_handler) set = nullptr;
   decltype(&ucm_unset_event_handler) unset = nullptr;
+  std::string missing;  ///< why they are not there
 
   UcmLibrary() {
     // libucs takes SIGSEGV and others, and would print its own account of the application's
@@ -23,9 +24,14 @@ struct UcmLibrary {
     const KeptSignalActions kept;
     // libucm takes symbols from libucs without saying so, and libucs brings libucm along.
     void* ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (ucs == nullptr) return;
+    if (ucs == nullptr) {
+      const char* const reason = dlerror();
+      missing = reason != nullptr ? reason : "libucs.so.0 does not load";
+      return;
+    }
     set = reinterpret_cast<decltype(set)>(dlsym(ucs, "ucm_set_event_handler"));
     unset = reinterpret_cast<decltype(unset)>(dlsym(ucs, "ucm_unset_event_handler"));
+    if (set == nullptr || unset == nullptr) missing = "libucs.so.0 comes without UCX's libucm";
   }
 };
 
@@ -42,6 +48,8 @@ struct UnmapHook {
     static_cast<UnmapWatch*>(self)->note({begin, begin + event->vm_unmapped.size});
   }
 };
+
+std::string UnmapWatch::missing() { return ucm().missing; }
 
 std::unique_ptr<UnmapWatch> UnmapWatch::create() {
   std::unique_ptr<UnmapWatch> watch(new UnmapWatch);

@@ -5,6 +5,7 @@
 namespace ibcoll {
 
 std::unique_ptr<UnmapWatch> UnmapWatch::create() { return nullptr; }
+std::string UnmapWatch::missing() { return "this build has none of UCX's memory hooks"; }
 UnmapWatch::~UnmapWatch() = default;
 
 }  // namespace ibcoll

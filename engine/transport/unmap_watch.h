@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ibcoll {
@@ -23,6 +24,8 @@ class UnmapWatch {
   /// Null where unmapping can't be noticed: registrations must not outlive their use then. Loads
   /// the hooks into this process, for good.
   static std::unique_ptr<UnmapWatch> create();
+  /// Why create() gives null; empty: it does not. Loads the hooks, too.
+  static std::string missing();
   ~UnmapWatch();
   UnmapWatch(const UnmapWatch&) = delete;
   UnmapWatch& operator=(const UnmapWatch&) = delete;

@@ -2,14 +2,19 @@
 
 #include "integrations/mpi/allocated.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/base/pages.h"
@@ -28,6 +33,12 @@ struct Allocated {
 Allocated& allocated() {
   static auto* const all = new Allocated;  // programs may free as the process ends
   return *all;
+}
+
+/// Null: there is no memory.
+void* map(void* place, size_t bytes, int protection, int flags) {
+  void* const mapped = mmap(place, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  return mapped != MAP_FAILED ? mapped : nullptr;
 }
 
 /// The system call itself: what libraries that watch mappings (UCX) put in the function's place
@@ -54,6 +65,48 @@ bool wants_alignment(Handle info) {
   return found != 0 && std::strtoull(value.c_str(), nullptr, 10) > page_bytes();
 }
 
+/// A child of fork() would share what is the engine's with its parent, and with the other ranks
+/// that see it: it gets a copy instead, as of all other memory. The parent waits for that, so that
+/// the copy is of the moment of the fork. What the system starts programs with (posix_spawn, vfork)
+/// does not come here.
+int g_copied[2] = {-1, -1};  ///< a pipe from child to parent
+
+void before_fork() {
+  Allocated& all = allocated();
+  all.mutex.lock();
+  if (all.taken.empty() || pipe2(g_copied, O_CLOEXEC) != 0) g_copied[0] = g_copied[1] = -1;
+}
+
+void end_copying() {
+  for (int& end : g_copied)
+    if (end >= 0) close(std::exchange(end, -1));
+  allocated().mutex.unlock();
+}
+
+void in_parent() {
+  if (g_copied[1] >= 0) close(std::exchange(g_copied[1], -1));
+  char copied = 0;
+  while (g_copied[0] >= 0 && read(g_copied[0], &copied, 1) < 0 && errno == EINTR) {
+  }
+  end_copying();
+}
+
+void in_child() {
+  for (const auto& [address, bytes] : allocated().taken) {
+    // A network's library may have kept it from the child.
+    if (msync(address, bytes, MS_ASYNC) != 0) continue;
+    void* const own = map(nullptr, bytes, PROT_READ | PROT_WRITE, 0);
+    if (own == nullptr) continue;
+    std::memcpy(own, address, bytes);
+    (void)remap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+  }
+  const char copied = 1;
+  if (g_copied[1] >= 0 && write(g_copied[1], &copied, 1) < 0) {
+    // The parent goes on with the end of the pipe.
+  }
+  end_copying();
+}
+
 /// Null: the memory is to be the MPI's.
 void* allocate(Count bytes, Handle info) {
   // The engine gives whole pages, and messages that are shorter are copied anyway.
@@ -67,6 +120,8 @@ void* allocate(Count bytes, Handle info) {
   void* address = nullptr;
   if (ibcoll_alloc(job->context, static_cast<size_t>(bytes), &address) != IBCOLL_OK) return nullptr;
   all.taken.emplace(address, static_cast<size_t>(bytes));
+  static const bool copies = pthread_atfork(before_fork, in_parent, in_child) == 0;
+  (void)copies;
   return address;
 }
 
@@ -100,8 +155,7 @@ AllocatedStays::AllocatedStays() {
 AllocatedStays::~AllocatedStays() {
   for (const Range& range : ranges_) {
     void* const place =
-        mmap(range.address, range.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        map(range.address, range.bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
     if (place == range.address)
       (void)remap(range.alias, range.bytes, range.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     else

@@ -12,6 +12,27 @@ namespace {
 /// number.
 using Any = uintptr_t;
 
+/// A topology is there for neighbour collectives, whose ranks have to agree on them: nonblocking
+/// ones can't wait for that any more.
+void note_topology(Handle parent, Handle child) {
+  note_child(parent, child);
+  Job& job = *running_job();
+  if (child == library().constants.comm_null || !job.has_selected(Function::kNeighborAlltoall))
+    return;
+  const Communicator* const on = find_communicator(job, child);
+  if (on != nullptr && on->group != nullptr) (void)make_neighbours(*on, child);
+}
+
+void note_apart(Handle, Handle child) { note_stray(child); }
+
+template <class Note>
+void made(const Note& note, Handle parent, const void* child) {
+  if (Inside::is() || running_job() == nullptr || child == nullptr) return;
+  const Inside inside;
+  post_those_that_wait();
+  note(library().clean(parent), library().handle_at(child, 0));
+}
+
 }  // namespace
 
 #define PASSED_ON(name, parameters, given)                                          \
@@ -38,6 +59,32 @@ using Any = uintptr_t;
   PASSED_ON(name, (Any a, Any b, Any c, Any d, Any e, Any f, Any g, Any h, Any i, Any j), \
             (a, b, c, d, e, f, g, h, i, j))
 
+/// The same of functions that make a communicator, the last argument, of the first: `note`(both).
+#define MAKES(name, note, parameters, given, place)                                 \
+  IBCOLL_MPI_STANDS_IN(name, parameters, {                                          \
+    static auto* const original = original_of<decltype(MPI_##name)>("PMPI_" #name); \
+    int code = 0;                                                                   \
+    {                                                                               \
+      const WhileTheMpiBlocks moving;                                               \
+      code = original given;                                                        \
+    }                                                                               \
+    if (code == 0) made(note, a, reinterpret_cast<void*>(place));                   \
+    return code;                                                                    \
+  })
+#define MAKES_2(name, note) MAKES(name, note, (Any a, Any b), (a, b), b)
+#define MAKES_3(name, note) MAKES(name, note, (Any a, Any b, Any c), (a, b, c), c)
+#define MAKES_4(name, note) MAKES(name, note, (Any a, Any b, Any c, Any d), (a, b, c, d), d)
+#define MAKES_5(name, note) \
+  MAKES(name, note, (Any a, Any b, Any c, Any d, Any e), (a, b, c, d, e), e)
+#define MAKES_6(name, note) \
+  MAKES(name, note, (Any a, Any b, Any c, Any d, Any e, Any f), (a, b, c, d, e, f), f)
+#define MAKES_9(name, note)                                                          \
+  MAKES(name, note, (Any a, Any b, Any c, Any d, Any e, Any f, Any g, Any h, Any i), \
+        (a, b, c, d, e, f, g, h, i), i)
+#define MAKES_10(name, note)                                                                \
+  MAKES(name, note, (Any a, Any b, Any c, Any d, Any e, Any f, Any g, Any h, Any i, Any j), \
+        (a, b, c, d, e, f, g, h, i, j), j)
+
 #define REPLACES(name, Number)                                                                   \
   IBCOLL_MPI_STANDS_IN(                                                                          \
       name,                                                                                      \
@@ -55,13 +102,13 @@ REPLACES(Sendrecv_replace_c, Count)
 
 WITH_2(Buffer_detach)
 
-WITH_2(Comm_dup)
-WITH_3(Comm_dup_with_info)
-WITH_3(Comm_create)
-WITH_4(Comm_create_group)
+MAKES_2(Comm_dup, note_child)
+MAKES_3(Comm_dup_with_info, note_child)
+MAKES_3(Comm_create, note_child)
+MAKES_4(Comm_create_group, note_apart)
 WITH_2(Comm_set_info)
-WITH_4(Comm_split)
-WITH_5(Comm_split_type)
+MAKES_4(Comm_split, note_child)
+MAKES_5(Comm_split_type, note_child)
 WITH_1(Comm_free)
 WITH_1(Comm_disconnect)
 WITH_5(Comm_accept)
@@ -71,12 +118,12 @@ WITH_9(Comm_spawn_multiple)
 WITH_2(Comm_join)
 WITH_6(Intercomm_create)
 WITH_8(Intercomm_create_from_groups)
-WITH_3(Intercomm_merge)
-WITH_6(Cart_create)
-WITH_3(Cart_sub)
-WITH_6(Graph_create)
-WITH_9(Dist_graph_create)
-WITH_10(Dist_graph_create_adjacent)
+MAKES_3(Intercomm_merge, note_apart)
+MAKES_6(Cart_create, note_topology)
+MAKES_3(Cart_sub, note_child)
+MAKES_6(Graph_create, note_topology)
+MAKES_9(Dist_graph_create, note_topology)
+MAKES_10(Dist_graph_create_adjacent, note_topology)
 
 WITH_6(Win_create)
 WITH_6(Win_create_c)

@@ -83,6 +83,8 @@ class Blocks {
   const int64_t* lengths() const { return lengths_.data(); }
   const int64_t* places() const { return places_.data(); }
   uint64_t bytes() const { return static_cast<uint64_t>(bytes_); }
+  /// Whether there are bytes, but no memory that has them.
+  bool is_null() const { return data() == nullptr && bytes_ != 0; }
   /// How each block lies, where they are not contiguous; else null.
   const ibcoll_block* blocks() const { return strided_ ? blocks_.data() : nullptr; }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "integrations/mpi/progress.h"
+#include "integrations/mpi/sampling.h"
 
 namespace ibcoll::mpi {
 
@@ -42,6 +43,9 @@ struct Latest {
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Latest g_latest = {};
 
+constexpr uint64_t kOfLine = uint64_t{1} << 63;
+bool is_of_line(uint64_t id) { return (id & kOfLine) != 0; }
+
 /// The MPI may call this amid its own progress, which waits of the engine make: so the group is
 /// freed later.
 int forget(Handle handle, int, void* attribute, void*) {
@@ -53,7 +57,8 @@ int forget(Handle handle, int, void* attribute, void*) {
   {
     const std::lock_guard lock(all.mutex);
     all.live.erase(record);
-    ++g_gone;
+    // Of those that were never called on no thread remembers anything.
+    if (record->made) ++g_gone;
   }
   record->handle = 0;
   release(*record);
@@ -69,11 +74,12 @@ void free_retired() {
   }
   for (Communicator* const record : retired) {
     record->neighbours.reset();
-    if (ibcoll_group_free(record->group) != IBCOLL_OK) say(ibcoll_last_error());
+    ibcoll_group* const group = record->group != nullptr ? record->group : record->former;
+    if (ibcoll_group_free(group) != IBCOLL_OK) say(ibcoll_last_error());
     {
       const std::lock_guard lock(all.mutex);
       all.names.erase({record->list, record->id});
-      if (record->rank == 0) all.returned.insert(record->id);
+      if (record->rank == 0 && !is_of_line(record->id)) all.returned.insert(record->id);
     }
     if (Handle handler = record->handler; handler != 0) library().Errhandler_free(&handler);
     delete record;
@@ -98,6 +104,7 @@ uint64_t hash_of(const std::vector<int>& ranks) {
 /// How far a rank came with a number that was proposed; of all ranks the worst counts.
 enum Step : uint64_t {
   kCreated,
+  kUnmeasured,  ///< the same, but its calls are not to be measured, or there is no memory for that
   kNameTaken,   ///< by a group that this rank has not freed yet
   kRefused,     ///< by the engine: an earlier group of that number was ended before its time
   kImpossible,  ///< there is no memory, or the job is over
@@ -112,7 +119,7 @@ Step create(const Job& job, Communicator& record, const std::vector<int>& ranks)
   const ibcoll_group_options options = {sizeof options, record.id};
   const ibcoll_status status =
       ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group);
-  if (status == IBCOLL_OK) return kCreated;
+  if (status == IBCOLL_OK) return record.sampling != nullptr ? kCreated : kUnmeasured;
   const std::lock_guard lock(all.mutex);
   all.names.erase({record.list, record.id});
   return status == IBCOLL_ERR_INVALID ? kRefused : kImpossible;
@@ -167,7 +174,7 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
   record.list = hash_of(ranks);
   uint64_t here = 0, worst = kNameTaken;
   bool agreed = true;
-  for (int refusals = 0; worst != kCreated && worst != kImpossible && refusals < kMostRefusals;
+  for (int refusals = 0; worst > kUnmeasured && worst != kImpossible && refusals < kMostRefusals;
        refusals += worst == kRefused ? 1 : 0) {
     free_retired();
     if (leads) record.id = lead();
@@ -175,11 +182,12 @@ bool make_group(const Job& job, const Agreement& all, Communicator& record,
     if (agreed) here = create(job, record, ranks);
     agreed = agreed && all.take_highest(here, worst);
     if (!agreed) worst = kImpossible;
-    if (worst != kCreated) undo(record);
+    if (worst > kUnmeasured) undo(record);
   }
-  if (agreed && worst != kCreated && here == worst && !records().complained.exchange(true))
+  if (worst != kCreated) record.sampling.reset();
+  if (agreed && worst > kUnmeasured && here == worst && !records().complained.exchange(true))
     say(ibcoll_last_error());
-  if (worst != kCreated) record.id = 0;
+  if (worst > kUnmeasured) record.id = 0;
   record.reason = Reason::kNoGroup;
   return agreed;
 }
@@ -193,34 +201,87 @@ std::vector<int> world_ranks(Handle handle, int size) {
   return world;
 }
 
-Communicator* make(Job& job, Handle handle) {
+/// What is known of a communicator without its group. false: it has none, for its reason.
+bool look_at(const Job& job, Handle handle, Communicator& record, std::vector<int>& ranks) {
   const Library& mpi = library();
-  auto* const record = new Communicator;
   int is_inter = 0;
   mpi.Comm_test_inter(handle, &is_inter);
-  mpi.Comm_size(handle, &record->size);
-  mpi.Comm_rank(handle, &record->rank);
-  bool made = true;
+  mpi.Comm_size(handle, &record.size);
+  mpi.Comm_rank(handle, &record.rank);
   if (is_inter != 0) {
-    record->reason = Reason::kBetweenGroups;
-  } else if (record->size == 1) {
-    record->reason = Reason::kOneRank;
+    record.reason = Reason::kBetweenGroups;
+  } else if (record.size == 1) {
+    record.reason = Reason::kOneRank;
   } else if (job.context == nullptr) {
-    record->reason = Reason::kNoEngine;
-  } else if (const std::vector<int> ranks = world_ranks(handle, record->size); ranks.empty()) {
-    record->reason = Reason::kOtherWorld;
+    record.reason = Reason::kNoEngine;
+  } else if (ranks = world_ranks(handle, record.size); ranks.empty()) {
+    record.reason = Reason::kOtherWorld;
   } else {
-    made = make_group(job, Agreement(handle, nullptr), *record, ranks);
+    return true;
   }
-  record->handle = handle;
-  if (made && mpi.Comm_set_attr(handle, records().keyval, record) == 0) {
-    const std::lock_guard lock(records().mutex);
-    records().live.insert(record);
-    return record;
-  }
+  return false;
+}
+
+/// Makes it an attribute. false: the MPI does not take it.
+bool attach(Communicator& record, Handle handle) {
+  record.handle = handle;
+  if (library().Comm_set_attr(handle, records().keyval, &record) != 0) return false;
+  const std::lock_guard lock(records().mutex);
+  records().live.insert(&record);
+  return true;
+}
+
+/// `known`: what there is; null: nothing.
+Communicator* make(const Job& job, Handle handle, Communicator* known) {
+  Communicator* const record = known != nullptr ? known : new Communicator;
+  std::vector<int> ranks;
+  const bool wants_group = look_at(job, handle, *record, ranks);
+  if (wants_group) record->sampling = make_sampling(job, ranks, record->rank == 0);
+  record->made = !wants_group || make_group(job, Agreement(handle, nullptr), *record, ranks);
+  if (record->made && (known != nullptr || attach(*record, handle))) return record;
   undo(*record);
-  delete record;
+  if (known == nullptr) delete record;
   return nullptr;
+}
+
+/// By its line, without the other ranks. What this rank alone lacks ends the job of all.
+Communicator* make_alone(const Job& job, Handle handle, Communicator& record) {
+  std::vector<int> ranks;
+  record.made = true;
+  if (!look_at(job, handle, record, ranks)) return &record;
+  record.list = hash_of(ranks);
+  record.id = record.line | kOfLine;
+  record.reason = Reason::kNoGroup;
+  free_retired();
+  record.sampling = make_sampling(job, ranks, record.rank == 0);
+  const ibcoll_group_options options = {sizeof options, record.id};
+  const char* lacks = record.sampling == nullptr && has_sampling(job) ? "out of memory" : nullptr;
+  if (ibcoll_group_create_with(job.context, ranks.data(), record.size, &options, &record.group) !=
+      IBCOLL_OK)
+    lacks = ibcoll_last_error();
+  if (lacks != nullptr) {
+    record.lacks_group = true;
+    (void)ibcoll_abort(job.context, lacks);
+  }
+  return &record;
+}
+
+/// Every bit of the result depends on each of the number's.
+uint64_t scramble(uint64_t number) {
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
+  return number ^ (number >> 31);
+}
+
+/// Of a child. Never 0.
+uint64_t line_of(uint64_t parent, uint64_t number) {
+  return scramble(parent + 0x9e3779b97f4a7c15 * (number + 1)) | 1;
+}
+
+void note_line(Handle handle, uint64_t line) {
+  auto* const record = new Communicator;
+  record->line = line;
+  if (!attach(*record, handle)) delete record;
 }
 
 /// The one that this thread has called on last, if it is that; else null.
@@ -229,15 +290,21 @@ Communicator* latest(Handle handle) {
   return g_latest.handle == handle && g_latest.gone == gone ? g_latest.record : nullptr;
 }
 
-/// `job`: null: one that has no record gets none.
-[[gnu::noinline]] Communicator* look_up(Job* job, Handle handle) {
+/// `waits`: for the others, if they have to agree.
+[[gnu::noinline]] Communicator* look_up(const Job& job, Handle handle, bool waits) {
   const uint64_t gone = g_gone.load(std::memory_order_acquire);
   const Library& mpi = library();
   if (handle == mpi.constants.comm_null) return nullptr;
   Communicator* record = nullptr;
   int found = 0;
   if (mpi.Comm_get_attr(handle, records().keyval, &record, &found) != 0) return nullptr;
-  if (found == 0) record = job != nullptr ? make(*job, handle) : nullptr;
+  if (found == 0) record = nullptr;
+  if (record == nullptr || !record->made) {
+    if (waits)
+      record = make(job, handle, record);
+    else if (record != nullptr)
+      record = make_alone(job, handle, *record);
+  }
   if (record != nullptr) g_latest = {handle, gone, record};
   return record;
 }
@@ -259,12 +326,36 @@ std::vector<int> ranks_in_world(Handle handle, int size) {
 
 Communicator* find_communicator(Job& job, Handle handle) {
   Communicator* const known = latest(handle);
-  return known != nullptr ? known : look_up(&job, handle);
+  return known != nullptr ? known : look_up(job, handle, true);
 }
 
-Communicator* known_communicator(Handle handle) {
+Communicator* known_communicator(Job& job, Handle handle) {
   Communicator* const known = latest(handle);
-  return known != nullptr ? known : look_up(nullptr, handle);
+  return known != nullptr ? known : look_up(job, handle, false);
+}
+
+void note_child(Handle parent, Handle child) {
+  const Library& mpi = library();
+  Communicator* record = nullptr;
+  int found = 0;
+  if (mpi.Comm_get_attr(parent, records().keyval, &record, &found) != 0 || found == 0 ||
+      record->line == 0)
+    return;
+  const uint64_t number = record->children++;
+  if (child != mpi.constants.comm_null) note_line(child, line_of(record->line, number));
+}
+
+void note_stray(Handle child) {
+  const Library& mpi = library();
+  int is_inter = 0, rank = 0;
+  if (child == mpi.constants.comm_null) return;
+  mpi.Comm_test_inter(child, &is_inter);
+  mpi.Comm_rank(child, &rank);
+  if (is_inter != 0) return;
+  static std::atomic<uint64_t> made{0};  // with this rank as the first of them
+  uint64_t line =
+      rank != 0 ? 0 : line_of(line_of(0, static_cast<uint64_t>(the_job().rank)), ++made);
+  if (mpi.Bcast(&line, 1, mpi.constants.type_uint64, 0, child) == 0) note_line(child, line);
 }
 
 Communicator* make_private(const Job& job, const Communicator& of) {
@@ -277,9 +368,24 @@ Communicator* make_private(const Job& job, const Communicator& of) {
   return nullptr;
 }
 
+std::vector<Communicator*> live_communicators() {
+  const std::lock_guard lock(records().mutex);
+  std::vector<Communicator*> found;
+  for (Communicator* const record : records().live)
+    if (record->group != nullptr) found.push_back(record);
+  return found;
+}
+
+Communicator* live_communicator(uint64_t list, uint64_t id) {
+  const std::lock_guard lock(records().mutex);
+  for (Communicator* const record : records().live)
+    if (record->list == list && record->id == id) return record;
+  return nullptr;
+}
+
 void release(Communicator& communicator) {
   if (communicator.uses.fetch_sub(1) != 1) return;
-  if (communicator.group == nullptr) {
+  if (communicator.group == nullptr && communicator.former == nullptr) {
     delete &communicator;
     return;
   }
@@ -288,7 +394,10 @@ void release(Communicator& communicator) {
 }
 
 bool begin_communicators() {
-  return library().Comm_create_keyval(copy_nothing, forget, &records().keyval, nullptr) == 0;
+  const Library& mpi = library();
+  if (mpi.Comm_create_keyval(copy_nothing, forget, &records().keyval, nullptr) != 0) return false;
+  note_line(the_job().whole, line_of(0, UINT64_MAX / 2));
+  return true;
 }
 
 void end_communicators() {
@@ -300,8 +409,8 @@ void end_communicators() {
   // The MPI may still call forget() for them.
   for (Communicator* record : live) {
     record->neighbours.reset();
-    if (ibcoll_group* const group = std::exchange(record->group, nullptr))
-      (void)ibcoll_group_free(group);
+    for (ibcoll_group** const group : {&record->group, &record->former})
+      if (*group != nullptr) (void)ibcoll_group_free(std::exchange(*group, nullptr));
   }
   free_retired();
   library().Comm_free_keyval(&records().keyval);

@@ -107,6 +107,7 @@ void IBCOLL_CONSTANTS(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* to) {
       .type_null = HANDLE(MPI_DATATYPE_NULL),
       .info_null = HANDLE(MPI_INFO_NULL),
       .errors_return = HANDLE(MPI_ERRORS_RETURN),
+      .errors_are_fatal = HANDLE(MPI_ERRORS_ARE_FATAL),
       .type_byte = HANDLE(MPI_BYTE),
       .type_uint64 = HANDLE(MPI_UINT64_T),
       .op_null = HANDLE(MPI_OP_NULL),

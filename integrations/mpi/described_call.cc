@@ -2,29 +2,26 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <string>
 
+#include "integrations/mpi/endings.h"
 #include "integrations/mpi/operations.h"
 
 namespace ibcoll::mpi {
 
-Outcome Attempt::report(const char* line, int code) const {
+namespace {
+
+Outcome report(const char* line, int code) {
   say(line);
-  return raise(code);
+  return Outcome::failed(code);
 }
 
-Outcome Attempt::raise(int code) const {
-  const Library& mpi = library();
-  if (handler == 0) {
-    mpi.Comm_call_errhandler(handle, code);
-    return Outcome::over(code);
-  }
-  static std::recursive_mutex one_at_a_time;  // a handler may make calls that fail
-  const std::lock_guard lock(one_at_a_time);
-  mpi.Comm_set_errhandler(job.world, handler);
-  mpi.Comm_call_errhandler(job.world, code);
-  return Outcome::over(code);
+}  // namespace
+
+bool Attempt::reports_missing() const {
+  static const bool reports =
+      library().Bcast(nullptr, 1, library().constants.type_byte, 0, job.alone) != 0;
+  return reports;
 }
 
 Outcome Attempt::break_off(const char* line, int code) const {
@@ -32,6 +29,7 @@ Outcome Attempt::break_off(const char* line, int code) const {
   on.is_over = true;
   (void)ibcoll_group_cancel(on.group);
   keep_moving();
+  learn_of_end(on, number, number + 1);
   return report(kept.c_str(), code);
 }
 
@@ -41,19 +39,40 @@ Outcome Attempt::failed(ibcoll_status status, const char* why) const {
   if (why == nullptr && ibcoll_last_error_scope() == IBCOLL_SCOPE_CALL)
     return break_off(ibcoll_last_error(), code);
   // All calls that follow on the group give the error, but once is enough to say it.
-  const bool said = on.is_over.exchange(true);
+  const bool said = on.is_over.exchange(true), known = job.ends;
+  // Who cancels a group knows that itself.
+  const bool elsewhere = known || status == IBCOLL_ERR_CANCELLED;
+  on.cause_is_elsewhere = elsewhere;
+  const std::string line(ibcoll_last_error());
+  // After a death nobody waits for all ranks.
+  if (status == IBCOLL_ERR_MISMATCH || status == IBCOLL_ERR_CANCELLED) {
+    const bool ends_job = ibcoll_last_error_scope() == IBCOLL_SCOPE_JOB;
+    // A blocking call that is under way meanwhile learns of it itself.
+    if (form != Form::kBlocking && (number == on.calls || on.ended == on.calls))
+      learn_of_end(on, elsewhere ? kNever : number, on.calls + 1);
+    if (ends_job && !known) learn_of_jobs_end();
+  }
   keep_moving();
   if (why != nullptr) return report(why, code);
-  if (!said) return report(ibcoll_last_error(), code);
-  return raise(code);
+  if (!said) return report(line.c_str(), code);
+  return Outcome::failed(code);
 }
 
+namespace {
+
+std::string unequal_text(const Attempt& attempt, Count sent, Count received) {
+  return fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
+                     to_string(attempt.function), attempt.on.rank, sent, received);
+}
+
+}  // namespace
+
 Outcome Attempt::unequal(Count sent, Count received) const {
-  return break_off(
-      fmt::format("{}: rank {} of the communicator sends {} bytes to itself, but receives {}",
-                  to_string(function), on.rank, sent, received)
-          .c_str(),
-      library().constants.err_truncate);
+  return break_off(unequal_text(*this, sent, received).c_str(), library().constants.err_truncate);
+}
+
+void Attempt::say_unequal(Count sent, Count received) const {
+  say(unequal_text(*this, sent, received).c_str());
 }
 
 Outcome Attempt::give_up() const { return break_off(kCannotPack, library().constants.err_other); }
@@ -63,12 +82,19 @@ Outcome Attempt::undelivered() const {
                 library().constants.err_other);
 }
 
+bool DescribedCall::repeats() const {
+  const CollectiveTraits& traits = kCollectiveTraits[static_cast<size_t>(call.collective)];
+  return call.send != IBCOLL_IN_PLACE || !(traits.reduces || traits.in_place == InPlace::kAside);
+}
+
 Outcome DescribedCall::carry_out(const Attempt& attempt) {
   note(attempt.job, attempt.on);
   if (!load(attempt.job)) return attempt.give_up();
   if (const ibcoll_status status = ibcoll_group_call(attempt.on.group, &call); status != IBCOLL_OK)
       [[unlikely]]
     return attempt.failed(status);
+  if (code != 0) [[unlikely]]
+    return Outcome::failed(code);
   return deliver(attempt.job) ? kNothingToDo : attempt.undelivered();
 }
 

@@ -3,7 +3,9 @@
 /// after. Described once, by the functions of equal_calls.cc and its like; then made at once
 /// (MPI_Alltoall), started (MPI_Ialltoall), or started as often as wanted (MPI_Alltoall_init).
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "integrations/mpi/blocks.h"
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
+#include "integrations/mpi/sampling.h"
 
 namespace ibcoll::mpi {
 
@@ -23,11 +26,13 @@ struct Outcome {
   };
   Kind kind = kOver;
   Reason reason = Reason::kArguments;
-  int code = 0;  ///< of the MPI; 0: well done
+  bool untold = false;  ///< the communicator's error handler has still to hear of `code`
+  int code = 0;         ///< of the MPI; 0: well done
 
-  static Outcome ready() { return {kReady, {}, 0}; }
-  static Outcome over(int code) { return {kOver, {}, code}; }
-  static Outcome to_mpi(Reason reason) { return {kMpi, reason, 0}; }
+  static Outcome ready() { return {kReady, {}, false, 0}; }
+  static Outcome over(int code) { return {kOver, {}, false, code}; }
+  static Outcome failed(int code) { return {kOver, {}, true, code}; }
+  static Outcome to_mpi(Reason reason) { return {kMpi, reason, false, 0}; }
 };
 
 /// Of what can't be right on this rank: the MPI says so.
@@ -46,31 +51,52 @@ struct Attempt {
   Function function;
   const Job& job;
   const Communicator& on;
-  Handle handle;       ///< the communicator; MPI_COMM_WORLD stands in for one that was freed
-  Handle handler = 0;  ///< of errors of one that was freed; 0: that of `handle`
+  Handle handle;    ///< the communicator; 0: it was freed
+  uint64_t number;  ///< of the call on it
   Form form = Form::kBlocking;
+  Sample* sample = nullptr;  ///< of a blocking call: set where it is measured
 
   bool has_rank(int root) const { return root >= 0 && root < on.size; }
-  /// Whether the engine gets calls of that size, as Selection has it. Asked before anything that a
-  /// rank does wrong with sizes is looked at: where all are left to the MPI, it says so.
-  bool takes(Count size) const {
-    return job.selection.takes(function, static_cast<uint64_t>(size), on.size);
+  /// Whether the engine gets the call, of that size. Asked once, and before anything that a rank
+  /// does wrong with sizes is looked at: where all are left to the MPI, it says so. Persistent
+  /// calls of all sizes are the engine's: some MPIs compute theirs wrongly. `exact`: whoever
+  /// carries it out, the same bits come of it; else the same one has to, each time.
+  bool takes(Count size, bool exact = true) const {
+    if (form == Form::kPersistent) return true;
+    const auto bytes = static_cast<uint64_t>(size);
+    if (on.sampling != nullptr) [[likely]] {
+      if (exact) return on.sampling->takes(function, bytes, on.group, sample);
+      if (const auto decided = on.sampling->decided(function, bytes))
+        return *decided == Candidate::kEngine;
+    }
+    return job.selection.takes(function, bytes, on.size);
+  }
+
+  /// Whether the MPI says that a buffer is missing: not every one does.
+  bool reports_missing() const;
+  bool reports_missing(const Blocks& blocks) const { return blocks.is_null() && reports_missing(); }
+  /// Whether the MPI refuses such a call, that function's with these arguments but for the
+  /// communicator. It is asked on a communicator of this rank alone, where nobody else hears of it:
+  /// to be asked where nothing changes if it does not refuse. (Functions that make persistent calls
+  /// may have other checks.)
+  template <class... Arguments>
+  bool refuses(const char* name, Arguments... arguments) const {
+    auto* const called = reinterpret_cast<int (*)(Arguments..., Handle)>(find_symbol(name));
+    return form != Form::kPersistent && called != nullptr && called(arguments..., job.alone) != 0;
   }
 
   /// From what the engine said of a call, or `why`. What it refuses on this rank alone ends the
   /// group, as break_off() does.
   Outcome failed(ibcoll_status status, const char* why = nullptr) const;
-  /// What went wrong, told to the communicator's error handler.
-  Outcome report(const char* line, int code) const;
   /// The same where this rank alone knows of it, and the others may be in the call: the group ends
   /// with that, so that they get an error, too, rather than wait, or take this rank's next call for
   /// this one.
   Outcome break_off(const char* line, int code) const;
-  /// Tells the communicator's error handler.
-  Outcome raise(int code) const;
   /// Where this rank's own block has two lengths. Not every MPI would say so: some let it pass, and
   /// then nobody is left to answer the others.
   Outcome unequal(Count sent, Count received) const;
+  /// The same, told of a root, for whose part in the call there is other memory.
+  void say_unequal(Count sent, Count received) const;
   /// Where this rank has no memory, or the MPI can't pack, before the engine has the call.
   Outcome give_up() const;
   /// The same when the engine has carried it out: the others have what they wait for.
@@ -85,6 +111,8 @@ class DescribedCall {
   Blocks send, recv;      ///< as far as the call has them on this rank; bcast: one of them
   std::vector<int64_t> counts;
   const Datatype* combined = nullptr;  ///< that an operator of this library's is handed
+  int code = 0;  ///< of the MPI: what this rank gets when the call has been made for the others
+  std::unique_ptr<std::byte[]> spare;  ///< its memory then
 
   /// The end of a description: `describe` gives the call, but for the layouts of its blocks. In its
   /// place: to copy what was just written takes a tenth of a small call.
@@ -111,12 +139,18 @@ class DescribedCall {
     if (collapses()) note_buffers(job, call, bytes, on.size);
   }
   bool deliver(const Job& job) const { return recv.deliver(job); }
+  /// Whether the call can be made again when it has failed: what it sends is still there.
+  bool repeats() const;
   /// Loads, carries out and delivers.
   Outcome carry_out(const Attempt& attempt);
   void end() {
     send.end();
     recv.end();
     combined = nullptr;
+    if (code != 0) [[unlikely]] {
+      code = 0;
+      spare.reset();
+    }
     kept_.reset();
   }
 

@@ -5,12 +5,43 @@
 // says so.
 
 #include <algorithm>
+#include <climits>
+#include <cstring>
+#include <new>
 
 #include "integrations/mpi/sides.h"
 
 namespace ibcoll::mpi {
 
 namespace {
+
+/// The block of `rank`, in bytes' distance; null: blocks do not lie side by side.
+const void* block_at(const Side& side, const Datatype& type, int rank) {
+  if (!type.contiguous || side.buffer == nullptr) return nullptr;
+  return static_cast<const std::byte*>(side.buffer) + rank * side.count * type.size;
+}
+
+/// Whether the MPI says that this rank's block must not be received where it is sent from. Where
+/// no MPI does, the engine gets the call: it is then no worse than in place.
+template <class... Root>
+bool refuses_place(const Attempt& attempt, const char* name, const Side& send, const void* from,
+                   const Side& recv, const void* to, Root... root) {
+  return from == to && from != nullptr && send.count <= INT_MAX && recv.count <= INT_MAX &&
+         attempt.refuses(name, from, static_cast<int>(send.count), send.type, const_cast<void*>(to),
+                         static_cast<int>(recv.count), recv.type, root...);
+}
+
+/// A root whose own block has two lengths makes the call all the same, with memory of this
+/// library's, as others may long have ended it: it alone gets the error. Null: there is no memory.
+std::byte* stand_aside(const Attempt& attempt, DescribedCall& call, Count sent, Count received,
+                       Count bytes) {
+  const auto all = static_cast<size_t>(bytes) * static_cast<size_t>(attempt.on.size);
+  call.spare.reset(new (std::nothrow) std::byte[all]());
+  if (call.spare == nullptr) return nullptr;
+  call.code = library().constants.err_truncate;
+  attempt.say_unequal(sent, received);
+  return call.spare.get();
+}
 
 /// Alltoall and allgather; `sent`: blocks that each rank sends.
 template <class Tell>
@@ -27,11 +58,18 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   if (!attempt.takes(std::max(own, bytes))) return kSizeToMpi;
   if (own != bytes) return attempt.unequal(own, bytes);
   if (bytes == 0) return kNothingToDo;
+  const bool gathers = attempt.function == Function::kAllgather;
+  if (!in_place &&
+      refuses_place(attempt, gathers ? "PMPI_Allgather" : "PMPI_Alltoall", send, send.buffer, recv,
+                    block_at(recv, *to, gathers ? attempt.on.rank : 0)))
+    return kToMpi;
   if (!call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
   if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true, sent) &&
                      call.send.keep_apart(call.recv)))
     return attempt.give_up();
+  if (attempt.reports_missing(call.recv) || (!in_place && attempt.reports_missing(call.send)))
+    return kToMpi;
   return call.told(bytes * sent, [&] {
     return tell(in_place ? IBCOLL_IN_PLACE : call.send.data(), call.recv.data(),
                 static_cast<size_t>(bytes), nullptr);
@@ -59,13 +97,27 @@ Outcome gather(const Attempt& attempt, DescribedCall& call, const Side& send, co
   if (is_root && is_in_place(recv.buffer)) return kToMpi;
   const Count received = is_root ? recv.count * to->size : bytes;
   if (!attempt.takes(std::max(bytes, received))) return kSizeToMpi;
-  if (received != bytes) return attempt.unequal(bytes, received);
+  if (received != bytes) {
+    // The others send as much as the root does, as far as anybody can tell.
+    std::byte* const all =
+        bytes != 0 ? stand_aside(attempt, call, bytes, received, bytes) : nullptr;
+    if (all == nullptr) return attempt.unequal(bytes, received);
+    return call.told(bytes, [&] {
+      return ibcoll_call_gather(IBCOLL_IN_PLACE, all, static_cast<size_t>(bytes), root, nullptr);
+    });
+  }
   if (bytes == 0) return kNothingToDo;
+  if (is_root && !in_place &&
+      refuses_place(attempt, "PMPI_Gather", send, send.buffer, recv, block_at(recv, *to, root), 0))
+    return kToMpi;
   if (is_root && !call.recv.describe(recv.buffer, recv.count, *to, in_place, attempt.on.size))
     return attempt.give_up();
   if (!in_place && !(call.send.describe(send.buffer, send.count, *from, true) &&
                      (!is_root || call.send.keep_apart(call.recv))))
     return attempt.give_up();
+  if ((is_root && attempt.reports_missing(call.recv)) ||
+      (!in_place && attempt.reports_missing(call.send)))
+    return kToMpi;
   return call.told(bytes, [&] {
     return ibcoll_call_gather(in_place ? IBCOLL_IN_PLACE : call.send.data(),
                               is_root ? call.recv.data() : nullptr, static_cast<size_t>(bytes),
@@ -86,13 +138,33 @@ Outcome scatter(const Attempt& attempt, DescribedCall& call, const Side& send, c
   if (is_root && is_in_place(send.buffer)) return kToMpi;
   const Count sent = is_root ? send.count * from->size : bytes;
   if (!attempt.takes(std::max(bytes, sent))) return kSizeToMpi;
-  if (sent != bytes) return attempt.unequal(sent, bytes);
+  if (sent != bytes) {
+    std::byte* const all =
+        bytes != 0 && from->contiguous ? stand_aside(attempt, call, sent, bytes, bytes) : nullptr;
+    if (all == nullptr) return attempt.unequal(sent, bytes);
+    // What the others receive is theirs, as far as it goes.
+    const auto* const blocks = static_cast<const std::byte*>(send.buffer);
+    for (int rank = 0; rank < attempt.on.size && blocks != nullptr; ++rank)
+      std::memcpy(all + rank * bytes, blocks + rank * sent,
+                  static_cast<size_t>(std::min(sent, bytes)));
+    return call.told(bytes * attempt.on.size, [&] {
+      return ibcoll_call_scatter(all, const_cast<void*>(IBCOLL_IN_PLACE),
+                                 static_cast<size_t>(bytes), root, nullptr);
+    });
+  }
   if (bytes == 0) return kNothingToDo;
+  if (is_root && !in_place &&
+      refuses_place(attempt, "PMPI_Scatter", send, block_at(send, *from, root), recv, recv.buffer,
+                    0))
+    return kToMpi;
   if (!in_place && !call.recv.describe(recv.buffer, recv.count, *to, false))
     return attempt.give_up();
   if (is_root && !(call.send.describe(send.buffer, send.count, *from, true, attempt.on.size) &&
                    (in_place || call.send.keep_apart(call.recv))))
     return attempt.give_up();
+  if ((is_root && attempt.reports_missing(call.send)) ||
+      (!in_place && attempt.reports_missing(call.recv)))
+    return kToMpi;
   return call.told(is_root ? bytes * attempt.on.size : 0, [&] {
     return ibcoll_call_scatter(is_root ? call.send.data() : nullptr,
                                in_place ? const_cast<void*>(IBCOLL_IN_PLACE) : call.recv.data(),
@@ -110,6 +182,7 @@ Outcome bcast(const Attempt& attempt, DescribedCall& call, const Side& all, int 
   const bool is_root = attempt.on.rank == root;
   Blocks& buffer = is_root ? call.send : call.recv;
   if (!buffer.describe(all.buffer, all.count, *type, is_root)) return attempt.give_up();
+  if (attempt.reports_missing(buffer)) return kToMpi;
   return call.told(is_root ? bytes : 0, [&] {
     return ibcoll_call_bcast(buffer.data(), static_cast<size_t>(bytes), root, nullptr);
   });

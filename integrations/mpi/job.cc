@@ -1,19 +1,25 @@
 #include "integrations/mpi/job.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/config.h"
 #include "integrations/mpi/allocated.h"
 #include "integrations/mpi/collapse.h"
 #include "integrations/mpi/communicators.h"
 #include "integrations/mpi/datatypes.h"
+#include "integrations/mpi/endings.h"
 #include "integrations/mpi/operations.h"
 #include "integrations/mpi/operators.h"
 #include "integrations/mpi/progress.h"
 #include "integrations/mpi/record.h"
+#include "integrations/mpi/sampling.h"
 #include "integrations/mpi/stand_in.h"
 #include "integrations/mpi/world.h"
 
@@ -23,15 +29,18 @@ namespace {
 
 std::atomic<Job*> g_running{nullptr};
 
+MpiName mpi_name() { return {library().family, library().version}; }
+
 /// What the user wants of this rank.
 struct Wishes {
   Selection selection;
   bool has_named = false;  ///< functions
   bool reports = false, ordered = false, collapses = false;
   std::string report_file;
+  SamplingWishes sampling;
 };
 
-Result<Wishes> read_wishes() {
+Result<Wishes> read_wishes(int rank) {
   Wishes wishes;
   IBCOLL_ASSIGN(const std::string mode, config_choice("IBCOLL_MPI"));
   IBCOLL_ASSIGN(const std::string functions, config_string("IBCOLL_MPI_FUNCTIONS"));
@@ -42,6 +51,15 @@ Result<Wishes> read_wishes() {
   IBCOLL_ASSIGN(wishes.selection, selection_of(functions));
   wishes.has_named = !functions.empty();
   if (mode == "off") return Wishes{};
+  IBCOLL_ASSIGN(const std::string sampling, config_choice("IBCOLL_MPI_SAMPLING"));
+  IBCOLL_ASSIGN(const std::string learned, config_string("IBCOLL_LEARNED"));
+  wishes.sampling.samples = sampling == "on";
+  if (rank != 0 || learned.empty() || wishes.has_named) return wishes;
+  std::error_code none;
+  wishes.sampling.writes_file = !std::filesystem::exists(learned, none);
+  if (!wishes.sampling.writes_file) {
+    IBCOLL_ASSIGN(wishes.sampling.of_file, read_decisions(learned, mpi_name()));
+  }
   return wishes;
 }
 
@@ -93,14 +111,16 @@ void agree(Job& job, const Selection& own) {
   look_at_sizes(job.selection);
 }
 
-/// Collective: where nobody has chosen functions, what is known to be faster in the MPI stays
-/// there.
-void leave_what_is_faster(Job& job, bool has_named) {
+/// Collective: where nobody has chosen functions, calls go to whoever is faster, as far as that is
+/// wanted.
+void choose_by_time(Job& job, const Result<Wishes>& wishes) {
   const Library& mpi = library();
-  if (combine(job, has_named ? 1 : 0, mpi.constants.op_max) != 0 || job.context == nullptr ||
-      ibcoll_servers(job.context) != 1)
-    return;
-  mpi::leave_what_is_faster(job.selection, mpi.family, job.reductions.ordered != 0);
+  const bool has_named = !wishes || wishes->has_named;
+  const bool may_choose =
+      combine(job, has_named ? 1 : 0, mpi.constants.op_max) == 0 && job.context != nullptr;
+  begin_sampling(job, wishes ? wishes->sampling : SamplingWishes{}, may_choose);
+  if (job.samples && job.reductions.ordered == 0 && ibcoll_servers(job.context) == 1)
+    leave_what_is_faster(job.selection, mpi.family);
 }
 
 /// Collective; the same result on all ranks.
@@ -129,7 +149,8 @@ void join(Job& job) {
   job.context = context;
 }
 
-void tell(const Job& job, const std::string& file, bool table) {
+void tell(const Job& job, const std::vector<Decision>& decisions, const std::string& file,
+          bool table) {
   const Library& mpi = library();
   const Counts mine = job.counters.read();
   Counts sums = {};
@@ -137,13 +158,34 @@ void tell(const Job& job, const std::string& file, bool table) {
   mpi.Reduce(&mine, &sums, sizeof(Counts) / sizeof(uint64_t), mpi.constants.type_uint64,
              mpi.constants.op_sum, 0, job.world);
   if (job.rank != 0) return;
-  const ReportHead head = {mpi.family,
+  const ReportHead head = {mpi.family, mpi.version,
                            job.context == nullptr ? "no engine" : ibcoll_transport(job.context),
                            job.size, job.context == nullptr ? 0 : ibcoll_servers(job.context)};
-  if (table) std::fputs(report_text(head, sums).c_str(), stderr);
+  if (table) std::fputs(report_text(head, sums, decisions).c_str(), stderr);
   if (file.empty()) return;
-  if (const Status written = write_report(file, head, sums); !written)
+  if (const Status written = write_report(file, head, sums, decisions); !written)
     say(written.error().message.c_str());
+}
+
+void write_learned(const std::vector<Decision>& decisions) {
+  const Result<std::string> file = config_string("IBCOLL_LEARNED");
+  if (!file || file->empty()) return;
+  if (const Status written = write_decisions(*file, mpi_name(), decisions); !written)
+    say(written.error().message.c_str());
+}
+
+/// A barrier of the MPI's. Those who have not come yet may wait for what this rank says of a
+/// communicator.
+void wait_for_all(const Job& job) {
+  static auto* const barrier = original_of<int(Handle, Handle*)>("PMPI_Ibarrier");
+  const Library& mpi = library();
+  Handle request = 0;
+  if (barrier(job.world, &request) != 0) return;
+  for (int done = 0; done == 0; sched_yield()) {
+    poll_operations();
+    if (job.context != nullptr) hear_of_ends(job, true);
+    if (mpi.Test(&request, &done, mpi.constants.status_ignore) != 0) return;
+  }
 }
 
 }  // namespace
@@ -155,11 +197,11 @@ void begin_job(bool for_sessions) {
   Job& job = the_job();
   job.context = nullptr;  // sessions may begin again
   job.has_thread_of_its_own = false;
-  const Result<Wishes> wishes = read_wishes();
   if (!for_sessions)
     take_world(job);
   else if (!take_world_of_session(job))
     return say("the MPI gives no communicator of mpi://WORLD: all collectives stay with it");
+  const Result<Wishes> wishes = read_wishes(job.rank);
   begin_record(job);
   if (!all_good(job, wishes.has_value(), wishes ? "" : wishes.error().message.c_str()) &&
       job.rank == 0)
@@ -171,31 +213,37 @@ void begin_job(bool for_sessions) {
   job.reports = combine(job, wishes && wishes->reports ? 1 : 0, mpi.constants.op_max) != 0;
   const bool wanted = job.selection.functions != 0 || job.reports;
   const bool keeps = wanted && begin_communicators() && begin_datatypes(job);
-  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) return free_world(job);
+  if (combine(job, keeps ? 1 : 0, mpi.constants.op_band) == 0) {
+    if (!is_recording()) free_world(job);
+    return;
+  }
   if (job.selection.functions != 0 && job.size > 1) join(job);
-  leave_what_is_faster(job, !wishes || wishes->has_named);
+  choose_by_time(job, wishes);
   begin_collapse(wishes && wishes->collapses && job.context != nullptr);
   g_running.store(&job, std::memory_order_release);
 }
 
 void end_job() {
   Job* const job = g_running.exchange(nullptr);
-  if (job == nullptr) return end_record();
-  const Library& mpi = library();
+  if (job == nullptr && !is_recording()) return;
   const Inside inside;
+  if (job == nullptr) {
+    end_record();
+    return free_world(the_job());
+  }
   end_operations();
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
-  {
-    const WhileTheMpiBlocks moving;
-    mpi.Barrier(job->world);
-  }
+  wait_for_all(*job);
   stop_moving();
   end_record();
+  std::vector<Decision> decisions;
+  if (job->reports || job->writes_decisions) decisions = gather_decisions(*job);
+  if (job->rank == 0 && job->writes_decisions) write_learned(decisions);
   if (job->reports) {
     const Result<std::string> file = config_string("IBCOLL_MPI_REPORT");
     const Result<std::string> mode = config_choice("IBCOLL_MPI");
-    tell(*job, file ? *file : "", mode && *mode == "report");
+    tell(*job, decisions, file ? *file : "", mode && *mode == "report");
   }
   end_communicators();
   end_operators(*job);
@@ -221,6 +269,9 @@ void move_the_mpi(Job& job) {
   const WithoutPolling waiting;
   int done = 0;
   mpi.Test(&job.pending, &done, mpi.constants.status_ignore);
+  // Seldom, as hardly anybody ever says anything.
+  constexpr uint32_t kTestsBetween = 64;
+  if (++job.moves % kTestsBetween == 0) hear_of_ends(job, false);
   job.testing.clear(std::memory_order_release);
 }
 

@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "integrations/mpi/decisions.h"
 #include "integrations/mpi/library.h"
 #include "integrations/mpi/report.h"
 #include "integrations/mpi/selection.h"
@@ -16,6 +19,9 @@ namespace ibcoll::mpi {
 struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   Selection selection;                ///< what may be taken over
+  bool samples = false;               ///< calls are measured
+  std::vector<Decision> decided;      ///< by a file; these are not
+  bool writes_decisions = false;      ///< to that file, in the end
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   bool has_threads = false;            ///< several may call the MPI at a time
@@ -26,6 +32,9 @@ struct Job {
   Handle whole = 0;    ///< MPI_COMM_WORLD; without one, `world`
   Handle session = 0;  ///< this library's own, where the program has sessions alone; else 0
   Handle pending = 0;  ///< a receive that ends with the job: to test it makes the MPI's progress
+  std::atomic<bool> ends{false};             ///< the engine's has: endings.h
+  std::atomic<bool> survives_errors{false};  ///< the program has asked for errors that come back
+  uint32_t moves = 0;                        ///< how often that was tested, by who is at it
   std::atomic_flag testing;  ///< a thread is at that: to the others it is no request meanwhile
   Counters counters;
   // Tags of messages on `alone`: `pending`'s is 0, then those of copies, then of persistent calls.
@@ -62,6 +71,8 @@ class OnThisThread {
   OnThisThread(const OnThisThread&) = delete;
   OnThisThread& operator=(const OnThisThread&) = delete;
   static bool is() { return depth_ != 0; }
+  /// How many the thread holds; it goes on as if it held so many.
+  static int exchange(int depth) { return std::exchange(depth_, depth); }
 
  private:
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;

@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 extern "C" int PMPI_Init(int* argc, char*** argv);  // this library's own
@@ -57,6 +59,7 @@ void* find_object(const char* name) {
   return found != nullptr ? found : find_symbol(name);
 }
 
+/// What the MPI says it is.
 std::string version_text() {
   using Version = int(char* version, int* length);
   auto* const version = reinterpret_cast<Version*>(find_symbol("PMPI_Get_library_version"));
@@ -67,12 +70,27 @@ std::string version_text() {
   return text.c_str();
 }
 
-/// "": it is none that is known.
+/// The first word that is a number, as in "MPICH Version:\t4.0.2" and "Open MPI v4.1.4, package".
+std::string number_in(const std::string& text) {
+  const std::string_view blanks = " \t\n,";
+  for (size_t at = 0; (at = text.find_first_not_of(blanks, at)) != std::string::npos;) {
+    const size_t end = std::min(text.find_first_of(blanks, at), text.size());
+    if (text[at] == 'v') ++at;
+    if (at < end && text[at] >= '0' && text[at] <= '9') return text.substr(at, end - at);
+    at = end;
+  }
+  return "";
+}
+
+/// "": it is none that is known. Those that share MPICH's ABI say so, too.
 const char* family_of(const std::string& version) {
-  const auto has = [&](const char* name) { return version.find(name) != std::string::npos; };
-  if (has("Open MPI")) return "Open MPI";
-  // Those that share MPICH's ABI, too.
-  return has("MPICH") || has("MVAPICH") || has("Intel(R) MPI") ? "MPICH" : "";
+  constexpr std::pair<const char*, const char*> kNames[] = {{"Open MPI", "Open MPI"},
+                                                            {"MVAPICH", "MVAPICH"},
+                                                            {"Intel(R) MPI", "Intel MPI"},
+                                                            {"MPICH", "MPICH"}};
+  for (const auto& [says, family] : kNames)
+    if (version.find(says) != std::string::npos) return family;
+  return "";
 }
 
 /// Of MPI 5's standard ABI; 0: the MPI has its own. A library that has both answers for the one
@@ -95,7 +113,8 @@ void take_constants(Library& mpi) {
 #ifdef IBCOLL_HAVE_OPENMPI
     ibcoll_mpi_constants_openmpi(find_object, &mpi.constants);
 #endif
-  } else if (mpi.family == std::string_view("MPICH")) {
+  } else if (!mpi.is_open_mpi && mpi.family != std::string_view("")) {
+    // Those of MPICH, and of others that share its ABI.
 #ifdef IBCOLL_HAVE_MPICH
     ibcoll_mpi_constants_mpich(find_object, &mpi.constants);
 #endif
@@ -113,7 +132,9 @@ Library* make_library() {
   const bool has_all = complete;
   IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_LOAD);
 #undef IBCOLL_MPI_LOAD
-  made->family = family_of(version_text());
+  const std::string version = version_text();
+  made->family = family_of(version);
+  made->version = number_in(version);
   made->is_open_mpi = made->family == std::string_view("Open MPI");
   take_constants(*made);
   if (made->constants.handle_mask == 0)

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "integrations/mpi/mpi_constants.h"
 
@@ -111,7 +112,8 @@ struct Library {
   IBCOLL_MPI_FUNCTIONS_OF_MPI_4(IBCOLL_MPI_MEMBER);
 #undef IBCOLL_MPI_MEMBER
   ibcoll_mpi_constants constants = {};
-  const char* family = "";  ///< "MPICH", "Open MPI"
+  const char* family = "";  ///< "MPICH", "MVAPICH", "Intel MPI", "Open MPI"
+  std::string version;      ///< its own
   bool is_open_mpi = false;
   bool standard_abi = false;  ///< MPI 5's, not the family's own
   /// Why no call can be taken over: an MPI that this library was not built for. Null: it can.

@@ -42,7 +42,8 @@ struct ibcoll_mpi_operator {
 
 struct ibcoll_mpi_constants {
   uintptr_t handle_mask; /* the bits of a uintptr_t that a handle has */
-  uintptr_t comm_null, comm_world, comm_self, type_null, info_null, errors_return;
+  uintptr_t comm_null, comm_world, comm_self, type_null, info_null;
+  uintptr_t errors_return, errors_are_fatal;
   uintptr_t type_byte, type_uint64, op_null, op_max, op_min, op_sum, op_band;
   const void* in_place;
   void *status_ignore, *statuses_ignore;

@@ -29,6 +29,12 @@ Served served(const Attempt& attempt) {
   return {known, kReady};
 }
 
+/// Of a rank that has such neighbours.
+bool reports_missing(const Attempt& attempt, bool sends, const Blocks& send, bool receives,
+                     const Blocks& recv) {
+  return (sends && attempt.reports_missing(send)) || (receives && attempt.reports_missing(recv));
+}
+
 /// Memory that nothing is read from or written to.
 std::byte g_nothing;
 void* or_nothing(void* buffer) { return buffer == nullptr ? &g_nothing : buffer; }
@@ -97,6 +103,7 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
                              : describe(call.send, destinations, send, *from, true);
   if (!sends) return attempt.give_up();
   if (sent != 0 && received != 0 && !call.send.keep_apart(call.recv)) return attempt.give_up();
+  if (reports_missing(attempt, sent != 0, call.send, received != 0, call.recv)) return kToMpi;
   auto* const tell = gathers ? ibcoll_call_neighbor_allgather : ibcoll_call_neighbor_alltoall;
   const auto copies = gathers ? Count{1} : static_cast<Count>(destinations.slots.size());
   return call.told(sent * copies, [&] {
@@ -118,6 +125,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   if (receives && !call.recv.reserve(false)) return attempt.give_up();
   if (sends && !call.send.describe(send.buffer, send.count, *from, true)) return attempt.give_up();
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
+  if (reports_missing(attempt, sends, call.send, receives, call.recv)) return kToMpi;
   const Count sent = sends ? send.count * from->size : 0;
   return call.told(sent, [&] {
     return ibcoll_call_neighbor_allgatherv(neighbours->graph,
@@ -140,6 +148,7 @@ Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const AllBloc
   if (receives && !call.recv.reserve(false)) return attempt.give_up();
   if (sends && !call.send.reserve(true)) return attempt.give_up();
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
+  if (reports_missing(attempt, sends, call.send, receives, call.recv)) return kToMpi;
   void* const from = sends ? or_nothing(call.send.data()) : &g_nothing;
   void* const to = receives ? or_nothing(call.recv.data()) : &g_nothing;
   const ibcoll_call told =

@@ -33,7 +33,7 @@ std::vector<int> neighbours_sent_to(Handle handle, int rank);
 
 /// Those that the communicator has; null: it has none yet.
 inline const Neighbours* find_neighbours(const Communicator& on) { return on.neighbours.get(); }
-/// Collective: the communicator's first blocking neighbour collective makes them. Null: the MPI
+/// Collective: who makes a topology, or its first blocking neighbour collective. Null: the MPI
 /// says why, or there are none with a graph of the engine's, on any rank.
 const Neighbours* make_neighbours(const Communicator& on, Handle handle);
 /// Collective, for a call that was described on another group of the same ranks: gives it the graph

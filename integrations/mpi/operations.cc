@@ -48,11 +48,16 @@ Operation& take() {
   return *taken;
 }
 
-/// The engine's request and the groups; the operation is not under way.
-void give_back(Operation& operation) {
+/// The engine's request and its group, but not the communicator; the operation is not under way.
+void end_call(Operation& operation) {
   if (operation.engine != nullptr) (void)ibcoll_call_free(std::exchange(operation.engine, nullptr));
   operation.described.end();
   if (operation.own != operation.on) release(*operation.own);
+  operation.own = operation.on;
+}
+
+void give_back(Operation& operation) {
+  end_call(operation);
   release(*operation.on);
   operation.on = operation.own = nullptr;
 }
@@ -84,9 +89,9 @@ bool claim(Operation& operation) {
 }
 
 Attempt attempt_of(const Operation& operation) {
-  const Handle handle = operation.on->handle;
-  if (handle != 0) return {operation.function, the_job(), *operation.own, handle};
-  return {operation.function, the_job(), *operation.own, the_job().whole, operation.on->handler};
+  return {operation.function, the_job(),
+          *operation.own,     operation.on->handle,
+          operation.number,   operation.is_persistent() ? Form::kPersistent : Form::kNonblocking};
 }
 
 /// Tells the MPI that the request is complete.
@@ -104,6 +109,14 @@ void complete(Operation& operation) {
   mpi.Request_free(&request);
 }
 
+/// Where errors end the job nothing is gained by waiting until the program completes the request.
+void tell_if_fatal(const Operation& operation, int code) {
+  if (!is_fatal_on(*operation.on)) return;
+  Untold untold;
+  untold.set(*operation.on, code);
+  untold.tell();
+}
+
 /// What the engine has said of an operation that was claimed and is not under way any more.
 void finish(Operation& operation, ibcoll_status status) {
   const Attempt attempt = attempt_of(operation);
@@ -111,12 +124,19 @@ void finish(Operation& operation, ibcoll_status status) {
   if (status != IBCOLL_OK) {
     const bool refused = operation.refused != IBCOLL_OK;
     outcome = attempt.failed(status, refused ? operation.why.c_str() : nullptr);
+  } else if (operation.described.code != 0) {
+    outcome = Outcome::failed(operation.described.code);
   } else if (!operation.described.deliver(attempt.job)) {
     outcome = attempt.undelivered();
   }
-  if (outcome.code != 0 && operation.code.exchange(outcome.code) == 0) ++operations().failed;
+  if (outcome.code != 0) {
+    tell_if_fatal(operation, outcome.code);
+    if (operation.code.exchange(outcome.code) == 0) ++operations().failed;
+  }
   const bool persistent = operation.is_persistent();
-  if (!persistent) give_back(operation);
+  // Who completes one that has failed tells the communicator's handler.
+  if (!persistent && outcome.code != 0) end_call(operation);
+  if (!persistent && outcome.code == 0) give_back(operation);
   operation.state = persistent ? Operation::kIdle : Operation::kEnded;
   --operations().under_way;
   operation.claimed.store(false, std::memory_order_release);
@@ -187,25 +207,32 @@ Launch::Launch(Job& job, Function function, Form form, Handle comm)
       began_(job.reports ? time_ns() : 0),
       outcome_(Outcome::to_mpi(Reason::kNotChosen)) {
   if (!job.has_selected(function)) return;
+  const Inside inside;
   const bool persistent = form == Form::kPersistent;
   if (persistent) post_those_that_wait();  // to describe it, and that all agree, may be calls, too
   Communicator* const on =
-      persistent ? find_communicator(job, handle_) : known_communicator(handle_);
+      persistent ? find_communicator(job, handle_) : known_communicator(job, handle_);
   outcome_ = on == nullptr && !persistent ? Outcome::to_mpi(Reason::kTooEarly) : served(on);
   if (outcome_.kind != Outcome::kReady) return;
   use(*on);
   operation_ = &take();
   operation_->function = function;
   operation_->on = operation_->own = on;
+  operation_->number = on->calls + 1;
 }
 
 void Launch::drop() { let_go(*std::exchange(operation_, nullptr)); }
 
 bool Launch::takes_over(const Outcome& described, void* request) {
-  if (operation_ == nullptr) return false;
+  if (operation_ == nullptr) return outcome_.kind != Outcome::kMpi;
   outcome_ = described;
   const bool persistent = form_ == Form::kPersistent;
-  if (outcome_.kind == Outcome::kReady) {
+  Communicator& on = *operation_->on;
+  const bool counts = outcome_.kind != Outcome::kMpi;
+  if (counts) on.calls = operation_->number;
+  if (counts && outcome_.code == 0 && has_ended(job_, on)) [[unlikely]] {
+    outcome_ = after_the_end(on, operation_->number);
+  } else if (outcome_.kind == Outcome::kReady) {
     bytes_ = call().bytes;
     outcome_ = !call().keep_datatypes() ? attempt().give_up()
                : persistent             ? prepare(request, true)
@@ -214,6 +241,7 @@ bool Launch::takes_over(const Outcome& described, void* request) {
     call().bytes = 0;
     outcome_ = persistent ? prepare(request, false) : hand_out_finished(request);
   }
+  if (counts) on.ended = on.calls;
   if (operation_ != nullptr && (outcome_.kind == Outcome::kMpi || outcome_.code != 0)) drop();
   return outcome_.kind != Outcome::kMpi;
 }
@@ -262,7 +290,10 @@ Outcome Launch::hand_out(void* request) {
   operation.tag = take_tag();
   const int code =
       mpi.Recv_init(nullptr, 0, mpi.constants.type_byte, 0, operation.tag, job_.alone, request);
-  if (code != 0) return attempt().report("the MPI gives no more persistent requests", code);
+  if (code != 0) {
+    say("the MPI gives no more persistent requests");
+    return Outcome::failed(code);
+  }
   operation.request = mpi.handle_at(request, 0);
   operations().by_request.insert(operation.request, &operation);
   return kNothingToDo;
@@ -300,7 +331,7 @@ void keep_moving() {
   if (!operations().stays.exchange(true)) ++operations().under_way;
 }
 
-int start_operation(Operation& operation, void* request) {
+int start_operation(Operation& operation, void* request, Untold& untold) {
   Job& job = the_job();
   const int64_t began = job.reports ? time_ns() : 0;
   const Library& mpi = library();
@@ -332,6 +363,7 @@ int start_operation(Operation& operation, void* request) {
   if (job.reports)
     job.counters.engine_call(operation.function, Form::kPersistent, operation.described.bytes,
                              time_ns() - began);
+  if (outcome.untold) untold.set(*operation.on, outcome.code);
   return outcome.code;
 }
 

@@ -24,7 +24,8 @@ struct Operation {
   Function function = Function::kBarrier;
   Communicator* on = nullptr;  ///< in use; the program's
   Communicator* own =
-      nullptr;  ///< in use; whose group makes the call: of a persistent call its own
+      nullptr;          ///< in use; whose group makes the call: of a persistent call its own
+  uint64_t number = 0;  ///< of the call on `on`
   ibcoll_request* engine = nullptr;  ///< null: the call moves nothing, or the engine gets it later
   Handle request = 0;                ///< the MPI's
   int tag = -1;                      ///< of a persistent call: of the message that completes it
@@ -32,7 +33,7 @@ struct Operation {
   std::atomic<State> state{kIdle};
   std::atomic<bool> claimed{
       false};                ///< a thread tests it, or waits for it: to the others it is taboo
-  std::atomic<int> code{0};  ///< of the MPI: how it has ended
+  std::atomic<int> code{0};  ///< of the MPI: how it has ended; who completes it tells of it
   ibcoll_status refused = IBCOLL_OK;  ///< by the engine, when it was given it later, for this:
   std::string why;
   std::atomic<int> holds{0};  ///< by its call, and by the MPI's request: then it is used again
@@ -52,13 +53,14 @@ class Launch {
   /// Whether the engine may carry it out: then it has to be described.
   bool wants_description() const { return outcome_.kind == Outcome::kReady; }
   Attempt attempt() const {
-    return {operation_->function, job_, *operation_->own, handle_, 0, form_};
+    return {operation_->function, job_, *operation_->own, handle_, operation_->number, form_};
   }
   DescribedCall& call() { return operation_->described; }
   /// Starts it, or prepares it. true: `request` holds the program's handle, or an error has come of
   /// it (code()); false: it is for the MPI.
   bool takes_over(const Outcome& described, void* request);
   int code() const { return outcome_.code; }
+  bool untold() const { return outcome_.untold; }
   /// To be called at the end, for the report.
   void count() const;
 
@@ -88,20 +90,25 @@ int launch(Function function, Form form, Handle comm, void* request, const Origi
   Job* const job = Inside::is() ? nullptr : running_job();
   if (job == nullptr) [[unlikely]]
     return original();
-  const Inside inside;
   Launch launched(*job, function, form, comm);
-  Outcome described = kToMpi;
-  if (launched.wants_description()) {
-    const Attempt attempt = launched.attempt();
-    described = describe(attempt, launched.call());
+  bool taken = false;
+  {
+    const Inside inside;
+    Outcome described = kToMpi;
+    if (launched.wants_description()) {
+      const Attempt attempt = launched.attempt();
+      described = describe(attempt, launched.call());
+    }
+    taken = launched.takes_over(described, request);
   }
-  const bool taken = launched.takes_over(described, request);
   int code = launched.code();
   if (!taken) {
     const WhileTheMpiBlocks moving;
     code = original();
   }
   launched.count();
+  if (launched.untold()) [[unlikely]]
+    tell(comm, code);
   return code;
 }
 
@@ -119,8 +126,9 @@ void forget_error(Operation& operation);
 /// other ranks get theirs when this one has confirmed that it writes to them no more.
 void keep_moving();
 
-/// Starts a persistent call. `request`: where the program has it. The MPI's code.
-int start_operation(Operation& operation, void* request);
+/// Starts a persistent call. `request`: where the program has it. The MPI's code; `untold`: what
+/// its communicator's error handler has to hear of.
+int start_operation(Operation& operation, void* request, Untold& untold);
 /// Waits until it is not under way any more.
 void settle(Operation& operation);
 /// The program frees a persistent request. The MPI's code.

@@ -118,10 +118,14 @@ const Places* find_places(Handle given) {
   const Library& mpi = library();
   const Handle comm = mpi.clean(given);
   if (comm == mpi.constants.comm_null) return nullptr;
-  // Several threads may come with a communicator that is new: what one has set none may replace.
-  const std::lock_guard lock(record().mutex);
   Places* places = nullptr;
   int found = 0;
+  // First without the lock: of what is no communicator an error handler hears, which may not come
+  // back.
+  if (mpi.Comm_get_attr(comm, record().keyval, &places, &found) != 0) return nullptr;
+  if (found != 0) return places;
+  // Several threads may come with a communicator that is new: what one has set none may replace.
+  const std::lock_guard lock(record().mutex);
   if (mpi.Comm_get_attr(comm, record().keyval, &places, &found) != 0) return nullptr;
   if (found != 0) return places;
   places = new Places;

@@ -22,17 +22,7 @@ inline bool is_recording() { return recording() == Recording::kOn; }
 
 /// Held by a thread that makes a call which is noted: those that the MPI or this library make
 /// inside of it are part of it.
-class Noting {
- public:
-  Noting() { ++depth_; }
-  ~Noting() { --depth_; }
-  Noting(const Noting&) = delete;
-  Noting& operator=(const Noting&) = delete;
-  static bool is() { return depth_ != 0; }
-
- private:
-  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local int depth_ = 0;
-};
+using Noting = OnThisThread<struct MakingANotedCall>;
 
 /// Whether a call that is made now is to be noted.
 inline bool notes() { return is_recording() && !Noting::is() && !Inside::is(); }

@@ -3,6 +3,8 @@
 // Type, operator and counts are the same on all ranks by MPI's rule, so all of them leave a call to
 // the MPI where one does.
 
+#include <climits>
+
 #include "integrations/mpi/forms.h"
 #include "integrations/mpi/operators.h"
 
@@ -28,6 +30,65 @@ struct Elements {
   Count sent, received;
 };
 
+/// Whether the MPI says that one buffer must not be for both sides. What it does with it on one
+/// rank changes nothing.
+bool refuses_alias(const Attempt& attempt, const void* send, void* recv, Count count, Handle type,
+                   Handle op) {
+  if (count > INT_MAX) return false;
+  const int own = static_cast<int>(count);
+  switch (attempt.function) {
+    case Function::kReduce:
+      return attempt.refuses("PMPI_Reduce", send, recv, own, type, op, 0);
+    case Function::kReduceScatter:
+      return attempt.refuses("PMPI_Reduce_scatter", send, recv, &own, type, op);
+    case Function::kReduceScatterBlock:
+      return attempt.refuses("PMPI_Reduce_scatter_block", send, recv, own, type, op);
+    case Function::kScan:
+      return attempt.refuses("PMPI_Scan", send, recv, own, type, op);
+    case Function::kExscan:
+      return attempt.refuses("PMPI_Exscan", send, recv, own, type, op);
+    default:
+      return attempt.refuses("PMPI_Allreduce", send, recv, own, type, op);
+  }
+}
+
+bool is_integer(ibcoll_type type) { return type <= IBCOLL_UINT64; }
+bool is_signed(ibcoll_type type) {
+  return type == IBCOLL_INT8 || type == IBCOLL_INT16 || type == IBCOLL_INT32 ||
+         type == IBCOLL_INT64;
+}
+
+/// Whether the same bits come of it whoever combines, in whatever order. It has to be the same on
+/// all ranks, so no MPI is asked: some compute in another way on other processors. Not so are
+/// - floating-point numbers: even the smallest of some may be one zero or the other, or any NaN;
+/// - sums of short integers: Open MPI 4.1 saturates them, where it has vectors;
+/// - the smallest and the largest of unsigned integers: MPICH 4.0 compares them as signed ones;
+/// - what is combined by the program's functions.
+bool is_exact(const FoundCombination& found) {
+  if (!found.combination) return false;
+  const ibcoll_type type = found.combination->type;
+  switch (found.combination->op) {
+    case IBCOLL_SUM:
+    case IBCOLL_PRODUCT:
+      return is_integer(type) && type >= IBCOLL_INT32;
+    case IBCOLL_MIN:
+    case IBCOLL_MAX:
+      return is_signed(type);
+    case IBCOLL_BAND:
+    case IBCOLL_BOR:
+    case IBCOLL_BXOR:
+    case IBCOLL_LAND:
+    case IBCOLL_LOR:
+    case IBCOLL_LXOR:
+      return is_integer(type) || type == IBCOLL_BOOL || type == IBCOLL_BYTE;
+    case IBCOLL_MINLOC:
+    case IBCOLL_MAXLOC:
+      return type == IBCOLL_INT_INT;
+    default:
+      return false;
+  }
+}
+
 /// `vector`: elements of what has the call's size, as Selection has it; `significant`: whether this
 /// rank's receive buffer is.
 template <class Tell>
@@ -36,8 +97,8 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
                 const Tell& tell) {
   const Datatype* const elements = find_datatype(attempt.job, type);
   if (elements == nullptr) return kToMpi;
-  if (!attempt.takes(vector * elements->size)) return kSizeToMpi;
   const FoundCombination found = find_combination(attempt.job, *elements, op);
+  if (!attempt.takes(vector * elements->size, is_exact(found))) return kSizeToMpi;
   if (found.status != IBCOLL_OK) return attempt.failed(found.status);
   if (!found.combination) return kOfTheMpi;
   const bool sent_in_place = is_in_place(send);
@@ -45,6 +106,10 @@ Outcome combine(const Attempt& attempt, DescribedCall& call, const void* send, v
   if (has.sent == 0) return kNothingToDo;
   // Not every MPI says that this is wrong: those that do not take it for in place.
   const bool alias = significant && send == recv && send != nullptr;
+  if (alias && refuses_alias(attempt, send, recv, has.received, type, op)) return kToMpi;
+  if ((send == nullptr || (significant && recv == nullptr && has.received != 0)) &&
+      elements->contiguous && elements->size != 0 && attempt.reports_missing())
+    return kToMpi;
   const bool in_place = sent_in_place || alias;
   Reduction of{in_place ? IBCOLL_IN_PLACE : send,
                recv,

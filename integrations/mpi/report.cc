@@ -1,10 +1,10 @@
 #include "integrations/mpi/report.h"
 
 #include <sstream>
-#include <vector>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/table.h"
+#include "integrations/mpi/decisions.h"
 
 namespace ibcoll::mpi {
 
@@ -31,7 +31,7 @@ constexpr std::array<const char*, kReasons> kReasonTexts = {
     "processes of another MPI_COMM_WORLD",  "no engine",
     "no blocking call before it",           "no group of the engine's",
     "several edges between two neighbours", "an operator or type of the MPI's",
-    "arguments for the MPI to check"};
+    "arguments for the MPI to check",       "measured"};
 
 void add(std::atomic<uint64_t>& to, uint64_t value) {
   to.fetch_add(value, std::memory_order_relaxed);
@@ -83,7 +83,8 @@ Counts Counters::read() const {
   return counts;
 }
 
-std::string report_text(const ReportHead& head, const Counts& sums) {
+std::string report_text(const ReportHead& head, const Counts& sums,
+                        const std::vector<Decision>& decisions) {
   Table table({"function", "on the engine", "bytes", "us a rank", "in the MPI", "us a rank",
                "why in the MPI"});
   for (int i = 0; i < kForms * kFunctions; ++i) {
@@ -95,13 +96,15 @@ std::string report_text(const ReportHead& head, const Counts& sums) {
                    fmt::format("{:.1f}", mean_us(counts.mpi_nanoseconds, head.ranks)),
                    reasons_text(counts)});
   }
-  const std::string title =
-      fmt::format("ibcoll: collectives of {} ranks on {} server{} under {}; between servers: {}\n",
-                  head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.transport);
-  return title + (table.empty() ? "none were called\n" : table.text());
+  const std::string title = fmt::format(
+      "ibcoll: collectives of {} ranks on {} server{} under {} {}; between servers: {}\n",
+      head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.version,
+      head.transport);
+  return title + (table.empty() ? "none were called\n" : table.text()) + decisions_text(decisions);
 }
 
-Status write_report(const std::string& path, const ReportHead& head, const Counts& sums) {
+Status write_report(const std::string& path, const ReportHead& head, const Counts& sums,
+                    const std::vector<Decision>& decisions) {
   IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
   for (int i = 0; i < kForms * kFunctions; ++i) {
     const FunctionCounts& counts = sums[i];
@@ -109,8 +112,12 @@ Status write_report(const std::string& path, const ReportHead& head, const Count
     nlohmann::ordered_json reasons = nlohmann::ordered_json::object();
     for (int reason = 0; reason < kReasons; ++reason)
       if (counts.reasons[reason] != 0) reasons[kReasonTexts[reason]] = counts.reasons[reason];
+    nlohmann::ordered_json decided = nlohmann::ordered_json::array();
+    for (const Decision& decision : decisions)
+      if (i == static_cast<int>(decision.function)) decided.push_back(decision_json(decision));
     lines.write({{"function", name_of_row(i)},
                  {"mpi", head.mpi},
+                 {"version", head.version},
                  {"ranks", head.ranks},
                  {"servers", head.servers},
                  {"engine_calls", counts.calls},
@@ -118,7 +125,8 @@ Status write_report(const std::string& path, const ReportHead& head, const Count
                  {"engine_us_per_rank", mean_us(counts.nanoseconds, head.ranks)},
                  {"mpi_calls", counts.mpi_calls},
                  {"mpi_us_per_rank", mean_us(counts.mpi_nanoseconds, head.ranks)},
-                 {"reasons", reasons}});
+                 {"reasons", reasons},
+                 {"measured", decided}});
   }
   return lines.close();
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/schedule/collective_traits.h"
@@ -27,7 +28,7 @@ inline constexpr int kForms = 3;
 /// Why a call went to the MPI.
 enum class Reason : uint8_t {
   kNotChosen,      ///< IBCOLL_MPI_FUNCTIONS
-  kSize,           ///< the same, or the MPI is faster with it
+  kSize,           ///< the same, or the MPI was found to be faster with it
   kOneRank,        ///< a communicator of one rank
   kBetweenGroups,  ///< an intercommunicator
   kOtherWorld,     ///< processes that are not of MPI_COMM_WORLD
@@ -37,8 +38,9 @@ enum class Reason : uint8_t {
   kCopies,         ///< of several edges between two neighbours the MPI says which is which
   kOperator,       ///< a reduction by an operator or of a type that the engine does not take over
   kArguments,      ///< what the MPI may have something to say about
+  kMeasured,       ///< to find out who is faster
 };
-inline constexpr int kReasons = 11;
+inline constexpr int kReasons = 12;
 const char* to_string(Reason reason);
 
 /// Of one rank, or the sum of all.
@@ -67,15 +69,20 @@ class Counters {
   std::array<Cells, kForms * kFunctions> cells_;
 };
 
+struct Decision;
+
 /// What a report begins with.
 struct ReportHead {
-  std::string mpi;        ///< the family
-  std::string transport;  ///< between servers; why there is no engine, if there is none
+  std::string mpi, version;  ///< the MPI's family, and its own version
+  std::string transport;     ///< between servers; why there is no engine, if there is none
   int ranks = 0, servers = 0;
 };
-/// For people: a table, times as those of the mean rank.
-std::string report_text(const ReportHead& head, const Counts& sums);
+/// For people: a table, times as those of the mean rank; and one of what was decided of who carries
+/// calls out.
+std::string report_text(const ReportHead& head, const Counts& sums,
+                        const std::vector<Decision>& decisions);
 /// For programs: one line a function that was called, into `path`.
-Status write_report(const std::string& path, const ReportHead& head, const Counts& sums);
+Status write_report(const std::string& path, const ReportHead& head, const Counts& sums,
+                    const std::vector<Decision>& decisions);
 
 }  // namespace ibcoll::mpi

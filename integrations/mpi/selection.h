@@ -47,9 +47,9 @@ struct Selection {
 
 /// From a list like "alltoall:0-4K,allreduce"; everything for an empty one.
 Result<Selection> selection_of(const std::string& list);
-/// Of a job on one server: what is known to be faster in the MPI underneath stays there, but for
-/// reductions where they are to be combined in order.
-void leave_what_is_faster(Selection& selection, std::string_view family, bool combines_in_order);
+/// Of a job on one server: reductions that are known to be faster in the MPI underneath, and must
+/// not change hands in a job, stay there.
+void leave_what_is_faster(Selection& selection, std::string_view family);
 /// To be called where ranges have changed.
 void look_at_sizes(Selection& selection);
 

@@ -67,7 +67,7 @@ IBCOLL_MPI_STANDS_IN(Session_finalize, (void* session), {
   if (Inside::is() || library().unusable != nullptr || --sessions().open != 0)
     return original(session);
   const Job* const job = running_job();
-  if (job != nullptr && job->session != 0) end_job();
+  if (job == nullptr ? sessions().has_begun.load() : job->session != 0) end_job();
   sessions().has_begun = false;
   return original(session);
 })

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "integrations/mpi/described_call.h"
+#include "integrations/mpi/endings.h"
+#include "integrations/mpi/handlers.h"
 #include "integrations/mpi/progress.h"
 
 /// Defines MPI_X and PMPI_X: who calls the latter, such as Open MPI's Fortran, is served as well.
@@ -64,10 +66,36 @@ inline void post_those_that_wait() {
     post_all();
 }
 
+/// What comes of a call on a communicator of which this rank alone has no group.
+inline Outcome lacking_group(Communicator& on) {
+  on.ended = on.calls + 1;
+  return after_the_end(on, ++on.calls);
+}
+
 /// What comes of a call before it is described: whether there is a group of the engine's for it.
-inline Outcome served(const Communicator* on) {
+inline Outcome served(Communicator* on) {
   if (on == nullptr) return kToMpi;
+  if (on->lacks_group) [[unlikely]]
+    return lacking_group(*on);
   return on->group == nullptr ? Outcome::to_mpi(on->reason) : kReady;
+}
+
+/// What comes of a blocking call that was described with that outcome.
+inline Outcome make(const Attempt& attempt, Communicator& on, DescribedCall& call,
+                    const Outcome& described) {
+  Outcome outcome = described;
+  on.calls = attempt.number;
+  if (outcome.code == 0 && has_ended(attempt.job, on)) [[unlikely]] {
+    outcome = after_the_end(on, attempt.number);
+  } else {
+    if (outcome.kind == Outcome::kReady) [[likely]]
+      outcome = call.carry_out(attempt);
+    if (outcome.untold) [[unlikely]]
+      outcome =
+          after_failure(attempt, on, described.kind != Outcome::kReady || call.repeats(), outcome);
+  }
+  on.ended = on.calls;
+  return outcome;
 }
 
 /// Has the engine carry a call out, or the MPI. `original()` calls the MPI's function, `describe`
@@ -77,28 +105,34 @@ int carry_out(Function function, Handle comm, const Original& original, const De
   Job* const job = Inside::is() ? nullptr : running_job();
   if (job == nullptr) [[unlikely]]
     return original();
-  const Inside inside;
   const int64_t began = job->reports ? time_ns() : 0;
   Outcome outcome = Outcome::to_mpi(Reason::kNotChosen);
+  Sample sample;
   DescribedCall& call = OfThread<DescribedCall>::get();
   if (job->has_selected(function)) [[likely]] {
+    const Inside inside;
     const Handle handle = library().clean(comm);
     post_those_that_wait();
     Communicator* const on = find_communicator(*job, handle);
     outcome = served(on);
     if (outcome.kind == Outcome::kReady) [[likely]] {
-      const Attempt attempt{function, *job, *on, handle};
+      const Attempt attempt{function, *job, *on, handle, on->calls + 1, Form::kBlocking, &sample};
       call.bytes = 0;
       outcome = describe(attempt, call);
-      if (outcome.kind == Outcome::kReady) [[likely]]
-        outcome = call.carry_out(attempt);
+      if (outcome.kind != Outcome::kMpi) [[likely]]
+        outcome = make(attempt, *on, call, outcome);
       call.end();
     }
   }
   const bool taken = outcome.kind != Outcome::kMpi;
   if (!taken) {
+    // Not inside: an error handler of the program's, which need not come back, may run in there.
     const WhileTheMpiBlocks moving;
     outcome.code = original();
+  }
+  if (sample.is_taken()) [[unlikely]] {
+    outcome.reason = Reason::kMeasured;
+    sample.end();
   }
   if (job->reports) {
     const int64_t took = time_ns() - began;
@@ -108,6 +142,8 @@ int carry_out(Function function, Handle comm, const Original& original, const De
     else
       job->counters.mpi_call(function, Form::kBlocking, outcome.reason, took);
   }
+  if (outcome.untold) [[unlikely]]
+    tell(comm, outcome.code);
   return outcome.code;
 }
 

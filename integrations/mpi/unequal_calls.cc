@@ -1,7 +1,10 @@
 // MPI_Alltoallv, Alltoallw, Allgatherv, Gatherv and Scatterv.
 //
 // Nobody knows all lengths of such a call, so whether it goes to the engine depends on the
-// communicator alone, but for what can't be right on this rank: see equal_calls.cc.
+// communicator alone, but for what can't be right on this rank: see equal_calls.cc. Of an
+// allgatherv all ranks do.
+
+#include <type_traits>
 
 #include "integrations/mpi/sides.h"
 
@@ -23,6 +26,68 @@ bool describe(Blocks& blocks, const Attempt& attempt, const EachBlock<Number, Pl
   });
 }
 
+/// Whether the MPI says that what this rank sends to itself must not be received in the same place:
+/// see equal_calls.cc. The arguments are those of the call, but for arrays, of which only this
+/// rank's own entries are looked at.
+template <class Number, class Place, class... Root>
+bool refuses_place(const Attempt& attempt, const char* name, const Side& send,
+                   const Sides<Number, Place>& recv, Root... root) {
+  if constexpr (std::is_same_v<Number, int>) {
+    const int rank = attempt.on.rank;
+    const Datatype* const type = find_datatype(attempt.job, recv.type);
+    if (type == nullptr || !type->contiguous || send.buffer == nullptr ||
+        send.buffer != static_cast<const std::byte*>(recv.buffer) + recv.places[rank] * type->size)
+      return false;
+    return attempt.refuses(name, send.buffer, static_cast<int>(send.count), send.type,
+                           const_cast<void*>(recv.buffer), recv.counts + rank, recv.places + rank,
+                           recv.type, root...);
+  }
+  return false;
+}
+template <class Number, class Place>
+bool refuses_place(const Attempt& attempt, const Sides<Number, Place>& send, const Side& recv) {
+  if constexpr (std::is_same_v<Number, int>) {
+    const int rank = attempt.on.rank;
+    const Datatype* const type = find_datatype(attempt.job, send.type);
+    if (type == nullptr || !type->contiguous || recv.buffer == nullptr ||
+        recv.buffer != static_cast<const std::byte*>(send.buffer) + send.places[rank] * type->size)
+      return false;
+    return attempt.refuses("PMPI_Scatterv", send.buffer, send.counts + rank, send.places + rank,
+                           send.type, const_cast<void*>(recv.buffer), static_cast<int>(recv.count),
+                           recv.type, 0);
+  }
+  return false;
+}
+template <class Number, class Place>
+bool refuses_place(const Attempt& attempt, const Sides<Number, Place>& send,
+                   const Sides<Number, Place>& recv) {
+  if constexpr (std::is_same_v<Number, int>) {
+    const int rank = attempt.on.rank;
+    return send.buffer == recv.buffer && send.buffer != nullptr &&
+           send.places[rank] == recv.places[rank] &&
+           attempt.refuses("PMPI_Alltoallv", send.buffer, send.counts + rank, send.places + rank,
+                           send.type, const_cast<void*>(recv.buffer), recv.counts + rank,
+                           recv.places + rank, recv.type);
+  }
+  return false;
+}
+template <class Number, class Place>
+bool refuses_place(const Attempt& attempt, const EachBlock<Number, Place>& send,
+                   const EachBlock<Number, Place>& recv) {
+  if constexpr (std::is_same_v<Number, int>) {
+    const int rank = attempt.on.rank;
+    const auto type_at = [rank](const void* types) {
+      return static_cast<const void*>(library().place_of_handle(const_cast<void*>(types), rank));
+    };
+    return send.buffer == recv.buffer && send.buffer != nullptr &&
+           send.places[rank] == recv.places[rank] &&
+           attempt.refuses("PMPI_Alltoallw", send.buffer, send.counts + rank, send.places + rank,
+                           type_at(send.types), const_cast<void*>(recv.buffer), recv.counts + rank,
+                           recv.places + rank, type_at(recv.types));
+  }
+  return false;
+}
+
 /// Alltoallv and alltoallw.
 template <class AllBlocks>
 Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& send,
@@ -32,10 +97,12 @@ Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& s
   if (!describe(to, attempt, recv)) return kToMpi;
   if (!in_place && !describe(from, attempt, send)) return kToMpi;
   const int64_t received = to.lengths()[attempt.on.rank];
+  if (!in_place && received != 0 && refuses_place(attempt, send, recv)) return kToMpi;
   if (!in_place && from.lengths()[attempt.on.rank] != received)
     return attempt.unequal(from.lengths()[attempt.on.rank], received);
   if (!to.reserve(in_place)) return attempt.give_up();
   if (!in_place && !(from.reserve(true) && from.keep_apart(to))) return attempt.give_up();
+  if (attempt.reports_missing(to) || (!in_place && attempt.reports_missing(from))) return kToMpi;
   ibcoll_call told = in_place
                          ? ibcoll_call_alltoallv(IBCOLL_IN_PLACE, nullptr, nullptr, to.data(),
                                                  to.lengths(), to.places(), nullptr)
@@ -62,10 +129,13 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   const Datatype* type = nullptr;
   const std::optional<Count> sent = in_place ? own : length_of(attempt, send, type);
   if (!sent) return kToMpi;
+  if (!attempt.takes(static_cast<Count>(to.bytes()))) return kSizeToMpi;
   if (*sent != own) return attempt.unequal(*sent, own);
+  if (!in_place && own != 0 && refuses_place(attempt, "PMPI_Allgatherv", send, recv)) return kToMpi;
   if (!to.reserve(in_place)) return attempt.give_up();
   if (!in_place && !(from.describe(send.buffer, send.count, *type, true) && from.keep_apart(to)))
     return attempt.give_up();
+  if (attempt.reports_missing(to) || (!in_place && attempt.reports_missing(from))) return kToMpi;
   return call.told(own, [&] {
     return ibcoll_call_allgatherv(in_place ? IBCOLL_IN_PLACE : from.data(), own, to.data(),
                                   to.lengths(), to.places(), nullptr);
@@ -83,10 +153,14 @@ Outcome gatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
   const std::optional<Count> own = in_place ? to.lengths()[root] : length_of(attempt, send, type);
   if (!own) return kToMpi;
   if (is_root && *own != to.lengths()[root]) return attempt.unequal(*own, to.lengths()[root]);
+  if (is_root && !in_place && *own != 0 && refuses_place(attempt, "PMPI_Gatherv", send, recv, 0))
+    return kToMpi;
   if (is_root && !to.reserve(in_place)) return attempt.give_up();
   if (!in_place &&
       !(from.describe(send.buffer, send.count, *type, true) && (!is_root || from.keep_apart(to))))
     return attempt.give_up();
+  if ((is_root && attempt.reports_missing(to)) || (!in_place && attempt.reports_missing(from)))
+    return kToMpi;
   return call.told(*own, [&] {
     return ibcoll_call_gatherv(in_place ? IBCOLL_IN_PLACE : from.data(), *own,
                                is_root ? to.data() : nullptr, is_root ? to.lengths() : nullptr,
@@ -105,9 +179,12 @@ Outcome scatterv(const Attempt& attempt, DescribedCall& call, const Sides<Number
   const std::optional<Count> own = in_place ? from.lengths()[root] : length_of(attempt, recv, type);
   if (!own) return kToMpi;
   if (is_root && *own != from.lengths()[root]) return attempt.unequal(from.lengths()[root], *own);
+  if (is_root && !in_place && *own != 0 && refuses_place(attempt, send, recv)) return kToMpi;
   if (!in_place && !to.describe(recv.buffer, recv.count, *type, false)) return attempt.give_up();
   if (is_root && !(from.reserve(true) && (in_place || from.keep_apart(to))))
     return attempt.give_up();
+  if ((is_root && attempt.reports_missing(from)) || (!in_place && attempt.reports_missing(to)))
+    return kToMpi;
   return call.told(is_root ? from.bytes() : 0, [&] {
     return ibcoll_call_scatterv(is_root ? from.data() : nullptr, is_root ? from.lengths() : nullptr,
                                 is_root ? from.places() : nullptr,

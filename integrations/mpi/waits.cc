@@ -17,16 +17,24 @@ namespace {
 /// before it completes them, and nothing may end meanwhile.
 class Errors {
  public:
-  Errors(const void* requests, int count) {
+  Errors(const void* requests, int count, Untold& untold) : untold_(untold) {
     if (!operations_failed() || requests == nullptr) [[likely]]
       return;
     failed_.resize(static_cast<size_t>(std::max(count, 0)));
     for (size_t i = 0; i < failed_.size(); ++i) {
       Operation* const found = find_operation(library().handle_at(requests, static_cast<int>(i)));
       if (found == nullptr || found->state == Operation::kUnderWay) continue;
-      failed_[i] = {found->code, found->is_persistent() ? found : nullptr};
+      failed_[i] = {found->code, found->code != 0 ? found->on : nullptr,
+                    found->is_persistent() ? found : nullptr};
+      if (failed_[i].on != nullptr) use(*failed_[i].on);
     }
   }
+  ~Errors() {
+    for (const Failed& failed : failed_)
+      if (failed.on != nullptr) release(*failed.on);
+  }
+  Errors(const Errors&) = delete;
+  Errors& operator=(const Errors&) = delete;
   /// What the caller of a function that has completed one request gets. `mpi`: what the MPI said.
   int of(int mpi, int which, bool completed) const {
     if (failed_.empty() || mpi != 0 || !completed || which < 0) return mpi;
@@ -56,16 +64,33 @@ class Errors {
  private:
   struct Failed {
     int code = 0;
+    Communicator* on = nullptr;       ///< in use; whose handler has to hear of it
     Operation* persistent = nullptr;  ///< the request stays: its code is given once
   };
   int give(size_t which) const {
     const Failed& failed = failed_[which];
+    if (failed.on != nullptr) untold_.set(*failed.on, failed.code);
     if (failed.code != 0 && failed.persistent != nullptr) forget_error(*failed.persistent);
     return failed.code;
   }
 
+  Untold& untold_;
   std::vector<Failed> failed_;
 };
+
+/// Completes requests, and tells of an error of an operation among them when nothing is held.
+template <class Complete>
+int tell_behind(const Complete& complete) {
+  Untold untold;
+  int code = 0;
+  {
+    const Inside inside;
+    code = complete(untold);
+  }
+  if (untold.is()) [[unlikely]]
+    untold.tell();
+  return code;
+}
 
 /// Whether the function need only be passed on.
 bool passes() { return (!operations_under_way() && !operations_failed()) || Inside::is(); }
@@ -92,8 +117,8 @@ using TestSome = int(int, void*, int*, int*, void*);
 
 /// MPI_Waitsome or MPI_Testsome.
 int complete_some(TestSome* function, int count, void* requests, int* out, int* indices,
-                  void* statuses) {
-  const Errors errors(requests, count);
+                  void* statuses, Untold& untold) {
+  const Errors errors(requests, count, untold);
   const int code = function(count, requests, out, indices, statuses);
   return errors.of(code, *out, indices, statuses);
 }
@@ -125,23 +150,25 @@ IBCOLL_MPI_STANDS_IN(Wait, (void* request, void* status), {
   static auto* const original = original_of<int(void*, void*)>("PMPI_Wait");
   if (passes()) [[likely]]
     return pass_on(original, request, status);
-  const Inside inside;
-  settle_all(request, 1);
-  const Errors errors(request, 1);
-  return errors.of(wait_moving(request, status), 0, true);
+  return tell_behind([&](Untold& untold) {
+    settle_all(request, 1);
+    const Errors errors(request, 1, untold);
+    return errors.of(wait_moving(request, status), 0, true);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Test, (void* request, int* flag, void* status), {
   static auto* const original = original_of<TestOne>("PMPI_Test");
   if (passes()) [[likely]]
     return pass_on(original, request, flag, status);
-  const Inside inside;
-  poll_operations();
-  const WithoutPolling known;
-  const Errors errors(request, 1);
-  const int code = original(request, flag, status);
-  let_others_in(*flag != 0);
-  return errors.of(code, 0, *flag != 0);
+  return tell_behind([&](Untold& untold) {
+    poll_operations();
+    const WithoutPolling known;
+    const Errors errors(request, 1, untold);
+    const int code = original(request, flag, status);
+    let_others_in(*flag != 0);
+    return errors.of(code, 0, *flag != 0);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Waitall, (int count, void* requests, void* statuses), {
@@ -149,26 +176,28 @@ IBCOLL_MPI_STANDS_IN(Waitall, (int count, void* requests, void* statuses), {
   static auto* const test = original_of<TestAll>("PMPI_Testall");
   if (passes()) [[likely]]
     return pass_on(original, count, requests, statuses);
-  const Inside inside;
-  settle_all(requests, count);
-  const Errors errors(requests, count);
-  const int code = wait_by_hand(
-      moves_by_hand, [&](int* flag) { return test(count, requests, flag, statuses); },
-      [&] { return original(count, requests, statuses); });
-  return errors.of(code, count, nullptr, statuses);
+  return tell_behind([&](Untold& untold) {
+    settle_all(requests, count);
+    const Errors errors(requests, count, untold);
+    const int code = wait_by_hand(
+        moves_by_hand, [&](int* flag) { return test(count, requests, flag, statuses); },
+        [&] { return original(count, requests, statuses); });
+    return errors.of(code, count, nullptr, statuses);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Testall, (int count, void* requests, int* flag, void* statuses), {
   static auto* const original = original_of<TestAll>("PMPI_Testall");
   if (passes()) [[likely]]
     return pass_on(original, count, requests, flag, statuses);
-  const Inside inside;
-  poll_operations();
-  const WithoutPolling known;
-  const Errors errors(requests, count);
-  const int code = original(count, requests, flag, statuses);
-  let_others_in(*flag != 0);
-  return errors.of(code, *flag != 0 ? count : 0, nullptr, statuses);
+  return tell_behind([&](Untold& untold) {
+    poll_operations();
+    const WithoutPolling known;
+    const Errors errors(requests, count, untold);
+    const int code = original(count, requests, flag, statuses);
+    let_others_in(*flag != 0);
+    return errors.of(code, *flag != 0 ? count : 0, nullptr, statuses);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Waitany, (int count, void* requests, int* index, void* status), {
@@ -176,32 +205,34 @@ IBCOLL_MPI_STANDS_IN(Waitany, (int count, void* requests, int* index, void* stat
   static auto* const test = original_of<TestAny>("PMPI_Testany");
   if (passes()) [[likely]]
     return pass_on(original, count, requests, index, status);
-  const Inside inside;
-  return wait_by_hand(
-      operations_under_way,
-      [&](int* flag) {
-        const WithoutPolling known;
-        const Errors errors(requests, count);
-        const int code = test(count, requests, index, flag, status);
-        return errors.of(code, *index, *flag != 0);
-      },
-      [&] {
-        const Errors errors(requests, count);
-        return errors.of(original(count, requests, index, status), *index, true);
-      });
+  return tell_behind([&](Untold& untold) {
+    return wait_by_hand(
+        operations_under_way,
+        [&](int* flag) {
+          const WithoutPolling known;
+          const Errors errors(requests, count, untold);
+          const int code = test(count, requests, index, flag, status);
+          return errors.of(code, *index, *flag != 0);
+        },
+        [&] {
+          const Errors errors(requests, count, untold);
+          return errors.of(original(count, requests, index, status), *index, true);
+        });
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Testany, (int count, void* requests, int* index, int* flag, void* status), {
   static auto* const original = original_of<TestAny>("PMPI_Testany");
   if (passes()) [[likely]]
     return pass_on(original, count, requests, index, flag, status);
-  const Inside inside;
-  poll_operations();
-  const WithoutPolling known;
-  const Errors errors(requests, count);
-  const int code = original(count, requests, index, flag, status);
-  let_others_in(*flag != 0);
-  return errors.of(code, *index, *flag != 0);
+  return tell_behind([&](Untold& untold) {
+    poll_operations();
+    const WithoutPolling known;
+    const Errors errors(requests, count, untold);
+    const int code = original(count, requests, index, flag, status);
+    let_others_in(*flag != 0);
+    return errors.of(code, *index, *flag != 0);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(
@@ -210,16 +241,19 @@ IBCOLL_MPI_STANDS_IN(
       static auto* const test = original_of<TestSome>("PMPI_Testsome");
       if (passes()) [[likely]]
         return pass_on(original, count, requests, out, indices, statuses);
-      const Inside inside;
-      return wait_by_hand(
-          operations_under_way,
-          [&](int* flag) {
-            const WithoutPolling known;
-            const int code = complete_some(test, count, requests, out, indices, statuses);
-            *flag = *out != 0 ? 1 : 0;  // what is undefined is not 0 either
-            return code;
-          },
-          [&] { return complete_some(original, count, requests, out, indices, statuses); });
+      return tell_behind([&](Untold& untold) {
+        return wait_by_hand(
+            operations_under_way,
+            [&](int* flag) {
+              const WithoutPolling known;
+              const int code = complete_some(test, count, requests, out, indices, statuses, untold);
+              *flag = *out != 0 ? 1 : 0;  // what is undefined is not 0 either
+              return code;
+            },
+            [&] {
+              return complete_some(original, count, requests, out, indices, statuses, untold);
+            });
+      });
     })
 
 IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indices, void* statuses),
@@ -227,26 +261,29 @@ IBCOLL_MPI_STANDS_IN(Testsome, (int count, void* requests, int* out, int* indice
                        static auto* const original = original_of<TestSome>("PMPI_Testsome");
                        if (passes()) [[likely]]
                          return pass_on(original, count, requests, out, indices, statuses);
-                       const Inside inside;
-                       poll_operations();
-                       const WithoutPolling known;
-                       const int code =
-                           complete_some(original, count, requests, out, indices, statuses);
-                       let_others_in(*out != 0);
-                       return code;
+                       return tell_behind([&](Untold& untold) {
+                         poll_operations();
+                         const WithoutPolling known;
+                         const int code = complete_some(original, count, requests, out, indices,
+                                                        statuses, untold);
+                         let_others_in(*out != 0);
+                         return code;
+                       });
                      })
 
 IBCOLL_MPI_STANDS_IN(Request_get_status, (Handle request, int* flag, void* status), {
   static auto* const original = original_of<int(Handle, int*, void*)>("PMPI_Request_get_status");
   if (passes()) [[likely]]
     return pass_on(original, request, flag, status);
-  const Inside inside;
-  poll_operations();
-  const WithoutPolling known;
-  const Errors errors(&request, 1);
-  const int code = original(request, flag, status);
-  let_others_in(*flag != 0);
-  return errors.seen(code, *flag != 0);
+  // Who completes the request hears of its error by a handler, too.
+  return tell_behind([&](Untold& untold) {
+    poll_operations();
+    const WithoutPolling known;
+    const Errors errors(&request, 1, untold);
+    const int code = original(request, flag, status);
+    let_others_in(*flag != 0);
+    return errors.seen(code, *flag != 0);
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Start, (void* request), {
@@ -260,8 +297,7 @@ IBCOLL_MPI_STANDS_IN(Start, (void* request), {
                                ? nullptr
                                : find_operation(library().handle_at(request, 0));
   if (found == nullptr) return original(request);
-  const Inside inside;
-  return start_operation(*found, request);
+  return tell_behind([&](Untold& untold) { return start_operation(*found, request, untold); });
 })
 
 IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
@@ -278,14 +314,15 @@ IBCOLL_MPI_STANDS_IN(Startall, (int count, void* requests), {
   for (int i = 0; looks && i < count && !some; ++i)
     some = find_operation(mpi.handle_at(requests, i)) != nullptr;
   if (!some) return original(count, requests);
-  const Inside inside;
-  for (int i = 0; i < count; ++i) {
-    void* const place = mpi.place_of_handle(requests, i);
-    Operation* const found = find_operation(mpi.handle_at(requests, i));
-    const int code = found != nullptr ? start_operation(*found, place) : start(place);
-    if (code != 0) return code;
-  }
-  return 0;
+  return tell_behind([&](Untold& untold) {
+    for (int i = 0; i < count; ++i) {
+      void* const place = mpi.place_of_handle(requests, i);
+      Operation* const found = find_operation(mpi.handle_at(requests, i));
+      const int code = found != nullptr ? start_operation(*found, place, untold) : start(place);
+      if (code != 0) return code;
+    }
+    return 0;
+  });
 })
 
 IBCOLL_MPI_STANDS_IN(Request_free, (void* request), {

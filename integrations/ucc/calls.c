@@ -1,6 +1,7 @@
 /* Collectives of UCC as calls of the engine. What is refused follows from what all ranks of a
  * collective pass alike, so that all of them refuse it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "component.h"
 #include "core/ucc_dt.h"
@@ -13,8 +14,16 @@ typedef struct description {
   size_t ranks;
   size_t me;
   int is_root;
+  /** As the flag says. Programs also pass the same buffer twice instead, which Open MPI does: it is
+   * looked at where calls are described, since for some of them it says where the data lies, too.
+   */
   int in_place;
 } description;
+
+/** Whether source and destination are the same buffer, on a rank that has both. */
+static int is_one_buffer(const description* of) {
+  return of->in_place || of->arguments->src.info.buffer == of->arguments->dst.info.buffer;
+}
 
 static int has_size(ucc_datatype_t type) {
   return UCC_DT_IS_PREDEFINED(type) || UCC_DT_IS_CONTIG(type);
@@ -76,15 +85,40 @@ static ucc_status_t own_count(const description* of, const ucc_coll_buffer_info_
   return status;
 }
 
-static ucc_status_t describe_alltoall(const description* of, ibcoll_collective collective) {
+/** Where this rank's block begins in a buffer of equal blocks, or of listed ones. */
+static char* own_block(const description* of, void* buffer, size_t bytes) {
+  return (char*)buffer + of->me * bytes;
+}
+static char* own_listed(const description* of, void* buffer, const int64_t* displacements) {
+  return (char*)buffer + displacements[of->me];
+}
+
+/** Of an allgather and its like: the engine sends what lies at `block`, this rank's place in the
+ * result. Where it lies at the result's beginning, it is moved there first. */
+static void send_from(const description* of, char* block, size_t bytes) {
+  const char* const source = of->arguments->src.info.buffer;
+  of->call->send = of->in_place || source == block ? IBCOLL_IN_PLACE : (const void*)source;
+  if (of->call->send == IBCOLL_IN_PLACE || source != of->arguments->dst.info.buffer) return;
+  of->call->send = IBCOLL_IN_PLACE;
+  of->task->before = (tl_ibcoll_move){block, source, bytes};
+}
+
+/** Of a scatter at its root: the other way round. */
+static void receive_at(const description* of, const char* block, size_t bytes) {
+  char* const destination = of->arguments->dst.info.buffer;
+  of->call->recv = of->in_place || destination == block ? (void*)IBCOLL_IN_PLACE : destination;
+  if (of->call->recv == IBCOLL_IN_PLACE || destination != of->arguments->src.info.buffer) return;
+  of->call->recv = (void*)IBCOLL_IN_PLACE;
+  of->task->after = (tl_ibcoll_move){destination, block, bytes};
+}
+
+static ucc_status_t describe_alltoall(const description* of) {
   const ucc_coll_args_t* const given = of->arguments;
-  of->call->collective = collective;
+  const int in_place = is_one_buffer(of);
+  of->call->collective = IBCOLL_ALLTOALL;
   of->call->recv = given->dst.info.buffer;
-  of->call->send = of->in_place ? IBCOLL_IN_PLACE : given->src.info.buffer;
-  const size_t parts = of->ranks;
-  if (collective == IBCOLL_ALLTOALL && !of->in_place)
-    return bytes_of(&given->src.info, parts, &of->call->bytes);
-  return bytes_of(&given->dst.info, parts, &of->call->bytes);
+  of->call->send = in_place ? IBCOLL_IN_PLACE : given->src.info.buffer;
+  return bytes_of(in_place ? &given->dst.info : &given->src.info, of->ranks, &of->call->bytes);
 }
 
 static ucc_status_t describe_alltoallv(const description* of) {
@@ -92,57 +126,83 @@ static ucc_status_t describe_alltoallv(const description* of) {
   if (of->arguments->mask & UCC_COLL_ARGS_FIELD_GLOBAL_WORK_BUFFER) return UCC_ERR_NOT_SUPPORTED;
   of->call->collective = IBCOLL_ALLTOALLV;
   ucc_status_t status = take_lists(of, 2);
-  if (status == UCC_OK) status = list_received(of, of->task->lists);
-  if (of->in_place) {
+  if (status != UCC_OK) return status;
+  status = list_received(of, of->task->lists);
+  if (status == UCC_OK && !of->in_place) status = list_sent(of, of->task->lists + 2 * of->ranks);
+  /* Blocks that are sent from elsewhere than others come to are not in place. */
+  const size_t half = 2 * of->ranks;
+  if (of->in_place || (is_one_buffer(of) && memcmp(of->task->lists, of->task->lists + half,
+                                                   half * sizeof *of->task->lists) == 0))
     of->call->send = IBCOLL_IN_PLACE;
-    return status;
-  }
-  return status == UCC_OK ? list_sent(of, of->task->lists + 2 * of->ranks) : status;
+  return status;
+}
+
+static ucc_status_t describe_allgather(const description* of) {
+  const ucc_coll_args_t* const given = of->arguments;
+  of->call->collective = IBCOLL_ALLGATHER;
+  of->call->recv = given->dst.info.buffer;
+  const ucc_status_t status = bytes_of(&given->dst.info, of->ranks, &of->call->bytes);
+  send_from(of, own_block(of, of->call->recv, of->call->bytes), of->call->bytes);
+  return status;
 }
 
 static ucc_status_t describe_allgatherv(const description* of) {
   of->call->collective = IBCOLL_ALLGATHERV;
-  of->call->send = of->in_place ? IBCOLL_IN_PLACE : of->arguments->src.info.buffer;
   ucc_status_t status = take_lists(of, 1);
   if (status == UCC_OK) status = list_received(of, of->task->lists);
   if (status == UCC_OK && !of->in_place) status = own_count(of, &of->arguments->src.info);
-  return status;
+  if (status != UCC_OK) return status;
+  send_from(of, own_listed(of, of->call->recv, of->call->recv_displacements),
+            (size_t)of->call->own_count);
+  return UCC_OK;
 }
 
 static ucc_status_t describe_gather(const description* of) {
   const ucc_coll_args_t* const given = of->arguments;
   of->call->collective = IBCOLL_GATHER;
-  of->call->send = of->in_place ? IBCOLL_IN_PLACE : given->src.info.buffer;
+  of->call->send = given->src.info.buffer;
   if (!of->is_root) return bytes_of(&given->src.info, 1, &of->call->bytes);
   of->call->recv = given->dst.info.buffer;
-  return bytes_of(&given->dst.info, of->ranks, &of->call->bytes);
+  const ucc_status_t status = bytes_of(&given->dst.info, of->ranks, &of->call->bytes);
+  send_from(of, own_block(of, of->call->recv, of->call->bytes), of->call->bytes);
+  return status;
 }
 
 static ucc_status_t describe_gatherv(const description* of) {
   of->call->collective = IBCOLL_GATHERV;
-  of->call->send = of->in_place ? IBCOLL_IN_PLACE : of->arguments->src.info.buffer;
+  of->call->send = of->arguments->src.info.buffer;
   ucc_status_t status = of->in_place ? UCC_OK : own_count(of, &of->arguments->src.info);
   if (status != UCC_OK || !of->is_root) return status;
   status = take_lists(of, 1);
-  return status == UCC_OK ? list_received(of, of->task->lists) : status;
+  if (status == UCC_OK) status = list_received(of, of->task->lists);
+  if (status != UCC_OK) return status;
+  send_from(of, own_listed(of, of->call->recv, of->call->recv_displacements),
+            (size_t)of->call->own_count);
+  return UCC_OK;
 }
 
 static ucc_status_t describe_scatter(const description* of) {
   const ucc_coll_args_t* const given = of->arguments;
   of->call->collective = IBCOLL_SCATTER;
-  of->call->recv = of->in_place ? (void*)IBCOLL_IN_PLACE : given->dst.info.buffer;
+  of->call->recv = given->dst.info.buffer;
   if (!of->is_root) return bytes_of(&given->dst.info, 1, &of->call->bytes);
   of->call->send = given->src.info.buffer;
-  return bytes_of(&given->src.info, of->ranks, &of->call->bytes);
+  const ucc_status_t status = bytes_of(&given->src.info, of->ranks, &of->call->bytes);
+  receive_at(of, own_block(of, given->src.info.buffer, of->call->bytes), of->call->bytes);
+  return status;
 }
 
 static ucc_status_t describe_scatterv(const description* of) {
   of->call->collective = IBCOLL_SCATTERV;
-  of->call->recv = of->in_place ? (void*)IBCOLL_IN_PLACE : of->arguments->dst.info.buffer;
+  of->call->recv = of->arguments->dst.info.buffer;
   ucc_status_t status = of->in_place ? UCC_OK : own_count(of, &of->arguments->dst.info);
   if (status != UCC_OK || !of->is_root) return status;
   status = take_lists(of, 1);
-  return status == UCC_OK ? list_sent(of, of->task->lists) : status;
+  if (status == UCC_OK) status = list_sent(of, of->task->lists);
+  if (status != UCC_OK) return status;
+  receive_at(of, own_listed(of, of->arguments->src.info_v.buffer, of->call->send_displacements),
+             (size_t)of->call->own_count);
+  return UCC_OK;
 }
 
 /** The engine's name of an element type; -1 where it has none. */
@@ -223,7 +283,8 @@ static int combines(int type, int op) {
   return !is_complex && (op == IBCOLL_MIN || op == IBCOLL_MAX);
 }
 
-/** What all reductions have in common. `datatype`: of the buffer that this rank has for sure. */
+/** What all reductions have in common. `datatype`: of the buffer that this rank has for sure. What
+ * the engine leaves where it lay in one buffer is what UCC expects there. */
 static ucc_status_t describe_reduction(const description* of, ibcoll_collective collective,
                                        ucc_datatype_t datatype) {
   const int type = type_of(datatype);
@@ -232,7 +293,8 @@ static ucc_status_t describe_reduction(const description* of, ibcoll_collective 
   of->call->collective = collective;
   of->call->type = (ibcoll_type)type;
   of->call->op = (ibcoll_operator)op;
-  of->call->send = of->in_place ? IBCOLL_IN_PLACE : of->arguments->src.info.buffer;
+  const int has_both = of->is_root || collective != IBCOLL_REDUCE;
+  of->call->send = has_both && is_one_buffer(of) ? IBCOLL_IN_PLACE : of->arguments->src.info.buffer;
   return UCC_OK;
 }
 
@@ -251,7 +313,8 @@ static ucc_status_t describe_allreduce(const description* of) {
   return describe_reduction(of, IBCOLL_ALLREDUCE, buffer->datatype);
 }
 
-/** In place UCC leaves each rank's part where it lies, the engine at the beginning. */
+/** With UCC's flag for data in place each rank's part stays where it lies; the engine leaves it at
+ * the beginning, where it is expected if a program passes one buffer twice. */
 static ucc_status_t describe_parts(const description* of, void* buffer, ucc_datatype_t datatype) {
   of->call->recv = buffer;
   of->call->recv_counts = of->task->lists;
@@ -260,8 +323,8 @@ static ucc_status_t describe_parts(const description* of, void* buffer, ucc_data
   const size_t element = ucc_dt_size(datatype);
   size_t before = 0;
   for (size_t i = 0; i < of->me; ++i) before += (size_t)of->task->lists[i] * element;
-  of->task->result = (char*)buffer + before;
-  of->task->result_bytes = (size_t)of->task->lists[of->me] * element;
+  of->task->after =
+      (tl_ibcoll_move){(char*)buffer + before, buffer, (size_t)of->task->lists[of->me] * element};
   return UCC_OK;
 }
 
@@ -323,11 +386,12 @@ ucc_status_t tl_ibcoll_describe(const tl_ibcoll_team* team, const ucc_coll_args_
   *call = (ibcoll_call){.struct_size = sizeof *call,
                         .flags = UCC_IS_PERSISTENT(*arguments) ? IBCOLL_PERSISTENT : 0,
                         .root = (int)arguments->root};
+  task->before = task->after = (tl_ibcoll_move){0};
   switch (type) {
     case UCC_COLL_TYPE_ALLTOALL:
-      return describe_alltoall(&of, IBCOLL_ALLTOALL);
+      return describe_alltoall(&of);
     case UCC_COLL_TYPE_ALLGATHER:
-      return describe_alltoall(&of, IBCOLL_ALLGATHER);
+      return describe_allgather(&of);
     case UCC_COLL_TYPE_ALLTOALLV:
       return describe_alltoallv(&of);
     case UCC_COLL_TYPE_ALLGATHERV:

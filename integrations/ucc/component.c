@@ -51,6 +51,11 @@ static ucc_tl_iface_t g_interface = {
     .context = {.create = UCC_CLASS_NEW_FUNC_NAME(tl_ibcoll_context),
                 .create_epilog = tl_ibcoll_context_join,
                 .destroy = UCC_CLASS_DELETE_FUNC_NAME(tl_ibcoll_context),
+#if UCC_API_MINOR >= 5 /* UCC calls them without looking whether they are there */
+                .mem_map = tl_ibcoll_mem_map,
+                .mem_unmap = tl_ibcoll_mem_unmap,
+                .memh_pack = tl_ibcoll_memh_pack,
+#endif
                 .get_attr = tl_ibcoll_context_get_attr},
     .team = {.create_post = UCC_CLASS_NEW_FUNC_NAME(tl_ibcoll_team),
              .create_test = tl_ibcoll_team_test,

@@ -36,6 +36,7 @@ ucc_status_t tl_ibcoll_status(ibcoll_status status) {
     case IBCOLL_ERR_NO_MEMORY:
       return UCC_ERR_NO_MEMORY;
     case IBCOLL_ERR_DEADLINE:
+    case IBCOLL_ERR_CANCELLED: /* by a rank whose call has timed out */
       return UCC_ERR_TIMED_OUT;
     case IBCOLL_ERR_SYSTEM:
       return UCC_ERR_NO_RESOURCE;
@@ -60,6 +61,8 @@ UCC_CLASS_INIT_FUNC(tl_ibcoll_context, const ucc_base_context_params_t* paramete
   }
   memset(&self->numbers, 0, sizeof self->numbers);
   pthread_mutex_init(&self->numbers.mutex, NULL);
+  pthread_mutex_init(&self->resuming_mutex, NULL);
+  atomic_init(&self->resuming, NULL);
   return tl_ibcoll_tasks_init(&self->tasks, parameters->thread_mode);
 }
 
@@ -70,6 +73,7 @@ UCC_CLASS_CLEANUP_FUNC(tl_ibcoll_context) {
   if (self->job != NULL && ibcoll_finalize(self->job) != IBCOLL_OK)
     LOG(debug, self, "%s", ibcoll_last_error());
   pthread_mutex_destroy(&self->numbers.mutex);
+  pthread_mutex_destroy(&self->resuming_mutex);
   ucc_mpool_cleanup(&self->tasks, 1);
 }
 
@@ -91,6 +95,26 @@ ucc_status_t tl_ibcoll_context_get_attr(const ucc_base_context_t* context,
   attributes->topo_required = 0;
   return UCC_OK;
 }
+
+#if UCC_API_MINOR >= 5
+ucc_status_t tl_ibcoll_mem_map(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                               ucc_mem_map_memh_t* memory, ucc_mem_map_tl_t* mine) {
+  (void)context, (void)mode, (void)memory, (void)mine;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t tl_ibcoll_mem_unmap(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine) {
+  (void)context, (void)mode, (void)mine;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+
+ucc_status_t tl_ibcoll_memh_pack(const ucc_base_context_t* context, ucc_mem_map_mode_t mode,
+                                 ucc_mem_map_tl_t* mine, void** packed) {
+  (void)context, (void)mode, (void)mine, (void)packed;
+  return UCC_ERR_NOT_SUPPORTED;
+}
+#endif
 
 /** Whether a process of the context has this layer, with the same engine. */
 static int has_layer(const tl_ibcoll_context* context, ucc_rank_t rank) {

@@ -29,3 +29,18 @@ void tl_ibcoll_retire(tl_ibcoll_numbers* numbers, uint64_t list, uint64_t number
   }
   pthread_mutex_unlock(&numbers->mutex);
 }
+
+int tl_ibcoll_watch(tl_ibcoll_numbers* numbers) {
+  int number = 0;
+  pthread_mutex_lock(&numbers->mutex);
+  while (number < 64 && (numbers->watches >> number & 1)) ++number;
+  if (number < 64) numbers->watches |= (uint64_t)1 << number;
+  pthread_mutex_unlock(&numbers->mutex);
+  return number < 64 ? number : -1;
+}
+
+void tl_ibcoll_unwatch(tl_ibcoll_numbers* numbers, int number) {
+  pthread_mutex_lock(&numbers->mutex);
+  numbers->watches &= ~((uint64_t)1 << number);
+  pthread_mutex_unlock(&numbers->mutex);
+}

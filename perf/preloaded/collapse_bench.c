@@ -2,7 +2,8 @@
  * Alltoall in two kinds of arrays that the program has filled, in turn, in one run: the kernel may
  * collapse the pages of the one, not those of the other (MADV_NOHUGEPAGE).
  *
- *   mpirun -n 2 -x LD_PRELOAD=/FULL/PATH/libibcoll_mpi.so build/bin/collapse_bench_openmpi
+ *   mpirun -n 2 -x LD_PRELOAD=/FULL/PATH/libibcoll_mpi.so -x IBCOLL_MPI_FUNCTIONS=all \
+ *     build/bin/collapse_bench_openmpi
  *
  * Prints the median time of a call on the slowest rank, and the ratio. With --json one object a
  * line. */

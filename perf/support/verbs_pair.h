@@ -20,14 +20,16 @@ class BarePair {
   static Result<BarePair> create(Bootstrap& bootstrap) {
     BarePair pair;
     IBCOLL_ASSIGN(const std::vector<PortInfo> ports, usable_ports({}));
-    IBCOLL_ASSIGN(pair.device_, Device::open(choose_port(ports, -1, bootstrap.rank())));
+    const auto me = static_cast<size_t>(bootstrap.rank());
+    IBCOLL_ASSIGN(pair.device_, Device::open(ports[me % ports.size()]));
     ibv_context* context = pair.device_.context();
     pair.sends_.reset(ibv_create_cq(context, kSendDepth, nullptr, nullptr, 0));
     pair.arrivals_.reset(ibv_create_cq(context, kReceives, nullptr, nullptr, 0));
     if (!pair.sends_ || !pair.arrivals_) return fail_errno("no completion queue");
     IBCOLL_ASSIGN(pair.receives_, ReceiveQueue::create(pair.device_, kReceives, 64));
-    IBCOLL_ASSIGN(pair.qp_, ReliableQueuePair::create(pair.device_, pair.sends_.get(),
-                                                      pair.arrivals_.get(), pair.receives_.get()));
+    IBCOLL_ASSIGN(pair.qp_,
+                  ReliableQueuePair::create(pair.device_, pair.sends_.get(), pair.arrivals_.get(),
+                                            pair.receives_.get(), send_depth(pair.device_.port())));
     pair.memory_ = std::make_unique<std::array<uint64_t, 2>>();
     pair.region_ = register_region(pair.device_.domain(), pair.memory_.get(), sizeof *pair.memory_,
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -37,7 +39,8 @@ class BarePair {
     std::array<Address, 2> all;
     IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
     pair.peer_ = all[static_cast<size_t>(1 - bootstrap.rank())];
-    IBCOLL_TRY(pair.qp_.connect(pair.device_, pair.peer_.port, pair.peer_.queue_pair, 0, 0, {}));
+    IBCOLL_ASSIGN(const Way way, find_way(pair.device_, pair.peer_.port));
+    IBCOLL_TRY(pair.qp_.connect(pair.device_, way, pair.peer_.queue_pair, 0, 0, {}));
     IBCOLL_TRY(bootstrap.barrier());
     return pair;
   }

@@ -17,7 +17,7 @@ lay() {
   git -C "$sources/$2" archive "$1" -- . ':!*.tar.gz' | tar -x -C "$3"
 }
 
-readonly OAC=3064f7bd191b49a5a5554170ef7be4762246b5ee  # of Open MPI; the other two ask for commits near it
+readonly OAC=3064f7bd191b49a5a5554170ef7be4762246b5ee  # of Open MPI; others ask for commits near those named here
 
 # MPICH with the library of MPI 5's standard ABI beside its own.
 configure_mpich() {
@@ -49,6 +49,7 @@ case "${1:-}" in
     lay_sources() {
       lay "$commit" ompi "$work/source"
       lay "$OAC" oac "$work/source/config/oac"
+      lay bfd10e9 pympistandard "$work/source/3rd-party/pympistandard"
       lay 55dcaf774c46965f5dc0b8f9e1617917cde2d95d openpmix "$work/source/3rd-party/openpmix"
       lay "$OAC" oac "$work/source/3rd-party/openpmix/config/oac"
       lay 7b9619b1d1 prrte "$work/source/3rd-party/prrte"

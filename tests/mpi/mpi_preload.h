@@ -42,7 +42,9 @@ inline std::vector<Family> families() {
     if (equals == std::string_view::npos) continue;
     const std::string name(each.substr(0, equals));
     all.push_back({name, std::string(each.substr(equals + 1)),
-                   name.starts_with("openmpi") ? "Open MPI" : "MPICH"});
+                   name.starts_with("openmpi")   ? "Open MPI"
+                   : name.starts_with("mvapich") ? "MVAPICH"
+                                                 : "MPICH"});
   }
   return all;
 }

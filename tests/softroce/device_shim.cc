@@ -5,13 +5,21 @@
 //                                       max_srq_wr, max_mr, max_mr_size; asking for more fails as
 //                                       with a device
 //   SHIM_FAIL=ibv_reg_mr:3              the third call of that function fails with ENOMEM, as do
-//   all
-//                                       after it with "ibv_reg_mr:3+"
+//                                       all after it with "ibv_reg_mr:3+"
 //   SHIM_SHUFFLE=7                      completions of different queue pairs come in any order
 //   SHIM_SLOW=rxe3                      that device's ports have 2 Gbit/s (1xSDR)
 //   SHIM_INFINIBAND=rxe4                that device's ports say that they are InfiniBand
+//   SHIM_PKEYS=0x7fff,0x8001            the partition keys of all ports, in place of their one
+//   SHIM_GIDS=7=::ffff:10.99.0.1@0      GIDs that each port lists first, with their indices and the
+//                                       numbers of their interfaces; nothing can be sent from them
+//   SHIM_VECTORS=3                      so many completion vectors; queues use the real ones
+//   SHIM_TELL=1                         says on standard error what a program does not: how memory
+//                                       is registered, which completion vectors and ways are used,
+//                                       how often devices are listed, and which completion queues
+//                                       broken connections might overflow
 //   SHIM_DEVICE=rxe2                    limits and failures are of that device only
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
@@ -67,6 +75,14 @@ Function* next(Function*, const char* name, const char* version = "IBVERBS_1.1")
 }
 #define REAL(function) next(&function, #function)
 
+/// Says something of a device, in one piece.
+void tell(const ibv_context* context, const std::string& what) {
+  if (setting("SHIM_TELL").empty()) return;
+  const std::string device = context == nullptr ? "all" : ibv_get_device_name(context->device);
+  const std::string line = "device_shim: " + device + ": " + what + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 /// How many objects of a kind there are; one more fails at the limit.
 class Count {
  public:
@@ -90,6 +106,45 @@ bool exceeds(const ibv_context* context, const char* name, long wanted) {
   if (!concerned(context) || wanted <= limit(name, LONG_MAX)) return false;
   errno = EINVAL;
   return true;
+}
+
+/// The partition keys of SHIM_PKEYS.
+std::vector<uint16_t> partition_keys() {
+  std::vector<uint16_t> keys;
+  const std::string all = setting("SHIM_PKEYS");
+  for (size_t begin = 0; begin < all.size(); begin = all.find(',', begin) + 1) {
+    keys.push_back(static_cast<uint16_t>(std::strtoul(all.c_str() + begin, nullptr, 16)));
+    if (all.find(',', begin) == std::string::npos) break;
+  }
+  return keys;
+}
+
+/// How many completions may come to a queue at once, where connections break.
+std::map<const ibv_cq*, long> g_may_complete;
+void note_use(const ibv_cq* queue, uint32_t requests) {
+  const long all = g_may_complete[queue] += requests;
+  if (all > queue->cqe)
+    tell(queue->context, "a completion queue of " + std::to_string(queue->cqe) +
+                             " may overflow: " + std::to_string(all));
+}
+
+/// The GIDs of SHIM_GIDS; Soft-RoCE's devices have one port.
+std::vector<ibv_gid_entry> more_gids() {
+  std::vector<ibv_gid_entry> all;
+  const std::string text = setting("SHIM_GIDS");
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const size_t address = text.find('=', begin) + 1, number = text.find('@', begin) + 1;
+    ibv_gid_entry entry{};
+    entry.gid_index = static_cast<uint32_t>(std::atol(text.c_str() + begin));
+    entry.port_num = 1;
+    entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+    entry.ndev_ifindex = static_cast<uint32_t>(std::atol(text.c_str() + number));
+    inet_pton(AF_INET6, text.substr(address, number - 1 - address).c_str(), entry.gid.raw);
+    all.push_back(entry);
+    begin = end + 1;
+  }
+  return all;
 }
 
 ibv_context_ops real_ops;
@@ -160,6 +215,8 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     attributes->active_speed = attributes->active_width = 1;
   if (error == 0 && name == setting("SHIM_INFINIBAND"))
     attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
+  if (const auto keys = partition_keys(); error == 0 && !keys.empty())
+    attributes->pkey_tbl_len = static_cast<uint16_t>(keys.size());
   return error;
 }
 
@@ -170,6 +227,8 @@ extern "C" {
 ibv_context* ibv_open_device(ibv_device* device) {
   ibv_context* context = REAL(ibv_open_device)(device);
   if (context == nullptr) return nullptr;
+  if (const long vectors = std::atol(setting("SHIM_VECTORS").c_str()); vectors > 0)
+    context->num_comp_vectors = static_cast<int>(vectors);
   if (fails("ibv_open_device", context)) {
     ibv_close_device(context);
     errno = ENOMEM;
@@ -188,6 +247,11 @@ ibv_context* ibv_open_device(ibv_device* device) {
     extended->query_port = query_port;
   }
   return context;
+}
+
+ibv_device** ibv_get_device_list(int* count) {
+  tell(nullptr, "devices are listed");
+  return REAL(ibv_get_device_list)(count);
 }
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
@@ -213,6 +277,11 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   if (fails("ibv_query_pkey", context)) return -1;
+  if (const auto keys = partition_keys(); !keys.empty()) {
+    if (index < 0 || static_cast<size_t>(index) >= keys.size()) return -1;
+    *pkey = htons(keys[static_cast<size_t>(index)]);
+    return 0;
+  }
   return REAL(ibv_query_pkey)(context, port, index, pkey);
 }
 
@@ -235,6 +304,17 @@ ibv_mr* ibv_reg_mr(ibv_pd* domain, void* base, size_t bytes, int access) {
   registrations.add(region);
   return region;
 }
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* base, size_t bytes, uint64_t iova,
+                         unsigned int access) {
+  if (fails("ibv_reg_mr", domain->context) || registrations.full(domain->context) ||
+      exceeds(domain->context, "max_mr_size", static_cast<long>(bytes)))
+    return nullptr;
+  if ((access & IBV_ACCESS_RELAXED_ORDERING) != 0) tell(domain->context, "relaxed ordering");
+  ibv_mr* region =
+      next(&ibv_reg_mr_iova2, "ibv_reg_mr_iova2", "IBVERBS_1.8")(domain, base, bytes, iova, access);
+  registrations.add(region);
+  return region;
+}
 int ibv_dereg_mr(ibv_mr* region) {
   registrations.remove();
   return REAL(ibv_dereg_mr)(region);
@@ -245,11 +325,21 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_ch
   if (fails("ibv_create_cq", context) || completion_queues.full(context) ||
       exceeds(context, "max_cqe", entries))
     return nullptr;
+  tell(context, "completion vector " + std::to_string(vector));
+  if (!setting("SHIM_VECTORS").empty()) vector = 0;
   ibv_cq* queue = REAL(ibv_create_cq)(context, entries, user, channel, vector);
   completion_queues.add(queue);
   return queue;
 }
+int ibv_resize_cq(ibv_cq* queue, int entries) {
+  if (fails("ibv_resize_cq", queue->context)) return ENOMEM;
+  if (exceeds(queue->context, "max_cqe", entries)) return EINVAL;
+  const int error = REAL(ibv_resize_cq)(queue, entries);
+  if (error == 0) tell(queue->context, "a completion queue grows");
+  return error;
+}
 int ibv_destroy_cq(ibv_cq* queue) {
+  g_may_complete.erase(queue);
   completion_queues.remove();
   return REAL(ibv_destroy_cq)(queue);
 }
@@ -276,11 +366,17 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
       exceeds(context, "max_sge", wanted->cap.max_send_sge) ||
       exceeds(context, "max_inline", wanted->cap.max_inline_data))
     return nullptr;
+  // Devices may give more.
+  const uint32_t sends = wanted->cap.max_send_wr, receives = wanted->cap.max_recv_wr;
   ibv_qp* queue_pair = REAL(ibv_create_qp)(domain, wanted);
   if (queue_pair != nullptr && concerned(context))
     wanted->cap.max_inline_data = static_cast<uint32_t>(
         std::min<long>(wanted->cap.max_inline_data, limit("max_inline", LONG_MAX)));
   queue_pairs.add(queue_pair);
+  if (queue_pair != nullptr) {
+    note_use(wanted->send_cq, sends);
+    if (wanted->srq == nullptr) note_use(wanted->recv_cq, receives);
+  }
   return queue_pair;
 }
 int ibv_destroy_qp(ibv_qp* queue_pair) {
@@ -296,7 +392,14 @@ int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
       ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 &&
        exceeds(context, "max_rd_atomic", attributes->max_dest_rd_atomic)))
     return EINVAL;
-  return REAL(ibv_modify_qp)(queue_pair, attributes, mask);
+  if ((mask & IBV_QP_AV) != 0)
+    tell(context, "way with traffic class " +
+                      std::to_string(attributes->ah_attr.grh.traffic_class) + ", service level " +
+                      std::to_string(attributes->ah_attr.sl) + ", packets of " +
+                      std::to_string(128 << attributes->path_mtu));
+  ibv_qp_attr real = *attributes;
+  if (!setting("SHIM_PKEYS").empty()) real.pkey_index = 0;
+  return REAL(ibv_modify_qp)(queue_pair, &real, mask);
 }
 
 ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* attributes) {
@@ -307,8 +410,12 @@ ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* attributes) {
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t count,
                              uint32_t flags, size_t entry_bytes) {
   if (fails("ibv_query_gid_table", context)) return -ENOMEM;
-  return next(&_ibv_query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11")(
-      context, entries, count, flags, entry_bytes);
+  const std::vector<ibv_gid_entry> more = more_gids();
+  if (entry_bytes != sizeof(ibv_gid_entry) || count < more.size()) return -EINVAL;
+  std::copy(more.begin(), more.end(), entries);
+  const ssize_t real = next(&_ibv_query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11")(
+      context, entries + more.size(), count - more.size(), flags, entry_bytes);
+  return real < 0 ? real : real + static_cast<ssize_t>(more.size());
 }
 
 }  // extern "C"

@@ -65,6 +65,23 @@ TEST(IbInfo, ShowsWhatUcxTakes) {
   EXPECT_THAT(none.out, HasSubstr("not usable"));
 }
 
+TEST(IbInfo, TellsWhereUnmappedMemoryIsNotNoticed) {
+  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libucs.so.0") << "no library";
+  const Output without = run("LD_LIBRARY_PATH=" + folder + " " + kTool),
+               json = output_of("LD_LIBRARY_PATH=" + folder + " " + kTool + " --json -"),
+               with = output_of(kTool + " --json -");
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(without.status, 0);
+  EXPECT_THAT(json.out, HasSubstr(R"("unmapping_noticed":false)"));
+  EXPECT_THAT(without.out, HasSubstr("buffers are registered for each call"));
+  if (json.out.find("none of UCX's memory hooks") != std::string::npos)
+    GTEST_SKIP() << "built without UCX's memory hooks";
+  EXPECT_THAT(without.out, HasSubstr("not noticed (" + folder + "/libucs.so.0: "));
+  EXPECT_THAT(with.out, HasSubstr(R"("unmapping_noticed":true)"));
+}
+
 TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
   const std::string command = "IBCOLL_RULES=" + path + " " + kTool + " --json -";
@@ -119,8 +136,14 @@ TEST(MachineInfo, CountsAgree) {
 /// A folder with programs that say what the launchers of an MPI do.
 class Launchers {
  public:
-  Launchers() { std::filesystem::create_directory(folder_); }
-  ~Launchers() { std::filesystem::remove_all(folder_); }
+  Launchers() {
+    std::filesystem::create_directories(folder_);
+    std::filesystem::create_directory(prefix_ + "/include");
+  }
+  ~Launchers() { std::filesystem::remove_all(prefix_); }
+  void add_header(const std::string& says) const {
+    std::ofstream(prefix_ + "/include/mpi.h") << says;
+  }
   void add(const std::string& name, const std::string& says) const {
     const std::string file = folder_ + "/" + name;
     std::ofstream(file) << "#!/bin/sh\necho '" << says << "'\n";
@@ -135,7 +158,8 @@ class Launchers {
  private:
   std::string command() const { return "PATH=" + folder_ + " " + kTool + " --mpi "; }
 
-  const std::string folder_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
+  const std::string prefix_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
+  const std::string folder_ = prefix_ + "/bin";
 };
 
 TEST(IbInfo, NamesTheLineOfEachMpiOnThisMachine) {
@@ -161,6 +185,34 @@ TEST(IbInfo, NamesTheLineOfEachMpiOnThisMachine) {
   }
   EXPECT_THAT(found,
               ::testing::ElementsAre("Open MPI 4.1.4", "MPICH 4.0.2", "any, by Slurm 22.05.8"));
+}
+
+/// Whose launcher says that it is MPICH's of 4.3.0.
+std::string hydra_of(const Launchers& machine) {
+  machine.add("mpiexec", "HYDRA build details:\n    Version:          4.3.0");
+  const auto object = nlohmann::json::parse(machine.json().out);
+  return object["mpi"].get<std::string>() + " " + object["version"].get<std::string>();
+}
+
+TEST(IbInfo, MvapichIsNamedWithItsOwnVersion) {
+  EXPECT_EQ(hydra_of(Launchers()), "MPICH 4.3.0");
+  {
+    const Launchers machine;
+    machine.add_header("#define MPICH_VERSION \"4.3.0\"\n#define MVAPICH_VERSION \"4.0\"\n");
+    EXPECT_EQ(hydra_of(machine), "MVAPICH 4.0");
+  }
+  {
+    const Launchers machine;
+    machine.add_header("#define MPICH_VERSION \"4.3.0\"\n");
+    EXPECT_EQ(hydra_of(machine), "MPICH 4.3.0");
+    machine.add("mpichversion", "MPICH Version:\t4.3.0");
+    EXPECT_EQ(hydra_of(machine), "MPICH 4.3.0");
+    machine.add("mpichversion", "MVAPICH Version:\t4.0\nMVAPICH Release date:\t05/01/2025");
+    EXPECT_EQ(hydra_of(machine), "MVAPICH 4.0");
+  }
+  const Launchers older;
+  older.add("mpiname", "MVAPICH2 2.3.7 Wed March 02 2022 ch3:mrail");
+  EXPECT_EQ(hydra_of(older), "MVAPICH 2.3.7");
 }
 
 TEST(IbInfo, AMachineWithoutMpiIsNoFailure) {

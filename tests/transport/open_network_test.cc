@@ -99,6 +99,24 @@ TEST(OpenNetwork, ARegisteredTransportIsOpenedByItsName) {
   EXPECT_EQ(opened->reason, "empty");
 }
 
+/// Which of several is taken may depend on what is found out when it is opened.
+TEST(OpenNetwork, OfATransportThatDeclinesAutoGoesOnToTheNext) {
+  const auto open = [](const NetworkSetup& setup) -> Result<std::unique_ptr<NetworkTransport>> {
+    if (setup.may_decline) return fail(ErrorCode::kUnsupported, "will fail later");
+    return std::make_unique<perf::EmptyNetwork>();
+  };
+  const auto next = [](const NetworkSetup&) -> Result<std::unique_ptr<NetworkTransport>> {
+    return std::make_unique<perf::EmptyNetwork>();
+  };
+  register_network({.name = "declines", .preference = 999, .open = open});
+  register_network({.name = "next", .preference = 998, .open = next});
+  const TwoMachines job;
+  const auto opened = open_network(job.setup, "auto");
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->reason, "empty (auto: will fail later)");
+  EXPECT_TRUE(open_network(job.setup, "declines")) << "asked for by its name";
+}
+
 TEST(OpenNetwork, AutoJoinsMachinesByTheTransportThatHasPorts) {
   const auto open = [](const NetworkSetup&) -> Result<std::unique_ptr<NetworkTransport>> {
     return std::make_unique<perf::EmptyNetwork>();

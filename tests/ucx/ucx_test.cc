@@ -261,6 +261,28 @@ TEST_F(Ucx, ARankWithoutSettingsIsNamedOnAllRanks) {
   });
 }
 
+/// UCX needs a network between emulated servers, too: what it has inside a machine notices no
+/// death.
+TEST_F(Ucx, MemoryAloneIsNoNetwork) {
+  run_ranks(2, [&](Bootstrap& bootstrap) {
+    setenv("UCX_TLS", "self,sm", 1);
+    const auto network = open_here(bootstrap, TransportOptions{});
+    ASSERT_FALSE(network);
+    EXPECT_EQ(network.error().code, ErrorCode::kUnsupported);
+    EXPECT_THAT(network.error().message,
+                AllOf(HasSubstr("UCX finds no network"), HasSubstr("such as tcp")));
+  });
+}
+
+/// A program that has loaded UCX sees what that has to say of the engine's settings.
+TEST_F(Ucx, AProgramThatUsesItIsToldNothing) {
+  const auto ran = testing_tools::run_command(
+      "LD_PRELOAD=libucp.so.0 " + testing_tools::bin_dir() +
+      "/ib_a2a_bench --ranks 2 --servers 2 --transport ucx --sizes 64 --iterations 2 --check 2>&1");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_EQ(ran.out.find("UCX  "), std::string::npos) << ran.out;
+}
+
 /// UCX's lines, and its account of crashes, are kept from the program.
 TEST_F(Ucx, WritesNothingOfItsOwn) {
   const auto ran = testing_tools::run_command("UCX_NO_SUCH_SETTING=1 " + testing_tools::bin_dir() +

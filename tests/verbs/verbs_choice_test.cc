@@ -5,11 +5,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "verbs/gid_choice.h"
+#include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
+#include "verbs/port_defaults.h"
 #include "verbs/port_history.h"
 #include "verbs/queue_pair.h"
+#include "verbs/registrar.h"
 #include "verbs/route.h"
 
 namespace ibcoll::verbs {
@@ -141,6 +151,48 @@ TEST(VerbsNetworkChoice, PortsOfOneMachineAreTriedOnEachOther) {
   EXPECT_THAT(*keep_one_network(stations, heard, offers), ElementsAre(0b110u));
 }
 
+/// A machine with a rank on each of these NUMA nodes and a port on each of those; gives the ports
+/// that the ranks use.
+std::vector<size_t> dealt(const std::vector<int>& rank_nodes, const std::vector<int>& port_nodes,
+                          const Shape& shape) {
+  std::vector<PortInfo> ports;
+  for (size_t i = 0; i < port_nodes.size(); ++i) {
+    ports.push_back(port(fmt::format("a{}", i), kInfiniBand, 1000));
+    ports.back().numa_node = port_nodes[i];
+  }
+  std::vector<Offer> offers;
+  for (const int node : rank_nodes) offers.push_back(offer_of(ports, 0, false, node));
+  const std::vector<PortMask> kept(offers.size(), (PortMask{1} << ports.size()) - 1);
+  std::vector<size_t> used;
+  for (Rank rank = 0; rank < shape.ranks(); ++rank)
+    used.push_back(choose_port(offers, kept, shape, rank));
+  return used;
+}
+
+TEST(VerbsPortOfARank, IsOneOfThoseNearItInTurnHoweverRanksAreBound) {
+  const Shape eight = Shape::single_server(8);
+  EXPECT_THAT(dealt({0, 0, 0, 0, 1, 1, 1, 1}, {0, 0, 1, 1}, eight),
+              ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
+  EXPECT_THAT(dealt({0, 1, 0, 1, 0, 1, 0, 1}, {0, 0, 1, 1}, eight),
+              ElementsAre(0, 2, 1, 3, 0, 2, 1, 3));
+  EXPECT_THAT(dealt({0, 1, 0, 1, 0, 1, 0, 1}, {0, 1, 0, 1}, eight),
+              ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
+}
+
+TEST(VerbsPortOfARank, IsAnyWhereNoneIsNearOrNobodyKnows) {
+  const Shape four = Shape::single_server(4);
+  EXPECT_THAT(dealt({-1, -1, -1, -1}, {0, 0, 1}, four), ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(dealt({0, 1, 0, 1}, {-1, -1}, four), ElementsAre(0, 1, 0, 1));
+  // One rank on each node, two of which have a port.
+  EXPECT_THAT(dealt({0, 1, 2, 3}, {0, 1}, four), ElementsAre(0, 1, 0, 1));
+}
+
+TEST(VerbsPortOfARank, IsThatOfItsServerWhereServersAreEmulated) {
+  EXPECT_THAT(dealt({-1, -1, -1, -1, -1, -1}, {-1, -1, -1},
+                    *Shape::from_layout(std::vector{2, 1, 3}, Placement::kBlock)),
+              ElementsAre(0, 0, 1, 2, 2, 2));
+}
+
 PortInfo with_gid(PortInfo info, uint8_t subnet, uint8_t number) {
   info.gid.raw[0] = 0xfe;
   info.gid.raw[7] = subnet;
@@ -153,11 +205,11 @@ TEST(VerbsRoute, AGlobalRouteHeaderIsUsedWhereItIsAskedFor) {
   const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
   PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 1, 2);
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kLocal);
-  EXPECT_EQ(address_vector(own, address_of(peer), peer.lid).is_global, 0);
+  EXPECT_EQ(address_vector(own, address_of(peer), {.lid = peer.lid}).is_global, 0);
   peer.global = true;
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kGlobal);
   EXPECT_EQ(route_kind(peer, address_of(own)), RouteKind::kGlobal);
-  const ibv_ah_attr attributes = address_vector(own, address_of(peer), peer.lid);
+  const ibv_ah_attr attributes = address_vector(own, address_of(peer), {.lid = peer.lid});
   EXPECT_EQ(attributes.is_global, 1);
   EXPECT_EQ(attributes.dlid, peer.lid);
   EXPECT_EQ(std::memcmp(attributes.grh.dgid.raw, peer.gid.raw, 16), 0);
@@ -167,14 +219,104 @@ TEST(VerbsRoute, BetweenInfiniBandSubnetsARouterIsAskedFor) {
   const PortInfo own = with_gid(port("a0", kInfiniBand, 1), 1, 1);
   const PortInfo peer = with_gid(port("b0", kInfiniBand, 1), 2, 2);
   EXPECT_EQ(route_kind(own, address_of(peer)), RouteKind::kRouted);
-  const ibv_ah_attr attributes = address_vector(own, address_of(peer), 77);
+  const ibv_ah_attr attributes =
+      address_vector(own, address_of(peer), {.lid = 77, .service_level = 3});
   EXPECT_EQ(attributes.is_global, 1);
   EXPECT_EQ(attributes.dlid, 77) << "the router's, not the peer's";
+  EXPECT_EQ(attributes.sl, 3);
   EXPECT_GT(attributes.grh.hop_limit, 1);
   // The kernel finds the way through RoCE's routers.
   EXPECT_EQ(route_kind(with_gid(port("a0", kRoce, 1), 1, 1),
                        address_of(with_gid(port("b0", kRoce, 1), 2, 2))),
             RouteKind::kGlobal);
+}
+
+ibv_gid_entry entry(const char* address, uint32_t type, uint32_t interface) {
+  ibv_gid_entry result{};
+  inet_pton(AF_INET6, address, result.gid.raw);
+  result.gid_type = type;
+  result.ndev_ifindex = interface;
+  return result;
+}
+
+/// The addresses of these entries, in the order in which they are tried. Interface 3 is in a VLAN,
+/// 4 in another network namespace.
+std::vector<std::string> ranked(const std::vector<ibv_gid_entry>& entries) {
+  std::vector<std::string> result;
+  for (const ibv_gid_entry& gid : ranked_gids(entries, [](const ibv_gid_entry& of) {
+         return GidInterface{.here = of.ndev_ifindex != 4, .vlan = of.ndev_ifindex == 3};
+       }))
+    result.push_back(fmt::format("{}, {}", gid_text(gid.gid), gid_type_name(gid.gid_type)));
+  return result;
+}
+
+TEST(VerbsGids, ThoseThatReachMostAreTriedFirstAndLinkLocalIpv4Last) {
+  constexpr uint32_t kOld = IBV_GID_TYPE_ROCE_V1, kNew = IBV_GID_TYPE_ROCE_V2;
+  EXPECT_THAT(ranked({entry("::ffff:10.0.0.1", kOld, 2), entry("::ffff:169.254.3.4", kNew, 2),
+                      entry("fe80::1", kNew, 2), entry("::ffff:10.1.0.1", kNew, 3),
+                      entry("2001:db8::1", kNew, 2), entry("::ffff:10.2.0.1", kNew, 4),
+                      entry("::ffff:10.0.0.1", kNew, 2), entry("::ffff:10.0.0.2", kNew, 2)}),
+              ElementsAre("::ffff:10.0.0.1, RoCE v2", "::ffff:10.0.0.2, RoCE v2",
+                          "2001:db8::1, RoCE v2", "::ffff:10.1.0.1, RoCE v2", "fe80::1, RoCE v2",
+                          "::ffff:169.254.3.4, RoCE v2", "::ffff:10.0.0.1, RoCE v1"));
+}
+
+TEST(VerbsGids, OfThisNamespaceAreThoseWhoseInterfaceHasTheirAddress) {
+  const uint32_t loopback = if_nametoindex("lo");
+  EXPECT_TRUE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).here);
+  EXPECT_FALSE(interface_of(entry("::ffff:10.99.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).here);
+  EXPECT_FALSE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, 999'999)).here);
+  EXPECT_TRUE(interface_of(entry("::ffff:10.99.0.1", IBV_GID_TYPE_ROCE_V2, 0)).here)
+      << "the kernel does not say";
+  EXPECT_FALSE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).vlan);
+}
+
+/// A folder with what drivers and the kernel have of a port.
+class PortFiles {
+ public:
+  PortFiles() { std::filesystem::create_directory(root_); }
+  ~PortFiles() { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + file).parent_path());
+    std::ofstream(root_ + file) << text;
+  }
+  int traffic_class() const { return default_traffic_class("mlx5_0", 2, root_); }
+
+ private:
+  const std::string root_ = ::testing::TempDir() + "port_files." + std::to_string(getpid());
+};
+
+TEST(VerbsTrafficClass, IsWhatTheDriverHasOrElseTheKernel) {
+  const PortFiles port;
+  EXPECT_EQ(port.traffic_class(), 0);
+  port.write("/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "8\n");
+  EXPECT_EQ(port.traffic_class(), 0) << "of another port";
+  port.write("/sys/kernel/config/rdma_cm/mlx5_0/ports/2/default_roce_tos", "96\n");
+  EXPECT_EQ(port.traffic_class(), 96);
+  port.write("/sys/class/infiniband/mlx5_0/tc/2/traffic_class", "");
+  EXPECT_EQ(port.traffic_class(), 96) << "the driver has none";
+  port.write("/sys/class/infiniband/mlx5_0/tc/2/traffic_class",
+             "Global tclass=106\ntclass=32 dst_ip=10.0.0.1\n");
+  EXPECT_EQ(port.traffic_class(), 106);
+}
+
+TEST(VerbsOrdering, IsRelaxedByItselfWhereThatIsKnownToBeRight) {
+  const std::string amd = "processor: 0\nvendor_id: AuthenticAMD\n",
+                    intel = "processor: 0\nvendor_id: GenuineIntel\n", arm = "CPU part: 0xd0c\n";
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kAuto, amd));
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kAuto, arm));
+  EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kAuto, intel));
+  EXPECT_TRUE(relaxes_ordering(RelaxedOrdering::kOn, intel));
+  EXPECT_FALSE(relaxes_ordering(RelaxedOrdering::kOff, amd));
+}
+
+TEST(VerbsLockedMemory, IsTooLittleForRanksThatCouldFillTheMachine) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  EXPECT_EQ(too_little_lockable(std::nullopt, 512 * kGib, 8), "");
+  EXPECT_EQ(too_little_lockable(64 * kGib, 512 * kGib, 8), "");
+  EXPECT_EQ(too_little_lockable(4 * kGib, 512 * kGib, 8), "") << "too little for all, but for most";
+  EXPECT_THAT(too_little_lockable(uint64_t{8} << 20, 512 * kGib, 8),
+              AllOf(HasSubstr("lock 8M"), HasSubstr("(ulimit -l)"), HasSubstr("64G")));
 }
 
 TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {

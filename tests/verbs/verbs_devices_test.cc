@@ -4,10 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <unistd.h>
 
-#include <map>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/command.h"
@@ -19,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Ran {
   int status = -1;
@@ -26,14 +32,18 @@ struct Ran {
   std::vector<std::string> errors;  ///< lines that are no warnings and not the result
 };
 
+/// Runs a tool over devices as the settings say.
+testing_tools::CommandRan over_shim(const std::string& settings, const std::string& tool) {
+  return testing_tools::run_command(
+      "exec 2>&1; " + settings + " LD_PRELOAD=" + testing_tools::bin_dir() +
+      "/libdevice_shim.so timeout 60 " + testing_tools::bin_dir() + "/" + tool);
+}
+
 /// An all-to-all, every byte checked, on four servers with a device each.
 Ran run(const std::string& settings, const std::string& arguments = "--ranks 4 --servers 4") {
-  const std::string command = "exec 2>&1; " + settings + " LD_PRELOAD=" + testing_tools::bin_dir() +
-                              "/libdevice_shim.so timeout 60 " + testing_tools::bin_dir() +
-                              "/ib_a2a_bench --transport verbs --check "
-                              "--sizes 64,40K --iterations 2 " +
-                              arguments;
-  const auto [status, text] = testing_tools::run_command(command);
+  const auto [status, text] =
+      over_shim(settings, "ib_a2a_bench --transport verbs --check --sizes 64,40K --iterations 2 " +
+                              arguments);
   Ran ran{status, text, {}};
   std::istringstream lines(ran.text);
   for (std::string line; std::getline(lines, line);)
@@ -98,6 +108,126 @@ TEST_F(VerbsDevicesOther, SlowerPortsAndThoseOfAnotherLinkLayerAreLeftOut) {
   EXPECT_THAT(ran.text,
               AllOf(HasSubstr("port rxe3:1 is left out: 2000 Mbit/s, where rxe1:1 has"),
                     HasSubstr("port rxe4:1 is left out: InfiniBand, where RoCE is used")));
+}
+
+/// What ib_info says of the ports.
+std::string info(const std::string& settings) {
+  const auto [status, text] = over_shim(settings, "ib_info --json -");
+  EXPECT_EQ(status, 0) << settings << "\n" << text;
+  return text;
+}
+
+/// Limited members of a partition don't reach each other, and entries may be empty.
+TEST_F(VerbsDevicesOther, TheFirstPartitionWithFullMembershipIsUsed) {
+  const std::string table = "SHIM_PKEYS=0x7fff,0x0000,0x0003,0x8002,0x8003";
+  EXPECT_THAT(info(table), HasSubstr("\"pkey_index\":3"));
+  for (const char* key : {"0x0003", "0x8003", "3", "32771"})
+    EXPECT_THAT(info(table + " IBCOLL_PKEY=" + key), HasSubstr("\"pkey_index\":4")) << key;
+  expect_right(table);
+  expect_error(table + " IBCOLL_PKEY=0x7fff", HasSubstr("a limited member of partition 0x7fff"));
+  expect_error("SHIM_PKEYS=0x7fff,0x0000", HasSubstr("a limited member of partition 0x7fff"));
+}
+
+/// How often a text occurs.
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// In containers a port has the GIDs of all network namespaces.
+TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
+  const std::string own = std::to_string(if_nametoindex("e1"));
+  for (const std::string& gid : {std::string("::ffff:10.77.0.1@0"), "::ffff:10.77.0.1@" + own,
+                                 std::string("::ffff:10.99.0.1@9999"), "::ffff:10.99.0.1@" + own}) {
+    const std::string settings = "SHIM_GIDS=7=" + gid;
+    EXPECT_THAT(info(settings), AllOf(HasSubstr("\"gid_index\":1"), Not(HasSubstr("index\":7"))))
+        << gid;
+    expect_right(settings);
+    expect_error(settings + " SHIM_FAIL=ibv_create_ah:1+",
+                 AllOf(HasSubstr("GID ::ffff:10.77.0.1 does not work: Cannot allocate memory")));
+  }
+  EXPECT_THAT(info("SHIM_GIDS=7=::ffff:10.99.0.1@0 IBCOLL_GID_INDEX=7"),
+              HasSubstr("\"gid_index\":7"));
+}
+
+TEST_F(VerbsDevicesOther, PacketsAreNoLongerThanTheUserWants) {
+  EXPECT_THAT(info(""), HasSubstr("\"mtu_bytes\":4096"));
+  EXPECT_THAT(info("IBCOLL_MTU=1500"), HasSubstr("\"mtu_bytes\":1024"));
+  const Ran ran = run("SHIM_TELL=1 IBCOLL_MTU=2048");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_GT(count(ran.text, "packets of "), 0u) << ran.text;
+  EXPECT_EQ(count(ran.text, "packets of "), count(ran.text, "packets of 2048")) << ran.text;
+}
+
+/// What the administrator has set for librdmacm's connections.
+TEST_F(VerbsDevicesOther, TheTrafficClassIsThatOfThePortUnlessTheUserSetsOne) {
+  const std::string rows = "/sys/kernel/config/rdma_cm";
+  ASSERT_EQ(
+      std::system(("mount -t configfs none /sys/kernel/config && for i in 1 2 3 4; do mkdir " +
+                   rows + "/rxe$i; echo 104 >" + rows + "/rxe$i/ports/1/default_roce_tos; done")
+                      .c_str()),
+      0);
+  const Ran default_one = run("SHIM_TELL=1"), own = run("SHIM_TELL=1 IBCOLL_TRAFFIC_CLASS=32");
+  EXPECT_THAT(info(""), HasSubstr("\"traffic_class\":104"));
+  EXPECT_EQ(std::system(("rmdir " + rows + "/* && umount /sys/kernel/config").c_str()), 0);
+  EXPECT_THAT(default_one.text, AllOf(HasSubstr("traffic class 104, service level 0"),
+                                      Not(HasSubstr("traffic class 0"))));
+  EXPECT_THAT(own.text, AllOf(HasSubstr("traffic class 32,"), Not(HasSubstr("class 104"))));
+}
+
+TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
+  const Ran on = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=on"),
+            off = run("SHIM_TELL=1 IBCOLL_RELAXED_ORDERING=off");
+  EXPECT_EQ(on.status, 0) << on.text;
+  EXPECT_THAT(on.text, HasSubstr("relaxed ordering"));
+  EXPECT_EQ(off.status, 0) << off.text;
+  EXPECT_THAT(off.text, Not(HasSubstr("relaxed ordering")));
+}
+
+TEST_F(VerbsDevicesOther, CompletionVectorsAreSpreadOverTheRanksOfAMachine) {
+  const Ran ran = run("SHIM_TELL=1 SHIM_VECTORS=3");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  for (const char* line : {"rxe1: completion vector 0", "rxe2: completion vector 1",
+                           "rxe3: completion vector 2", "rxe4: completion vector 0"})
+    EXPECT_THAT(ran.text, HasSubstr(line));
+  EXPECT_THAT(ran.text, Not(HasSubstr("completion vector 3")));
+}
+
+/// All that was posted to a connection that breaks completes at once.
+TEST_F(VerbsDevicesOther, CompletionQueuesHaveRoomForAllThatMayComplete) {
+  const std::string many = "--ranks 36 --servers 36 --algorithm linear";
+  for (const auto& [settings, arguments] : std::vector<std::pair<std::string, std::string>>{
+           {"SHIM_LIMITS=max_cqe=64", "--ranks 4 --servers 4"}, {"IBCOLL_RECEIVES=64", many}}) {
+    const Ran ran = run("SHIM_TELL=1 " + settings, arguments);
+    EXPECT_EQ(ran.status, 0) << ran.text;
+    EXPECT_THAT(ran.text, Not(HasSubstr("may overflow"))) << settings;
+    EXPECT_EQ(count(ran.text, "a completion queue grows") > 0, arguments == many) << settings;
+  }
+}
+
+TEST_F(VerbsDevicesOther, CompletionQueuesThatCannotGrowAreSharedByMoreConnections) {
+  const Ran ran = run("SHIM_TELL=1 SHIM_FAIL=ibv_resize_cq:1+ IBCOLL_RECEIVES=64",
+                      "--ranks 36 --servers 36 --algorithm linear");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_THAT(ran.text, Not(HasSubstr("may overflow")));
+}
+
+TEST_F(VerbsDevicesOther, DevicesAreListedOnceByEachRank) {
+  const Ran ran = run("SHIM_TELL=1");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "devices are listed"), 4u) << ran.text;
+}
+
+TEST_F(VerbsDevicesOther, BuffersThatAreRegisteredForEachCallAreWarnedOf) {
+  const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/libucs.so.0") << "no library";
+  const Ran ran = run("LD_LIBRARY_PATH=" + folder);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(count(ran.text, "anew for each call"), 1u) << "once a machine\n" << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr(folder + "/libucs.so.0: "));
 }
 
 const std::vector<std::string> kFunctions = {

@@ -13,6 +13,8 @@
 #include <string>
 #include <tuple>
 
+#include "engine/transport/open.h"
+#include "tests/verbs/lock_privilege.h"
 #include "tests/verbs/verbs_node.h"
 
 namespace ibcoll::verbs {
@@ -119,6 +121,40 @@ TEST_F(Verbs, TooLittleLockedMemoryIsSaid) {
   EXPECT_EQ(status, 0);
 }
 
+/// Of two machines, as far as the engine knows, whose ranks may lock next to nothing.
+TEST_F(Verbs, AutoGoesOnToTheNextNetworkWhereMemoryMayNotBeLocked) {
+  setenv("UCX_TLS", "tcp,self", 1);
+  setenv("UCX_NET_DEVICES", "lo", 1);
+  if (!usable_network_port("ucx")) GTEST_SKIP() << "no UCX here";
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    const testing::WithoutLockPrivilege nobody;
+    std::vector<Bell> bells(2);
+    const auto places = exchange_places(bootstrap);
+    ASSERT_TRUE(places.has_value());
+    const std::vector<int> machines{0, 1};
+    const NetworkSetup setup{bootstrap, shape, bells, *places, machines};
+    // The first is enough for what the transport itself takes, but not for what calls will.
+    for (const rlim_t bytes : {rlim_t{8} << 20, rlim_t{64} << 10}) {
+      const rlimit limit{bytes, bytes};
+      ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+      auto opened = open_network(setup, "auto");
+      ASSERT_TRUE(opened.has_value()) << opened.error().message;
+      EXPECT_STREQ(opened->transport->name(), "ucx");
+      if (bootstrap.rank() == 0) {
+        EXPECT_THAT(opened->reason, HasSubstr("ulimit -l"));
+      }
+      EXPECT_TRUE(opened->transport->close().has_value());
+    }
+    const auto forced = open_network(setup, "verbs");
+    ASSERT_FALSE(forced.has_value());
+    EXPECT_EQ(forced.error().code, ErrorCode::kNoMemory);
+  });
+  unsetenv("UCX_TLS");
+  unsetenv("UCX_NET_DEVICES");
+  EXPECT_EQ(status, 0);
+}
+
 /// Faults of the network itself: only where the network is the test bed's.
 class VerbsNetwork : public Verbs {
  protected:
@@ -157,6 +193,33 @@ TEST_F(VerbsNetwork, LosingTwoPercentOfThePacketsChangesNothing) {
 TEST_F(VerbsNetwork, LosingTenPercentOfThePacketsChangesNothing) {
   lose("10");
   exchange_all(layout({1, 1, 1}), {0, 8, 4096, 65536}, patient());
+}
+
+/// It takes a second, again and again, to find that nobody has a dead machine's address.
+TEST_F(VerbsNetwork, AMachineThatIsDeadFromTheStartHoldsUpNoOther) {
+  const Shape shape = layout({1, 1, 1});
+  exchange_all(shape, {8});  // the kernel knows the addresses of all
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape);
+    ASSERT_TRUE(node.good());
+    if (node.me() == 0) {
+      shell("ip -n sw link set v3 down");
+      shell("ip neigh del 10.77.0.3 dev e1; ip neigh del 10.77.0.3 dev e2");
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() != 2) {
+      const auto begin = std::chrono::steady_clock::now();
+      node.transport().signal(2, 1);  // the first of it: nobody is connected
+      ASSERT_TRUE(node.signal(1 - node.me(), 5));
+      const auto seen = node.next();
+      ASSERT_TRUE(seen.has_value());
+      EXPECT_EQ(seen->immediate, 5u);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() == 0) shell("ip -n sw link set v3 up");
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortFirst) {

@@ -4,11 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/faults.h"
+#include "tests/verbs/lock_privilege.h"
 #include "verbs/device.h"
 
 namespace ibcoll::testing {
@@ -66,25 +65,6 @@ class VerbsFaults : public ::testing::Test {
     setenv("IBCOLL_ACK_TIMEOUT", "14", 1);  // 67 ms: what is lost is soon sent again
     for (int i = 1; i <= 4; ++i)
       shell(fmt::format("tc qdisc add dev e{} root netem loss {}%", i, percent));
-  }
-};
-
-/// Takes the privilege to lock more than the limit from this process and its children. (To become
-/// somebody else would not do: who did not open a device may not send with it.)
-class WithoutLockPrivilege {
- public:
-  WithoutLockPrivilege() { set(false); }
-  ~WithoutLockPrivilege() { set(true); }
-
- private:
-  static void set(bool privileged) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-    ASSERT_EQ(syscall(SYS_capget, &header, sets), 0);
-    const uint32_t bit = CAP_TO_MASK(CAP_IPC_LOCK);
-    sets[0].effective =
-        privileged ? sets[0].effective | (sets[0].permitted & bit) : sets[0].effective & ~bit;
-    ASSERT_EQ(syscall(SYS_capset, &header, sets), 0);
   }
 };
 

@@ -1,7 +1,9 @@
 // Memory that the program registers itself, over verbs. Needs an RDMA device; tests/softroce brings
 // one for each server.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,6 +23,8 @@ namespace ibcoll {
 namespace {
 
 using testing::Complaints;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class VerbsMemory : public ::testing::Test {
  protected:
@@ -108,6 +112,30 @@ TEST_F(VerbsMemory, StaysRegisteredWhateverOtherCallsUse) {
                     complaints.add(own.rank(), "registered again");
                 }),
             "");
+}
+
+/// Their peers would be refused, and told no more than that.
+TEST_F(VerbsMemory, BuffersThatCanOnlyBeReadAreRefusedWhereTheyAre) {
+  for (const bool registered : {false, true}) {
+    const std::string said = run(3, [registered](context& own, Complaints&) {
+      const size_t bytes = static_cast<size_t>(own.size()) * kBlock;
+      std::vector<std::byte> send(bytes), recv(bytes);
+      auto* const constant = static_cast<std::byte*>(
+          mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      const std::span<std::byte> constants(constant, bytes);
+      registered_memory known;
+      if (registered) known = own.register_memory(constants);
+      all_to_all(own, send, recv);
+      own.world().alltoall<std::byte>(constants, recv, {.algorithm = "two_level_ring"});
+      own.world().alltoall<std::byte>(send, own.rank() == 1 ? constants : std::span(recv),
+                                      {.algorithm = "two_level_ring"});
+    });
+    EXPECT_THAT(said, HasSubstr("27000 bytes at 0x")) << registered;
+    EXPECT_THAT(said,
+                HasSubstr("can't be received into: the memory, or a part of it, is read-only"))
+        << registered;
+    EXPECT_THAT(said, Not(HasSubstr("remote access error"))) << registered;
+  }
 }
 
 TEST_F(VerbsMemory, PastTheLimitIsAnErrorThatEndsNothing) {

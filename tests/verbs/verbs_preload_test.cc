@@ -36,8 +36,9 @@ class VerbsPreload : public ::testing::TestWithParam<Family> {
     const auto ran = testing_tools::run_command(
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 UCX_TLS=tcp,self timeout 400 " +
         std::string(GetParam().launcher) + " -n 4 env LD_PRELOAD=" + testing_tools::bin_dir() +
-        "/libibcoll_mpi.so IBCOLL_MPI=report IBCOLL_TRANSPORT=verbs IBCOLL_LAYOUT=" + layout + " " +
-        program() + " " + part + " 2>&1");
+        "/libibcoll_mpi.so IBCOLL_MPI=report IBCOLL_MPI_FUNCTIONS=all IBCOLL_TRANSPORT=verbs "
+        "IBCOLL_LAYOUT=" +
+        layout + " " + program() + " " + part + " 2>&1");
     EXPECT_EQ(ran.status, 0) << ran.out;
     EXPECT_THAT(ran.out, HasSubstr("well done"));
     EXPECT_THAT(ran.out, HasSubstr("between servers: verbs"));

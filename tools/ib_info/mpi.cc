@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -59,6 +60,32 @@ std::string version_after(std::string_view text, std::string_view label) {
   return std::string(rest.substr(begin, rest.find_first_of(" \t\n,", begin) - begin));
 }
 
+/// MVAPICH's own version, where it is MVAPICH whose launcher this is: that one speaks of the MPICH
+/// that it was made of. The header says it, or a program beside the launcher.
+std::optional<std::string> mvapich_version(const fs::path& launcher) {
+  std::error_code error;
+  const fs::path programs = fs::canonical(launcher, error).parent_path();
+  std::ifstream header(programs.parent_path() / "include" / "mpi.h");
+  for (std::string line; std::getline(header, line);) {
+    for (const std::string_view name : {"#define MVAPICH_VERSION", "#define MVAPICH2_VERSION"}) {
+      if (!line.starts_with(name)) continue;
+      const std::vector<std::string_view> parts = split(line, '"');
+      if (parts.size() > 1) return std::string(parts[1]);
+    }
+  }
+  for (const char* name : {"mpichversion", "mpiname"}) {
+    if (!fs::exists(programs / name, error)) continue;
+    const std::string text = output_of(programs / name, name == std::string("mpiname") ? "-a" : "");
+    for (const std::string_view line : split(text, '\n')) {
+      if (!line.starts_with("MVAPICH")) continue;
+      const size_t number = line.find_first_of("0123456789", line.find_first_of(" \t-:"));
+      if (number == std::string_view::npos) return "";
+      return std::string(line.substr(number, line.find_first_of(" \t,", number) - number));
+    }
+  }
+  return std::nullopt;
+}
+
 /// Nothing: it is none that is known.
 std::optional<MpiLauncher> ask(std::string_view name, const fs::path& path,
                                const std::string& library) {
@@ -76,8 +103,9 @@ std::optional<MpiLauncher> ask(std::string_view name, const fs::path& path,
     found.mpi = "Intel MPI";
     found.version = version_after(text, "Version");
   } else if (has("HYDRA build details")) {
-    found.mpi = fs::exists(path.parent_path() / "mpiname") ? "MVAPICH" : "MPICH";
-    found.version = version_after(text, "Version:");
+    const std::optional<std::string> mvapich = mvapich_version(path);
+    found.mpi = mvapich ? "MVAPICH" : "MPICH";
+    found.version = mvapich ? *mvapich : version_after(text, "Version:");
   } else {
     return std::nullopt;
   }

@@ -46,6 +46,7 @@ typedef struct MPI_ABI_Info* MPI_Info;
 #define MPI_INFO_NULL ((MPI_Info)0x130)
 
 typedef struct MPI_ABI_Errhandler* MPI_Errhandler;
+#define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)0x141)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x143)
 
 typedef struct MPI_ABI_Request* MPI_Request;

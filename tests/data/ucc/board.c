@@ -1,9 +1,11 @@
 #include "board.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static board* g_boards;
 
@@ -17,7 +19,7 @@ void make_boards(void) {
 
 place place_on(int number, int rank, int size) {
   board* const shared = &g_boards[number];
-  const place result = {shared, rank, size, atomic_load(&shared->posted[rank])};
+  const place result = {shared, rank, size, atomic_load(&shared->posted[rank]), 0};
   return result;
 }
 
@@ -30,6 +32,7 @@ typedef struct exchange {
 
 static ucc_status_t post(void* mine, void* all, size_t bytes, void* info, void** request) {
   place* const of = info;
+  if (of->last != 0 && of->count >= of->last) kill(getpid(), SIGKILL);
   exchange* const made = malloc(sizeof *made);
   if (bytes > kSlotBytes || made == NULL) {
     free(made);

@@ -24,6 +24,7 @@ typedef struct place {
   int rank;
   int size;
   unsigned long count; /**< allgathers that it has posted */
+  unsigned long last;  /**< it is killed when it is to post another one after so many; 0: never */
 } place;
 
 /** Makes the boards that processes forked from now on share. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "board.h"
+#include "ucc/api/ucc_version.h"
 
 static int g_rank, g_ranks;
 static ucc_lib_h g_lib;
@@ -62,14 +63,21 @@ typedef struct team {
   ucc_team_h handle;
 } team;
 
-static void post_team(team* made, int board, int rank, int size) {
+static void post_ordered_team(team* made, int board, int rank, int size,
+                              ucc_post_ordering_t ordering) {
   made->members = place_on(board, rank, size);
   const ucc_team_params_t parameters = {
-      .mask = UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE | UCC_TEAM_PARAM_FIELD_OOB,
+      .mask = UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE | UCC_TEAM_PARAM_FIELD_OOB |
+              UCC_TEAM_PARAM_FIELD_ORDERING,
+      .ordering = ordering,
       .ep = (uint64_t)rank,
       .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
       .oob = allgather_over(&made->members)};
   check(ucc_team_create_post(&g_context, 1, &parameters, &made->handle), "team");
+}
+
+static void post_team(team* made, int board, int rank, int size) {
+  post_ordered_team(made, board, rank, size, UCC_COLLECTIVE_POST_ORDERED);
 }
 
 static int is_made(const team* made) {
@@ -195,6 +203,168 @@ static void use_active_sets(void) {
   end();
 }
 
+/** Ranks 1 and 2 are in two teams that differ in their first member alone. Each makes a broadcast
+ * from 1 to 2 on both, with the same tag, in another order than the other one. */
+static void use_sets_of_two_teams(void) {
+  if (g_ranks < 4) give_up("four ranks or more make two such teams");
+  begin(UCC_THREAD_SINGLE, NULL);
+  const int is_member[2] = {g_rank<3, g_rank> 0 && g_rank < 4};
+  const int ranks[2] = {g_rank, g_rank % 3};
+  team teams[2];
+  for (int i = 0; i < 2; ++i) {
+    if (!is_member[i]) continue;
+    post_team(&teams[i], 1 + i, ranks[i], 3);
+    while (!is_made(&teams[i])) {
+    }
+  }
+  for (int round = 0; round < 20 && is_member[0] && is_member[1] && g_rank != 0; ++round) {
+    int64_t data[2];
+    ucc_coll_req_h requests[2];
+    for (int i = 0; i < 2; ++i) {
+      const int which = (i + g_rank) % 2;
+      data[which] = g_rank == 1 ? 1000 * which + round : -1;
+      ucc_coll_args_t call = {
+          .mask = UCC_COLL_ARGS_FIELD_ACTIVE_SET | (round % 2 ? UCC_COLL_ARGS_FIELD_TAG : 0),
+          .coll_type = UCC_COLL_TYPE_BCAST,
+          .src.info = {&data[which], 1, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST},
+          .root = 1,
+          .tag = 5,
+          .active_set = {.start = 1, .stride = 1, .size = 2}};
+      check(ucc_collective_init(&call, &requests[which], teams[which].handle), "broadcast");
+      check(ucc_collective_post(requests[which]), "start of a broadcast");
+    }
+    for (int i = 0; i < 2; ++i) {
+      check(finish(requests[i]), "broadcast to an active set");
+      check(ucc_collective_finalize(requests[i]), "end of a broadcast");
+      if (data[i] != 1000 * i + round) give_up("round %d: %ld on team %d", round, (long)data[i], i);
+    }
+  }
+  for (int i = 0; i < 2; ++i)
+    if (is_member[i]) destroy_team(&teams[i]);
+  end();
+}
+
+/** Sums and broadcasts that all ranks initialize in the same order, and post in another one each.
+ */
+static void use_any_order(void) {
+  enum { kCalls = 6 };
+  begin(UCC_THREAD_SINGLE, NULL);
+  team world;
+  post_ordered_team(&world, 1, g_rank, g_ranks, UCC_COLLECTIVE_INIT_ORDERED);
+  while (!is_made(&world)) {
+  }
+  for (int round = 0; round < 50; ++round) {
+    int64_t mine[kCalls], all[kCalls];
+    ucc_coll_req_h requests[kCalls];
+    for (int i = 0; i < kCalls; ++i) {
+      ucc_coll_args_t call = sum_of(&mine[i], &all[i], 1);
+      mine[i] = 100 * round + i + g_rank;
+      if (i % 2 != 0) { /* of what the root gives */
+        call.coll_type = UCC_COLL_TYPE_BCAST;
+        call.root = (uint64_t)(i % g_ranks);
+        call.src.info.buffer = &all[i];
+        all[i] = (int)call.root == g_rank ? mine[i] : -1;
+      }
+      call.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
+      call.flags |= UCC_COLL_ARGS_FLAG_PERSISTENT;
+      check(ucc_collective_init(&call, &requests[i], world.handle), "collective");
+    }
+    for (int again = 0; again < 2; ++again) {
+      for (int i = 0; i < kCalls; ++i)
+        check(ucc_collective_post(requests[(i * (g_rank % 2 ? 5 : 1) + g_rank) % kCalls]), "start");
+      for (int i = 0; i < kCalls; ++i) check(finish(requests[i]), "collective in any order");
+      for (int i = 0; i < kCalls; ++i) {
+        const int64_t first = 100 * round + i + again * 1000;
+        const int64_t expected =
+            i % 2 != 0 ? first + i % g_ranks : first * g_ranks + g_ranks * (g_ranks - 1) / 2;
+        if (all[i] != expected)
+          give_up("round %d: call %d gives %ld, not %ld", round, i, (long)all[i], (long)expected);
+        mine[i] += 1000;
+        if (i % 2 != 0) all[i] = i % g_ranks == g_rank ? mine[i] : -1;
+      }
+    }
+    for (int i = 0; i < kCalls; ++i) check(ucc_collective_finalize(requests[i]), "end");
+  }
+  destroy_team(&world);
+  end();
+}
+
+enum { kBlock = 40, kMostElements = kMaxRanks * kBlock };
+
+/** What a rank gives as the source of the `i`th element. */
+static int64_t given(int rank, int i) { return 1000 * (rank + 1) + i; }
+
+/** Makes the collective with the same buffer as source and destination, but not UCC's flag for it:
+ * `sent` elements lie at its beginning before, and `received` ones afterwards. */
+static void check_in_one_buffer(const team* on, ucc_coll_type_t type, int sent, int received,
+                                int64_t (*expected)(int)) {
+  static uint32_t counts[kMaxRanks], displacements[kMaxRanks];
+  const int size = on->members.size;
+  for (int i = 0; i < size; ++i) {
+    counts[i] = kBlock;
+    displacements[i] = (uint32_t)i * kBlock;
+  }
+  const int lists = UCC_COLL_TYPE_ALLTOALLV | UCC_COLL_TYPE_ALLGATHERV | UCC_COLL_TYPE_GATHERV;
+  int64_t data[kMostElements];
+  for (int i = 0; i < kMostElements; ++i) data[i] = i < sent ? given(on->members.rank, i) : -1;
+  ucc_coll_args_t call = {.coll_type = type, .op = UCC_OP_SUM, .root = (uint64_t)size - 1};
+  const ucc_coll_buffer_info_t source = {data, (uint64_t)sent, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  const ucc_coll_buffer_info_t all = {data, (uint64_t)received, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  const ucc_coll_buffer_info_v_t listed = {data, (ucc_count_t*)counts, (ucc_aint_t*)displacements,
+                                           UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+  if (type & (UCC_COLL_TYPE_ALLTOALLV | UCC_COLL_TYPE_SCATTERV))
+    call.src.info_v = listed;
+  else
+    call.src.info = source;
+  if (type & (lists | UCC_COLL_TYPE_REDUCE_SCATTERV))
+    call.dst.info_v = listed;
+  else
+    call.dst.info = all;
+  const ucc_status_t status = run(&call, on);
+  if (status != UCC_OK) give_up("collective %#x: %s", (unsigned)type, ucc_status_string(status));
+  for (int i = 0; i < received; ++i)
+    if (data[i] != expected(i))
+      give_up("collective %#x: element %d is %ld, not %ld", (unsigned)type, i, (long)data[i],
+              (long)expected(i));
+}
+
+/** What the `i`th element becomes where blocks of all ranks come together. */
+static int64_t exchanged(int i) { return given(i / kBlock, g_rank * kBlock + i % kBlock); }
+static int64_t gathered(int i) { return given(i / kBlock, i % kBlock); }
+static int64_t scattered(int i) { return given(g_ranks - 1, g_rank * kBlock + i); }
+static int64_t summed(int i) {
+  int64_t sum = 0;
+  for (int rank = 0; rank < g_ranks; ++rank) sum += given(rank, i);
+  return sum;
+}
+static int64_t own_summed(int i) { return summed(g_rank * kBlock + i); }
+static int64_t kept(int i) { return given(g_rank, i); }
+
+static void use_one_buffer(void) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  team world;
+  make_world(&world, 1);
+  const int is_root = g_rank == g_ranks - 1, all = g_ranks * kBlock;
+  for (int round = 0; round < 3; ++round) {
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLREDUCE, all, all, summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE, all, all, is_root ? summed : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE_SCATTER, all, kBlock, own_summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_REDUCE_SCATTERV, all, kBlock, own_summed);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLTOALL, all, all, exchanged);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLTOALLV, all, all, exchanged);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLGATHER, kBlock, all, gathered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_ALLGATHERV, kBlock, all, gathered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_GATHER, kBlock, is_root ? all : kBlock,
+                        is_root ? gathered : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_GATHERV, kBlock, is_root ? all : kBlock,
+                        is_root ? gathered : kept);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_SCATTER, all, kBlock, scattered);
+    check_in_one_buffer(&world, UCC_COLL_TYPE_SCATTERV, all, kBlock, scattered);
+  }
+  destroy_team(&world);
+  end();
+}
+
 static void* sum_in_thread(void* argument) {
   for (int64_t round = 0; round < 500; ++round) check_sum(argument, round);
   return NULL;
@@ -231,6 +401,21 @@ static void use_segments(void) {
   free(memory);
 }
 
+#if UCC_API_MINOR >= 5
+/** UCC asks all layers for a handle of the memory, and this one has none. */
+static void map_memory(void) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  char memory[4096];
+  ucc_mem_map_t segment = {memory, sizeof memory};
+  const ucc_mem_map_params_t segments = {&segment, 1};
+  size_t size = 0;
+  ucc_mem_map_mem_h handle = NULL;
+  check(ucc_mem_map(g_context, UCC_MEM_MAP_MODE_EXPORT, &segments, &size, &handle), "handle");
+  if (handle != NULL) check(ucc_mem_unmap(&handle), "end of a handle");
+  end();
+}
+#endif
+
 /** How a sum ends that some rank does not make. */
 static ucc_status_t lonely_sum(const team* on) {
   int64_t mine = 1, all = 0;
@@ -259,26 +444,56 @@ static void lose_a_rank(void) {
   destroy_team(&world);
 }
 
-/** Rank 0 waits no longer than a moment for the others, who come late: it gets UCC's own error.
- * What it had sent may be enough for the late sum, but it makes no other one on that team. */
+/** The last rank is killed while a team is made, when it has posted so many of its allgathers and
+ * is to post another: the others get an error. UCC itself makes the first one. */
+static void lose_a_member(unsigned long posted) {
+  begin(UCC_THREAD_SINGLE, NULL);
+  team world;
+  make_world(&world, 1);
+  team next;
+  post_team(&next, 2, g_rank, g_ranks);
+  if (g_rank == g_ranks - 1) next.members.last = posted;
+  ucc_status_t status;
+  while ((status = ucc_team_create_test(next.handle)) == UCC_INPROGRESS) {
+    (void)ucc_context_progress(g_context);
+    sched_yield();
+  }
+  if (status >= 0) give_up("a team with a rank that is dead was made");
+}
+static void lose_before_votes(void) { lose_a_member(1); }
+static void lose_between_votes(void) { lose_a_member(2); }
+
+/** A sum for which the rank waits no longer than a moment: it gets UCC's own error. */
+static void give_up_sum(const team* on) {
+  int64_t mine = 1, all = 0;
+  ucc_coll_args_t sum = sum_of(&mine, &all, 1);
+  sum.mask = UCC_COLL_ARGS_FIELD_FLAGS;
+  sum.flags = UCC_COLL_ARGS_FLAG_TIMEOUT;
+  sum.timeout = 0.05;
+  const ucc_status_t status = run(&sum, on);
+  if (status != UCC_ERR_TIMED_OUT) give_up("not timed out, but %s", ucc_status_string(status));
+}
+
+/** Rank 0 gives up sums for which the others come late. What it had sent may be enough for theirs,
+ * and otherwise they end with the same error. Then the team goes on, again and again. */
 static void give_up_waiting(void) {
+  enum { kGivenUp = 2 }; /* one after the other: the second while the team gets its next group */
   begin(UCC_THREAD_SINGLE, NULL);
   team world, other;
   make_world(&world, 1);
   make_world(&other, 2);
-  if (g_rank == 0) {
-    int64_t mine = 1, all = 0;
-    ucc_coll_args_t sum = sum_of(&mine, &all, 1);
-    sum.mask = UCC_COLL_ARGS_FIELD_FLAGS;
-    sum.flags = UCC_COLL_ARGS_FLAG_TIMEOUT;
-    sum.timeout = 0.05;
-    const ucc_status_t status = run(&sum, &world);
-    if (status != UCC_ERR_TIMED_OUT) give_up("not timed out, but %s", ucc_status_string(status));
+  check_sum(&world, 7);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kGivenUp && g_rank == 0; ++i) give_up_sum(&world);
+    check_sum(&other, 2 * round);
+    for (int i = 0; i < kGivenUp && g_rank != 0; ++i) {
+      const ucc_status_t status = lonely_sum(&world);
+      if (status != UCC_OK && status != UCC_ERR_TIMED_OUT)
+        give_up("a sum that rank 0 gave up: %s", ucc_status_string(status));
+    }
+    check_sum(&other, 2 * round + 1);
+    for (int i = 0; i < 20; ++i) check_sum(&world, i);
   }
-  check_sum(&other, 1);
-  if (g_rank != 0 && lonely_sum(&world) >= 0 && lonely_sum(&world) >= 0)
-    give_up("a second sum that rank 0 does not make ended well");
-  check_sum(&other, 2);
   destroy_team(&world);
   destroy_team(&other);
   end();
@@ -288,9 +503,20 @@ static const struct {
   const char* name;
   void (*run)(void);
   int deaths;
-} kWhat[] = {{"many", make_many, 0},          {"sets", use_active_sets, 0},
-             {"threads", use_threads, 0},     {"segments", use_segments, 0},
-             {"timeout", give_up_waiting, 0}, {"death", lose_a_rank, 1}};
+} kWhat[] = {{"many", make_many, 0},
+             {"sets", use_active_sets, 0},
+             {"setclash", use_sets_of_two_teams, 0},
+             {"anyorder", use_any_order, 0},
+             {"alias", use_one_buffer, 0},
+             {"threads", use_threads, 0},
+             {"segments", use_segments, 0},
+#if UCC_API_MINOR >= 5
+             {"memmap", map_memory, 0},
+#endif
+             {"timeout", give_up_waiting, 0},
+             {"death", lose_a_rank, 1},
+             {"deathmade1", lose_before_votes, 1},
+             {"deathmade2", lose_between_votes, 1}};
 
 int main(int argc, char** argv) {
   const size_t all = sizeof kWhat / sizeof *kWhat;
@@ -298,7 +524,10 @@ int main(int argc, char** argv) {
   while (argc == 3 && what < all && strcmp(argv[2], kWhat[what].name) != 0) ++what;
   g_ranks = argc == 3 ? atoi(argv[1]) : 0;
   if (g_ranks < 2 || g_ranks > kMaxRanks || what == all) {
-    fprintf(stderr, "usage: ucc_teams RANKS many|sets|threads|segments|timeout|death\n");
+    fprintf(stderr, "usage: ucc_teams RANKS");
+    for (what = 0; what < all; ++what)
+      fprintf(stderr, "%c%s", what == 0 ? ' ' : '|', kWhat[what].name);
+    fputc('\n', stderr);
     return 2;
   }
   make_boards();

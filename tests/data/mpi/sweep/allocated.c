@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sweep.h"
 
@@ -98,4 +100,38 @@ void check_allocated(const int* kept, int rank, int size) {
       fprintf(stderr, "after MPI_Finalize there is %d instead of %d\n", kept[i], from + i);
       exit(3);
     }
+}
+
+/* What a child writes is its own, and it sees what there was when it was made. */
+void forked_memory(void) {
+  int rank = 0, size = 0, status = 0, changed[2];
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *const in = allocate(BYTES, MPI_INFO_NULL, 1, "at first"), *const out =
+                                                                     allocate(BYTES, MPI_INFO_NULL,
+                                                                              1, "at first");
+  use(in, out, rank, size);
+  for (int i = 0; i < INTS; ++i) in[i] = i;
+  if (pipe(changed) != 0) wrong("pipe", "forked", 0, -1, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char sign = 0;
+    if (read(changed[0], &sign, 1) != 1) _exit(1);
+    for (int i = 0; i < INTS; ++i)
+      if (in[i] != i) _exit(2);
+    memset(in, 0xff, BYTES);
+    memset(out, 0xff, BYTES);
+    _exit(0);
+  }
+  in[INTS - 1] = 0;
+  if (child < 0 || write(changed[1], "x", 1) != 1) wrong("fork", "forked", 0, child, 0);
+  if (waitpid(child, &status, 0) != child || status != 0)
+    wrong("fork", "what the child has seen", 0, status, 0);
+  for (int i = 0; i < INTS - 1; ++i)
+    if (in[i] != i) wrong("fork", "what the child has written", i, in[i], i);
+  use(in, out, rank, size);
+  MPI_Free_mem(in);
+  MPI_Free_mem(out);
+  close(changed[0]);
+  close(changed[1]);
 }

@@ -382,3 +382,89 @@ void endless_requests(void) {
       MPI_Waitany(N, requests, &index, MPI_STATUS_IGNORE);
   }
 }
+
+/* The first collective of a communicator is a nonblocking one. */
+static void start_with(MPI_Comm comm, const char* what) {
+  MPI_Request requests[2];
+  int rank = 0, size = 0, sum = -1, from = -1;
+  if (comm == MPI_COMM_NULL) return;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  if (rank == size - 1) from = 77;
+  MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+  MPI_Ibcast(&from, 1, MPI_INT, size - 1, comm, &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  if (sum != size * (size - 1) / 2 || from != 77) wrong("MPI_Iallreduce", what, from, sum, 0);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+  if (sum != size * (size - 1) / 2) wrong("MPI_Allreduce", what, 0, sum, 0);
+}
+
+static void exchange_first(MPI_Comm comm, int neighbours, const char* what) {
+  MPI_Request request;
+  int rank = 0, got[2] = {-1, -1};
+  MPI_Comm_rank(comm, &rank);
+  MPI_Ineighbor_allgather(&rank, 1, MPI_INT, got, 1, MPI_INT, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (int i = 0; i < neighbours; ++i)
+    if (got[i] < 0) wrong("MPI_Ineighbor_allgather", what, i, got[i], 0);
+}
+
+void first_requests(void) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int periodic = 1, next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  start_with(MPI_COMM_WORLD, "world");
+  for (int round = 0; round < 3; ++round) {
+    MPI_Comm of, made, other;
+    MPI_Group all, but_one;
+    /* Made of each other, used in another order than they are made, and used again. */
+    MPI_Comm_dup(MPI_COMM_WORLD, &of);
+    MPI_Comm_dup(of, &made);
+    MPI_Comm_dup_with_info(of, MPI_INFO_NULL, &other);
+    start_with(other, "a duplicate with info");
+    start_with(made, "a duplicate's");
+    start_with(of, "a duplicate");
+    MPI_Comm_free(&other);
+    MPI_Comm_free(&made);
+    MPI_Comm_split(of, rank == 0 ? MPI_UNDEFINED : 1, -rank, &made);
+    MPI_Comm_split(of, rank % 2, rank, &other);
+    start_with(made, "a part");
+    start_with(other, "parts");
+    if (made != MPI_COMM_NULL) MPI_Comm_free(&made);
+    MPI_Comm_free(&other);
+    MPI_Comm_split_type(of, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
+    start_with(made, "of one server");
+    MPI_Comm_free(&made);
+    MPI_Comm_group(of, &all);
+    MPI_Group_excl(all, 1, &(int){0}, &but_one);
+    MPI_Comm_create(of, but_one, &made);
+    start_with(made, "without the first");
+    if (rank != 0) MPI_Comm_create_group(of, but_one, 5, &other);
+    if (rank != 0) start_with(other, "of a group");
+    if (rank != 0) MPI_Comm_free(&other);
+    if (made != MPI_COMM_NULL) MPI_Comm_free(&made);
+    MPI_Group_free(&all);
+    MPI_Group_free(&but_one);
+    MPI_Comm half, inter;
+    MPI_Comm_split(of, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, of, 1 - rank % 2, 7, &inter);
+    MPI_Intercomm_merge(inter, rank % 2, &made);
+    start_with(made, "merged");
+    MPI_Comm_free(&made);
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+    MPI_Cart_create(of, 1, &size, &periodic, 0, &made);
+    exchange_first(made, 2, "a ring");
+    start_with(made, "a ring");
+    MPI_Cart_sub(made, &periodic, &other);
+    start_with(other, "a part of a ring");
+    MPI_Comm_free(&other);
+    MPI_Comm_free(&made);
+    MPI_Dist_graph_create_adjacent(of, 1, &previous, &periodic, 1, &next, &periodic, MPI_INFO_NULL,
+                                   0, &made);
+    exchange_first(made, 1, "a graph");
+    MPI_Comm_free(&made);
+    MPI_Comm_free(&of);
+  }
+}

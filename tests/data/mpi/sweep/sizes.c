@@ -1,7 +1,10 @@
 /* Calls of known sizes, which the engine and the MPI may share. */
+#include "called.h"
 #include "sweep.h"
 
 enum { BLOCK_SIZES = 4, MOST_INTS = 4096, MOST_RANKS = 16 };
+
+static const int counts[BLOCK_SIZES] = {1, 16, 1024, 4096};
 
 static void check(const int* got, int count, int expected, const char* what) {
   for (int i = 0; i < count; ++i)
@@ -12,7 +15,6 @@ static void check(const int* got, int count, int expected, const char* what) {
  * block or vector. */
 void calls_of_sizes(void) {
   static int in[MOST_INTS * MOST_RANKS], out[MOST_INTS * MOST_RANKS], other[MOST_INTS];
-  const int counts[BLOCK_SIZES] = {1, 16, 1024, 4096};
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -39,4 +41,42 @@ void calls_of_sizes(void) {
       check(out + from * count, count, from + 1, "MPI_Ialltoall");
     check(other, count, size * (size + 1) / 2, "MPI_Iallreduce");
   }
+}
+
+/* Allgather, gather and scatter of blocks of `count`, persistent, each started three times. */
+static void start_again(int count, int rank, int size) {
+  static int mine[MOST_INTS], all[MOST_INTS * MOST_RANKS];
+  const int root = size - 1;
+  MPI_Request requests[3];
+  static int gathered[MOST_INTS * MOST_RANKS], scattered[MOST_INTS];
+  static int to_scatter[MOST_INTS * MOST_RANKS];
+  PREPARED(Allgather)
+  (mine, count, MPI_INT, all, count, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+  PREPARED(Gather)
+  (mine, count, MPI_INT, gathered, count, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL,
+   &requests[1]);
+  PREPARED(Scatter)
+  (to_scatter, count, MPI_INT, scattered, count, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL,
+   &requests[2]);
+  for (int turn = 1; turn <= 3; ++turn) {
+    for (int at = 0; at < count; ++at) mine[at] = turn * (rank + 1);
+    for (int at = 0; at < count * size; ++at) to_scatter[at] = turn * (at / count + 1);
+    MPI_Startall(3, requests);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    for (int from = 0; from < size; ++from) {
+      check(all + from * count, count, turn * (from + 1), "a persistent allgather");
+      if (rank == root)
+        check(gathered + from * count, count, turn * (from + 1), "a persistent gather");
+    }
+    check(scattered, count, turn * (rank + 1), "a persistent scatter");
+  }
+  for (int i = 0; i < 3; ++i) MPI_Request_free(&requests[i]);
+}
+
+void persistent_calls_of_sizes(void) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > MOST_RANKS) wrong("sizes", "ranks", 0, size, MOST_RANKS);
+  for (int i = 0; i < BLOCK_SIZES; ++i) start_again(counts[i], rank, size);
 }

@@ -9,6 +9,12 @@
  *   sweep requests_ended  what those get whose call has failed
  *   sweep one_rank_fails  what all ranks get where a call can't be made on one
  *   sweep fails_last    the same of the last call before MPI_Finalize
+ *   sweep handlers N    error handlers that leave by longjmp, of mistake N
+ *   sweep goes_on N     what follows error N of lengths
+ *   sweep error_at_the_end  calls behind an error, and MPI_Finalize
+ *   sweep aliases       one buffer for both sides, and none
+ *   sweep first         nonblocking calls before any other
+ *   sweep forked        memory of MPI_Alloc_mem in a child
  *   sweep freed_in_handlers  operators that error handlers free
  *   sweep errors_meanwhile  what the MPI has to complain of while calls are under way
  *   sweep errors_together  what is given where a message fails, too
@@ -26,6 +32,9 @@
  *   sweep allocated E   memory of MPI_Alloc_mem, which is the engine's where E is 1
  *   sweep collapse C    private buffers that come again, and are collapsed where C is 1
  *   sweep sizes         calls of known sizes
+ *   sweep persistent_sizes  the same with persistent ones
+ *   sweep sampled N     N of each kind on the same data, which give the same bits
+ *   sweep exact         reductions that are exact; prints what stands for their bits
  *   sweep exit          calls when main has come back
  *   sweep threads       several threads at a time
  *   sweep endless       collectives until somebody ends it
@@ -155,6 +164,12 @@ int main(int argc, char** argv) {
   if (strcmp(part, "requests_ended") == 0) ended_requests();
   if (strcmp(part, "one_rank_fails") == 0) one_rank_fails();
   if (strcmp(part, "fails_last") == 0) fails_last();
+  if (strcmp(part, "handlers") == 0) handlers_leave(argc > 2 ? atoi(argv[2]) : 0);
+  if (strcmp(part, "goes_on") == 0) goes_on(argc > 2 ? atoi(argv[2]) : 0);
+  if (strcmp(part, "error_at_the_end") == 0) error_at_the_end();
+  if (strcmp(part, "aliases") == 0) aliases();
+  if (strcmp(part, "first") == 0) first_requests();
+  if (strcmp(part, "forked") == 0) forked_memory();
   if (strcmp(part, "freed_in_handlers") == 0) freed_in_handlers();
   if (strcmp(part, "errors_meanwhile") == 0) errors_meanwhile();
   if (strcmp(part, "errors_together") == 0) errors_together();
@@ -175,6 +190,9 @@ int main(int argc, char** argv) {
   if (strcmp(part, "allocated") == 0) kept = allocated_memory(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "collapse") == 0) collapsed_buffers(argc > 2 ? atoi(argv[2]) : 1);
   if (strcmp(part, "sizes") == 0) calls_of_sizes();
+  if (strcmp(part, "sampled") == 0) sampled_calls(argc > 2 ? atoi(argv[2]) : 1000);
+  if (strcmp(part, "exact") == 0) bits_of_exact_reductions();
+  if (strcmp(part, "persistent_sizes") == 0) persistent_calls_of_sizes();
   if (strcmp(part, "communicators") == 0) many_communicators();
   if (strcmp(part, "threads") == 0 && provided == MPI_THREAD_MULTIPLE) threads();
   if (strcmp(part, "endless") == 0) endless();

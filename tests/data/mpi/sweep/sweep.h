@@ -50,12 +50,22 @@ void files(void);
 void some_without_bytes(void);
 /* Thousands under way, again and again. */
 void many_requests(void);
+/* Communicators whose first collective is a nonblocking one. */
+void first_requests(void);
 /* Requests whose ranks did not agree on the call. */
 void ended_requests(void);
 /* What can't be made on one rank is an error on the others, too. */
 void one_rank_fails(void);
 /* The last call of all fails on one rank. */
 void fails_last(void);
+/* Error handlers leave by longjmp; by the number of what was wrong. */
+void handlers_leave(int mistake);
+/* Behind an error of lengths, by number, the communicator is the MPI's, and all is right. */
+void goes_on(int number);
+/* An error, and calls that some ranks may end before they hear of it, before MPI_Finalize. */
+void error_at_the_end(void);
+/* What the MPI says of arguments on one rank, and calls that go on. */
+void aliases(void);
 /* An operator is freed in an error handler. */
 void freed_in_handlers(void);
 /* The MPI's own errors while collectives are under way. */
@@ -80,12 +90,20 @@ void many_datatypes(void);
 void calls_at_exit(void);
 /* Calls of known sizes, which the engine and the MPI may share. */
 void calls_of_sizes(void);
+/* Each kind of call so often, which have to give the same bits each time. */
+void sampled_calls(int calls);
+/* Prints what stands for the bits of all reductions that are the same whoever computes them. */
+void bits_of_exact_reductions(void);
+/* Some functions with the same sizes, persistent. */
+void persistent_calls_of_sizes(void);
 /* Private buffers that come again are collapsed to huge pages, or not. */
 void collapsed_buffers(int collapses);
 /* Memory of MPI_Alloc_mem: the engine's, or not. What it gives back is not freed, and must be as it
  * was when MPI_Finalize has come back. */
 const int* allocated_memory(int engines);
 void check_allocated(const int* kept, int rank, int size);
+/* Memory of MPI_Alloc_mem in a process that forks. */
+void forked_memory(void);
 /* Two threads, each with a communicator of its own; nothing where the MPI has no such threads. */
 void threads(void);
 

@@ -1,0 +1,93 @@
+#pragma once
+/// The calls of a communicator that are measured, to leave those to the MPI that it carries out
+/// faster.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ibcoll/ibcoll.h"
+#include "integrations/mpi/contest.h"
+#include "integrations/mpi/decisions.h"
+#include "integrations/mpi/size_class.h"
+
+namespace ibcoll::mpi {
+
+struct Job;
+
+/// A blocking call that is measured, from the moment on at which it is known who carries it out.
+struct Sample {
+  const LookedAt* call = nullptr;  ///< null: it is not measured
+  Look* look = nullptr;            ///< null: there is no memory for its time
+  int64_t began = 0;
+
+  bool is_taken() const { return call != nullptr; }
+  /// The call has ended on this rank.
+  void end() const;
+};
+
+/// Of one communicator. All its ranks make its calls in the same order, and know the sizes of those
+/// that are measured, so the state here is the same on all of them after each call, but for times.
+/// No two of its calls are made at a time, by MPI's rule.
+class Sampling {
+ public:
+  /// `leads`: this rank tells of what is decided.
+  Sampling(const Job& job, int ranks, int servers, bool leads);
+  ~Sampling();
+  Sampling(const Sampling&) = delete;
+  Sampling& operator=(const Sampling&) = delete;
+
+  /// Whether the engine carries out the next call, of a function that is measured. `sample`: what
+  /// becomes of a blocking call on the group; null: another form, which follows those.
+  bool takes(Function function, uint64_t bytes, ibcoll_group* group, Sample* sample) {
+    const int cell = cell_of(function, size_class_of(bytes));
+    Contest& contest = contests_[static_cast<size_t>(cell)];
+    if (sample == nullptr || contest.passes()) [[likely]]
+      return contest.kept() == Candidate::kEngine;
+    return begin(cell, group, *sample) == Candidate::kEngine;
+  }
+  /// What the file says of a reduction whose bits depend on who carries it out; nothing: it says
+  /// nothing.
+  std::optional<Candidate> decided(Function function, uint64_t bytes) const {
+    const auto of = static_cast<size_t>(function);
+    const uint32_t bit = uint32_t{1} << size_class_of(bytes);
+    if ((inexact_[of] & bit) == 0) [[likely]]
+      return std::nullopt;
+    return (inexact_by_mpi_[of] & bit) == 0 ? Candidate::kEngine : Candidate::kMpi;
+  }
+  std::vector<Decision> decisions() const;
+
+ private:
+  Candidate begin(int cell, ibcoll_group* group, Sample& sample);
+  static void agree(Contest& contest, Look* look, ibcoll_group* group);
+
+  std::array<Contest, kCells> contests_;
+  std::array<std::unique_ptr<Look>, kCells> looks_;
+  std::array<uint32_t, kFunctions> inexact_ = {}, inexact_by_mpi_ = {};  ///< a bit a class
+  const Job& job_;
+  const int ranks_, servers_;
+  const bool leads_;
+};
+
+/// What the user wants of it; where ranks differ, none of it but what all want.
+struct SamplingWishes {
+  bool samples = false;           ///< IBCOLL_MPI_SAMPLING
+  std::vector<Decision> of_file;  ///< IBCOLL_LEARNED, of rank 0
+  bool writes_file = false;       ///< the same: what is decided is written there in the end
+};
+
+/// Whether calls are measured, or a file decides.
+bool has_sampling(const Job& job);
+
+/// Collective: all ranks go by the same. `may_choose`: nobody has named functions, and there is an
+/// engine; the same on all ranks.
+void begin_sampling(Job& job, SamplingWishes wishes, bool may_choose);
+/// For a communicator of these ranks of the job; null where none of its calls are measured, or
+/// there is no memory.
+std::shared_ptr<Sampling> make_sampling(const Job& job, const std::vector<int>& ranks, bool leads);
+/// Collective, in MPI_Finalize: what all communicators have come to, on rank 0.
+std::vector<Decision> gather_decisions(const Job& job);
+
+}  // namespace ibcoll::mpi
