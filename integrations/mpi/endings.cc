@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "integrations/mpi/handlers.h"
 #include "integrations/mpi/operations.h"
@@ -34,6 +35,9 @@ struct Heard {
   std::mutex mutex;
   /// Of each group, by others: each says it once, and may say later that it has left.
   std::map<Name, std::map<int, Word>> words;
+  uint64_t taken = 0;  ///< how many words came
+  std::mutex saying;
+  std::map<int, uint64_t> said;  ///< and how many went, to each rank
 };
 
 Heard& heard() {
@@ -43,6 +47,10 @@ Heard& heard() {
 
 void send(const Job& job, Word word, int rank) {
   const Library& mpi = library();
+  {
+    const std::lock_guard lock(heard().saying);
+    ++heard().said[rank];
+  }
   mpi.Send(&word, kWords, mpi.constants.type_uint64, rank, kTag, job.world);
 }
 
@@ -58,6 +66,16 @@ void learn(Communicator& on, uint64_t failed_at, uint64_t next, bool repeats) {
   const Word word = {on.list, on.id, failed_at, next, repeats ? uint64_t{1} : 0};
   for (const int rank : ranks_in_world(on.handle, on.size))
     if (rank != job.rank) send(job, word, rank);
+}
+
+/// With the mutex held, or by the last thread.
+Word take(const Job& job, int from) {
+  const Library& mpi = library();
+  Word word;
+  mpi.Recv(&word, kWords, mpi.constants.type_uint64, from, kTag, job.world,
+           mpi.constants.status_ignore);
+  ++heard().taken;
+  return word;
 }
 
 /// From which call on the communicator is the MPI's.
@@ -157,9 +175,7 @@ void hear_of_ends(const Job& job, bool leaves) {
     if (probe(mpi.constants.any_source, kTag, job.world, &found, status.data()) != 0 || found == 0)
       return;
     const int from = *reinterpret_cast<int*>(status.data() + mpi.constants.status_source_at);
-    Word word;
-    mpi.Recv(&word, kWords, mpi.constants.type_uint64, from, kTag, job.world,
-             mpi.constants.status_ignore);
+    const Word word = take(job, from);
     Communicator* const on = leaves ? nullptr : live_communicator(word.list, word.id);
     if (on == nullptr) {
       // Who has never spoken of it makes no more calls on it. To others this says nothing new.
@@ -171,6 +187,24 @@ void hear_of_ends(const Job& job, bool leaves) {
     // Not amid a call on it, which ends with that itself.
     if (on->ended == on->calls) learn_of_end(*on, kNever, on->calls + 1);
   }
+}
+
+void take_last_words(const Job& job) {
+  const Library& mpi = library();
+  const Inside inside;
+  Heard& all = heard();
+  const uint64_t any = all.said.empty() ? 0 : 1;
+  uint64_t some = 0;
+  mpi.Allreduce(&any, &some, 1, mpi.constants.type_uint64, mpi.constants.op_max, job.world);
+  if (some == 0) return;
+  std::vector<uint64_t> said(static_cast<size_t>(job.size)), by_all(said.size());
+  for (const auto& [rank, words] : all.said) said[static_cast<size_t>(rank)] = words;
+  mpi.Allreduce(said.data(), by_all.data(), job.size, mpi.constants.type_uint64,
+                mpi.constants.op_sum, job.world);
+  while (all.taken < by_all[static_cast<size_t>(job.rank)])
+    (void)take(job, mpi.constants.any_source);
+  all.said.clear();
+  all.taken = 0;
 }
 
 }  // namespace ibcoll::mpi

@@ -45,4 +45,8 @@ Outcome after_failure(const Attempt& attempt, Communicator& on, bool repeats,
 /// `leaves`: this rank makes no more calls at all.
 void hear_of_ends(const Job& job, bool leaves);
 
+/// Collective, in MPI_Finalize, when nobody says anything any more: takes what others have said
+/// last, as an MPI may object to messages that nobody takes.
+void take_last_words(const Job& job);
+
 }  // namespace ibcoll::mpi

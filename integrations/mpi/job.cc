@@ -235,6 +235,7 @@ void end_job() {
   // Leaving the job waits for the others, who may still need this rank's part in messages of the
   // MPI's: nobody is left for whom that is so once all have come here.
   wait_for_all(*job);
+  take_last_words(*job);
   stop_moving();
   end_record();
   std::vector<Decision> decisions;

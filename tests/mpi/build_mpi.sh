@@ -50,6 +50,8 @@ case "${1:-}" in
       lay "$commit" ompi "$work/source"
       lay "$OAC" oac "$work/source/config/oac"
       lay bfd10e9 pympistandard "$work/source/3rd-party/pympistandard"
+      # Open MPI's bindings name the file itself.
+      sed -i 's/ given_path = Path(given_path)$/ path = Path(given_path)/' "$work/source/3rd-party/pympistandard/src/pympistandard/__init__.py"
       lay 55dcaf774c46965f5dc0b8f9e1617917cde2d95d openpmix "$work/source/3rd-party/openpmix"
       lay "$OAC" oac "$work/source/3rd-party/openpmix/config/oac"
       lay 7b9619b1d1 prrte "$work/source/3rd-party/prrte"
