@@ -22,7 +22,8 @@ static MPI_Comm communicator_of(MPI_Session session, const char* set, int first,
   int rank = 0;
   MPI_Group_rank(some, &rank);
   if (rank != MPI_UNDEFINED)
-    check(MPI_Comm_create_from_group(some, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm) == MPI_SUCCESS,
+    check(MPI_Comm_create_from_group(some, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm) ==
+              MPI_SUCCESS,
           "a communicator of a group");
   MPI_Group_free(&some);
   MPI_Group_free(&all);
@@ -53,7 +54,8 @@ static void compute(MPI_Comm comm) {
 
 static void work(int with_some) {
   MPI_Session session;
-  check(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session) == MPI_SUCCESS, "MPI_Session_init");
+  check(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session) == MPI_SUCCESS,
+        "MPI_Session_init");
   MPI_Comm before = with_some ? communicator_of(session, "mpi://WORLD", 0, -2) : MPI_COMM_NULL;
   compute(before);
   MPI_Comm all = communicator_of(session, "mpi://WORLD", 0, -1);
@@ -71,7 +73,8 @@ static void work(int with_some) {
 }
 
 int main(int count, char** arguments) {
-  /* What not every MPI can do: a communicator of some processes before that of all; to begin again. */
+  /* What not every MPI can do: a communicator of some processes before that of all; to begin again.
+   */
   const int can_all = count > 1 && strcmp(arguments[1], "all") == 0;
   work(can_all);
   if (can_all) work(can_all);
