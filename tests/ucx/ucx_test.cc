@@ -277,7 +277,9 @@ TEST_F(Ucx, MemoryAloneIsNoNetwork) {
 /// A program that has loaded UCX sees what that has to say of the engine's settings.
 TEST_F(Ucx, AProgramThatUsesItIsToldNothing) {
   const auto ran = testing_tools::run_command(
-      "LD_PRELOAD=libucp.so.0 " + testing_tools::bin_dir() +
+      // AddressSanitizer wants to be loaded first.
+      "ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=libucp.so.0 " +
+      testing_tools::bin_dir() +
       "/ib_a2a_bench --ranks 2 --servers 2 --transport ucx --sizes 64 --iterations 2 --check 2>&1");
   EXPECT_EQ(ran.status, 0) << ran.out;
   EXPECT_EQ(ran.out.find("UCX  "), std::string::npos) << ran.out;
