@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "engine/base/config.h"
@@ -15,6 +17,7 @@
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
+#include "tools/ib_info/measure.h"
 #include "tools/ib_info/mpi.h"
 
 namespace ibcoll {
@@ -26,6 +29,10 @@ Examples:
   ib_info --json -             everything, one JSON object a line on standard output
   ib_info --json info.jsonl    both: the report on standard output, the objects in a file
   ib_info --mpi                how programs of the MPIs on this machine are run on the engine
+  ib_info --mpi --measure learned.jsonl --ranks 2,4
+                               which calls are faster on the engine, and which in the MPI: for
+                               programs that are started with IBCOLL_LEARNED=learned.jsonl
+  ib_info --mpi --measure learned.jsonl --ranks 64 --launcher "mpirun --hostfile hosts"
 )";
 
 std::string size_text(uint64_t bytes) {
@@ -61,6 +68,26 @@ std::string indented(std::string_view text) {
 nlohmann::ordered_json or_null(const auto& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
+
+/// Sizes in ascending order, for people: "1-64, 1K".
+class Sizes {
+ public:
+  /// `goes_on`: it follows on the one before.
+  void add(int64_t size, bool goes_on) {
+    if (!goes_on) ranges_.emplace_back(size, size);
+    ranges_.back().second = size;
+  }
+  std::string text() const {
+    std::string all;
+    for (const auto& [low, high] : ranges_)
+      all += fmt::format("{}{}{}", all.empty() ? "" : ", ", format_size(low),
+                         low == high ? "" : "-" + format_size(high));
+    return all.empty() ? "-" : all;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, int64_t>> ranges_;
+};
 
 /// Prints for people, writes for programs.
 class Report {
@@ -292,7 +319,44 @@ class Report {
           "installed\n");
   }
 
+  void begins(const MpiLauncher& launcher, int ranks) const {
+    print(fmt::format("{} {} with {} ranks ({}):\n", launcher.mpi, launcher.version, ranks,
+                      launcher.path));
+  }
+
+  /// What a run of an MPI has come to.
+  void measured(const MpiMeasured& run) {
+    Table table({"function", "left to the MPI", "on ibcoll", "MPI us : ibcoll us"});
+    for (size_t i = 0; i < run.decisions.size();) {
+      const size_t first = i;
+      const auto same = [&](const char* member) {
+        return run.decisions[i].value(member, nlohmann::ordered_json()) ==
+               run.decisions[first].value(member, nlohmann::ordered_json());
+      };
+      std::map<std::string, Sizes> sizes;  // by who keeps them
+      std::vector<double> faster;
+      for (; i < run.decisions.size() && same("function") && same("exact"); ++i) {
+        const nlohmann::ordered_json& each = run.decisions[i];
+        const bool goes_on = i > first && run.decisions[i - 1]["choice"] == each["choice"];
+        sizes[each.value("choice", "")].add(each.value("from", int64_t{0}), goes_on);
+        faster.push_back(each.value("mpi_us", 0.0) / std::max(each.value("engine_us", 0.0), 1e-3));
+        json_.write(line_of(each));
+      }
+      const bool exact = run.decisions[first].value("exact", true);
+      const auto [low, high] = std::minmax_element(faster.begin(), faster.end());
+      table.add_row({run.decisions[first].value("function", "") + (exact ? "" : ", rounded"),
+                     sizes["mpi"].text(), sizes["engine"].text(),
+                     fmt::format("{:.2f} to {:.2f}", *low, *high)});
+    }
+    print(table.text() + "\n");
+  }
+
  private:
+  static nlohmann::ordered_json line_of(const nlohmann::ordered_json& decision) {
+    nlohmann::ordered_json line = {{"kind", "mpi_measured"}};
+    line.update(decision);
+    return line;
+  }
   void add(const Table& table, const nlohmann::ordered_json& line) {
     json_.write(line);
     print(table.text() + "\n");
@@ -338,6 +402,25 @@ Status report_mpi(const std::string& json_path) {
   return json.close();
 }
 
+Status report_measured(const std::string& json_path, const MpiMeasurement& wanted) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
+  Report report(json);
+  IBCOLL_TRY(measure_mpi(
+      wanted, find_mpi_library(),
+      [&](const MpiLauncher& launcher, int ranks) { report.begins(launcher, ranks); },
+      [&](const MpiMeasured& run) { report.measured(run); }));
+  return json.close();
+}
+
+/// "1-4M": the smallest and the largest.
+Status take_sizes(const std::string& text, MpiMeasurement& wanted) {
+  IBCOLL_ASSIGN(const std::vector<int64_t> sizes, parse_sizes(text));
+  const auto [low, high] = std::minmax_element(sizes.begin(), sizes.end());
+  wanted.least = static_cast<uint64_t>(*low);
+  wanted.most = static_cast<uint64_t>(*high);
+  return {};
+}
+
 }  // namespace
 }  // namespace ibcoll
 
@@ -350,8 +433,37 @@ int main(int argc, char** argv) {
                "Show only how MPI programs are run on the engine as they are: a line for each MPI "
                "found, to be used with the program's number of ranks");
   ibcoll::tools::add_json_option(app, json_path);
+  ibcoll::MpiMeasurement wanted;
+  wanted.ranks = {2, std::max(ibcoll::online_processors(), 2)};
+  std::string sizes = "1-4M", as_rank;
+  CLI::Option* const measures =
+      app.add_option(
+             "--measure", wanted.file,
+             "Measure which calls are faster on the engine, and which in the MPI, and append "
+             "what is found to this file, for IBCOLL_LEARNED")
+          ->needs("--mpi");
+  app.add_option("--ranks", wanted.ranks,
+                 "Numbers of ranks to measure with (2, and as many as there are processors)")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1'000'000))
+      ->needs(measures);
+  app.add_option("--sizes", sizes, "Sizes to measure, as --sizes of ib_a2a_bench (1-4M)")
+      ->needs(measures);
+  app.add_option("--launcher", wanted.launcher,
+                 "What starts the ranks, with its arguments but for their number (every mpirun and "
+                 "mpiexec in the PATH)")
+      ->needs(measures);
+  app.add_option("--mpi-library", wanted.mpi_library,
+                 "The MPI library to be measured, where it is not found beside the launcher")
+      ->needs(measures)
+      ->check(CLI::ExistingFile);
+  app.add_option("--as-mpi-rank", as_rank)->group("");
   app.footer(ibcoll::kExamples);
-  return ibcoll::tools::run_tool(app, argc, argv, [&] {
+  return ibcoll::tools::run_tool(app, argc, argv, [&]() -> ibcoll::Status {
+    if (!as_rank.empty() || !wanted.file.empty())
+      IBCOLL_TRY(ibcoll::take_sizes(as_rank.empty() ? sizes : as_rank, wanted));
+    if (!as_rank.empty()) return ibcoll::measure_as_rank(wanted.least, wanted.most);
+    if (!wanted.file.empty()) return ibcoll::report_measured(json_path, wanted);
     return mpi ? ibcoll::report_mpi(json_path) : ibcoll::report(json_path);
   });
 }

@@ -65,7 +65,8 @@ struct Attempt {
     if (form == Form::kPersistent) return true;
     const auto bytes = static_cast<uint64_t>(size);
     if (on.sampling != nullptr) [[likely]] {
-      if (exact) return on.sampling->takes(function, bytes, on.group, sample);
+      if (exact || !on.sampling->is_exact())
+        return on.sampling->takes(function, bytes, on.group, sample);
       if (const auto decided = on.sampling->decided(function, bytes))
         return *decided == Candidate::kEngine;
     }

@@ -20,6 +20,8 @@ struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   Selection selection;                ///< what may be taken over
   bool samples = false;               ///< calls are measured
+  bool samples_inexact = false;       ///< on new communicators: reductions whose bits depend on who
+                                      ///< combines, in the others' stead (measure.cc)
   std::vector<Decision> decided;      ///< by a file; these are not
   bool writes_decisions = false;      ///< to that file, in the end
   bool reports = false;

@@ -42,7 +42,7 @@ void Sample::end() const {
 }
 
 Sampling::Sampling(const Job& job, int ranks, int servers, bool leads)
-    : job_(job), ranks_(ranks), servers_(servers), leads_(leads) {
+    : job_(job), ranks_(ranks), servers_(servers), leads_(leads), is_exact_(!job.samples_inexact) {
   constexpr Contest kEngines(Candidate::kEngine);
   if (!job.samples) contests_.fill(kEngines);
   // Calls without data come to nobody, but for barriers.
@@ -111,7 +111,8 @@ std::vector<Decision> Sampling::decisions() const {
     const uint64_t calls = contest.calls(looks_[cell].get());
     if (calls != 0)
       made.push_back({ranks_, servers_, function, static_cast<uint8_t>(size_class), contest.kept(),
-                      0, 1, looks_[cell] != nullptr ? looks_[cell]->found : Times{}, calls});
+                      0, is_exact_ ? uint8_t{1} : uint8_t{0},
+                      looks_[cell] != nullptr ? looks_[cell]->found : Times{}, calls});
   };
   for (const Function function : kCollectives)
     for (int i = 0; i < kSizeClasses && is_measured(function); ++i)

@@ -58,6 +58,9 @@ class Sampling {
     return (inexact_by_mpi_[of] & bit) == 0 ? Candidate::kEngine : Candidate::kMpi;
   }
   std::vector<Decision> decisions() const;
+  /// Of which reductions calls are measured: those that give the same bits whoever combines, or the
+  /// others.
+  bool is_exact() const { return is_exact_; }
 
  private:
   Candidate begin(int cell, ibcoll_group* group, Sample& sample);
@@ -68,7 +71,7 @@ class Sampling {
   std::array<uint32_t, kFunctions> inexact_ = {}, inexact_by_mpi_ = {};  ///< a bit a class
   const Job& job_;
   const int ranks_, servers_;
-  const bool leads_;
+  const bool leads_, is_exact_;
 };
 
 /// What the user wants of it; where ranks differ, none of it but what all want.

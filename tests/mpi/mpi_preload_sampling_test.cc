@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,6 +17,7 @@
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using namespace ibcoll::testing_tools;
 using Ran = CommandRan;
 
@@ -172,6 +175,38 @@ TEST_P(MpiPreloadSampling, AFileMayLeaveReductionsToTheMpiThatAreNotMeasured) {
   EXPECT_EQ(report.at("reduce")["engine_calls"], 0);
   // What is said of those that are exact says nothing of others.
   EXPECT_EQ(report.at("scan")["mpi_calls"], 0);
+}
+
+/// ib_info measures without a program, and what it has found is kept by those that come.
+TEST_P(MpiPreloadSampling, WhatIbInfoHasMeasuredDecides) {
+  const std::string measure = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
+                              bin_dir() + "/ib_info --mpi --measure " + learned_ +
+                              " --ranks 2 --launcher '" + GetParam().launcher + "' --json - ";
+  const Ran first = run_command(measure + "--sizes 8-16");
+  ASSERT_EQ(first.status, 0) << first.out;
+  const std::vector<nlohmann::json> lines = learned_lines();
+  std::map<std::string, int> exact, rounded;
+  for (const nlohmann::json& line : lines) {
+    EXPECT_EQ(line["mpi"], GetParam().called);
+    EXPECT_EQ(line["ranks"], 2);
+    EXPECT_GT(line["engine_us"], 0) << line;
+    EXPECT_GT(line["mpi_us"], 0) << line;
+    ++(line.value("exact", true) ? exact : rounded)[line["function"]];
+  }
+  EXPECT_EQ(exact.size(), 13u);
+  for (const auto& [function, sizes] : exact) EXPECT_EQ(sizes, function == "barrier" ? 1 : 2);
+  EXPECT_THAT(rounded, ::testing::ElementsAre(Pair("allreduce", 2), Pair("exscan", 2),
+                                              Pair("reduce", 2), Pair("reduce_scatter", 2),
+                                              Pair("reduce_scatter_block", 2), Pair("scan", 2)));
+  // It is added to, and each line is shown.
+  const Ran second = run_command(measure + "--sizes 64");
+  ASSERT_EQ(second.status, 0) << second.out;
+  EXPECT_EQ(learned_lines().size(), lines.size() + 13 + 6);
+  EXPECT_EQ(std::count(second.out.begin(), second.out.end(), '\n'), 13 + 6);
+  EXPECT_THAT(second.out, HasSubstr("{\"kind\":\"mpi_measured\",\"mpi\":\""));
+  const Report report =
+      run_and_report(2, kNoneNamed + "IBCOLL_LEARNED=" + learned_ + " ", "sampled 100");
+  EXPECT_EQ(measured(report, "barrier"), 0u);
 }
 
 TEST_P(MpiPreloadSampling, AFileThatIsNoneLeavesAllToTheMpi) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -220,6 +221,33 @@ TEST(IbInfo, AMachineWithoutMpiIsNoFailure) {
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("no MPI found"));
   EXPECT_EQ(Launchers().json().out, "");
+}
+
+TEST(IbInfo, WhatCannotBeMeasuredIsRefusedInOneLine) {
+  const Launchers machine;
+  machine.add("mpirun", "mpirun (OpenRTE) 4.1.4");
+  const std::string file = ::testing::TempDir() + "measured" + std::to_string(getpid());
+  const struct {
+    std::string options;
+    int status;
+    const char* says;
+  } kWrong[] = {
+      {"--measure /nosuch/folder --ranks 2", 1, ""},
+      {"--measure " + file + " --ranks 1", 2, "--ranks"},
+      {"--measure " + file + " --sizes some", 2, "'some' is not a size"},
+      {"--measure " + file + " --launcher nosuch", 2, "there is no program 'nosuch'"},
+      {"--measure " + file + " --launcher /bin/true", 2, "starts programs of no known MPI"},
+      {"--measure " + file, 1, ""},  // a launcher that has no MPI beside it
+      {"--ranks 4", 2, "--measure"},
+      {"--as-mpi-rank 1-4K", 2, "is for processes that"},
+  };
+  for (const auto& [options, status, says] : kWrong) {
+    const Output text = machine.info(options + " 2>&1");
+    EXPECT_EQ(text.status, status) << options << ": " << text.out;
+    EXPECT_THAT(text.out, HasSubstr(says)) << options;
+    EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1) << text.out;
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 }  // namespace

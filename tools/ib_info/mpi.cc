@@ -1,5 +1,6 @@
 #include "tools/ib_info/mpi.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +26,9 @@ constexpr std::string_view kNames[] = {"mpirun",          "mpiexec",      "mpiru
 
 /// An executable of that name, as the shell finds it.
 std::optional<fs::path> find_program(std::string_view name) {
+  std::error_code none;
+  if (name.find('/') != std::string_view::npos)
+    return fs::is_regular_file(name, none) ? std::optional<fs::path>(name) : std::nullopt;
   const char* const path = std::getenv("PATH");
   for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
     const fs::path found = fs::path(folder) / name;
@@ -35,19 +39,9 @@ std::optional<fs::path> find_program(std::string_view name) {
   return std::nullopt;
 }
 
-/// What a program prints, both ways; `arguments` are the shell's.
+/// What a program prints; `arguments` are the shell's.
 std::string output_of(const fs::path& program, const std::string& arguments) {
-  std::string quoted = "'";
-  for (const char letter : program.string())
-    quoted += letter == '\'' ? "'\\''" : std::string{letter};
-  std::FILE* const pipe = popen((quoted + "' " + arguments + " </dev/null 2>&1").c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::string text;
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    text.append(chunk.data(), got);
-  pclose(pipe);
-  return text;
+  return run_program(shell_word(program.string()) + " " + arguments).text;
 }
 
 /// The first word behind `label` that begins with a digit.
@@ -137,6 +131,63 @@ std::vector<MpiLauncher> find_mpi_launchers(const std::string& library) {
   }
   if (std::optional<MpiLauncher> slurm = ask_slurm(library)) found.push_back(std::move(*slurm));
   return found;
+}
+
+ProgramRan run_program(const std::string& command) {
+  std::FILE* const pipe = popen(("{ " + command + "\n} </dev/null 2>&1").c_str(), "r");
+  if (pipe == nullptr) return {};
+  ProgramRan ran;
+  std::array<char, 4096> chunk{};
+  for (size_t got; (got = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    ran.text.append(chunk.data(), got);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) ran.status = WEXITSTATUS(status);
+  return ran;
+}
+
+std::string shell_word(std::string_view word) {
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? "'\\''" : std::string{letter};
+  return text + "'";
+}
+
+Result<MpiLauncher> find_mpi_launcher(const std::string& name) {
+  const std::optional<fs::path> path = find_program(name);
+  if (!path) return fail(ErrorCode::kInvalidArgument, "--launcher: there is no program '{}'", name);
+  if (path->filename() == "srun") return MpiLauncher{"any, by Slurm", "", path->string(), ""};
+  if (const auto launcher = ask(name, *path, "")) return *launcher;
+  return fail(ErrorCode::kInvalidArgument, "--launcher: '{}' starts programs of no known MPI",
+              path->string());
+}
+
+std::string find_library_of(const MpiLauncher& launcher) {
+  // What it is called has changed with each ABI: Open MPI's is at 40 and more, MPICH's at 12 or, of
+  // version 5, at 0.
+  const bool is_open_mpi = launcher.mpi == "Open MPI";
+  constexpr int kLeastOfOpenMpi = 20;
+  std::error_code error;
+  const fs::path prefix = fs::canonical(launcher.path, error).parent_path().parent_path();
+  std::string found;
+  int newest = -1;
+  std::vector<fs::path> folders = {prefix / "lib64", prefix / "lib"};
+  for (const auto& entry : fs::directory_iterator(prefix / "lib", error))
+    if (entry.is_directory(error)) folders.push_back(entry.path());
+  for (const fs::path& folder : folders) {
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string name = entry.path().filename();
+      for (const std::string_view begin : {"libmpi.so.", "libmpich.so."}) {
+        if (!name.starts_with(begin)) continue;
+        const std::string_view number = std::string_view(name).substr(begin.size());
+        const Result<int64_t> abi = parse_integer(number, 0, 1000, "the ABI");
+        if (!abi) continue;
+        if ((*abi >= kLeastOfOpenMpi) != is_open_mpi || *abi <= newest) continue;
+        newest = static_cast<int>(*abi);
+        found = entry.path();
+      }
+    }
+    if (!found.empty()) return found;
+  }
+  return "";
 }
 
 std::string find_mpi_library() {
