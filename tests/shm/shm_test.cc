@@ -160,5 +160,21 @@ TEST(Receipts, ComeInOnceEach) {
   });
 }
 
+TEST(Receipts, LieInTheirBlocksAlone) {
+  with_region(size_t{1} << 20, [](SharedRegion& region) {
+    shm::Heap heap(region, 0, size_t{1} << 20);
+    shm::Receipts receipts(heap, region.data());
+    ASSERT_TRUE(receipts.take());
+    const size_t block = heap.used();
+    void* const neighbour = heap.allocate(64).value();
+    std::memset(neighbour, 0xff, 64);
+    const size_t used = heap.used();
+    for (size_t i = 1; i < block / sizeof(uint32_t); ++i) ASSERT_TRUE(receipts.take());
+    EXPECT_EQ(heap.used(), used);
+    for (size_t i = 0; i < 64; ++i)
+      ASSERT_EQ(static_cast<const unsigned char*>(neighbour)[i], 0xff);
+  });
+}
+
 }  // namespace
 }  // namespace ibcoll
