@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
@@ -31,6 +32,52 @@ Jobs::Room room_for(const Options& options, int ranks) {
   return room;
 }
 
+struct Wanted {
+  const Options& options;
+  contest_collective collective;
+  int ranks;
+  std::vector<int64_t> sizes;
+  std::vector<size_t> which;  ///< of all contenders
+  int rounds;
+};
+
+Result<Measured> measure(const Wanted& wanted, const std::vector<Contender>& all, Jobs& jobs) {
+  const Options& options = wanted.options;
+  const size_t contenders = wanted.which.size(), sizes = wanted.sizes.size();
+  Measured measured;
+  for (const size_t one : wanted.which) measured.names.push_back(all[one].name);
+  measured.rounds.assign(contenders,
+                         std::vector<Rounds>(sizes, Rounds(static_cast<size_t>(wanted.rounds))));
+  measured.sent_bytes.assign(contenders, std::vector<uint64_t>(sizes, 0));
+  Jobs::Order order;
+  order.collective = wanted.collective;
+  order.after_barrier = options.after_barrier;
+  for (int round = 0; round < wanted.rounds; ++round) {
+    for (size_t size = 0; size < sizes; ++size) {
+      for (size_t turn = 0; turn < contenders; ++turn) {
+        // Another one first in every round: nobody always follows the same neighbour.
+        const size_t at = (turn + static_cast<size_t>(round)) % contenders;
+        const size_t contender = wanted.which[at];
+        show_progress(fmt::format("{}, {} ranks, round {} of {}, {} bytes, {}",
+                                  contest_name(wanted.collective), wanted.ranks, round + 1,
+                                  wanted.rounds, format_size(wanted.sizes[size]),
+                                  all[contender].name));
+        order.block_bytes = static_cast<uint64_t>(wanted.sizes[size]);
+        order.batch_ns = static_cast<uint64_t>(options.batch_ns);
+        order.samples = options.samples;
+        order.check = round == 0;
+        const uint64_t before = options.on_machines() ? sent_between_machines() : 0;
+        IBCOLL_ASSIGN(measured.rounds[at][size][static_cast<size_t>(round)],
+                      jobs.measure(contender, order));
+        if (options.on_machines())
+          measured.sent_bytes[at][size] += sent_between_machines() - before;
+      }
+    }
+  }
+  show_progress("");
+  return measured;
+}
+
 }  // namespace
 
 double median_of_all(const Rounds& rounds) {
@@ -54,6 +101,29 @@ Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours) {
     result.high = std::max(result.high, one);
   }
   return result;
+}
+
+std::vector<double> medians(const Rounds& rounds) {
+  std::vector<double> all;
+  for (const auto& round : rounds) all.push_back(median(round));
+  return all;
+}
+
+Interval interval(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t count = values.size();
+  // All but k values or fewer lie on one side of the median as often as so many throws of a coin
+  // come out alike.
+  constexpr double kOutside = 0.05;
+  double chance = std::pow(0.5, static_cast<double>(count)), outside = 2 * chance;
+  size_t left_out = 0;
+  while (outside <= kOutside) {
+    ++left_out;
+    chance *= static_cast<double>(count - left_out + 1) / static_cast<double>(left_out);
+    outside += 2 * chance;
+  }
+  const size_t low = left_out == 0 ? 0 : left_out - 1;
+  return {median(values), values[low], values[count - 1 - low]};
 }
 
 const Rounds* Measured::find(std::string_view name, size_t size) const {
@@ -81,35 +151,16 @@ std::vector<int64_t> sizes_of(const Options& options, contest_collective collect
 
 Result<Measured> measure(const Options& options, contest_collective collective, int ranks,
                          const std::vector<Contender>& all, Jobs& jobs) {
-  const std::vector<int64_t> sizes = sizes_of(options, collective);
-  Measured measured;
-  for (const Contender& contender : all) measured.names.push_back(contender.name);
-  measured.rounds.assign(all.size(), std::vector<Rounds>(sizes.size(), Rounds(options.rounds)));
-  measured.sent_bytes.assign(all.size(), std::vector<uint64_t>(sizes.size(), 0));
-  Jobs::Order order;
-  order.collective = collective;
-  order.after_barrier = options.after_barrier;
-  for (int round = 0; round < options.rounds; ++round) {
-    for (size_t size = 0; size < sizes.size(); ++size) {
-      for (size_t turn = 0; turn < all.size(); ++turn) {
-        // Another one first in every round: nobody always follows the same neighbour.
-        const size_t contender = (turn + round) % all.size();
-        show_progress(fmt::format("{}, {} ranks, round {} of {}, {} bytes, {}",
-                                  contest_name(collective), ranks, round + 1, options.rounds,
-                                  format_size(sizes[size]), all[contender].name));
-        order.block_bytes = static_cast<uint64_t>(sizes[size]);
-        order.batch_ns = static_cast<uint64_t>(options.batch_ns);
-        order.samples = options.samples;
-        order.check = round == 0;
-        const uint64_t before = options.on_machines() ? sent_between_machines() : 0;
-        IBCOLL_ASSIGN(measured.rounds[contender][size][round], jobs.measure(contender, order));
-        if (options.on_machines())
-          measured.sent_bytes[contender][size] += sent_between_machines() - before;
-      }
-    }
-  }
-  show_progress("");
-  return measured;
+  std::vector<size_t> which(all.size());
+  std::iota(which.begin(), which.end(), 0);
+  return measure({options, collective, ranks, sizes_of(options, collective), which, options.rounds},
+                 all, jobs);
+}
+
+Result<Measured> measure_again(const Options& options, contest_collective collective, int ranks,
+                               int64_t bytes, const std::vector<size_t>& which, int rounds,
+                               const std::vector<Contender>& all, Jobs& jobs) {
+  return measure({options, collective, ranks, {bytes}, which, rounds}, all, jobs);
 }
 
 Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks) {

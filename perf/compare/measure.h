@@ -36,6 +36,16 @@ struct Ratio {
 /// Of `ours` over the fastest of `theirs`.
 Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours);
 
+/// A median, and between which values it lies with a confidence of at least 95 %, whatever the
+/// distribution (by order statistics: as unlikely as so many throws of a coin alike). Of fewer than
+/// six values all that can be said is the least and the greatest.
+struct Interval {
+  double median = 0, low = 0, high = 0;
+};
+Interval interval(std::vector<double> values);
+/// Medians of rounds.
+std::vector<double> medians(const Rounds& rounds);
+
 /// Whether there is memory for so many contenders at the largest size and rank count.
 Status check_memory(const Options& options, int contenders);
 /// Starts the contenders, which keep their jobs for all collectives.
@@ -45,6 +55,10 @@ std::vector<int64_t> sizes_of(const Options& options, contest_collective collect
 /// All sizes of one collective.
 Result<Measured> measure(const Options& options, contest_collective collective, int ranks,
                          const std::vector<Contender>& all, Jobs& jobs);
+/// One size again, of those contenders alone, which are named by their places.
+Result<Measured> measure_again(const Options& options, contest_collective collective, int ranks,
+                               int64_t bytes, const std::vector<size_t>& which, int rounds,
+                               const std::vector<Contender>& all, Jobs& jobs);
 /// One line that is overwritten, where somebody watches.
 void show_progress(const std::string& text);
 
