@@ -29,7 +29,7 @@ ibcoll_status refuse_busy() { return refuse("another thread waits for this reque
 
 /// Whether it is under way. Nothing of a job that has ended is.
 bool under_way(const ibcoll_request& request) {
-  if (request.context->context->executor().failed()) return false;
+  if (request.context->context->executor().has_ended()) return false;
   return request.multicast ? !request.multicast->completion.done : request.call->under_way();
 }
 
@@ -108,7 +108,7 @@ ibcoll_status ibcoll_group_call(ibcoll_group* group, const ibcoll_call* call) {
 }
 
 int ibcoll_may_be_done(const ibcoll_request* request) {
-  return is_live(request) && request->call.has_value() && !request->call->under_way() ? 1 : 0;
+  return is_live(request) && request->call.has_value() && !under_way(*request) ? 1 : 0;
 }
 static_assert(IBCOLL_CALLS_UNDER_WAY == LocalTransport::kGateBanks);
 

@@ -145,6 +145,8 @@ class Executor {
 
   /// The error that ended the job, if any.
   const std::optional<Error>& failed() const { return end_.error(); }
+  /// Whether it has: any thread may ask.
+  bool has_ended() const { return end_.has_come(); }
   /// Reports a failure to all ranks and ends the job with it.
   void abort(const Failure& failure) { end_.abort(failure); }
   /// Ends the job because of what went wrong on this rank alone, for which the others would wait:

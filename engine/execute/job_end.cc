@@ -29,6 +29,7 @@ void JobEnd::end_with(const Failure& failure) {
   const bool said = failure.what.find(place) != std::string::npos;
   error_ = {failure.error_code(), said ? failure.what : fmt::format("{}; {}", failure.what, place),
             Scope::kJob};
+  has_come_.store(true, std::memory_order_release);
   withdraw_();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// How a job ends before its time, as one rank sees it.
 
+#include <atomic>
 #include <functional>
 #include <optional>
 
@@ -26,7 +27,8 @@ class JobEnd {
 
   /// The error that ended the job, if any.
   const std::optional<Error>& error() const { return error_; }
-  bool has_come() const { return error_.has_value(); }
+  /// Any thread may ask.
+  bool has_come() const { return has_come_.load(std::memory_order_acquire); }
   Status status() const {
     if (has_come()) [[unlikely]]
       return tl::unexpected<Error>(*error_);
@@ -53,6 +55,7 @@ class JobEnd {
   Deaths& deaths_;
   std::function<void()> withdraw_;
   std::optional<Error> error_;
+  std::atomic<bool> has_come_{false};
 };
 
 }  // namespace ibcoll

@@ -103,10 +103,11 @@ IBCOLL_API ibcoll_status ibcoll_start(ibcoll_request* request);
 /** *done: 1 when the call has finished on this rank, or was not started, or with an error of the
  * call; 0 if the test itself was refused. */
 IBCOLL_API ibcoll_status ibcoll_test(ibcoll_request* request, int* done);
-/** Whether ibcoll_test() may find that it has finished: 0 or 1. A look that makes no progress,
- * takes no time and waits for no other thread, so that a program with many requests tests those
- * alone for which it is worth it. What has finished may be seen only after the next call of another
- * function. 0, too, for NULL, and for multicasts, of which only the test tells. */
+/** Whether ibcoll_test() may find that it has finished, or that the job has ended: 0 or 1. A look
+ * that makes no progress, takes no time and waits for no other thread, so that a program with many
+ * requests tests those alone for which it is worth it. What has finished may be seen only after the
+ * next call of another function. 0, too, for NULL, and for multicasts, of which only the test
+ * tells. */
 IBCOLL_API int ibcoll_may_be_done(const ibcoll_request* request);
 /** Waits until it has finished; while it waits, all calls of the context move on. */
 IBCOLL_API ibcoll_status ibcoll_wait(ibcoll_request* request);

@@ -122,5 +122,25 @@ TEST(DescribedCalls, MayBeDoneOnlyWhenAllHaveMadeThem) {
   EXPECT_EQ(launched("2", 2, body), "");
 }
 
+/// Who looks at nothing else, as a thread makes the progress, learns of the job's end by it.
+TEST(DescribedCalls, MayBeDoneWhenTheJobHasEnded) {
+  const auto body = [](const ApiRank& rank) {
+    if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
+    rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
+    rank.good(ibcoll_set_progress_thread(rank.context, 1), "thread");
+    const ibcoll_call barrier = ibcoll_call_barrier(nullptr);
+    ibcoll_request* request = nullptr;
+    int done = 0;
+    if (!rank.good(ibcoll_call_init(ibcoll_world(rank.context), &barrier, &request), "request"))
+      return;
+    rank.good(ibcoll_start(request), "start");
+    while (ibcoll_may_be_done(request) == 0) usleep(1000);
+    if (ibcoll_test(request, &done) != IBCOLL_ERR_PEER_FAILED)
+      rank.complain("the test does not tell of the death");
+  };
+  int status = 0;
+  EXPECT_EQ(launched("1,1", 2, body, &status), "");
+}
+
 }  // namespace
 }  // namespace ibcoll

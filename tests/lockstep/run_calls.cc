@@ -344,6 +344,8 @@ void Run::State::wait(Pending& pending, uint32_t tests, bool by_descriptor) {
   }
   if (done == 0 && by_descriptor) status = sleep_until_done(pending, done);
   if (done == 0) status = ibcoll_wait(pending.request);
+  if (ibcoll_may_be_done(pending.request) == 0)
+    violation(*pending.action, "it is over, and may_be_done says that it can't be");
   pending.started = false;
   finish(pending, status);
   if (pending.action->spec.mode != Mode::kPersistent) release(pending);
