@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -18,22 +18,27 @@
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
 
-static thread_local std::string t_error;
-static thread_local ibcoll_scope t_scope = IBCOLL_SCOPE_NONE;
+static thread_local LastError t_error;
 
 namespace ibcoll::c_api {
 
-LastError last_error() noexcept { return {t_error, t_scope}; }
+LastError& last_error() noexcept { return t_error; }
 
 ibcoll_status report(const Error& error) noexcept {
   static_assert(static_cast<int>(Scope::kJob) == IBCOLL_SCOPE_JOB);
   static_assert(static_cast<int>(ErrorCode::kBusy) == IBCOLL_ERR_BUSY);
-  t_scope = static_cast<ibcoll_scope>(error.scope);
+  t_error.scope = static_cast<ibcoll_scope>(error.scope);
   try {
     // The message may have names and texts of the program's in it.
-    t_error = fmt::format("ibcoll: {}: {}", to_string(error.code), printable(error.message));
+    t_error.line = fmt::format("ibcoll: {}: {}", to_string(error.code), printable(error.message));
   } catch (const std::exception&) {
-    t_error.clear();  // not even memory for the line
+    // Not even memory for the line.
+    t_error.line.clear();
+    const auto end = fmt::format_to_n(t_error.spare.data(), t_error.spare.size() - 1,
+                                      "ibcoll: {}: {}", to_string(error.code), error.message);
+    *end.out = '\0';
+    std::replace_if(
+        t_error.spare.data(), end.out, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
   }
   // Files are named by variables of the environment here, which are arguments, too.
   if (error.code == ErrorCode::kInput) return IBCOLL_ERR_INVALID;
@@ -61,9 +66,11 @@ void drop(ibcoll_request& request) {
 
 }  // namespace ibcoll::c_api
 
-const char* ibcoll_last_error(void) { return t_error.c_str(); }
+const char* ibcoll_last_error(void) {
+  return t_error.line.empty() ? t_error.spare.data() : t_error.line.c_str();
+}
 
-ibcoll_scope ibcoll_last_error_scope(void) { return t_scope; }
+ibcoll_scope ibcoll_last_error_scope(void) { return t_error.scope; }
 
 const char* ibcoll_status_text(ibcoll_status status) {
   const int number = number_of(status);

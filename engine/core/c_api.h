@@ -1,6 +1,7 @@
 #pragma once
 /// What the files of the C interface share: its objects, and Results to statuses.
 
+#include <array>
 #include <exception>
 #include <memory>
 #include <new>
@@ -97,12 +98,14 @@ struct ibcoll_context : ibcoll::c_api::Handle<ibcoll_context> {
 
 namespace ibcoll::c_api {
 
-/// What ibcoll_last_error and ibcoll_last_error_scope give in this thread.
+/// What ibcoll_last_error and ibcoll_last_error_scope give in a thread.
 struct LastError {
-  std::string& line;
-  ibcoll_scope& scope;
+  std::string line;  ///< empty: see `spare`
+  ibcoll_scope scope = IBCOLL_SCOPE_NONE;
+  std::array<char, 256> spare = {};  ///< the line's beginning, where there was no memory for it
 };
-LastError last_error() noexcept;
+/// This thread's.
+LastError& last_error() noexcept;
 
 /// Keeps the error's line for ibcoll_last_error of this thread; gives its status.
 ibcoll_status report(const Error& error) noexcept;

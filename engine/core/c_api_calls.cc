@@ -351,20 +351,15 @@ ibcoll_status ibcoll_wait_all(int count, ibcoll_request* const* requests) {
   if (count < 0 || (count > 0 && requests == nullptr))
     return refuse("the requests are null or their number is negative");
   ibcoll_status first = IBCOLL_OK;
-  std::string line;
-  ibcoll_scope scope = IBCOLL_SCOPE_NONE;
+  LastError error;
   for (int i = 0; i < count; ++i) {
     if (requests[i] == nullptr) continue;
     const ibcoll_status status = ibcoll_wait(requests[i]);
     if (first != IBCOLL_OK || status == IBCOLL_OK) continue;
     first = status;
-    line = std::move(last_error().line);
-    scope = last_error().scope;
+    error = std::move(last_error());
   }
-  if (first != IBCOLL_OK) {
-    last_error().line = std::move(line);
-    last_error().scope = scope;
-  }
+  if (first != IBCOLL_OK) last_error() = std::move(error);
   return first;
 }
 

@@ -225,9 +225,7 @@ void Multicasts::look_for_gone(int64_t now) {
     const auto [since, first] = gone_since_.try_emplace(rank, now);
     if (first || now - since->second < kLastDataNs) continue;
     lose(rank);
-    if (deaths_.empty() || services_.executor.has_lost(rank) || !left_.insert(rank).second)
-      continue;
-    note_end(rank_has_left(rank));
+    if (!deaths_.empty()) note_end(rank_has_left(rank));
   }
 }
 
@@ -261,8 +259,9 @@ void Multicasts::lost(Rank rank, const Failure& why) {
   note_end(why);
 }
 
-/// Nothing comes of a rank any more, for which somebody may wait.
+/// Nothing comes of a rank any more, for which somebody may wait. Does nothing if that is known.
 void Multicasts::note_end(const Failure& why) {
+  if (!ended_.insert(why.culprit).second) return;
   deaths_.push_back({why.culprit,
                      {why.error_code(),
                       fmt::format("{}; nothing that it sends to sets comes any more", why.what)}});

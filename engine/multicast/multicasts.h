@@ -102,7 +102,7 @@ class Multicasts final : public ArrivalRuns {
   uint64_t mails_received_ = 0;
   int64_t looked_ns_ = 0;
   std::map<Rank, int64_t> gone_since_;
-  std::set<Rank> left_;  ///< after a death, and so in `deaths_`
+  std::set<Rank> ended_;  ///< those in `deaths_`: whoever leaves may die after that
   uint32_t rounds_ = 0;
 };
 
