@@ -1,6 +1,7 @@
 #include "engine/execute/executor.h"
 
 #include <sched.h>
+#include <new>
 
 #include <algorithm>
 #include <utility>
@@ -53,8 +54,13 @@ void Executor::enter(GroupState& group) {
 void Executor::leave(const GroupState& group) {
   // Its members wait to hear from this rank.
   calls_.stop_due();
-  if (group.one_way && !group.by_arrival && !end_.has_come())
-    disagreements_.look_at_untaken_of(group);
+  if (group.one_way && !group.by_arrival && !end_.has_come()) {
+    try {
+      disagreements_.look_at_untaken_of(group);
+    } catch (const std::bad_alloc&) {  // nobody above could take it: the group is being destroyed
+      end_.give_up({ErrorCode::kNoMemory, "out of memory"});
+    }
+  }
   ends_.leave(group);
 }
 

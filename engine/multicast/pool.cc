@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 namespace ibcoll {
 namespace {
@@ -39,6 +40,8 @@ Result<std::optional<std::byte*>> MulticastPool::take(Rank master, size_t bytes,
   if (!must && used_ != 0 && (used_ + size > limit_ || with_it > limit_ - used_ - size)) {
     return std::optional<std::byte*>();
   }
+  // Before the buffer, which would be lost if there were no memory for this.
+  size_t& of_master = held_[master];
   std::byte* buffer = take_kept(size);
   if (buffer == nullptr) {
     release_kept(limit_ - std::min(limit_, used_ + size));
@@ -47,29 +50,41 @@ Result<std::optional<std::byte*>> MulticastPool::take(Rank master, size_t bytes,
       release_kept(0);
       taken = take_(size);
     }
-    if (!taken) return tl::unexpected<Error>(std::move(taken).error());
+    if (!taken) {
+      if (of_master == 0) held_.erase(master);
+      return tl::unexpected<Error>(std::move(taken).error());
+    }
     buffer = *taken;
   }
-  held_[master] = with_it;
+  of_master = with_it;
   used_ += size;
   most_used_ = std::max(most_used_, used_);
   return buffer;
 }
 
-void MulticastPool::give_back(Rank master, std::byte* buffer, size_t bytes) {
+void MulticastPool::give_back(Rank master, std::byte* buffer, size_t bytes) noexcept {
   if (bytes == 0) return;
   const size_t size = rounded(bytes);
   used_ -= size;
   const auto held = held_.find(master);
   held->second -= size;
   if (held->second == 0) held_.erase(held);
-  if (size > limit_ / 2) {
-    give_(buffer, size);
-    return;
-  }
+  if (size > limit_ / 2 || !keep(buffer, size)) give_(buffer, size);
+}
+
+/// false: there is no memory to note it in.
+bool MulticastPool::keep(std::byte* buffer, size_t size) noexcept {
   release_kept(limit_ / 2 - size);
-  kept_by_size_[size].push_back(buffer);
+  auto place = kept_by_size_.end();
+  try {
+    place = kept_by_size_.try_emplace(size).first;
+    place->second.push_back(buffer);
+  } catch (const std::bad_alloc&) {
+    if (place != kept_by_size_.end() && place->second.empty()) kept_by_size_.erase(place);
+    return false;
+  }
   kept_ += size;
+  return true;
 }
 
 std::byte* MulticastPool::take_kept(size_t size) {

@@ -40,8 +40,8 @@ class MulticastPool {
   /// when the pool is otherwise empty. 0 bytes: an address without any memory.
   /// `must`: the limit and the share may be passed, by somebody who sees to it that this ends.
   Result<std::optional<std::byte*>> take(Rank master, size_t bytes, bool must = false);
-  /// Gives a buffer back; `master` and `bytes` as they were taken with.
-  void give_back(Rank master, std::byte* buffer, size_t bytes);
+  /// Gives a buffer back; `master` and `bytes` as they were taken with. Needs no memory.
+  void give_back(Rank master, std::byte* buffer, size_t bytes) noexcept;
 
   /// Bytes of buffers in use, now and at most so far.
   size_t used() const { return used_; }
@@ -52,6 +52,7 @@ class MulticastPool {
 
  private:
   size_t rounded(size_t bytes) const;
+  bool keep(std::byte* buffer, size_t size) noexcept;
   std::byte* take_kept(size_t size);
   void release_kept(size_t most);
 

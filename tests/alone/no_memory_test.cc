@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/multicast/pool.h"
 #include "tests/api_job.h"
 
 namespace {
@@ -126,6 +127,41 @@ TEST(NoMemory, IsNeededToGiveScratchMemoryBack) {
         requests_left = 0;
       });
   EXPECT_EQ(complaints, "");
+}
+
+/// A buffer that there is no memory to note among those that are kept is none of them.
+TEST(NoMemory, BuffersOfMulticastsAreNotLost) {
+  constexpr size_t kBytes = 1000, kLimit = 1 << 20;
+  for (int number = 1; number < 10; ++number) {
+    size_t taken = 0;
+    const auto use = [](MulticastPool& pool) {
+      const auto buffer = pool.take(3, kBytes);
+      ASSERT_TRUE(buffer && *buffer);
+      pool.give_back(3, **buffer, kBytes);
+    };
+    {
+      MulticastPool pool(
+          kLimit,
+          [&](size_t bytes) -> Result<std::byte*> {
+            taken += bytes;
+            return static_cast<std::byte*>(std::aligned_alloc(64, bytes));
+          },
+          [&](std::byte* memory, size_t bytes) {
+            taken -= bytes;
+            std::free(memory);
+          });
+      requests_left = number;
+      try {
+        use(pool);
+      } catch (const std::bad_alloc&) {
+      }
+      requests_left = 0;
+      EXPECT_EQ(pool.used(), 0u);
+      EXPECT_EQ(taken, pool.kept()) << number;
+      use(pool);
+    }
+    EXPECT_EQ(taken, 0u) << number;
+  }
 }
 
 }  // namespace
