@@ -56,7 +56,8 @@ struct Conditions {
   bool long_turns() const { return turn_ns > 1000; }
   /// How many times as long as elsewhere things may take.
   int64_t patience() const { return long_turns() ? 20 : 1; }
-  /// One of so many is chosen to run anything but evenly; 0: all are alike.
+  /// One of so many hardly runs while others can, until the job has taken long (kUnevenAccesses);
+  /// 0: all are alike.
   uint32_t slow_ranks = 0;
   bool delays_stores = false;
   /// One of so many turns shows others a store that was kept back.

@@ -80,6 +80,7 @@ Fiber* Bed::State::choose() {
     return &early;
   }
   Fiber* chosen = ready[random.below(ready.size())];
+  if (counts.accesses > kUnevenAccesses) return chosen;
   for (int i = 0; i < 12 && processes[static_cast<size_t>(chosen->process)].slow; ++i)
     chosen = ready[random.below(ready.size())];
   return chosen;

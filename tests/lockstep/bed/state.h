@@ -31,6 +31,10 @@ constexpr int64_t kFirstIdleNs = 500, kLongestIdleNs = 5'000'000;
 /// A run in which so much happens will not end any more.
 constexpr uint64_t kMostAccesses = 400'000'000;
 constexpr int64_t kMostNs = int64_t{600} * 1'000'000'000;
+/// After so many, slow ranks run as often as the others. Where turns are long, threads of the
+/// others that nap and look again are never all asleep, and may look for what only a slow rank can
+/// do: it would hardly get a turn, and the job would seem to hang.
+constexpr uint64_t kUnevenAccesses = kMostAccesses / 16;
 
 /// The executable's thread-local variables, which each fiber has of its own.
 struct ThreadLocals {
