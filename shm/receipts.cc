@@ -1,6 +1,6 @@
 #include "shm/receipts.h"
 
-#include <utility>
+#include <vector>
 
 #include "shm/ring.h"
 
@@ -8,14 +8,15 @@ namespace ibcoll::shm {
 
 Result<uint32_t> Receipts::take() {
   if (free_.empty() && !retracted_.empty()) [[unlikely]] {
-    const std::vector<uint32_t> asked = std::exchange(retracted_, {});
-    for (const uint32_t receipt : asked) {
-      if (!came_in(receipt)) retracted_.push_back(receipt);
-    }
+    std::erase_if(retracted_, [this](uint32_t receipt) { return came_in(receipt); });
   }
   if (free_.empty()) {
-    IBCOLL_ASSIGN(void* block, heap_->allocate(kInBlock * sizeof(Shared<uint32_t>)));
+    // Those that come in, or are taken back, need no memory then.
     const auto first = static_cast<uint32_t>(blocks_.size()) * kInBlock;
+    blocks_.reserve(blocks_.size() + 1);
+    free_.reserve(first + kInBlock);
+    retracted_.reserve(first + kInBlock);
+    IBCOLL_ASSIGN(void* block, heap_->allocate(kInBlock * sizeof(Shared<uint32_t>)));
     blocks_.push_back(static_cast<Shared<uint32_t>*>(block));
     for (uint32_t i = kInBlock; i-- > 0;) free_.push_back(first + i);
   }

@@ -1,6 +1,7 @@
 #include "engine/execute/lane_operations.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/base/clock.h"
 #include "engine/base/quote.h"
@@ -120,7 +121,12 @@ OpOutcome LaneOperations::put_local(LaneState& lane, const Op& op, uint32_t posi
     case Offer::kNoRoom:
       return OpOutcome::kBlocked;
     case Offer::kPending:
-      lane.note_pending({peer, true, ticket}, position, part.piece);
+      try {
+        lane.note_pending({peer, true, ticket}, position, part.piece);
+      } catch (const std::bad_alloc&) {  // nobody else knows of it
+        services_.local.retract(peer, ticket);
+        throw;
+      }
       return OpOutcome::kDone;
     case Offer::kNoMemory:
       services_.end.give_up({ErrorCode::kNoMemory, fmt::format("{}, for messages to rank {} in {}",
