@@ -220,10 +220,16 @@ template <class Body>
 Status on_set(ibcoll_context& context, std::vector<Rank> members, uint64_t tag, Body&& body) {
   IBCOLL_ASSIGN(const std::shared_ptr<Group> group,
                 context.context->groups().of_call(std::move(members), tag));
-  Status done = body(*group);
-  if (!done && !group->state().over && !context.context->executor().failed())
-    context.context->groups().take_back(*group);
-  return done;
+  try {
+    Status done = body(*group);
+    if (!done && !group->state().over && !context.context->executor().failed())
+      context.context->groups().take_back(*group);
+    return done;
+  } catch (const std::bad_alloc&) {
+    // While the group, and a call of it that is under way, are still there to be told of.
+    return tl::unexpected<Error>(
+        context.context->executor().give_up({ErrorCode::kNoMemory, "out of memory"}));
+  }
 }
 /// The same on the handle's group.
 template <class Body>
