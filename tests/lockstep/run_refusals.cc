@@ -271,7 +271,12 @@ void Run::State::disagree(const Action& action) {
     violation(action,
               fmt::format("status {}, scope {}: {}", static_cast<int>(status),
                           static_cast<int>(ibcoll_last_error_scope()), ibcoll_last_error()));
-  failed(action, status);
+  const bool has_groups_of_its_own = action.first == kCircle || action.first == kRootsOfGone;
+  if (!has_groups_of_its_own || ibcoll_last_error_scope() != IBCOLL_SCOPE_GROUP)
+    return failed(action, status);
+  // What a death has done to one of those says nothing of the action's group.
+  const std::string wrong = causes_.check(action, outcome_of(status), runner_.faults());
+  if (!wrong.empty()) violation(action, wrong);
 }
 
 }  // namespace ibcoll::lockstep
