@@ -338,7 +338,9 @@ void MulticastSends::lose(Rank rank) {
     std::erase(send->direct, rank);
     if (send->direct.size() != waited)
       name_missing(*send, RankSet::interval(rank, rank + 1), ErrorCode::kPeerFailed);
-    if (send->root == rank && !send->root_answered) {
+    // A root answers for itself alone where members answer to this rank: what it is to tell them
+    // may still wait for room then, and goes with it.
+    if (send->root == rank && (!send->root_answered || !send->direct.empty())) {
       send->root_answered = true;
       if (!send->fed()) {
         send->feed->end(services_.executor.has_lost(rank)

@@ -274,6 +274,64 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
   EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
+/// A root that has acknowledged may die before it has told the others: one of them has no room for
+/// its mails. Neither the master nor they wait for those.
+TEST(MulticastRequests, EndWhereARootDiesBeforeItHasToldAll) {
+  constexpr int kMany = 50;  // more than the mails that a rank has room for
+  const SharedFates shared;
+  SharedFlags& flags = SharedFlags::create();
+  const auto letter = [](int number) {
+    return Letter{0, {1, 2}, 100, static_cast<uint64_t>(number)};
+  };
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 3}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (!testing::meet(rank)) return;
+        if (me == 1) {
+          for (int number = 0; number < kMany; ++number) {
+            if (!receive(rank, letter(number))) return;
+          }
+          raise(SIGKILL);
+        }
+        if (me == 0) {
+          flags.await(1, 1);
+          std::deque<SentLetter> sent;
+          for (int number = 0; number < kMany; ++number) {
+            if (!sent.emplace_back(rank, letter(number)).start_sometime(acknowledged())) return;
+          }
+          const ibcoll_message* message = nullptr;
+          testing::expect(rank, ibcoll_multicast_receive(rank.context, -1, &message),
+                          IBCOLL_ERR_PEER_FAILED, "rank 1 ");
+          for (SentLetter& one : sent)
+            testing::expect(rank, one.wait(), IBCOLL_ERR_PEER_FAILED, "rank 1 ");
+          flags.raise(0);
+          SentLetter last(rank, {0, {2}, 5000, kMany});
+          if (last.start_sometime(acknowledged())) rank.good(last.wait(), "to the one who is left");
+        } else {
+          flags.raise(1);  // it is in no call, until all others know of the death
+          flags.await(0, 1);
+          Receiver receiver(rank, 1);
+          int next = 0;
+          while (next <= kMany) {
+            const ibcoll_message* message = nullptr;
+            if (!receiver.receive(-1, &message)) return;
+            // What has come to it, and then what the root had nothing to do with.
+            const auto tag = static_cast<int>(message->tag);
+            if (tag != next && tag != kMany) rank.complain(fmt::format("letter {}", tag));
+            next = tag + 1;
+            rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          testing::expect_no_memory(rank);
+        }
+        leave(rank, *shared.fates, 2);
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
+}
+
 /// A request that nobody is to acknowledge is over when the data may be overwritten: who dies
 /// before it was waited for is nothing to it.
 TEST(MulticastRequests, ThatNobodyAcknowledgesAreOverBeforeADeath) {
