@@ -338,9 +338,9 @@ void MulticastSends::lose(Rank rank) {
     std::erase(send->direct, rank);
     if (send->direct.size() != waited)
       name_missing(*send, RankSet::interval(rank, rank + 1), ErrorCode::kPeerFailed);
-    // A root answers for itself alone where members answer to this rank: what it is to tell them
-    // may still wait for room then, and goes with it.
-    if (send->root == rank && (!send->root_answered || !send->direct.empty())) {
+    // One that has answered has done so for itself alone, where members answer to this rank: what
+    // it was to tell them may have waited for room, and is gone with it.
+    if (send->root == rank) {
       send->root_answered = true;
       if (!send->fed()) {
         send->feed->end(services_.executor.has_lost(rank)
