@@ -131,8 +131,9 @@ std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults
       // leaves out what the others wait for.
       if (leaves_after_death(outcome, faults)) break;
       if (has(outcome.text, "has left the job") && faults.refused()) break;
-      // Of one that has given up since.
+      // Of one that has given up since; it leaves with that.
       if (has(outcome.text, "can't read") && faults.call_failed) break;
+      if (has(outcome.text, "ended with status 1") && faults.refused()) break;
       // Members that have no memory for a multicast do without; after a death one that has left may
       // have died, for all that its master knows.
       if (has(outcome.text, "may lack multicast") && (faults.refused() || faults.dead != 0)) break;
