@@ -122,9 +122,9 @@ Result<MpiMeasured> run(const Start& start, int ranks, const MpiMeasurement& wan
 Status measure_mpi(const MpiMeasurement& wanted, const std::string& library,
                    const std::function<void(const MpiLauncher&, int ranks)>& begins,
                    const std::function<void(const MpiMeasured&)>& ended) {
-  if (library.empty())
-    return fail(ErrorCode::kUnsupported, "libibcoll_mpi.so is not there: nothing can be measured");
   IBCOLL_ASSIGN(const std::vector<Start> all, starts(wanted));
+  if (library.empty())
+    return fail(ErrorCode::kSystem, "libibcoll_mpi.so is not there: nothing can be measured");
   IBCOLL_TRY(append(wanted.file, {}));  // it is known now that they get there
   for (const Start& start : all) {
     for (const int ranks : wanted.ranks) {
