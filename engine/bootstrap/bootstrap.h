@@ -51,6 +51,9 @@ class Bootstrap {
   /// failure() gives from then on, here too. Who reports another rank's death waits a moment for
   /// whoever knows how it died. A process that was forked from a rank reports nothing.
   virtual void abort(const Failure& failure) = 0;
+  /// Ends a job whose failure() is a death that it has survived (not collective; jobs of one
+  /// machine). Only the first such end counts: it is what failure() gives from then on.
+  virtual void end_after_death(const Failure& end) = 0;
   /// The job's failure, if there is one (not collective; one load of memory where nothing has
   /// happened, so that waits may ask often).
   virtual std::optional<Failure> failure() const = 0;

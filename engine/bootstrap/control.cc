@@ -86,6 +86,7 @@ struct alignas(4096) ControlBlock::Header {
   Shared<bool> shared;       ///< see ControlBlock::shared()
   alignas(64) FirstFailure failure;
   FirstFailure proposal;  ///< where reports are relayed
+  FirstFailure end;       ///< of a job that has survived its failure, a death
   struct End {
     Shared<bool> noted;
     FailureText text;
@@ -141,6 +142,9 @@ class ControlBootstrap final : public LocalBootstrap {
     }
     // Whoever should have told the other machines is gone.
     block_.decide(failure, rank_);
+  }
+  void end_after_death(const Failure& end) override {
+    if (!forked()) block_.end_after_death(end, rank_);
   }
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
@@ -264,7 +268,7 @@ class ControlBootstrap final : public LocalBootstrap {
 
 size_t ControlBlock::bytes_for(int ranks, int job_size) {
   const auto here = static_cast<size_t>(ranks);
-  return sizeof(Header) + 2 * here * sizeof(Slot) + 2 * (here + 1) * sizeof(Place) +
+  return sizeof(Header) + 2 * here * sizeof(Slot) + 3 * (here + 1) * sizeof(Place) +
          static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
 }
 
@@ -277,7 +281,8 @@ Status ControlBlock::map(int flags) {
   header_ = static_cast<Header*>(memory);
   failures_ = reinterpret_cast<Place*>(&slot(2, 0));
   proposals_ = failures_ + writers();
-  presence_ = reinterpret_cast<Shared<Presence>*>(proposals_ + writers());
+  ends_ = proposals_ + writers();
+  presence_ = reinterpret_cast<Shared<Presence>*>(ends_ + writers());
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
@@ -344,6 +349,10 @@ void ControlBlock::report(const Failure& failure, int writer) {
   eventfd_write(failure_fd(), 1);
 }
 
+void ControlBlock::end_after_death(const Failure& end, int writer) {
+  if (header_->end.tell(ends_, static_cast<uint32_t>(writer), end)) wake_all();
+}
+
 std::optional<Failure> ControlBlock::proposal() const { return header_->proposal.read(proposals_); }
 
 void ControlBlock::decide(const Failure& failure, int writer) {
@@ -387,6 +396,9 @@ std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
   return std::nullopt;
 }
 
-std::optional<Failure> ControlBlock::failure() const { return header_->failure.read(failures_); }
+std::optional<Failure> ControlBlock::failure() const {
+  std::optional<Failure> first = header_->failure.read(failures_);
+  return first && header_->end.present() ? header_->end.read(ends_) : first;
+}
 
 }  // namespace ibcoll

@@ -85,6 +85,8 @@ class ControlBlock {
   void report(const Failure& failure, int writer);
   /// What was reported first, where reports are relayed.
   std::optional<Failure> proposal() const;
+  /// See Bootstrap.
+  void end_after_death(const Failure& end, int writer);
   /// Makes this the job's failure here, unless there is one.
   void decide(const Failure& failure, int writer);
   /// Tells how a rank ended that did not end in order, beside the job's failure, which may be
@@ -136,6 +138,7 @@ class ControlBlock {
   // Behind the slots:
   Place* failures_ = nullptr;             ///< of each writer, one of the job's failure
   Place* proposals_ = nullptr;            ///< and one of what it proposes
+  Place* ends_ = nullptr;                 ///< and one of what it ends a job with after a death
   Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job
 };
 

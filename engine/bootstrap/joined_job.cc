@@ -128,6 +128,7 @@ class JoinedBootstrap final : public Bootstrap {
     if (!agent_) watch_leader();
     local_->abort(failure);
   }
+  void end_after_death(const Failure& end) override { local_->end_after_death(end); }
   std::optional<Failure> failure() const override {
     // Who waits for others outside a barrier asks for this alone.
     if (!agent_ && !block_->failure()) watch_leader_now_and_then();

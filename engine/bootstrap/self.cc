@@ -22,6 +22,7 @@ class SelfBootstrap final : public Bootstrap {
     return tl::unexpected<Error>(first->error());
   }
   void abort(const Failure& failure) override { first_.tell(&place_, 0, failure); }
+  void end_after_death(const Failure&) override {}  // there is nobody to survive
   std::optional<Failure> failure() const override { return first_.read(&place_); }
 
  private:

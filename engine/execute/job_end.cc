@@ -11,15 +11,17 @@ void JobEnd::abort(const Failure& failure) {
   bootstrap_.abort(failure);
   // Somebody else's failure may have been first: every survivor names that one, unless the job goes
   // on after it.
-  const std::optional<Failure> first = bootstrap_.failure();
-  const bool went_on = first && deaths_.survives(*first);
-  // How that rank died stands beside the record, which tells of the first failure only.
-  const bool died = went_on && failure.code == ErrorCode::kRankDied;
-  const std::optional<Failure> end = died ? bootstrap_.end_of(failure.culprit) : std::nullopt;
-  end_with(first && !went_on ? *first : end.value_or(failure));
-  // The job's record tells of the first failure only: those that wait for this rank learn that it
-  // has left.
-  if (went_on && error_) bootstrap_.set_gone();
+  std::optional<Failure> first = bootstrap_.failure();
+  if (first && deaths_.survives(*first)) {
+    // How that rank died stands beside the record, which tells of the first failure only.
+    const std::optional<Failure> death =
+        failure.code == ErrorCode::kRankDied ? bootstrap_.end_of(failure.culprit) : std::nullopt;
+    const Failure& end = death ? *death : failure;
+    if (deaths_.survives(end)) return;
+    bootstrap_.end_after_death(end);
+    first = bootstrap_.failure();
+  }
+  end_with(first.value_or(failure));
 }
 
 void JobEnd::end_with(const Failure& failure) {

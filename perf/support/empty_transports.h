@@ -19,6 +19,7 @@ class LoneBootstrap : public Bootstrap {
   }
   Status barrier() override { return {}; }
   void abort(const Failure&) override {}
+  void end_after_death(const Failure&) override {}
   std::optional<Failure> failure() const override { return std::nullopt; }
 
  private:

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "engine/core/exchange_counts.h"
 #include "engine/core/graph_creation.h"
 #include "tests/api_job.h"
@@ -301,6 +303,34 @@ TEST(Disagreement, OnTheLengthOfABlockNamesBothRanks) {
       &status);
   for (const Rank rank : {0, 1})
     EXPECT_THAT(errors.of(rank), HasSubstr("rank 1 expects 100 bytes where rank 0 sends 10"));
+}
+
+/// After a death that the job survives, a disagreement still ends it on all ranks, with one text:
+/// of two that are found, one counts.
+TEST(Disagreement, AfterADeathEndsTheJobOfAllSurvivors) {
+  Complaints errors(6);
+  int status = 0;
+  run_job(
+      job_of({6}),
+      [&](const RankView& rank) {
+        const Rank me = rank.context.rank();
+        CallMemory memory;
+        auto pair = rank.context.groups().create(me < 2 ? std::vector{0, 1} : std::vector{2, 3});
+        auto others = rank.context.groups().create({0, 1, 2, 3, 4});
+        if (me == 5) raise(SIGKILL);
+        const Status died = make(rank.context.world(), memory.arguments(Collective::kBarrier, 0));
+        if (died || died.error().scope != Scope::kGroup) return errors.add(me, "nobody has died");
+        const CallArguments a = memory.arguments(Collective::kAllgather, me % 2 == 0 ? 100 : 60);
+        Status made = me < 4 ? make(**pair, a) : Status{};
+        if (made) made = make(**others, memory.arguments(Collective::kBarrier, 0));
+        errors.add(me, made ? "it ended well" : made.error().message);
+      },
+      &status);
+  const auto common = [&](Rank rank) {
+    return errors.of(rank).substr(0, errors.of(rank).find(';'));
+  };
+  EXPECT_THAT(common(0), HasSubstr("disagree on call 0"));
+  for (Rank rank = 1; rank < 5; ++rank) EXPECT_EQ(common(rank), common(0));
 }
 
 TEST(Polling, KnowsTheDeadline) {
