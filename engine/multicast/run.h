@@ -28,9 +28,10 @@ struct MulticastRun {
   /// A rank that is told of the multicast by this one.
   struct Child {
     Rank rank;
-    int place = -1;      ///< the leader of a server; -1: a member of this one
-    bool acked = false;  ///< or acknowledges to the master
-    RankSet late;        ///< whom it waits for, as far as it has said so
+    int place = -1;           ///< the leader of a server; -1: a member of this one
+    bool acked = false;       ///< or acknowledges to the master
+    RankSet late;             ///< whom it waits for, as far as it has said so
+    bool takes_none = false;  ///< of the data: a member of this server that has no memory for them
   };
 
   MulticastId id;

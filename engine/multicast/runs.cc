@@ -214,9 +214,11 @@ Status MulticastRuns::acknowledge(const MulticastAssembly::Whole& message) {
   if (run == nullptr) return {};
   for (MulticastRun::Child& child : run->children) {
     if (child.rank != message.head.from) continue;
-    // It takes no data; of a leader that ends the whole distribution, as that says itself.
-    if (child.place < 0 && missing.ranks.contains(child.rank) && run->distribution)
-      run->distribution->lose(child.rank);
+    // A leader that lacks it ends the whole distribution, and says so itself.
+    if (child.place < 0 && missing.ranks.contains(child.rank)) {
+      child.takes_none = true;
+      if (run->distribution) run->distribution->lose(child.rank);
+    }
     if (child.acked) continue;
     child.acked = true;
     --run->unacked;

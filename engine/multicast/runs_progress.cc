@@ -181,7 +181,7 @@ Status MulticastRuns::post_distribution(MulticastRun& run, const Algorithm& algo
   ProgramPtr program =
       services_.program(algorithm, distribution.shape(), distribution.me(), options);
   for (const MulticastRun::Child& child : run.children) {
-    if (services_.executor.has_lost(child.rank)) distribution.lose(child.rank);
+    if (child.takes_none || services_.executor.has_lost(child.rank)) distribution.lose(child.rank);
   }
   const int servers = run.part ? run.part->role().servers : run.local.servers;
   const uint64_t agreed =
@@ -204,7 +204,7 @@ bool MulticastRuns::advance(MulticastRun& run) {
   }
   for (const MulticastTransfer* transfer : {run.feed.get(), run.distribution.get()}) {
     if (transfer != nullptr && transfer->error() != nullptr && !run.over) {
-      end(run, ErrorCode::kPeerFailed);
+      end(run, transfer->error()->code);
       moved = true;
     }
   }
@@ -255,7 +255,8 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
       send(child.rank, MulticastMailKind::kDrop, run, {});
     give_up_child(run, child);
   }
-  const Failure failure{services_.me, ErrorCode::kCancelled,
+  // Those that have still to post it tell their masters that code.
+  const Failure failure{services_.me, why,
                         fmt::format("rank {} has ended multicast {} of rank {}", services_.me,
                                     run.id.counter, run.id.master)};
   if (run.feed && run.feed->under_way()) run.feed->end(failure);

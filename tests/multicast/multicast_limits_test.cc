@@ -214,6 +214,52 @@ TEST_P(MulticastLimits, LongerThanAllMemoryFailsAloneAndOthersGoOn) {
       {{"IBCOLL_MULTICAST_MEMORY", "64K"}});
 }
 
+/// Takes all that is left of this rank's heap.
+void use_up_heap(const ApiRank& rank) {
+  for (size_t bytes = size_t{1} << 30; bytes >= 64; bytes /= 2) {
+    void* address = nullptr;
+    while (ibcoll_alloc(rank.context, bytes, &address) == IBCOLL_OK) continue;
+  }
+}
+
+/// One member has no memory. Another one takes the message then, or only finds that its group is
+/// over, since it has had no room before. The master learns the reason either way.
+TEST_P(MulticastLimits, NameTheMemoryThatOneMemberLacks) {
+  const int last = ranks() - 1;
+  for (const bool room : {true, false}) {
+    SCOPED_TRACE(room ? "with room" : "without");
+    run(
+        [&](const ApiRank& rank) {
+          const int me = ibcoll_rank(rank.context);
+          const Letter kept{0, {1}, 100 * kKb, 1}, lacked{0, {1, last}, 100 * kKb, 2};
+          if (me == last) use_up_heap(rank);
+          const ibcoll_message* message = nullptr;
+          if (me == 0) {
+            SentLetter sent(rank, kept);
+            if (!sent.start_sometime(acknowledged()) || !rank.good(sent.wait(), "kept")) return;
+          } else if (me == 1) {
+            if (!rank.good(ibcoll_multicast_receive(rank.context, -1, &message), "receive")) return;
+            if (room) rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          if (!meet(rank)) return;
+          if (me == 0) {
+            SentLetter sent(rank, lacked);
+            if (!sent.start_sometime(acknowledged())) return;
+            expect(rank, sent.wait(), IBCOLL_ERR_NO_MEMORY, "may lack multicast 2 of rank 0");
+            const std::vector<int> missing = sent.missing();
+            if (std::find(missing.begin(), missing.end(), last) == missing.end())
+              rank.complain("nobody says who lacks it");
+          } else if (me == 1 && !room) {
+            const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+            progress_until(rank, [&] { return std::chrono::steady_clock::now() > until; });
+            rank.good(ibcoll_message_free(rank.context, message), "free");
+          }
+          meet(rank);
+        },
+        {{"IBCOLL_HEAP", "64M"}, {"IBCOLL_MULTICAST_MEMORY", "150K"}});
+  }
+}
+
 TEST_P(MulticastLimits, EndsAtItsDeadlineAndTellsWhoMayLackIt) {
   const int last = ranks() - 1;
   run([&](const ApiRank& rank) {
