@@ -121,6 +121,12 @@ OpOutcome LaneOperations::put_local(LaneState& lane, const Op& op, uint32_t posi
     case Offer::kNoRoom:
       return OpOutcome::kBlocked;
     case Offer::kPending:
+      // An operation before it in this round may have ended the job, which has taken back all that
+      // was offered by then.
+      if (services_.end.has_come()) [[unlikely]] {
+        services_.local.retract(peer, ticket);
+        return OpOutcome::kBlocked;
+      }
       try {
         lane.note_pending({peer, true, ticket}, position, part.piece);
       } catch (const std::bad_alloc&) {  // nobody else knows of it
@@ -143,6 +149,8 @@ OpOutcome LaneOperations::put_network(LaneState& lane, const Op& op, uint32_t po
   const Rank peer = job_rank(op.peer);
   PeerState& state = call_.remote.peers[peer];
   if (state.exposures <= op.exposure) return OpOutcome::kBlocked;
+  if (services_.end.has_come()) [[unlikely]]  // nothing is posted then
+    return OpOutcome::kBlocked;
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   RegionPlace place = op.dst_buffer == Buffer::kRecv ? state.recv : state.scratch;
