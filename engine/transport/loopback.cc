@@ -225,9 +225,8 @@ class Loopback final : public NetworkTransport {
   }
 
   bool deliver_mail(Rank peer, std::span<const std::byte> bytes) {
-    if (!wire_.has_room(peer)) return false;
-    const std::optional<Entry> entry = wire_.write_mail(peer, bytes);
-    return entry && wire_.push(peer, *entry);
+    if (!wire_.has_room(peer) || !wire_.has_room_for_mail(peer)) return false;
+    return wire_.push(peer, wire_.write_mail(peer, bytes));
   }
 
   size_t receive(std::span<Arrival> arrivals) {

@@ -59,17 +59,18 @@ bool SendQueue::spurious_refusal() {
 
 bool SendQueue::post(Rank peer, const Post& post) {
   const std::lock_guard lock(mutex_);
-  return !spurious_refusal() && accept(peer, post);
+  return lane(peer).count < kDepth && !spurious_refusal() && accept(peer, post);
 }
 
 bool SendQueue::post_mail(Rank peer, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
-  if (spurious_refusal() || lane(peer).count == kDepth) return false;
-  const std::optional<Entry> entry = wire_.write_mail(peer, bytes);
-  if (!entry) return false;
+  // A refusal that is none rings the bell: only where there is room, or a rank whose peer is away
+  // would never sleep.
+  if (lane(peer).count == kDepth || !wire_.has_room_for_mail(peer) || spurious_refusal())
+    return false;
   Post post;
   post.delivers = true;
-  post.entry = *entry;
+  post.entry = wire_.write_mail(peer, bytes);
   return accept(peer, post);
 }
 

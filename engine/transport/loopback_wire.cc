@@ -184,17 +184,20 @@ bool Wire::push_data(Rank peer, RemoteAddress target, Segments segments, size_t 
   return push(peer, {Kind::kData, 0});
 }
 
-std::optional<Entry> Wire::write_mail(Rank peer, std::span<const std::byte> bytes) {
+bool Wire::has_room_for_mail(Rank peer) {
   Outgoing& out = outgoing(peer);
   const auto full = [&out] {
     out.mails_released = out.pair->mails_released.load(std::memory_order_acquire);
     return out.mails - out.mails_released >= kMails;
   };
-  if (full()) {
-    out.pair->sender_waits.store(1, std::memory_order_relaxed);
-    shared_fence(std::memory_order_seq_cst);
-    if (full()) return std::nullopt;
-  }
+  if (!full()) return true;
+  out.pair->sender_waits.store(1, std::memory_order_relaxed);
+  shared_fence(std::memory_order_seq_cst);
+  return !full();
+}
+
+Entry Wire::write_mail(Rank peer, std::span<const std::byte> bytes) {
+  Outgoing& out = outgoing(peer);
   uint32_t offset = 0;
   if (out.mails != out.mails_released) {  // one is still there
     const uint32_t other = out.mails_released % kMails;

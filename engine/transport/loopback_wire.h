@@ -89,8 +89,9 @@ class Wire {
   bool push(Rank peer, Entry entry);
   /// `bytes` bytes of the segments, from byte `begin` on.
   bool push_data(Rank peer, RemoteAddress target, Segments segments, size_t begin, size_t bytes);
-  /// Puts a mail where the peer will find it; the entry to push for it.
-  std::optional<Entry> write_mail(Rank peer, std::span<const std::byte> bytes);
+  bool has_room_for_mail(Rank peer);
+  /// Puts a mail where there is room and the peer will find it; the entry to push for it.
+  Entry write_mail(Rank peer, std::span<const std::byte> bytes);
   /// True if the peer could not place data that came through a slot.
   bool refused(Rank peer) const;
 
