@@ -413,6 +413,29 @@ TEST(MulticastReceives, AreToldOfEachDeathOnce) {
   EXPECT_EQ(shared.fates->gone, 2) << "somebody waits for ever";
 }
 
+/// After a death ranks leave one by one. Who waits for anybody's message learns of that, too.
+TEST(MulticastReceives, AreToldOfThoseThatLeaveAfterADeath) {
+  const SharedFates shared;
+  int status = 0;
+  const std::string complaints = testing::run_multicasts(
+      {"shm", nullptr, 3}, {},
+      [&](const ApiRank& rank) {
+        const int me = ibcoll_rank(rank.context);
+        if (!testing::meet(rank)) return;
+        if (me == 2) raise(SIGKILL);
+        for (const char* const gone : {"rank 2 ", "rank 1 "}) {
+          if (me == 1 && gone[5] == '1') _exit(0);  // leaving would be an error
+          const ibcoll_message* message = nullptr;
+          testing::expect(rank, ibcoll_multicast_receive(rank.context, -1, &message),
+                          IBCOLL_ERR_PEER_FAILED, gone);
+        }
+        ++shared.fates->gone;
+      },
+      &status);
+  EXPECT_EQ(complaints, "");
+  EXPECT_EQ(shared.fates->gone, 1) << "rank 0 waits for ever";
+}
+
 /// Two that die at the same time are told of one after the other.
 TEST(MulticastReceives, AreToldOfDeathsThatAreFoundTogether) {
   const SharedFates shared;
