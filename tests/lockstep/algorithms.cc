@@ -7,7 +7,6 @@ namespace ibcoll::lockstep {
 std::vector<NamedAlgorithm> registered_algorithms() {
   std::vector<NamedAlgorithm> all;
   for (const Algorithm& one : algorithms()) {
-    if (one.name == "contention_free") continue;
     all.push_back({static_cast<Operation>(one.collective), std::string(one.name),
                    one.spec->keeps_order == on_every_shape, one.paced});
   }
