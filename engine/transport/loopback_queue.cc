@@ -59,7 +59,9 @@ bool SendQueue::spurious_refusal() {
 
 bool SendQueue::post(Rank peer, const Post& post) {
   const std::lock_guard lock(mutex_);
-  return lane(peer).count < kDepth && !spurious_refusal() && accept(peer, post);
+  if (lane(peer).count == kDepth || spurious_refusal()) return false;
+  accept(peer, post);
+  return true;
 }
 
 bool SendQueue::post_mail(Rank peer, std::span<const std::byte> bytes) {
@@ -71,12 +73,13 @@ bool SendQueue::post_mail(Rank peer, std::span<const std::byte> bytes) {
   Post post;
   post.delivers = true;
   post.entry = wire_.write_mail(peer, bytes);
-  return accept(peer, post);
+  accept(peer, post);
+  return true;
 }
 
-bool SendQueue::accept(Rank peer, Post post) {
+/// Where there is room.
+void SendQueue::accept(Rank peer, Post post) {
   Lane& lane = this->lane(peer);
-  if (lane.count == kDepth) return false;
   post.piece_bytes = placer_ == nullptr ? DataSlot::kBytes : std::max<size_t>(post.bytes, 1);
   if (seed_ != 0) {
     const size_t pieces = 1 + random_() % 12;
@@ -85,16 +88,15 @@ bool SendQueue::accept(Rank peer, Post post) {
   }
   if (lane.failed) {
     lane.completed.store(++lane.finished, std::memory_order_release);
-    return true;
+    return;
   }
   lane.at(lane.count++) = post;
-  if (lane.active) return true;
+  if (lane.active) return;
   lane.active = true;
   active_.push_back(peer);
   busy_.store(true, std::memory_order_relaxed);
   if (seed_ == 0) serve(active_.size() - 1);
   if (active_.size() == 1) work_.notify_one();
-  return true;
 }
 
 void SendQueue::progress() {

@@ -70,7 +70,7 @@ class SendQueue {
   };
 
   Lane& lane(Rank peer);
-  bool accept(Rank peer, Post post);
+  void accept(Rank peer, Post post);
   bool spurious_refusal();
   bool one_in(uint32_t n) { return random_() % n == 0; }
   void step();
