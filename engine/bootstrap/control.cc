@@ -85,8 +85,8 @@ struct alignas(4096) ControlBlock::Header {
   Shared<int32_t> departed;  ///< 1 + the rank that ended first
   Shared<bool> shared;       ///< see ControlBlock::shared()
   alignas(64) FirstFailure failure;
-  FirstFailure proposal;  ///< where reports are relayed
-  FirstFailure end;       ///< of a job that has survived its failure, a death
+  FirstFailure proposal;     ///< where reports are relayed
+  FirstFailure after_death;  ///< what ends a job that has survived its failure, a death
   struct End {
     Shared<bool> noted;
     FailureText text;
@@ -281,8 +281,8 @@ Status ControlBlock::map(int flags) {
   header_ = static_cast<Header*>(memory);
   failures_ = reinterpret_cast<Place*>(&slot(2, 0));
   proposals_ = failures_ + writers();
-  ends_ = proposals_ + writers();
-  presence_ = reinterpret_cast<Shared<Presence>*>(ends_ + writers());
+  after_death_ = proposals_ + writers();
+  presence_ = reinterpret_cast<Shared<Presence>*>(after_death_ + writers());
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
@@ -350,7 +350,7 @@ void ControlBlock::report(const Failure& failure, int writer) {
 }
 
 void ControlBlock::end_after_death(const Failure& end, int writer) {
-  if (header_->end.tell(ends_, static_cast<uint32_t>(writer), end)) wake_all();
+  if (header_->after_death.tell(after_death_, static_cast<uint32_t>(writer), end)) wake_all();
 }
 
 std::optional<Failure> ControlBlock::proposal() const { return header_->proposal.read(proposals_); }
@@ -398,7 +398,7 @@ std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
 
 std::optional<Failure> ControlBlock::failure() const {
   std::optional<Failure> first = header_->failure.read(failures_);
-  return first && header_->end.present() ? header_->end.read(ends_) : first;
+  return first && header_->after_death.present() ? header_->after_death.read(after_death_) : first;
 }
 
 }  // namespace ibcoll

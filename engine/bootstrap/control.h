@@ -138,7 +138,7 @@ class ControlBlock {
   // Behind the slots:
   Place* failures_ = nullptr;             ///< of each writer, one of the job's failure
   Place* proposals_ = nullptr;            ///< and one of what it proposes
-  Place* ends_ = nullptr;                 ///< and one of what it ends a job with after a death
+  Place* after_death_ = nullptr;          ///< and one of what it ends a job with after a death
   Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job
 };
 
