@@ -48,7 +48,10 @@ Run::State::State(ibcoll_context* context, const Program& program, Rank me, Runn
   const auto ranks = static_cast<size_t>(program.ranks());
   for (auto* const counts : {&certain_, &uncertain_, &received_}) counts->assign(ranks, 0);
   last_number_.assign(ranks, -1);
-  for (const Action& action : program.actions) multicasts_ |= action.kind == ActionKind::kMulticast;
+  for (const Action& action : program.actions) {
+    multicasts_ |= action.kind == ActionKind::kMulticast || action.kind == ActionKind::kReceive ||
+                   action.kind == ActionKind::kHandler;
+  }
 }
 
 Run::State::~State() {

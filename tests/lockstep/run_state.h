@@ -159,7 +159,7 @@ class Run::State {
   /// be tested then, before it is armed again.
   uint64_t unarmed_ = 0;
 
-  bool multicasts_ = false;  ///< the program has some
+  bool multicasts_ = false;  ///< the program has some, or takes what comes
   bool handles_ = false;
   std::vector<Sent> sent_;
   uint64_t multicasts_begun_ = 0, multicasts_acknowledged_ = 0;
