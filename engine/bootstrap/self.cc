@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "engine/bootstrap/control.h"
+#include "engine/bootstrap/first_failure.h"
 
 namespace ibcoll {
 namespace {
