@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", ranks, "numbers of ranks, one job each")->capture_default_str();
   app.add_option("--servers", servers, "emulated servers of equal size")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000));
   app.add_option("--json", json, "one object a job into this file, - for standard output");
   app.footer("Example: memory_bench --ranks 8,32,128 --servers 4");
   try {

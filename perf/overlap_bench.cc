@@ -252,7 +252,7 @@ int main(int argc, char** argv) {
   app.add_option("--test-every", options.test_every_us,
                  "microseconds between tests, where it tests")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   app.add_flag("--unbound", options.unbound,
                "leave ranks where the system puts them, so that progress threads find idle cores");
   app.add_option("--json", options.json, "one object a row into this file, - for standard output");

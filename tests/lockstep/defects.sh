@@ -14,6 +14,12 @@ names=("$@")
 [ ${#names[@]} -gt 0 ] || for patch in tests/lockstep/defects/*.patch; do names+=("$(basename "$patch" .patch)"); done
 
 say() { echo "defects: $*" >&2; }
+for name in "${names[@]}"; do
+  [ -f "tests/lockstep/defects/$name.patch" ] || {
+    say "there is no defect $name"
+    exit 2
+  }
+done
 build() {
   cmake --build "$COPY/build" --target lockstep -j"$(nproc)" >build-defects/build.log 2>&1 || {
     grep -E 'error|FAILED' build-defects/build.log | head -n 10 >&2

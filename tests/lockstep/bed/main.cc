@@ -221,9 +221,9 @@ int main_of(int argc, char** argv) {
   Options options;
   app.add_option("--seed", options.seed, "the first one")->default_val(1);
   app.add_option("--seeds", options.seeds, "how many (with neither this nor --seconds: one)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--seconds", options.seconds, "go on with more of them for so long")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--jobs", options.jobs, "processes that run seeds")->check(CLI::Range(1, 256));
   app.add_flag("--control", options.control,
                "the control tree between machines alone, without the engine above it");
@@ -240,7 +240,7 @@ int main_of(int argc, char** argv) {
                  "none, kill, stop, memory, clock, call, flip or all")
       ->check(CLI::IsMember({"none", "kill", "stop", "memory", "clock", "call", "flip", "all"}));
   app.add_option("--calls", options.overrides.calls, "calls of a program")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   const auto list = [&app](const char* name, std::vector<uint32_t>& numbers, const char* help) {
     app.add_option(name, numbers, help)->delimiter(',')->group("Of a run that was made shorter");
   };
