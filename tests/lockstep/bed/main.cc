@@ -223,7 +223,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--seeds", options.seeds, "how many (with neither this nor --seconds: one)")
       ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--seconds", options.seconds, "go on with more of them for so long")
-      ->check(CLI::Range(1, 1'000'000'000));
+      ->check(CLI::Range(1e-3, 1e9));
   app.add_option("--jobs", options.jobs, "processes that run seeds")->check(CLI::Range(1, 256));
   app.add_flag("--control", options.control,
                "the control tree between machines alone, without the engine above it");
