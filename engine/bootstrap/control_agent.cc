@@ -17,7 +17,6 @@ namespace {
 
 /// Callers that have not said who they are.
 constexpr size_t kMostCallers = 64;
-constexpr double kGoodbyeSeconds = 1;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 /// How long rank 0 stays for those who have not heard what counts.
 constexpr auto kAnswering = std::chrono::seconds(2);
@@ -90,31 +89,33 @@ Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
 
 void ControlAgent::run() {
   std::vector<pollfd> watched;
-  while (true) {
-    const int timeout_ms = watch(watched);
-    if (poll(watched.data(), watched.size(), timeout_ms) < 0) {
-      if (errno == EINTR) continue;
-      // A program may have lowered its limit of open files below what it has open, and poll() then
-      // refuses so many: look at all of them now and then.
-      std::this_thread::sleep_for(kBetweenLooks);
-      for (pollfd& one : watched) one.revents = one.fd == options_.launcher.get() ? 0 : POLLIN;
-    }
-    look(watched);
-    take_callers();
-    call_root();
-    check_outages();
-    check_proposal();
-    tell_presence();
-    eventfd_t ignored = 0;
-    if (watched[0].revents != 0) {
-      eventfd_read(options_.wake.get(), &ignored);
-      take_outgoing();
-      const std::lock_guard lock(mutex_);
-      leaving_ = stop_;
-    }
-    if (leaving_ && all_have_heard()) break;
-  }
+  while (!leaving_ || !all_have_heard()) turn(watched);
   say_goodbye();
+  while (someone_may_miss_it()) turn(watched);
+}
+
+/// Waits for something to happen, and does what there is to do.
+void ControlAgent::turn(std::vector<pollfd>& watched) {
+  const int timeout_ms = watch(watched);
+  if (poll(watched.data(), watched.size(), timeout_ms) < 0) {
+    if (errno == EINTR) return;
+    // A program may have lowered its limit of open files below what it has open, and poll() then
+    // refuses so many: look at all of them now and then.
+    std::this_thread::sleep_for(kBetweenLooks);
+    for (pollfd& one : watched) one.revents = one.fd == options_.launcher.get() ? 0 : POLLIN;
+  }
+  look(watched);
+  take_callers();
+  call_root();
+  check_outages();
+  check_proposal();
+  tell_presence();
+  if (watched[0].revents == 0) return;
+  eventfd_t ignored = 0;
+  eventfd_read(options_.wake.get(), &ignored);
+  take_outgoing();
+  const std::lock_guard lock(mutex_);
+  leaving_ = stop_;
 }
 
 /// What to wait for: first what this process tells, then the launcher, then the connections in the
@@ -132,7 +133,9 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   };
   add(connections_.root, 0);
   for (auto& [rank, connection] : connections_.machines) add(connection, rank);
-  for (auto& [rank, connection] : connections_.members) add(connection, rank);
+  if (!goodbye_until_) {  // afterwards their ends do not matter
+    for (auto& [rank, connection] : connections_.members) add(connection, rank);
+  }
   for (auto& [rank, connection] : orphans_) add(connection, rank);
   entrance_.watch(watched);
   if (attempt_) watched.push_back(attempt_->watch());
@@ -179,6 +182,7 @@ void ControlAgent::serve(ControlConnection& connection, Rank peer) {
 void ControlAgent::ended(ControlConnection& connection, Rank peer) {
   const ConnectionEnd end = connection.end();
   connection.close();
+  if (goodbye_until_ && end == ConnectionEnd::kEnded) return;  // it has all that was sent to it
   answers_until_ = Clock::now() + kAnswering;
   if (members_.count(peer) > 0) return member_ended(peer);
   if (orphans_.count(peer) > 0) return;  // it had a failure to tell, and nobody watches it
@@ -335,6 +339,7 @@ void ControlAgent::decide(const Failure& failure) {
 
 void ControlAgent::say_goodbye() {
   const Deadline until = deadline_in(kGoodbyeSeconds);
+  goodbye_until_ = until;
   const auto say = [&](ControlConnection& connection) {
     if (!connection.open()) return;
     connection.send(FrameKind::kBye, me_);

@@ -58,6 +58,8 @@ class ControlAgent {
   Status exchange(std::span<const std::byte> mine, size_t bytes, std::span<std::byte> all);
 
  private:
+  /// How long the others may take to have its goodbye.
+  static constexpr double kGoodbyeSeconds = 1;
   using Clock = std::chrono::steady_clock;
   struct Member {
     pid_t pid = 0;
@@ -73,6 +75,7 @@ class ControlAgent {
 
   ControlAgent(Rank me, ControlBlock& block, ControlConnections connections, AgentOptions options);
   void run();
+  void turn(std::vector<pollfd>& watched);
   int watch(std::vector<pollfd>& watched);
   void look(const std::vector<pollfd>& watched);
   void serve(ControlConnection& connection, Rank peer);
@@ -96,6 +99,7 @@ class ControlAgent {
   void restored(Rank peer);
   void check_outages();
   void set_reachable(Rank peer, bool reachable);
+  bool someone_may_miss_it() const;
 
   // Machines whose leader dies before it has passed on what counts (control_agent_outage.cc).
   bool all_have_heard() const;
@@ -124,8 +128,9 @@ class ControlAgent {
   std::map<Rank, Outage> outages_;
   std::map<Rank, ControlConnection> orphans_;  ///< rank 0: members of machines whose leader is gone
   std::set<Rank> heard_;                       ///< rank 0: leaders whose machines know the decision
-  Clock::time_point answers_until_{};  ///< rank 0: how long those who have not heard may ask
-  bool leaving_ = false;               ///< it only answers them
+  Clock::time_point answers_until_{};      ///< rank 0: how long those who have not heard may ask
+  bool leaving_ = false;                   ///< it only answers them
+  std::optional<Deadline> goodbye_until_;  ///< once it has been said
   Entrance entrance_;
   std::optional<Attempt> attempt_;  ///< to come back to rank 0
   Clock::time_point next_attempt_{};

@@ -98,7 +98,24 @@ void ControlAgent::restored(Rank peer) {
   if (outage == outages_.end()) return;
   const bool told = outage->second.told;
   outages_.erase(outage);
+  if (goodbye_until_) goodbye_until_ = deadline_in(kGoodbyeSeconds);  // it has been sent again
   if (told) set_reachable(peer, true);
+}
+
+/// Rank 0, after its goodbye: whether a machine may still lack what was sent to it last, such as
+/// the result of the job's last barrier. A machine that has the goodbye closes its connection. One
+/// whose connection has broken comes back for the rest.
+bool ControlAgent::someone_may_miss_it() const {
+  if (me_ != 0 || decided_) return false;
+  const auto may_miss_it = [&](const auto& machine) {
+    const auto& [leader, connection] = machine;
+    if (connection.open()) return !past(*goodbye_until_);
+    const auto outage = outages_.find(leader);
+    return outage != outages_.end() && !outage->second.told &&
+           block_.presence(leader) != Presence::kGone;
+  };
+  const auto& machines = connections_.machines;
+  return std::any_of(machines.begin(), machines.end(), may_miss_it);
 }
 
 void ControlAgent::check_outages() {

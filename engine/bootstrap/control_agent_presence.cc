@@ -36,7 +36,7 @@ void ControlAgent::note_presence() {
 }
 
 void ControlAgent::tell_presence() {
-  if (!tell_at_ || Clock::now() < *tell_at_) return;
+  if (!tell_at_ || goodbye_until_ || Clock::now() < *tell_at_) return;
   tell_at_.reset();
   auto payload = std::make_shared<std::vector<std::byte>>();
   for (const auto& [rank, presence] : to_tell_) {

@@ -101,7 +101,7 @@ TEST(OpenFiles, NoneIsLeftOverWhereNotAllThatArePassedOnFit) {
 }
 
 /// What ranks and the proxy between them tell each other.
-enum Flag : size_t { kJoined, kDone, kCuts };
+enum Flag : size_t { kJoined, kDone, kCuts, kHolds };
 
 /// Passes on what comes to its port to rank 0, until the connections are cut.
 class Proxy {
@@ -118,12 +118,16 @@ class Proxy {
   }
   int port() const { return port_; }
 
-  /// Until all ranks are done and their connections have ended. From when they have joined until
-  /// the first is done, all connections are reset every `cut_ms`.
-  void run(int to, int ranks, SharedFlags& flags, int cut_ms) {
+  enum class Cuts {
+    kNowAndThen,  ///< from when all have joined until the first is done, every 300 ms
+    kAtTheEnd     ///< once, when the first is done; what rank 0 has sent since all joined is lost
+  };
+
+  /// Until all ranks are done and their connections have ended. Resets all connections at times.
+  void run(int to, int ranks, SharedFlags& flags, Cuts cuts) {
     std::vector<Pair> pairs;
     const auto limit = Clock::now() + std::chrono::seconds(40);
-    auto cut = Clock::now() + std::chrono::milliseconds(cut_ms);
+    auto cut = Clock::now() + kBetweenCuts;
     auto quiet_since = Clock::now();
     while (Clock::now() < limit) {
       // A rank whose connection has been reset at last makes it again to take its leave.
@@ -132,10 +136,13 @@ class Proxy {
       });
       if (flags.raised(kDone) < ranks || !ended) quiet_since = Clock::now();
       if (Clock::now() - quiet_since > std::chrono::milliseconds(500)) return;
+      const bool joined = flags.raised(kJoined) == ranks;
+      const bool holds = cuts == Cuts::kAtTheEnd && joined && flags.raised(kCuts) == 0;
+      if (holds && flags.raised(kHolds) == 0) flags.raise(kHolds);
       std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
       for (const Pair& pair : pairs) {  // poll passes over numbers below zero
         watched.push_back({pair.caller_ended ? -1 : pair.caller.get(), POLLIN, 0});
-        watched.push_back({pair.called_ended ? -1 : pair.called.get(), POLLIN, 0});
+        watched.push_back({pair.called_ended || holds ? -1 : pair.called.get(), POLLIN, 0});
       }
       poll(watched.data(), watched.size(), 5);
       for (size_t i = 0; i < pairs.size(); ++i) {
@@ -148,8 +155,8 @@ class Proxy {
         Result<UniqueFd> other = connect_network("127.0.0.1", to, kSilenceMs);
         if (other) pairs.push_back({std::move(from), std::move(*other)});
       }
-      if (Clock::now() > cut && !pairs.empty() && flags.raised(kJoined) == ranks &&
-          flags.raised(kDone) == 0) {
+      const bool done = flags.raised(kDone) > 0;
+      if (holds ? done : joined && !done && !pairs.empty() && Clock::now() > cut) {
         for (const Pair& pair : pairs) {
           const linger at_once{1, 0};
           setsockopt(pair.caller.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -157,12 +164,13 @@ class Proxy {
         }
         pairs.clear();
         flags.raise(kCuts);
-        cut = Clock::now() + std::chrono::milliseconds(cut_ms);
+        cut = Clock::now() + kBetweenCuts;
       }
     }
   }
 
  private:
+  static constexpr auto kBetweenCuts = std::chrono::milliseconds(300);
   struct Pair {
     UniqueFd caller, called;
     bool caller_ended = false, called_ended = false;  ///< nothing more comes from there
@@ -187,9 +195,10 @@ class Proxy {
   int port_ = 0;
 };
 
-TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
+/// Runs ranks on three machines, whose connections to rank 0 lead through a proxy.
+std::string run_through_proxy(SharedFlags& flags, Proxy::Cuts cuts,
+                              const std::function<std::string(Bootstrap&)>& main) {
   Proxy proxy;
-  SharedFlags& flags = SharedFlags::create();
   JoinedRun run;
   run.machines = {0, 1, 1, 2};
   run.rewrite = [&](Rank, const std::string& text) {
@@ -201,26 +210,42 @@ TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
   run.meanwhile = [&](Blackboard& board) {
     const auto place = RootPlace::parse(board.wait_for_text());
     ASSERT_TRUE(place);
-    proxy.run(place->port, 4, flags, 300);
+    proxy.run(place->port, 4, flags, cuts);
   };
-  EXPECT_EQ(run_joined(run,
-                       [&](Bootstrap& job) -> std::string {
-                         if (const Status met = job.barrier(); !met) return met.error().message;
-                         flags.raise(kJoined);
-                         while (true) {
-                           if (std::string wrong = gather_all_sizes(job); !wrong.empty())
-                             return wrong;
-                           // Together, for all shall make the same number of rounds.
-                           uint8_t mine = flags.raised(kCuts) >= 3 ? 1 : 0;
-                           std::vector<uint8_t> all(static_cast<size_t>(job.size()));
-                           if (const Status met = job.allgather(&mine, 1, all.data()); !met)
-                             return met.error().message;
-                           if (all[0] == 0) continue;
-                           flags.raise(kDone);
-                           return "";
-                         }
-                       }),
-            "");
+  return run_joined(run, main);
+}
+
+TEST(Connections, ThatAreResetAreMadeAgainAndLoseNothing) {
+  SharedFlags& flags = SharedFlags::create();
+  const auto main = [&](Bootstrap& job) -> std::string {
+    if (const Status met = job.barrier(); !met) return met.error().message;
+    flags.raise(kJoined);
+    while (true) {
+      if (std::string wrong = gather_all_sizes(job); !wrong.empty()) return wrong;
+      // Together, for all shall make the same number of rounds.
+      uint8_t mine = flags.raised(kCuts) >= 3 ? 1 : 0;
+      std::vector<uint8_t> all(static_cast<size_t>(job.size()));
+      if (const Status met = job.allgather(&mine, 1, all.data()); !met) return met.error().message;
+      if (all[0] == 0) continue;
+      flags.raise(kDone);
+      return "";
+    }
+  };
+  EXPECT_EQ(run_through_proxy(flags, Proxy::Cuts::kNowAndThen, main), "");
+}
+
+TEST(Connections, ThatAreResetBehindTheLastBarrierLoseNothing) {
+  SharedFlags& flags = SharedFlags::create();
+  const auto main = [&](Bootstrap& job) -> std::string {
+    if (const Status met = job.barrier(); !met) return met.error().message;
+    flags.raise(kJoined);
+    flags.await(kHolds, 1);
+    // Rank 0 gets all there is, and leaves before the others have it.
+    if (const Status met = job.barrier(); !met) return met.error().message;
+    flags.raise(kDone);
+    return "";
+  };
+  EXPECT_EQ(run_through_proxy(flags, Proxy::Cuts::kAtTheEnd, main), "");
 }
 
 bool set_loopback(bool up) {
