@@ -24,6 +24,9 @@ constexpr Candidate other(Candidate candidate) {
 using Times = std::array<uint32_t, kCandidates>;
 /// Of a rank that has no memory to note times in: then nothing is measured, on all ranks.
 inline constexpr uint32_t kNoTime = UINT32_MAX;
+/// Of a rank whose calls were of very different sizes: their times can't be compared.
+inline constexpr uint32_t kUnlike = kNoTime - 1;
+inline constexpr uint32_t kLongest = kUnlike - 1;
 
 /// Calls by one candidate, one after the other. The first is not timed: what the other candidate
 /// has left in caches, and ranks that come to it at different times, are none of this one's.
@@ -74,8 +77,9 @@ inline constexpr auto kLookedAt = [] {
 struct Look {
   uint64_t nanoseconds = 0;  ///< of the turn that is under way
   std::array<std::array<uint32_t, kSamples>, kCandidates> samples = {};  ///< means of turns
-  Times found = {};    ///< by the last look: the slowest rank's medians
-  uint64_t calls = 0;  ///< that came before the present distance began
+  Times found = {};             ///< by the last look: the slowest rank's medians
+  uint8_t least = 0, most = 0;  ///< classes of sizes of this look's calls, where those may differ
+  uint64_t calls = 0;           ///< that came before the present distance began
   uint32_t distance = 0;
 };
 
@@ -98,8 +102,17 @@ class Contest {
   /// ranks wait for each other before each turn, and agree. A barrier may be all that a call is.
   static constexpr double kOverhead = kTurns.size() + 20, kShortOverhead = kShortTurns + 8;
   static constexpr uint8_t kMostDoublings = 6;
+  /// Calls to the next look behind one whose calls were unlike.
+  static constexpr uint32_t kUnlikeDistance = 10000;
 
   constexpr Contest() = default;
+  /// Of calls whose size no rank knows as a whole. What is decided holds as long as the sizes stay
+  /// about alike, so looks do not become as rare.
+  static constexpr Contest of_any_size() {
+    Contest contest;
+    contest.any_size_ = true;
+    return contest;
+  }
   /// No calls are measured.
   explicit constexpr Contest(Candidate kept) : rest_(kForEver), kept_(kept), fixed_(true) {}
 
@@ -119,17 +132,22 @@ class Contest {
   /// astray, out of MPI's function and past what follows there, is missing then.
   bool must_agree() const { return !agreed_ && (position_ == kShortLook || position_ == kLook); }
   /// Then, if it still does not pass by: the next call of a look, which begins. Null: it is a call
-  /// like others after all. `look`: null: there is no memory to note times in.
-  const LookedAt* looked_at(Look* look) {
+  /// like others after all. `look`: null: there is no memory to note times in. `size_class`: of
+  /// what this rank knows of the call's size, where ranks do not know all of it.
+  const LookedAt* looked_at(Look* look, uint8_t size_class = 0) {
     if (fixed_) {
       rest_ = kForEver;
       return nullptr;
+    }
+    if (look != nullptr) {
+      look->least = position_ == 0 ? size_class : std::min(look->least, size_class);
+      look->most = position_ == 0 ? size_class : std::max(look->most, size_class);
     }
     const LookedAt& call = kLookedAt[position_++];
     agreed_ = false;
     if (look != nullptr && call.begins) {
       look->nanoseconds = 0;
-      sample_of(*look, call) = kNoTime - 1;  // as long as it has not ended
+      sample_of(*look, call) = kLongest;  // as long as it has not ended
     }
     return &call;
   }
@@ -138,9 +156,10 @@ class Contest {
     if (!call.begins) look.nanoseconds += static_cast<uint64_t>(std::max<int64_t>(nanoseconds, 0));
     if (!call.ends) return;
     const uint64_t mean = look.nanoseconds / call.timed;
-    sample_of(look, call) = static_cast<uint32_t>(std::min<uint64_t>(mean, kNoTime - 1));
+    sample_of(look, call) = static_cast<uint32_t>(std::min<uint64_t>(mean, kLongest));
   }
   Times proposed(const Look* look) const {
+    if (look != nullptr && look->most > look->least + 1) return {kUnlike, kUnlike};
     Times times = {kNoTime, kNoTime};
     for (size_t i = 0; look != nullptr && i < kCandidates; ++i) {
       auto samples = look->samples[i];
@@ -156,6 +175,7 @@ class Contest {
   /// What all have agreed on: the slowest rank's time with each.
   void settle(Look* look, const Times& slowest) {
     if (slowest[0] == kNoTime || slowest[1] == kNoTime) return stop_measuring();
+    if (slowest[0] == kUnlike) return end_look(look, Candidate::kEngine, kUnlikeDistance, {});
     const auto ours = static_cast<size_t>(kept_);
     const uint64_t kept = std::max(slowest[ours], uint32_t{1});
     const uint64_t rival = std::max(slowest[1 - ours], uint32_t{1});
@@ -166,19 +186,7 @@ class Contest {
     const bool changes = rival * kPreference < kept * (kPreference - 1);
     const double slower =
         static_cast<double>(changes ? kept : rival) / static_cast<double>(changes ? rival : kept);
-    const bool is_first = !decided_;
-    if (changes) kept_ = other(kept_);
-    if (changes || is_first)
-      confirmed_ = 0;
-    else
-      confirmed_ = std::min<uint8_t>(confirmed_ + 1, kMostDoublings);
-    decided_ = true;
-    position_ = 0;
-    rest_ = distance(slower, is_short, is_first) << confirmed_;
-    if (look == nullptr) return;
-    look->found = slowest;
-    look->calls += (is_first ? kWarmUp : look->distance) + (is_short ? kShortLook : kLook);
-    look->distance = rest_;
+    end_look(look, changes ? other(kept_) : kept_, distance(slower, is_short, !decided_), slowest);
   }
   /// The engine carries out all calls from now on.
   void stop_measuring() { *this = Contest(Candidate::kEngine); }
@@ -191,6 +199,23 @@ class Contest {
 
  private:
   static constexpr uint32_t kForEver = UINT32_MAX;
+
+  void end_look(Look* look, Candidate kept, uint32_t distance, const Times& found) {
+    if (kept != kept_ || !decided_)
+      confirmed_ = 0;
+    else
+      confirmed_ = std::min<uint8_t>(confirmed_ + 1, any_size_ ? 1 : kMostDoublings);
+    const uint32_t before = decided_ && look != nullptr ? look->distance : kWarmUp;
+    const uint32_t looked_at = position_;
+    kept_ = kept;
+    decided_ = true;
+    position_ = 0;
+    rest_ = distance << confirmed_;
+    if (look == nullptr) return;
+    look->found = found;
+    look->calls += before + looked_at;
+    look->distance = rest_;
+  }
 
   static uint32_t& sample_of(Look& look, const LookedAt& call) {
     return look.samples[static_cast<size_t>(call.who)][call.sample];
@@ -207,7 +232,7 @@ class Contest {
   uint8_t position_ = 0;     ///< calls of the present look that have begun
   uint8_t confirmed_ = 0;    ///< looks after which all stayed as it was, from the second on
   Candidate kept_ = Candidate::kEngine;
-  bool fixed_ : 1 = false, decided_ : 1 = false;
+  bool fixed_ : 1 = false, decided_ : 1 = false, any_size_ : 1 = false;
   bool agreed_ : 1 = false;  ///< on what came of the present look's calls
 };
 static_assert(sizeof(Contest) == 8);

@@ -30,9 +30,10 @@ const char* name_of(Candidate candidate) { return kCandidateNames[static_cast<si
 double us(uint32_t nanoseconds) { return nanoseconds / 1000.0; }
 
 /// "64-127", "128M-", "-" where there is no data.
-std::string sizes_text(int size_class) {
-  const SizeRange sizes = sizes_of(size_class);
+std::string sizes_text(const Decision& decision) {
+  const SizeRange sizes = sizes_of(decision.function, decision.size_class);
   if (sizes.high == 0) return "-";
+  if (sizes.low == 0) return "all";
   if (sizes.high == UINT64_MAX)
     return fmt::format("{}-", format_size(static_cast<int64_t>(sizes.low)));
   return fmt::format("{}-{}", sizes.low, sizes.high);
@@ -82,6 +83,9 @@ class Line {
       if (line.made_.is_exact == 0 && !reduces(line.made_.function))
         return bad(fmt::format("'exact' is false, but {} combines nothing", function));
     }
+    if (!line.spans_any() && moves_data(*known) && !has_classes(*known))
+      return bad(fmt::format("{} is decided for all sizes: it takes neither 'from' nor 'to'",
+                             to_string(*known)));
     if (!line.spans_any())
       return bad(
           fmt::format("no class of sizes lies between {} and {}: their bounds are powers of "
@@ -129,9 +133,8 @@ class Line {
     return static_cast<uint32_t>(time + 0.5);
   }
   bool spans(int size_class) const {
-    const SizeRange of = sizes_of(size_class);
-    const bool has_data = moves_data(made_.function);
-    return (size_class == 0) != has_data && sizes_.low <= of.low && of.high <= sizes_.high;
+    const SizeRange of = sizes_of(made_.function, size_class);
+    return has_class(made_.function, size_class) && sizes_.low <= of.low && of.high <= sizes_.high;
   }
   bool spans_any() const {
     bool any = false;
@@ -175,7 +178,7 @@ Result<std::vector<Decision>> read_decisions(const std::string& path, const MpiN
 }
 
 nlohmann::ordered_json decision_json(const Decision& decision) {
-  const SizeRange sizes = sizes_of(decision.size_class);
+  const SizeRange sizes = sizes_of(decision.function, decision.size_class);
   nlohmann::ordered_json line = {
       {"ranks", decision.ranks}, {"servers", decision.servers}, {"from", sizes.low}};
   if (sizes.high != UINT64_MAX) line["to"] = sizes.high;
@@ -210,7 +213,7 @@ std::string decisions_text(const std::vector<Decision>& decisions) {
       const uint32_t found = decision.found[static_cast<size_t>(candidate)];
       return found == 0 ? std::string("-") : fmt::format("{:.2f}", us(found));
     };
-    table.add_row({to_string(decision.function), sizes_text(decision.size_class),
+    table.add_row({to_string(decision.function), sizes_text(decision),
                    std::to_string(decision.ranks), std::to_string(decision.servers),
                    std::to_string(decision.calls), time(Candidate::kEngine), time(Candidate::kMpi),
                    fmt::format("{}{}", name_of(decision.kept),

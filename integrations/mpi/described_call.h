@@ -72,6 +72,12 @@ struct Attempt {
     }
     return job.selection.takes(function, bytes, on.size);
   }
+  /// The same where each rank knows its own lengths only: `own`() bytes, which is asked seldom.
+  template <class Own>
+  bool takes_any_size(const Own& own) const {
+    if (form == Form::kPersistent || on.sampling == nullptr) return true;
+    return on.sampling->takes_any_size(function, on.group, sample, own);
+  }
 
   /// Whether the MPI says that a buffer is missing: not every one does.
   bool reports_missing() const;

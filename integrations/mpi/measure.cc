@@ -179,11 +179,13 @@ int measure_all(Job& job, uint64_t least, uint64_t most, bool exact) {
   {
     Caller caller(comm, job.rank, job.size, exact);
     for (const Function function : kCollectives) {
+      // What is decided for all sizes depends on those of the program.
+      if (moves_data(function) && !has_classes(function)) continue;
       if (!is_measured(function) || (!exact && !reduces(function))) continue;
       for (int i = 0; i < kSizeClasses; ++i) {
         const uint64_t bytes = sizes_of(i).low;
-        const bool is_wanted = i == 0 ? !moves_data(function)
-                                      : moves_data(function) && least <= bytes && bytes <= most;
+        const bool is_wanted =
+            has_class(function, i) && (i == 0 || (least <= bytes && bytes <= most));
         if (!is_wanted || !caller.prepare(function, bytes)) continue;
         if (const int code = measure(caller, job, function); code != 0) return code;
       }

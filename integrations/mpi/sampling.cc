@@ -45,10 +45,14 @@ Sampling::Sampling(const Job& job, int ranks, int servers, bool leads)
     : job_(job), ranks_(ranks), servers_(servers), leads_(leads), is_exact_(!job.samples_inexact) {
   constexpr Contest kEngines(Candidate::kEngine);
   if (!job.samples) contests_.fill(kEngines);
-  // Calls without data come to nobody, but for barriers.
-  for (const Function function : kCollectives)
-    if (is_measured(function) && moves_data(function))
-      contests_[static_cast<size_t>(cell_of(function, 0))] = kEngines;
+  for (const Function function : kCollectives) {
+    if (!is_measured(function)) continue;
+    Contest& first = contests_[static_cast<size_t>(cell_of(function, 0))];
+    if (has_classes(function))
+      first = kEngines;  // calls without data come to nobody
+    else if (moves_data(function) && job.samples)
+      first = Contest::of_any_size();
+  }
   for (const Decision& decision : job.decided) {
     if (decision.ranks != ranks || decision.servers != servers) continue;
     const auto function = static_cast<size_t>(decision.function);
@@ -76,13 +80,13 @@ Sampling::~Sampling() {
   all.gone = merged(std::move(all.gone));
 }
 
-Candidate Sampling::begin(int cell, ibcoll_group* group, Sample& sample) {
+Candidate Sampling::begin(int cell, uint8_t size_class, ibcoll_group* group, Sample& sample) {
   Contest& contest = contests_[static_cast<size_t>(cell)];
   std::unique_ptr<Look>& look = looks_[static_cast<size_t>(cell)];
   if (contest.must_agree()) agree(contest, look.get(), group);
   if (contest.passes()) return contest.kept();
   if (look == nullptr && !contest.is_fixed()) look.reset(new (std::nothrow) Look);
-  const LookedAt* const call = contest.looked_at(look.get());
+  const LookedAt* const call = contest.looked_at(look.get(), size_class);
   if (call == nullptr) return contest.kept();
   // Who is ahead of the others by what the other candidate has left to do waits for them: that is
   // no part of this one's calls. If the group is over the call says so.
@@ -115,8 +119,8 @@ std::vector<Decision> Sampling::decisions() const {
                       looks_[cell] != nullptr ? looks_[cell]->found : Times{}, calls});
   };
   for (const Function function : kCollectives)
-    for (int i = 0; i < kSizeClasses && is_measured(function); ++i)
-      if (i != 0 || !moves_data(function)) add(function, i);
+    for (int i = 0; i < kSizeClasses; ++i)
+      if (has_class(function, i)) add(function, i);
   // What the file has said of them.
   for (Decision& each : made)
     for (const Decision& decided : job_.decided)

@@ -28,8 +28,9 @@ struct Sample {
   void end() const;
 };
 
-/// Of one communicator. All its ranks make its calls in the same order, and know the sizes of those
-/// that are measured, so the state here is the same on all of them after each call, but for times.
+/// Of one communicator. All its ranks make its calls in the same order. Calls are told apart by
+/// their sizes only where all ranks know those, so the state here is the same on all of them after
+/// each call, but for times.
 /// No two of its calls are made at a time, by MPI's rule.
 class Sampling {
  public:
@@ -42,11 +43,13 @@ class Sampling {
   /// Whether the engine carries out the next call, of a function that is measured. `sample`: what
   /// becomes of a blocking call on the group; null: another form, which follows those.
   bool takes(Function function, uint64_t bytes, ibcoll_group* group, Sample* sample) {
-    const int cell = cell_of(function, size_class_of(bytes));
-    Contest& contest = contests_[static_cast<size_t>(cell)];
-    if (sample == nullptr || contest.passes()) [[likely]]
-      return contest.kept() == Candidate::kEngine;
-    return begin(cell, group, *sample) == Candidate::kEngine;
+    return takes(cell_of(function, size_class_of(bytes)), group, sample, [] { return 0; });
+  }
+  /// The same of a function of whose lengths each rank knows its own only: `own`() bytes, which is
+  /// asked in looks alone.
+  template <class Own>
+  bool takes_any_size(Function function, ibcoll_group* group, Sample* sample, const Own& own) {
+    return takes(cell_of(function, 0), group, sample, [&] { return size_class_of(own()); });
   }
   /// What the file says of a reduction whose bits depend on who carries it out; nothing: it says
   /// nothing.
@@ -63,7 +66,14 @@ class Sampling {
   bool is_exact() const { return is_exact_; }
 
  private:
-  Candidate begin(int cell, ibcoll_group* group, Sample& sample);
+  template <class SizeClass>
+  bool takes(int cell, ibcoll_group* group, Sample* sample, const SizeClass& size_class) {
+    Contest& contest = contests_[static_cast<size_t>(cell)];
+    if (sample == nullptr || contest.passes()) [[likely]]
+      return contest.kept() == Candidate::kEngine;
+    return begin(cell, static_cast<uint8_t>(size_class()), group, *sample) == Candidate::kEngine;
+  }
+  Candidate begin(int cell, uint8_t size_class, ibcoll_group* group, Sample& sample);
   static void agree(Contest& contest, Look* look, ibcoll_group* group);
 
   std::array<Contest, kCells> contests_;

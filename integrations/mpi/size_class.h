@@ -22,10 +22,19 @@ constexpr SizeRange sizes_of(int size_class) {
   return {low, size_class == kSizeClasses - 1 ? UINT64_MAX : 2 * low - 1};
 }
 
-/// Functions whose ranks all know the size of a call. Of neighbours only those have to pass the
-/// same that are neighbours of each other.
-constexpr bool is_measured(Function function) {
-  return knows_all_lengths(function) && !has_graph(function);
+/// Not those of neighbours: whose calls they are depends on the graph, too.
+constexpr bool is_measured(Function function) { return !has_graph(function); }
+/// Of the others all calls are measured together, in class 0: they are without data, or no rank
+/// knows all lengths.
+constexpr bool has_classes(Function function) {
+  return moves_data(function) && knows_all_lengths(function);
+}
+constexpr bool has_class(Function function, int size_class) {
+  return is_measured(function) && (size_class != 0) == has_classes(function);
+}
+/// Which sizes are those of a class.
+constexpr SizeRange sizes_of(Function function, int size_class) {
+  return has_classes(function) || !moves_data(function) ? sizes_of(size_class) : SizeRange{};
 }
 inline constexpr int kMeasured = [] {
   int count = 0;

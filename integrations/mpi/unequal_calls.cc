@@ -1,8 +1,8 @@
 // MPI_Alltoallv, Alltoallw, Allgatherv, Gatherv and Scatterv.
 //
 // Nobody knows all lengths of such a call, so whether it goes to the engine depends on the
-// communicator alone, but for what can't be right on this rank: see equal_calls.cc. Of an
-// allgatherv all ranks do.
+// communicator and the calls before it, but for what can't be right on this rank: see
+// equal_calls.cc. Of an allgatherv all ranks do.
 
 #include <type_traits>
 
@@ -88,12 +88,32 @@ bool refuses_place(const Attempt& attempt, const EachBlock<Number, Place>& send,
   return false;
 }
 
+/// The block of this rank's own on the other side, in bytes; nothing: it can't be right.
+std::optional<Count> length_of(const Attempt& attempt, const Side& block, const Datatype*& type) {
+  type = find_datatype(attempt.job, block.type);
+  if (type == nullptr || block.count < 0) return std::nullopt;
+  return block.count * type->size;
+}
+
+/// Of all blocks together, as far as they can be right; `blocks` has no use for it yet.
+template <class AllBlocks>
+uint64_t bytes_of(Blocks& blocks, const Attempt& attempt, const AllBlocks& side) {
+  const uint64_t bytes = describe(blocks, attempt, side) ? blocks.bytes() : 0;
+  blocks.end();
+  return bytes;
+}
+uint64_t bytes_of(const Attempt& attempt, const Side& block) {
+  const Datatype* type = nullptr;
+  return static_cast<uint64_t>(length_of(attempt, block, type).value_or(0));
+}
+
 /// Alltoallv and alltoallw.
 template <class AllBlocks>
 Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& send,
                  const AllBlocks& recv) {
   Blocks &to = call.recv, &from = call.send;
   const bool in_place = is_in_place(send.buffer);
+  if (!attempt.takes_any_size([&] { return bytes_of(to, attempt, recv); })) return kSizeToMpi;
   if (!describe(to, attempt, recv)) return kToMpi;
   if (!in_place && !describe(from, attempt, send)) return kToMpi;
   const int64_t received = to.lengths()[attempt.on.rank];
@@ -110,13 +130,6 @@ Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& s
                                                  to.data(), to.lengths(), to.places(), nullptr);
   if (attempt.function == Function::kAlltoallw) told.collective = IBCOLL_ALLTOALLW;
   return call.told(static_cast<Count>(in_place ? to.bytes() : from.bytes()), [&] { return told; });
-}
-
-/// The block of this rank's own on the other side, in bytes; nothing: it can't be right.
-std::optional<Count> length_of(const Attempt& attempt, const Side& block, const Datatype*& type) {
-  type = find_datatype(attempt.job, block.type);
-  if (type == nullptr || block.count < 0) return std::nullopt;
-  return block.count * type->size;
 }
 
 template <class Number, class Place>
@@ -148,6 +161,9 @@ Outcome gatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
   if (!attempt.has_rank(root)) return kToMpi;
   Blocks &to = call.recv, &from = call.send;
   const bool is_root = attempt.on.rank == root, in_place = is_in_place(send.buffer);
+  if (!attempt.takes_any_size(
+          [&] { return is_root ? bytes_of(to, attempt, recv) : bytes_of(attempt, send); }))
+    return kSizeToMpi;
   if ((in_place && !is_root) || (is_root && !describe(to, attempt, recv))) return kToMpi;
   const Datatype* type = nullptr;
   const std::optional<Count> own = in_place ? to.lengths()[root] : length_of(attempt, send, type);
@@ -174,6 +190,9 @@ Outcome scatterv(const Attempt& attempt, DescribedCall& call, const Sides<Number
   if (!attempt.has_rank(root)) return kToMpi;
   Blocks &to = call.recv, &from = call.send;
   const bool is_root = attempt.on.rank == root, in_place = is_in_place(recv.buffer);
+  if (!attempt.takes_any_size(
+          [&] { return is_root ? bytes_of(from, attempt, send) : bytes_of(attempt, recv); }))
+    return kSizeToMpi;
   if ((in_place && !is_root) || (is_root && !describe(from, attempt, send))) return kToMpi;
   const Datatype* type = nullptr;
   const std::optional<Count> own = in_place ? from.lengths()[root] : length_of(attempt, recv, type);

@@ -18,10 +18,11 @@ using TimeOf = std::function<double(int rank, Candidate who)>;
 /// All ranks of a communicator, which make calls of one kind.
 class Ranks {
  public:
-  explicit Ranks(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  explicit Ranks(int ranks, Contest first = Contest())
+      : ranks_(static_cast<size_t>(ranks), Rank{first, {}, true}) {}
 
-  /// Who has made the next call, if all ranks said the same.
-  Candidate call(const TimeOf& time) {
+  /// Who has made the next call, if all ranks said the same. `size_class`: that the last rank sees.
+  Candidate call(const TimeOf& time, uint8_t size_class = 0) {
     ++calls_;
     looked_at_ = nullptr;
     std::vector<bool> passes(ranks_.size());
@@ -31,7 +32,10 @@ class Ranks {
     for (size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
       passes[i] = passes[i] || rank.contest.passes();
-      const LookedAt* const call = passes[i] ? nullptr : rank.contest.looked_at(look_of(i));
+      const LookedAt* const call =
+          passes[i] ? nullptr
+                    : rank.contest.looked_at(look_of(i),
+                                             i + 1 == ranks_.size() ? size_class : uint8_t{0});
       if (i == 0) looked_at_ = call;
       EXPECT_EQ(call, looked_at_) << "rank " << i << ", call " << calls_;
       EXPECT_EQ(rank.contest.kept(), contest().kept()) << "rank " << i << ", call " << calls_;
@@ -287,6 +291,35 @@ TEST(Contest, WithoutMemoryOnARankNothingIsMeasuredOnAny) {
   EXPECT_EQ(ranks.contest().kept(), Candidate::kEngine);
   EXPECT_FALSE(ranks.is_looked_at());
   EXPECT_TRUE(ranks.contest(0).is_fixed());
+}
+
+TEST(Contest, CallsOfVeryDifferentSizesAreTheEngines) {
+  // Only the last rank sees that they are.
+  Ranks ranks(3, Contest::of_any_size());
+  ranks.call_to_decision(times(1000, 500));
+  ASSERT_EQ(ranks.contest().kept(), Candidate::kMpi);
+  int calls = 0, looked_at = 0;
+  while (ranks.contest().kept() == Candidate::kMpi && calls < 100000) {
+    ranks.call(times(1000, 500), ++calls % 3 == 0 ? 9 : 7);
+  }
+  EXPECT_EQ(ranks.contest().kept(), Candidate::kEngine);
+  EXPECT_EQ(ranks.look().found, Times{});
+  for (int i = 0; i < 100000; ++i) {
+    ranks.call(times(1000, 500), i % 3 == 0 ? 9 : 7);
+    looked_at += ranks.is_looked_at() ? 1 : 0;
+  }
+  EXPECT_EQ(ranks.contest().kept(), Candidate::kEngine);
+  EXPECT_GT(looked_at, 0) << "they may become alike";
+  EXPECT_LT(looked_at, 1000);
+  while (ranks.contest().kept() == Candidate::kEngine && calls < 200000)
+    ranks.call(times(1000, 500), static_cast<uint8_t>(7 + ++calls % 2));
+  EXPECT_EQ(ranks.contest().kept(), Candidate::kMpi) << "sizes about a power of two are alike";
+}
+
+TEST(Contest, LooksAtCallsOfAnySizeStayFrequent) {
+  Ranks ranks(2, Contest::of_any_size());
+  for (int i = 0; i < 20; ++i) ranks.call_to_decision(times(1000, 1100));
+  EXPECT_LT(ranks.call_to_decision(times(1000, 1100)), 10000);
 }
 
 TEST(Contest, AFixedOneIsNeverMeasured) {

@@ -52,6 +52,7 @@ Decision decision(Function function, uint64_t bytes, Candidate kept) {
 TEST_F(Decisions, WhatIsWrittenIsRead) {
   const std::vector<Decision> made = {
       decision(Function::kAlltoall, 64, Candidate::kMpi),
+      decision(Function::kScatterv, 0, Candidate::kMpi),
       decision(Function::kBcast, uint64_t{1} << 40, Candidate::kEngine),
       decision(Function::kBarrier, 0, Candidate::kMpi)};
   ASSERT_TRUE(write_decisions(file_, kMpi, made));
@@ -76,6 +77,11 @@ TEST_F(Decisions, ALineSaysWhatWasDecided) {
   EXPECT_EQ(line, R"({"mpi":"MPICH","version":"4.0.2","function":"alltoall","ranks":4,"servers":2,)"
                   R"("from":64,"to":127,"choice":"mpi","engine_us":1.5,"mpi_us":0.75})");
   EXPECT_FALSE(std::getline(lines, line));
+  ASSERT_TRUE(write_decisions(file_, kMpi, {decision(Function::kGatherv, 0, Candidate::kMpi)}));
+  lines = std::ifstream(file_);
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, R"({"mpi":"MPICH","version":"4.0.2","function":"gatherv","ranks":4,"servers":2,)"
+                  R"("from":0,"choice":"mpi","engine_us":1.5,"mpi_us":0.75})");
 }
 
 TEST_F(Decisions, LinesOfOtherMpisDecideNothing) {
@@ -131,7 +137,11 @@ TEST_F(Decisions, WhatIsNoLineIsNamed) {
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":-2"), HasSubstr("'ranks' is missing, or no number"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"exact\":false"),
               HasSubstr("'exact' is false, but bcast combines nothing"));
-  EXPECT_THAT(with("bcast", "alltoallv"), HasSubstr("'alltoallv' is none of the functions"));
+  EXPECT_THAT(with("bcast", "neighbor_alltoall"),
+              HasSubstr("'neighbor_alltoall' is none of the functions"));
+  EXPECT_EQ(with("bcast", "alltoallv"), "none");
+  EXPECT_THAT(with("bcast\"", "gatherv\",\"to\":1023"),
+              HasSubstr("gatherv is decided for all sizes: it takes neither 'from' nor 'to'"));
   EXPECT_THAT(with("\"mpi\"}", "\"both\"}"), HasSubstr("neither engine nor mpi"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"from\":65,\"to\":126"),
               HasSubstr("no class of sizes lies between 65 and 126"));
@@ -169,6 +179,8 @@ TEST_F(Decisions, PeopleGetATable) {
   EXPECT_THAT(text, HasSubstr("alltoall"));
   EXPECT_THAT(text, HasSubstr("64-127"));
   EXPECT_THAT(text, HasSubstr("1.50"));
+  EXPECT_THAT(decisions_text({decision(Function::kGatherv, 0, Candidate::kMpi)}),
+              ::testing::ContainsRegex("gatherv +all "));
   EXPECT_EQ(decisions_text({}), "");
 }
 

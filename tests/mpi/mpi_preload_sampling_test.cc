@@ -23,9 +23,20 @@ using Ran = CommandRan;
 
 /// Nobody has named functions, as by default.
 const std::string kNoneNamed = "IBCOLL_MPI_FUNCTIONS= ";
-const char* const kMeasured[] = {
-    "alltoall", "allgather", "allgatherv",           "gather",        "scatter", "bcast",
-    "barrier",  "allreduce", "reduce_scatter_block", "reduce_scatter"};
+const char* const kMeasured[] = {"alltoall",
+                                 "alltoallv",
+                                 "alltoallw",
+                                 "allgather",
+                                 "allgatherv",
+                                 "gather",
+                                 "gatherv",
+                                 "scatter",
+                                 "scatterv",
+                                 "bcast",
+                                 "barrier",
+                                 "allreduce",
+                                 "reduce_scatter_block",
+                                 "reduce_scatter"};
 /// The part "sampled" has sums of floating-point numbers of them, and an operator of its own.
 const char* const kNeverMeasured[] = {"reduce", "scan", "exscan"};
 

@@ -6,7 +6,7 @@
 
 #include "sweep.h"
 
-enum { INTS = 16, DOUBLES = 100, MOST_RANKS = 16, KINDS = 14 };
+enum { INTS = 16, DOUBLES = 100, MOST_RANKS = 16, KINDS = 18 };
 
 static int g_rank, g_size;
 static MPI_Datatype g_row; /* INTS of MPI_INT */
@@ -38,6 +38,7 @@ static void call(int kind, MPI_Comm comm, struct Data* in, struct Data* out) {
   const MPI_Datatype type = odd ? g_row : MPI_INT;
   const int count = odd ? 1 : INTS;
   int counts[MOST_RANKS], places[MOST_RANKS];
+  MPI_Datatype types[MOST_RANKS];
   for (int i = 0; i < g_size; ++i) {
     counts[i] = i + 1;
     places[i] = i * INTS;
@@ -90,6 +91,25 @@ static void call(int kind, MPI_Comm comm, struct Data* in, struct Data* out) {
     case 12:
       MPI_Exscan(in->ints, out->ints, INTS, MPI_INT, g_own, comm);
       break;
+    /* Of whose lengths each rank knows its own. */
+    case 13:
+      for (int i = 0; i < g_size; ++i) counts[i] = g_rank + i + 1 < INTS ? g_rank + i + 1 : INTS;
+      MPI_Alltoallv(in->ints, counts, places, MPI_INT, out->ints, counts, places, MPI_INT, comm);
+      break;
+    case 14:
+      MPI_Gatherv(in->ints, g_rank + 1, MPI_INT, out->ints, counts, places, MPI_INT, root, comm);
+      break;
+    case 15:
+      MPI_Scatterv(in->ints, counts, places, MPI_INT, out->ints, g_rank + 1, MPI_INT, root, comm);
+      break;
+    case 16:
+      for (int i = 0; i < g_size; ++i) {
+        counts[i] = odd ? 1 : INTS;
+        places[i] = i * INTS * (int)sizeof(int);
+        types[i] = type;
+      }
+      MPI_Alltoallw(in->ints, counts, places, types, out->ints, counts, places, types, comm);
+      break;
     default:
       MPI_Barrier(comm);
       break;
@@ -124,6 +144,9 @@ static void again_and_again(MPI_Comm comm, int calls) {
     if (first[4].ints[i] != 2 * (i + 1))
       wrong("MPI_Bcast", "sampled", i, first[4].ints[i], 2 * (i + 1));
   }
+  for (int from = 0; from < g_size; ++from)
+    if (first[13].ints[from * INTS] != (from + 2) * (g_rank * INTS + 1))
+      wrong("MPI_Alltoallv", "sampled", from, first[13].ints[from * INTS], from);
   for (int from = 0; from < g_size; ++from)
     if (first[0].ints[from * INTS] != (from + 2) * (g_rank * INTS + 1))
       wrong("MPI_Alltoall", "sampled", from, first[0].ints[from * INTS], from);
