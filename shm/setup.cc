@@ -55,7 +55,7 @@ struct Transport::Introduction {
 };
 
 struct Transport::Layout {
-  size_t introductions, readable, rings_made, gates, mails, rings, heaps, end;
+  size_t limits, introductions, readable, rings_made, gates, mails, rings, heaps, end;
   size_t mail_bytes, pair_bytes, heap_bytes;
   RingLayout ring;
 
@@ -70,6 +70,7 @@ struct Transport::Layout {
       at = begin + bytes;
       return begin;
     };
+    limits = place(sizeof(RingLimits), 64);
     introductions = place(ranks * sizeof(Introduction), 64);
     readable = place(ranks * ranks, 64);
     rings_made = place(ranks * ranks, 64);
@@ -97,16 +98,6 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
   const Layout layout(n, self->options_);
-  if (self->shares_address_space_)
-    self->options_.eager_private_bytes = self->options_.eager_private_one_way_bytes =
-        kEagerWithinProcess;
-  // Two fit: one is written while the other is read.
-  const size_t longest = layout.ring.payload_bytes / 2;
-  for (size_t* bytes :
-       {&self->options_.eager_private_bytes, &self->options_.eager_private_one_way_bytes,
-        &self->options_.eager_shared_bytes, &self->options_.eager_shared_one_way_bytes}) {
-    *bytes = std::min(*bytes, longest);
-  }
   self->chunk_bytes_ = std::max<size_t>(layout.ring.payload_bytes / 8, 1024);
   self->most_set_aside_ = kRingsSetAside * layout.ring.payload_bytes;
   self->granted_bytes_ = layout.ring.payload_bytes;
@@ -141,13 +132,26 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
     bootstrap.abort({rank, reserved.error().code, reserved.error().message});
     return tl::unexpected<Error>(reserved.error());
   }
+  auto* const limits = reinterpret_cast<RingLimits*>(base + layout.limits);
+  if (me == 0) *limits = self->options_.limits;
   IBCOLL_TRY(bootstrap.barrier());
+  self->set_limits(*limits, layout.ring.payload_bytes);
   heed_bells(bells);
   IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
   return self;
 }
 
 Transport::~Transport() = default;
+
+void Transport::set_limits(const RingLimits& limits, size_t ring_bytes) {
+  RingLimits& own = options_.limits;
+  own = limits;
+  if (shares_address_space_) own.of_private = own.of_private_one_way = kEagerWithinProcess;
+  // Two fit: one is written while the other is read.
+  for (size_t* const bytes :
+       {&own.of_private, &own.of_private_one_way, &own.of_shared, &own.of_shared_one_way})
+    *bytes = std::min(*bytes, ring_bytes / 2);
+}
 
 /// Finds out which peers can read this rank's private memory: each reads a word of every other's,
 /// and all tell what they found. The ranks of a server need no more for that than the server's

@@ -57,7 +57,7 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
   if (bytes <= longest_eager(key, shared)) {
     std::byte* const payload = room_for(peer, bytes);
     if (payload != nullptr) {
-      if (bytes != 0) std::memcpy(payload, source, bytes);
+      copy_into_ring(payload, source, bytes);
       publish(peer, key, MessageKind::kEager, bytes);
       return Offer::kDone;
     }

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "engine/base/bell.h"
+#include "engine/base/copy.h"
 #include "engine/base/message_store.h"
 #include "engine/base/test_hooks.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/costs/ring_limits.h"
 #include "engine/transport/transport.h"
 #include "shm/gates.h"
 #include "shm/heap.h"
@@ -25,15 +27,9 @@ namespace ibcoll::shm {
 struct Options {
   size_t heap_bytes =
       0;  ///< capacity of each rank's heap (address space; memory is reserved as it is allocated)
-  /// The longest messages that are copied through the ring, as far as it holds them. Reading
-  /// private memory of another process takes the kernel some time for each page, so copying twice
-  /// is faster up to sizes that caches hold.
-  size_t eager_private_bytes = size_t{128} << 10;
-  /// The same where the sender waits for nothing (MessageKey::one_way) and may have many such
-  /// messages to copy, one after the other, which its peers could read all at once.
-  size_t eager_private_one_way_bytes = size_t{128} << 10;
-  /// The same for memory of the heaps, which peers can read directly.
-  size_t eager_shared_bytes = 2048, eager_shared_one_way_bytes = 8192;
+  /// Of messages that are copied through the ring, as far as it holds them. Those of the server's
+  /// first rank apply to all.
+  RingLimits limits;
   bool allow_process_vm =
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
 };
@@ -47,6 +43,9 @@ class Transport final : public LocalTransport {
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
                                                    std::span<Bell> bells, const Options& options);
   ~Transport() override;
+
+  /// How messages travel here: those of the server's first rank, as far as rings hold them.
+  const RingLimits& limits() const { return options_.limits; }
 
   Heap& heap() { return *heap_; }
   /// True if local peers can read all of [address, address + bytes) directly.
@@ -198,13 +197,19 @@ class Transport final : public LocalTransport {
   static bool may_go_otherwise(const Peer& peer, size_t bytes) {
     return bytes > kInlineBytes && peer.refusals >= kRefusals;
   }
+  void set_limits(const RingLimits& limits, size_t ring_bytes);
+  void copy_into_ring(std::byte* payload, const void* source, size_t bytes) const {
+    if (bytes >= options_.limits.streaming) [[unlikely]]
+      copy_streaming(payload, source, bytes);
+    else
+      copy_plain(payload, source, bytes);
+  }
   Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
                      bool in_region, const StridedView* strided, uint32_t& ticket);
   /// Of messages that are copied through the ring.
   size_t longest_eager(const MessageKey& key, bool shared) const {
-    if (shared)
-      return key.one_way ? options_.eager_shared_one_way_bytes : options_.eager_shared_bytes;
-    return key.one_way ? options_.eager_private_one_way_bytes : options_.eager_private_bytes;
+    if (shared) return key.one_way ? options_.limits.of_shared_one_way : options_.limits.of_shared;
+    return key.one_way ? options_.limits.of_private_one_way : options_.limits.of_private;
   }
   Offer offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source, size_t bytes,
                      uint32_t& ticket);

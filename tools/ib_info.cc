@@ -17,6 +17,7 @@
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
 #include "tools/frame/frame.h"
+#include "tools/ib_info/costs.h"
 #include "tools/ib_info/measure.h"
 #include "tools/ib_info/mpi.h"
 
@@ -28,6 +29,9 @@ Examples:
   ib_info                      everything, for people
   ib_info --json -             everything, one JSON object a line on standard output
   ib_info --json info.jsonl    both: the report on standard output, the objects in a file
+  ib_info --costs              what copying and waiting cost on this machine
+  ib_info --costs --json costs.jsonl
+                               the same for jobs that are started with IBCOLL_COSTS=costs.jsonl
   ib_info --mpi                how programs of the MPIs on this machine are run on the engine
   ib_info --mpi --measure learned.jsonl --ranks 2,4
                                which calls are faster on the engine, and which in the MPI: for
@@ -394,6 +398,12 @@ Status report(const std::string& json_path) {
   return readable;
 }
 
+Status report_costs_only(const std::string& json_path) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
+  IBCOLL_TRY(report_costs(json));
+  return json.close();
+}
+
 Status report_mpi(const std::string& json_path) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
   const std::string library = find_mpi_library();
@@ -428,10 +438,14 @@ int main(int argc, char** argv) {
   CLI::App app("Shows what this machine offers to collectives and how the engine is configured.",
                "ib_info");
   std::string json_path;
-  bool mpi = false;
+  bool mpi = false, costs = false;
   app.add_flag("--mpi", mpi,
                "Show only how MPI programs are run on the engine as they are: a line for each MPI "
                "found, to be used with the program's number of ranks");
+  app.add_flag("--costs", costs,
+               "Measure only what copying and waiting cost between the processors that this tool "
+               "may use, and show which messages jobs copy for it")
+      ->excludes("--mpi");
   ibcoll::tools::add_json_option(app, json_path);
   ibcoll::MpiMeasurement wanted;
   wanted.ranks = {2, std::max(ibcoll::online_processors(), 2)};
@@ -464,6 +478,7 @@ int main(int argc, char** argv) {
       IBCOLL_TRY(ibcoll::take_sizes(as_rank.empty() ? sizes : as_rank, wanted));
     if (!as_rank.empty()) return ibcoll::measure_as_rank(wanted.least, wanted.most);
     if (!wanted.file.empty()) return ibcoll::report_measured(json_path, wanted);
+    if (costs) return ibcoll::report_costs_only(json_path);
     return mpi ? ibcoll::report_mpi(json_path) : ibcoll::report(json_path);
   });
 }

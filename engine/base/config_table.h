@@ -308,6 +308,17 @@ inline constexpr Variable kVariables[] = {
              "file for each network and layout, written when a job ends. Plans are checked when "
              "they are read. If a file is damaged or cannot be trusted, a warning names it, and a "
              "new plan is made. Empty: plans are not kept."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_COSTS",
+     .type = VariableType::kString,
+     .default_value = "measure",
+     .help =
+         "What copying between cores costs on this machine, which decides how messages travel "
+         "inside a server (docs/tuning.md). `measure`: it is measured when a job starts, in some "
+         "milliseconds, and kept for an hour in `$XDG_CACHE_HOME/ibcoll` (or "
+         "`~/.cache/ibcoll`). `off`: usual values apply. Otherwise a file that "
+         "`ib_info --costs --json` has written. The setting of the first rank of each server "
+         "applies."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,

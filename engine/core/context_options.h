@@ -8,6 +8,7 @@
 
 #include "engine/core/check_mode.h"
 #include "engine/core/fabric_order.h"
+#include "engine/costs/server_costs.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
@@ -25,6 +26,7 @@ struct ContextOptions {
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
+  std::string costs = kCostsOff;  ///< of this machine: measured, not known, or a file
   /// Messages between servers up to this size carry their data without asking; the same on all
   /// ranks. No more than fits a mail of the transport (max_mail_data).
   int64_t eager_bytes = int64_t{64} << 10;

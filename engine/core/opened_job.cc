@@ -4,6 +4,7 @@
 
 #include "engine/bootstrap/machine.h"
 #include "engine/core/share.h"
+#include "engine/costs/server_costs.h"
 #include "topology/distort.h"
 
 namespace ibcoll {
@@ -35,6 +36,31 @@ Result<SharedRegion> reserved_region(Bootstrap& bootstrap, int sharers, size_t b
   return region;
 }
 
+/// By what copying costs on this rank's server, where that is known.
+Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Shape& shape, Rank me,
+                                         bool crowded, const std::vector<ProcessPlace>& places) {
+  constexpr size_t kShort = 16384;
+  constexpr int kManyReaders = 4;
+  RingLimits limits;
+  const int server = shape.server_of(me), ranks = shape.server_size(server);
+  // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
+  // message to be read gives the core up: copying twice is cheaper.
+  if (crowded) {
+    limits.of_shared = limits.of_shared_one_way = kShort;
+    return limits;
+  }
+  if (shape.local_of(me) != 0 || ranks == 1) return limits;  // the first rank's apply
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  for (const Rank member : shape.members(server))
+    CPU_OR(&processors, &processors, &places[static_cast<size_t>(member)].processors);
+  IBCOLL_ASSIGN(const std::optional<PairCosts> costs, server_costs(options.costs, processors));
+  if (costs) limits = ring_limits(*costs);
+  // Where each has a core, many can read what one has to send to all of them.
+  if (ranks > kManyReaders) limits.of_private_one_way = std::min(limits.of_private_one_way, kShort);
+  return limits;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
@@ -52,7 +78,7 @@ Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
     IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
     self->watch_ = std::move(watch);
   }
-  IBCOLL_TRY(self->open_local(options));
+  IBCOLL_TRY(self->open_local(options, places));
   const Shape& shape = self->shape();
   if (shape.servers() > 1) IBCOLL_TRY(self->open_network(options, places, machines));
   const int server = shape.server_of(me);
@@ -76,20 +102,17 @@ Status OpenedJob::place(const ContextOptions& options, const std::vector<int>& m
   return {};
 }
 
-Status OpenedJob::open_local(const ContextOptions& options) {
+Status OpenedJob::open_local(const ContextOptions& options,
+                             const std::vector<ProcessPlace>& places) {
   shm::Options local;
   IBCOLL_ASSIGN(local.heap_bytes, heap_bytes(bootstrap_, shape(), options.heap_bytes));
   local.allow_process_vm = options.allow_process_vm;
-  // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
-  // message to be read gives the core up: copying twice is cheaper. Where each has one, many can
-  // read what one has to send to all of them.
-  constexpr size_t kShort = 16384;
-  constexpr int kManyReaders = 4;
-  if (crowded_) {
-    local.eager_shared_bytes = local.eager_shared_one_way_bytes = kShort;
-  } else if (shape().server_size(shape().server_of(rank())) > kManyReaders) {
-    local.eager_private_one_way_bytes = kShort;
+  Result<RingLimits> limits = ring_limits_of_server(options, shape(), rank(), crowded_, places);
+  if (!limits) {  // the others would wait for this rank
+    bootstrap_.abort({rank(), limits.error().code, limits.error().message});
+    return tl::unexpected<Error>(std::move(limits.error()));
   }
+  local.limits = *limits;
   IBCOLL_ASSIGN(local_, shm::Transport::create(bootstrap_, shape(), bells(), local));
   return {};
 }

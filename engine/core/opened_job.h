@@ -67,7 +67,7 @@ class OpenedJob {
  private:
   explicit OpenedJob(Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
   Status place(const ContextOptions& options, const std::vector<int>& machines);
-  Status open_local(const ContextOptions& options);
+  Status open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places);
   Status open_network(const ContextOptions& options, const std::vector<ProcessPlace>& places,
                       const std::vector<int>& machines);
   std::span<Bell> bells();  ///< by rank

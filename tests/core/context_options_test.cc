@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "engine/bootstrap/launch.h"
 #include "engine/core/context.h"
 #include "engine/schedule/layout.h"
 #include "tests/api_job.h"
+#include "tests/job.h"
 
 namespace ibcoll {
 namespace {
@@ -121,6 +127,43 @@ TEST_F(OptionsOfAContext, APlacementOfTheProgramIsHeededWhoeverSaysWhichServersT
   EXPECT_THAT(servers_of_launched(nullptr, "block"), HasSubstr("0011"));
   EXPECT_THAT(servers_of_launched("3,1", nullptr), HasSubstr("0100"));
   EXPECT_THAT(servers_of_launched("3,1", "block"), HasSubstr("0001"));
+}
+
+/// Of a job of two ranks on one server, what its ranks copy of private memory, or the error.
+std::string copied_with_costs(const std::string& costs) {
+  testing::JobOptions job = testing::job_of({2});
+  job.context.costs = costs;
+  return testing::run_job(job, [](const testing::RankView& rank) {
+    rank.complain(std::to_string(rank.context.local().limits().of_private));
+  });
+}
+
+TEST_F(OptionsOfAContext, CostsDecideWhatIsCopied) {
+  if (usable_cores() < 2) GTEST_SKIP() << "each rank has to have a core";
+  const std::string file = ::testing::TempDir() + "costs" + std::to_string(getpid());
+  const auto with_page = [&](double nanoseconds) {
+    MachineCosts costs;
+    PairCosts pair;
+    pair.round_trip = 300;
+    pair.write = {70, 1000, 6000};
+    pair.read = {700, 1700, 5500};
+    pair.vm_call = 400;
+    pair.vm_page = nanoseconds;
+    for (auto& each : costs.pairs) each = pair;
+    std::ofstream(file) << costs_text(costs);
+    return copied_with_costs(file);
+  };
+  EXPECT_EQ(copied_with_costs(kCostsOff), "rank 0: 131072\nrank 1: 131072\n");
+  EXPECT_EQ(with_page(10'000), "rank 0: 131072\nrank 1: 131072\n");
+  const std::string cheap = with_page(400);
+  EXPECT_NE(cheap, "rank 0: 131072\nrank 1: 131072\n");
+  EXPECT_THAT(cheap, ::testing::MatchesRegex("rank 0: (.*)\nrank 1: .*\n"));
+  std::ofstream(file) << "{}\n";
+  const std::string bad = copied_with_costs(file);
+  for (const char* rank : {"rank 0: no context: ", "rank 1: no context: "})
+    EXPECT_THAT(bad, HasSubstr(rank + file + ": line 1: 'kind' is missing"));
+  std::remove(file.c_str());
+  EXPECT_THAT(copied_with_costs(kCostsMeasured), ::testing::StartsWith("rank 0: "));
 }
 
 }  // namespace

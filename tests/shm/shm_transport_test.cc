@@ -1,6 +1,7 @@
 // Messages between two ranks of a server, straight through the transport: what is in the ring and
 // what is set aside follows from what the test does, not from timing.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -642,6 +643,76 @@ TEST(SharedMemory, WhatItsSenderHasNoMoreIsAnErrorThatNamesIt) {
     rank.meet();
   };
   EXPECT_EQ(on_server(2, false, with_heaps(), body), "");
+}
+
+/// Rank 0 sends messages of these lengths, one at a time; rank 1 compares. What rank 0 did with
+/// each is put together of "r" (copied into the ring) and "d" (to be read where it lies).
+void send_lengths(const TransportRank& rank, const std::vector<size_t>& lengths,
+                  const std::string& expected) {
+  std::string ways;
+  std::vector<std::byte> sent, got;
+  for (size_t number = 0; number < lengths.size(); ++number) {
+    const size_t bytes = lengths[number];
+    sent.resize(bytes);
+    for (size_t i = 0; i < bytes; ++i) sent[i] = pattern(0, 1, i, static_cast<uint32_t>(number));
+    uint32_t ticket = 0;
+    if (rank.me() == 0) {
+      const Offer offer = rank.transport.offer(1, kFirst, sent.data(), bytes, ticket);
+      ways += offer == Offer::kDone ? 'r' : offer == Offer::kPending ? 'd' : '?';
+    }
+    rank.meet();
+    if (rank.me() == 1) {
+      got.assign(bytes, std::byte{0});
+      size_t progress = 0;
+      Pull pulled = Pull::kPartial;
+      while (pulled == Pull::kPartial)
+        pulled = rank.transport.pull(0, kFirst, got.data(), bytes, false, progress);
+      if (pulled != Pull::kDone || got != sent)
+        rank.complain(fmt::format("message of {} bytes is wrong", bytes));
+    }
+    rank.meet();
+  }
+  if (rank.me() == 0 && ways != expected) rank.complain(ways);
+}
+
+TEST(SharedMemory, LimitsSayWhatIsCopiedIntoTheRing) {
+  shm::Options options = with_heaps();
+  options.limits.of_private = 3000;
+  EXPECT_EQ(on_server(2, false, options,
+                      [](const TransportRank& rank) {
+                        send_lengths(rank, {0, 40, 3000, 3001, 100'000}, "rrrdd");
+                      }),
+            "");
+}
+
+TEST(SharedMemory, MessagesPastTheCachesArrive) {
+  shm::Options options = with_heaps();
+  options.limits.streaming = 512;
+  std::vector<size_t> lengths = {0, 1, 511, 512, 513, 4095, 4096, 4097, 30'000};
+  for (size_t i = 0; i < 100; ++i) lengths.push_back(500 + 37 * i);
+  EXPECT_EQ(on_server(2, false, options,
+                      [&](const TransportRank& rank) {
+                        send_lengths(rank, lengths, std::string(lengths.size(), 'r'));
+                      }),
+            "");
+}
+
+TEST(SharedMemory, TheLimitsOfTheFirstRankApplyToAll) {
+  EXPECT_EQ(
+      on_server(3, false, with_heaps(),
+                [](const TransportRank& rank) {
+                  shm::Options options = with_heaps();
+                  options.limits.of_private = 1000 + 100 * static_cast<size_t>(rank.me());
+                  options.limits.streaming = 5000 + 100 * static_cast<size_t>(rank.me());
+                  const Shape shape = Shape::single_server(3);
+                  const auto other =
+                      shm::Transport::create(rank.bootstrap, shape, rank.bells, options);
+                  if (!other) return rank.complain(other.error().message);
+                  const RingLimits& limits = (*other)->limits();
+                  if (limits.of_private != 1000 || limits.streaming != 5000)
+                    rank.complain(fmt::format("{} and {}", limits.of_private, limits.streaming));
+                }),
+      "");
 }
 
 }  // namespace

@@ -56,6 +56,31 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
   EXPECT_TRUE(kinds.contains("machine") && kinds.contains("limits"));
 }
 
+TEST(IbInfo, MeasuresCosts) {
+  if (usable_cores() < 2) GTEST_SKIP() << "costs are those between two cores";
+  const std::string file = ::testing::TempDir() + "ib_info_costs" + std::to_string(getpid());
+  const Output people = run(kTool + " --costs --json " + file);
+  EXPECT_EQ(people.status, 0) << people.out;
+  for (const char* text : {"round_trip_ns", "stream_write_ns", "vm_page_ns", "hand_over_ns",
+                           "private memory, one way", "past the caches: "})
+    EXPECT_THAT(people.out, HasSubstr(text));
+  std::ifstream written(file);
+  std::set<std::string> kinds;
+  for (std::string line; std::getline(written, line);)
+    kinds.insert(nlohmann::json::parse(line)["kind"]);
+  EXPECT_EQ(kinds, (std::set<std::string>{"machine_costs", "pair_costs"}));
+  // A job takes them.
+  const Output job = run("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
+                         "/ib_a2a_bench --ranks 2 --sizes 4K --check");
+  EXPECT_EQ(job.status, 0) << job.out;
+  std::filesystem::remove(file);
+  const Output bad = run("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
+                         "/ib_a2a_bench --ranks 2 --sizes 4K");
+  EXPECT_NE(bad.status, 0);
+  EXPECT_THAT(bad.out, HasSubstr(file));
+  EXPECT_EQ(run(kTool + " --costs --mpi").status, 2);
+}
+
 TEST(IbInfo, ShowsWhatUcxTakes) {
   const Output lo = run("UCX_TLS=tcp UCX_NET_DEVICES=lo " + kTool + " --json -");
   EXPECT_EQ(lo.status, 0);
