@@ -14,7 +14,7 @@ target_include_directories(ibcoll INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_D
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(ibcoll PRIVATE $<BUILD_INTERFACE:ibcoll_engine>)
 target_link_options(ibcoll PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined
-                                   -Wl,--exclude-libs,ALL)
+                                   -Wl,--exclude-libs,ALL ${drop_unused})
 if(IBCOLL_SANITIZE)
   # The sanitizers' own functions come from the executable.
   target_link_options(ibcoll PRIVATE -Wl,-z,undefs)

@@ -5,6 +5,10 @@
 /// header of its own in IBCOLL_SHARED_ACCESS has it stand in for both: tests/lockstep decides
 /// between any two accesses who runs next, and when others see a store.
 
+#ifdef IBCOLL_NO_SHARED_ACCESS
+#error "a folder that is plain by folders.txt must not see shared memory"
+#endif
+
 #ifdef IBCOLL_SHARED_ACCESS
 #include IBCOLL_SHARED_ACCESS
 #else
