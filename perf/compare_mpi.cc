@@ -29,6 +29,7 @@ Status run(const Options& options) {
                               : contenders(ranks, options.user_memory, false);
     IBCOLL_ASSIGN(Jobs jobs, start(options, all, ranks));
     for (const contest_collective collective : options.collectives) {
+      if (!is_comparable(collective, ranks)) continue;
       IBCOLL_ASSIGN(const Measured measured, measure(options, collective, ranks, all, jobs));
       const Speedups speedups = report.rows(collective, ranks, measured);
       report.summary(collective, ranks, speedups);

@@ -249,6 +249,7 @@ Status run(const Options& options, std::vector<const Setting*> settings) {
     if (std::exchange(first, false)) report.head(options, settings);
     IBCOLL_ASSIGN(Jobs jobs, start(options, all, ranks));
     for (const contest_collective collective : options.collectives) {
+      if (!is_comparable(collective, ranks)) continue;
       IBCOLL_ASSIGN(const Measured measured, measure(options, collective, ranks, all, jobs));
       const std::vector<int64_t> sizes = sizes_of(options, collective);
       AllTotals here;

@@ -145,6 +145,10 @@ void show_progress(const std::string& text) {
   if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K{}", text);
 }
 
+bool is_comparable(contest_collective collective, int ranks) {
+  return collective != CONTEST_NEIGHBOR_ALLTOALL || ranks > CONTEST_NEIGHBORS;
+}
+
 std::vector<int64_t> sizes_of(const Options& options, contest_collective collective) {
   return collective == CONTEST_BARRIER ? std::vector<int64_t>{0} : options.sizes;
 }

@@ -51,6 +51,9 @@ Status check_memory(const Options& options, int contenders);
 /// Starts the contenders, which keep their jobs for all collectives.
 Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks);
 /// Sizes that a collective has: a barrier moves nothing.
+/// Whether all libraries agree on what a call gives. In a ring of two ranks each has two edges to
+/// the other, and MPICH 4.0.2 sends along them in another order than the other libraries.
+bool is_comparable(contest_collective collective, int ranks);
 std::vector<int64_t> sizes_of(const Options& options, contest_collective collective);
 /// All sizes of one collective.
 Result<Measured> measure(const Options& options, contest_collective collective, int ranks,
