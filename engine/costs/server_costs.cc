@@ -88,8 +88,10 @@ std::optional<MachineCosts> kept_costs(const std::string& path) {
 
 void keep_costs(const std::string& path, const MachineCosts& costs) {
   if (path.empty() || costs.spread > kMostSpread) return;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  // Nobody's home is made: some users have none.
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  (void)mkdir(folder.parent_path().c_str(), S_IRWXU);
+  (void)mkdir(folder.c_str(), S_IRWXU);
   const std::string part = fmt::format("{}.{}", path, getpid());
   const std::string text = costs_text(costs);
   bool written = false;

@@ -174,6 +174,11 @@ TEST_F(KeptCosts, EachPinningHasItsOwn) {
   unsetenv("XDG_CACHE_HOME");
   setenv("HOME", folder_.c_str(), 1);
   EXPECT_THAT(kept_costs_path(one), HasSubstr(folder_ + "/.cache/ibcoll/costs-"));
+  keep_costs(kept_costs_path(one), some_costs());
+  EXPECT_TRUE(kept_costs(kept_costs_path(one)));
+  setenv("HOME", (folder_ + "/nobody").c_str(), 1);
+  keep_costs(kept_costs_path(one), some_costs());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/nobody")) << "a user without a home gets none";
   unsetenv("HOME");
   EXPECT_EQ(kept_costs_path(one), "");
   keep_costs("", some_costs());

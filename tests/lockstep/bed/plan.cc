@@ -196,7 +196,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
 
   plan.environment = {
       {"IBCOLL_TRANSPORT", "loopback"}, {"IBCOLL_HEAP", "64M"},   {"IBCOLL_LATE", "0"},
-      {"PATH", "/usr/bin:/bin"},        {"HOME", "/nonexistent"},
+      {"PATH", "/usr/bin:/bin"},        {"HOME", "/nonexistent"}, {"IBCOLL_COSTS", "off"},
   };
   if (!random.one_in(3))
     plan.environment["IBCOLL_LOOPBACK_SEED"] = std::to_string(1 + random.below(1'000'000));
