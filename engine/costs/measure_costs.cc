@@ -287,7 +287,8 @@ class Bench {
     const double one = read_by_kernel(shared_.data(), other_shared_.data(), page);
     const double all = read_by_kernel(shared_.data(), other_shared_.data(), kBytes);
     if (one == 0 || all == 0) return;
-    costs.vm_page = std::max((all - one) / static_cast<double>(kBytes / page - 1), 0.1);
+    costs.vm_page =
+        std::max((all - one) / (static_cast<double>(kBytes) / static_cast<double>(page) - 1), 0.1);
     costs.vm_call = std::max(one - costs.vm_page, 0.1);
     if (!huge_pages) return;
     Memory large(3 * kHugeBytes);
