@@ -99,17 +99,29 @@ class Partner {
     wait([this] { return pinned_.load(std::memory_order_acquire) != 0; });
     return pinned_.load(std::memory_order_relaxed) == 1;
   }
-  void start(const std::function<void()>& job) {
-    job_ = &job;
-    turn_.value.store(kJob, std::memory_order_release);
-  }
-  void finish() {
-    wait([this] { return turn_.value.load(std::memory_order_acquire) == kIdle; });
-  }
-  void run(const std::function<void()>& job) {
-    start(job);
-    finish();
-  }
+  /// What it does meanwhile, and has ended before what it touches goes. A job that is late ends by
+  /// itself.
+  class Job {
+   public:
+    Job(Partner& partner, const std::function<void()>& body) : partner_(partner) {
+      partner_.job_ = &body;
+      partner_.turn_.value.store(kJob, std::memory_order_release);
+    }
+    ~Job() { await(); }
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    void finish() {
+      await();
+      if (partner_.is_late()) throw TooLate();
+    }
+
+   private:
+    void await() {
+      while (partner_.turn_.value.load(std::memory_order_acquire) == kJob)
+        if (partner_.yields_) sched_yield();
+    }
+    Partner& partner_;
+  };
   /// For both threads: spins until `done`().
   template <class Done>
   void wait(const Done& done) const {
@@ -134,11 +146,9 @@ class Partner {
       if (turn == kJob) {
         try {
           (*job_)();
-        } catch (const TooLate&) {
-          return;  // so does the other one
+        } catch (const TooLate&) {  // the other thread finds out, too
         }
-        uint32_t job = kJob;  // it may have to stop by now
-        turn_.value.compare_exchange_strong(job, kIdle, std::memory_order_acq_rel);
+        turn_.value.store(kIdle, std::memory_order_release);
       }
     }
   }
@@ -197,11 +207,11 @@ class Bench {
   template <class Here, class There>
   int64_t at_once(const Here& here, const There& there) {
     const std::function<void()> other = there;
-    partner_.start(other);
+    Partner::Job job(partner_, other);
     const int64_t began = now_ns();
     here();
     const int64_t took = now_ns() - began;
-    partner_.finish();
+    job.finish();
     return took;
   }
   /// Both threads write with `copy` what the other one reads then.
@@ -251,14 +261,14 @@ class Bench {
       }
     };
     return median_of([&] {
-             partner_.start(answer);
+             Partner::Job job(partner_, answer);
              const int64_t began = now_ns();
              for (int i = first + 1; i <= first + times; ++i) {
                ping.value.store(i, std::memory_order_release);
                reach(pong, i);
              }
              const int64_t took = now_ns() - began;
-             partner_.finish();
+             job.finish();
              first += times;
              return took;
            }) /
@@ -313,7 +323,7 @@ class Bench {
     return median_of([&] {
       sleeps.value.store(0, std::memory_order_relaxed);
       word.value.store(0, std::memory_order_relaxed);
-      partner_.start(sleep);
+      Partner::Job job(partner_, sleep);
       partner_.wait([&] { return sleeps.value.load(std::memory_order_acquire) != 0; });
       const int64_t asleep = now_ns() + kAsleepNs;
       while (now_ns() < asleep) {
@@ -321,7 +331,7 @@ class Bench {
       const int64_t began = now_ns();
       word.value.store(1, std::memory_order_release);
       futex_wake(word.value, 1);
-      partner_.finish();
+      job.finish();
       return woke_ns - began;
     });
   }
