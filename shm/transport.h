@@ -3,6 +3,7 @@
 /// contract.
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -201,8 +202,8 @@ class Transport final : public LocalTransport {
   void copy_into_ring(std::byte* payload, const void* source, size_t bytes) const {
     if (bytes >= options_.limits.streaming) [[unlikely]]
       copy_streaming(payload, source, bytes);
-    else
-      copy_plain(payload, source, bytes);
+    else if (bytes != 0)
+      std::memcpy(payload, source, bytes);
   }
   Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
                      bool in_region, const StridedView* strided, uint32_t& ticket);
