@@ -107,7 +107,11 @@ void keep_costs(const std::string& path, const MachineCosts& costs) {
 Result<std::optional<PairCosts>> server_costs(const std::string& setting,
                                               const cpu_set_t& processors) {
   if (setting == kCostsOff) return std::nullopt;
-  if (setting != kCostsMeasured) return costs_of_file(setting, processors);
+  if (setting != kCostsMeasured) {
+    auto costs = costs_of_file(setting, processors);
+    if (!costs) return fail(costs.error().code, "IBCOLL_COSTS: {}", costs.error().message);
+    return costs;
+  }
   const std::string path = kept_costs_path(processors);
   if (std::optional<MachineCosts> kept = kept_costs(path)) return most_distant(kept);
   const Result<std::vector<CorePair>> pairs = core_pairs(processors);
