@@ -40,8 +40,4 @@ function(ibcoll_compile_test target)
   else()
     target_compile_options(${target} PRIVATE -O1)
   endif()
-  # For ccache, which reads what the preprocessor leaves.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
-  endif()
 endfunction()

@@ -20,6 +20,8 @@ int FabricBuilder::add_switch(std::string name, uint64_t guid, uint16_t lid) {
   return node;
 }
 
+void FabricBuilder::note(std::string line) { fabric_.notes_.push_back(std::move(line)); }
+
 std::string FabricBuilder::describe(int node) const {
   return label(routing_ ? number_[node] : node);
 }

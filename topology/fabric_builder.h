@@ -33,7 +33,7 @@ class FabricBuilder {
   /// The same with the next free ports.
   Status connect(int a, int b, const Cable& cable);
   void set_switch_latency(int64_t latency_ns) { fabric_.switch_latency_ns_ = latency_ns; }
-  void note(std::string line) { fabric_.notes_.push_back(std::move(line)); }
+  void note(std::string line);
 
   /// Ends nodes and cables: from here on tables are filled. Fails when they would be too large.
   Status begin_routes();
