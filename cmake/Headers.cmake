@@ -20,20 +20,52 @@ function(ibcoll_keep_pch_line target)
   endif()
 endfunction()
 
-# ibcoll_library_headers(TARGETS...): of libraries. Clang does without: it takes them for one level of optimization only, and so tells
-# where a source includes less than it needs.
+# What most sources of the library include.
+set(library_headers <algorithm> <array> <cstdint> <cstring> <functional> <map> <memory> <numeric> <optional> <span> <string> <string_view>
+  <tuple> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
+
+# ibcoll_headers_target(NAME): compiles them, and nothing else.
+function(ibcoll_headers_target name)
+  if(NOT TARGET ${name})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.cc CONTENT "")
+    add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
+    target_link_libraries(${name} PRIVATE ibcoll_warnings tl::expected fmt::fmt)
+    ibcoll_own_headers(${name} ${library_headers})
+  endif()
+endfunction()
+
+# ibcoll_library_headers(TARGETS...): takes them for the library and what is like it. Clang does without, and so tells where a source
+# includes less than it needs.
 function(ibcoll_library_headers)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     return()
   endif()
-  if(NOT TARGET ibcoll_headers)
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers.cc CONTENT "")
-    add_library(ibcoll_headers OBJECT ${PROJECT_BINARY_DIR}/headers.cc)
-    target_link_libraries(ibcoll_headers PRIVATE ibcoll_warnings tl::expected fmt::fmt)
-    ibcoll_own_headers(ibcoll_headers <algorithm> <array> <cstdint> <cstring> <functional> <map> <memory> <numeric> <optional> <span>
-      <string> <string_view> <tuple> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
-  endif()
+  ibcoll_headers_target(ibcoll_headers)
   foreach(target IN LISTS ARGN)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE)
+      # As libraries are: the compiled headers are for one kind.
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${target} PRIVATE -fPIC)
+    endif()
     ibcoll_use_headers(${target} ibcoll_headers)
   endforeach()
+endfunction()
+
+# ibcoll_small_sources(SOURCES...): compiles sources for size. With them come the headers for size: g++ compiles a source as it has
+# compiled the headers, whatever else it is told.
+function(ibcoll_small_sources)
+  if(IBCOLL_SANITIZE)
+    return()
+  endif()
+  set(optimized "$<CONFIG:Release,RelWithDebInfo>")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_GENERATOR STREQUAL Ninja AND NOT IBCOLL_COVERAGE)
+    ibcoll_headers_target(ibcoll_small_headers)
+    target_compile_options(ibcoll_small_headers PRIVATE "$<${optimized}:-Os>")
+    set(header ${PROJECT_BINARY_DIR}/CMakeFiles/ibcoll_small_headers.dir/cmake_pch.hxx)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON OBJECT_DEPENDS ${header}.gch
+      COMPILE_OPTIONS "$<${optimized}:-Os>;-Winvalid-pch;-include;${header}")
+  else()
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "$<${optimized}:-Os>")
+  endif()
 endfunction()

@@ -2,14 +2,9 @@
 # against it: headers, a CMake package and a pkg-config file. It exports ibcoll_* and nothing else.
 include(CMakePackageConfigHelpers)
 
-file(GLOB c_api_sources CONFIGURE_DEPENDS engine/core/c_api*.cc)
-if(NOT c_api_sources)
-  return()
-endif()
-
-# The C interface is in ibcoll_engine, too, for tools and tests; here it pulls in all the rest.
+# Here the objects of the C interface, which are in ibcoll_engine, too, pull in all the rest.
 set(version_script ${PROJECT_SOURCE_DIR}/cmake/libibcoll.map)
-add_library(ibcoll SHARED ${c_api_sources})
+add_library(ibcoll SHARED $<TARGET_OBJECTS:ibcoll_c_api>)
 target_include_directories(ibcoll INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(ibcoll PRIVATE $<BUILD_INTERFACE:ibcoll_engine>)
