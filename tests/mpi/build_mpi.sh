@@ -9,12 +9,12 @@ die() {
   exit "${2:-1}"
 }
 
-# lay COMMIT REPOSITORY FOLDER: the files of a commit, without archives of other libraries, which Debian has.
+# lay COMMIT REPOSITORY FOLDER: the files of a commit, without Open MPI's archives of libraries that Debian has.
 lay() {
   git -C "$sources/$2" cat-file -e "$1^{commit}" 2>/dev/null ||
     die "$sources/$2 is no git repository with the commit $1"
   mkdir -p "$3"
-  git -C "$sources/$2" archive "$1" -- . ':!*.tar.gz' | tar -x -C "$3"
+  git -C "$sources/$2" archive "$1" -- . ':!3rd-party/*.tar.gz' | tar -x -C "$3"
 }
 
 readonly OAC=3064f7bd191b49a5a5554170ef7be4762246b5ee  # of Open MPI; others ask for commits near those named here
