@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
+#include <utility>
 
 namespace ibcoll::mpi {
 
@@ -23,11 +25,53 @@ bool Blocks::reserve(bool reads) {
   const bool each = !types_.empty();
   if (!each && (type_->contiguous || bytes_ == 0)) return true;
   if (!equal_ && lay_out_unequal()) return true;
+  return pack_aside(reads);
+}
+
+bool Blocks::reserve_to_receive(bool in_place) {
+  if (equal_ || !are_contiguous() || !overlap()) [[likely]]
+    return reserve(in_place);
+  if (types_.empty()) {
+    elements_.resize(lengths_.size());
+    for (size_t i = 0; i < lengths_.size(); ++i)
+      elements_[i] = type_->size == 0 ? 0 : lengths_[i] / type_->size;
+  }
+  return pack_aside(in_place);
+}
+
+bool Blocks::are_contiguous() const {
+  if (types_.empty()) return type_->contiguous;
+  return std::all_of(types_.begin(), types_.end(),
+                     [](const Datatype* type) { return type->contiguous; });
+}
+
+bool Blocks::overlap() const {
+  // Mostly each begins behind the one before.
+  Count end = std::numeric_limits<Count>::min();
+  bool in_order = true;
+  for (size_t i = 0; i < lengths_.size() && in_order; ++i) {
+    if (lengths_[i] == 0) continue;
+    in_order = places_[i] >= end;
+    end = places_[i] + lengths_[i];
+  }
+  if (in_order) return false;
+  std::vector<std::pair<Count, Count>> reaches;
+  for (size_t i = 0; i < lengths_.size(); ++i)
+    if (lengths_[i] != 0) reaches.emplace_back(places_[i], places_[i] + lengths_[i]);
+  std::sort(reaches.begin(), reaches.end());
+  return std::adjacent_find(reaches.begin(), reaches.end(), [](const auto& a, const auto& b) {
+           return b.first < a.second;
+         }) != reaches.end();
+}
+
+bool Blocks::pack_aside(bool reads) {
+  const bool each = !types_.empty();
   reads_ = reads;
   copies_ = false;
   if (!take_memory()) return false;
   // Such a call is told of blocks in any case.
   strided_ = each;
+  if (each) blocks_.resize(lengths_.size());
   for (size_t i = 0; each && i < lengths_.size(); ++i)
     blocks_[i] = ibcoll_block_contiguous(places_[i], lengths_[i]);
   return true;

@@ -63,6 +63,10 @@ class Blocks {
   bool describe_each(const void* buffer, int blocks, const Given& given);
   /// Takes the memory that elements are packed in. Equal blocks have it. false: there is none.
   bool reserve(bool reads);
+  /// The same of what is received. Blocks that share bytes are packed, too: the engine takes none
+  /// such, while MPIs let them pass, although their standard does not. `in_place`: they are sent
+  /// first.
+  bool reserve_to_receive(bool in_place);
   /// What is sent is copied where it lies among what is received: the engine refuses such calls,
   /// on this rank alone. false: there is no memory.
   bool keep_apart(const Blocks& received);
@@ -92,6 +96,11 @@ class Blocks {
   /// As the engine's blocks. false: they can't be that.
   bool lay_out_equal(Count elements, int blocks);
   bool lay_out_unequal();
+  /// Takes memory to pack in. false: there is none.
+  bool pack_aside(bool reads);
+  bool are_contiguous() const;
+  /// Whether two blocks, which are contiguous, share a byte.
+  bool overlap() const;
   /// What is left of that when blocks_ are known. The engine takes no null buffer, as MPI_BOTTOM
   /// is.
   bool lay_out();

@@ -122,7 +122,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   const Datatype* const from = find_datatype(attempt.job, send.type);
   if (from == nullptr || send.count < 0 || is_in_place(send.buffer)) return kToMpi;
   if (!describe(call.recv, attempt, sources, recv)) return kToMpi;
-  if (receives && !call.recv.reserve(false)) return attempt.give_up();
+  if (receives && !call.recv.reserve_to_receive(false)) return attempt.give_up();
   if (sends && !call.send.describe(send.buffer, send.count, *from, true)) return attempt.give_up();
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
   if (reports_missing(attempt, sends, call.send, receives, call.recv)) return kToMpi;
@@ -145,7 +145,7 @@ Outcome exchange_each(const Attempt& attempt, DescribedCall& call, const AllBloc
              receives = !neighbours->sources.slots.empty();
   if (!describe(call.recv, attempt, neighbours->sources, recv)) return kToMpi;
   if (!describe(call.send, attempt, neighbours->destinations, send)) return kToMpi;
-  if (receives && !call.recv.reserve(false)) return attempt.give_up();
+  if (receives && !call.recv.reserve_to_receive(false)) return attempt.give_up();
   if (sends && !call.send.reserve(true)) return attempt.give_up();
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
   if (reports_missing(attempt, sends, call.send, receives, call.recv)) return kToMpi;

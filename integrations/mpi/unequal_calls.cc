@@ -120,7 +120,7 @@ Outcome alltoall(const Attempt& attempt, DescribedCall& call, const AllBlocks& s
   if (!in_place && received != 0 && refuses_place(attempt, send, recv)) return kToMpi;
   if (!in_place && from.lengths()[attempt.on.rank] != received)
     return attempt.unequal(from.lengths()[attempt.on.rank], received);
-  if (!to.reserve(in_place)) return attempt.give_up();
+  if (!to.reserve_to_receive(in_place)) return attempt.give_up();
   if (!in_place && !(from.reserve(true) && from.keep_apart(to))) return attempt.give_up();
   if (attempt.reports_missing(to) || (!in_place && attempt.reports_missing(from))) return kToMpi;
   ibcoll_call told = in_place
@@ -145,7 +145,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   if (!attempt.takes(static_cast<Count>(to.bytes()))) return kSizeToMpi;
   if (*sent != own) return attempt.unequal(*sent, own);
   if (!in_place && own != 0 && refuses_place(attempt, "PMPI_Allgatherv", send, recv)) return kToMpi;
-  if (!to.reserve(in_place)) return attempt.give_up();
+  if (!to.reserve_to_receive(in_place)) return attempt.give_up();
   if (!in_place && !(from.describe(send.buffer, send.count, *type, true) && from.keep_apart(to)))
     return attempt.give_up();
   if (attempt.reports_missing(to) || (!in_place && attempt.reports_missing(from))) return kToMpi;
@@ -171,7 +171,7 @@ Outcome gatherv(const Attempt& attempt, DescribedCall& call, const Side& send,
   if (is_root && *own != to.lengths()[root]) return attempt.unequal(*own, to.lengths()[root]);
   if (is_root && !in_place && *own != 0 && refuses_place(attempt, "PMPI_Gatherv", send, recv, 0))
     return kToMpi;
-  if (is_root && !to.reserve(in_place)) return attempt.give_up();
+  if (is_root && !to.reserve_to_receive(in_place)) return attempt.give_up();
   if (!in_place &&
       !(from.describe(send.buffer, send.count, *type, true) && (!is_root || from.keep_apart(to))))
     return attempt.give_up();

@@ -72,6 +72,7 @@ static void sweep(MPI_Comm comm, const char* name) {
   }
   g_form = BLOCKING;
   sweep_one_array(comm, name);
+  sweep_overlaps(comm, name);
   sweep_forms(comm, name);
   sweep_operators(comm, name);
 }

@@ -16,6 +16,8 @@ void* memory(size_t bytes);
 void sweep_moves(MPI_Comm comm, const char* name);
 /* Those with blocks of unequal lengths, of which each rank has one array for both sides. */
 void sweep_one_array(MPI_Comm comm, const char* name);
+/* Receive blocks that share bytes. */
+void sweep_overlaps(MPI_Comm comm, const char* name);
 /* Places below the buffer, values with an index, PMPI_ names, large counts. */
 void sweep_forms(MPI_Comm comm, const char* name);
 /* All that combine it, with every type and operator, or with a few types. */
