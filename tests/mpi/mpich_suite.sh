@@ -34,7 +34,7 @@ while [[ ${1:-} == --* ]]; do
   shift 2
 done
 folders=("$@")
-[ $# -gt 0 ] || folders=(coll comm topo threads/coll threads/comm errors/coll)
+[ $# -gt 0 ] || folders=(coll comm topo threads/coll threads/comm errors/coll f77/coll f08/coll)
 
 fail() {
   echo "mpich_suite.sh: $*" >&2
@@ -128,6 +128,13 @@ of() {
   sed -n "s/^$2_$3 *= *//p" "$tests/$1/Makefile.am" | head -1
 }
 
+# build_fortran FOLDER NAME f|f90 UNIT: a program in Fortran, by the compiler that lies beside mpicc.
+build_fortran() {
+  local folder=$1 name=$2 suffix=$3 unit=$4 fortran=${compiler%/*}/mpif90${compiler##*mpicc}
+  (cd "$root/bin/$folder" && "$fortran" -w -O1 -fallow-argument-mismatch "$tests/$folder/$name.$suffix" \
+    "$tests/util/$unit" -o "$name") 2>>"$root/compiler"
+}
+
 # build FOLDER NAME: the program, once; false: it can't be built.
 build() {
   local folder=$1 name=$2 program=$root/bin/$1/$2 source flag
@@ -135,6 +142,10 @@ build() {
   [ -x "$program" ] && return 0
   [ -e "$program.failed" ] && return 1
   mkdir -p "${program%/*}"
+  case $folder in
+    f77/*) build_fortran "$folder" "$name" f mtest_f77.f && return 0 ;;
+    f08/*) build_fortran "$folder" "$name" f90 mtest_f08.f90 && return 0 ;;
+  esac
   for source in $(of "$folder" "$name" SOURCES); do
     files+=("$tests/$folder/$source")
   done
@@ -166,7 +177,8 @@ for folder in "${folders[@]}"; do
   for list in "$tests/$folder/testlist" "$tests/$folder/testlist.in"; do
     [ -f "$list" ] || continue
     while read -r name ranks options; do
-      # Settings of configure stand before some lines: @ftest@, or a comment.
+      # Settings of configure stand before some lines: this one is on, others (@ftest@) are not.
+      [ "$name" = @comm_overlap@ ] && read -r name ranks options <<<"$ranks $options"
       [[ $name == @* ]] && continue
       [[ -z $name || $name == \#* ]] && continue
       [ -n "$ranks" ] || ranks=2
