@@ -1,14 +1,8 @@
 #pragma once
 /// Runs commands through the shell, and finds their processes and the files that they leave.
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/types.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,51 +14,17 @@ struct CommandRan {
   std::string out;  ///< standard output: with " 2>&1" in the command errors, too
 };
 
-inline CommandRan run_command(const std::string& command) {
-  CommandRan ran;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> chunk{};
-  for (size_t got; (got = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.out.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
-}
+/// Runs a command to its end.
+CommandRan run_command(const std::string& command);
 
 /// Whether a launcher, the first word of `command`, and the program that it is to start are there.
-inline bool can_launch(const std::string& command, const std::string& program) {
-  const std::string found = "command -v " + command.substr(0, command.find(' ')) + " >/dev/null";
-  return std::system(found.c_str()) == 0 && std::filesystem::exists(program);
-}
+bool can_launch(const std::string& command, const std::string& program);
 
 /// The processes whose command line begins with `program` and has the text in it; arguments end
 /// with a zero byte each. A process that ends meanwhile has none.
-inline std::vector<pid_t> processes_with(const std::string& text, const std::string& program = "") {
-  std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const int file = open((entry.path() / "cmdline").c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) continue;
-    std::string line(4096, '\0');
-    const ssize_t got = read(file, line.data(), line.size());
-    close(file);
-    line.resize(got > 0 ? static_cast<size_t>(got) : 0);
-    if (line.starts_with(program) && line.find(text) != std::string::npos)
-      found.push_back(std::atoi(entry.path().filename().c_str()));
-  }
-  return found;
-}
+std::vector<pid_t> processes_with(const std::string& text, const std::string& program = "");
 
 /// But for those of MPIs and of UCX, which tests that run beside this one start.
-inline std::set<std::string> files_in_dev_shm() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with("vader_segment") && !name.starts_with("mpich") &&
-        !name.starts_with("ucx_shm_posix"))
-      names.insert(name);
-  }
-  return names;
-}
+std::set<std::string> files_in_dev_shm();
 
 }  // namespace ibcoll::testing_tools

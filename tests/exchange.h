@@ -1,7 +1,8 @@
 #pragma once
 /// All-to-all calls that know what must arrive.
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -12,42 +13,14 @@ namespace ibcoll::testing {
 /// An alltoall of a group under way, which knows what must arrive.
 class Exchange {
  public:
-  Exchange(Group& group, size_t block_bytes, uint32_t number, std::string_view algorithm = {})
-      : call_(group), block_(block_bytes), number_(number) {
-    const size_t bytes = block_bytes * static_cast<size_t>(group.size());
-    send_.resize(bytes);
-    recv_.assign(bytes, kPoison);
-    arguments_.collective = Collective::kAlltoall;
-    arguments_.send = send_.data();
-    arguments_.recv = recv_.data();
-    arguments_.block_bytes = block_bytes;
-    arguments_.options.algorithm = algorithm;
-    fill();
-  }
-  void fill() {
-    for (size_t i = 0; i < send_.size(); ++i) {
-      send_[i] = pattern(call_.group().rank(), static_cast<Rank>(i / block_), i % block_, number_);
-    }
-    std::fill(recv_.begin(), recv_.end(), kPoison);
-  }
+  Exchange(Group& group, size_t block_bytes, uint32_t number, std::string_view algorithm = {});
+  void fill();
   Status prepare() { return call_.prepare(arguments_); }
-  Status post() {
-    IBCOLL_TRY(prepare());
-    return call_.start();
-  }
-  bool right() const {
-    for (size_t i = 0; i < recv_.size(); ++i) {
-      if (recv_[i] != pattern(static_cast<Rank>(i / block_), me(), i % block_, number_))
-        return false;
-    }
-    return true;
-  }
+  Status post();
+  bool right() const;
   Call& call() { return call_; }
   void set_time_limit(int64_t ns) { arguments_.time_limit_ns = ns; }
-  void set_number(uint32_t number) {
-    number_ = number;
-    fill();
-  }
+  void set_number(uint32_t number);
 
  private:
   Rank me() const { return const_cast<Call&>(call_).group().rank(); }
@@ -59,10 +32,6 @@ class Exchange {
 };
 
 /// From its start to its end.
-inline Status one_call(Group& group, size_t bytes, std::string_view algorithm) {
-  Exchange exchange(group, bytes, 1, algorithm);
-  IBCOLL_TRY(exchange.post());
-  return exchange.call().wait();
-}
+Status one_call(Group& group, size_t bytes, std::string_view algorithm);
 
 }  // namespace ibcoll::testing

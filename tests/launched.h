@@ -3,10 +3,8 @@
 
 #include <sys/mman.h>
 
-#include <chrono>
 #include <functional>
 #include <new>
-#include <thread>
 
 #include "engine/bootstrap/launch.h"
 
@@ -15,12 +13,8 @@ namespace ibcoll {
 /// What a rank found out, told to the test by its exit status.
 enum Outcome { kGood = 0, kWrong = 71, kNoError = 72 };
 
-inline LaunchOptions quiet(int ranks) {
-  LaunchOptions options;
-  options.ranks = ranks;
-  options.on_failure = [](const Failure&) {};
-  return options;
-}
+/// For so many ranks, whose failures nobody prints.
+LaunchOptions quiet(int ranks);
 
 /// Memory that forked ranks and the test see.
 template <class T>
@@ -39,8 +33,7 @@ class InSharedMemory {
   T* value_;
 };
 
-inline void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
+/// Asks every millisecond.
+void wait_until(const std::function<bool()>& condition);
 
 }  // namespace ibcoll

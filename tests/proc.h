@@ -1,65 +1,21 @@
 #pragma once
 /// What the kernel tells of processes, in /proc.
 
-#include <malloc.h>
 #include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string>
 
 namespace ibcoll::testing {
 
-/// Some of what a file "stat" holds.
-struct ThreadStat {
-  char state = 0;      ///< 0: it is gone
-  uint64_t flags = 0;  ///< the kernel's PF_
-};
-inline ThreadStat read_stat(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  ThreadStat stat;
-  // A name, which may hold anything, stands in parentheses.
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return stat;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string skipped;
-  fields >> stat.state;
-  for (int field = 0; field < 5; ++field) fields >> skipped;
-  fields >> stat.flags;
-  return stat;
-}
-
-inline bool is_stopped(pid_t process) {
-  return read_stat("/proc/" + std::to_string(process) + "/stat").state == 'T';
-}
+/// Whether a signal has stopped it.
+bool is_stopped(pid_t process);
 
 /// The threads of this process that are not about to end: the kernel may list one for a moment
 /// after it has been joined.
-inline int running_threads() {
-  constexpr uint64_t kExiting = 4;  // PF_EXITING
-  int count = 0;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    const ThreadStat stat = read_stat(thread.path() / "stat");
-    if (stat.state != 0 && (stat.flags & kExiting) == 0) ++count;
-  }
-  return count;
-}
+int running_threads();
 
 /// The memory of this process that no file backs and that nobody shares, without what is free:
 /// of others, such as a program's text, the kernel may take pages and bring them back.
-inline size_t anonymous_bytes() {
-  malloc_trim(0);
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;) {
-    size_t kilobytes = 0;
-    if (word == "RssAnon:" && file >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
-}
+size_t anonymous_bytes();
 
 }  // namespace ibcoll::testing

@@ -2,16 +2,17 @@
 /// A network between ranks that are threads of one process, as plain as one can be: a put is a
 /// copy, a signal or mail an entry in the inbox of whom it is for.
 
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "engine/transport/open.h"
+#include "engine/transport/network_kind.h"
 
 namespace ibcoll::testing {
 
@@ -20,100 +21,30 @@ class ThreadsTransport final : public NetworkTransport {
   static constexpr const char* kName = "threads";
 
   /// Adds it to what open_network() knows.
-  static void add() { register_network({.name = kName, .open = open}); }
+  static void add();
 
   /// Collective: the ranks share what the first one makes.
-  static Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
-    Bootstrap& bootstrap = setup.bootstrap;
-    if (!bootstrap.shares_address_space())
-      return fail(ErrorCode::kUnsupported, "the ranks are not threads of one process");
-    const auto ranks = static_cast<size_t>(bootstrap.size());
-    auto shared = std::make_shared<std::vector<Node>>(ranks);
-    std::vector<std::shared_ptr<std::vector<Node>>*> all(ranks);
-    const auto* const mine = &shared;
-    IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
-    std::shared_ptr<std::vector<Node>> nodes = *all[0];
-    IBCOLL_TRY(bootstrap.barrier());
-    return std::unique_ptr<NetworkTransport>(
-        new ThreadsTransport(bootstrap, setup.bells, std::move(nodes)));
-  }
+  static Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup);
 
   const char* name() const override { return kName; }
 
-  Result<MemoryKey> register_memory(void* base, size_t bytes) override {
-    Node& own = node(me_);
-    const std::lock_guard lock(own.mutex);
-    const auto begin = reinterpret_cast<uint64_t>(base);
-    for (const auto& [number, region] : own.regions)
-      if (begin >= region.address && begin + bytes <= region.address + region.bytes)
-        return MemoryKey{number, number, number};
-    const uint64_t number = own.regions.size() + 1;
-    own.regions[number] = {begin, bytes};
-    ++counters_.registrations;
-    return MemoryKey{number, number, number};
-  }
+  Result<MemoryKey> register_memory(void* base, size_t bytes) override;
   /// What was registered once stays: it serves all that lies in it.
   void deregister_memory(const MemoryKey&) override {}
 
   /// Longer than eight bytes, as on networks that have more to tell.
-  size_t pack_key(const MemoryKey& key, std::span<std::byte> packed) const override {
-    std::memset(packed.data(), 0, kKeyBytes);
-    std::memcpy(packed.data(), &key.remote, sizeof key.remote);
-    return kKeyBytes;
-  }
-  Result<uint64_t> unpack_key(Rank peer, std::span<const std::byte> packed) override {
-    uint64_t key = 0;
-    if (packed.size() != kKeyBytes)
-      return fail(ErrorCode::kInternal, "a key of {} bytes came from rank {}", packed.size(), peer);
-    std::memcpy(&key, packed.data(), sizeof key);
-    return key;
-  }
+  size_t pack_key(const MemoryKey& key, std::span<std::byte> packed) const override;
+  Result<uint64_t> unpack_key(Rank peer, std::span<const std::byte> packed) override;
 
   bool put(Rank peer, const void* source, const MemoryKey& source_key, RemoteAddress target,
-           size_t bytes, uint64_t immediate) override {
-    if (bytes > 0 && !copy(peer, source, source_key, target, bytes)) return refuse(peer, bytes);
-    return arrive(peer, bytes, immediate);
-  }
+           size_t bytes, uint64_t immediate) override;
   size_t max_put_segments() const override { return 2; }
   bool put_segments(Rank peer, std::span<const PutSegment> segments, const MemoryKey& source_key,
-                    RemoteAddress target, uint64_t immediate) override {
-    if (segments.size() > max_put_segments()) return refuse(peer, segments[0].bytes);
-    size_t bytes = 0;
-    for (const PutSegment& segment : segments) {
-      if (!copy(peer, segment.source, source_key, {target.address + bytes, target.key},
-                segment.bytes))
-        return refuse(peer, segment.bytes);
-      bytes += segment.bytes;
-    }
-    if (segments.size() > 1) ++counters_.gathers;
-    return arrive(peer, bytes, immediate);
-  }
-  bool signal(Rank peer, uint32_t immediate) override {
-    return put(peer, nullptr, {}, {}, 0, immediate);
-  }
-  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
-    if (bytes.size() > kMaxMailBytes) return refuse(peer, bytes.size());
-    Message message{me_, 0, true, {bytes.begin(), bytes.end()}};
-    return deliver(peer, std::move(message)) && count(peer, data_bytes);
-  }
+                    RemoteAddress target, uint64_t immediate) override;
+  bool signal(Rank peer, uint32_t immediate) override;
+  bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override;
 
-  size_t poll(std::span<Arrival> arrivals) override {
-    Node& own = node(me_);
-    const std::lock_guard lock(own.mutex);
-    for (const Message& message : taken_)
-      if (message.is_mail) --own.mails_of[message.from];
-    taken_.clear();
-    while (taken_.size() < arrivals.size() && !own.inbox.empty()) {
-      taken_.push_back(std::move(own.inbox.front()));
-      own.inbox.pop_front();
-    }
-    for (size_t i = 0; i < taken_.size(); ++i) {
-      const Message& message = taken_[i];
-      const auto kind = message.is_mail ? Arrival::Kind::kMail : Arrival::Kind::kSignal;
-      arrivals[i] = {kind, message.from, message.immediate, message.bytes};
-    }
-    return taken_.size();
-  }
+  size_t poll(std::span<Arrival> arrivals) override;
 
   uint64_t posted(Rank peer) const override { return posted_[static_cast<size_t>(peer)]; }
   uint64_t completed(Rank peer) override { return posted(peer); }
@@ -144,58 +75,18 @@ class ThreadsTransport final : public NetworkTransport {
   };
 
   ThreadsTransport(Bootstrap& bootstrap, std::span<Bell> bells,
-                   std::shared_ptr<std::vector<Node>> nodes)
-      : bootstrap_(bootstrap),
-        bells_(bells),
-        me_(bootstrap.rank()),
-        nodes_(std::move(nodes)),
-        posted_(nodes_->size()) {}
+                   std::shared_ptr<std::vector<Node>> nodes);
 
   Node& node(Rank rank) { return (*nodes_)[static_cast<size_t>(rank)]; }
 
-  bool covers(Rank owner, uint64_t key, uint64_t address, size_t bytes) {
-    const std::lock_guard lock(node(owner).mutex);
-    const auto found = node(owner).regions.find(key);
-    if (found == node(owner).regions.end()) return false;
-    const Region& region = found->second;
-    return address >= region.address && address + bytes <= region.address + region.bytes;
-  }
+  bool covers(Rank owner, uint64_t key, uint64_t address, size_t bytes);
   bool copy(Rank peer, const void* source, const MemoryKey& key, RemoteAddress target,
-            size_t bytes) {
-    if (!covers(me_, key.local, reinterpret_cast<uint64_t>(source), bytes) ||
-        !covers(peer, target.key, target.address, bytes))
-      return false;
-    std::memcpy(reinterpret_cast<void*>(target.address), source, bytes);
-    return true;
-  }
-  bool arrive(Rank peer, size_t bytes, uint64_t immediate) {
-    if (immediate != kNoSignal) deliver(peer, {me_, static_cast<uint32_t>(immediate), false, {}});
-    return count(peer, bytes);
-  }
+            size_t bytes);
+  bool arrive(Rank peer, size_t bytes, uint64_t immediate);
   /// False: there is no room.
-  bool deliver(Rank peer, Message message) {
-    {
-      const std::lock_guard lock(node(peer).mutex);
-      if (message.is_mail && node(peer).mails_of[me_] == kMailsOfPeer) return false;
-      if (message.is_mail) ++node(peer).mails_of[me_];
-      node(peer).inbox.push_back(std::move(message));
-    }
-    ring(bells_[static_cast<size_t>(peer)]);
-    return true;
-  }
-  bool refuse(Rank peer, size_t bytes) {
-    failure_ =
-        Failure{me_, ErrorCode::kSystem,
-                fmt::format("rank {} may not send {} bytes so to rank {}", me_, bytes, peer)};
-    return false;
-  }
-  bool count(Rank peer, size_t bytes) {
-    ++posted_[static_cast<size_t>(peer)];
-    if (bytes == kUncounted) return true;
-    ++(bytes > 0 ? counters_.data_messages : counters_.tokens);
-    counters_.data_bytes += bytes;
-    return true;
-  }
+  bool deliver(Rank peer, Message message);
+  bool refuse(Rank peer, size_t bytes);
+  bool count(Rank peer, size_t bytes);
 
   Bootstrap& bootstrap_;
   std::span<Bell> bells_;

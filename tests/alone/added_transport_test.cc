@@ -1,6 +1,8 @@
 // A transport is one file: tests/threads_transport.h adds a network between threads, and everything
 // then runs over it.
 
+#include <gtest/gtest.h>
+
 #include "tests/sweep.h"
 #include "tests/threads_transport.h"
 

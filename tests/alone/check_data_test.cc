@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <new>
+#include <numeric>
 #include <random>
 #include <sstream>
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/root_place.h"

@@ -4,12 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <latch>
+#include <new>
 #include <sstream>
+#include <thread>
 
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/handshake.h"

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "engine/bootstrap/control_socket.h"
 #include "engine/bootstrap/handshake.h"
 #include "engine/bootstrap/root_place.h"

@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
+#include "engine/bootstrap/launch.h"
 #include "ibcoll/ibcoll.h"
 #include "tests/joined_job.h"
 

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/algorithms/registry.h"
+#include "engine/bootstrap/launch.h"
 #include "tests/any_call.h"
 
 namespace ibcoll {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
 #include <numeric>

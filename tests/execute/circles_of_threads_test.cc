@@ -2,6 +2,7 @@
 // call that is waited for.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 #include <tuple>

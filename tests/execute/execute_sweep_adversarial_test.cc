@@ -1,5 +1,7 @@
 // Every algorithm over a network that reorders and delays all it may.
 
+#include <gtest/gtest.h>
+
 #include "tests/sweep.h"
 
 namespace ibcoll {

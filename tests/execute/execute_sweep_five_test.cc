@@ -1,5 +1,7 @@
 // Every algorithm on every shape of five ranks.
 
+#include <gtest/gtest.h>
+
 #include "tests/sweep.h"
 
 namespace ibcoll {

@@ -1,5 +1,7 @@
 // Every algorithm on small shapes, and (Full) on larger ones.
 
+#include <gtest/gtest.h>
+
 #include "tests/sweep.h"
 
 namespace ibcoll {

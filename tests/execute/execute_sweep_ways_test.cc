@@ -1,5 +1,7 @@
 // Every algorithm in other ways: large blocks, ranks as threads, memory that can not be read.
 
+#include <gtest/gtest.h>
+
 #include "tests/sweep.h"
 
 namespace ibcoll {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/bootstrap/launch.h"
 #include "tests/exchange.h"
 
 namespace ibcoll {

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "tests/any_call.h"

@@ -3,12 +3,20 @@
 // left. TEST_FAULT_SEED=4711 runs one again, TEST_FAULTS=500 so many.
 
 #include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <new>
 #include <random>
+#include <thread>
 
+#include "engine/bootstrap/launch.h"
 #include "tests/faults.h"
 #include "tests/joined_job.h"
 

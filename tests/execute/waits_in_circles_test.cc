@@ -2,6 +2,7 @@
 // all get one error that names the calls.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/api_job.h"
 #include "tests/disagreements.h"

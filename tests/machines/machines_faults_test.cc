@@ -1,8 +1,10 @@
 // Faults in jobs between namespaces that look like machines, over UCX and TCP: ranks that die or
 // stop, links that are cut.
 
+#include <algorithm>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "tests/launched.h"
 #include "tests/machines/machines_job.h"

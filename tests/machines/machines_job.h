@@ -1,7 +1,14 @@
 #pragma once
 /// Jobs between machines that are namespaces of this one: their ranks know each other by TCP only.
 
+#include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 #include "tests/faults.h"
 #include "tests/joined_job.h"

@@ -1,13 +1,18 @@
 // `machines`: namespaces of this host that programs take for several machines.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "engine/base/units.h"

@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <fstream>
+#include <new>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "engine/bootstrap/control_socket.h"
 #include "tests/machines/machines_job.h"

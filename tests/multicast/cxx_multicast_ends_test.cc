@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
 #include <optional>

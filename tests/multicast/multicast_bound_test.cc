@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/multicast/bound.h"
 #include "engine/tuner/choose.h"
 #include "studies/simulate/collective.h"

@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "tests/faults.h"
 #include "tests/multicast_job.h"

@@ -6,9 +6,11 @@
 #include <malloc.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "tests/multicast_job.h"
 

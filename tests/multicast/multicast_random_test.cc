@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "engine/algorithms/registry.h"
 #include "tests/multicast_job.h"

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/algorithms/registry.h"
+#include "engine/base/json.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/schedule/layout.h"
 #include "studies/verification/link_sharing.h"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/algorithms/registry.h"
+#include "engine/base/json.h"
 #include "engine/base/svg.h"
 #include "engine/schedule/builder.h"
 #include "engine/schedule/describe.h"

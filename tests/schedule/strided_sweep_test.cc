@@ -1,6 +1,9 @@
 // Every algorithm with blocks of all layouts, in every way that data travels.
 
+#include <gtest/gtest.h>
+
 #include "tests/strided_sweep.h"
+#include "tests/sweep.h"
 #include "tests/threads_transport.h"
 
 namespace ibcoll {

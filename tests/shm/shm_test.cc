@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/bootstrap/launch.h"
 #include "shm/gates.h"
 #include "shm/heap.h"
 #include "shm/mail_queue.h"

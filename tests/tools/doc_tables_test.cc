@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/input.h"
+#include "engine/base/json.h"
 #include "engine/base/json_lines.h"
 #include "engine/schedule/collective.h"
 #include "tests/places.h"

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "tests/command.h"
 #include "tests/places.h"
 #include "tests/tool.h"

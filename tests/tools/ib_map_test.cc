@@ -1,10 +1,15 @@
 /// ib_map as a user runs it.
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <thread>
 
+#include "engine/base/json.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 

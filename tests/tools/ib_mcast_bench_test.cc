@@ -11,9 +11,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "studies/measure/multicast_sets.h"
 #include "tests/places.h"
 #include "tests/tool.h"

@@ -1,7 +1,12 @@
 /// ib_plan as its users meet it.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
+#include "engine/base/json.h"
 #include "tests/tool.h"
 
 namespace ibcoll::testing_tools {

@@ -1,9 +1,14 @@
 // ib_sim as its users call it.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <sstream>
+#include <utility>
 
+#include "engine/base/json.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 

@@ -1,5 +1,11 @@
 /// ib_taskgraph as a user runs it.
 
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "engine/base/json.h"
 #include "tests/tool.h"
 
 namespace ibcoll::testing_tools {

@@ -1,9 +1,15 @@
 // ib_tune as a user runs it: rules that jobs take, judgement of rules, and what is refused.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
+#include "engine/base/json.h"
 #include "engine/tuner/rules.h"
 #include "tests/places.h"
 #include "tests/tool.h"

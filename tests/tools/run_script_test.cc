@@ -2,6 +2,9 @@
 // PATH.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
 
 #include "tests/places.h"
 #include "tests/tool.h"

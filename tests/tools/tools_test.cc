@@ -2,7 +2,15 @@
 // their arguments no sense.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+#include "engine/base/json.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 

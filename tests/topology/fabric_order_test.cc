@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/base/json.h"
+#include "engine/bootstrap/launch.h"
 #include "engine/core/fabric_order.h"
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "engine/bootstrap/launch.h"
 #include "engine/tuner/rules.h"
 #include "tests/job.h"
 

@@ -1,6 +1,7 @@
 // Every algorithm between emulated servers that UCX joins over TCP.
 
 #include "tests/strided_sweep.h"
+#include "tests/sweep.h"
 #include "tests/ucx/ucx_lo.h"
 #include "tests/ucx/ucx_shim.h"
 

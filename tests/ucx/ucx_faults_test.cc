@@ -2,10 +2,14 @@
 // right, or with the same one error on every survivor, and never hangs.
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "tests/faults.h"
 #include "tests/launched.h"

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "engine/bootstrap/launch.h"

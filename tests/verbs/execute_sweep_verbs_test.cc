@@ -1,7 +1,10 @@
 // Every algorithm between emulated servers that each have an RDMA device; skipped where there is
 // none.
 
+#include <gtest/gtest.h>
+
 #include "tests/strided_sweep.h"
+#include "tests/sweep.h"
 
 namespace ibcoll {
 namespace {

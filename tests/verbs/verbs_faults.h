@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "tests/faults.h"
 #include "tests/verbs/lock_privilege.h"
 #include "verbs/device.h"

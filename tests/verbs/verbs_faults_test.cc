@@ -4,7 +4,10 @@
 #include "tests/verbs/verbs_faults.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 namespace ibcoll::testing {
 namespace {

@@ -1,5 +1,6 @@
 // Random faults in jobs over real verbs: see verbs_faults_test.cc.
 
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <filesystem>

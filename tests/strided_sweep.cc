@@ -1,0 +1,149 @@
+#include "tests/strided_sweep.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "tests/graphs.h"
+#include "tests/strided_blocks.h"
+#include "tests/sweep.h"
+
+namespace ibcoll::testing {
+namespace {
+
+/// One side of a call: what is in its memory, and what the call is told.
+struct StridedBuffers {
+  std::vector<Block> blocks;
+  std::vector<int64_t> lengths;
+  bool strided;
+  StridedSide side;
+  std::vector<int64_t> counts, places;  ///< of one that is not strided
+
+  static std::vector<int64_t> lengths_of(const std::vector<Block>& blocks, const Case& c) {
+    std::vector<int64_t> lengths;
+    for (const Block& block : blocks)
+      lengths.push_back(static_cast<int64_t>(block_length(block, c)));
+    return lengths;
+  }
+  StridedBuffers(std::vector<Block> given, const Case& c, bool is_strided, std::mt19937& random)
+      : blocks(std::move(given)),
+        lengths(lengths_of(blocks, c)),
+        strided(is_strided),
+        side(lengths, is_strided,
+             is_strided || (is_unequal(c.algorithm->collective) && blocks.size() > 1), random) {
+    for (const ibcoll_block& block : side.blocks) {
+      counts.push_back(ibcoll_block_bytes(block));
+      places.push_back(block.offset);
+    }
+  }
+  const ibcoll_block* layouts() const { return strided ? side.blocks.data() : nullptr; }
+  /// Calls use(place, i) for each byte of a slot.
+  template <class Use>
+  void for_each(size_t slot, Use&& use) const {
+    const std::vector<int64_t> all = places_of(side.blocks[slot]);
+    for (size_t i = 0; i < all.size(); ++i) use(static_cast<size_t>(all[i] + side.base), i);
+  }
+};
+
+void run_strided_case(const RankView& rank, Group& group, Case c) {
+  const Collective collective = c.algorithm->collective;
+  const Shape& shape = group.shape();
+  const Rank me = group.rank(), root = c.root(shape.ranks());
+  const bool keeps = traits(collective).in_place == InPlace::kSend;
+  if (has_one_buffer(collective) || (has_root(collective) && me != root)) c.in_place = false;
+  std::mt19937 random(c.number * 64 + static_cast<uint32_t>(me));
+  std::vector<Block> out, in;
+  std::shared_ptr<const Graph> owned;
+  if (c.graph >= 0) owned = graphs_for(shape)[static_cast<size_t>(c.graph)].graph;
+  const Graph* const graph = owned.get();
+  for (uint32_t i = 0; i < send_slots(collective, shape, me, root, graph); ++i)
+    out.push_back(send_block(collective, me, root, i, graph));
+  for (uint32_t i = 0; i < recv_slots(collective, shape, me, root, graph); ++i)
+    in.push_back(recv_block(collective, me, root, i, graph));
+  const bool all = has_blocks(collective);
+  const StridedBuffers sends(out, c, all || random() % 3 != 0, random);
+  const StridedBuffers receives(in, c, all || random() % 3 != 0, random);
+  Memory send(rank.context, sends.side.bytes + 1, c.shared_memory);
+  Memory recv(rank.context, receives.side.bytes + 1, c.shared_memory);
+  const bool from_recv = c.in_place && !keeps;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t slot = !from_recv ? i : out.size() == 1 ? static_cast<size_t>(me) : i;
+    (from_recv ? receives : sends).for_each(slot, [&](size_t place, size_t at) {
+      (from_recv ? recv : send).data()[place] = pattern(out[i].origin, out[i].target, at, c.number);
+    });
+  }
+  CallArguments a;
+  a.collective = collective;
+  a.root = root;
+  a.in_place = c.in_place;
+  a.send = from_recv ? nullptr : send.data() + sends.side.base;
+  a.recv = c.in_place && keeps ? nullptr : recv.data() + receives.side.base;
+  a.block_bytes = block_length({me, root}, c);
+  a.send_counts = sends.counts.data();
+  a.send_displacements = sends.places.data();
+  a.recv_counts = receives.counts.data();
+  a.recv_displacements = receives.places.data();
+  if (sends.counts.size() == 1) a.own_count = sends.counts[0];
+  if (keeps && receives.counts.size() == 1) a.own_count = receives.counts[0];
+  a.send_blocks = sends.layouts();
+  a.recv_blocks = receives.layouts();
+  a.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered, owned};
+  std::vector<std::byte> expected(recv.data(), recv.data() + receives.side.bytes);
+  for (size_t i = 0; i < in.size() && !(c.in_place && keeps); ++i) {
+    receives.for_each(i, [&](size_t place, size_t at) {
+      expected[place] = pattern(in[i].origin, in[i].target, at, c.number);
+    });
+  }
+  const std::vector<std::byte> sent(send.data(), send.data() + sends.side.bytes);
+  Call call(group);
+  if (!rank.good(call.prepare(a), c.name())) return;
+  // Twice: a call that is started again finds no traces of the first time.
+  for (int round = 0; round < 2; ++round) {
+    if (!rank.good(call.start(), c.name()) || !rank.good(call.wait(), c.name())) return;
+    const auto differ =
+        std::mismatch(expected.begin(), expected.end(), recv.data(), recv.data() + expected.size());
+    if (differ.first != expected.end()) {
+      return rank.complain(fmt::format("{}, round {}: byte {} of the receive memory is wrong",
+                                       c.name(), round, differ.first - expected.begin()));
+    }
+    if (!std::equal(sent.begin(), sent.end(), send.data()))
+      return rank.complain(fmt::format("{}: wrote to what it sends", c.name()));
+    if (from_recv && traits(collective).in_place == InPlace::kAside) break;  // what is sent is gone
+    if (from_recv || keeps) continue;
+    for (size_t i = 0; i < expected.size(); ++i) recv.data()[i] = kPoison;
+  }
+}
+
+}  // namespace
+
+void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint32_t first,
+                   LongRuns long_runs) {
+  std::vector<Case> all = cases(sizes, first);
+  std::erase_if(all, [](const Case& c) {
+    return reduces(c.algorithm->collective) || !moves_data(c.algorithm->collective);
+  });
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // They take ten times as long: every eighth case, others for another `first`.
+  std::vector<Case> some;
+  for (size_t i = first % 8; i < all.size(); i += 8) some.push_back(all[i]);
+  all = std::move(some);
+#endif
+  const std::string complaints = run_job(job, [&](const RankView& rank) {
+    for (const Case& c : all) {
+      run_strided_case(rank, rank.context.world(), c);
+      if (rank.context.executor().failed()) return;
+    }
+    if (long_runs == LongRuns::kSome && rank.context.rank() == 0 &&
+        rank.context.network()->counters().gathers == 0)
+      rank.complain("all of it was packed");
+  });
+  EXPECT_EQ(complaints, "") << job.shape.describe() << (job.threads ? ", threads" : ", processes")
+                            << ", loopback seed " << job.context.loopback_seed;
+}
+
+}  // namespace ibcoll::testing
