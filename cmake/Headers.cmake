@@ -34,7 +34,7 @@ function(ibcoll_headers_target name)
   endif()
 endfunction()
 
-# ibcoll_library_headers(TARGETS...): takes them for the library and what is like it. Clang does without, and so tells where a source
+# ibcoll_library_headers(TARGETS...): takes them for the library's parts and what is like them. Clang does without, and so tells where a source
 # includes less than it needs.
 function(ibcoll_library_headers)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -42,14 +42,14 @@ function(ibcoll_library_headers)
   endif()
   ibcoll_headers_target(ibcoll_headers)
   foreach(target IN LISTS ARGN)
-    get_target_property(type ${target} TYPE)
-    if(type STREQUAL EXECUTABLE)
-      # As libraries are: the compiled headers are for one kind.
-      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-      target_compile_options(${target} PRIVATE -fPIC)
-    endif()
     ibcoll_use_headers(${target} ibcoll_headers)
   endforeach()
+endfunction()
+
+# ibcoll_as_library(TARGET): compiles the sources of an executable as a library's are: compiled headers are for one kind.
+function(ibcoll_as_library target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
 endfunction()
 
 # ibcoll_small_sources(SOURCES...): compiles sources for size. With them come the headers for size: g++ compiles a source as it has

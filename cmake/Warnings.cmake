@@ -21,7 +21,7 @@ if(IBCOLL_SANITIZE)
                                                    -fno-omit-frame-pointer)
   target_link_options(ibcoll_warnings INTERFACE -fsanitize=${IBCOLL_SANITIZE})
   if(IBCOLL_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # Fences only order stores against wake-ups (base/bell.h); no data is handed over by them.
+    # Fences only order stores against wake-ups (sharing/bell.h); no data is handed over by them.
     target_compile_options(ibcoll_warnings INTERFACE -Wno-tsan)
   endif()
 endif()

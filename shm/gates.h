@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "engine/base/result.h"
-#include "engine/base/shared_access.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll::shm {
 

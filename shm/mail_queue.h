@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/base/shared_access.h"
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/shared_access.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll::shm {
 

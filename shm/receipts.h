@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/base/result.h"
-#include "engine/base/shared_access.h"
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/shared_access.h"
+#include "engine/sharing/test_hooks.h"
 #include "shm/heap.h"
 
 namespace ibcoll::shm {

@@ -17,7 +17,7 @@
 
 #include "engine/base/pages.h"
 #include "engine/base/prefetch.h"
-#include "engine/base/shared_access.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll::shm {
 

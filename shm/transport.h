@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/base/copy.h"
 #include "engine/base/message_store.h"
-#include "engine/base/test_hooks.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/costs/ring_limits.h"
+#include "engine/sharing/bell.h"
+#include "engine/sharing/test_hooks.h"
 #include "engine/transport/transport.h"
 #include "shm/gates.h"
 #include "shm/heap.h"

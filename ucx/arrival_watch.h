@@ -4,9 +4,9 @@
 #include <atomic>
 #include <thread>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll::ucx {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <thread>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
+#include "engine/sharing/bell.h"
 #include "verbs/handles.h"
 
 namespace ibcoll::verbs {

@@ -12,8 +12,8 @@
 #include <climits>
 #include <cstring>
 
-#include "engine/base/futex.h"
 #include "engine/bootstrap/descriptors.h"
+#include "engine/sharing/futex.h"
 
 namespace ibcoll {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/shared_access.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/first_failure.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/base/shared_access.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
 

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "engine/base/cancellation.h"
-#include "engine/base/test_hooks.h"
 #include "engine/base/thread_end.h"
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/handles.h"
 #include "engine/execute/user_registrations.h"
 #include "engine/multicast/multicasts.h"
+#include "engine/sharing/test_hooks.h"
 #include "ibcoll/ibcoll.h"
 
 namespace ibcoll::c_api {

@@ -10,7 +10,7 @@ namespace ibcoll {
 namespace {
 
 /// Small enough to stay in the nearest cache.
-constexpr size_t kCopyBytes = 8192;
+constexpr size_t kCopiedBytes = 8192;
 /// All memory that operators are called with is aligned to that, and to elements of that size.
 constexpr size_t kLeastAlignment = 8;
 
@@ -24,7 +24,7 @@ OwnOperator::OwnOperator(const OwnOperatorDescription& description, const EntryG
     if (is_.combine == nullptr) is_.combine = is_.combine_reversed;
     if (is_.combine_reversed == nullptr) is_.combine_reversed = is_.combine;
   }
-  copy_bytes_ = std::max<size_t>(kCopyBytes / is_.element_bytes, 1) * is_.element_bytes;
+  copy_bytes_ = std::max<size_t>(kCopiedBytes / is_.element_bytes, 1) * is_.element_bytes;
   if (is_.combine == nullptr || is_.combine_reversed == nullptr || alignment_ > kLeastAlignment)
     copy_.resize((copy_bytes_ + sizeof(Line) - 1) / sizeof(Line));
 }

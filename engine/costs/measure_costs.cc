@@ -18,12 +18,12 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/copy.h"
-#include "engine/base/futex.h"
 #include "engine/base/pages.h"
 #include "engine/base/quiet_thread.h"
 #include "engine/base/stats.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/hwloc_topology.h"
+#include "engine/sharing/futex.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1; others refuse it

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll {
 

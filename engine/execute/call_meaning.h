@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/shared_access.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/reduction.h"
 #include "engine/schedule/program.h"
 #include "engine/schedule/shape.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
 

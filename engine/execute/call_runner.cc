@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
-#include "engine/base/test_hooks.h"
 #include "engine/execute/lane_runner.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 namespace {

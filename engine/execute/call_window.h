@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 namespace {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "engine/base/bell.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/execute/call_meaning.h"
 #include "engine/execute/call_runner.h"
@@ -27,6 +26,7 @@
 #include "engine/execute/rounds.h"
 #include "engine/execute/served_runs.h"
 #include "engine/execute/wait_services.h"
+#include "engine/sharing/bell.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {

@@ -6,9 +6,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/quote.h"
-#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
 #include "engine/execute/waits.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "engine/base/clock.h"
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/test_hooks.h"
 #include "engine/execute/disagreement.h"
 #include "engine/execute/group_ends.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/mailroom.h"
+#include "engine/sharing/test_hooks.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/base/message_store.h"
-#include "engine/base/test_hooks.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/cells.h"
 #include "engine/execute/disagreement.h"
@@ -13,6 +12,7 @@
 #include "engine/execute/job_end.h"
 #include "engine/execute/regions.h"
 #include "engine/execute/user_registrations.h"
+#include "engine/sharing/test_hooks.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "engine/base/bell.h"
 #include "engine/execute/idling.h"
 #include "engine/execute/wait_services.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 

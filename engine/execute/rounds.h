@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/execute/call_runner.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/health.h"
 #include "engine/execute/lane_services.h"
 #include "engine/execute/served_runs.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll {
 

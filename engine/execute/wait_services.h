@@ -1,12 +1,12 @@
 #pragma once
 /// What waits are made with.
 
-#include "engine/base/bell.h"
 #include "engine/execute/calls_under_way.h"
 #include "engine/execute/health.h"
 #include "engine/execute/idling.h"
 #include "engine/execute/job_end.h"
 #include "engine/execute/rounds.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll {
 

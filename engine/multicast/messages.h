@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "engine/base/hash.h"
-#include "engine/base/test_hooks.h"
 #include "engine/execute/mail.h"
 #include "engine/multicast/mail_parts.h"
 #include "engine/multicast/rank_set.h"
 #include "engine/multicast/role.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 

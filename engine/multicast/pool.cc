@@ -4,13 +4,13 @@
 #include <bit>
 #include <new>
 
+#include "engine/base/pages.h"
+
 namespace ibcoll {
 namespace {
 
 constexpr size_t kAlign = 64;
 alignas(kAlign) std::byte no_memory[kAlign];  ///< where messages without data lie
-
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/bootstrap/machine.h"
+#include "engine/sharing/bell.h"
 #include "engine/transport/network_kind.h"
 
 namespace ibcoll {

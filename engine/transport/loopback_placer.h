@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/shared_access.h"
 #include "engine/bootstrap/peer_watch.h"
+#include "engine/sharing/shared_access.h"
 #include "engine/transport/loopback_wire.h"
 
 namespace ibcoll::loopback {

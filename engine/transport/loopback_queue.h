@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/shared_access.h"
+#include "engine/sharing/shared_access.h"
 #include "engine/transport/loopback_placer.h"
 #include "engine/transport/loopback_wire.h"
 

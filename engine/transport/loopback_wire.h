@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
-#include "engine/base/shared_access.h"
-#include "engine/base/test_hooks.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/sharing/bell.h"
+#include "engine/sharing/shared_access.h"
+#include "engine/sharing/test_hooks.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll::loopback {

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/schedule/shape.h"
+#include "engine/sharing/bell.h"
 #include "engine/transport/network_ports.h"
 #include "engine/transport/transport.h"
 

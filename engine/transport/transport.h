@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/base/strided_copy.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
+#include "engine/sharing/bell.h"
 
 namespace ibcoll {
 

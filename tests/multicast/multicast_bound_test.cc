@@ -78,7 +78,7 @@ struct Case {
   MulticastBoundInputs inputs;
 };
 
-class BoundOf : public testing::TestWithParam<std::string_view> {};
+class BoundOf : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(BoundOf, IsNotBelowWhatIsSimulatedAndNotFarAboveIt) {
   const LogP logp = simulated_costs();
@@ -172,7 +172,7 @@ TEST_P(BoundOf, CountsAtLeastTheOperationsOfThePrograms) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, BoundOf, testing::ValuesIn(kAlgorithms),
+INSTANTIATE_TEST_SUITE_P(Algorithms, BoundOf, ::testing::ValuesIn(kAlgorithms),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Bound, OfShortDataIsThatOfAnnouncementAndAcknowledgements) {
@@ -263,7 +263,7 @@ TEST(LogPFile, WhatIsNoneIsRefusedInOneLine) {
     ASSERT_FALSE(logp) << text;
     EXPECT_EQ(logp.error().code, ErrorCode::kInput);
     EXPECT_THAT(logp.error().message, HasSubstr(what));
-    EXPECT_THAT(logp.error().message, testing::Not(HasSubstr("\n")));
+    EXPECT_THAT(logp.error().message, ::testing::Not(HasSubstr("\n")));
   };
   refused("", "no costs of messages in it");
   refused("\n\n", "no costs of messages in it");

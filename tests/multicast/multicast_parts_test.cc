@@ -16,9 +16,9 @@
 namespace ibcoll {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// Memory that is counted, and runs out where it is told to.
 struct Memory {

@@ -14,9 +14,9 @@
 namespace ibcoll {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 RankSet set_of(const std::vector<Rank>& members, int ranks = 1000) {
   return RankSet::create(members, ranks).value();

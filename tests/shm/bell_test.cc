@@ -1,6 +1,6 @@
 // Who fences between what is published and the look at who sleeps.
 
-#include "engine/base/bell.h"
+#include "engine/sharing/bell.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/bell.h"
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/shared_region.h"
+#include "engine/sharing/bell.h"
 #include "engine/transport/transport.h"
 #include "studies/task_graph/schedule.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll::lockstep {
 

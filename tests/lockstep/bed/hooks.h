@@ -1,5 +1,5 @@
 #pragma once
-/// What engine/base/test_hooks.h asks of the bed: limits of a run, rooms that are refused for no
+/// What engine/sharing/test_hooks.h asks of the bed: limits of a run, rooms that are refused for no
 /// reason, and the ways that data have gone.
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll::lockstep {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll::lockstep::machine {
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What stands in for engine/base/shared_access.h where the engine is built for lockstep: each
+/// What stands in for engine/sharing/shared_access.h where the engine is built for lockstep: each
 /// access is a step after which another rank may run, and a store is seen by others when the seed
 /// says so, as a processor's store buffer has it.
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/result.h"
-#include "engine/base/test_hooks.h"
+#include "engine/sharing/test_hooks.h"
 #include "tests/lockstep/program.h"
 
 namespace ibcoll::lockstep {

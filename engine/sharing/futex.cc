@@ -1,4 +1,4 @@
-#include "engine/base/futex.h"
+#include "engine/sharing/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-#include "engine/base/bell.h"
+#include "engine/sharing/bell.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -6,7 +6,7 @@
 
 #include <climits>
 
-#include "engine/base/futex.h"
+#include "engine/sharing/futex.h"
 
 namespace ibcoll {
 

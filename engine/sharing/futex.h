@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/base/shared_access.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
 

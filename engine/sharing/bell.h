@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/base/shared_access.h"
+#include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
 
