@@ -65,7 +65,7 @@ void* wrap(void* function) {
   const std::lock_guard lock(one_at_a_time);
   auto* const handler = reinterpret_cast<Handler*>(function);
   for (size_t i = 0; handler != nullptr && i < kMost; ++i) {
-    const Handler* const known = g_handlers[i];
+    Handler* const known = g_handlers[i];
     if (known == nullptr) g_handlers[i] = handler;
     if (known == nullptr || known == handler) return reinterpret_cast<void*>(kWrapped[i]);
   }

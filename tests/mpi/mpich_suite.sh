@@ -113,8 +113,11 @@ done
 pools=()
 for unit in "$tests"/dtpools/src/*.c; do
   unit=${unit##*/}
-  compile "$root/${unit%.c}.o" -c "$tests/dtpools/src/$unit" ||
-    fail "$unit: $(tail -3 "$root/compiler")"
+  # What MPI 3 has removed is missing in some MPIs: then programs with pools of datatypes can't be built.
+  compile "$root/${unit%.c}.o" -c "$tests/dtpools/src/$unit" || {
+    pools=()
+    break
+  }
   pools+=("$root/${unit%.c}.o")
 done
 compile "$root/mtest.o" -c "$tests/util/mtest.c" || fail "mtest.c: $(tail -3 "$root/compiler")"
@@ -167,7 +170,7 @@ build() {
 passes() {
   local ranks=$1 seconds=$2
   shift 2
-  (cd "$root" && timeout -k 5 "$seconds" "${launch[@]}" -n "$ranks" env "${with[@]}" "$@") \
+  (cd "$root" && timeout -k 5 "$seconds" "${launch[@]}" -n "$ranks" env -u IBCOLL_SOURCES "${with[@]}" "$@") \
     </dev/null >"$root/output" 2>&1 && grep -q 'No Errors' "$root/output"
 }
 
