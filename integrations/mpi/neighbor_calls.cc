@@ -106,7 +106,7 @@ Outcome exchange(const Attempt& attempt, DescribedCall& call, const Side& send, 
   if (reports_missing(attempt, sent != 0, call.send, received != 0, call.recv)) return kToMpi;
   auto* const tell = gathers ? ibcoll_call_neighbor_allgather : ibcoll_call_neighbor_alltoall;
   const auto copies = gathers ? Count{1} : static_cast<Count>(destinations.slots.size());
-  return call.told(sent * copies, [&] {
+  return call.told(sent * copies, [&, neighbours = neighbours] {
     return tell(neighbours->graph, sent == 0 ? &g_nothing : call.send.data(),
                 received == 0 ? &g_nothing : call.recv.data(), static_cast<size_t>(bytes), nullptr);
   });
@@ -127,7 +127,7 @@ Outcome allgatherv(const Attempt& attempt, DescribedCall& call, const Side& send
   if (sends && receives && !call.send.keep_apart(call.recv)) return attempt.give_up();
   if (reports_missing(attempt, sends, call.send, receives, call.recv)) return kToMpi;
   const Count sent = sends ? send.count * from->size : 0;
-  return call.told(sent, [&] {
+  return call.told(sent, [&, neighbours = neighbours] {
     return ibcoll_call_neighbor_allgatherv(neighbours->graph,
                                            sends ? or_nothing(call.send.data()) : &g_nothing, sent,
                                            receives ? or_nothing(call.recv.data()) : &g_nothing,
