@@ -34,8 +34,8 @@ function(ibcoll_headers_target name)
   endif()
 endfunction()
 
-# ibcoll_library_headers(TARGETS...): takes them for the library's parts and what is like them. Clang does without, and so tells where a source
-# includes less than it needs.
+# ibcoll_library_headers(TARGETS...): takes them for the library's parts and what is like them. Clang does without, and so tells
+# where a source includes less than it needs.
 function(ibcoll_library_headers)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     return()

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <utility>
 
 namespace ibcoll::mpi {
 
@@ -45,7 +44,7 @@ bool Blocks::are_contiguous() const {
                      [](const Datatype* type) { return type->contiguous; });
 }
 
-bool Blocks::overlap() const {
+bool Blocks::overlap() {
   // Mostly each begins behind the one before.
   Count end = std::numeric_limits<Count>::min();
   bool in_order = true;
@@ -55,13 +54,13 @@ bool Blocks::overlap() const {
     end = places_[i] + lengths_[i];
   }
   if (in_order) return false;
-  std::vector<std::pair<Count, Count>> reaches;
+  reaches_.clear();
   for (size_t i = 0; i < lengths_.size(); ++i)
-    if (lengths_[i] != 0) reaches.emplace_back(places_[i], places_[i] + lengths_[i]);
-  std::sort(reaches.begin(), reaches.end());
-  return std::adjacent_find(reaches.begin(), reaches.end(), [](const auto& a, const auto& b) {
+    if (lengths_[i] != 0) reaches_.emplace_back(places_[i], places_[i] + lengths_[i]);
+  std::sort(reaches_.begin(), reaches_.end());
+  return std::adjacent_find(reaches_.begin(), reaches_.end(), [](const auto& a, const auto& b) {
            return b.first < a.second;
-         }) != reaches.end();
+         }) != reaches_.end();
 }
 
 bool Blocks::pack_aside(bool reads) {

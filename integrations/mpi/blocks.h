@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "integrations/mpi/datatypes.h"
@@ -100,7 +101,7 @@ class Blocks {
   bool pack_aside(bool reads);
   bool are_contiguous() const;
   /// Whether two blocks, which are contiguous, share a byte.
-  bool overlap() const;
+  bool overlap();
   /// What is left of that when blocks_ are known. The engine takes no null buffer, as MPI_BOTTOM
   /// is.
   bool lay_out();
@@ -120,9 +121,10 @@ class Blocks {
   Count count_ = 0;            ///< elements of equal blocks
   Count bytes_ = 0, end_ = 0;  ///< of all blocks together; of the last one
   std::vector<int64_t> lengths_, places_;
-  std::vector<int64_t> elements_, from_;  ///< of what is packed
-  std::vector<const Datatype*> types_;    ///< where they differ
-  bool strided_ = false;                  ///< the engine is told of blocks_
+  std::vector<int64_t> elements_, from_;          ///< of what is packed
+  std::vector<std::pair<Count, Count>> reaches_;  ///< overlap()'s
+  std::vector<const Datatype*> types_;            ///< where they differ
+  bool strided_ = false;                          ///< the engine is told of blocks_
   std::vector<ibcoll_block> blocks_;
   std::unique_ptr<std::byte[]> packed_;
   std::vector<std::shared_ptr<const Datatype>> kept_;
