@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/core/call.h"
 #include "engine/core/context.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -199,43 +199,31 @@ Status run_rank(Bootstrap& bootstrap, const Wanted& wanted, const Plan& plan) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What checking every byte (IBCOLL_CHECK=data) costs a call, on one machine");
+  tools::CommandLine app(
+      "What checking every byte (IBCOLL_CHECK=data) costs a call, on one machine");
   Wanted wanted;
-  app.add_option("--ranks", wanted.ranks)->capture_default_str()->check(CLI::Range(1, 64));
-  app.add_option("--collectives", wanted.collectives, "those with equal blocks")
-      ->capture_default_str();
-  app.add_option("--elements", wanted.elements, "what reductions combine: TYPE:OPERATOR,...")
-      ->capture_default_str();
-  app.add_option("--sizes", wanted.sizes, "bytes of a block")->capture_default_str();
-  app.add_option("--rounds", wanted.rounds, "of calls with and without, by turns")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_flag("--user-memory", wanted.user_memory, "private memory instead of the engine's own");
-  app.add_option("--json", wanted.json,
-                 "write one object a line to this file (-: standard output)");
+  app.option("--ranks", wanted.ranks).with_default().between(1, 64);
+  app.option("--collectives", wanted.collectives, "those with equal blocks").with_default();
+  app.option("--elements", wanted.elements, "what reductions combine: TYPE:OPERATOR,...")
+      .with_default();
+  app.option("--sizes", wanted.sizes, "bytes of a block").with_default();
+  app.option("--rounds", wanted.rounds, "of calls with and without, by turns")
+      .with_default()
+      .between(1, 100'000);
+  app.flag("--user-memory", wanted.user_memory, "private memory instead of the engine's own");
+  app.option("--json", wanted.json, "write one object a line to this file (-: standard output)");
   app.footer(
       "Times are the shortest, ratios the medians of the rounds'.\n"
       "Example: check_bench --collectives allreduce --elements int32:max,int64:sum --sizes 1M");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "check_bench: {}\n", error.what());
-    return 2;
-  }
-  const Result<Plan> plan = plan_of(wanted);
-  if (!plan) {
-    fmt::print(stderr, "check_bench: {}\n", plan.error().message);
-    return 2;
-  }
-  LaunchOptions launch;
-  launch.ranks = wanted.ranks;
-  const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-    const Status done = run_rank(bootstrap, wanted, *plan);
-    if (done) return 0;
-    fmt::print(stderr, "check_bench: rank {}: {}\n", bootstrap.rank(), done.error().message);
-    return 1;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_ASSIGN(const Plan plan, plan_of(wanted));
+    LaunchOptions launch;
+    launch.ranks = wanted.ranks;
+    return launch_processes(launch, [&](Bootstrap& bootstrap) {
+      const Status done = run_rank(bootstrap, wanted, plan);
+      if (done) return 0;
+      tools::complain(fmt::format("rank {}: {}", bootstrap.rank(), done.error().message));
+      return 1;
+    });
   });
-  if (!status) fmt::print(stderr, "check_bench: {}\n", status.error().message);
-  return status && *status == 0 ? 0 : 1;
 }

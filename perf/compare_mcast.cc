@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/binding.h"
 #include "engine/bootstrap/launch.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -240,41 +240,31 @@ Status understand(const std::string& ranks, const std::string& sizes, Options& o
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Multicasts to random sets by ibcoll against broadcasts of Open MPI and MPICH on "
       "communicators of the same sets, in turns in one run");
   Options options;
   std::string ranks = "4,8", sizes = "8,1K,8K,64K,80K,1M,8M";
-  app.add_option("--ranks", ranks, "Rank counts, each a comparison of its own")
-      ->capture_default_str();
-  app.add_option("--sizes", sizes, "Bytes: 8,1K,80K or 64-4M (doubling) or 64-4M:4")
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "How often everybody is measured in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--sets", options.sets, "Sets a round, the same for all")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--fewest", options.fewest, "Members that a set has at least, without the master")
-      ->check(CLI::Range(1, 63))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "Sets are drawn by it")->capture_default_str();
-  app.add_option("--json", options.json, "Write one object a line to this file (- : stdout)");
+  app.option("--ranks", ranks, "Rank counts, each a comparison of its own").with_default();
+  app.option("--sizes", sizes, "Bytes: 8,1K,80K or 64-4M (doubling) or 64-4M:4").with_default();
+  app.option("--rounds", options.rounds, "How often everybody is measured in turn")
+      .between(1, 1000)
+      .with_default();
+  app.option("--sets", options.sets, "Sets a round, the same for all")
+      .between(1, 1000)
+      .with_default();
+  app.option("--fewest", options.fewest, "Members that a set has at least, without the master")
+      .between(1, 63)
+      .with_default();
+  app.option("--seed", options.seed, "Sets are drawn by it").with_default();
+  app.option("--json", options.json, "Write one object a line to this file (- : stdout)");
   app.footer(
       "Examples:\n"
       "  compare_mcast --ranks 8 --sizes 8,80K\n"
       "  compare_mcast --rounds 9 --json mcast.json\n"
       "What the columns mean: docs/benchmarking.md.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "compare_mcast: {}\n", error.what());
-    return 2;
-  }
-  Status done = understand(ranks, sizes, options);
-  if (done) done = run(options);
-  if (done) return 0;
-  fmt::print(stderr, "compare_mcast: {}\n", done.error().message);
-  return done.error().code == ErrorCode::kInvalidArgument ? 2 : 1;
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
+    IBCOLL_TRY(understand(ranks, sizes, options));
+    return run(options);
+  });
 }

@@ -1,8 +1,6 @@
 /// compare_mpi: the collectives of this library, of Open MPI and of MPICH and the plain copying of
 /// the same bytes, measured in turns in one run.
 
-#include <CLI/CLI.hpp>
-
 #include "engine/base/units.h"
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
@@ -10,6 +8,7 @@
 #include "perf/compare/measure.h"
 #include "perf/compare/own_contenders.h"
 #include "perf/compare/report.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -56,20 +55,20 @@ int serve_as_rank(char** arguments) {
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "rank") return serve_as_rank(argv + 2);
-  CLI::App app(
+  tools::CommandLine app(
       "Collectives of ibcoll against Open MPI, MPICH and plain copying, in turns in one run");
   Options options;
   Arguments typed;
   add_options(app, typed, options);
-  app.add_flag("--user-memory", options.user_memory,
-               "ibcoll works on private memory too, as the MPI libraries do");
-  app.add_flag("--barrier", options.after_barrier,
-               "As the OSU benchmarks: a barrier of the same library, which is not timed, before "
-               "each call; the mean over ranks");
-  app.add_flag("--machines", typed.machines,
-               "Between the machines that ./run machines LAYOUT --launcher none has made, with all "
-               "their ranks, over TCP; says how many bytes went over their links");
-  app.add_option("--markdown", options.markdown, "Write the tables of a page to this file");
+  app.flag("--user-memory", options.user_memory,
+           "ibcoll works on private memory too, as the MPI libraries do");
+  app.flag("--barrier", options.after_barrier,
+           "As the OSU benchmarks: a barrier of the same library, which is not timed, before "
+           "each call; the mean over ranks");
+  app.flag("--machines", typed.machines,
+           "Between the machines that ./run machines LAYOUT --launcher none has made, with all "
+           "their ranks, over TCP; says how many bytes went over their links");
+  app.option("--markdown", options.markdown, "Write the tables of a page to this file");
   app.footer(
       "Examples:\n"
       "  compare_mpi --ranks 8 --sizes 1K,1M\n"
@@ -78,23 +77,8 @@ int main(int argc, char** argv) {
       "  compare_mpi --user-memory --rounds 15 --json user.json\n"
       "  ./run machines 4x2 --launcher none compare_mpi --machines --sizes 64-1M:4\n"
       "What the columns mean: docs/benchmarking.md.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "compare_mpi: {}\n", error.what());
-    return 2;
-  }
-  if (const Status parsed = understand(typed, options); !parsed) {
-    fmt::print(stderr, "compare_mpi: {}\n", parsed.error().message);
-    return 2;
-  }
-  usable_cores();
-  handle_interrupts();
-  if (const Status done = run(options); !done) {
-    show_progress("");
-    fmt::print(stderr, "compare_mpi: {}\n", done.error().message);
-    return interrupted() ? 130 : done.error().code == ErrorCode::kPeerFailed ? 1 : 2;
-  }
-  return 0;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_TRY(understand(typed, options));
+    return run_comparison([&] { return run(options); });
+  });
 }

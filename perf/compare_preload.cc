@@ -1,7 +1,6 @@
 /// compare_preload: MPI's collectives with and without libibcoll_mpi.so, in turns in one run; and
 /// the engine's own calls, so that what the library adds to them is seen.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 
@@ -12,6 +11,7 @@
 #include "perf/compare/measure.h"
 #include "perf/compare/mpi_contenders.h"
 #include "perf/compare/own_contenders.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -275,41 +275,25 @@ Status run(const Options& options, std::vector<const Setting*> settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Collectives of MPI with and without libibcoll_mpi.so, in turns in one run");
+  tools::CommandLine app(
+      "Collectives of MPI with and without libibcoll_mpi.so, in turns in one run");
   Options options;
   Arguments typed;
   options.rounds = 7;
   options.samples = 5;
   std::string mpis = "openmpi,mpich,mpich_yielding";
   add_options(app, typed, options);
-  app.add_option("--mpi", mpis, "Under which MPIs; mpich_yielding: made to yield when it waits")
-      ->capture_default_str();
+  app.option("--mpi", mpis, "Under which MPIs; mpich_yielding: made to yield when it waits")
+      .with_default();
   app.footer(
       "Examples:\n"
       "  compare_preload --ranks 2 --sizes 64,1M\n"
       "  compare_preload --collective all --mpi openmpi --json preload.json\n"
       "What the columns mean: docs/benchmarking.md.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "compare_preload: {}\n", error.what());
-    return 2;
-  }
-  const auto settings = parse_settings(mpis);
-  const Status parsed =
-      settings ? understand(typed, options) : Status(tl::unexpected(settings.error()));
-  if (!parsed) {
-    fmt::print(stderr, "compare_preload: {}\n", parsed.error().message);
-    return 2;
-  }
-  std::erase_if(options.collectives, [](auto collective) { return !is_served(collective); });
-  usable_cores();
-  handle_interrupts();
-  if (const Status done = run(options, *settings); !done) {
-    show_progress("");
-    fmt::print(stderr, "compare_preload: {}\n", done.error().message);
-    return interrupted() ? 130 : done.error().code == ErrorCode::kPeerFailed ? 1 : 2;
-  }
-  return 0;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_ASSIGN(const auto settings, parse_settings(mpis));
+    IBCOLL_TRY(understand(typed, options));
+    std::erase_if(options.collectives, [](auto collective) { return !is_served(collective); });
+    return run_comparison([&] { return run(options, settings); });
+  });
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -18,6 +17,7 @@
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/group.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -127,24 +127,17 @@ Status run(const std::vector<int>& ranks, int servers, const std::string& path) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("How much memory a rank of a running job takes");
+  tools::CommandLine app("How much memory a rank of a running job takes");
   std::string ranks = "2,8,32", json;
   int servers = 1;
-  app.add_option("--ranks", ranks, "numbers of ranks, one job each")->capture_default_str();
-  app.add_option("--servers", servers, "emulated servers of equal size")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000));
-  app.add_option("--json", json, "one object a job into this file, - for standard output");
+  app.option("--ranks", ranks, "numbers of ranks, one job each").with_default();
+  app.option("--servers", servers, "emulated servers of equal size")
+      .with_default()
+      .between(1, 1'000);
+  app.option("--json", json, "one object a job into this file, - for standard output");
   app.footer("Example: memory_bench --ranks 8,32,128 --servers 4");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "memory_bench: {}\n", error.what());
-    return 2;
-  }
-  std::vector<int> counts;
-  const auto parse = [&]() -> Status {
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
+    std::vector<int> counts;
     for (const std::string_view part : split(ranks, ',')) {
       IBCOLL_ASSIGN(const int64_t count, parse_integer(part, 1, 1024, "the number of ranks"));
       if (count % servers != 0) {
@@ -153,12 +146,6 @@ int main(int argc, char** argv) {
       }
       counts.push_back(static_cast<int>(count));
     }
-    return {};
-  };
-  Status done = parse();
-  const int failed = done ? 1 : 2;
-  if (done) done = run(counts, servers, json);
-  if (done) return 0;
-  fmt::print(stderr, "memory_bench: {}\n", done.error().message);
-  return failed;
+    return run(counts, servers, json);
+  });
 }

@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -20,6 +19,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -236,36 +236,25 @@ Status run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("How much of a nonblocking all-to-all is hidden behind a computation");
+  ibcoll::tools::CommandLine app(
+      "How much of a nonblocking all-to-all is hidden behind a computation");
   Options options;
-  app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1, 1024));
-  app.add_option("--layout", options.layout, "emulated servers: 1,1 (default: one server)");
-  app.add_option("--bytes", options.bytes, "what each ordered pair of ranks exchanges")
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "of each measurement; medians are shown")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--compute", options.compute,
-                 "cpu: the rank's core computes; sleep: the computation is done elsewhere")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"cpu", "sleep"}));
-  app.add_option("--test-every", options.test_every_us,
-                 "microseconds between tests, where it tests")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_flag("--unbound", options.unbound,
-               "leave ranks where the system puts them, so that progress threads find idle cores");
-  app.add_option("--json", options.json, "one object a row into this file, - for standard output");
+  app.option("--ranks", options.ranks).with_default().between(1, 1024);
+  app.option("--layout", options.layout, "emulated servers: 1,1 (default: one server)");
+  app.option("--bytes", options.bytes, "what each ordered pair of ranks exchanges").with_default();
+  app.option("--rounds", options.rounds, "of each measurement; medians are shown")
+      .with_default()
+      .between(1, 1'000'000);
+  app.option("--compute", options.compute,
+             "cpu: the rank's core computes; sleep: the computation is done elsewhere")
+      .with_default()
+      .one_of({"cpu", "sleep"});
+  app.option("--test-every", options.test_every_us, "microseconds between tests, where it tests")
+      .with_default()
+      .between(1, 1'000'000);
+  app.flag("--unbound", options.unbound,
+           "leave ranks where the system puts them, so that progress threads find idle cores");
+  app.option("--json", options.json, "one object a row into this file, - for standard output");
   app.footer("Example: overlap_bench --ranks 2 --layout 1,1 --compute sleep");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "overlap_bench: {}\n", error.what());
-    return 2;
-  }
-  const Status done = run(options);
-  if (done) return 0;
-  fmt::print(stderr, "overlap_bench: {}\n", done.error().message);
-  return done.error().code == ibcoll::ErrorCode::kInvalidArgument ? 2 : 1;
+  return ibcoll::tools::run_tool(app, argc, argv, [&] { return run(options); });
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "engine/base/units.h"
 #include "engine/execute/reduction.h"
 #include "engine/execute/reduction_kernels.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -203,37 +203,26 @@ Status run(const Wanted& wanted, Plan& plan) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "How fast elements are combined, and how far that is from the bound: what is read and "
       "written, at the speed at which memory is copied in the same run");
   Wanted wanted;
-  app.add_option("--type", wanted.type, "types of elements, or all")->capture_default_str();
-  app.add_option("--operator", wanted.op, "operators, or all that the types have")
-      ->capture_default_str();
-  app.add_option("--kernels", wanted.kernels, "fastest, all, or portable, avx2 or avx512")
-      ->capture_default_str();
-  app.add_option("--small", wanted.small, "bytes of an array that stays in the cache")
-      ->capture_default_str();
-  app.add_option("--large", wanted.large, "bytes of one that does not")->capture_default_str();
-  app.add_option("--offset", wanted.offset, "bytes that arrays begin behind an aligned address")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 2047));
-  app.add_option("--budget", wanted.budget_ms, "milliseconds a figure, of which the best is taken")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000));
-  app.add_option("--json", wanted.json,
-                 "one object a figure into this file, - for standard output");
+  app.option("--type", wanted.type, "types of elements, or all").with_default();
+  app.option("--operator", wanted.op, "operators, or all that the types have").with_default();
+  app.option("--kernels", wanted.kernels, "fastest, all, or portable, avx2 or avx512")
+      .with_default();
+  app.option("--small", wanted.small, "bytes of an array that stays in the cache").with_default();
+  app.option("--large", wanted.large, "bytes of one that does not").with_default();
+  app.option("--offset", wanted.offset, "bytes that arrays begin behind an aligned address")
+      .with_default()
+      .between(0, 2047);
+  app.option("--budget", wanted.budget_ms, "milliseconds a figure, of which the best is taken")
+      .with_default()
+      .between(1, 10'000);
+  app.option("--json", wanted.json, "one object a figure into this file, - for standard output");
   app.footer("Example: reduce_bench --type float,float16 --operator sum --kernels all");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "reduce_bench: {}\n", error.what());
-    return 2;
-  }
-  Result<Plan> plan = plan_of(wanted);
-  const Status done = plan ? run(wanted, *plan) : tl::unexpected<Error>(plan.error());
-  if (done) return 0;
-  fmt::print(stderr, "reduce_bench: {}\n", done.error().message);
-  return plan ? 1 : 2;
+  return tools::run_tool(app, argc, argv, [&]() -> Status {
+    IBCOLL_ASSIGN(Plan plan, plan_of(wanted));
+    return run(wanted, plan);
+  });
 }

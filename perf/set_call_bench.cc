@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/group.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -200,23 +200,16 @@ Result<int> run_start(int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What a call on a set of ranks costs, beside one on a group that is there");
+  tools::CommandLine app(
+      "What a call on a set of ranks costs, beside one on a group that is there");
   int rounds = 51;
-  app.add_option("--rounds", rounds, "medians are over so many")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
+  app.option("--rounds", rounds, "medians are over so many").with_default().between(1, 100'000);
   app.footer("Example: set_call_bench --rounds 11");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "set_call_bench: {}\n", error.what());
-    return 2;
-  }
-  const auto good = [](const Result<int>& status) {
-    if (!status) fmt::print(stderr, "set_call_bench: {}\n", status.error().message);
-    return status && *status == 0;
-  };
-  return good(run_whole(1, rounds)) && good(run_whole(2, rounds)) && good(run_start(rounds)) ? 0
-                                                                                             : 1;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    for (const int servers : {1, 2}) {
+      IBCOLL_ASSIGN(const int status, run_whole(servers, rounds));
+      if (status != 0) return status;
+    }
+    return run_start(rounds);
+  });
 }

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -21,6 +20,7 @@
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/group.h"
+#include "tools/frame/frame.h"
 
 namespace {
 
@@ -181,58 +181,46 @@ Status calls(Bootstrap& bootstrap, const Settings& settings, const Shape& shape)
 int main(int argc, char** argv) {
   Settings settings;
   std::string bytes = "256K", runs = "8,64,512,4K";
-  CLI::App app("What it costs that blocks are not contiguous: times over those of contiguous ones");
-  app.add_option("--ranks", settings.ranks, "Processes to start")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--servers", settings.servers, "Spread them over so many emulated servers")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--bytes", bytes, "Bytes a pair, whole runs")->capture_default_str();
-  app.add_option("--runs", runs, "Lengths of the runs")->capture_default_str();
-  app.add_option("--rounds", settings.rounds, "Rounds, of which the median is taken")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
+  tools::CommandLine app(
+      "What it costs that blocks are not contiguous: times over those of contiguous ones");
+  app.option("--ranks", settings.ranks, "Processes to start").with_default().between(1, 1024);
+  app.option("--servers", settings.servers, "Spread them over so many emulated servers")
+      .with_default()
+      .between(1, 1024);
+  app.option("--bytes", bytes, "Bytes a pair, whole runs").with_default();
+  app.option("--runs", runs, "Lengths of the runs").with_default();
+  app.option("--rounds", settings.rounds, "Rounds, of which the median is taken")
+      .with_default()
+      .between(1, 1'000'000);
   app.footer("Example: strided_bench --ranks 2 --bytes 64K --rounds 11");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "strided_bench: {}\n", error.what());
-    return 2;
-  }
-  const Result<int64_t> size = parse_size(bytes);
-  if (!size || *size < 1 || *size > int64_t{1} << 30) {
-    fmt::print(stderr, "strided_bench: --bytes {} must be a size from 1 to 1G\n", bytes);
-    return 2;
-  }
-  const Result<std::vector<int64_t>> lengths = parse_sizes(runs);
-  if (!lengths || std::any_of(lengths->begin(), lengths->end(),
-                              [&](int64_t run) { return run < 1 || *size % run != 0; })) {
-    fmt::print(stderr,
-               "strided_bench: --runs {} must be lengths of which --bytes {} is a multiple\n", runs,
-               bytes);
-    return 2;
-  }
-  settings.runs = *lengths;
-  settings.bytes = *size;
-  if (settings.ranks % settings.servers != 0) {
-    fmt::print(stderr, "strided_bench: {} servers do not divide {} ranks\n", settings.servers,
-               settings.ranks);
-    return 2;
-  }
-  const Result<Shape> shape = Shape::from_layout(
-      std::vector<int>(settings.servers, settings.ranks / settings.servers), Placement::kBlock);
-  Table table({"run", "memcpy us", "pack", "unpack", "runs to runs"});
-  copies(settings, table);
-  fmt::print("{}", table.text());
-  std::fflush(stdout);
-  LaunchOptions launch;
-  launch.ranks = shape->ranks();
-  const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-    const Status measured = calls(bootstrap, settings, *shape);
-    if (!measured) fmt::print(stderr, "strided_bench: {}\n", measured.error().message);
-    return measured ? 0 : 1;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_ASSIGN(settings.bytes, parse_size(bytes));
+    if (settings.bytes < 1 || settings.bytes > int64_t{1} << 30)
+      return fail(ErrorCode::kInvalidArgument, "--bytes {} must be a size from 1 to 1G", bytes);
+    IBCOLL_ASSIGN(settings.runs, parse_sizes(runs));
+    if (std::any_of(settings.runs.begin(), settings.runs.end(),
+                    [&](int64_t run) { return run < 1 || settings.bytes % run != 0; })) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--runs {} must be lengths of which --bytes {} is a multiple", runs, bytes);
+    }
+    if (settings.ranks % settings.servers != 0) {
+      return fail(ErrorCode::kInvalidArgument, "{} servers do not divide {} ranks",
+                  settings.servers, settings.ranks);
+    }
+    IBCOLL_ASSIGN(
+        const Shape shape,
+        Shape::from_layout(std::vector<int>(settings.servers, settings.ranks / settings.servers),
+                           Placement::kBlock));
+    Table table({"run", "memcpy us", "pack", "unpack", "runs to runs"});
+    copies(settings, table);
+    fmt::print("{}", table.text());
+    std::fflush(stdout);
+    LaunchOptions launch;
+    launch.ranks = shape.ranks();
+    return launch_processes(launch, [&](Bootstrap& bootstrap) {
+      const Status measured = calls(bootstrap, settings, shape);
+      if (!measured) tools::complain(measured.error().message);
+      return measured ? 0 : 1;
+    });
   });
-  return status && *status == 0 ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 // an 8-byte put with a signal beside a bare write with immediate, and streams of puts. Rounds of
 // both are interleaved; medians are shown.
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "engine/base/units.h"
 #include "engine/bootstrap/launch.h"
 #include "perf/support/verbs_pair.h"
+#include "tools/frame/frame.h"
 #include "verbs/transport.h"
 
 namespace ibcoll::verbs {
@@ -197,38 +197,29 @@ Status measure(Bootstrap& bootstrap, const Options& options, const std::vector<i
 int main(int argc, char** argv) {
   using namespace ibcoll;
   verbs::Options options;
-  CLI::App app("Latency and bandwidth of the verbs transport between two ranks.");
-  app.add_option("--sizes", options.sizes, "bytes a put in the streams")->capture_default_str();
-  app.add_option("--round-trips", options.round_trips, "of a round's ping-pong")
-      ->check(CLI::Range(1, 10'000'000))
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 100'000))->capture_default_str();
-  app.add_option("--stream-puts", options.stream_puts, "puts of one stream at most")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str();
-  app.add_option("--json", options.json, "write results to this file, - for standard output");
+  tools::CommandLine app("Latency and bandwidth of the verbs transport between two ranks.");
+  app.option("--sizes", options.sizes, "bytes a put in the streams").with_default();
+  app.option("--round-trips", options.round_trips, "of a round's ping-pong")
+      .between(1, 10'000'000)
+      .with_default();
+  app.option("--rounds", options.rounds).between(1, 100'000).with_default();
+  app.option("--stream-puts", options.stream_puts, "puts of one stream at most")
+      .between(1, 1'000'000'000)
+      .with_default();
+  app.option("--json", options.json, "write results to this file, - for standard output");
   app.footer("Example (no RDMA device needed):\n  ./run softroce build/bin/verbs_point_to_point");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  const auto sizes = parse_sizes(options.sizes);
-  if (!sizes) {
-    fmt::print(stderr, "verbs_point_to_point: --sizes: {}\n", sizes.error().message);
-    return 2;
-  }
-  LaunchOptions launch;
-  launch.ranks = 2;
-  const auto status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-    auto json = JsonLines::open(bootstrap.rank() == 0 ? options.json : "");
-    const Status done = json ? verbs::measure(bootstrap, options, *sizes, *json)
-                             : Status(tl::unexpected(json.error()));
-    std::fflush(stdout);
-    if (done) return 0;
-    if (bootstrap.rank() == 0)
-      fmt::print(stderr, "verbs_point_to_point: {}\n", done.error().message);
-    return 1;
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    IBCOLL_ASSIGN(const std::vector<int64_t> sizes, parse_sizes(options.sizes));
+    LaunchOptions launch;
+    launch.ranks = 2;
+    return launch_processes(launch, [&](Bootstrap& bootstrap) {
+      auto json = JsonLines::open(bootstrap.rank() == 0 ? options.json : "");
+      const Status done = json ? verbs::measure(bootstrap, options, sizes, *json)
+                               : Status(tl::unexpected(json.error()));
+      std::fflush(stdout);
+      if (done) return 0;
+      if (bootstrap.rank() == 0) tools::complain(done.error().message);
+      return 1;
+    });
   });
-  return status ? *status : 1;
 }

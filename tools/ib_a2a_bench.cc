@@ -198,41 +198,41 @@ class Bench final : public tools::JobTool {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Times all-to-all and other collectives between processes that it starts on this "
       "machine, or that mpirun, mpiexec or srun have started");
   Arguments a;
   tools::add_shape_options(app, a.job);
-  app.add_option("--collective", a.collective,
-                 "One of " + collective_names() +
-                     " (of alltoallw in runs of up to 64 bytes, with gaps as long)")
-      ->capture_default_str();
-  app.add_option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
-      ->capture_default_str();
+  app.option("--collective", a.collective,
+             "One of " + collective_names() +
+                 " (of alltoallw in runs of up to 64 bytes, with gaps as long)")
+      .with_default();
+  app.option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
+      .with_default();
   tools::add_graph_option(app, a.graph);
-  app.add_flag("--ordered", a.ordered, "Reductions (sums of doubles) in the order of ranks");
-  app.add_option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
-      ->capture_default_str();
-  app.add_option("--pacing", a.pacing,
-                 "Of paced algorithms: free, gate, token, gate_token, auto; several are compared");
-  app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
-      ->capture_default_str();
-  app.add_option("--iterations", a.iterations, "Timed iterations of each size and algorithm")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--warmup", a.warmup, "Calls before the first iteration")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--batch", a.batch,
-                 "An iteration is as many calls back to back as take this long, at least one")
-      ->capture_default_str();
-  app.add_flag("--check", a.check, "Compare every received byte in every iteration");
-  app.add_flag("--user-memory", a.user_memory, "Private memory instead of the engine's own");
+  app.flag("--ordered", a.ordered, "Reductions (sums of doubles) in the order of ranks");
+  app.option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
+      .with_default();
+  app.option("--pacing", a.pacing,
+             "Of paced algorithms: free, gate, token, gate_token, auto; several are compared");
+  app.option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
+      .with_default();
+  app.option("--iterations", a.iterations, "Timed iterations of each size and algorithm")
+      .between(1, 1'000'000)
+      .with_default();
+  app.option("--warmup", a.warmup, "Calls before the first iteration")
+      .between(0, 1'000'000)
+      .with_default();
+  app.option("--batch", a.batch,
+             "An iteration is as many calls back to back as take this long, at least one")
+      .with_default();
+  app.flag("--check", a.check, "Compare every received byte in every iteration");
+  app.flag("--user-memory", a.user_memory, "Private memory instead of the engine's own");
   tools::add_transport_options(app, a.job);
   tools::add_json_option(app, a.json);
-  app.add_option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
-  app.add_option("--timeline", a.timeline,
-                 "Record who sends what when in one more call (for ib_sched draw --recorded)");
+  app.option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
+  app.option("--timeline", a.timeline,
+             "Record who sends what when in one more call (for ib_sched draw --recorded)");
   app.footer(
       "Examples:\n"
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"

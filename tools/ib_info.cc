@@ -435,43 +435,43 @@ Status take_sizes(const std::string& text, MpiMeasurement& wanted) {
 }  // namespace ibcoll
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows what this machine offers to collectives and how the engine is configured.",
-               "ib_info");
+  ibcoll::tools::CommandLine app(
+      "Shows what this machine offers to collectives and how the engine is configured.");
   std::string json_path;
   bool mpi = false, costs = false;
-  app.add_flag("--mpi", mpi,
+  const ibcoll::tools::Option mpi_flag =
+      app.flag("--mpi", mpi,
                "Show only how MPI programs are run on the engine as they are: a line for each MPI "
                "found, to be used with the program's number of ranks");
-  app.add_flag("--costs", costs,
-               "Measure only what copying and waiting cost between the processors that this tool "
-               "may use, and show which messages jobs copy for it")
-      ->excludes("--mpi");
+  app.flag("--costs", costs,
+           "Measure only what copying and waiting cost between the processors that this tool "
+           "may use, and show which messages jobs copy for it")
+      .excludes(mpi_flag);
   ibcoll::tools::add_json_option(app, json_path);
   ibcoll::MpiMeasurement wanted;
   wanted.ranks = {2, std::max(ibcoll::online_processors(), 2)};
   std::string sizes = "1-4M", as_rank;
-  CLI::Option* const measures =
-      app.add_option(
-             "--measure", wanted.file,
-             "Measure which calls are faster on the engine, and which in the MPI, and append "
-             "what is found to this file, for IBCOLL_LEARNED")
-          ->needs("--mpi");
-  app.add_option("--ranks", wanted.ranks,
-                 "Numbers of ranks to measure with (2, and as many as there are processors)")
-      ->delimiter(',')
-      ->check(CLI::Range(2, 1'000'000))
-      ->needs(measures);
-  app.add_option("--sizes", sizes, "Sizes to measure, as --sizes of ib_a2a_bench (1-4M)")
-      ->needs(measures);
-  app.add_option("--launcher", wanted.launcher,
-                 "What starts the ranks, with its arguments but for their number (every mpirun and "
-                 "mpiexec in the PATH)")
-      ->needs(measures);
-  app.add_option("--mpi-library", wanted.mpi_library,
-                 "The MPI library to be measured, where it is not found beside the launcher")
-      ->needs(measures)
-      ->check(CLI::ExistingFile);
-  app.add_option("--as-mpi-rank", as_rank)->group("");
+  const ibcoll::tools::Option measures =
+      app.option("--measure", wanted.file,
+                 "Measure which calls are faster on the engine, and which in the MPI, and append "
+                 "what is found to this file, for IBCOLL_LEARNED")
+          .needs(mpi_flag);
+  app.option("--ranks", wanted.ranks,
+             "Numbers of ranks to measure with (2, and as many as there are processors)")
+      .delimiter(',')
+      .between(2, 1'000'000)
+      .needs(measures);
+  app.option("--sizes", sizes, "Sizes to measure, as --sizes of ib_a2a_bench (1-4M)")
+      .needs(measures);
+  app.option("--launcher", wanted.launcher,
+             "What starts the ranks, with its arguments but for their number (every mpirun and "
+             "mpiexec in the PATH)")
+      .needs(measures);
+  app.option("--mpi-library", wanted.mpi_library,
+             "The MPI library to be measured, where it is not found beside the launcher")
+      .needs(measures)
+      .existing_file();
+  app.option("--as-mpi-rank", as_rank).group("");
   app.footer(ibcoll::kExamples);
   return ibcoll::tools::run_tool(app, argc, argv, [&]() -> ibcoll::Status {
     if (!as_rank.empty() || !wanted.file.empty())

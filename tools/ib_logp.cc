@@ -84,23 +84,22 @@ Result<int> run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
+  tools::CommandLine app(
+      "Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
   Options o;
-  app.add_option("--transport", o.transport,
-                 fmt::format("One of {} (default: shm); with --calls what lies between servers",
-                             fmt::join(channel_names(), ", ")));
-  app.add_option(
-      "--sizes", o.sizes,
-      "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");
-  app.add_option("--rounds", o.rounds, "Messages each way a size (1000)");
-  app.add_flag("--threads", o.threads, "Ranks are threads, not processes");
-  app.add_flag("--calls", o.calls,
-               "What messages cost as calls of the engine, inside a server and between two, with "
-               "their tails: the file for IBCOLL_LOGP");
-  app.add_option("--ranks", o.ranks,
-                 "With --calls: processes to start (4; under mpirun and the like: theirs)");
-  app.add_option("--servers", o.servers,
-                 "With --calls: emulated servers that they are spread over");
+  app.option("--transport", o.transport,
+             fmt::format("One of {} (default: shm); with --calls what lies between servers",
+                         fmt::join(channel_names(), ", ")));
+  app.option("--sizes", o.sizes,
+             "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");
+  app.option("--rounds", o.rounds, "Messages each way a size (1000)");
+  app.flag("--threads", o.threads, "Ranks are threads, not processes");
+  app.flag("--calls", o.calls,
+           "What messages cost as calls of the engine, inside a server and between two, with "
+           "their tails: the file for IBCOLL_LOGP");
+  app.option("--ranks", o.ranks,
+             "With --calls: processes to start (4; under mpirun and the like: theirs)");
+  app.option("--servers", o.servers, "With --calls: emulated servers that they are spread over");
   tools::add_json_option(app, o.json);
   app.footer(
       "Overheads include packing and unpacking the message, as in a run of ib_taskgraph.\n"

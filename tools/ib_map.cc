@@ -337,47 +337,47 @@ Status map_and_report(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Places ranks on the nodes of a network");
+  tools::CommandLine app("Places ranks on the nodes of a network");
   Arguments a;
-  app.add_option("--network", a.network,
-                 "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below")
-      ->required();
-  app.add_option("--matrix", a.matrix, "File of bytes sent: CSV, MatrixMarket or an edge list");
-  app.add_option("--pattern", a.pattern, "Traffic of a known program, see below");
-  app.add_option("--method", a.method,
-                 fmt::format("How to place: {}; several with commas between, the last one's "
-                             "placement is what --output writes",
-                             fmt::join(kMethods, ", ")))
-      ->capture_default_str();
-  app.add_option("--objective", a.objective, "What refine lowers: hop-bytes, largest link, both")
-      ->check(CLI::IsMember({"hops", "link", "both"}))
-      ->capture_default_str();
-  app.add_option("--distance", a.distance, "Hops of refine with or without wraparound links")
-      ->check(CLI::IsMember({"torus", "mesh"}))
-      ->capture_default_str();
-  app.add_option("--budget", a.budget, "Time that refine and scotch take")->capture_default_str();
-  app.add_option("--clock", a.clock,
-                 "What the budget counts: wall time, or cpu, this process's time alone")
-      ->check(CLI::IsMember({"wall", "cpu"}))
-      ->capture_default_str();
-  app.add_option("--per-node", a.per_node, "Ranks a node takes")->capture_default_str();
-  app.add_option("--exclude", a.exclude, "Nodes that others use")->delimiter(',');
-  app.add_flag("--scramble", a.scramble, "Rename the tasks at random first");
-  app.add_flag("--no-simulation", a.no_simulation,
-               "Leave the simulated time out: it can take longer than the search");
-  app.add_option("--seed", a.seed, "Of random patterns and searches")->capture_default_str();
-  app.add_option("--output", a.output, "Print the placement in this form")
-      ->check(CLI::IsMember({"rankfile", "slurm", "json"}));
-  app.add_option("--output-file", a.output_file, "Write it here instead of standard output");
-  app.add_option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
+  app.option("--network", a.network,
+             "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below")
+      .required();
+  app.option("--matrix", a.matrix, "File of bytes sent: CSV, MatrixMarket or an edge list");
+  app.option("--pattern", a.pattern, "Traffic of a known program, see below");
+  app.option("--method", a.method,
+             fmt::format("How to place: {}; several with commas between, the last one's "
+                         "placement is what --output writes",
+                         fmt::join(kMethods, ", ")))
+      .with_default();
+  app.option("--objective", a.objective, "What refine lowers: hop-bytes, largest link, both")
+      .one_of({"hops", "link", "both"})
+      .with_default();
+  app.option("--distance", a.distance, "Hops of refine with or without wraparound links")
+      .one_of({"torus", "mesh"})
+      .with_default();
+  app.option("--budget", a.budget, "Time that refine and scotch take").with_default();
+  app.option("--clock", a.clock,
+             "What the budget counts: wall time, or cpu, this process's time alone")
+      .one_of({"wall", "cpu"})
+      .with_default();
+  app.option("--per-node", a.per_node, "Ranks a node takes").with_default();
+  app.option("--exclude", a.exclude, "Nodes that others use").delimiter(',');
+  app.flag("--scramble", a.scramble, "Rename the tasks at random first");
+  app.flag("--no-simulation", a.no_simulation,
+           "Leave the simulated time out: it can take longer than the search");
+  app.option("--seed", a.seed, "Of random patterns and searches").with_default();
+  app.option("--output", a.output, "Print the placement in this form")
+      .one_of({"rankfile", "slurm", "json"});
+  app.option("--output-file", a.output_file, "Write it here instead of standard output");
+  app.option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
   tools::add_json_option(app, a.json, "one object a method");
-  app.add_option("--plot", a.plot,
-                 "Draw the distribution of link loads to this SVG file (link_loads.svg)")
-      ->expected(0, 1)
-      ->default_str("link_loads.svg");
-  app.add_option("--curve", a.curve,
-                 "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
-                 "of refine");
+  app.option("--plot", a.plot,
+             "Draw the distribution of link loads to this SVG file (link_loads.svg)")
+      .values(0, 1)
+      .with_default("link_loads.svg");
+  app.option("--curve", a.curve,
+             "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
+             "of refine");
   app.footer(fmt::format(
       "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
       "on meshes and tori); left out for large matrices.\nThe matrix of a program: "

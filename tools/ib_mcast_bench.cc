@@ -280,49 +280,47 @@ Result<int> run_all(const Arguments& arguments) {
   return fail(ErrorCode::kPeerFailed, "{}", ibcoll_last_error());
 }
 
-void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--ranks", a.ranks,
-                 "Processes to start (default 4; under mpirun and the like: theirs)");
-  app.add_option("--servers", a.servers,
-                 "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
-  app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-  app.add_option("--placement", a.placement,
-                 "How ranks are dealt to servers: block (default) or cyclic");
-  app.add_option(
-         "--transport", a.transport,
-         "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
-      ->check(CLI::IsMember(config_choices("IBCOLL_TRANSPORT")));
-  app.add_option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
-      ->check(CLI::Range(1, kMaxLaunchRanks))
-      ->capture_default_str();
-  app.add_option("--sets", a.sets, "Sets that each master sends to, at each size")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--members", a.members,
-                 "Members of a set, without its master: 3 or 2-6 (default: 1 to all others)");
-  app.add_option("--seed", a.seed, "Sets are drawn by it: the same for each size and algorithm")
-      ->capture_default_str();
-  app.add_option("--sizes", a.sizes, "Bytes of a message: 0,8,80K or 64-4M (doubling) or 64-4M:4")
-      ->capture_default_str();
-  app.add_option("--algorithm", a.algorithms,
-                 "Of bcast, for long messages: names, or auto (the engine chooses)")
-      ->capture_default_str();
-  app.add_option("--pieces", a.pieces, "That long messages are cut into; 0: the engine chooses")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--window", a.window, "Multicasts that each master has under way")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_option("--warmup", a.warmup, "Sets before those that count, at each size")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  app.add_flag("--repeat", a.repeat,
-               "Two messages to each set: what does the first one cost more?");
-  app.add_flag("--check", a.check, "Members compare every byte, and what the message says of them");
-  app.add_option("--slow", a.slow, "Stop this rank for 3 s at each size: does it hold others up?");
-  app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
+void add_options(Command app, Arguments& a) {
+  app.option("--ranks", a.ranks,
+             "Processes to start (default 4; under mpirun and the like: theirs)");
+  app.option("--servers", a.servers,
+             "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
+  app.option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+  app.option("--placement", a.placement,
+             "How ranks are dealt to servers: block (default) or cyclic");
+  app.option("--transport", a.transport,
+             "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+      .one_of(config_choices("IBCOLL_TRANSPORT"));
+  app.option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
+      .between(1, kMaxLaunchRanks)
+      .with_default();
+  app.option("--sets", a.sets, "Sets that each master sends to, at each size")
+      .between(1, 1'000'000)
+      .with_default();
+  app.option("--members", a.members,
+             "Members of a set, without its master: 3 or 2-6 (default: 1 to all others)");
+  app.option("--seed", a.seed, "Sets are drawn by it: the same for each size and algorithm")
+      .with_default();
+  app.option("--sizes", a.sizes, "Bytes of a message: 0,8,80K or 64-4M (doubling) or 64-4M:4")
+      .with_default();
+  app.option("--algorithm", a.algorithms,
+             "Of bcast, for long messages: names, or auto (the engine chooses)")
+      .with_default();
+  app.option("--pieces", a.pieces, "That long messages are cut into; 0: the engine chooses")
+      .between(0, 1 << 20)
+      .with_default();
+  app.option("--window", a.window, "Multicasts that each master has under way")
+      .between(1, 4096)
+      .with_default();
+  app.option("--warmup", a.warmup, "Sets before those that count, at each size")
+      .between(0, 1'000'000)
+      .with_default();
+  app.flag("--repeat", a.repeat, "Two messages to each set: what does the first one cost more?");
+  app.flag("--check", a.check, "Members compare every byte, and what the message says of them");
+  app.option("--slow", a.slow, "Stop this rank for 3 s at each size: does it hold others up?");
+  app.flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
   add_json_option(app, a.json);
-  app.add_option("--plot", a.plot, "Draw the median over size into this SVG file");
+  app.option("--plot", a.plot, "Draw the median over size into this SVG file");
   app.footer(
       "Examples:\n"
       "  ib_mcast_bench --ranks 8 --members 2-7 --sizes 0,8,1K,80K --check\n"
@@ -336,7 +334,7 @@ void add_options(CLI::App& app, Arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  CommandLine app(
       "Times multicasts to sets of ranks that are drawn at random, between processes that it "
       "starts on this machine, or that mpirun, mpiexec or srun have started");
   Arguments arguments;

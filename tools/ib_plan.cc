@@ -275,65 +275,62 @@ Status run(const Arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Plans a collective between servers so that no link ever has more to carry than it can,\n"
       "compares planners, and checks, simulates and draws plans.");
   Arguments a;
-  app.add_option("--collective", a.collective,
-                 "gather, scatter, alltoall, allgather, bcast, reduce, reduce_scatter, allreduce")
-      ->capture_default_str();
-  app.add_option("--network", a.networks, "A file or a description, see below; or several")
-      ->capture_default_str();
-  app.add_option("--size,--sizes", a.sizes, "Bytes of a block: 100K or 1K-1M")
-      ->capture_default_str();
-  app.add_option("--servers", a.servers, "The first so many hosts (default: all)");
-  app.add_option("--layout", a.layout, "Ranks of the servers, 8x4 or 3,1,2 (default: one each)");
-  app.add_option("--root", a.root, "Server that data goes to or comes from")->capture_default_str();
-  app.add_option("--planner", a.planners,
-                 "thesis, fixed (sound link groups), list, best of these; several, or all")
-      ->capture_default_str();
-  app.add_option("--policy", a.policies,
-                 "Of thesis and fixed: random, max-cost, min-cost, max-sync, min-sync; several, or "
-                 "all")
-      ->capture_default_str();
-  app.add_option("--relay", a.relay,
-                 "Of thesis and fixed: data may go through others: on, off, or both with a comma")
-      ->capture_default_str();
-  app.add_option("--tokens", a.tokens,
-                 "Of list: sent ahead of the end by the known latency (ahead), or at full arrival "
-                 "(arrival)")
-      ->capture_default_str();
-  app.add_option("--permitted", a.permitted,
-                 "Pairs of servers that may talk, 0-1,1-2: others' data goes through them");
-  app.add_option(
-         "--wrong", a.wrong,
-         "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
-         "right ones, and state how long data may wait for others then (jitter_us); or several")
-      ->capture_default_str();
-  app.add_option(
+  app.option("--collective", a.collective,
+             "gather, scatter, alltoall, allgather, bcast, reduce, reduce_scatter, allreduce")
+      .with_default();
+  app.option("--network", a.networks, "A file or a description, see below; or several")
+      .with_default();
+  app.option("--size,--sizes", a.sizes, "Bytes of a block: 100K or 1K-1M").with_default();
+  app.option("--servers", a.servers, "The first so many hosts (default: all)");
+  app.option("--layout", a.layout, "Ranks of the servers, 8x4 or 3,1,2 (default: one each)");
+  app.option("--root", a.root, "Server that data goes to or comes from").with_default();
+  app.option("--planner", a.planners,
+             "thesis, fixed (sound link groups), list, best of these; several, or all")
+      .with_default();
+  app.option("--policy", a.policies,
+             "Of thesis and fixed: random, max-cost, min-cost, max-sync, min-sync; several, or "
+             "all")
+      .with_default();
+  app.option("--relay", a.relay,
+             "Of thesis and fixed: data may go through others: on, off, or both with a comma")
+      .with_default();
+  app.option("--tokens", a.tokens,
+             "Of list: sent ahead of the end by the known latency (ahead), or at full arrival "
+             "(arrival)")
+      .with_default();
+  app.option("--permitted", a.permitted,
+             "Pairs of servers that may talk, 0-1,1-2: others' data goes through them");
+  app.option("--wrong", a.wrong,
+             "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
+             "right ones, and state how long data may wait for others then (jitter_us); or several")
+      .with_default();
+  app.option(
          "--error", a.error,
          "The network's figures may be wrong by up to this part, 0 to 0.95: plan for links that "
          "may be alike as if they were. auto: by 0.3 where most figures of cables of a kind stand "
          "for one cable alone, as measured ones do")
-      ->capture_default_str();
-  app.add_option("--draws", a.draws, "Draw wrong figures so often, with seeds from --seed on")
-      ->capture_default_str();
-  app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
-  app.add_flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");
-  app.add_flag("--lookup", a.lookup,
-               "Also time the plan cache: lookup_ns of --json by size of block, lookup_counts_ns "
-               "by sizes of all messages");
-  app.add_flag("--simulate", a.simulate,
-               "Simulate large plans too (else their time is the planned one)");
-  app.add_option("--output", a.output, "Write the (last) plan to this file (JSON)");
+      .with_default();
+  app.option("--draws", a.draws, "Draw wrong figures so often, with seeds from --seed on")
+      .with_default();
+  app.option("--seed", a.seed, "Of everything random").with_default();
+  app.flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");
+  app.flag("--lookup", a.lookup,
+           "Also time the plan cache: lookup_ns of --json by size of block, lookup_counts_ns "
+           "by sizes of all messages");
+  app.flag("--simulate", a.simulate,
+           "Simulate large plans too (else their time is the planned one)");
+  app.option("--output", a.output, "Write the (last) plan to this file (JSON)");
   tools::add_json_option(app, a.json);
-  app.add_option(
-      "--plot", a.plot,
-      "Write a picture (SVG): of one plan its busiest links over time, of several --show "
-      "by how wrong figures are, by servers or by size, whichever differs");
-  app.add_option("--show", a.show,
-                 "What such a picture shows: over_bound, simulated_us, plan_ms, groups, waited_us")
-      ->capture_default_str();
+  app.option("--plot", a.plot,
+             "Write a picture (SVG): of one plan its busiest links over time, of several --show "
+             "by how wrong figures are, by servers or by size, whichever differs");
+  app.option("--show", a.show,
+             "What such a picture shows: over_bound, simulated_us, plan_ms, groups, waited_us")
+      .with_default();
   app.footer(
       "Networks:\n" + topology::spec_help() +
       "\nExamples:\n"

@@ -228,61 +228,58 @@ Status draw_to(const Settings& settings, const std::string& output) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows, verifies and draws the schedules of collectives");
-  app.require_subcommand(1);
+  tools::CommandLine app("Shows, verifies and draws the schedules of collectives");
   Arguments a;
-  CLI::App* list_command = app.add_subcommand("list", "List the algorithms there are");
-  CLI::App* show_command = app.add_subcommand("show", "List the operations of ranks");
-  CLI::App* verify_command = app.add_subcommand(
+  tools::Command list_command = app.command("list", "List the algorithms there are");
+  tools::Command show_command = app.command("show", "List the operations of ranks");
+  tools::Command verify_command = app.command(
       "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
-  CLI::App* draw_command = app.add_subcommand("draw", "Draw a space-time chart");
-  for (CLI::App* command : {show_command, verify_command, draw_command}) {
-    command->add_option("--collective", a.collective, "One of " + collective_names())
-        ->capture_default_str();
-    command->add_option("--algorithm", a.algorithm,
-                        command == verify_command ? "Names with commas, or all (default)"
-                                                  : "One of the collective's");
-    command->add_option("--root", a.root, "Of gather, scatter, bcast and reduce")
-        ->capture_default_str();
-    command->add_option("--size", a.size, "Bytes of a block, which contention_free plans for")
-        ->capture_default_str();
-    tools::add_graph_option(*command, a.graph);
-    command->add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
-    command->add_flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
-    auto* const layouts = command->add_option(
+  tools::Command draw_command = app.command("draw", "Draw a space-time chart");
+  for (tools::Command command : {show_command, verify_command, draw_command}) {
+    command.option("--collective", a.collective, "One of " + collective_names()).with_default();
+    command.option("--algorithm", a.algorithm,
+                   command == verify_command ? "Names with commas, or all (default)"
+                                             : "One of the collective's");
+    command.option("--root", a.root, "Of gather, scatter, bcast and reduce").with_default();
+    command.option("--size", a.size, "Bytes of a block, which contention_free plans for")
+        .with_default();
+    tools::add_graph_option(command, a.graph);
+    command.flag("--ordered", a.ordered, "Reductions in the order of ranks");
+    command.flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
+    const auto layouts = command.option(
         "--layout", a.layouts,
         command == verify_command
             ? "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks); several are proved each"
             : "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-    if (command != verify_command) layouts->expected(1);
-    command->add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
-    command->add_option("--servers", a.servers, "Spread them over so many servers (default 1)");
-    command->add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
-        ->capture_default_str();
-    command->add_option("--pacing", a.pacing, "Of paced algorithms: free, gate, token, gate_token")
-        ->capture_default_str();
-    command->add_option("--window", a.window, "Steps in flight where steps are free (0: no limit)")
-        ->capture_default_str();
-    command->add_option("--pieces", a.pieces,
-                        "Cut blocks of streams, and of algorithms that cut them, into so many");
-    command->add_option("--program", a.program,
-                        "Take the schedule from this file (see show --json) instead");
+    if (command != verify_command) layouts.values(1);
+    command.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
+    command.option("--servers", a.servers, "Spread them over so many servers (default 1)");
+    command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+        .with_default();
+    command.option("--pacing", a.pacing, "Of paced algorithms: free, gate, token, gate_token")
+        .with_default();
+    command.option("--window", a.window, "Steps in flight where steps are free (0: no limit)")
+        .with_default();
+    command.option("--pieces", a.pieces,
+                   "Cut blocks of streams, and of algorithms that cut them, into so many");
+    command.option("--program", a.program,
+                   "Take the schedule from this file (see show --json) instead");
   }
-  show_command->add_option("--rank", a.rank, "Only this one (default: all)");
-  for (CLI::App* command : {list_command, show_command, verify_command}) {
-    tools::add_json_option(*command, a.json);
+  show_command.option("--rank", a.rank, "Only this one (default: all)");
+  for (tools::Command command : {list_command, show_command, verify_command}) {
+    tools::add_json_option(command, a.json);
   }
-  verify_command->add_option("--network", a.network,
-                             "Prove as well that puts at the same time never need more than a link "
-                             "of this network carries "
-                             "(what ib_topo --help lists)");
-  draw_command->add_option("--output", a.output, "SVG file to write")->required();
-  auto* recorded = draw_command->add_option(
+  verify_command.option("--network", a.network,
+                        "Prove as well that puts at the same time never need more than a link "
+                        "of this network carries "
+                        "(what ib_topo --help lists)");
+  draw_command.option("--output", a.output, "SVG file to write").required();
+  const auto recorded = draw_command.option(
       "--recorded", a.recorded,
       "Draw the plan of this call and what ranks did in it (see ib_a2a_bench --timeline)");
   for (const char* given : {"--collective", "--algorithm", "--layout", "--ranks", "--servers",
                             "--placement", "--pacing", "--window", "--pieces"}) {
-    recorded->excludes(draw_command->get_option(given));
+    recorded.excludes(draw_command.described(given));
   }
   app.footer(
       "Examples:\n"
@@ -299,17 +296,17 @@ int main(int argc, char** argv) {
       "  ib_sched verify --collective neighbor_alltoall --graph grid:3x4x2 --layout 4x6\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
-    if (list_command->parsed()) return list_algorithms(a);
+    if (app.given("list")) return list_algorithms(a);
     if (a.layouts.empty()) a.layouts.emplace_back();
     std::vector<Settings> all;
     for (const std::string& layout : a.layouts) {
-      IBCOLL_ASSIGN(all.emplace_back(), understand(a, layout, !verify_command->parsed()));
+      IBCOLL_ASSIGN(all.emplace_back(), understand(a, layout, !app.given("verify")));
     }
-    if (draw_command->parsed()) return draw_to(all.front(), a.output);
+    if (app.given("draw")) return draw_to(all.front(), a.output);
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
     for (const Settings& settings : all) {
       if (&settings != all.data() && !json.to_stdout()) print("\n");
-      IBCOLL_TRY(show_command->parsed() ? show(settings, json) : verify_all(settings, json));
+      IBCOLL_TRY(app.given("show") ? show(settings, json) : verify_all(settings, json));
     }
     return json.close();
   });

@@ -152,7 +152,7 @@ Status run(const Arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Simulates collectives on a network: how long they take, step by step, and which links are "
       "busy.\nIt runs the programs the engine runs, packet by packet or as flows.");
   Arguments a;

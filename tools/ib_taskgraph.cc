@@ -283,88 +283,84 @@ Status run_run(const Options& o) {
   return json.close();
 }
 
-void add_graph(CLI::App* command, Options& o) {
+void add_graph(tools::Command command, Options& o) {
   command
-      ->add_option("--graph", o.graph,
-                   "a .stg, .dot, .gv or .json file, or one of\n" + generator_help())
-      ->required();
+      .option("--graph", o.graph, "a .stg, .dot, .gv or .json file, or one of\n" + generator_help())
+      .required();
 }
 
-void add_schedulers(CLI::App* command, Options& o) {
+void add_schedulers(tools::Command command, Options& o) {
   std::string names;
   for (const Scheduler& scheduler : schedulers())
     names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
-  command->add_option("--scheduler", o.schedulers, "names, with commas between, or 'all':" + names);
-  command->add_option("--processors", o.processors,
-                      fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
-                                  kPapersProcessors, cores()));
-  tools::add_json_option(*command, o.json);
+  command.option("--scheduler", o.schedulers, "names, with commas between, or 'all':" + names);
+  command.option("--processors", o.processors,
+                 fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
+                             kPapersProcessors, cores()));
+  tools::add_json_option(command, o.json);
 }
 
-void add_logp(CLI::App* command, Options& o) {
-  command->add_option("--logp", o.logp,
-                      "'paper' or os,or,L[,per_result] in the unit of the weights");
+void add_logp(tools::Command command, Options& o) {
+  command.option("--logp", o.logp, "'paper' or os,or,L[,per_result] in the unit of the weights");
 }
 
-void add_schedule_commands(CLI::App& app, Options& o) {
-  CLI::App* make = app.add_subcommand("schedule", "make schedules and say how good they are");
+void add_schedule_commands(tools::Command app, Options& o) {
+  tools::Command make = app.command("schedule", "make schedules and say how good they are");
   add_graph(make, o);
   add_schedulers(make, o);
   add_logp(make, o);
-  make->add_option("--output", o.output, "write the schedule there");
-  make->add_option("--plot", o.plot, "draw the schedule there (SVG)");
-  make->add_option("--charts", o.charts,
-                   "draw speed-up, usage, overhead, overlap and seconds over the processors to "
-                   "files that begin so");
-  CLI::App* check = app.add_subcommand("check", "prove that a schedule is right");
+  make.option("--output", o.output, "write the schedule there");
+  make.option("--plot", o.plot, "draw the schedule there (SVG)");
+  make.option("--charts", o.charts,
+              "draw speed-up, usage, overhead, overlap and seconds over the processors to "
+              "files that begin so");
+  tools::Command check = app.command("check", "prove that a schedule is right");
   add_graph(check, o);
-  check->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
-  CLI::App* draw = app.add_subcommand("draw", "draw a schedule as a Gantt chart");
+  check.option("schedule", o.input, "file that 'schedule --output' wrote").required();
+  tools::Command draw = app.command("draw", "draw a schedule as a Gantt chart");
   add_graph(draw, o);
-  draw->add_option("schedule", o.input, "file that 'schedule --output' wrote")->required();
-  draw->add_option("--plot", o.plot, "SVG file to write")->required();
-  CLI::App* convert = app.add_subcommand("convert", "write a graph as .stg, .dot or .json");
+  draw.option("schedule", o.input, "file that 'schedule --output' wrote").required();
+  draw.option("--plot", o.plot, "SVG file to write").required();
+  tools::Command convert = app.command("convert", "write a graph as .stg, .dot or .json");
   add_graph(convert, o);
-  convert->add_option("--output", o.output, "file to write")->required();
+  convert.option("--output", o.output, "file to write").required();
 }
 
-void add_quality_commands(CLI::App& app, Options& o) {
-  CLI::App* distance =
-      app.add_subcommand("distance", "compare schedulers with the optimum of small random graphs");
-  CLI::App* worst =
-      app.add_subcommand("worst", "search for a small graph that a scheduler does badly on");
-  for (CLI::App* command : {distance, worst}) {
+void add_quality_commands(tools::Command app, Options& o) {
+  tools::Command distance =
+      app.command("distance", "compare schedulers with the optimum of small random graphs");
+  tools::Command worst =
+      app.command("worst", "search for a small graph that a scheduler does badly on");
+  for (tools::Command command : {distance, worst}) {
     add_schedulers(command, o);
     add_logp(command, o);
-    command->add_option("--tasks", o.tasks, "at most so many tasks a graph (2 to 10)");
-    command->add_option("--rounds", o.rounds, "graphs to look at");
-    command->add_option("--seed", o.seed, "of the random numbers");
+    command.option("--tasks", o.tasks, "at most so many tasks a graph (2 to 10)");
+    command.option("--rounds", o.rounds, "graphs to look at");
+    command.option("--seed", o.seed, "of the random numbers");
   }
-  worst->add_option("--output", o.output, "write the worst graph there");
+  worst.option("--output", o.output, "write the worst graph there");
 }
 
-void add_run_command(CLI::App& app, Options& o) {
-  CLI::App* run =
-      app.add_subcommand("run", "solve a system of equations with a schedule, for real");
+void add_run_command(tools::Command app, Options& o) {
+  tools::Command run = app.command("run", "solve a system of equations with a schedule, for real");
   add_schedulers(run, o);
-  run->add_option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
-  run->add_option("--size", o.size, "rows of the matrix");
-  run->add_option("--transport", o.transport,
-                  fmt::format("one of {}", fmt::join(channel_names(), ", ")));
-  run->add_option("--logp", o.run_logp,
-                  "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
-      ->capture_default_str();
-  run->add_option("--repeat", o.repeat, "runs; the median counts");
-  run->add_option("--seed", o.seed, "of the matrix");
-  run->add_flag("--threads", o.threads, "ranks are threads, not processes");
+  run.option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
+  run.option("--size", o.size, "rows of the matrix");
+  run.option("--transport", o.transport,
+             fmt::format("one of {}", fmt::join(channel_names(), ", ")));
+  run.option("--logp", o.run_logp,
+             "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
+      .with_default();
+  run.option("--repeat", o.repeat, "runs; the median counts");
+  run.option("--seed", o.seed, "of the matrix");
+  run.flag("--threads", o.threads, "ranks are threads, not processes");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Schedules task graphs with packaged messages, checks, draws and runs the schedules");
-  app.require_subcommand(1);
   Options o;
   add_schedule_commands(app, o);
   add_quality_commands(app, o);
@@ -380,11 +376,11 @@ int main(int argc, char** argv) {
       "A schedule's makespan is in the unit of the weights; Sm = work on one processor / "
       "makespan.");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
-    if (app.got_subcommand("schedule")) return run_schedule(o);
-    if (app.got_subcommand("check")) return run_check(o);
-    if (app.got_subcommand("draw")) return run_draw(o);
-    if (app.got_subcommand("convert")) return run_convert(o);
-    if (app.got_subcommand("run")) return run_run(o);
-    return run_quality(o, app.got_subcommand("worst"));
+    if (app.given("schedule")) return run_schedule(o);
+    if (app.given("check")) return run_check(o);
+    if (app.given("draw")) return run_draw(o);
+    if (app.given("convert")) return run_convert(o);
+    if (app.given("run")) return run_run(o);
+    return run_quality(o, app.given("worst"));
   });
 }

@@ -187,31 +187,30 @@ Status convert(const Fabric& fabric, const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Describes, checks, converts and draws fabrics");
-  app.require_subcommand(1);
+  tools::CommandLine app("Describes, checks, converts and draws fabrics");
   Arguments a;
-  CLI::App* info_command =
-      app.add_subcommand("info", "Sizes, speeds, routes, and what limits an all-to-all");
-  CLI::App* check_command = app.add_subcommand(
+  tools::Command info_command =
+      app.command("info", "Sizes, speeds, routes, and what limits an all-to-all");
+  tools::Command check_command = app.command(
       "check", "Read a fabric, see that all hosts reach each other, and look for credit loops");
-  CLI::App* convert_command = app.add_subcommand("convert", "Write a fabric in another format");
-  CLI::App* draw_command = app.add_subcommand("draw", "Draw a fabric");
-  for (CLI::App* command : {info_command, check_command, convert_command, draw_command}) {
-    command->add_option("network,--network", a.network, "Specification, file or live, see below")
-        ->required();
+  tools::Command convert_command = app.command("convert", "Write a fabric in another format");
+  tools::Command draw_command = app.command("draw", "Draw a fabric");
+  for (tools::Command command : {info_command, check_command, convert_command, draw_command}) {
+    command.option("network,--network", a.network, "Specification, file or live, see below")
+        .required();
   }
-  info_command->add_option("--route", a.route, "Show the route from one host to another instead")
-      ->expected(2);
-  check_command->add_flag("--lanes", a.lanes,
-                          "Count the virtual lanes that free the routes of credit loops");
-  for (CLI::App* command : {info_command, check_command}) {
-    tools::add_json_option(*command, a.json, "one object");
+  info_command.option("--route", a.route, "Show the route from one host to another instead")
+      .values(2);
+  check_command.flag("--lanes", a.lanes,
+                     "Count the virtual lanes that free the routes of credit loops");
+  for (tools::Command command : {info_command, check_command}) {
+    tools::add_json_option(command, a.json, "one object");
   }
-  convert_command->add_option("--to", a.format, "ibcoll's JSON, ibsim's net file, Graphviz")
-      ->check(CLI::IsMember({"json", "ibsim", "dot"}))
-      ->capture_default_str();
-  convert_command->add_option("--output", a.output, "File to write (default: standard output)");
-  draw_command->add_option("--output", a.output, "SVG file to write")->required();
+  convert_command.option("--to", a.format, "ibcoll's JSON, ibsim's net file, Graphviz")
+      .one_of({"json", "ibsim", "dot"})
+      .with_default();
+  convert_command.option("--output", a.output, "File to write (default: standard output)");
+  draw_command.option("--output", a.output, "SVG file to write").required();
   app.footer(
       fmt::format("Networks:\n{}\nExamples:\n"
                   "  ib_topo info fat-tree:8,3,bandwidth=100Gbit/s\n"
@@ -223,10 +222,10 @@ int main(int argc, char** argv) {
                   spec_help()));
   return tools::run_tool(app, argc, argv, [&]() -> Status {
     IBCOLL_ASSIGN(const Fabric fabric, open_fabric(a.network));
-    if (convert_command->parsed()) return convert(fabric, a);
-    if (draw_command->parsed()) return write_file(a.output, draw_fabric(fabric));
+    if (app.given("convert")) return convert(fabric, a);
+    if (app.given("draw")) return write_file(a.output, draw_fabric(fabric));
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    IBCOLL_TRY(info_command->parsed() ? info(fabric, a, json) : check(fabric, a.lanes, json));
+    IBCOLL_TRY(app.given("info") ? info(fabric, a, json) : check(fabric, a.lanes, json));
     return json.close();
   });
 }

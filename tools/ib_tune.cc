@@ -153,7 +153,7 @@ Status simulate(const TuneArguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  tools::CommandLine app(
       "Finds out which algorithm, pacing and pieces serve each call of a job best, and writes the "
       "rules that IBCOLL_RULES takes; judges rules that there are; or shows as rules what "
       "the engine chooses by itself");

@@ -8,8 +8,10 @@
 
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
+#include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/machine.h"
 #include "perf/compare/machines.h"
+#include "tools/frame/frame.h"
 
 namespace ibcoll::compare {
 namespace {
@@ -143,6 +145,17 @@ std::vector<const Rounds*> Measured::mpis(size_t size) const {
 
 void show_progress(const std::string& text) {
   if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K{}", text);
+}
+
+Result<int> run_comparison(const std::function<Status()>& run) {
+  usable_cores();
+  handle_interrupts();
+  const Status done = run();
+  if (done) return 0;
+  show_progress("");
+  if (!interrupted()) return tl::unexpected<Error>(done.error());
+  tools::complain(done.error().message);
+  return 130;
 }
 
 bool is_comparable(contest_collective collective, int ranks) {

@@ -1,6 +1,7 @@
 #pragma once
 /// Measuring contenders in turns.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct Measured {
   /// Those of the MPI libraries that were found.
   std::vector<const Rounds*> mpis(size_t size) const;
 };
+
+/// Runs a comparison, which SIGINT and SIGTERM end; its exit status.
+Result<int> run_comparison(const std::function<Status()>& run);
 
 double median_of_all(const Rounds& rounds);
 

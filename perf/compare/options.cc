@@ -35,24 +35,23 @@ Result<std::vector<contest_collective>> parse_collectives(std::string_view text)
 
 }  // namespace
 
-void add_options(CLI::App& app, Arguments& typed, Options& options) {
-  app.add_option("--collective", typed.collectives, "Which, by name: alltoall,bcast,... or all")
-      ->capture_default_str();
-  app.add_option("--ranks", typed.ranks, "Rank counts, each a comparison of its own")
-      ->capture_default_str();
-  app.add_option("--sizes", typed.sizes,
-                 "Bytes a pair; of bcast and reductions, of a block: 64,1K,1M or 64-4M (doubling) "
-                 "or 64-4M:4")
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "How often everybody is measured in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--samples", options.samples, "Batches a round")
-      ->check(CLI::Range(1, static_cast<int>(CONTEST_MAX_SAMPLES)))
-      ->capture_default_str();
-  app.add_option("--batch", typed.batch, "Calls are timed in batches of about this long")
-      ->capture_default_str();
-  app.add_option("--json", options.json, "Write one object a line to this file (- : stdout)");
+void add_options(tools::Command app, Arguments& typed, Options& options) {
+  app.option("--collective", typed.collectives, "Which, by name: alltoall,bcast,... or all")
+      .with_default();
+  app.option("--ranks", typed.ranks, "Rank counts, each a comparison of its own").with_default();
+  app.option("--sizes", typed.sizes,
+             "Bytes a pair; of bcast and reductions, of a block: 64,1K,1M or 64-4M (doubling) "
+             "or 64-4M:4")
+      .with_default();
+  app.option("--rounds", options.rounds, "How often everybody is measured in turn")
+      .between(1, 1000)
+      .with_default();
+  app.option("--samples", options.samples, "Batches a round")
+      .between(1, static_cast<int>(CONTEST_MAX_SAMPLES))
+      .with_default();
+  app.option("--batch", typed.batch, "Calls are timed in batches of about this long")
+      .with_default();
+  app.option("--json", options.json, "Write one object a line to this file (- : stdout)");
 }
 
 Status understand(const Arguments& arguments, Options& options) {

@@ -1,7 +1,6 @@
 #pragma once
 /// What a comparison is of, and the options that say it.
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
 #include "perf/compare/contest_calls.h"
+#include "tools/frame/command_line.h"
 
 namespace ibcoll::compare {
 
@@ -34,7 +34,7 @@ struct Arguments {
 };
 
 /// The options that all comparisons have.
-void add_options(CLI::App& app, Arguments& typed, Options& options);
+void add_options(tools::Command app, Arguments& typed, Options& options);
 /// Reads what was typed.
 Status understand(const Arguments& typed, Options& options);
 

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <new>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -44,39 +43,6 @@ int fail_with(const Error& error) {
   return exit_status(error);
 }
 
-/// What the library says of a command that it does not know is only that one is needed.
-std::string unknown_command(const CLI::App& app) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  if (commands.empty() || !app.get_subcommands().empty()) return {};
-  for (const std::string_view argument : tool().arguments) {
-    if (argument.starts_with('-')) continue;
-    std::string known;
-    for (const CLI::App* command : commands)
-      known += (known.empty() ? "" : ", ") + command->get_name();
-    return fmt::format("unknown command '{}': one of {}", argument, known);
-  }
-  return {};
-}
-
-int parse(CLI::App& app, int argc, char** argv, bool& goes_on) {
-  try {
-    app.parse(argc, argv);
-    goes_on = true;
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) {
-      const std::string unknown = unknown_command(app);
-      complain(unknown.empty() ? error.what() : unknown);
-      return kUsage;
-    }
-    std::ostringstream help, none;
-    app.exit(error, help, none);
-    print_text(help.str());
-    const Status written = flush_output();
-    return written ? 0 : fail_with(written.error());
-  }
-}
-
 Result<int> guarded(const std::function<Result<int>()>& body) {
   try {
     return body();
@@ -89,14 +55,14 @@ Result<int> guarded(const std::function<Result<int>()>& body) {
 
 }  // namespace
 
-void add_json_option(CLI::App& app, std::string& path, const std::string& what) {
-  app.add_option("--json", path,
-                 fmt::format("Write {} to this file (- or, at the end or before another option, "
-                             "nothing: standard output)",
-                             what))
-      ->type_name("FILE")
-      ->expected(0, 1)
-      ->default_str("-");
+void add_json_option(Command app, std::string& path, const std::string& what) {
+  app.option("--json", path,
+             fmt::format("Write {} to this file (- or, at the end or before another option, "
+                         "nothing: standard output)",
+                         what))
+      .type_name("FILE")
+      .values(0, 1)
+      .with_default("-");
 }
 
 int exit_status(const Error& error) {
@@ -111,7 +77,7 @@ void complain(const std::string& message) {
   (void)std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-int run_tool_to_status(CLI::App& app, int argc, char** argv,
+int run_tool_to_status(CommandLine& app, int argc, char** argv,
                        const std::function<Result<int>()>& body) {
   keep_closed_streams_closed();
   // A reader that goes is an error of the write, not a signal: ranks then leave in order.
@@ -119,14 +85,20 @@ int run_tool_to_status(CLI::App& app, int argc, char** argv,
   const std::string_view path = argc > 0 ? argv[0] : "";
   tool().name = path.substr(path.rfind('/') + 1);
   tool().arguments.assign(argv + std::min(argc, 1), argv + argc);
-  app.name(tool().name);
-  app.set_version_flag("--version",
-                       fmt::format("{} (ibcoll) {}.{}.{}", tool().name, IBCOLL_VERSION_MAJOR,
-                                   IBCOLL_VERSION_MINOR, IBCOLL_VERSION_PATCH),
-                       "Print the version and exit");
-  bool goes_on = false;
-  const int parsed = parse(app, argc, argv, goes_on);
-  if (!goes_on) return parsed;
+  const CommandLine::Outcome read =
+      app.parse(tool().name,
+                fmt::format("{} (ibcoll) {}.{}.{}", tool().name, IBCOLL_VERSION_MAJOR,
+                            IBCOLL_VERSION_MINOR, IBCOLL_VERSION_PATCH),
+                argc, argv);
+  if (!read.error.empty()) {
+    complain(read.error);
+    return kUsage;
+  }
+  if (!read.goes_on) {
+    print_text(read.help);
+    const Status written = flush_output();
+    return written ? 0 : fail_with(written.error());
+  }
   const Result<int> status = guarded(body);
   const Status written = flush_output();
   if (!status) return fail_with(status.error());
@@ -134,7 +106,7 @@ int run_tool_to_status(CLI::App& app, int argc, char** argv,
   return *status;
 }
 
-int run_tool(CLI::App& app, int argc, char** argv, const std::function<Status()>& body) {
+int run_tool(CommandLine& app, int argc, char** argv, const std::function<Status()>& body) {
   return run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
     IBCOLL_TRY(body());
     return 0;

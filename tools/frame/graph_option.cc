@@ -2,9 +2,9 @@
 
 namespace ibcoll::tools {
 
-void add_graph_option(CLI::App& app, std::string& pattern) {
-  app.add_option("--graph", pattern,
-                 fmt::format("Of neighbour collectives, who sends to whom: {}", graph_patterns()));
+void add_graph_option(Command app, std::string& pattern) {
+  app.option("--graph", pattern,
+             fmt::format("Of neighbour collectives, who sends to whom: {}", graph_patterns()));
 }
 
 Result<std::shared_ptr<const Graph>> graph_of(Collective collective, const std::string& pattern,

@@ -109,26 +109,24 @@ int run_launched(Bootstrap& bootstrap, JobTool& tool) {
 
 }  // namespace
 
-void add_shape_options(CLI::App& app, JobArguments& a) {
-  app.add_option("--ranks", a.ranks,
-                 "Processes to start (default 2; under mpirun and the like: theirs)");
-  app.add_option("--servers", a.servers,
-                 "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
-  app.add_option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-  app.add_option("--placement", a.placement,
-                 "How ranks are dealt to servers: block or cyclic (default: IBCOLL_PLACEMENT)");
+void add_shape_options(Command app, JobArguments& a) {
+  app.option("--ranks", a.ranks,
+             "Processes to start (default 2; under mpirun and the like: theirs)");
+  app.option("--servers", a.servers,
+             "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
+  app.option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+  app.option("--placement", a.placement,
+             "How ranks are dealt to servers: block or cyclic (default: IBCOLL_PLACEMENT)");
 }
 
-void add_transport_options(CLI::App& app, JobArguments& a) {
-  app.add_flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
-  app.add_option(
-         "--transport", a.transport,
-         "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
-      ->check(CLI::IsMember(config_choices("IBCOLL_TRANSPORT")));
-  app.add_option(
-      "--network", a.network,
-      "The network between servers, as ib_sim takes it: servers are numbered as it suits "
-      "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
+void add_transport_options(Command app, JobArguments& a) {
+  app.flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
+  app.option("--transport", a.transport,
+             "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+      .one_of(config_choices("IBCOLL_TRANSPORT"));
+  app.option("--network", a.network,
+             "The network between servers, as ib_sim takes it: servers are numbered as it suits "
+             "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
 }
 
 Result<JobSetting> understand_job(const JobArguments& typed, int launched) {

@@ -2,7 +2,6 @@
 /// Tools whose work is done by the ranks of a job: processes that they start on this machine, or
 /// that mpirun, mpiexec or srun have started.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/core/context.h"
 #include "engine/schedule/shape.h"
+#include "tools/frame/command_line.h"
 
 namespace ibcoll::tools {
 
@@ -22,9 +22,9 @@ struct JobArguments {
 };
 
 /// --ranks, --servers, --layout, --placement.
-void add_shape_options(CLI::App& app, JobArguments& a);
+void add_shape_options(Command app, JobArguments& a);
 /// --no-bind, --transport, --network.
-void add_transport_options(CLI::App& app, JobArguments& a);
+void add_transport_options(Command app, JobArguments& a);
 
 /// What it means.
 struct JobSetting {

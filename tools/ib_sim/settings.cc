@@ -252,91 +252,84 @@ Result<Settings> understand(const Arguments& a) {
 namespace {
 
 /// What is run, between whom.
-void add_run_options(CLI::App& app, Arguments& a) {
-  app.add_option("collective", a.collective, "One of " + collective_names())->capture_default_str();
-  app.add_option("--root", a.root, "Of gather, scatter, bcast and reduce")->capture_default_str();
+void add_run_options(Command app, Arguments& a) {
+  app.option("collective", a.collective, "One of " + collective_names()).with_default();
+  app.option("--root", a.root, "Of gather, scatter, bcast and reduce").with_default();
   add_graph_option(app, a.graph);
-  app.add_option("--network", a.network,
-                 "A file or a description, see below (default: one switch of 2000 MB/s links)");
-  app.add_option("--layout", a.layouts,
-                 "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); several are compared");
-  app.add_option("--ranks", a.ranks, "Number of ranks, instead of a layout");
-  app.add_option("--servers", a.servers, "Spread them over so many servers");
-  app.add_option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
-      ->capture_default_str();
-  app.add_option("--ports", a.ports,
-                 "Of a server: its ranks are dealt over so many hosts of the network")
-      ->capture_default_str();
-  app.add_option("--server-order", a.server_order,
-                 "Which host is which server: natural, random (by --seed) or a list")
-      ->capture_default_str();
-  app.add_flag("--renumber", a.renumber,
-               "Number the servers as suits the network before ranks walk them; ring goes by ranks "
-               "and stays as it is");
-  app.add_option("--sizes", a.sizes, "Bytes a pair of ranks: 1K,64K or 1K-1M")
-      ->capture_default_str();
-  app.add_option("--algorithm", a.algorithms, "Names with commas, or all")->capture_default_str();
-  app.add_option(
-         "--mode", a.modes,
-         "barrier (between steps), sendrecv (a step, as pseudo code has it), free, paced (as "
-         "the engine does)")
-      ->capture_default_str();
-  app.add_option("--pacing", a.pacing, "Of mode paced: free, gate, token, gate_token")
-      ->capture_default_str();
-  app.add_option("--window", a.window, "Of mode paced: steps in flight where steps are free")
-      ->capture_default_str();
-  app.add_option(
+  app.option("--network", a.network,
+             "A file or a description, see below (default: one switch of 2000 MB/s links)");
+  app.option("--layout", a.layouts,
+             "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); several are compared");
+  app.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
+  app.option("--servers", a.servers, "Spread them over so many servers");
+  app.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+      .with_default();
+  app.option("--ports", a.ports,
+             "Of a server: its ranks are dealt over so many hosts of the network")
+      .with_default();
+  app.option("--server-order", a.server_order,
+             "Which host is which server: natural, random (by --seed) or a list")
+      .with_default();
+  app.flag("--renumber", a.renumber,
+           "Number the servers as suits the network before ranks walk them; ring goes by ranks "
+           "and stays as it is");
+  app.option("--sizes", a.sizes, "Bytes a pair of ranks: 1K,64K or 1K-1M").with_default();
+  app.option("--algorithm", a.algorithms, "Names with commas, or all").with_default();
+  app.option("--mode", a.modes,
+             "barrier (between steps), sendrecv (a step, as pseudo code has it), free, paced (as "
+             "the engine does)")
+      .with_default();
+  app.option("--pacing", a.pacing, "Of mode paced: free, gate, token, gate_token").with_default();
+  app.option("--window", a.window, "Of mode paced: steps in flight where steps are free")
+      .with_default();
+  app.option(
          "--pieces", a.pieces,
          "Cut blocks of streams (modes paced and free), and of algorithms that cut them, into so "
          "many pieces (0: as the engine)")
-      ->capture_default_str();
-  app.add_flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
-  app.add_flag("--ordered", a.ordered, "Reductions in the order of ranks");
+      .with_default();
+  app.flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
+  app.flag("--ordered", a.ordered, "Reductions in the order of ranks");
 }
 
 /// The network and the ranks as they are modelled.
-void add_model_options(CLI::App& app, Arguments& a) {
-  app.add_option("--level", a.level,
-                 "packet, or flow: links shared evenly, blocking estimated; fast, but up to a "
-                 "quarter off where links are oversubscribed, more where nothing is paced")
-      ->capture_default_str();
-  app.add_option("--queues", a.queues,
-                 "Of switches: fifo (one an input), voq (virtual output queues), output (ideal)")
-      ->capture_default_str();
-  app.add_option("--arbiter", a.arbiter, "Of switches: round-robin, random")->capture_default_str();
-  app.add_option("--nic", a.nic, "Whose packet goes next: random, round-robin, one-at-a-time")
-      ->capture_default_str();
-  app.add_option("--switching", a.switching, "cut-through, store-and-forward")
-      ->capture_default_str();
-  app.add_option("--mtu", a.mtu, "Data of a packet at most")->capture_default_str();
-  app.add_option("--header", a.header, "Header of a packet, on top of its data")
-      ->capture_default_str();
-  app.add_option("--buffer", a.buffer, "Packets an input port holds, each virtual lane")
-      ->capture_default_str();
-  app.add_option("--send-overhead", a.send_overhead, "Of a rank, each message to another server")
-      ->capture_default_str();
-  app.add_option("--recv-overhead", a.recv_overhead, "Of a rank, each message from another server")
-      ->capture_default_str();
-  app.add_option("--copy-rate", a.copy_rate,
-                 "Of a rank inside its server, 5GB/s (default: copies cost nothing)");
-  app.add_option("--skew", a.skew, "Ranks start late by a random time up to this")
-      ->capture_default_str();
-  app.add_option("--jitter", a.jitter,
-                 "Before each message a rank pauses for a random time up to this part of the "
-                 "message's own time, 0.2")
-      ->capture_default_str();
-  app.add_option("--seed", a.seed, "Of everything random")->capture_default_str();
+void add_model_options(Command app, Arguments& a) {
+  app.option("--level", a.level,
+             "packet, or flow: links shared evenly, blocking estimated; fast, but up to a "
+             "quarter off where links are oversubscribed, more where nothing is paced")
+      .with_default();
+  app.option("--queues", a.queues,
+             "Of switches: fifo (one an input), voq (virtual output queues), output (ideal)")
+      .with_default();
+  app.option("--arbiter", a.arbiter, "Of switches: round-robin, random").with_default();
+  app.option("--nic", a.nic, "Whose packet goes next: random, round-robin, one-at-a-time")
+      .with_default();
+  app.option("--switching", a.switching, "cut-through, store-and-forward").with_default();
+  app.option("--mtu", a.mtu, "Data of a packet at most").with_default();
+  app.option("--header", a.header, "Header of a packet, on top of its data").with_default();
+  app.option("--buffer", a.buffer, "Packets an input port holds, each virtual lane").with_default();
+  app.option("--send-overhead", a.send_overhead, "Of a rank, each message to another server")
+      .with_default();
+  app.option("--recv-overhead", a.recv_overhead, "Of a rank, each message from another server")
+      .with_default();
+  app.option("--copy-rate", a.copy_rate,
+             "Of a rank inside its server, 5GB/s (default: copies cost nothing)");
+  app.option("--skew", a.skew, "Ranks start late by a random time up to this").with_default();
+  app.option("--jitter", a.jitter,
+             "Before each message a rank pauses for a random time up to this part of the "
+             "message's own time, 0.2")
+      .with_default();
+  app.option("--seed", a.seed, "Of everything random").with_default();
 }
 
 }  // namespace
 
-void add_options(CLI::App& app, Arguments& a) {
+void add_options(Command app, Arguments& a) {
   add_run_options(app, a);
   add_model_options(app, a);
-  app.add_flag("--step-times", a.steps, "Show (and plot) the time of each step");
-  app.add_flag("--link-load", a.links, "Show the busiest links");
+  app.flag("--step-times", a.steps, "Show (and plot) the time of each step");
+  app.flag("--link-load", a.links, "Show the busiest links");
   add_json_option(app, a.json);
-  app.add_option("--plot", a.plot, "Write a picture to this file (SVG)");
+  app.option("--plot", a.plot, "Write a picture to this file (SVG)");
 }
 
 }  // namespace ibcoll::tools

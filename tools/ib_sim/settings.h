@@ -1,7 +1,6 @@
 #pragma once
 /// What ib_sim is asked for.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
 #include "studies/simulate/collective.h"
+#include "tools/frame/command_line.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::tools {
@@ -43,7 +43,7 @@ struct Settings {
   topology::Fabric fabric;
 };
 
-void add_options(CLI::App& app, Arguments& a);
+void add_options(Command app, Arguments& a);
 
 /// Checks the arguments; opens the network.
 Result<Settings> understand(const Arguments& a);

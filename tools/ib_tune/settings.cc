@@ -36,33 +36,33 @@ Result<std::vector<Collective>> understand_collectives(const std::string& names)
 
 }  // namespace
 
-void add_options(CLI::App& app, TuneArguments& a) {
+void add_options(Command app, TuneArguments& a) {
   add_shape_options(app, a.job);
-  app.add_option("--collectives", a.collectives, "Names, or all (but neighbour collectives)")
-      ->capture_default_str();
-  app.add_option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
-      ->capture_default_str();
-  app.add_option("--rounds", a.rounds, "In which the last contenders meet, at most")
-      ->check(CLI::Range(3, 10'000))
-      ->capture_default_str();
-  app.add_option("--batch", a.batch,
-                 "A contender makes as many calls in a round as take this long, at least one")
-      ->capture_default_str();
-  app.add_option("--budget", a.budget,
-                 "Time for all of it; each size gets five rounds even where that takes longer")
-      ->capture_default_str();
-  app.add_option("--out", a.out, "Write the rules to this file, for IBCOLL_RULES");
-  app.add_option("--verify", a.verify,
-                 "Judge the rules of this file: measure all choices again and compare");
-  app.add_option("--built-in", a.built_in,
-                 "Measure nothing: write what the engine chooses by itself for this layout (4x2, "
-                 "\"4x2 cyclic\"), as rules, to --out or standard output. Takes --transport")
-      ->type_name("LAYOUT");
-  app.add_flag("--simulate", a.simulate,
-               "Simulate the programs instead of running them: for a job or network that is not "
-               "here. Takes --logp or --network");
-  app.add_option("--logp", a.logp,
-                 "With --simulate: what messages cost, as ib_logp --calls --json has written it");
+  app.option("--collectives", a.collectives, "Names, or all (but neighbour collectives)")
+      .with_default();
+  app.option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
+      .with_default();
+  app.option("--rounds", a.rounds, "In which the last contenders meet, at most")
+      .between(3, 10'000)
+      .with_default();
+  app.option("--batch", a.batch,
+             "A contender makes as many calls in a round as take this long, at least one")
+      .with_default();
+  app.option("--budget", a.budget,
+             "Time for all of it; each size gets five rounds even where that takes longer")
+      .with_default();
+  app.option("--out", a.out, "Write the rules to this file, for IBCOLL_RULES");
+  app.option("--verify", a.verify,
+             "Judge the rules of this file: measure all choices again and compare");
+  app.option("--built-in", a.built_in,
+             "Measure nothing: write what the engine chooses by itself for this layout (4x2, "
+             "\"4x2 cyclic\"), as rules, to --out or standard output. Takes --transport")
+      .type_name("LAYOUT");
+  app.flag("--simulate", a.simulate,
+           "Simulate the programs instead of running them: for a job or network that is not "
+           "here. Takes --logp or --network");
+  app.option("--logp", a.logp,
+             "With --simulate: what messages cost, as ib_logp --calls --json has written it");
   add_transport_options(app, a.job);
   add_json_option(app, a.json);
 }

@@ -1,11 +1,11 @@
 #pragma once
 /// What ib_tune is asked for.
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "engine/base/result.h"
 #include "studies/measure/tuning.h"
+#include "tools/frame/command_line.h"
 #include "tools/frame/job.h"
 
 namespace ibcoll::tools {
@@ -19,7 +19,7 @@ struct TuneArguments {
   bool simulate = false;
 };
 
-void add_options(CLI::App& app, TuneArguments& a);
+void add_options(Command app, TuneArguments& a);
 
 /// What is to be measured; `judged` is still to be read.
 Result<measure::TuneSettings> understand_tuning(const TuneArguments& a);

@@ -5,7 +5,6 @@
 #include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +19,7 @@
 #include "engine/base/json.h"
 #include "tests/lockstep/algorithms.h"
 #include "tests/lockstep/bed/runs.h"
+#include "tools/frame/frame.h"
 
 namespace ibcoll::lockstep {
 namespace {
@@ -214,65 +214,52 @@ constexpr const char* kExamples =
     "  lockstep --seconds 600 --faults none --layout 2,2 --json -\n";
 
 int main_of(int argc, char** argv) {
-  CLI::App app{
+  tools::CommandLine app(
       "Runs random programs on all ranks of a job in one thread: one seed says which rank makes "
-      "the next access to shared memory, how time passes, who dies, stops or lacks memory."};
+      "the next access to shared memory, how time passes, who dies, stops or lacks memory.");
   app.footer(kExamples);
   Options options;
-  app.add_option("--seed", options.seed, "the first one")->default_val(1);
-  app.add_option("--seeds", options.seeds, "how many (with neither this nor --seconds: one)")
-      ->check(CLI::Range(1, 1'000'000'000));
-  app.add_option("--seconds", options.seconds, "go on with more of them for so long")
-      ->check(CLI::Range(1e-3, 1e9));
-  app.add_option("--jobs", options.jobs, "processes that run seeds")->check(CLI::Range(1, 256));
-  app.add_flag("--control", options.control,
-               "the control tree between machines alone, without the engine above it");
-  app.add_flag("--trace", options.trace, "say what happens (one seed only)");
-  app.add_flag("--no-shrink", options.no_shrink, "do not look for a shorter one that fails");
-  app.add_flag("--keep-going", options.keep_going, "go on after a failure");
-  app.add_option("--json", options.json,
-                 "counts as a JSON object to a file, - for standard output");
-  app.add_flag("--table", options.table, "print all counts");
-  app.add_option("--totals", options.totals,
-                 "go on where the campaign ended whose counts are in this file, and add to them");
-  app.add_option("--layout", options.overrides.layout, "ranks of each server, as 2,1,3");
-  app.add_option("--faults", options.overrides.faults,
-                 "none, kill, stop, memory, clock, call, flip or all")
-      ->check(CLI::IsMember({"none", "kill", "stop", "memory", "clock", "call", "flip", "all"}));
-  app.add_option("--calls", options.overrides.calls, "calls of a program")
-      ->check(CLI::Range(1, 1'000'000));
+  app.option("--seed", options.seed, "the first one").with_default();
+  app.option("--seeds", options.seeds, "how many (with neither this nor --seconds: one)")
+      .between(1, 1'000'000'000);
+  app.option("--seconds", options.seconds, "go on with more of them for so long")
+      .between_reals(1e-3, 1e9);
+  app.option("--jobs", options.jobs, "processes that run seeds").between(1, 256);
+  app.flag("--control", options.control,
+           "the control tree between machines alone, without the engine above it");
+  app.flag("--trace", options.trace, "say what happens (one seed only)");
+  app.flag("--no-shrink", options.no_shrink, "do not look for a shorter one that fails");
+  app.flag("--keep-going", options.keep_going, "go on after a failure");
+  app.option("--json", options.json, "counts as a JSON object to a file, - for standard output");
+  app.flag("--table", options.table, "print all counts");
+  app.option("--totals", options.totals,
+             "go on where the campaign ended whose counts are in this file, and add to them");
+  app.option("--layout", options.overrides.layout, "ranks of each server, as 2,1,3");
+  app.option("--faults", options.overrides.faults,
+             "none, kill, stop, memory, clock, call, flip or all")
+      .one_of({"none", "kill", "stop", "memory", "clock", "call", "flip", "all"});
+  app.option("--calls", options.overrides.calls, "calls of a program").between(1, 1'000'000);
   const auto list = [&app](const char* name, std::vector<uint32_t>& numbers, const char* help) {
-    app.add_option(name, numbers, help)->delimiter(',')->group("Of a run that was made shorter");
+    app.option(name, numbers, help).delimiter(',').group("Of a run that was made shorter");
   };
   list("--without", options.overrides.without, "these actions");
   list("--simpler", options.overrides.simpler, "these simplifications, one after the other");
   list("--undisturbed", options.overrides.undisturbed, "without these disturbances");
-  app.add_flag("--wide", options.overrides.wide, "with the limits of the product")
-      ->group("Of a run that was made shorter");
-  app.add_option("--schedule", options.overrides.schedule, "another order of steps")
-      ->group("Of a run that was made shorter");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
-  }
-  if (options.seeds == 0 && options.seconds == 0) options.seeds = 1;
-  if (!options.totals.empty() && options.seeds == 1 && options.seconds == 0) {
-    fmt::print(stderr, "lockstep: --totals is for many seeds: --seeds or --seconds\n");
-    return 2;
-  }
-  if (options.trace && options.seeds != 1) {
-    fmt::print(stderr, "lockstep: --trace is for one seed\n");
-    return 2;
-  }
-  if (const std::string wrong = check(options.overrides); !wrong.empty()) {
-    fmt::print(stderr, "lockstep: {}\n", wrong);
-    return 2;
-  }
-  return Campaign(options).run();
+  app.flag("--wide", options.overrides.wide, "with the limits of the product")
+      .group("Of a run that was made shorter");
+  app.option("--schedule", options.overrides.schedule, "another order of steps")
+      .group("Of a run that was made shorter");
+  return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
+    if (options.seeds == 0 && options.seconds == 0) options.seeds = 1;
+    if (!options.totals.empty() && options.seeds == 1 && options.seconds == 0) {
+      return fail(ErrorCode::kInvalidArgument, "--totals is for many seeds: --seeds or --seconds");
+    }
+    if (options.trace && options.seeds != 1)
+      return fail(ErrorCode::kInvalidArgument, "--trace is for one seed");
+    if (const std::string wrong = check(options.overrides); !wrong.empty())
+      return fail(ErrorCode::kInvalidArgument, "{}", wrong);
+    return Campaign(options).run();
+  });
 }
 
 }  // namespace
