@@ -7,6 +7,10 @@
 
 namespace ibcoll {
 
+CallPlans::CallPlans(PlanSources& sources, const GroupState& group, std::vector<int>&& hosts)
+    : sources_(sources), group_(group), hosts_(std::move(hosts)) {}
+CallPlans::~CallPlans() = default;
+
 Result<const CallPlan*> CallPlans::find(Collective collective, int64_t block_bytes, Rank root,
                                         const CallOptions& options,
                                         std::span<const int64_t> counts) {

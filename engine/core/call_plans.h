@@ -22,8 +22,8 @@ class CallPlans {
  public:
   /// `hosts`: the fabric's, of the group's servers; empty: it is not known. Sources and group must
   /// outlive it.
-  CallPlans(PlanSources& sources, const GroupState& group, std::vector<int>&& hosts)
-      : sources_(sources), group_(group), hosts_(std::move(hosts)) {}
+  CallPlans(PlanSources& sources, const GroupState& group, std::vector<int>&& hosts);
+  ~CallPlans();
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.

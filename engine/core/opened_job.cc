@@ -63,6 +63,11 @@ Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Sh
 
 }  // namespace
 
+OpenedJob::OpenedJob(Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
+OpenedJob::~OpenedJob() = default;
+
+std::optional<topology::Fabric> OpenedJob::take_fabric() { return std::move(fabric_); }
+
 Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
                                                    const ContextOptions& options) {
   std::unique_ptr<OpenedJob> self(new OpenedJob(bootstrap));

@@ -23,6 +23,7 @@ class OpenedJob {
   /// Collective over all ranks of the job. The bootstrap must outlive what is opened.
   static Result<std::unique_ptr<OpenedJob>> open(Bootstrap& bootstrap,
                                                  const ContextOptions& options);
+  ~OpenedJob();
   OpenedJob(const OpenedJob&) = delete;
   OpenedJob& operator=(const OpenedJob&) = delete;
 
@@ -36,7 +37,7 @@ class OpenedJob {
   const FabricOrder& fabric_order() const { return placement_->fabric_order; }
   /// The network between servers, as far as its description is believed (topology::believe): once,
   /// and if one is known.
-  std::optional<topology::Fabric> take_fabric() { return std::move(fabric_); }
+  std::optional<topology::Fabric> take_fabric();
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
   int ranks_on_machine() const { return ranks_on_machine_; }
   int machines() const { return machines_; }
@@ -65,7 +66,7 @@ class OpenedJob {
   bool has_died(Rank rank);
 
  private:
-  explicit OpenedJob(Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
+  explicit OpenedJob(Bootstrap& bootstrap);
   Status place(const ContextOptions& options, const std::vector<int>& machines);
   Status open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places);
   Status open_network(const ContextOptions& options, const std::vector<ProcessPlace>& places,

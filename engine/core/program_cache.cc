@@ -2,6 +2,9 @@
 
 namespace ibcoll {
 
+ProgramCache::ProgramCache(size_t bytes) : limit_(bytes) {}
+ProgramCache::~ProgramCache() = default;
+
 std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm,
                                                       const Shape& shape, Rank me,
                                                       const AlgorithmOptions& options) {

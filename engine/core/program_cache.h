@@ -12,7 +12,8 @@ namespace ibcoll {
 class ProgramCache {
  public:
   /// `bytes`: what it keeps at most, beside the program asked for last.
-  explicit ProgramCache(size_t bytes) : limit_(bytes) {}
+  explicit ProgramCache(size_t bytes);
+  ~ProgramCache();
 
   /// The program of rank `me` for that algorithm and shape; built if it is not there. Who uses it
   /// owns a share of it.

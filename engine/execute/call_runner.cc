@@ -15,6 +15,14 @@ IBCOLL_LIMIT(uint32_t, kUnasked, 16);
 
 }  // namespace
 
+CallRunner::CallRunner(const LaneServices& services, CallsUnderWay& under_way,
+                       size_t streaming_bytes)
+    : services_(services),
+      under_way_(under_way),
+      streaming_bytes_(streaming_bytes),
+      deadlines_(services.local, services.ends) {}
+CallRunner::~CallRunner() = default;
+
 PostedCall& CallRunner::take_call() {
   if (!idle_.empty()) {
     PostedCall* call = idle_.back();

@@ -20,11 +20,8 @@ class CallRunner {
  public:
   /// Calls that touch more than `streaming_bytes` of memory on a server copy past the caches; 0:
   /// none does. All must outlive it.
-  CallRunner(const LaneServices& services, CallsUnderWay& under_way, size_t streaming_bytes)
-      : services_(services),
-        under_way_(under_way),
-        streaming_bytes_(streaming_bytes),
-        deadlines_(services.local, services.ends) {}
+  CallRunner(const LaneServices& services, CallsUnderWay& under_way, size_t streaming_bytes);
+  ~CallRunner();
 
   /// What it carries calls out with.
   LaneServices& services() { return services_; }

@@ -5,6 +5,9 @@
 
 namespace ibcoll {
 
+Deadlines::Deadlines(const LocalTransport& local, GroupEnds& ends) : local_(local), ends_(ends) {}
+Deadlines::~Deadlines() = default;
+
 void Deadlines::check_all() {
   const int64_t now = now_ns();
   for (PostedCall* const call : calls_) {

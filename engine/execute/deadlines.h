@@ -14,7 +14,8 @@ namespace ibcoll {
 /// deadline; others need not be told.
 class Deadlines {
  public:
-  Deadlines(const LocalTransport& local, GroupEnds& ends) : local_(local), ends_(ends) {}
+  Deadlines(const LocalTransport& local, GroupEnds& ends);
+  ~Deadlines();
 
   /// A call is posted.
   void add(PostedCall& call) {

@@ -27,6 +27,19 @@ CallMeaning meaning_of(const PostedCall& call) {
 
 Rank inquirer(std::span<const std::byte> mail) { return inquiry_of(mail).rank; }
 
+Disagreements::Disagreements(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
+                             const CallsUnderWay& calls, const GroupEnds& ends, JobEnd& end,
+                             const CallBoard::Place& board, const MadeGroups* groups)
+    : bootstrap_(bootstrap),
+      local_(local),
+      network_(network),
+      calls_(calls),
+      ends_(ends),
+      end_(end),
+      board_(board),
+      groups_(groups) {}
+Disagreements::~Disagreements() = default;
+
 void Disagreements::note(const PostedCall& call) {
   if (call.group->by_arrival) [[unlikely]]
     return look_at_strays();

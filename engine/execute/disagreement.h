@@ -27,15 +27,8 @@ class Disagreements {
   /// compare. All must outlive it.
   Disagreements(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
                 const CallsUnderWay& calls, const GroupEnds& ends, JobEnd& end,
-                const CallBoard::Place& board, const MadeGroups* groups)
-      : bootstrap_(bootstrap),
-        local_(local),
-        network_(network),
-        calls_(calls),
-        ends_(ends),
-        end_(end),
-        board_(board),
-        groups_(groups) {}
+                const CallBoard::Place& board, const MadeGroups* groups);
+  ~Disagreements();
 
   // Calls by arrival are compared with nothing: what does not fit them is an internal error.
   /// Notes a call that is posted, and compares it with what others have said of it.

@@ -64,6 +64,16 @@ bool has(const std::vector<Rank>& ranks, Rank rank) {
 
 }  // namespace
 
+GroupEnds::GroupEnds(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network,
+                     JobEnd& end, const Deaths& deaths, MadeGroups* made)
+    : bootstrap_(bootstrap),
+      local_(local),
+      network_(network),
+      end_(end),
+      deaths_(deaths),
+      made_(made) {}
+GroupEnds::~GroupEnds() = default;
+
 void GroupEnds::enter(GroupState& group) {
   groups_[group.key] = &group;
   // Others ended it before this rank made it.

@@ -37,13 +37,8 @@ class GroupEnds {
   /// `network` may be null on a single server; `made`: this rank's groups, for those who compare
   /// them, null if there are none. All must outlive it.
   GroupEnds(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network, JobEnd& end,
-            const Deaths& deaths, MadeGroups* made)
-      : bootstrap_(bootstrap),
-        local_(local),
-        network_(network),
-        end_(end),
-        deaths_(deaths),
-        made_(made) {}
+            const Deaths& deaths, MadeGroups* made);
+  ~GroupEnds();
 
   /// A group is there from now on, and is found by what peers say about it.
   void enter(GroupState& group);

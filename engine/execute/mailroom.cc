@@ -29,6 +29,18 @@ void record_arrival(PostedCall& call, Rank rank, bool token) {
 
 }  // namespace
 
+Mailroom::Mailroom(LocalTransport& local, NetworkTransport* network, const CallsUnderWay& calls,
+                   Disagreements& disagreements, GroupEnds& ends, JobEnd& end, Cells::Share cells)
+    : local_(local),
+      network_(network),
+      calls_(calls),
+      disagreements_(disagreements),
+      ends_(ends),
+      end_(end),
+      cells_(cells),
+      mail_(network == nullptr ? 0 : network->max_data_mail_bytes()) {}
+Mailroom::~Mailroom() = default;
+
 MailHeader Mailroom::header_for(const PostedCall& call, MailKind kind) {
   MailHeader header{};
   header.group = call.key.group;

@@ -26,15 +26,8 @@ class Mailroom {
  public:
   /// `network` may be null on a single server. All must outlive it.
   Mailroom(LocalTransport& local, NetworkTransport* network, const CallsUnderWay& calls,
-           Disagreements& disagreements, GroupEnds& ends, JobEnd& end, Cells::Share cells)
-      : local_(local),
-        network_(network),
-        calls_(calls),
-        disagreements_(disagreements),
-        ends_(ends),
-        end_(end),
-        cells_(cells),
-        mail_(network == nullptr ? 0 : network->max_data_mail_bytes()) {}
+           Disagreements& disagreements, GroupEnds& ends, JobEnd& end, Cells::Share cells);
+  ~Mailroom();
 
   /// Takes a cell for a call that leaves the server. False: so many calls are under way that none
   /// is left.

@@ -63,11 +63,7 @@ struct Forwardings {
 
   bool empty() const { return first == count; }
   Forwarding& front() { return items[first]; }
-  Forwarding& add() {
-    if (count == items.size()) items.emplace_back();
-    items[count].next_local = 0;
-    return items[count++];
-  }
+  Forwarding& add();
   void pop() {
     if (++first == count) clear();
   }
@@ -91,11 +87,7 @@ struct RemoteState {
 
   const BufferRegions& regions_of(Buffer buffer) const { return regions[static_cast<int>(buffer)]; }
   /// Keeps a message of a rank of the job until its operation takes it.
-  void keep(Rank from, std::span<const std::byte> data) {
-    mailed.push_back({mailed_data.size(), data.size()});
-    peers[from].mailed.push(mailed, static_cast<uint32_t>(mailed.size() - 1));
-    mailed_data.insert(mailed_data.end(), data.begin(), data.end());
-  }
+  void keep(Rank from, std::span<const std::byte> data);
   /// Forgets what came for the call before.
   void clear() {
     peers.clear();

@@ -2,6 +2,9 @@
 
 namespace ibcoll {
 
+MulticastOutbox::MulticastOutbox(const MulticastServices& services) : services_(services) {}
+MulticastOutbox::~MulticastOutbox() = default;
+
 bool MulticastOutbox::offer(Rank to, std::span<const std::byte> mail, size_t data_bytes) {
   const bool gone = services_.job.same_server(to, services_.me)
                         ? services_.local.offer_mail(to, mail)

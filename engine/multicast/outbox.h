@@ -18,7 +18,8 @@ namespace ibcoll {
 /// way, each of which has a few for a peer.
 class MulticastOutbox {
  public:
-  explicit MulticastOutbox(const MulticastServices& services) : services_(services) {}
+  explicit MulticastOutbox(const MulticastServices& services);
+  ~MulticastOutbox();
 
   /// Sends a message: `body`, and behind it data of the program's.
   void send(Rank to, MulticastHead head, std::span<const std::byte> body,

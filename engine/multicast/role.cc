@@ -50,6 +50,9 @@ MulticastRole root_role(const RankSet& set, const Shape& job, Relatives relative
   return role;
 }
 
+MulticastPart::MulticastPart(const MulticastRole& role, MemberServers known, int own)
+    : role_(role), known_(std::move(known)), own_(own) {}
+
 Result<MulticastPart> MulticastPart::create(const MulticastRole& role, const Shape& job) {
   MemberServers known(role.known, job);
   const bool all = role.relatives == Relatives::kEverybody;

@@ -85,8 +85,7 @@ class MulticastPart {
   Rank next() const;
 
  private:
-  MulticastPart(const MulticastRole& role, MemberServers known, int own)
-      : role_(role), known_(std::move(known)), own_(own) {}
+  MulticastPart(const MulticastRole& role, MemberServers known, int own);
 
   MulticastRole role_;
   MemberServers known_;

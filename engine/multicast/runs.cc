@@ -28,6 +28,12 @@ Status check_told(const MulticastFacts& facts, std::span<const std::byte> data) 
 
 }  // namespace
 
+MulticastRuns::MulticastRuns(const MulticastServices& services, MulticastOutbox& outbox,
+                             MulticastPool& pool,
+                             std::function<void(MulticastSend&, const Error*)> own_is_done)
+    : services_(services), outbox_(outbox), pool_(pool), own_is_done_(std::move(own_is_done)) {}
+MulticastRuns::~MulticastRuns() = default;
+
 MulticastRun* MulticastRuns::find(const MulticastHead& head) {
   const auto run = runs_.find({head.master, head.counter});
   return run == runs_.end() ? nullptr : run->second.get();

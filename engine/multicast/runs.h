@@ -19,8 +19,8 @@ class MulticastRuns {
  public:
   /// `own_is_done`: a copy of this rank's own message is there, or does not come (the error).
   MulticastRuns(const MulticastServices& services, MulticastOutbox& outbox, MulticastPool& pool,
-                std::function<void(MulticastSend&, const Error*)> own_is_done)
-      : services_(services), outbox_(outbox), pool_(pool), own_is_done_(std::move(own_is_done)) {}
+                std::function<void(MulticastSend&, const Error*)> own_is_done);
+  ~MulticastRuns();
 
   // What has been told. Fail (kMismatch) where it can't be right.
   Status start(const MulticastAssembly::Whole& message);

@@ -13,6 +13,15 @@ constexpr int64_t kSilentNs = 2 * kLateMulticastNs;
 
 }  // namespace
 
+MulticastSends::MulticastSends(const MulticastServices& services, MulticastOutbox& outbox,
+                               MulticastRuns& runs, uint32_t window, size_t limit)
+    : services_(services),
+      outbox_(outbox),
+      runs_(runs),
+      window_(services.job.ranks(), window),
+      limit_(limit) {}
+MulticastSends::~MulticastSends() = default;
+
 std::string MulticastSends::name(const MulticastSend& send) const {
   return fmt::format("multicast {} of rank {}", send.counter, services_.me);
 }

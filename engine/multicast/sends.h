@@ -49,12 +49,8 @@ struct MulticastSend {
 class MulticastSends {
  public:
   MulticastSends(const MulticastServices& services, MulticastOutbox& outbox, MulticastRuns& runs,
-                 uint32_t window, size_t limit)
-      : services_(services),
-        outbox_(outbox),
-        runs_(runs),
-        window_(services.job.ranks(), window),
-        limit_(limit) {}
+                 uint32_t window, size_t limit);
+  ~MulticastSends();
 
   /// Starts one. Fails where the arguments can't be right, a member has died (kPeerFailed), or no
   /// more may be under way (kBusy).

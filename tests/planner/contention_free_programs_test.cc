@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "engine/algorithms/registry.h"
+#include "engine/planner/contention_free/cache.h"
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/planner/contention_free/program_plan.h"
 #include "engine/schedule/layout.h"

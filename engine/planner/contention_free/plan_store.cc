@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/base/log.h"
+#include "engine/planner/contention_free/cache.h"
 #include "engine/planner/contention_free/program_plan.h"
 
 namespace ibcoll::contention_free {
@@ -65,8 +67,21 @@ Kind kind_of(Collective collective) {
 
 }  // namespace
 
+/// What is known for one shape, as long as some plan of it is kept.
+struct PlanStore::Shaped {
+  Shaped(uint64_t shape_hash, const PlanInputs& inputs)
+      : shape(shape_hash), hosts(inputs.hosts), plans(inputs) {}
+  uint64_t shape;
+  std::vector<int> hosts;
+  PlanCache plans;
+  std::unordered_map<const Plan*, Entries::iterator> entries;  ///< all plans of `plans`
+  std::vector<uint64_t> message_bytes;                         ///< of the lookup in hand
+  bool changed = false;  ///< since its file was read or written
+};
+
 PlanStore::PlanStore(topology::Fabric fabric, PlanStoreOptions options)
     : fabric_(std::move(fabric)), options_(std::move(options)) {}
+PlanStore::~PlanStore() = default;
 
 std::string PlanStore::path_of(const Shaped& shaped) const {
   return fmt::format("{}/{:016x}.jsonl", options_.directory, shaped.plans.hash());

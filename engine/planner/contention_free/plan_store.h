@@ -6,10 +6,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "engine/planner/contention_free/cache.h"
+#include "engine/planner/contention_free/plan.h"
 #include "engine/schedule/transfer_plan.h"
 
 namespace ibcoll::contention_free {
@@ -31,6 +30,7 @@ struct PlanStoreOptions {
 class PlanStore {
  public:
   explicit PlanStore(topology::Fabric fabric, PlanStoreOptions options = {});
+  ~PlanStore();
   const topology::Fabric& fabric() const { return fabric_; }
 
   /// The plan for blocks of `block_bytes`, of their size class (PlanCache::size_class), or where
@@ -76,17 +76,6 @@ class PlanStore {
     size_t bytes;
   };
   using Entries = std::list<Entry>;
-  /// What is known for one shape, as long as some plan of it is kept.
-  struct Shaped {
-    Shaped(uint64_t shape_hash, const PlanInputs& inputs)
-        : shape(shape_hash), hosts(inputs.hosts), plans(inputs) {}
-    uint64_t shape;
-    std::vector<int> hosts;
-    PlanCache plans;
-    std::unordered_map<const Plan*, Entries::iterator> entries;  ///< all plans of `plans`
-    std::vector<uint64_t> message_bytes;                         ///< of the lookup in hand
-    bool changed = false;  ///< since its file was read or written
-  };
   Shaped& shaped(const Shape& shape, std::span<const int> hosts);
   Result<Entry*> make(Shaped& of, Collective collective, const Shape& shape, Rank root,
                       int64_t block_bytes);
