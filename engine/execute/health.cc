@@ -14,6 +14,18 @@ constexpr int64_t kAskNs = 300'000'000;
 /// Asking who died costs a system call: it is asked so often at most. Calls that a program tests
 /// are looked at as often, each by itself: those tested in turn must not take each other's turns.
 constexpr int64_t kSeldomNs = 1'000'000;
+/// What others had sent for a call before the job ended may come so much later than the news.
+constexpr int64_t kBehindEndNs = 20'000'000;
+
+/// Whether something that was first seen when the wait had lasted `seen_ns`, 0: not before, is the
+/// case for that long.
+bool lasts(int64_t& seen_ns, int64_t waited_ns, int64_t long_enough_ns) {
+  if (seen_ns == 0 || waited_ns < seen_ns) {
+    seen_ns = waited_ns;
+    return false;
+  }
+  return waited_ns - seen_ns >= long_enough_ns;
+}
 
 }  // namespace
 
@@ -35,9 +47,9 @@ std::optional<Failure> Health::absent_peer(const PostedCall& call) const {
 /// from when its absence is seen.
 void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   auto absence = waited_ns >= kAskNs ? absent_peer(call) : std::nullopt;
-  if (!absence || call.watch.absence_ns == 0 || waited_ns < call.watch.absence_ns) {
-    call.watch.absence_ns = absence ? waited_ns : 0;
-  } else if (waited_ns - call.watch.absence_ns >= kLastDataNs) {
+  if (!absence) {
+    call.watch.absence_ns = 0;
+  } else if (lasts(call.watch.absence_ns, waited_ns, kLastDataNs)) {
     // The job knows of one death: after that whoever is gone may have died, too.
     if (!deaths_.known().empty()) absence->code = ErrorCode::kRankDied;
     end_.abort(*absence);
@@ -115,7 +127,12 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
     if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
     if (end_.has_come()) return;
   }
-  if (const auto failure = bootstrap_.failure()) end_.end_with(*failure);
+  if (const auto failure = bootstrap_.failure()) {
+    // The others may have ended this call well before one of them made a mistake in another.
+    const bool may_end = call != nullptr && failure->code != ErrorCode::kRankDied;
+    if (may_end && !lasts(call->watch.end_ns, waited_ns, kBehindEndNs)) return;
+    end_.end_with(*failure);
+  }
   if (end_.has_come()) return;
   if (started != nullptr && waited_ns > 0) check_absence(*started, waited_ns);
   if (end_.has_come()) return;

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <random>
+#include <utility>
 
+#include "engine/bootstrap/launch.h"
 #include "tests/api_job.h"
 #include "tests/command.h"
 #include "tests/exchange.h"
@@ -97,6 +100,78 @@ TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
             return one_call(rank.context.world(), 64, "linear");
           });
     }
+  }
+}
+
+/// A rank's view of its job that, once told to, lets the job fail before it says whether it has.
+class LateNews : public Bootstrap {
+ public:
+  explicit LateNews(Bootstrap& job) : job_(job) {}
+  /// From now on the first to ask raises `asked` and hears of the failure that comes then.
+  void be_late(std::atomic<bool>& asked) { asked_ = &asked; }
+
+  std::optional<Failure> failure() const override {
+    if (std::atomic<bool>* const asked = std::exchange(asked_, nullptr)) {
+      asked->store(true);
+      while (!job_.failure()) usleep(1000);
+    }
+    return job_.failure();
+  }
+  Rank rank() const override { return job_.rank(); }
+  int size() const override { return job_.size(); }
+  Status allgather(const void* mine, size_t bytes, void* all) override {
+    return job_.allgather(mine, bytes, all);
+  }
+  Status barrier() override { return job_.barrier(); }
+  void abort(const Failure& failure) override { job_.abort(failure); }
+  void end_after_death(const Failure& end) override { job_.end_after_death(end); }
+  void set_leaving(bool leaving) override { job_.set_leaving(leaving); }
+  void set_gone() override { job_.set_gone(); }
+  bool is_leaving(Rank rank) const override { return job_.is_leaving(rank); }
+  std::optional<Failure> absence(Rank rank) const override { return job_.absence(rank); }
+  std::optional<Failure> end_of(Rank rank) const override { return job_.end_of(rank); }
+  bool shares_address_space() const override { return job_.shares_address_space(); }
+
+ private:
+  Bootstrap& job_;
+  mutable std::atomic<bool>* asked_ = nullptr;
+};
+
+/// Rank 2 has looked for the data of a broadcast in vain when the others send it, go on and
+/// disagree on another call; then it looks whether the job has failed.
+TEST(Disagreement, EndsNoCallThatTheOthersHaveEndedWell) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {2, 1}}) {
+    std::atomic<bool> asked = false;
+    Complaints complaints(3);
+    const auto status = launch_threads(3, [&](Bootstrap& bootstrap) {
+      LateNews news(bootstrap);
+      ContextOptions options;
+      options.shape = Shape::from_layout(layout, Placement::kBlock).value();
+      const auto context = Context::create(news, options);
+      if (!context) return 1;
+      const RankView rank{**context, complaints};
+      std::array<std::byte, 8> data{};
+      CallArguments arguments;
+      arguments.collective = Collective::kBcast;
+      arguments.root = 0;
+      arguments.send = arguments.recv = data.data();
+      arguments.block_bytes = data.size();
+      arguments.options.algorithm = "linear";
+      if (bootstrap.rank() == 0) data.fill(std::byte{7});
+      if (bootstrap.rank() == 2) news.be_late(asked);
+      while (bootstrap.rank() != 2 && !asked) usleep(1000);
+      Call call(rank.context.world());
+      if (rank.good(call.prepare(arguments), "prepare") && rank.good(call.start(), "start"))
+        rank.good(call.wait(), "bcast");
+      if (data.back() != std::byte{7}) rank.complain("data have not come");
+      if (bootstrap.rank() != 2 &&
+          one_call(rank.context.world(), bootstrap.rank() == 0 ? 100 : 200, "linear"))
+        rank.complain("a call of different sizes has ended well");
+      (void)rank.context.close();
+      return 0;
+    });
+    EXPECT_TRUE(status.has_value());
+    EXPECT_EQ(complaints.all(), "") << layout.size() << " servers";
   }
 }
 
