@@ -46,10 +46,37 @@ function(ibcoll_library_headers)
   endforeach()
 endfunction()
 
+# ibcoll_core_headers(OWNER TARGETS...): takes them for what makes calls, with the engine's own headers; they belong to the first.
+function(ibcoll_core_headers owner)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    return()
+  endif()
+  ibcoll_own_headers(${owner} ${library_headers} "\"engine/core/context.h\"")
+  foreach(target IN LISTS ARGN)
+    ibcoll_use_headers(${target} ${owner})
+  endforeach()
+endfunction()
+
 # ibcoll_as_library(TARGET): compiles the sources of an executable as a library's are: compiled headers are for one kind.
 function(ibcoll_as_library target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
+endfunction()
+
+# ibcoll_makes_calls(TARGET SOURCES...): takes the headers of ibcoll_core_headers() for an executable of which one of these sources
+# includes some of them.
+function(ibcoll_makes_calls target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU OR IBCOLL_SANITIZE)
+    return()
+  endif()
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "#include \"(engine/core|studies/measure)/")
+    if(found)
+      ibcoll_as_library(${target})
+      ibcoll_use_headers(${target} ibcoll_core)
+      return()
+    endif()
+  endforeach()
 endfunction()
 
 # ibcoll_small_sources(SOURCES...): compiles sources for size. With them come the headers for size: g++ compiles a source as it has
