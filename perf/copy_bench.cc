@@ -42,8 +42,9 @@ void copy_blocks(benchmark::State& state, const Kernel& kernel) {
   const auto launched = launch_threads(traffic.ranks(), [&](Bootstrap& bootstrap) {
     auto mine = one_rank(bootstrap, traffic, kernel.copy);
     if (!mine) bootstrap.abort({bootstrap.rank(), mine.error().code, mine.error().message});
+    const int status = mine ? 0 : 1;
     if (bootstrap.rank() == 0 && mine) calls = *std::move(mine);
-    return mine ? 0 : 1;
+    return status;
   });
   if (!launched || calls.empty()) {
     state.SkipWithError("the ranks failed");

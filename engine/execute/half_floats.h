@@ -12,6 +12,7 @@
 
 namespace ibcoll {
 namespace {
+// Each source has its own, of its instructions. NOLINTBEGIN(misc-definitions-in-headers)
 
 uint32_t bits_of(float value) {
   uint32_t bits;
@@ -137,5 +138,6 @@ Vector<int16_t> less(Half, Vector<int16_t> x, Vector<int16_t> y) {
   return (value_of(x, size_x) < value_of(y, size_y)) & (larger <= Half::kInfinity);
 }
 
+// NOLINTEND(misc-definitions-in-headers)
 }  // namespace
 }  // namespace ibcoll

@@ -6,6 +6,7 @@
 
 namespace ibcoll {
 namespace {
+// Each source has its own, of its instructions. NOLINTBEGIN(misc-definitions-in-headers)
 
 /// In lane i that of `i & kKeep ^ kFlip`. Real parts stand in the even lanes.
 template <size_t kKeep, size_t kFlip, class V, size_t... kLane>
@@ -54,5 +55,6 @@ void multiply_all<long double>(unsigned char* __restrict to, const unsigned char
   }
 }
 
+// NOLINTEND(misc-definitions-in-headers)
 }  // namespace
 }  // namespace ibcoll

@@ -12,6 +12,7 @@
 
 namespace ibcoll {
 namespace {
+// Each source has its own, of its instructions. NOLINTBEGIN(misc-definitions-in-headers)
 
 /// Where arithmetic wraps around instead of being undefined, and small types are not promoted to a
 /// signed one.
@@ -336,5 +337,6 @@ constexpr KernelTable make_table(const char* name) {
   return table;
 }
 
+// NOLINTEND(misc-definitions-in-headers)
 }  // namespace
 }  // namespace ibcoll

@@ -74,6 +74,7 @@ struct Shuffle {
 /// Where the pair of `b` and `j` is to be taken instead of that of `a` and `i`.
 template <class Order, class Values, class Indices>
 auto takes_other(Values a, Values b, Indices i, Indices j) {
+  // NOLINTNEXTLINE(misc-redundant-expression): of numbers that are none
   const auto nan_a = a != a, nan_b = b != b, lower = j < i;
   return Order::before(b, a) | ((a == b) & lower) | (nan_b & (~nan_a | lower));
 }
@@ -130,8 +131,10 @@ void extremes_all(unsigned char* __restrict to, const unsigned char* __restrict 
     __builtin_memcpy(&b, from + at, sizeof b);
     __builtin_memcpy(&i, to + at + kIndex, sizeof i);
     __builtin_memcpy(&j, from + at + kIndex, sizeof j);
+    // NOLINTBEGIN(misc-redundant-expression): of numbers that are none
     const bool alike = (a == b) | ((a != a) & (b != b));
     const bool better = Order::before(b, a) | ((b != b) & (a == a));
+    // NOLINTEND(misc-redundant-expression)
     const bool taken = better | (alike & (j < i));
     a = taken ? b : a;
     i = taken ? j : i;

@@ -8,6 +8,7 @@
 
 namespace ibcoll {
 namespace {
+// Each source has its own, of its instructions. NOLINTBEGIN(misc-definitions-in-headers)
 
 #if defined(__AVX512F__)
 constexpr size_t kVectorBytes = 64;
@@ -62,5 +63,6 @@ V select(V mask, V b, V a) {
   return a ^ ((a ^ b) & mask);
 }
 
+// NOLINTEND(misc-definitions-in-headers)
 }  // namespace
 }  // namespace ibcoll

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -28,7 +29,7 @@ template <class T>
 void put_value(const std::byte* from, std::byte* to) {
   T value;
   std::memcpy(&value, from, sizeof value);
-  if (value != value) value = std::numeric_limits<T>::quiet_NaN();
+  if (std::isnan(value)) value = std::numeric_limits<T>::quiet_NaN();
   std::memcpy(to, &value, kValueBytes<T>);
 }
 
