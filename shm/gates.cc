@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "engine/base/hash.h"
+#include "engine/base/pages.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll::shm {
@@ -15,8 +16,6 @@ namespace {
 constexpr uint32_t kSlots = 1u << 20;  ///< groups at a time
 constexpr int kBucketBits = 14;
 constexpr uint32_t kBanks = LocalTransport::kGateBanks;
-
-constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// A rank's passed gates of the call a bank holds: sequence in the upper half, gates + 1 in the
 /// lower (0: never used).
@@ -57,14 +56,14 @@ class Gates::Lock {
 };
 
 size_t Gates::bytes(size_t ranks) {
-  return round_up(sizeof(Control)) + sizeof(uint64_t) * kSlots * kBanks * ranks;
+  return round_up(sizeof(Control), 64) + sizeof(uint64_t) * kSlots * kBanks * ranks;
 }
 
 Gates::Gates(SharedRegion& region, size_t begin, int me, size_t ranks)
     : region_(&region),
       control_(reinterpret_cast<Control*>(region.data() + begin)),
-      words_(
-          reinterpret_cast<Shared<uint64_t>*>(region.data() + begin + round_up(sizeof(Control)))),
+      words_(reinterpret_cast<Shared<uint64_t>*>(region.data() + begin +
+                                                 round_up(sizeof(Control), 64))),
       me_(me),
       ranks_(ranks) {}
 

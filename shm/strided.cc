@@ -17,8 +17,6 @@ IBCOLL_LIMIT(size_t, kLongRun, 4096);
 /// Pieces of memory that the kernel is given at once.
 constexpr size_t kVectors = 256;
 IBCOLL_LIMIT(size_t, kListedPieces, kVectors);
-/// What one call reads at most, since each costs a system call.
-IBCOLL_LIMIT(size_t, kReadBytes, 1024 * 1024);
 
 /// Adds memory to a list of pieces; false if that is full.
 class Pieces {

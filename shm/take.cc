@@ -12,9 +12,6 @@
 namespace ibcoll::shm {
 namespace {
 
-/// What one pull reads of private memory at most, since each piece costs a system call.
-IBCOLL_LIMIT(size_t, kReadBytes, 1024 * 1024);
-
 /// At most so many bytes, but whole elements where they are combined.
 size_t whole_elements(const Combining* how, size_t limit, size_t left) {
   if (how == nullptr || left <= limit) return std::min(limit, left);

@@ -154,6 +154,8 @@ class Transport final : public LocalTransport {
     std::vector<std::byte> bytes;
   };
 
+  /// What one pull reads of private memory at most, since each piece costs a system call.
+  IBCOLL_LIMIT(size_t, kReadBytes, 1024 * 1024);
   /// What one pull copies at most before others get their turn.
   IBCOLL_LIMIT(size_t, kPieceBytes, 128 * 1024);
 

@@ -16,6 +16,8 @@
 
 namespace ibcoll::testing {
 
+inline constexpr size_t kKb = 1024;
+
 /// A way that data go, and where the ranks are.
 struct MulticastWay {
   const char* name;

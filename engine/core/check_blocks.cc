@@ -8,7 +8,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr __int128 kMaxBytes = __int128{1} << 62;
+constexpr __int128 kMaxSpan = __int128{1} << 62;
 
 /// The blocks of one side of a call.
 class Layouts {
@@ -22,7 +22,7 @@ class Layouts {
     for (size_t slot = 0; slot < blocks_.size(); ++slot) {
       IBCOLL_TRY(check(slot, order));
       sum += ibcoll_block_bytes(blocks_[slot]);
-      if (sum > kMaxBytes) {
+      if (sum > kMaxSpan) {
         return fail(ErrorCode::kInvalidArgument,
                     "the {} blocks add up to more than 2^62 bytes at block {}", what(), slot);
       }
@@ -66,7 +66,7 @@ class Layouts {
                   slot, b.outer_count, b.count, b.bytes);
     }
     const __int128 runs = __int128{b.count} * b.outer_count;
-    if (b.bytes != 0 && runs > kMaxBytes / b.bytes) {
+    if (b.bytes != 0 && runs > kMaxSpan / b.bytes) {
       return fail(ErrorCode::kInvalidArgument, "{} block {} has more than 2^62 bytes", what(),
                   slot);
     }
@@ -87,7 +87,7 @@ class Layouts {
     const __int128 none = 0;
     const __int128 begin = b.offset + std::min(inner, none) + std::min(outer, none);
     const __int128 end = b.offset + std::max(inner, none) + std::max(outer, none) + b.bytes;
-    if (begin < -kMaxBytes || end > kMaxBytes) {
+    if (begin < -kMaxSpan || end > kMaxSpan) {
       return fail(ErrorCode::kInvalidArgument, "{} block {} reaches further than 2^62 bytes",
                   what(), slot);
     }

@@ -12,20 +12,22 @@ namespace ibcoll {
 namespace {
 
 /// Of a block, from its first byte to its last.
-struct Hull {
+struct BlockHull {
   int64_t begin, end;
   uint32_t slot;
 };
 
-/// The hulls of this thread's call, so that no call needs memory once there has been one like it.
-std::vector<Hull>& hulls() {
-  static thread_local std::vector<Hull> t_hulls;
+/// The block_hulls of this thread's call, so that no call needs memory once there has been one like
+/// it.
+std::vector<BlockHull>& block_hulls() {
+  static thread_local std::vector<BlockHull> t_hulls;
   t_hulls.clear();
   return t_hulls;
 }
 
-void sort(std::vector<Hull>& all) {
-  std::sort(all.begin(), all.end(), [](const Hull& a, const Hull& b) { return a.begin < b.begin; });
+void sort(std::vector<BlockHull>& all) {
+  std::sort(all.begin(), all.end(),
+            [](const BlockHull& a, const BlockHull& b) { return a.begin < b.begin; });
 }
 
 /// The integers from `first` to `last`, if there is one.
@@ -111,9 +113,9 @@ class Comparison {
   size_t left_;
 };
 
-tl::unexpected<Error> overlapping(const Hull& a, const Hull& b, const char* who) {
+tl::unexpected<Error> overlapping(const BlockHull& a, const BlockHull& b, const char* who) {
   const auto& [low, high] =
-      std::minmax(a, b, [](const Hull& x, const Hull& y) { return x.slot < y.slot; });
+      std::minmax(a, b, [](const BlockHull& x, const BlockHull& y) { return x.slot < y.slot; });
   return fail(ErrorCode::kInvalidArgument,
               "the receive blocks of {}s {} and {} overlap: they reach from byte {} to {} and from "
               "byte {} to {} of the buffer",
@@ -123,7 +125,7 @@ tl::unexpected<Error> overlapping(const Hull& a, const Hull& b, const char* who)
 }  // namespace
 
 Status check_apart(std::span<const int64_t> counts, const int64_t* displacements, const char* who) {
-  std::vector<Hull>& all = hulls();
+  std::vector<BlockHull>& all = block_hulls();
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     all.push_back({displacements[i], displacements[i] + counts[i], static_cast<uint32_t>(i)});
@@ -138,7 +140,7 @@ Status check_apart(std::span<const int64_t> counts, const int64_t* displacements
 Status check_apart(std::span<const ibcoll_block> blocks, const char* who) {
   static thread_local std::vector<StridedBlock> t_blocks;
   std::vector<StridedBlock>& layouts = t_blocks;
-  std::vector<Hull>& all = hulls();
+  std::vector<BlockHull>& all = block_hulls();
   layouts.resize(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
     layouts[i] = strided(blocks[i]);

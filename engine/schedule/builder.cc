@@ -16,23 +16,23 @@ void raise(Counts& counts, const Counts& to) {
   for (int lane = 0; lane < kLanes; ++lane) counts[lane] = std::max(counts[lane], to[lane]);
 }
 
-/// The operation that wrote a slot: lane and one more than its index; 0: nobody.
-class Writer {
- public:
-  void set(Lane lane, uint32_t end) { packed_ = (static_cast<uint32_t>(lane) << 30) | end; }
-  void raise(Counts& after) const {
-    const uint32_t end = packed_ & ((1u << 30) - 1);
-    uint32_t& count = after[packed_ >> 30];
-    count = std::max(count, end);
-  }
-
- private:
-  uint32_t packed_ = 0;
-};
-
 }  // namespace
 
 struct ProgramBuilder::State {
+  /// The operation that wrote a slot: lane and one more than its index; 0: nobody.
+  class Writer {
+   public:
+    void set(Lane lane, uint32_t end) { packed_ = (static_cast<uint32_t>(lane) << 30) | end; }
+    void raise(Counts& after) const {
+      const uint32_t end = packed_ & ((1u << 30) - 1);
+      uint32_t& count = after[packed_ >> 30];
+      count = std::max(count, end);
+    }
+
+   private:
+    uint32_t packed_ = 0;
+  };
+
   // Of slots. The send buffer is never written, scratch only combined into after its first write:
   // only the receive buffer and the scratch of reductions need their readers.
   std::vector<Writer> recv_writer, scratch_writer;

@@ -7,14 +7,6 @@
 
 namespace ibcoll {
 
-namespace {
-
-constexpr int kSend = static_cast<int>(Lane::kSend);
-constexpr int kRecv = static_cast<int>(Lane::kRecv);
-constexpr int kLocal = static_cast<int>(Lane::kLocal);
-
-}  // namespace
-
 Rehearsal::Rehearsal(const Shape& shape,
                      std::span<const std::shared_ptr<const RankProgram>> programs, uint32_t pieces,
                      std::vector<OrderedPut>* puts)

@@ -28,6 +28,10 @@ class Rehearsal {
   const std::string& witness() const { return witness_; }
 
  private:
+  static constexpr int kSend = static_cast<int>(Lane::kSend);
+  static constexpr int kRecv = static_cast<int>(Lane::kRecv);
+  static constexpr int kLocal = static_cast<int>(Lane::kLocal);
+
   struct LaneRun {
     std::vector<uint32_t> references;  // by number of items complete: `after`s still to come
     std::unordered_map<uint32_t, VectorClock> known;       // the same: what is known then

@@ -8,13 +8,6 @@
 
 namespace ibcoll {
 
-namespace {
-
-constexpr int kRecv = static_cast<int>(Lane::kRecv);
-constexpr int kLocal = static_cast<int>(Lane::kLocal);
-
-}  // namespace
-
 Status Rehearsal::put(Running& put) {
   const Op& op = put.op;
   const RankRun& peer = runs_[op.peer];

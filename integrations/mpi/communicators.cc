@@ -48,7 +48,7 @@ bool is_of_line(uint64_t id) { return (id & kOfLine) != 0; }
 
 /// The MPI may call this amid its own progress, which waits of the engine make: so the group is
 /// freed later.
-int forget(Handle handle, int, void* attribute, void*) {
+int forget_communicator(Handle handle, int, void* attribute, void*) {
   auto* const record = static_cast<Communicator*>(attribute);
   // Operations that are under way report to it.
   if (record->uses > 1 && library().Comm_get_errhandler(handle, &record->handler) != 0)
@@ -395,7 +395,8 @@ void release(Communicator& communicator) {
 
 bool begin_communicators() {
   const Library& mpi = library();
-  if (mpi.Comm_create_keyval(copy_nothing, forget, &records().keyval, nullptr) != 0) return false;
+  if (mpi.Comm_create_keyval(copy_nothing, forget_communicator, &records().keyval, nullptr) != 0)
+    return false;
   note_line(the_job().whole, line_of(0, UINT64_MAX / 2));
   return true;
 }
@@ -406,7 +407,7 @@ void end_communicators() {
     const std::lock_guard lock(records().mutex);
     live = records().live;
   }
-  // The MPI may still call forget() for them.
+  // The MPI may still call forget_communicator() for them.
   for (Communicator* record : live) {
     record->neighbours.reset();
     for (ibcoll_group** const group : {&record->group, &record->former})

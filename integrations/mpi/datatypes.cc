@@ -144,7 +144,7 @@ bool lies_side_by_side(const Datatype& type) {
          type.strides->run == type.extent;
 }
 
-int forget(Handle, int, void* attribute, void*) {
+int forget_type(Handle, int, void* attribute, void*) {
   const auto* const type = static_cast<Derived*>(attribute);
   forget_combinations_of(type->handle);
   delete type;
@@ -237,7 +237,7 @@ bool begin_datatypes(const Job& job) {
     type.reduces = engine_type(given.kind, type.size, type.extent);
     predefined().add(type);
   }
-  return mpi.Type_create_keyval(copy_nothing, forget, &g_keyval, nullptr) == 0;
+  return mpi.Type_create_keyval(copy_nothing, forget_type, &g_keyval, nullptr) == 0;
 }
 
 void end_datatypes() { library().Type_free_keyval(&g_keyval); }

@@ -187,7 +187,7 @@ int query(void*, void* status) {
 }
 
 /// The MPI needs the request no more: it may say so before the call has ended.
-int forget(void* extra) {
+int forget_operation(void* extra) {
   if (extra == nullptr) return 0;
   auto& operation = *static_cast<Operation*>(extra);
   operations().by_request.erase(operation.request);
@@ -258,7 +258,7 @@ Outcome Launch::start(void* request) {
   }
   operation.claimed = true;
   begin(operation, at_once);
-  const int code = mpi.Grequest_start(query, forget, cancel, &operation, request);
+  const int code = mpi.Grequest_start(query, forget_operation, cancel, &operation, request);
   if (code == 0) {
     operation.request = mpi.handle_at(request, 0);
     operations().by_request.insert(operation.request, &operation);
@@ -302,7 +302,7 @@ Outcome Launch::hand_out(void* request) {
 Outcome Launch::hand_out_finished(void* request) {
   const Library& mpi = library();
   drop();
-  const int code = mpi.Grequest_start(query, forget, cancel, nullptr, request);
+  const int code = mpi.Grequest_start(query, forget_operation, cancel, nullptr, request);
   if (code == 0) mpi.Grequest_complete(mpi.handle_at(request, 0));
   return Outcome::over(code);
 }

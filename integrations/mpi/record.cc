@@ -33,7 +33,7 @@ Record& record() {
   return *all;
 }
 
-int forget(Handle, int, void* attribute, void*) {
+int forget_places(Handle, int, void* attribute, void*) {
   delete static_cast<Places*>(attribute);
   return 0;
 }
@@ -94,7 +94,7 @@ void begin_record(const Job& job) {
     all.rank = job.rank;
     all.size = job.size;
     all.row = std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(job.size));
-    mpi.Comm_create_keyval(copy_nothing, forget, &all.keyval, nullptr);
+    mpi.Comm_create_keyval(copy_nothing, forget_places, &all.keyval, nullptr);
     mpi.Comm_dup(job.world, &all.world);
   }
   detail::g_recording = records != 0 ? Recording::kOn : Recording::kOff;

@@ -10,7 +10,6 @@ namespace ibcoll::mpi {
 
 namespace {
 
-const char* name_of(int function) { return to_string(kCollectives[function]); }
 /// Of a row of Counts.
 std::string name_of_row(int row) {
   const std::string name = name_of(row % kFunctions);

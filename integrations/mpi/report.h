@@ -16,6 +16,7 @@ namespace ibcoll::mpi {
 /// What this library stands in for: all collectives.
 using Function = Collective;
 inline constexpr int kFunctions = static_cast<int>(kCollectives.size());
+inline const char* name_of(int function) { return to_string(kCollectives[function]); }
 
 /// How it was called. IBCOLL_MPI_FUNCTIONS names all forms at once.
 enum class Form : uint8_t {

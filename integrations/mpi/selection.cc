@@ -27,8 +27,6 @@ constexpr std::array kFaster = {
     Faster{"MPICH", Function::kReduceScatter, 2, 2, {0, 128}},
 };
 
-const char* name_of(int function) { return to_string(kCollectives[function]); }
-
 std::string all_names() {
   std::string names;
   for (int i = 0; i < kFunctions; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(i));

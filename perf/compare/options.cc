@@ -10,7 +10,7 @@
 namespace ibcoll::compare {
 namespace {
 
-Result<contest_collective> parse_collective(std::string_view text) {
+Result<contest_collective> parse_contest(std::string_view text) {
   std::string names;
   for (int i = 0; i < CONTEST_COLLECTIVES; ++i) {
     if (text == contest_name(i)) return static_cast<contest_collective>(i);
@@ -26,7 +26,7 @@ Result<std::vector<contest_collective>> parse_collectives(std::string_view text)
     found.push_back(static_cast<contest_collective>(i));
   if (!found.empty()) return found;
   for (const std::string_view name : split(text, ',')) {
-    IBCOLL_ASSIGN(const contest_collective one, parse_collective(name));
+    IBCOLL_ASSIGN(const contest_collective one, parse_contest(name));
     if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
   }
   if (found.empty()) return fail(ErrorCode::kInvalidArgument, "--collective names none");

@@ -9,8 +9,8 @@
 namespace ibcoll::topology {
 namespace {
 
-constexpr int kSize = Units::kSize;
-using Inside = std::array<std::array<double, kSize>, kSize>;  ///< bytes from place to place
+using Inside =
+    std::array<std::array<double, Units::kSize>, Units::kSize>;  ///< bytes from place to place
 
 /// A perfect matching by falling traffic; empty if some task is left without a partner.
 std::vector<std::pair<int, int>> heaviest_pairs(const CommMatrix& matrix) {
@@ -33,11 +33,11 @@ std::vector<std::pair<int, int>> heaviest_pairs(const CommMatrix& matrix) {
   return pairs;
 }
 
-Inside traffic_inside(const CommMatrix& matrix, const std::array<int, kSize>& tasks) {
+Inside traffic_inside(const CommMatrix& matrix, const std::array<int, Units::kSize>& tasks) {
   Inside inside{};
-  for (int i = 0; i < kSize; ++i) {
+  for (int i = 0; i < Units::kSize; ++i) {
     for (const CommMatrix::Edge& edge : matrix.out(tasks[i])) {
-      for (int j = 0; j < kSize; ++j) {
+      for (int j = 0; j < Units::kSize; ++j) {
         if (edge.task == tasks[j]) inside[i][j] = edge.bytes;
       }
     }
@@ -46,8 +46,8 @@ Inside traffic_inside(const CommMatrix& matrix, const std::array<int, kSize>& ta
 }
 
 bool same(const Inside& a, const Inside& b) {
-  for (int i = 0; i < kSize; ++i) {
-    for (int j = 0; j < kSize; ++j) {
+  for (int i = 0; i < Units::kSize; ++i) {
+    for (int j = 0; j < Units::kSize; ++j) {
       if (std::abs(a[i][j] - b[i][j]) > 1e-9 * std::max(a[i][j], b[i][j])) return false;
     }
   }
@@ -57,7 +57,7 @@ bool same(const Inside& a, const Inside& b) {
 }  // namespace
 
 std::optional<Units> equal_fours(const CommMatrix& matrix) {
-  if (matrix.tasks() == 0 || matrix.tasks() % kSize != 0) return std::nullopt;
+  if (matrix.tasks() == 0 || matrix.tasks() % Units::kSize != 0) return std::nullopt;
   const auto pairs = heaviest_pairs(matrix);
   if (pairs.empty()) return std::nullopt;
   std::vector<int> pair_of(matrix.tasks());
@@ -73,7 +73,7 @@ std::optional<Units> equal_fours(const CommMatrix& matrix) {
   const auto fours = heaviest_pairs(*between);
   if (fours.empty()) return std::nullopt;
 
-  std::vector<std::array<int, kSize>> groups;
+  std::vector<std::array<int, Units::kSize>> groups;
   for (const auto& [a, b] : fours) {
     groups.push_back({pairs[a].first, pairs[a].second, pairs[b].first, pairs[b].second});
     std::sort(groups.back().begin(), groups.back().end());
@@ -83,7 +83,7 @@ std::optional<Units> equal_fours(const CommMatrix& matrix) {
   // open.
   const Inside model = traffic_inside(matrix, groups.front());
   Units units;
-  for (std::array<int, kSize>& order : groups) {
+  for (std::array<int, Units::kSize>& order : groups) {
     bool found = false;
     do {
       found = same(traffic_inside(matrix, order), model);
@@ -91,12 +91,12 @@ std::optional<Units> equal_fours(const CommMatrix& matrix) {
     } while (!found && std::next_permutation(order.begin(), order.end()));
     if (!found) return std::nullopt;
   }
-  std::array<int, kSize> turn;
+  std::array<int, Units::kSize> turn;
   std::iota(turn.begin(), turn.end(), 0);
   do {
     Inside turned{};
-    for (int i = 0; i < kSize; ++i) {
-      for (int j = 0; j < kSize; ++j) turned[i][j] = model[turn[i]][turn[j]];
+    for (int i = 0; i < Units::kSize; ++i) {
+      for (int j = 0; j < Units::kSize; ++j) turned[i][j] = model[turn[i]][turn[j]];
     }
     if (same(turned, model)) units.turns.push_back(turn);
   } while (std::next_permutation(turn.begin(), turn.end()));
@@ -107,7 +107,7 @@ namespace {
 
 constexpr int kDimensions = 3;
 using Offset = std::array<int, kDimensions>;
-using Tile = std::array<Offset, kSize>;
+using Tile = std::array<Offset, Units::kSize>;
 
 /// A lattice of index four as what a node's coordinates are modulo it: a number 0 to 3.
 struct Lattice {
@@ -157,9 +157,9 @@ struct TileLoad {
 };
 
 TileLoad load_of(const Inside& inside, const Lattice& lattice, const Tile& tile) {
-  std::array<double, kSize * kDimensions * 2> loads{};
-  for (int i = 0; i < kSize; ++i) {
-    for (int j = 0; j < kSize; ++j) {
+  std::array<double, Units::kSize * kDimensions * 2> loads{};
+  for (int i = 0; i < Units::kSize; ++i) {
+    for (int j = 0; j < Units::kSize; ++j) {
       if (inside[i][j] == 0) continue;
       Offset at = tile[i];
       for (int d = 0; d < kDimensions; ++d) {
@@ -210,7 +210,8 @@ std::vector<int> lay(const Grid& grid, const Lattice& lattice, const Tile& tile)
 
 std::vector<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, const Grid& grid) {
   constexpr int kShortestRing = 4;
-  if (!grid.torus() || grid.dimensions() > kDimensions || grid.nodes() != units.count() * kSize)
+  if (!grid.torus() || grid.dimensions() > kDimensions ||
+      grid.nodes() != units.count() * Units::kSize)
     return {};
   Offset sides;
   sides.fill(1);
@@ -218,8 +219,8 @@ std::vector<Tiling> tile_torus(const CommMatrix& matrix, const Units& units, con
     sides[d] = grid.side(d);
     if (sides[d] > 1 && sides[d] < kShortestRing) return {};
   }
-  std::array<int, kSize> first_unit;
-  std::copy_n(units.tasks.begin(), kSize, first_unit.begin());
+  std::array<int, Units::kSize> first_unit;
+  std::copy_n(units.tasks.begin(), Units::kSize, first_unit.begin());
   const Inside inside = traffic_inside(matrix, first_unit);
   std::vector<Offset> offsets;
   for (int code = 0; code < 27; ++code) {

@@ -10,8 +10,6 @@
 namespace ibcoll::topology {
 namespace {
 
-constexpr int kSize = Units::kSize;
-
 /// Sites in the order of repeated halving along the longest side, the last one of equals first:
 /// near each other in the order, near in the torus.
 void order_by_halves(const Grid& grid, std::vector<int>& sites, size_t begin, size_t end,
@@ -83,10 +81,10 @@ class UnitAnnealer {
         loads_(grid.links(), 0),
         change_(grid.links(), 0) {
     for (size_t i = 0; i < tiling.nodes.size(); ++i)
-      site_of_node_[tiling.nodes[i]] = static_cast<int>(i) / kSize;
+      site_of_node_[tiling.nodes[i]] = static_cast<int>(i) / Units::kSize;
     for (size_t i = 0; i < units.tasks.size(); ++i) {
-      unit_of_[units.tasks[i]] = static_cast<int>(i) / kSize;
-      place_of_[units.tasks[i]] = static_cast<int>(i) % kSize;
+      unit_of_[units.tasks[i]] = static_cast<int>(i) / Units::kSize;
+      place_of_[units.tasks[i]] = static_cast<int>(i) % Units::kSize;
     }
     for (int unit = 0; unit < units.count(); ++unit) unit_at_[at_.site_of[unit]] = unit;
     list_messages();
@@ -163,7 +161,7 @@ class UnitAnnealer {
   int node_of(int task) const {
     const int unit = unit_of_[task];
     return tiling_
-        .nodes[at_.site_of[unit] * kSize + units_.turns[at_.turn_of[unit]][place_of_[task]]];
+        .nodes[at_.site_of[unit] * Units::kSize + units_.turns[at_.turn_of[unit]][place_of_[task]]];
   }
 
   void route_all() {
@@ -210,7 +208,7 @@ class UnitAnnealer {
       const Message& message = list[std::min(random_.below(size), random_.below(size))];
       near = unit_of_[message.from] == unit ? unit_of_[message.to] : unit_of_[message.from];
     }
-    const int node = tiling_.nodes[at_.site_of[near] * kSize];
+    const int node = tiling_.nodes[at_.site_of[near] * Units::kSize];
     const int radius = 1 + random_.below(4);
     std::vector<int>& at = scratch_;
     at.clear();
@@ -302,7 +300,7 @@ class UnitAnnealer {
 std::vector<int> order_of_units(const CommMatrix& matrix, const Units& units) {
   std::vector<int> unit_of(matrix.tasks());
   for (size_t i = 0; i < units.tasks.size(); ++i)
-    unit_of[units.tasks[i]] = static_cast<int>(i) / kSize;
+    unit_of[units.tasks[i]] = static_cast<int>(i) / Units::kSize;
   std::vector<Flow> flows = matrix.flows();
   for (Flow& flow : flows) {
     flow.from = unit_of[flow.from];
@@ -323,7 +321,8 @@ UnitPlaces lay_units(const Grid& grid, const Tiling& tiling, const std::vector<i
   const size_t count = order.size();
   std::vector<int> sites(count), node_of_site(count);
   std::iota(sites.begin(), sites.end(), 0);
-  for (size_t site = 0; site < count; ++site) node_of_site[site] = tiling.nodes[site * kSize];
+  for (size_t site = 0; site < count; ++site)
+    node_of_site[site] = tiling.nodes[site * Units::kSize];
   order_by_halves(grid, sites, 0, sites.size(), node_of_site);
   UnitPlaces places{std::vector<int>(count), std::vector<int>(count, 0)};
   for (size_t unit = 0; unit < count; ++unit) places.site_of[unit] = sites[order[unit]];
@@ -333,9 +332,9 @@ UnitPlaces lay_units(const Grid& grid, const Tiling& tiling, const std::vector<i
 Placement placement_of(const Units& units, const Tiling& tiling, const UnitPlaces& places) {
   Placement result(units.tasks.size());
   for (size_t i = 0; i < units.tasks.size(); ++i) {
-    const size_t unit = i / kSize;
-    const int place = units.turns[places.turn_of[unit]][i % kSize];
-    result[units.tasks[i]] = tiling.nodes[places.site_of[unit] * kSize + place];
+    const size_t unit = i / Units::kSize;
+    const int place = units.turns[places.turn_of[unit]][i % Units::kSize];
+    result[units.tasks[i]] = tiling.nodes[places.site_of[unit] * Units::kSize + place];
   }
   return result;
 }

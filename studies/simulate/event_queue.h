@@ -13,6 +13,9 @@ using Time = int64_t;
 
 constexpr Time kPicosecondsPerNanosecond = 1000;
 
+/// The number of no event, link, queue or message.
+inline constexpr uint32_t kNone = ~uint32_t{0};
+
 struct Event {
   Time time = 0;
   uint64_t order = 0;  ///< when it was pushed: events of one time come in this order
@@ -68,7 +71,6 @@ class EventQueue {
 
  private:
   static constexpr uint64_t kBuckets = 1024;
-  static constexpr uint32_t kNone = ~uint32_t{0};
   struct Node {
     Event event;
     uint32_t next;

@@ -22,7 +22,6 @@ class FlowNetwork final : public Network {
  private:
   static constexpr uint8_t kFinished = kFirstOwnKind;
   static constexpr uint8_t kBalance = kFinished + 1;
-  static constexpr uint32_t kNone = ~uint32_t{0};
 
   struct Flow {
     uint32_t route = 0, tag = 0, queue = 0;

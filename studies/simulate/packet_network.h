@@ -70,8 +70,6 @@ class PacketNetwork final : public Network {
     size_t first_idle = 0;    // bits by lane: inputs that are not being read
   };
 
-  static constexpr uint32_t kNone = ~uint32_t{0};
-
   void handle(const Event& event) override;
   void settle() override;
 

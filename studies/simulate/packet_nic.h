@@ -13,8 +13,6 @@ namespace ibcoll::sim {
 /// senders the NIC chooses packet by packet (NetworkOptions::nic). Control messages go first.
 class PacketNic {
  public:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-
   /// Data of one packet that leaves.
   struct Cut {
     const uint32_t* route;

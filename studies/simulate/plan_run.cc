@@ -9,9 +9,6 @@ namespace {
 
 using contention_free::Plan;
 using contention_free::Token;
-using contention_free::Transfer;
-
-constexpr uint32_t kNone = Transfer::kNone;
 
 /// Transfers are sent in parts that end where a token goes off or a piece does.
 class PlanRun final : public NetworkClient {
@@ -105,7 +102,7 @@ class PlanRun final : public NetworkClient {
       if (sum != Sums::kNone) into[sum].push_back(i);
     }
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
-      const Transfer& transfer = plan_.transfers[i];
+      const contention_free::Transfer& transfer = plan_.transfers[i];
       const auto feed = [&](uint32_t by) {
         states_[i].feeders.push_back(by);
         states_[by].followers.push_back(i);
@@ -225,7 +222,8 @@ class PlanRun final : public NetworkClient {
 uint32_t plan_packet_bytes(const Plan& plan) {
   constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
   uint64_t longest = 0;
-  for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
+  for (const contention_free::Transfer& transfer : plan.transfers)
+    longest = std::max(longest, transfer.bytes);
   return static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
 }
 
@@ -246,7 +244,7 @@ Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vecto
     return routes.add(static_cast<uint32_t>(a), static_cast<uint32_t>(b));
   };
   std::vector<uint32_t> data, tokens;
-  for (const Transfer& transfer : plan.transfers) {
+  for (const contention_free::Transfer& transfer : plan.transfers) {
     IBCOLL_ASSIGN(data.emplace_back(), add(transfer.from, transfer.to));
   }
   for (const Token& token : plan.tokens) {
@@ -259,7 +257,7 @@ Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vecto
       PlanRun(plan, std::move(data), std::move(tokens), options.mtu_bytes, *network).run());
   const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
   for (size_t i = 0; i < plan.transfers.size(); ++i) {
-    const Transfer& transfer = plan.transfers[i];
+    const contention_free::Transfer& transfer = plan.transfers[i];
     if (transfer.forwards != kNone) continue;
     const int from = host(transfer.from), to = host(transfer.to);
     const double alone_us =

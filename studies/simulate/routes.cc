@@ -2,12 +2,6 @@
 
 namespace ibcoll::sim {
 
-namespace {
-
-constexpr uint32_t kNone = ~uint32_t{0};
-
-}  // namespace
-
 Routes::Routes(const topology::Fabric& fabric, bool assign_lanes)
     : fabric_(fabric),
       assign_lanes_(assign_lanes),

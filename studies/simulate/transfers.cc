@@ -6,8 +6,6 @@ namespace ibcoll::sim {
 
 namespace {
 
-constexpr uint32_t kNone = ~uint32_t{0};
-
 class TransferRun final : public NetworkClient {
  public:
   TransferRun(std::span<const Transfer> transfers, std::vector<uint32_t> routes, Network& network)

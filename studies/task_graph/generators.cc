@@ -50,8 +50,6 @@ class MatrixProgram {
   std::vector<MatrixStatement>* statements_;
 };
 
-using Kind = MatrixStatement::Kind;
-
 }  // namespace
 
 TaskGraph gauss_jordan(int n, std::vector<MatrixStatement>* statements) {
@@ -60,12 +58,13 @@ TaskGraph gauss_jordan(int n, std::vector<MatrixStatement>* statements) {
   for (int k = 0; k < n; ++k) {
     const TaskId pivot = program.writer(k, k);  // the value before this step's division
     for (int j = k; j <= n; ++j)
-      program.writer(k, j) = program.assign(Kind::kDivide, k, j, k, {program.writer(k, j), pivot});
+      program.writer(k, j) =
+          program.assign(StatementKind::kDivide, k, j, k, {program.writer(k, j), pivot});
     for (int i = 0; i < n; ++i) {
       if (i == k) continue;
       const TaskId factor = program.writer(i, k);
       for (int j = k; j <= n; ++j)
-        program.writer(i, j) = program.assign(Kind::kSubtract, i, j, k,
+        program.writer(i, j) = program.assign(StatementKind::kSubtract, i, j, k,
                                               {program.writer(i, j), factor, program.writer(k, j)});
     }
   }
@@ -76,14 +75,15 @@ TaskGraph gauss_jordan_b(int n, std::vector<MatrixStatement>* statements) {
   const int64_t tasks = int64_t{n} * n * (n + 3) / 2;
   MatrixProgram program(n, n + 1, tasks, 3 * tasks, statements);
   for (int k = 0; k < n; ++k) {
-    const TaskId p = program.assign(Kind::kCopy, k, k, k, {program.writer(k, k)});
+    const TaskId p = program.assign(StatementKind::kCopy, k, k, k, {program.writer(k, k)});
     for (int j = k + 1; j <= n; ++j)
-      program.writer(k, j) = program.assign(Kind::kDivide, k, j, k, {program.writer(k, j), p});
+      program.writer(k, j) =
+          program.assign(StatementKind::kDivide, k, j, k, {program.writer(k, j), p});
     for (int i = 0; i < n; ++i) {
       if (i == k) continue;
-      const TaskId q = program.assign(Kind::kCopy, i, k, k, {program.writer(i, k)});
+      const TaskId q = program.assign(StatementKind::kCopy, i, k, k, {program.writer(i, k)});
       for (int j = k + 1; j <= n; ++j)
-        program.writer(i, j) = program.assign(Kind::kSubtract, i, j, k,
+        program.writer(i, j) = program.assign(StatementKind::kSubtract, i, j, k,
                                               {program.writer(i, j), q, program.writer(k, j)});
     }
   }
@@ -95,12 +95,12 @@ TaskGraph lu_decomposition(int n, std::vector<MatrixStatement>* statements) {
   MatrixProgram program(n, n, tasks, 3 * tasks, statements);
   for (int k = 0; k + 1 < n; ++k) {
     for (int i = k + 1; i < n; ++i)
-      program.writer(i, k) =
-          program.assign(Kind::kDivide, i, k, k, {program.writer(i, k), program.writer(k, k)});
+      program.writer(i, k) = program.assign(StatementKind::kDivide, i, k, k,
+                                            {program.writer(i, k), program.writer(k, k)});
     for (int i = k + 1; i < n; ++i) {
       for (int j = k + 1; j < n; ++j)
         program.writer(i, j) =
-            program.assign(Kind::kSubtract, i, j, k,
+            program.assign(StatementKind::kSubtract, i, j, k,
                            {program.writer(i, j), program.writer(i, k), program.writer(k, j)});
     }
   }

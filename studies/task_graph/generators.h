@@ -40,6 +40,7 @@ struct MatrixStatement {
   /// a[k][column] (subtract); -1: the entry of the input matrix, or no such operand.
   std::array<TaskId, 3> operands;
 };
+using StatementKind = MatrixStatement::Kind;
 
 /// Radix-2 FFT of `points` (a power of two): (log2(points) + 1) * points tasks, a butterfly's two
 /// outputs each needing both inputs.

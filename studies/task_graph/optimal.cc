@@ -13,7 +13,7 @@ namespace ibcoll::task_graph {
 namespace {
 
 using Kind = Instruction::Kind;
-constexpr int kMaxTasks = 10;
+constexpr int kMaxOptimalTasks = 10;
 constexpr int kMaxProcessors = 4;
 constexpr int64_t kMaxStates = 20'000'000;
 using TaskSet = uint16_t;
@@ -113,7 +113,7 @@ class Search {
       end = std::max(end, state.clock[p]);
       busy += now(state, p);
     }
-    std::array<Time, kMaxTasks> start{};
+    std::array<Time, kMaxOptimalTasks> start{};
     for (TaskId task : order_) {
       if (state.done >> task & 1) continue;
       busy += graph_.weight(task);
@@ -280,9 +280,9 @@ class Search {
 
 Result<TaskSchedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int processors,
                                       const SchedulerOptions& options) {
-  if (graph.size() > kMaxTasks || processors > kMaxProcessors)
+  if (graph.size() > kMaxOptimalTasks || processors > kMaxProcessors)
     return fail(ErrorCode::kUnsupported,
-                "optimal takes at most {} tasks and {} processors, not {} and {}", kMaxTasks,
+                "optimal takes at most {} tasks and {} processors, not {} and {}", kMaxOptimalTasks,
                 kMaxProcessors, graph.size(), processors);
   if (logp.per_result != 0)
     return fail(ErrorCode::kUnsupported, "optimal knows no bandwidth (per result: {})",

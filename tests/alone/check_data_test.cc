@@ -19,6 +19,7 @@
 #include "engine/execute/reduction.h"
 #include "tests/api_job.h"
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -334,9 +335,8 @@ const Path kPaths[] = {
     {"LateRing", "3", 3, Collective::kAlltoall, 1024, "linear", false, false, IBCOLL_SUM, "late"},
     {"LateSum", "2,2", 4, Collective::kAllreduce, 1024, nullptr, false, false, IBCOLL_SUM, "late"},
 };
-std::string name_of(const ::testing::TestParamInfo<Path>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Paths, FlippedBits, ::testing::ValuesIn(kPaths), name_of);
-INSTANTIATE_TEST_SUITE_P(Paths, FlippedBitsFull, ::testing::ValuesIn(kPaths), name_of);
+INSTANTIATE_TEST_SUITE_P(Paths, FlippedBits, ::testing::ValuesIn(kPaths), testing::named);
+INSTANTIATE_TEST_SUITE_P(Paths, FlippedBitsFull, ::testing::ValuesIn(kPaths), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

@@ -12,6 +12,7 @@
 #include "tests/faults.h"
 #include "tests/lockstep/algorithms.h"
 #include "tests/lockstep/run.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -159,9 +160,9 @@ TEST_P(RandomProgramsFull, EndWithOneErrorWhereRanksDisagreeWithFreshSeeds) {
   EXPECT_EQ(run_jobs(GetParam(), with_mismatch(), fresh(), programs(100)), "");
 }
 
-std::string name_of(const ::testing::TestParamInfo<Layout>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Layouts, RandomPrograms, ::testing::ValuesIn(kLayouts), name_of);
-INSTANTIATE_TEST_SUITE_P(Layouts, RandomProgramsFull, ::testing::ValuesIn(kLayouts), name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, RandomPrograms, ::testing::ValuesIn(kLayouts), testing::named);
+INSTANTIATE_TEST_SUITE_P(Layouts, RandomProgramsFull, ::testing::ValuesIn(kLayouts),
+                         testing::named);
 
 }  // namespace
 }  // namespace ibcoll

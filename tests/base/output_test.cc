@@ -26,7 +26,7 @@ std::string read_file(const std::string& path) {
 }
 
 TEST(JsonLines, WritesOneObjectALineInTheGivenOrder) {
-  const std::string path = testing::TempDir() + "lines.json." + std::to_string(getpid());
+  const std::string path = ::testing::TempDir() + "lines.json." + std::to_string(getpid());
   auto lines = JsonLines::open(path);
   ASSERT_TRUE(lines) << lines.error().message;
   lines->write({{"size", 64}, {"algorithm", "ring"}});

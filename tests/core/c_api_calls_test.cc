@@ -12,15 +12,13 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/expect_invalid.h"
+
 namespace ibcoll {
 namespace {
 
+using testing::expect_invalid;
 using ::testing::HasSubstr;
-
-void expect_invalid(ibcoll_status status, const std::string& text) {
-  EXPECT_EQ(status, IBCOLL_ERR_INVALID);
-  EXPECT_THAT(ibcoll_last_error(), HasSubstr(text));
-}
 
 /// A job of this process alone.
 class CApiCalls : public ::testing::Test {

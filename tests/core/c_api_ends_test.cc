@@ -23,12 +23,12 @@ using testing::launched;
 using testing::SharedFlags;
 using testing::ThreadsOf;
 
-constexpr std::array<int, 3> kAll{0, 1, 2};
+constexpr std::array<int, 3> kAllRanks{0, 1, 2};
 
 ibcoll_group* group_of(const ApiRank& rank, uint64_t id) {
   const ibcoll_group_options options{sizeof options, id};
   ibcoll_group* group = nullptr;
-  rank.good(ibcoll_group_create_with(rank.context, kAll.data(), 3, &options, &group), "group");
+  rank.good(ibcoll_group_create_with(rank.context, kAllRanks.data(), 3, &options, &group), "group");
   return group;
 }
 
@@ -86,7 +86,8 @@ TEST_P(Ends, CancelledCallsEndTheirGroupAndNothingElse) {
                  rank.good(ibcoll_group_free(group), "free");
                  const ibcoll_group_options same{sizeof same, 5};
                  ibcoll_group* again = nullptr;
-                 expect(rank, ibcoll_group_create_with(rank.context, kAll.data(), 3, &same, &again),
+                 expect(rank,
+                        ibcoll_group_create_with(rank.context, kAllRanks.data(), 3, &same, &again),
                         IBCOLL_ERR_INVALID, IBCOLL_SCOPE_CALL, "another identifier");
                  for (int i = 0; i < 5; ++i) {
                    if (const std::string wrong = exchange(world, i); !wrong.empty())
@@ -101,7 +102,7 @@ TEST_P(Ends, BlockingCallsHaveDeadlines) {
   EXPECT_EQ(
       launched(GetParam(), 3,
                [&](const ApiRank& rank) {
-                 const subgroup group(rank.context, kAll, 5);
+                 const subgroup group(rank.context, kAllRanks, 5);
                  std::vector<int> send(3 * 50'000), recv(send.size());
                  options with;
                  const bool late = ibcoll_rank(rank.context) == 2;

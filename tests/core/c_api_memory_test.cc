@@ -12,9 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/expect_invalid.h"
+
 namespace ibcoll {
 namespace {
 
+using testing::expect_invalid;
 using ::testing::HasSubstr;
 
 /// A job of this process alone.
@@ -24,10 +27,6 @@ class CApiMemory : public ::testing::Test {
   void TearDown() override {
     if (ibcoll_rank(context_) == -1) return;
     EXPECT_EQ(ibcoll_finalize(context_), IBCOLL_OK) << ibcoll_last_error();
-  }
-  static void expect_invalid(ibcoll_status status, const std::string& text) {
-    EXPECT_EQ(status, IBCOLL_ERR_INVALID);
-    EXPECT_THAT(ibcoll_last_error(), HasSubstr(text));
   }
   ibcoll_context* context_ = nullptr;
   std::vector<std::byte> bytes_ = std::vector<std::byte>(100);

@@ -14,12 +14,14 @@
 #include <numeric>
 
 #include "engine/core/group.h"
+#include "tests/expect_invalid.h"
 #include "tests/job.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::Complaints;
+using testing::expect_invalid;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -79,11 +81,6 @@ class Alone : public ::testing::Test {
   }
   ibcoll_context* context_ = nullptr;
 };
-
-void expect_invalid(ibcoll_status status, const std::string& text) {
-  EXPECT_EQ(status, IBCOLL_ERR_INVALID);
-  EXPECT_THAT(ibcoll_last_error(), HasSubstr(text));
-}
 
 TEST_F(Alone, NullHandlesAreRefused) {
   EXPECT_EQ(ibcoll_rank(nullptr), -1);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tests/any_call.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -221,9 +222,8 @@ const Way kWays[] = {{"shm", {5}, "auto"},
                      {"checked_adversarial", {2, 1, 2}, "loopback", 12345, CheckMode::kData},
                      {"checked_late", {2, 1, 2}, "loopback", 12345, CheckMode::kLate},
                      {"verbs", {2, 1, 2}, "verbs"}};
-std::string name_of(const ::testing::TestParamInfo<Way>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Ways, MixedCalls, ::testing::ValuesIn(kWays), name_of);
-INSTANTIATE_TEST_SUITE_P(Ways, MixedCallsFull, ::testing::ValuesIn(kWays), name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, MixedCalls, ::testing::ValuesIn(kWays), testing::named);
+INSTANTIATE_TEST_SUITE_P(Ways, MixedCallsFull, ::testing::ValuesIn(kWays), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

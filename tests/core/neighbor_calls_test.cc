@@ -19,15 +19,15 @@ using testing::Lists;
 using testing::NeighborExchange;
 using testing::random_lists;
 
-constexpr Layout kLayouts[] = {{"1", 1},
-                               {"2", 2},
-                               {"1,1", 2},
-                               {"3", 3},
-                               {"2,1", 3},
-                               {"3,2", 5},
-                               {"2,1,4", 7},
-                               {"2,1,4", 7, "cyclic"},
-                               {"4,4,4", 12, "cyclic"}};
+constexpr Layout kGraphLayouts[] = {{"1", 1},
+                                    {"2", 2},
+                                    {"1,1", 2},
+                                    {"3", 3},
+                                    {"2,1", 3},
+                                    {"3,2", 5},
+                                    {"2,1,4", 7},
+                                    {"2,1,4", 7, "cyclic"},
+                                    {"4,4,4", 12, "cyclic"}};
 
 /// With the loopback in order, and with one that reorders what it may.
 class NeighborCalls : public ::testing::TestWithParam<const char*> {
@@ -39,7 +39,7 @@ class NeighborCalls : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(NeighborCalls, BringEveryBlockToItsPlace) {
-  for (const Layout& layout : kLayouts) {
+  for (const Layout& layout : kGraphLayouts) {
     const auto body = [&](const ApiRank& rank) {
       const int me = ibcoll_rank(rank.context);
       const std::vector<Lists> all = random_lists(layout.ranks, 1);

@@ -32,9 +32,10 @@ using testing::SharedFlags;
 using testing::SharedHost;
 
 /// An alltoall of all ranks that is under way.
-class Exchange {
+class PendingExchange {
  public:
-  Exchange(const ApiRank& rank, size_t numbers, int call, const ibcoll_options* options = nullptr)
+  PendingExchange(const ApiRank& rank, size_t numbers, int call,
+                  const ibcoll_options* options = nullptr)
       : rank_(rank), numbers_(numbers), call_(call) {
     const auto ranks = static_cast<size_t>(ibcoll_size(rank.context));
     for (size_t i = 0; i < ranks * numbers; ++i)
@@ -45,9 +46,9 @@ class Exchange {
     rank.good(ibcoll_call_init(ibcoll_world(rank.context), &wanted, &request_), "init");
     rank.good(ibcoll_start(request_), "start");
   }
-  ~Exchange() { ibcoll_call_free(request_); }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  ~PendingExchange() { ibcoll_call_free(request_); }
+  PendingExchange(const PendingExchange&) = delete;
+  PendingExchange& operator=(const PendingExchange&) = delete;
 
   ibcoll_request* request() { return request_; }
   bool done() {
@@ -89,7 +90,8 @@ class ProgressOnLayouts : public ::testing::TestWithParam<const char*> {
 };
 
 /// Progress until all of them are done, as `step` makes it.
-void until_done(std::vector<std::unique_ptr<Exchange>>& calls, const std::function<void()>& step) {
+void until_done(std::vector<std::unique_ptr<PendingExchange>>& calls,
+                const std::function<void()>& step) {
   size_t done = 0;
   // Calls may have ended when they were started, or in a test of another: a sleep must know.
   while (done < calls.size()) {
@@ -101,7 +103,7 @@ void until_done(std::vector<std::unique_ptr<Exchange>>& calls, const std::functi
 TEST_P(ProgressOnLayouts, ProgressAloneFinishesCalls) {
   EXPECT_EQ(on_all([](const ApiRank& rank) {
               for (int round = 0; round < 5; ++round) {
-                Exchange call(rank, 20'000, round);
+                PendingExchange call(rank, 20'000, round);
                 // Without a test or a wait: what is received shows that it is done.
                 while (!call.is_here()) {
                   int moved = -1;
@@ -120,7 +122,7 @@ TEST_P(ProgressOnLayouts, ProgressNoticesADeath) {
   EXPECT_EQ(on_all(
                 [](const ApiRank& rank) {
                   if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
-                  Exchange call(rank, 100, 0);
+                  PendingExchange call(rank, 100, 0);
                   while (ibcoll_progress(rank.context, nullptr) == IBCOLL_OK) {
                   }
                   const std::string line = ibcoll_last_error();
@@ -147,9 +149,9 @@ TEST_P(ProgressOnLayouts, APollLoopFinishesCalls) {
               rank.good(ibcoll_get_descriptor(rank.context, &again), "descriptor");
               if (fd < 0 || fd != again) rank.complain("another descriptor each time");
               for (int round = 0; round < 5; ++round) {
-                std::vector<std::unique_ptr<Exchange>> calls;
+                std::vector<std::unique_ptr<PendingExchange>> calls;
                 for (int i = 0; i < 3; ++i)
-                  calls.push_back(std::make_unique<Exchange>(rank, 10'000, round * 3 + i));
+                  calls.push_back(std::make_unique<PendingExchange>(rank, 10'000, round * 3 + i));
                 until_done(calls, [&] { sleep_on_descriptor(rank, fd); });
                 for (const auto& call : calls) call->check();
               }
@@ -163,7 +165,7 @@ TEST_P(ProgressOnLayouts, TheDescriptorWakesForWhatComesLate) {
               int fd = -1;
               rank.good(ibcoll_get_descriptor(rank.context, &fd), "descriptor");
               if (ibcoll_rank(rank.context) == 0) flags.await(0, kRanks - 1);
-              Exchange call(rank, 100, 0);
+              PendingExchange call(rank, 100, 0);
               int armed = 0;
               while (armed == 0) rank.good(ibcoll_arm(rank.context, &armed), "arm");
               flags.raise(0);
@@ -184,7 +186,7 @@ TEST_P(ProgressOnLayouts, APollLoopNoticesADeath) {
                   }
                   int fd = -1, armed = 0, done = 0;
                   rank.good(ibcoll_get_descriptor(rank.context, &fd), "descriptor");
-                  Exchange call(rank, 100, 0);
+                  PendingExchange call(rank, 100, 0);
                   ibcoll_status last = IBCOLL_OK;
                   flags.raise(0);
                   while (last == IBCOLL_OK) {
@@ -210,7 +212,7 @@ TEST_P(ProgressOnLayouts, WithTheProgressThreadCallsFinishByThemselves) {
               ibcoll_options relayed = IBCOLL_OPTIONS_INIT;
               relayed.algorithm = "bruck";
               for (int round = 0; round < 2 * kRanks; ++round) {
-                Exchange call(rank, 5000, round, &relayed);
+                PendingExchange call(rank, 5000, round, &relayed);
                 // One rank makes no call at all until all others have what passes through it.
                 if (ibcoll_rank(rank.context) == round % kRanks) {
                   flags.await(0, (round + 1) * (kRanks - 1));
@@ -235,13 +237,13 @@ TEST_P(ProgressOnLayouts, TheProgressThreadServesARankThatNeverWaits) {
               rank.good(ibcoll_set_progress_thread(rank.context, 1), "on");
               ibcoll_options relayed = IBCOLL_OPTIONS_INIT;
               relayed.algorithm = "bruck";
-              std::vector<std::unique_ptr<Exchange>> calls;
+              std::vector<std::unique_ptr<PendingExchange>> calls;
               for (int round = 0; round < 8; ++round) {
                 if (round % 2 != 0) {
                   rank.good(ibcoll_set_progress_thread(rank.context, 0), "off");
                   rank.good(ibcoll_set_progress_thread(rank.context, 1), "on again");
                 }
-                calls.push_back(std::make_unique<Exchange>(rank, 5000, round, &relayed));
+                calls.push_back(std::make_unique<PendingExchange>(rank, 5000, round, &relayed));
                 if (ibcoll_rank(rank.context) == 0) {
                   flags.await(0, (round + 1) * (kRanks - 1));
                 } else {
@@ -264,7 +266,7 @@ TEST_P(ProgressOnLayouts, TheProgressThreadNoticesADeath) {
                     flags.await(0, ibcoll_size(rank.context) - 1);
                     raise(SIGKILL);
                   }
-                  Exchange call(rank, 100, 0);
+                  PendingExchange call(rank, 100, 0);
                   flags.raise(0);  // it has started: the thread may notice a death before
                   const ibcoll_status waited = ibcoll_wait(call.request());
                   const std::string line = ibcoll_last_error();
@@ -279,7 +281,7 @@ TEST_P(ProgressOnLayouts, TheProgressThreadNoticesADeath) {
 TEST_P(ProgressOnLayouts, TheProgressThreadComesAndGoes) {
   EXPECT_EQ(on_all([](const ApiRank& rank) {
               for (int round = 0; round < 30; ++round) {
-                Exchange call(rank, 2000, round);
+                PendingExchange call(rank, 2000, round);
                 rank.good(ibcoll_set_progress_thread(rank.context, round % 2), "set");
                 if (round % 3 == 0) rank.good(ibcoll_progress(rank.context, nullptr), "progress");
                 rank.good(ibcoll_set_progress_thread(rank.context, (round + 1) % 2), "set");

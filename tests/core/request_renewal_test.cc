@@ -8,20 +8,17 @@
 #include <vector>
 
 #include "tests/api_job.h"
+#include "tests/expect_invalid.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::ApiRank;
 using ::testing::ElementsAre;
+using testing::expect_invalid;
 using testing::group_of;
 using ::testing::HasSubstr;
 using testing::launched;
-
-void expect_invalid(ibcoll_status status, const std::string& text) {
-  EXPECT_EQ(status, IBCOLL_ERR_INVALID);
-  EXPECT_THAT(ibcoll_last_error(), HasSubstr(text));
-}
 
 /// A job of this process alone, and a request of its world.
 class Renewal : public ::testing::Test {

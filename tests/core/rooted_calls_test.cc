@@ -9,6 +9,7 @@
 #include <ibcoll/ibcoll.hpp>
 
 #include "engine/core/exchange_counts.h"
+#include "tests/disagreements.h"
 #include "tests/job.h"
 
 namespace ibcoll {
@@ -18,14 +19,8 @@ using testing::Complaints;
 using ::testing::HasSubstr;
 using testing::job_of;
 using testing::JobOptions;
+using testing::make;
 using testing::RankView;
-
-Status make(Group& group, const CallArguments& arguments) {
-  Call call(group);
-  IBCOLL_TRY(call.prepare(arguments));
-  IBCOLL_TRY(call.start());
-  return call.wait();
-}
 
 CallArguments arguments_of(Collective collective, Rank root, const void* send, void* recv,
                            size_t block_bytes) {

@@ -18,6 +18,7 @@ namespace ibcoll {
 namespace {
 
 using testing::Item;
+using testing::job_of;
 using testing::JobOptions;
 using testing::Posted;
 using testing::RankView;
@@ -179,12 +180,6 @@ void expect_right(const JobOptions& job, uint32_t seed, uint32_t sets, uint32_t 
   const Work work = some_work(seed, job.shape.ranks(), sets, calls);
   EXPECT_EQ(run_job(job, [&](const RankView& rank) { Worker(rank, work, seed).run(); }), "")
       << job.shape.describe() << ", seed " << seed;
-}
-
-JobOptions job_of(const std::vector<int>& layout, Placement placement = Placement::kBlock) {
-  JobOptions job;
-  job.shape = *Shape::from_layout(layout, placement);
-  return job;
 }
 
 TEST(SetCalls, InOneServer) { expect_right(job_of({5}), 1, 12, 1100); }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/api_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -234,13 +235,11 @@ TEST_P(OnLayouts, ADeathReachesAllThatWait) {
   EXPECT_NE(status, 0);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Place>& info) { return info.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(Some, OnLayouts,
                          ::testing::Values(Place{"OneServer", "4", nullptr},
                                            Place{"TwoServers", "2,2", nullptr},
                                            Place{"AdversarialNetwork", "1,2,1", "7"}),
-                         name_of);
+                         testing::named);
 
 }  // namespace
 }  // namespace ibcoll

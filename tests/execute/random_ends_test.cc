@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/any_call.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -261,9 +262,8 @@ const Way kWays[] = {{"shm", {{2}, {5}, {3}}, "auto", false},
                      {"loopback", {{1, 1}, {2, 1, 2}, {2, 2}, {1, 1, 1, 1}}, "loopback", false},
                      {"adversarial", {{1, 1}, {2, 1, 2}, {2, 2}, {3, 1, 2}}, "loopback", true},
                      {"verbs", {{1, 1}, {2, 1, 2}, {2, 2}}, "verbs", false}};
-std::string name_of(const ::testing::TestParamInfo<Way>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Ways, RandomEnds, ::testing::ValuesIn(kWays), name_of);
-INSTANTIATE_TEST_SUITE_P(Ways, RandomEndsFull, ::testing::ValuesIn(kWays), name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, RandomEnds, ::testing::ValuesIn(kWays), testing::named);
+INSTANTIATE_TEST_SUITE_P(Ways, RandomEndsFull, ::testing::ValuesIn(kWays), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

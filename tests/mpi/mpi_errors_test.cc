@@ -52,6 +52,6 @@ TEST_P(MpiErrors, WhatTheMpiRefusesOnOneRankItSays) {
   EXPECT_TRUE(allreduce["reasons"].contains("arguments for the MPI to check")) << allreduce;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, MpiErrors, kFamilies, name_of);
+INSTANTIATE_TEST_SUITE_P(Families, MpiErrors, kFamilies, ibcoll::testing::named);
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "engine/base/units.h"
 #include "tests/command.h"
+#include "tests/named.h"
 #include "tests/places.h"
 
 namespace ibcoll::testing_tools {
@@ -106,6 +107,5 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
 };
 
 inline const auto kFamilies = ::testing::ValuesIn(families());
-inline std::string name_of(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
 
 }  // namespace ibcoll::testing_tools

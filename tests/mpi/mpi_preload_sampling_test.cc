@@ -229,6 +229,6 @@ TEST_P(MpiPreloadSampling, AFileThatIsNoneLeavesAllToTheMpi) {
   EXPECT_THAT(ran.out, HasSubstr("well done"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadSampling, kFamilies, name_of);
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadSampling, kFamilies, ibcoll::testing::named);
 
 }  // namespace

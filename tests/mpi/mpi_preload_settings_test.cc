@@ -127,6 +127,6 @@ TEST_P(MpiPreloadSettings, WhatIsNoSettingOfALaterRankIsNamedToo) {
   EXPECT_EQ(ran.status, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("'alltoal' is none of the functions"));
 }
-INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadSettings, kFamilies, name_of);
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadSettings, kFamilies, ibcoll::testing::named);
 
 }  // namespace

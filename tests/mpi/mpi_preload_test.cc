@@ -337,7 +337,7 @@ TEST_P(MpiPreloadDeaths, AKilledRankEndsTheJobAndLeavesNothing) { kill_one_of("e
 
 TEST_P(MpiPreloadDeaths, SoItDoesWithCallsUnderWay) { kill_one_of("endless_requests"); }
 
-INSTANTIATE_TEST_SUITE_P(Families, MpiPreload, kFamilies, name_of);
-INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadDeaths, kFamilies, name_of);
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreload, kFamilies, ibcoll::testing::named);
+INSTANTIATE_TEST_SUITE_P(Families, MpiPreloadDeaths, kFamilies, ibcoll::testing::named);
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "tests/faults.h"
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 #include "tests/proc.h"
 
 namespace ibcoll {
@@ -526,8 +527,7 @@ const Death kDeaths[] = {{"short_of_the_root", 1, 100},
                          {"short_of_the_root_of_many", 1, 100, 12},
                          {"long_of_the_root_of_many", 1, 700'000, 12},
                          {"short_of_one_of_many", 7, 100, 12}};
-std::string name_of(const ::testing::TestParamInfo<Death>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), name_of);
+INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), testing::named);
 
 /// Between servers the job is over, and everybody knows why.
 TEST(MulticastFaults, DeathsBetweenServersEndTheJobWithOneError) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -114,8 +115,7 @@ const LateRank kLateRanks[] = {
     {"circulant", "circulant", 1, "1,1,1,1,1,1", 6, 2, {5}},
     {"member_of_a_server_of_parts", "circulant", 64, "1,1,3", 5, 3},
 };
-std::string name_of(const ::testing::TestParamInfo<LateRank>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(All, MulticastLateRank, ::testing::ValuesIn(kLateRanks), name_of);
+INSTANTIATE_TEST_SUITE_P(All, MulticastLateRank, ::testing::ValuesIn(kLateRanks), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

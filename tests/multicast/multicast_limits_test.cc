@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -21,6 +22,7 @@ using testing::acknowledged;
 using testing::ApiRank;
 using testing::expect;
 using testing::expect_number;
+using testing::kKb;
 using testing::Letter;
 using testing::meet;
 using testing::multicast_counters;
@@ -30,8 +32,6 @@ using testing::receive;
 using testing::SentLetter;
 using testing::SharedFlags;
 using testing::ThreadsOf;
-
-constexpr size_t kKb = 1024;
 
 class MulticastLimits : public testing::OnMulticastWays {};
 
@@ -338,14 +338,13 @@ TEST_P(MulticastLimits, LeavesNoMemoryBehind) {
   });
 }
 
-const MulticastWay kWays[] = {{"shm", nullptr, 3},
-                              {"loopback", "1,1,1", 3},
-                              {"tree", "2,1,1", 4},
-                              {"cyclic", "2,2", 4, "cyclic"},
-                              {"adversarial", "2,1,2", 5, nullptr, 77},
-                              {"verbs", "2,1,2", 5, nullptr, 0, "verbs"}};
-std::string name_of(const ::testing::TestParamInfo<MulticastWay>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Ways, MulticastLimits, ::testing::ValuesIn(kWays), name_of);
+const MulticastWay kLimitedWays[] = {{"shm", nullptr, 3},
+                                     {"loopback", "1,1,1", 3},
+                                     {"tree", "2,1,1", 4},
+                                     {"cyclic", "2,2", 4, "cyclic"},
+                                     {"adversarial", "2,1,2", 5, nullptr, 77},
+                                     {"verbs", "2,1,2", 5, nullptr, 0, "verbs"}};
+INSTANTIATE_TEST_SUITE_P(Ways, MulticastLimits, ::testing::ValuesIn(kLimitedWays), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

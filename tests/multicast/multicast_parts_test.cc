@@ -12,6 +12,7 @@
 #include "engine/multicast/delivery_order.h"
 #include "engine/multicast/pool.h"
 #include "engine/multicast/window.h"
+#include "tests/multicast_job.h"
 
 namespace ibcoll {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kKb;
 
 /// Memory that is counted, and runs out where it is told to.
 struct Memory {
@@ -44,8 +46,6 @@ struct Memory {
 std::byte* taken(MulticastPool& pool, Rank master, size_t bytes) {
   return pool.take(master, bytes).value().value_or(nullptr);
 }
-
-constexpr size_t kKb = 1024;
 
 TEST(MulticastPools, LeaveAMasterAsMuchAsIsFree) {
   Memory memory;

@@ -18,6 +18,7 @@
 
 #include "engine/algorithms/registry.h"
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -374,13 +375,13 @@ const std::vector<MulticastWay> kDevices = {{"3,1,2", "3,1,2", 6, nullptr, 0, "v
                                             {"1,1,1,1", "1,1,1,1", 4, nullptr, 0, "verbs"},
                                             {"2,2 cyclic", "2,2", 4, "cyclic", 0, "verbs"},
                                             {"2,2,2,1", "2,2,2,1", 7, nullptr, 0, "verbs"}};
-const Ways kWays[] = {{"shm", kServers},
-                      {"loopback", kNetworks},
-                      {"adversarial", kNetworks, true},
-                      {"verbs", kDevices}};
-std::string name_of(const ::testing::TestParamInfo<Ways>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Ways, RandomMulticasts, ::testing::ValuesIn(kWays), name_of);
-INSTANTIATE_TEST_SUITE_P(Ways, RandomMulticastsFull, ::testing::ValuesIn(kWays), name_of);
+const Ways kRandomWays[] = {{"shm", kServers},
+                            {"loopback", kNetworks},
+                            {"adversarial", kNetworks, true},
+                            {"verbs", kDevices}};
+INSTANTIATE_TEST_SUITE_P(Ways, RandomMulticasts, ::testing::ValuesIn(kRandomWays), testing::named);
+INSTANTIATE_TEST_SUITE_P(Ways, RandomMulticastsFull, ::testing::ValuesIn(kRandomWays),
+                         testing::named);
 
 }  // namespace
 }  // namespace ibcoll

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/multicast_job.h"
+#include "tests/named.h"
 
 namespace ibcoll {
 namespace {
@@ -19,6 +20,7 @@ using testing::acknowledged;
 using testing::ApiRank;
 using testing::expect;
 using testing::expect_number;
+using testing::kKb;
 using testing::Letter;
 using testing::meet;
 using testing::multicast_counters;
@@ -28,8 +30,6 @@ using testing::receive;
 using testing::SentLetter;
 using testing::SharedFlags;
 using testing::ThreadsOf;
-
-constexpr size_t kKb = 1024;
 
 class Multicast : public testing::OnMulticastWays {};
 
@@ -346,13 +346,12 @@ TEST_P(Multicast, IsRefusedWhereItCannotBe) {
   });
 }
 
-const MulticastWay kWays[] = {{"shm", nullptr, 3},
-                              {"loopback", "1,1,1", 3},
-                              {"cyclic", "2,2", 4, "cyclic"},
-                              {"adversarial", "2,1,2", 5, nullptr, 77},
-                              {"verbs", "2,1,1", 4, nullptr, 0, "verbs"}};
-std::string name_of(const ::testing::TestParamInfo<MulticastWay>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Ways, Multicast, ::testing::ValuesIn(kWays), name_of);
+const MulticastWay kBasicWays[] = {{"shm", nullptr, 3},
+                                   {"loopback", "1,1,1", 3},
+                                   {"cyclic", "2,2", 4, "cyclic"},
+                                   {"adversarial", "2,1,2", 5, nullptr, 77},
+                                   {"verbs", "2,1,1", 4, nullptr, 0, "verbs"}};
+INSTANTIATE_TEST_SUITE_P(Ways, Multicast, ::testing::ValuesIn(kBasicWays), testing::named);
 
 }  // namespace
 }  // namespace ibcoll

@@ -15,6 +15,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
 #include "studies/verification/link_sharing.h"
+#include "tests/planner/plan_hosts.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {
@@ -30,12 +31,6 @@ std::vector<Shape> shapes() {
   return {parse_layout("6x1").value(), parse_layout("3,1,2,2").value(),
           parse_layout("4x3", Placement::kCyclic).value(), parse_layout("2").value(),
           parse_layout("1,1").value()};
-}
-
-std::vector<int> hosts_of(const Shape& shape) {
-  std::vector<int> hosts(shape.servers());
-  std::iota(hosts.rbegin(), hosts.rend(), 0);  // not in the order of servers
-  return hosts;
 }
 
 std::vector<const Algorithm*> planned() {
@@ -65,8 +60,8 @@ TEST(ContentionFreePrograms, HoldOnEveryFabricAndShape) {
         for (const int64_t bytes : {100, 100'000}) {
           AlgorithmOptions options;
           options.root = shape.ranks() / 2;
-          const auto plan =
-              plans.find(algorithm->collective, shape, hosts_of(shape), options.root, bytes);
+          const auto plan = plans.find(algorithm->collective, shape,
+                                       testing::hosts_backwards(shape), options.root, bytes);
           ASSERT_TRUE(plan) << plan.error().message;
           options.plan = *plan;
           const auto report = verify(shape, build_all(*algorithm, shape, options));
@@ -164,7 +159,7 @@ TEST(ContentionFreePrograms, APlanIsMadeOnceForASizeClass) {
   PlanStore plans(topology::parse_fabric_spec("single-switch:4").value());
   const Shape shape = parse_layout("4x2").value();
   const auto find = [&](Collective collective, int64_t bytes, Rank root) {
-    return plans.find(collective, shape, hosts_of(shape), root, bytes).value();
+    return plans.find(collective, shape, testing::hosts_backwards(shape), root, bytes).value();
   };
   const auto first = find(Collective::kGather, 5000, 0);
   EXPECT_EQ(find(Collective::kGather, 5120, 1), first);  // of the same server
@@ -183,7 +178,9 @@ TEST(ContentionFreePrograms, PlansAreKeptInADirectoryAndDamagedOnesPlannedAnew) 
   const topology::Fabric fabric = topology::parse_fabric_spec("fat-tree:4,2").value();
   const Shape shape = parse_layout("8x2").value();
   const auto find = [&](PlanStore& plans) {
-    return plans.find(Collective::kAlltoall, shape, hosts_of(shape), 0, 100'000).value()->hash;
+    return plans.find(Collective::kAlltoall, shape, testing::hosts_backwards(shape), 0, 100'000)
+        .value()
+        ->hash;
   };
   const auto files = [&] {
     std::vector<std::filesystem::path> found;
@@ -210,7 +207,7 @@ TEST(ContentionFreePrograms, PlansAreKeptInADirectoryAndDamagedOnesPlannedAnew) 
   PlanInputs inputs;
   inputs.server_ranks.assign(8, 2);
   inputs.fabric = &fabric;
-  inputs.hosts = hosts_of(shape);
+  inputs.hosts = testing::hosts_backwards(shape);
   PlanCache check(inputs);
   EXPECT_TRUE(check.load(files()[0])) << check.load(files()[0]).error().message;
 
@@ -226,7 +223,8 @@ TEST(ContentionFreePrograms, AnAllgathervIsPlannedForItsSizes) {
   PlanStore plans(fabric);
   const Shape shape = parse_layout("3,1,2,2").value();
   const auto find = [&](std::vector<int64_t> counts) {
-    return plans.find(Collective::kAllgatherv, shape, hosts_of(shape), counts).value();
+    return plans.find(Collective::kAllgatherv, shape, testing::hosts_backwards(shape), counts)
+        .value();
   };
   const auto first = find({100, 0, 0, 700'000, 9, 9, 0, 0});
   EXPECT_EQ(find({90, 5, 5, 700'001, 10, 7, 0, 1}), first);  // the same classes

@@ -9,12 +9,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const char* const kFabrics[] = {
+const char* const kSummingFabrics[] = {
     "single-switch:12", "fat-tree:4,2", "tree:8x3,hosts=20", "dragonfly:2,4,2", "torus:4x4",
 };
 
 TEST(ContentionFreeSums, ComeNearTheBound) {
-  for (const char* spec : kFabrics) {
+  for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
     for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
       for (const uint64_t bytes : {64 << 10, 1 << 20}) {
@@ -32,7 +32,7 @@ TEST(ContentionFreeSums, ComeNearTheBound) {
 
 /// Every transfer the other way round, last ones first.
 TEST(ContentionFreeSums, AReduceScatterTakesWhatAnAllgatherDoes) {
-  for (const char* spec : kFabrics) {
+  for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
     const auto time = [&](Kind kind) {
       return static_cast<double>(planned(request_for(fabric, kind, 256 << 10)).time_ns);
@@ -42,7 +42,7 @@ TEST(ContentionFreeSums, AReduceScatterTakesWhatAnAllgatherDoes) {
 }
 
 TEST(ContentionFreeSums, SimulationsAgreeWithPlans) {
-  for (const char* spec : kFabrics) {
+  for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
     for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
       const PlanInputs inputs = request_for(fabric, kind, 1 << 20);

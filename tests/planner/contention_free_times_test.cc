@@ -11,16 +11,11 @@
 #include "engine/schedule/verifier.h"
 #include "engine/tuner/choose.h"
 #include "studies/simulate/collective.h"
+#include "tests/planner/plan_hosts.h"
 #include "topology/spec.h"
 
 namespace ibcoll::contention_free {
 namespace {
-
-std::vector<int> hosts_of(const Shape& shape) {
-  std::vector<int> hosts(shape.servers());
-  std::iota(hosts.rbegin(), hosts.rend(), 0);  // not in the order of servers
-  return hosts;
-}
 
 /// Time of one call, `plan` null: of an algorithm that needs none.
 double simulated_us(Collective collective, std::string_view name, const Shape& shape,
@@ -59,7 +54,8 @@ TEST(ContentionFreeTimes, ASingleSenderSendsAsInLinear) {
   const Shape shape = parse_layout("2x1").value();
   PlanStore plans(topology::parse_fabric_spec("single-switch:2,latency=500us").value());
   AlgorithmOptions options;
-  options.plan = plans.find(Collective::kGather, shape, hosts_of(shape), 0, 256 << 10).value();
+  options.plan =
+      plans.find(Collective::kGather, shape, testing::hosts_backwards(shape), 0, 256 << 10).value();
   EXPECT_EQ(relayed_pieces(256 << 10, options.plan.get()), 1u);
   const auto* planned = find_algorithm(Collective::kGather, "contention_free").value();
   const auto* linear = find_algorithm(Collective::kGather, "linear").value();
@@ -125,10 +121,11 @@ TEST(ContentionFreeTimes, TokensSentAheadHideTheirOwnWay) {
   PlanStore plans(fabric);
   sim::CollectiveOptions options;
   options.algorithm.plan =
-      plans.find(Collective::kGather, shape, hosts_of(shape), 0, kBytes).value();
+      plans.find(Collective::kGather, shape, testing::hosts_backwards(shape), 0, kBytes).value();
   options.run.block_bytes = kBytes;
   options.run.pieces = relayed_pieces(kBytes, options.algorithm.plan.get());
-  for (int host : hosts_of(shape)) options.hosts.push_back(static_cast<uint32_t>(host));
+  for (int host : testing::hosts_backwards(shape))
+    options.hosts.push_back(static_cast<uint32_t>(host));
   const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
   const auto report = sim::simulate(*algorithm, shape, fabric, options).value();
   EXPECT_EQ(report.messages, 6 * options.run.pieces + 1);  // nobody waits for the last
@@ -153,8 +150,9 @@ TEST(ContentionFreeTimes, AGatherFillsTheRootsLink) {
   sim::CollectiveOptions options;
   options.run.block_bytes = 1 << 20;
   options.algorithm.plan =
-      plans.find(Collective::kGather, shape, hosts_of(shape), 0, 1 << 20).value();
-  for (int host : hosts_of(shape)) options.hosts.push_back(static_cast<uint32_t>(host));
+      plans.find(Collective::kGather, shape, testing::hosts_backwards(shape), 0, 1 << 20).value();
+  for (int host : testing::hosts_backwards(shape))
+    options.hosts.push_back(static_cast<uint32_t>(host));
   const auto* algorithm = find_algorithm(Collective::kGather, "contention_free").value();
   const auto report = sim::simulate(*algorithm, shape, fabric, options);
   ASSERT_TRUE(report) << report.error().message;

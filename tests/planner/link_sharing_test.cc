@@ -16,8 +16,8 @@
 namespace ibcoll {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_tools::expect_refused;
 using testing_tools::json_lines;
 using testing_tools::run_tool;

@@ -13,20 +13,18 @@
 #include "engine/schedule/verifier.h"
 #include "engine/tuner/choose.h"
 #include "tests/graphs.h"
+#include "tests/sweep.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::shape_of;
 
-constexpr Collective kAll[] = {Collective::kNeighborAllgather, Collective::kNeighborAllgatherv,
-                               Collective::kNeighborAlltoall, Collective::kNeighborAlltoallv,
-                               Collective::kNeighborAlltoallw};
-
-Shape layout(std::vector<int> sizes, Placement placement = Placement::kBlock) {
-  return Shape::from_layout(sizes, placement).value();
-}
+constexpr Collective kNeighborCalls[] = {
+    Collective::kNeighborAllgather, Collective::kNeighborAllgatherv, Collective::kNeighborAlltoall,
+    Collective::kNeighborAlltoallv, Collective::kNeighborAlltoallw};
 
 std::string refused(std::string_view pattern, const Shape& shape) {
   const auto graph = parse_graph(pattern, shape);
@@ -34,7 +32,7 @@ std::string refused(std::string_view pattern, const Shape& shape) {
 }
 
 TEST(Graph, KnowsWhichEdgeIsWhich) {
-  const Shape shape = layout({2, 1});
+  const Shape shape = shape_of({2, 1});
   const Graph::Edge edges[] = {{0, 2}, {0, 0}, {0, 2}, {1, 2}, {2, 0}};
   const auto graph = Graph::create(shape, edges).value();
   EXPECT_THAT(graph->destinations(0), ElementsAre(2, 0, 2));
@@ -46,7 +44,7 @@ TEST(Graph, KnowsWhichEdgeIsWhich) {
 }
 
 TEST(Graph, ItsHashIsThatOfAllListsInTheirOrder) {
-  const Shape shape = layout({4});
+  const Shape shape = shape_of({4});
   std::set<uint64_t> hashes;
   for (const auto& edges : std::vector<std::vector<Graph::Edge>>{
            {}, {{0, 1}}, {{1, 0}}, {{0, 1}, {0, 2}}, {{0, 2}, {0, 1}}, {{0, 1}, {0, 1}}})
@@ -55,7 +53,7 @@ TEST(Graph, ItsHashIsThatOfAllListsInTheirOrder) {
 }
 
 TEST(Graph, NamesTwoRanksThatDisagree) {
-  const Shape shape = layout({3});
+  const Shape shape = shape_of({3});
   std::vector<Graph::Neighbours> lists(3);
   lists[0].destinations = {2, 2};
   lists[2].sources = {0};
@@ -67,7 +65,7 @@ TEST(Graph, NamesTwoRanksThatDisagree) {
 }
 
 TEST(Graph, PartsOfRanksThatAgreeAddUpToNothing) {
-  const Shape shape = layout({3, 4});
+  const Shape shape = shape_of({3, 4});
   for (const auto& [name, graph] : graphs_for(shape)) {
     uint64_t open[2] = {0, 0};
     for (Rank rank = 0; rank < shape.ranks(); ++rank) {
@@ -82,15 +80,15 @@ TEST(Graph, PartsOfRanksThatAgreeAddUpToNothing) {
 }
 
 TEST(GraphPatterns, AreThoseOfTheirNames) {
-  EXPECT_EQ(parse_graph("grid:4x4x4", layout({64})).value()->destinations(5).size(), 26u);
-  EXPECT_EQ(parse_graph("ring:2", layout({8})).value()->totals().edges, 32u);
-  EXPECT_THAT(parse_graph("ring:1", layout({5})).value()->destinations(0), ElementsAre(1, 4));
-  EXPECT_EQ(parse_graph("random:3:1", layout({8})).value()->totals().edges, 24u);
-  EXPECT_EQ(parse_graph("grid:2x1", layout({2})).value()->totals().edges, 16u);
+  EXPECT_EQ(parse_graph("grid:4x4x4", shape_of({64})).value()->destinations(5).size(), 26u);
+  EXPECT_EQ(parse_graph("ring:2", shape_of({8})).value()->totals().edges, 32u);
+  EXPECT_THAT(parse_graph("ring:1", shape_of({5})).value()->destinations(0), ElementsAre(1, 4));
+  EXPECT_EQ(parse_graph("random:3:1", shape_of({8})).value()->totals().edges, 24u);
+  EXPECT_EQ(parse_graph("grid:2x1", shape_of({2})).value()->totals().edges, 16u);
 }
 
 TEST(GraphPatterns, SayWhatIsWrong) {
-  const Shape shape = layout({8});
+  const Shape shape = shape_of({8});
   EXPECT_THAT(refused("grid:2x3", shape), HasSubstr("must multiply to the 8 ranks"));
   EXPECT_THAT(refused("ring:-1", shape), HasSubstr("ring:K"));
   EXPECT_THAT(refused("ring:", shape), HasSubstr("ring:K"));
@@ -124,10 +122,10 @@ Crossing crossing(const Shape& shape, const std::vector<ProgramPtr>& programs) {
 }
 
 TEST(NeighborPrograms, AggregatedSendsOneMessageAPairOfServersThatExchange) {
-  for (const Shape& shape : {layout({3, 1, 4}), layout({3, 1, 4}, Placement::kCyclic),
-                             layout({2, 2, 2}), layout({1, 1, 1, 1, 1})}) {
+  for (const Shape& shape : {shape_of({3, 1, 4}), shape_of({3, 1, 4}, Placement::kCyclic),
+                             shape_of({2, 2, 2}), shape_of({1, 1, 1, 1, 1})}) {
     for (const auto& [name, graph] : graphs_for(shape)) {
-      for (const Collective collective : kAll) {
+      for (const Collective collective : kNeighborCalls) {
         const auto& aggregated = *find_algorithm(collective, "aggregated").value();
         const Crossing all = crossing(shape, build_all(aggregated, shape, {.graph = graph}));
         EXPECT_EQ(all.messages.size(), graph->totals().pairs) << name;
@@ -141,9 +139,9 @@ TEST(NeighborPrograms, AggregatedSendsOneMessageAPairOfServersThatExchange) {
 }
 
 TEST(NeighborPrograms, DirectSendsOneMessageAnEdge) {
-  const Shape shape = layout({3, 1, 4});
+  const Shape shape = shape_of({3, 1, 4});
   for (const auto& [name, graph] : graphs_for(shape)) {
-    for (const Collective collective : kAll) {
+    for (const Collective collective : kNeighborCalls) {
       const auto& direct = *find_algorithm(collective, "direct").value();
       const auto programs = build_all(direct, shape, {.graph = graph});
       EXPECT_EQ(crossing(shape, programs).blocks, graph->totals().crossing) << name;
@@ -153,9 +151,9 @@ TEST(NeighborPrograms, DirectSendsOneMessageAnEdge) {
 }
 
 TEST(NeighborPrograms, AreSmallInJobsOfManyRanks) {
-  const Shape shape = layout(std::vector<int>(128, 32));
+  const Shape shape = shape_of(std::vector<int>(128, 32));
   const auto graph = parse_graph("grid:16x16x16", shape).value();
-  for (const Collective collective : kAll) {
+  for (const Collective collective : kNeighborCalls) {
     for (const char* name : {"direct", "aggregated"}) {
       const auto& algorithm = *find_algorithm(collective, name).value();
       for (const Rank rank : {0, 77, 4095})
@@ -165,7 +163,7 @@ TEST(NeighborPrograms, AreSmallInJobsOfManyRanks) {
 }
 
 TEST(NeighborPrograms, NeedToKnowNoMoreThanTheServersOwnLists) {
-  const Shape shape = layout({3, 2, 4}, Placement::kCyclic);
+  const Shape shape = shape_of({3, 2, 4}, Placement::kCyclic);
   for (const auto& [name, graph] : graphs_for(shape)) {
     for (const Rank rank : {0, 4, 8}) {
       const auto members = shape.members(shape.server_of(rank));
@@ -176,7 +174,7 @@ TEST(NeighborPrograms, NeedToKnowNoMoreThanTheServersOwnLists) {
       }
       const auto part = std::make_shared<Graph>(
           shape.ranks(), std::vector<Rank>(members.begin(), members.end()), lists);
-      for (const Collective collective : kAll) {
+      for (const Collective collective : kNeighborCalls) {
         for (const char* algorithm : {"direct", "aggregated"}) {
           const auto& build = *find_algorithm(collective, algorithm).value();
           EXPECT_EQ(program_to_json(*build.build(shape, rank, {.graph = part})),
@@ -189,7 +187,7 @@ TEST(NeighborPrograms, NeedToKnowNoMoreThanTheServersOwnLists) {
 }
 
 TEST(NeighborPrograms, AreReadBackFromFiles) {
-  const Shape shape = layout({3, 2});
+  const Shape shape = shape_of({3, 2});
   const auto graph = graphs_for(shape)[6].graph;
   const auto& algorithm = *find_algorithm(Collective::kNeighborAlltoallv, "aggregated").value();
   const auto programs = build_all(algorithm, shape, {.graph = graph});
@@ -201,7 +199,7 @@ TEST(NeighborPrograms, AreReadBackFromFiles) {
 }
 
 TEST(NeighborChoice, FollowsFromWhatAllRanksKnow) {
-  const Shape shape = layout(std::vector<int>(8, 8));
+  const Shape shape = shape_of(std::vector<int>(8, 8));
   const auto dense = parse_graph("grid:4x4x4", shape).value();
   const auto sparse = parse_graph("ring:1", shape).value();
   const auto choice = [&](const Graph& graph, int64_t bytes) {

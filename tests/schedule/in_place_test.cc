@@ -21,7 +21,7 @@ using Numbers = std::vector<int64_t>;
 /// What is in no block.
 constexpr int64_t kGap = -7;
 /// The target of what is for all ranks.
-constexpr int kAll = -1;
+constexpr int kForAll = -1;
 
 /// What rank `from` has for rank `to` at index i, in that round.
 int64_t number(int from, int to, size_t i, int round) {
@@ -54,7 +54,7 @@ class Blocks {
   /// What rank `from` has for all in its own block, and nothing elsewhere.
   void fill_own(int from, int round) {
     all_.assign(all_.size(), kGap);
-    for (size_t i = 0; i < of(from).size(); ++i) of(from)[i] = number(from, kAll, i, round);
+    for (size_t i = 0; i < of(from).size(); ++i) of(from)[i] = number(from, kForAll, i, round);
   }
   /// Whether they are what each rank has for `to`, and nothing else was written to.
   bool came(int to, int round) {
@@ -104,7 +104,7 @@ class InPlace {
     Blocks equal(world_.size(), 0, [&](int) { return length_; });
     each_form(
         "allgather", [&](int round) { equal.fill_own(me_, round); },
-        [&](int round) { return equal.came(kAll, round); },
+        [&](int round) { return equal.came(kForAll, round); },
         [&] { world_.allgather_in_place<int64_t>(equal.all()); },
         [&] { return world_.iallgather_in_place<int64_t>(equal.all()); },
         [&] { return world_.allgather_in_place_init<int64_t>(equal.all()); });
@@ -112,7 +112,7 @@ class InPlace {
     const layout l = all.places();
     each_form(
         "allgatherv", [&](int round) { all.fill_own(me_, round); },
-        [&](int round) { return all.came(kAll, round); },
+        [&](int round) { return all.came(kForAll, round); },
         [&] { world_.allgatherv_in_place<int64_t>(all.all(), l); },
         [&] { return world_.iallgatherv_in_place<int64_t>(all.all(), l); },
         [&] { return world_.allgatherv_in_place_init<int64_t>(all.all(), l); });
@@ -129,7 +129,7 @@ class InPlace {
           all.fill_own(me_, round);
           mine.assign(all.of(me_).begin(), all.of(me_).end());
         },
-        [&](int round) { return me_ != root_ || all.came(kAll, round); },
+        [&](int round) { return me_ != root_ || all.came(kForAll, round); },
         [&] {
           if (me_ == root_) {
             equal ? world_.gather_in_place(to) : world_.gatherv_in_place(to, l);
@@ -208,12 +208,12 @@ class InPlace {
     each_form(
         "reduce",
         [&](int round) {
-          for (size_t i = 0; i < length_; ++i) values[i] = number(me_, kAll, i, round);
+          for (size_t i = 0; i < length_; ++i) values[i] = number(me_, kForAll, i, round);
         },
         [&](int round) {
           for (size_t i = 0; me_ == root_ && i < length_; ++i) {
             int64_t sum = 0;
-            for (int peer = 0; peer < world_.size(); ++peer) sum += number(peer, kAll, i, round);
+            for (int peer = 0; peer < world_.size(); ++peer) sum += number(peer, kForAll, i, round);
             if (values[i] != sum) return false;
           }
           return true;

@@ -17,7 +17,7 @@
 namespace ibcoll {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr Lane kAllLanes[] = {Lane::kSend, Lane::kRecv, Lane::kLocal};
 

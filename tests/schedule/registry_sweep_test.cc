@@ -27,7 +27,7 @@ std::vector<std::vector<int>> layouts(int ranks) {
   return all;
 }
 
-std::vector<Shape> shapes(int ranks) {
+std::vector<Shape> placed_layouts(int ranks) {
   std::vector<Shape> all;
   for (const auto& layout : layouts(ranks)) {
     all.push_back(Shape::from_layout(layout, Placement::kBlock).value());
@@ -42,7 +42,7 @@ std::vector<Shape> shapes(int ranks) {
   return all;
 }
 
-class Sweep : public testing::TestWithParam<int> {};
+class Sweep : public ::testing::TestWithParam<int> {};
 
 /// What an algorithm can be told on a shape.
 std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape& shape) {
@@ -82,7 +82,7 @@ std::vector<AlgorithmOptions> options_of(const Algorithm& algorithm, const Shape
 }
 
 TEST_P(Sweep, EveryScheduleHolds) {
-  for (const Shape& shape : shapes(GetParam())) {
+  for (const Shape& shape : placed_layouts(GetParam())) {
     for (const Algorithm& algorithm : algorithms()) {
       for (const AlgorithmOptions& options : options_of(algorithm, shape)) {
         const auto programs = build_all(algorithm, shape, options);
@@ -121,7 +121,7 @@ TEST_P(Sweep, EveryScheduleHolds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Sweep, testing::Values(1, 2, 3, 4, 5, 7, 8, 12, 16));
+INSTANTIATE_TEST_SUITE_P(Ranks, Sweep, ::testing::Values(1, 2, 3, 4, 5, 7, 8, 12, 16));
 
 }  // namespace
 }  // namespace ibcoll

@@ -27,7 +27,7 @@
 namespace ibcoll {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const Algorithm& algorithm_of(Collective collective, const char* name) {
   return *find_algorithm(collective, name).value();
@@ -46,7 +46,7 @@ TEST(Layout, ReadsWhatPeopleWrite) {
   EXPECT_EQ(parse_layout("3,1,2", Placement::kCyclic)->describe(), "3,1,2 cyclic");
   const Shape cyclic = parse_layout("3,1,2", Placement::kCyclic).value();
   EXPECT_THAT(std::vector<Rank>(cyclic.members(0).begin(), cyclic.members(0).end()),
-              testing::ElementsAre(0, 3, 5));
+              ::testing::ElementsAre(0, 3, 5));
   EXPECT_EQ(Shape::create({1, 0, 0, 1})->describe(), "2x2 arbitrary");
   EXPECT_EQ(shape_from_options("", 7, 3, Placement::kBlock)->describe(), "3,2,2");
   EXPECT_EQ(shape_from_options("", 4, {}, Placement::kBlock)->servers(), 1);
@@ -86,7 +86,7 @@ TEST(Builder, DerivesTheOrderOfData) {
   builder.copy({Buffer::kRecv, 0, 1}, {Buffer::kSend, 0, 1});
   const auto program = builder.finish();
   const Op& put = program->lane(Lane::kSend)[0];
-  EXPECT_THAT(put.after, testing::ElementsAre(0, 0, 1));
+  EXPECT_THAT(put.after, ::testing::ElementsAre(0, 0, 1));
   EXPECT_EQ(program->lane(Lane::kRecv)[0].kind, OpKind::kExpose);
   EXPECT_EQ(program->lane(Lane::kRecv)[0].peer, 2);
   EXPECT_EQ(program->lane(Lane::kLocal).size(), 2u);
@@ -126,8 +126,8 @@ TEST(Builder, DividesPutsByPeer) {
   ASSERT_EQ(program->streams.size(), 1u);
   EXPECT_TRUE(program->streams[0].once);
   const Strands& strands = program->strands.at(program->streams[0].strands);
-  EXPECT_THAT(strands.of, testing::ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(strands.ends, testing::ElementsAre(3, 2));
+  EXPECT_THAT(strands.of, ::testing::ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(strands.ends, ::testing::ElementsAre(3, 2));
   EXPECT_TRUE(program_of({1, 1})->streams.empty());  // nobody to overtake
 }
 
@@ -296,7 +296,7 @@ TEST(Tool, ShowsVerifiesAndDraws) {
     verified_each.push_back(line["algorithm"].get<std::string>() + " " +
                             line["layout"].get<std::string>());
   EXPECT_THAT(verified_each,
-              testing::ElementsAre("ring 3,1,2", "bruck 3,1,2", "ring 2x2", "bruck 2x2"));
+              ::testing::ElementsAre("ring 3,1,2", "bruck 3,1,2", "ring 2x2", "bruck 2x2"));
   EXPECT_EQ(ib_sched("draw --program " + file + " --output " + picture, output), 0);
   EXPECT_GT(std::filesystem::file_size(picture), 1000u);
 
@@ -321,7 +321,7 @@ TEST(Tool, RefusesBadUsageWithOneLine) {
         "verify --algorithm ring --ranks 4 --pieces 0x"}) {
     std::string output;
     EXPECT_EQ(ib_sched(arguments, output), 2) << arguments;
-    EXPECT_THAT(output, testing::StartsWith("ib_sched: ")) << arguments;
+    EXPECT_THAT(output, ::testing::StartsWith("ib_sched: ")) << arguments;
     EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
   }
 }

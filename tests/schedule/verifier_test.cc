@@ -14,7 +14,7 @@
 namespace ibcoll {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Where a program is damaged.
 struct Spot {
@@ -89,7 +89,7 @@ struct Schedule {
   }
 };
 
-std::vector<Shape> shapes() {
+std::vector<Shape> awkward_shapes() {
   return {parse_layout("3,1,2").value(), parse_layout("3x2", Placement::kCyclic).value(),
           parse_layout("1,2,1,1").value()};
 }
@@ -98,7 +98,7 @@ std::vector<Shape> shapes() {
 template <class Damage>
 void expect_caught(const AlgorithmOptions& options, const Damage& damage) {
   size_t tried = 0;
-  for (const Shape& shape : shapes()) {
+  for (const Shape& shape : awkward_shapes()) {
     for (const Algorithm& algorithm : algorithms()) {
       if (options.ordered && !algorithm.keeps_order(shape)) continue;
       AlgorithmOptions how = options;

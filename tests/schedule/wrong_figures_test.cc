@@ -115,7 +115,7 @@ TEST(WrongFigures, HowWrongIsReadFromText) {
   for (const char* text : {"", "1", "-0.1", "0.3x", "much", "nan"}) {
     const auto error = topology::parse_error(text, "--error");
     ASSERT_FALSE(error.has_value()) << text;
-    EXPECT_THAT(error.error().message, testing::HasSubstr("--error '"));
+    EXPECT_THAT(error.error().message, ::testing::HasSubstr("--error '"));
   }
 }
 

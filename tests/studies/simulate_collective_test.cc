@@ -46,7 +46,7 @@ double bound_us(const Shape& shape, uint64_t block_bytes, double bandwidth) {
 }
 
 // Every algorithm there is, at sizes that fill no packet, one, or not quite several.
-class SimulatedSweep : public testing::TestWithParam<const char*> {};
+class SimulatedSweep : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SimulatedSweep, EveryAlgorithmDelivers) {
   for (const Placement placement : {Placement::kBlock, Placement::kCyclic}) {
@@ -92,7 +92,8 @@ TEST_P(SimulatedSweep, EveryAlgorithmDelivers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, SimulatedSweep,
-                         testing::Values("1", "5", "1,1", "3,1,2", "1,4,1,3", "2,2,2,2,2", "7x1"));
+                         ::testing::Values("1", "5", "1,1", "3,1,2", "1,4,1,3", "2,2,2,2,2",
+                                           "7x1"));
 
 TEST(Collective, MovesExactlyWhatTheProgramsSay) {
   const Shape shape = parse_layout("3,1,2").value();

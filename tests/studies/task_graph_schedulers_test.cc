@@ -11,17 +11,13 @@
 #include "studies/task_graph/quality.h"
 #include "studies/task_graph/schedulers.h"
 #include "tests/places.h"
+#include "tests/studies/scheduled.h"
 
 namespace ibcoll::task_graph {
 namespace {
 
+using ibcoll::testing::scheduled;
 using ::testing::HasSubstr;
-
-TaskSchedule scheduled(const char* name, const TaskGraph& graph, int processors) {
-  auto made = schedule(*find_scheduler(name).value(), graph, paper_logp(processors), processors);
-  EXPECT_TRUE(made.has_value()) << name;
-  return *made;
-}
 
 class AllSchedulers : public ::testing::TestWithParam<std::string_view> {};
 INSTANTIATE_TEST_SUITE_P(, AllSchedulers,

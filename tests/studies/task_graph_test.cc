@@ -10,18 +10,14 @@
 #include "studies/task_graph/gantt.h"
 #include "studies/task_graph/generators.h"
 #include "studies/task_graph/schedulers.h"
+#include "tests/studies/scheduled.h"
 
 namespace ibcoll::task_graph {
 namespace {
 
+using ibcoll::testing::scheduled;
 using ::testing::HasSubstr;
 using Kind = Instruction::Kind;
-
-TaskSchedule scheduled(const char* name, const TaskGraph& graph, int processors) {
-  auto made = schedule(*find_scheduler(name).value(), graph, paper_logp(processors), processors);
-  EXPECT_TRUE(made.has_value()) << name;
-  return *made;
-}
 
 TEST(TaskGraphGenerators, HaveThePapersTasksAndEdges) {
   const TaskGraph a = gauss_jordan(128), b = gauss_jordan_b(128), lu = lu_decomposition(128);

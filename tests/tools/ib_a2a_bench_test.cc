@@ -30,53 +30,56 @@ using testing_tools::processes_with;
 using testing_tools::Ran;
 using testing_tools::run_tool;
 
-const std::string kTool = testing_tools::bin_dir() + "/ib_a2a_bench";
+const std::string kBench = testing_tools::bin_dir() + "/ib_a2a_bench";
 
 /// The tool with these arguments.
-Ran run(const std::string& arguments) { return run_tool("ib_a2a_bench", arguments); }
+Ran run_bench(const std::string& arguments) { return run_tool("ib_a2a_bench", arguments); }
 
 /// Refused before anything ran: status 2 (wrong usage) or 1.
-void expect_refused(const std::string& arguments, const std::string& why, int status = 2) {
+void expect_bench_refused(const std::string& arguments, const std::string& why, int status = 2) {
   testing_tools::expect_refused("ib_a2a_bench", arguments, why, status);
 }
 
 TEST(IbA2aBench, RefusesBadInputWithOneLine) {
-  expect_refused("--sizes -4", "-4");
-  expect_refused("--sizes 1Q", "1Q");
-  expect_refused("--sizes 8E20", "8E20");
-  expect_refused("--sizes 1K,,2K", "''");
-  expect_refused("--sizes 4T --ranks 2", "limit");
-  expect_refused("--sizes 100G --ranks 8", "not enough memory", 1);
-  expect_refused("--ranks 0", "0");
-  expect_refused("--ranks -3", "-3");
-  expect_refused("--ranks 1000000000", "1000000000");
-  expect_refused("--ranks 2 --servers 3", "3");
-  expect_refused("--layout 2,x", "x");
-  expect_refused("--layout 3,1,2 --ranks 7", "7");
-  expect_refused("--placement diagonal", "diagonal");
-  expect_refused("--algorithm rnig", "two_level_ring");
-  expect_refused("--pacing later --algorithm two_level_ring", "later");
-  expect_refused("--collective gossip", "gossip");
-  expect_refused("--collective neighbor_alltoall --ranks 4", "neighbor_alltoall needs --graph");
-  expect_refused("--collective neighbor_alltoall --ranks 4 --graph grid:3x2", "4 ranks");
-  expect_refused("--ranks 4 --graph ring:1", "alltoall has no --graph");
-  expect_refused("--collective neighbor_alltoall --ranks 4 --graph ring:1 --sizes 8 --timeline x",
-                 "holds no --graph");
-  expect_refused("--iterations 0", "iterations");
-  expect_refused("--batch 1y", "1y");
-  expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
-  expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg", 1);
-  expect_refused("--timeline /no/such/folder/x.jsonl --sizes 1K", "/no/such/folder/x.jsonl", 1);
-  expect_refused("--timeline x.jsonl --sizes 1K,2K", "one algorithm at one size");
-  expect_refused("--timeline x.jsonl --ranks 300 --sizes 8", "256");
-  expect_refused("--frobnicate", "frobnicate");
+  expect_bench_refused("--sizes -4", "-4");
+  expect_bench_refused("--sizes 1Q", "1Q");
+  expect_bench_refused("--sizes 8E20", "8E20");
+  expect_bench_refused("--sizes 1K,,2K", "''");
+  expect_bench_refused("--sizes 4T --ranks 2", "limit");
+  expect_bench_refused("--sizes 100G --ranks 8", "not enough memory", 1);
+  expect_bench_refused("--ranks 0", "0");
+  expect_bench_refused("--ranks -3", "-3");
+  expect_bench_refused("--ranks 1000000000", "1000000000");
+  expect_bench_refused("--ranks 2 --servers 3", "3");
+  expect_bench_refused("--layout 2,x", "x");
+  expect_bench_refused("--layout 3,1,2 --ranks 7", "7");
+  expect_bench_refused("--placement diagonal", "diagonal");
+  expect_bench_refused("--algorithm rnig", "two_level_ring");
+  expect_bench_refused("--pacing later --algorithm two_level_ring", "later");
+  expect_bench_refused("--collective gossip", "gossip");
+  expect_bench_refused("--collective neighbor_alltoall --ranks 4",
+                       "neighbor_alltoall needs --graph");
+  expect_bench_refused("--collective neighbor_alltoall --ranks 4 --graph grid:3x2", "4 ranks");
+  expect_bench_refused("--ranks 4 --graph ring:1", "alltoall has no --graph");
+  expect_bench_refused(
+      "--collective neighbor_alltoall --ranks 4 --graph ring:1 --sizes 8 --timeline x",
+      "holds no --graph");
+  expect_bench_refused("--iterations 0", "iterations");
+  expect_bench_refused("--batch 1y", "1y");
+  expect_bench_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
+  expect_bench_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg", 1);
+  expect_bench_refused("--timeline /no/such/folder/x.jsonl --sizes 1K", "/no/such/folder/x.jsonl",
+                       1);
+  expect_bench_refused("--timeline x.jsonl --sizes 1K,2K", "one algorithm at one size");
+  expect_bench_refused("--timeline x.jsonl --ranks 300 --sizes 8", "256");
+  expect_bench_refused("--frobnicate", "frobnicate");
 }
 
 /// As in every tool, whoever reads them: what starts the ranks, or each rank.
 TEST(IbA2aBench, SettingsThatCantBeReadAreWrongUsage) {
   for (const char* name : {"IBCOLL_BIND", "IBCOLL_LAYOUT", "IBCOLL_HEAP", "IBCOLL_TRANSPORT"}) {
     setenv(name, "sideways", 1);
-    expect_refused("--iterations 1 --sizes 1K", "sideways");
+    expect_bench_refused("--iterations 1 --sizes 1K", "sideways");
     unsetenv(name);
   }
 }
@@ -84,8 +87,8 @@ TEST(IbA2aBench, SettingsThatCantBeReadAreWrongUsage) {
 TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
   for (const std::string collective : {"alltoall", "alltoallv", "allgather", "barrier"}) {
     const Ran ran =
-        run("--layout 3,1,2 --collective " + collective +
-            " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check --json -");
+        run_bench("--layout 3,1,2 --collective " + collective +
+                  " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check --json -");
     ASSERT_EQ(ran.status, 0) << ran.err;
     const auto rows = json_lines(ran.out);
     ASSERT_FALSE(rows.empty());
@@ -106,9 +109,9 @@ TEST(IbA2aBench, MeasuresAndChecksEveryCollectiveOnUnequalServers) {
 TEST(IbA2aBench, NeighboursExchangeOnAGraph) {
   for (const std::string collective :
        {"neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv"}) {
-    const Ran ran = run("--layout 3,1,2 --graph random:4:7 --collective " + collective +
-                        " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check "
-                        "--json -");
+    const Ran ran = run_bench("--layout 3,1,2 --graph random:4:7 --collective " + collective +
+                              " --algorithm all --sizes 0,7,1K --iterations 3 --batch 10us --check "
+                              "--json -");
     ASSERT_EQ(ran.status, 0) << ran.err;
     const auto rows = json_lines(ran.out);
     EXPECT_EQ(rows.size(), 6u);
@@ -119,7 +122,7 @@ TEST(IbA2aBench, NeighboursExchangeOnAGraph) {
 TEST(IbA2aBench, TheEnvironmentsServersCount) {
   const auto servers = [](const char* name, const char* value, const std::string& arguments) {
     setenv(name, value, 1);
-    const Ran ran = run(arguments + " --sizes 64 --iterations 1 --batch 1us --json -");
+    const Ran ran = run_bench(arguments + " --sizes 64 --iterations 1 --batch 1us --json -");
     unsetenv(name);
     EXPECT_EQ(ran.status, 0) << ran.err;
     return json_lines(ran.out).at(0)["servers"].get<int>();
@@ -130,8 +133,8 @@ TEST(IbA2aBench, TheEnvironmentsServersCount) {
 }
 
 TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
-  const Ran ran =
-      run("--layout 4x2 --algorithm two_level_ring,aggregate --sizes 4K --iterations 4 --json -");
+  const Ran ran = run_bench(
+      "--layout 4x2 --algorithm two_level_ring,aggregate --sizes 4K --iterations 4 --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_EQ(rows.size(), 2u);
@@ -148,7 +151,7 @@ TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
 }
 
 TEST(IbA2aBench, CountsOneMessageAPairOfServersOfNeighbours) {
-  const Ran ran = run(
+  const Ran ran = run_bench(
       "--layout 4x2 --collective neighbor_alltoall --graph ring:3 --algorithm direct,aggregated "
       "--sizes 64 --iterations 4 --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -163,8 +166,8 @@ TEST(IbA2aBench, ATimelineIsDrawnBesideThePlan) {
       std::filesystem::temp_directory_path() / ("ib_timeline_test." + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const std::string recorded = folder / "call.jsonl", picture = folder / "call.svg";
-  const Ran ran = run("--layout 2,1 --algorithm two_level_ring --pacing gate --sizes 4K " +
-                      std::string("--iterations 2 --timeline ") + recorded);
+  const Ran ran = run_bench("--layout 2,1 --algorithm two_level_ring --pacing gate --sizes 4K " +
+                            std::string("--iterations 2 --timeline ") + recorded);
   EXPECT_EQ(ran.status, 0) << ran.err;
   const std::string draw = testing_tools::bin_dir() + "/ib_sched draw --recorded " + recorded;
   EXPECT_EQ(std::system((draw + " --output " + picture).c_str()), 0);
@@ -178,7 +181,7 @@ TEST(IbA2aBench, ATimelineIsDrawnBesideThePlan) {
 }
 
 TEST(IbA2aBench, OneServerHasNoAlltoallBandwidthButATotal) {
-  const Ran ran = run("--ranks 3 --sizes 64K --iterations 3 --user-memory --check --json -");
+  const Ran ran = run_bench("--ranks 3 --sizes 64K --iterations 3 --user-memory --check --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_EQ(rows.size(), 1u);
@@ -197,18 +200,18 @@ TEST(IbA2aBench, AnInterruptLeavesNothingBehind) {
     if (freopen("/dev/null", "w", stdout) == nullptr ||
         freopen("/dev/null", "w", stderr) == nullptr)
       _exit(3);
-    execl(kTool.c_str(), kTool.c_str(), "--ranks", "4", "--iterations", mark.c_str(), nullptr);
+    execl(kBench.c_str(), kBench.c_str(), "--ranks", "4", "--iterations", mark.c_str(), nullptr);
     _exit(3);
   }
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (processes_with(mark, kTool).size() < 5 && std::chrono::steady_clock::now() < until)
+  while (processes_with(mark, kBench).size() < 5 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  EXPECT_EQ(processes_with(mark, kTool).size(), 5u) << "the tool and its ranks";
+  EXPECT_EQ(processes_with(mark, kBench).size(), 5u) << "the tool and its ranks";
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGINT) << status;
-  EXPECT_TRUE(processes_with(mark, kTool).empty());
+  EXPECT_TRUE(processes_with(mark, kBench).empty());
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("ibcoll"), std::string::npos) << entry.path();
 }

@@ -27,14 +27,16 @@ using ::testing::HasSubstr;
 using Output = testing_tools::CommandRan;
 
 /// With what stands on standard error.
-Output run(const std::string& command) { return testing_tools::run_command(command + " 2>&1"); }
+Output run_with_errors(const std::string& command) {
+  return testing_tools::run_command(command + " 2>&1");
+}
 /// Standard output alone, which is JSON where that is asked for, whatever is warned of.
 Output output_of(const std::string& command) { return testing_tools::run_command(command); }
 
-const std::string kTool = testing_tools::bin_dir() + "/ib_info";
+const std::string kInfo = testing_tools::bin_dir() + "/ib_info";
 
 TEST(IbInfo, JsonHasEverythingAndNothingElse) {
-  const Output output = output_of("IBCOLL_HEAP=2G " + kTool + " --json -");
+  const Output output = output_of("IBCOLL_HEAP=2G " + kInfo + " --json -");
   EXPECT_EQ(output.status, 0);
   std::set<std::string> settings, kinds;
   std::istringstream lines(output.out);
@@ -59,7 +61,7 @@ TEST(IbInfo, JsonHasEverythingAndNothingElse) {
 TEST(IbInfo, MeasuresCosts) {
   if (usable_cores() < 2) GTEST_SKIP() << "costs are those between two cores";
   const std::string file = ::testing::TempDir() + "ib_info_costs" + std::to_string(getpid());
-  const Output people = run(kTool + " --costs --json " + file);
+  const Output people = run_with_errors(kInfo + " --costs --json " + file);
   EXPECT_EQ(people.status, 0) << people.out;
   for (const char* text : {"round_trip_ns", "stream_write_ns", "vm_page_ns", "hand_over_ns",
                            "private memory, one way", "past the caches: "})
@@ -70,21 +72,21 @@ TEST(IbInfo, MeasuresCosts) {
     kinds.insert(nlohmann::json::parse(line)["kind"]);
   EXPECT_EQ(kinds, (std::set<std::string>{"machine_costs", "pair_costs"}));
   // A job takes them.
-  const Output job = run("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
-                         "/ib_a2a_bench --ranks 2 --sizes 4K --check");
+  const Output job = run_with_errors("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
+                                     "/ib_a2a_bench --ranks 2 --sizes 4K --check");
   EXPECT_EQ(job.status, 0) << job.out;
   std::filesystem::remove(file);
-  const Output bad = run("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
-                         "/ib_a2a_bench --ranks 2 --sizes 4K");
+  const Output bad = run_with_errors("IBCOLL_COSTS=" + file + " " + testing_tools::bin_dir() +
+                                     "/ib_a2a_bench --ranks 2 --sizes 4K");
   EXPECT_NE(bad.status, 0);
   EXPECT_THAT(bad.out, HasSubstr(file));
-  EXPECT_EQ(run(kTool + " --costs --mpi").status, 2);
+  EXPECT_EQ(run_with_errors(kInfo + " --costs --mpi").status, 2);
 }
 
 TEST(IbInfo, ShowsWhatUcxTakes) {
-  const Output lo = run("UCX_TLS=tcp UCX_NET_DEVICES=lo " + kTool + " --json -");
+  const Output lo = run_with_errors("UCX_TLS=tcp UCX_NET_DEVICES=lo " + kInfo + " --json -");
   EXPECT_EQ(lo.status, 0);
-  const Output none = run("UCX_TLS=nosuch " + kTool);
+  const Output none = run_with_errors("UCX_TLS=nosuch " + kInfo);
   EXPECT_EQ(none.status, 0);
   if (lo.out.find("this build has no UCX") != std::string::npos) GTEST_SKIP() << "no UCX here";
   EXPECT_THAT(lo.out, HasSubstr(R"("kind":"ucx","usable":true,"resources":"tcp/lo")"));
@@ -95,9 +97,9 @@ TEST(IbInfo, TellsWhereUnmappedMemoryIsNotNoticed) {
   const std::string folder = ::testing::TempDir() + "no_libucs." + std::to_string(getpid());
   std::filesystem::create_directory(folder);
   std::ofstream(folder + "/libucs.so.0") << "no library";
-  const Output without = run("LD_LIBRARY_PATH=" + folder + " " + kTool),
-               json = output_of("LD_LIBRARY_PATH=" + folder + " " + kTool + " --json -"),
-               with = output_of(kTool + " --json -");
+  const Output without = run_with_errors("LD_LIBRARY_PATH=" + folder + " " + kInfo),
+               json = output_of("LD_LIBRARY_PATH=" + folder + " " + kInfo + " --json -"),
+               with = output_of(kInfo + " --json -");
   std::filesystem::remove_all(folder);
   EXPECT_EQ(without.status, 0);
   EXPECT_THAT(json.out, HasSubstr(R"("unmapping_noticed":false)"));
@@ -110,7 +112,7 @@ TEST(IbInfo, TellsWhereUnmappedMemoryIsNotNoticed) {
 
 TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   const std::string path = ::testing::TempDir() + "ib_info_rules." + std::to_string(getpid());
-  const std::string command = "IBCOLL_RULES=" + path + " " + kTool + " --json -";
+  const std::string command = "IBCOLL_RULES=" + path + " " + kInfo + " --json -";
   std::ofstream(path) << R"({"ibcoll_rules": 1, "layout": "2x2", "transport": "loopback"}
 {"collective": "alltoall", "algorithm": "ring"}
 {"ibcoll_rules": 1, "layout": "4x2", "processor": "an abacus"}
@@ -129,23 +131,23 @@ TEST(IbInfo, ShowsTheRulesAndWhichOfThemAreForThisMachine) {
   EXPECT_EQ(rules[0]["differs"], "");
   EXPECT_THAT(rules[1]["differs"], HasSubstr("processor an abacus, not "));
   std::ofstream(path) << "{";
-  const Output damaged = run(command);
+  const Output damaged = run_with_errors(command);
   EXPECT_EQ(damaged.status, 1);
   EXPECT_THAT(damaged.out, HasSubstr("IBCOLL_RULES: " + path + ": line 1: is not JSON"));
   std::remove(path.c_str());
 }
 
 TEST(IbInfo, BadInputIsRefusedInALine) {
-  const Output option = run(kTool + " --bogus");
+  const Output option = run_with_errors(kInfo + " --bogus");
   EXPECT_EQ(option.status, 2);
   EXPECT_THAT(option.out, HasSubstr("--bogus"));
-  const Output file = run(kTool + " --json /nonexistent/file");
+  const Output file = run_with_errors(kInfo + " --json /nonexistent/file");
   EXPECT_EQ(file.status, 1);
   EXPECT_THAT(file.out, HasSubstr("/nonexistent/file"));
-  const Output value = run("IBCOLL_BIND=sideways " + kTool);
+  const Output value = run_with_errors("IBCOLL_BIND=sideways " + kInfo);
   EXPECT_EQ(value.status, 2);
   EXPECT_THAT(value.out, HasSubstr("IBCOLL_BIND='sideways'"));
-  EXPECT_THAT(run(kTool + " --help").out, HasSubstr("Examples:"));
+  EXPECT_THAT(run_with_errors(kInfo + " --help").out, HasSubstr("Examples:"));
 }
 
 TEST(MachineInfo, CountsAgree) {
@@ -178,11 +180,11 @@ class Launchers {
   void link(const std::string& name, const std::string& to) const {
     std::filesystem::create_symlink(folder_ + "/" + to, folder_ + "/" + name);
   }
-  Output info(const std::string& options) const { return run(command() + options); }
+  Output info(const std::string& options) const { return run_with_errors(command() + options); }
   Output json() const { return output_of(command() + "--json -"); }
 
  private:
-  std::string command() const { return "PATH=" + folder_ + " " + kTool + " --mpi "; }
+  std::string command() const { return "PATH=" + folder_ + " " + kInfo + " --mpi "; }
 
   const std::string prefix_ = ::testing::TempDir() + "launchers" + std::to_string(getpid());
   const std::string folder_ = prefix_ + "/bin";

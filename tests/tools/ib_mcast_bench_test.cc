@@ -25,20 +25,20 @@ namespace {
 
 using measure::draw_set;
 using measure::SetDraw;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::SizeIs;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using testing_tools::json_lines;
 using testing_tools::Ran;
 
 /// The tool with these arguments; one that hangs is ended.
-Ran run(const std::string& arguments) {
+Ran run_mcast_bench(const std::string& arguments) {
   return testing_tools::run_shell("timeout 120 " + testing_tools::bin_dir() + "/ib_mcast_bench " +
                                   arguments);
 }
 
-void expect_refused(const std::string& arguments, const std::string& why, int status = 2) {
+void expect_mcast_refused(const std::string& arguments, const std::string& why, int status = 2) {
   testing_tools::expect_refused("ib_mcast_bench", arguments, why, status);
 }
 
@@ -86,41 +86,41 @@ TEST(MulticastSets, HaveMembersOfAllNumbersAndRanks) {
 }
 
 TEST(IbMcastBench, RefusesBadInputWithOneLine) {
-  expect_refused("--sizes -4", "-4");
-  expect_refused("--sizes 1Q", "1Q");
-  expect_refused("--sizes 4T", "limit");
-  expect_refused("--sizes 100G", "not enough memory", 1);
-  expect_refused("--ranks 0", "0");
-  expect_refused("--ranks 1", "a master and a member");
-  expect_refused("--ranks 1000000000", "1000000000");
-  expect_refused("--ranks 2 --servers 3", "3");
-  expect_refused("--layout 2,x", "x");
-  expect_refused("--layout 3,1,2 --ranks 7", "7");
-  expect_refused("--placement diagonal", "diagonal");
-  expect_refused("--algorithm rnig", "scatter_doubling");
-  expect_refused("--members 4", "1 to 3, not 4");
-  expect_refused("--members 0", "not 0");
-  expect_refused("--members 3-2", "3 is more than 2");
-  expect_refused("--members 1-2-3", "FEWEST-MOST");
-  expect_refused("--members few", "few");
-  expect_refused("--masters 5", "there are 4 ranks");
-  expect_refused("--masters 0", "masters");
-  expect_refused("--sets 0", "sets");
-  expect_refused("--window 0", "window");
-  expect_refused("--slow 0", "no master, 1 to 3");
-  expect_refused("--slow 4", "no master, 1 to 3");
-  expect_refused("--transport loopback", "all ranks are on one");
-  expect_refused("--transport carrier-pigeon", "carrier-pigeon");
-  expect_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
-  expect_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg", 1);
-  expect_refused("--frobnicate", "frobnicate");
+  expect_mcast_refused("--sizes -4", "-4");
+  expect_mcast_refused("--sizes 1Q", "1Q");
+  expect_mcast_refused("--sizes 4T", "limit");
+  expect_mcast_refused("--sizes 100G", "not enough memory", 1);
+  expect_mcast_refused("--ranks 0", "0");
+  expect_mcast_refused("--ranks 1", "a master and a member");
+  expect_mcast_refused("--ranks 1000000000", "1000000000");
+  expect_mcast_refused("--ranks 2 --servers 3", "3");
+  expect_mcast_refused("--layout 2,x", "x");
+  expect_mcast_refused("--layout 3,1,2 --ranks 7", "7");
+  expect_mcast_refused("--placement diagonal", "diagonal");
+  expect_mcast_refused("--algorithm rnig", "scatter_doubling");
+  expect_mcast_refused("--members 4", "1 to 3, not 4");
+  expect_mcast_refused("--members 0", "not 0");
+  expect_mcast_refused("--members 3-2", "3 is more than 2");
+  expect_mcast_refused("--members 1-2-3", "FEWEST-MOST");
+  expect_mcast_refused("--members few", "few");
+  expect_mcast_refused("--masters 5", "there are 4 ranks");
+  expect_mcast_refused("--masters 0", "masters");
+  expect_mcast_refused("--sets 0", "sets");
+  expect_mcast_refused("--window 0", "window");
+  expect_mcast_refused("--slow 0", "no master, 1 to 3");
+  expect_mcast_refused("--slow 4", "no master, 1 to 3");
+  expect_mcast_refused("--transport loopback", "all ranks are on one");
+  expect_mcast_refused("--transport carrier-pigeon", "carrier-pigeon");
+  expect_mcast_refused("--json /no/such/folder/x.json", "/no/such/folder/x.json", 1);
+  expect_mcast_refused("--plot /no/such/folder/x.svg", "/no/such/folder/x.svg", 1);
+  expect_mcast_refused("--frobnicate", "frobnicate");
 }
 
 /// As in every tool, whoever reads them: what starts the ranks, or each rank.
 TEST(IbMcastBench, SettingsThatCantBeReadAreWrongUsage) {
   for (const char* name : {"IBCOLL_LAYOUT", "IBCOLL_SERVERS", "IBCOLL_HEAP", "IBCOLL_TRANSPORT"}) {
     setenv(name, "sideways", 1);
-    expect_refused("--sets 1 --sizes 8", "sideways");
+    expect_mcast_refused("--sets 1 --sizes 8", "sideways");
     unsetenv(name);
   }
 }
@@ -143,7 +143,8 @@ void expect_right(const nlohmann::json& row) {
 }
 
 TEST(IbMcastBench, MeasuresAndChecksOnOneServer) {
-  const Ran ran = run("--ranks 4 --masters 2 --sizes 0,7,1K,80K --sets 12 --check --json -");
+  const Ran ran =
+      run_mcast_bench("--ranks 4 --masters 2 --sizes 0,7,1K,80K --sets 12 --check --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_THAT(rows, SizeIs(4));
@@ -167,7 +168,8 @@ TEST(IbMcastBench, MeasuresAndChecksOnOneServer) {
 
 TEST(IbMcastBench, MeasuresAndChecksOnUnequalServers) {
   for (const std::string layout : {"3,1,2", "2,2 --placement cyclic"}) {
-    const Ran ran = run("--layout " + layout +
+    const Ran ran =
+        run_mcast_bench("--layout " + layout +
                         " --masters 2 --window 3 --repeat --algorithm auto,binomial,chain "
                         "--sizes 8,300K --sets 8 --seed 5 --check --json -");
     ASSERT_EQ(ran.status, 0) << layout << ran.err;
@@ -195,15 +197,15 @@ TEST(IbMcastBench, MeasuresAndChecksOnUnequalServers) {
 /// Calls of one master's multicasts are not taken for those of another's.
 TEST(IbMcastBench, ManyMastersAtATimeAreKeptApart) {
   for (const std::string layout : {"4", "4x1"}) {
-    const Ran ran = run("--layout " + layout +
-                        " --masters 4 --window 4 --sizes 80K --sets 50 --check --json -");
+    const Ran ran = run_mcast_bench(
+        "--layout " + layout + " --masters 4 --window 4 --sizes 80K --sets 50 --check --json -");
     ASSERT_EQ(ran.status, 0) << layout << ran.err;
     for (const auto& row : json_lines(ran.out)) expect_right(row);
   }
 }
 
 TEST(IbMcastBench, SetsHaveAsManyMembersAsWasAsked) {
-  const Ran ran = run("--ranks 6 --members 3 --sizes 8 --sets 5 --json -");
+  const Ran ran = run_mcast_bench("--ranks 6 --members 3 --sizes 8 --sets 5 --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_THAT(rows, SizeIs(1));
@@ -212,7 +214,8 @@ TEST(IbMcastBench, SetsHaveAsManyMembersAsWasAsked) {
 }
 
 TEST(IbMcastBench, AStoppedRankIsReportedApart) {
-  const Ran ran = run("--ranks 4 --slow 3 --sizes 1K --sets 40 --window 2 --check --json -");
+  const Ran ran =
+      run_mcast_bench("--ranks 4 --slow 3 --sizes 1K --sets 40 --window 2 --check --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_THAT(rows, SizeIs(1));
@@ -226,7 +229,8 @@ TEST(IbMcastBench, AStoppedRankIsReportedApart) {
 }
 
 TEST(IbMcastBench, OtherMastersLeaveTheStoppedRankOut) {
-  const Ran ran = run("--ranks 4 --masters 2 --slow 3 --sizes 1K --sets 40 --check --json -");
+  const Ran ran =
+      run_mcast_bench("--ranks 4 --masters 2 --slow 3 --sizes 1K --sets 40 --check --json -");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = json_lines(ran.out);
   ASSERT_THAT(rows, SizeIs(1));
@@ -234,7 +238,7 @@ TEST(IbMcastBench, OtherMastersLeaveTheStoppedRankOut) {
   // What they send in the second half is through before it goes on.
   EXPECT_GT(rows[0]["other_masters"], 0);
   EXPECT_GT(rows[0]["other_masters_before_us"], 0);
-  expect_refused("--ranks 4 --masters 2 --slow 3 --members 3", "leave out rank 3");
+  expect_mcast_refused("--ranks 4 --masters 2 --slow 3 --members 3", "leave out rank 3");
 }
 
 TEST(IbMcastBench, ComparesEachTimeWithItsBound) {
@@ -246,7 +250,7 @@ TEST(IbMcastBench, ComparesEachTimeWithItsBound) {
                         << R"(,"gap_p99_ns":0,"wake_p99_ns":0,"operation_p99_ns":0,)"
                         << R"("ranks_per_core":100})" << '\n';
     setenv("IBCOLL_LOGP", path.c_str(), 1);
-    const Ran ran = run("--ranks 3 --sizes 8,80K --sets 10 --json -");
+    const Ran ran = run_mcast_bench("--ranks 3 --sizes 8,80K --sets 10 --json -");
     unsetenv("IBCOLL_LOGP");
     std::filesystem::remove(path);
     EXPECT_EQ(ran.status, 0) << ran.err;
@@ -265,7 +269,7 @@ TEST(IbMcastBench, ComparesEachTimeWithItsBound) {
 
 TEST(IbMcastBench, ShowsATableAndDrawsAPicture) {
   const std::string picture = testing_tools::folder() / "mcast.svg";
-  const Ran ran = run("--layout 2x2 --sizes 8,1K --sets 4 --plot " + picture);
+  const Ran ran = run_mcast_bench("--layout 2x2 --sizes 8,1K --sets 4 --plot " + picture);
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("multicasts to 1-3 of 4 ranks on 2 servers (2x2)"));
   EXPECT_THAT(ran.out, HasSubstr("master us"));

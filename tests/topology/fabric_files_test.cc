@@ -14,10 +14,10 @@
 namespace ibcoll::topology {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kSlurm = R"(# two leaves and a spine
 SwitchName=s0 Nodes=dev[0-2]

@@ -16,9 +16,9 @@
 namespace ibcoll::topology {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string error_of(const std::string& spec) {
   const auto fabric = open_fabric(spec);
@@ -35,7 +35,7 @@ int most_on_a_link(const Fabric& fabric, Order&& order) {
   return *std::max_element(load.begin(), load.end());
 }
 
-class EveryKind : public testing::TestWithParam<const char*> {};
+class EveryKind : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryKind, RoutesLeadFromHostToHost) {
   const Fabric fabric = open_fabric(GetParam()).value();
@@ -62,12 +62,12 @@ TEST_P(EveryKind, RoutesLeadFromHostToHost) {
 
 INSTANTIATE_TEST_SUITE_P(
     Specs, EveryKind,
-    testing::Values("single-switch:1", "single-switch:24", "fat-tree:4,3", "fat-tree:4,2,taper=4",
-                    "fat-tree:5,1", "xgft:3x4x5/1x2x3/1x2x1", "xgft:4x4x4/1x4x4,hosts=37",
-                    "tree:14x5,hosts=64", "tree:3x2x4", "torus:4x4x4", "torus:2x1x5", "mesh:5x7",
-                    "mesh:1", "torus:3x3,hosts-per-switch=4", "dragonfly:2,4,2",
-                    "dragonfly:1,3,2,groups=3", "dragonfly:3,1,1", "wan:5", "wan:8,8", "wan:3,4,5",
-                    "twelve-clusters:12", "random-tree:20,9,seed=3"));
+    ::testing::Values("single-switch:1", "single-switch:24", "fat-tree:4,3", "fat-tree:4,2,taper=4",
+                      "fat-tree:5,1", "xgft:3x4x5/1x2x3/1x2x1", "xgft:4x4x4/1x4x4,hosts=37",
+                      "tree:14x5,hosts=64", "tree:3x2x4", "torus:4x4x4", "torus:2x1x5", "mesh:5x7",
+                      "mesh:1", "torus:3x3,hosts-per-switch=4", "dragonfly:2,4,2",
+                      "dragonfly:1,3,2,groups=3", "dragonfly:3,1,1", "wan:5", "wan:8,8",
+                      "wan:3,4,5", "twelve-clusters:12", "random-tree:20,9,seed=3"));
 
 TEST(Fabric, SingleSwitch) {
   const Fabric fabric =

@@ -13,7 +13,7 @@
 namespace ibcoll::topology {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Result<CommMatrix> read(const std::string& text) {
   std::istringstream input(text);

@@ -104,7 +104,7 @@ TEST(Mapping, TooManyTasksAreRefusedWithTheNumbers) {
   const CommMatrix matrix = *bruck_allgather(10);
   const auto refused = mopt(matrix, grid, JoinRule::kNone);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, testing::HasSubstr("10 tasks on the 9 nodes"));
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("10 tasks on the 9 nodes"));
   Room room{1, std::vector<char>(9, 1)};
   room.usable[4] = 0;
   EXPECT_FALSE(check_room(room, grid, 9));

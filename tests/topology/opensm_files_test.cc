@@ -15,9 +15,9 @@
 namespace ibcoll::topology {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 struct Golden {
   const char* topo;
@@ -25,7 +25,7 @@ struct Golden {
   int hosts, switches, cables;
 };
 
-class OpenSm : public testing::TestWithParam<Golden> {};
+class OpenSm : public ::testing::TestWithParam<Golden> {};
 
 TEST_P(OpenSm, RoutesAreThoseOfTheTables) {
   const Golden golden = GetParam();
@@ -61,15 +61,16 @@ TEST_P(OpenSm, RoutesAreThoseOfTheTables) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, OpenSm,
-                         testing::Values(Golden{"fat_tree.topo", "fat_tree.ftree.fts", 16, 8, 32},
-                                         Golden{"fat_tree.topo", "fat_tree.updn.fts", 16, 8, 32},
-                                         Golden{"fat_tree.topo", "fat_tree.minhop.fts", 16, 8, 32},
-                                         Golden{"torus.topo", "torus.dfsssp.fts", 16, 16, 48},
-                                         Golden{"torus.topo", "torus.lash.fts", 16, 16, 48},
-                                         Golden{"torus.topo", "torus.nue.fts", 16, 16, 48},
-                                         Golden{"tree.topo", "tree.minhop.fts", 12, 5, 16},
-                                         Golden{"small.topo", "small.ftree.fts", 8, 12, 24},
-                                         Golden{"small.topo", "small.lfts", 8, 12, 24}));
+                         ::testing::Values(Golden{"fat_tree.topo", "fat_tree.ftree.fts", 16, 8, 32},
+                                           Golden{"fat_tree.topo", "fat_tree.updn.fts", 16, 8, 32},
+                                           Golden{"fat_tree.topo", "fat_tree.minhop.fts", 16, 8,
+                                                  32},
+                                           Golden{"torus.topo", "torus.dfsssp.fts", 16, 16, 48},
+                                           Golden{"torus.topo", "torus.lash.fts", 16, 16, 48},
+                                           Golden{"torus.topo", "torus.nue.fts", 16, 16, 48},
+                                           Golden{"tree.topo", "tree.minhop.fts", 12, 5, 16},
+                                           Golden{"small.topo", "small.ftree.fts", 8, 12, 24},
+                                           Golden{"small.topo", "small.lfts", 8, 12, 24}));
 
 TEST(IbNetDiscover, TellsOfSeveralRoutesAPair) {
   const Fabric tree =
@@ -115,8 +116,8 @@ TEST(IbNetDiscover, EachConnectedPortIsAHost) {
   EXPECT_EQ(fabric->node(2).guid, 0xb2u);
   EXPECT_EQ(fabric->link(fabric->host_link(0)).bandwidth, 25e9);
   EXPECT_EQ(fabric->link(fabric->host_link(1)).bandwidth, 12.5e9);
-  EXPECT_THAT(fabric->notes(), testing::Contains(HasSubstr("'h11 HCA-1' has no cable")));
-  EXPECT_THAT(fabric->notes(), testing::Contains(HasSubstr("several ports")));
+  EXPECT_THAT(fabric->notes(), ::testing::Contains(HasSubstr("'h11 HCA-1' has no cable")));
+  EXPECT_THAT(fabric->notes(), ::testing::Contains(HasSubstr("several ports")));
 }
 
 std::string topo_error(const std::string& text) {

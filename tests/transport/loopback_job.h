@@ -13,6 +13,7 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/transport/loopback.h"
+#include "tests/named.h"
 
 namespace ibcoll::testing_loopback {
 
@@ -113,9 +114,6 @@ inline auto all_networks() {
                            Network{"processes_bounce", false, Placing::kBounce},
                            Network{"threads", true, Placing::kDirect},
                            Network{"threads_bounce", true, Placing::kBounce});
-}
-inline std::string name_of(const ::testing::TestParamInfo<Network>& info) {
-  return info.param.name;
 }
 
 }  // namespace ibcoll::testing_loopback

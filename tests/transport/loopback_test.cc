@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing_loopback;
 
-INSTANTIATE_TEST_SUITE_P(, Loopback, all_networks(), name_of);
+INSTANTIATE_TEST_SUITE_P(, Loopback, all_networks(), testing::named);
 
 TEST_P(Loopback, BlocksLargerThanEveryBufferArrive) {
   EXPECT_EQ(run(2, 0,

@@ -14,7 +14,7 @@ namespace {
 using namespace testing_loopback;
 
 class LoopbackTraffic : public Loopback {};
-INSTANTIATE_TEST_SUITE_P(, LoopbackTraffic, all_networks(), name_of);
+INSTANTIATE_TEST_SUITE_P(, LoopbackTraffic, all_networks(), testing::named);
 
 constexpr size_t kAreaBytes = 12 * 1024;
 constexpr uint32_t kMessages = 48;

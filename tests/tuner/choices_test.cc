@@ -142,7 +142,7 @@ class Section {
   std::vector<std::pair<std::string, std::string>> lists_;
 };
 
-Shape shape_of(std::string_view layout) { return parse_layout(layout).value(); }
+Shape laid_out(std::string_view layout) { return parse_layout(layout).value(); }
 
 /// One server, servers of one rank, of several, unequal ones; on both sides of each limit in the
 /// number of ranks, servers and ranks a server.
@@ -157,7 +157,7 @@ constexpr std::string_view kLayouts[] = {
 std::string lists_of(const Calls& calls, std::span<const std::string_view> layouts) {
   Section section;
   for (const std::string_view layout : layouts) {
-    const Shape shape = shape_of(layout);
+    const Shape shape = laid_out(layout);
     section.add(std::string(layout), SizeList(calls, shape, nullptr).text());
   }
   return section.text();
@@ -182,12 +182,12 @@ void add_graphs(Collective collective, std::string& text) {
         {"2x2", {"ring:1", "ring:2"}},
         {"8x8", {"ring:1", "ring:8", "grid:4x4x4", "random:4:1", "random:32:1"}},
         {"3,1,2", {"ring:1", "ring:3"}}}) {
-    const Shape shape = shape_of(layout);
+    const Shape shape = laid_out(layout);
     add(layout, "no graph", shape, nullptr);
     for (const std::string& pattern : patterns)
       add(layout, pattern, shape, parse_graph(pattern, shape).value().get());
   }
-  const Shape shape = shape_of("2x2");
+  const Shape shape = laid_out("2x2");
   for (size_t edges = 0; edges <= 8; ++edges)
     add("2x2", fmt::format("{} edges", edges), shape, crossing(shape, edges).get());
   text += calls.title() + "\n" + section.text() + "\n";
@@ -309,7 +309,7 @@ std::vector<int64_t> sizes_to_compare(const RuleSection& section) {
 TEST(Choices, AsRulesAreTheSame) {
   for (const std::string_view layout : {"1x1", "1x4", "1x7", "1x64", "3x1", "33x1", "200x1", "4x2",
                                         "3x3", "128x4", "3,1,2", "8,8,7"}) {
-    const Shape shape = shape_of(layout);
+    const Shape shape = laid_out(layout);
     for (const bool costs_cores : {false, true}) {
       std::vector<std::string> notes;
       RulesJob job;

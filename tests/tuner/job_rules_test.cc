@@ -12,22 +12,14 @@
 #include "engine/bootstrap/launch.h"
 #include "engine/tuner/rules.h"
 #include "tests/job.h"
+#include "tests/sweep.h"
+#include "tests/tuner/rules_text.h"
 
 namespace ibcoll {
 namespace {
 
 using namespace ibcoll::testing;
 using ::testing::HasSubstr;
-
-Shape layout(std::vector<int> servers) {
-  return Shape::from_layout(servers, Placement::kBlock).value();
-}
-
-std::string with_head(const std::string& lines) {
-  return R"({"ibcoll_rules": 1, "layout": "2x2"})"
-         "\n" +
-         lines;
-}
 
 /// A job of 2x2 ranks, whose rules are in a file of the test.
 class JobWithRules : public ::testing::Test {
@@ -38,7 +30,7 @@ class JobWithRules : public ::testing::Test {
   JobOptions job(const std::string& text) {
     std::ofstream(path_) << text;
     JobOptions options;
-    options.shape = layout({2, 2});
+    options.shape = shape_of({2, 2});
     options.context.transport = "loopback";
     options.context.rules_file = path_;
     return options;

@@ -12,6 +12,8 @@
 #include "engine/tuner/choose.h"
 #include "engine/tuner/rules.h"
 #include "tests/job.h"
+#include "tests/sweep.h"
+#include "tests/tuner/rules_text.h"
 
 namespace ibcoll {
 namespace {
@@ -19,14 +21,6 @@ namespace {
 using namespace ibcoll::testing;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Shape layout(std::vector<int> servers) {
-  return Shape::from_layout(servers, Placement::kBlock).value();
-}
-
-constexpr const char* kHead = R"({"ibcoll_rules": 1, "layout": "2x2"})";
-
-std::string with_head(const std::string& lines) { return std::string(kHead) + "\n" + lines; }
 
 /// A section that says all there is to say.
 RuleSection full_section() {
@@ -95,7 +89,7 @@ TEST(RulesFile, WithAnyBytesInItIsReadOrRefused) {
       EXPECT_THAT(read.error().message, ::testing::StartsWith("line "));
       continue;
     }
-    for (const RuleSection& section : *read) (void)Rules::create(section, layout({2, 2}));
+    for (const RuleSection& section : *read) (void)Rules::create(section, shape_of({2, 2}));
   }
   EXPECT_GT(refused, 2500);
 }
@@ -168,7 +162,7 @@ TEST(RulesFile, SaysWhatDiffersFromAJob) {
 }
 
 TEST(Rules, AreForTheirSizesAndShapes) {
-  const Shape job = layout({2, 2});
+  const Shape job = shape_of({2, 2});
   const Rules rules = Rules::create(full_section(), job).value();
   const auto window = [&](Collective collective, const Shape& shape, int64_t bytes) {
     const Rule* const rule = rules.find(collective, shape, bytes);
@@ -177,9 +171,9 @@ TEST(Rules, AreForTheirSizesAndShapes) {
   EXPECT_EQ(window(Collective::kAlltoall, job, 0), 2);
   EXPECT_EQ(window(Collective::kAlltoall, job, 1000), 2);
   EXPECT_EQ(window(Collective::kAlltoall, job, 1001), 1);
-  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 5), 1);
-  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 4), -1);
-  EXPECT_EQ(window(Collective::kAlltoall, layout({2}), 6), -1);
+  EXPECT_EQ(window(Collective::kAlltoall, shape_of({2}), 5), 1);
+  EXPECT_EQ(window(Collective::kAlltoall, shape_of({2}), 4), -1);
+  EXPECT_EQ(window(Collective::kAlltoall, shape_of({2}), 6), -1);
   EXPECT_EQ(window(Collective::kBcast, job, 65535), -1);
   EXPECT_EQ(window(Collective::kBcast, job, 65536), 1);
   EXPECT_EQ(window(Collective::kAlltoallv, job, -1), -1);
@@ -188,7 +182,7 @@ TEST(Rules, AreForTheirSizesAndShapes) {
 }
 
 TEST(Rules, GoBeforeTheEnginesOwnChoice) {
-  const Shape job = layout({2, 2});
+  const Shape job = shape_of({2, 2});
   const Rules rules = Rules::create(full_section(), job).value();
   const auto choose_by = [&](Collective collective, int64_t bytes, const NamedChoice& named = {}) {
     return choose({collective, job, bytes}, {.named = named, .rules = &rules, .rule_bytes = bytes});
@@ -214,7 +208,7 @@ TEST(Rules, GoBeforeTheEnginesOwnChoice) {
 }
 
 TEST(Rules, CountOnlyWhereTheirAlgorithmCanBeHad) {
-  const Shape job = layout({2, 2});
+  const Shape job = shape_of({2, 2});
   RuleSection section;
   section.job.layout = "2x2";
   for (const auto& [collective, name] : {std::pair(Collective::kAllreduce, "two_level_ring"),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/verbs/port_address.h"
 #include "verbs/paths.h"
 
 namespace ibcoll::verbs {
@@ -10,12 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-PortAddress address(uint16_t lid) {
-  PortAddress result;
-  result.lid = lid;
-  result.mtu = IBV_MTU_4096;
-  return result;
-}
+using ibcoll::testing::address;
 
 /// An InfiniBand port in the subnet of address().
 PortInfo infiniband(int service_level) {

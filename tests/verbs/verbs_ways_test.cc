@@ -10,17 +10,13 @@
 #include <thread>
 
 #include "engine/base/clock.h"
+#include "tests/verbs/port_address.h"
 #include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
 namespace {
 
-PortAddress address(uint16_t lid) {
-  PortAddress result;
-  result.lid = lid;
-  result.mtu = IBV_MTU_4096;
-  return result;
-}
+using ibcoll::testing::address;
 
 /// Lookups that end when the test says so, or at once. Its members outlive the finder.
 class Lookups {

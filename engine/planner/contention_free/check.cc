@@ -12,7 +12,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr uint32_t kNone = Transfer::kNone;
 /// Planned times are rounded to nanoseconds, some of them twice.
 constexpr int64_t kRoundingNs = 16;
 

@@ -10,8 +10,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr uint32_t kNone = Transfer::kNone;
-
 class Deliveries {
  public:
   Deliveries(const PlanInputs& inputs, const Plan& plan)

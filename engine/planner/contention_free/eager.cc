@@ -10,8 +10,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr uint32_t kNone = Transfer::kNone;
-
 class Eager {
  public:
   explicit Eager(const Problem& problem) : problem_(problem) {

@@ -13,7 +13,6 @@ namespace {
 
 /// How far back along a link's transfers the anchor of a token is looked for.
 constexpr int kMostSteps = 256;
-constexpr uint32_t kNone = Transfer::kNone;
 
 /// A transfer's use of a link.
 struct Use {

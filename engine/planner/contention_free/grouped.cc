@@ -14,7 +14,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr uint32_t kNone = Transfer::kNone;
 /// How often a transfer may be split, one inside the other: more costs traffic and gains little.
 constexpr int kMostSplits = 2;
 /// Of larger plans only one, or it would take too long.

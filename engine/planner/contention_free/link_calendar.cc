@@ -7,7 +7,7 @@ namespace ibcoll::contention_free {
 namespace {
 
 /// Steps of a block; one with more is cut in two.
-constexpr size_t kMostSteps = 256;
+constexpr size_t kMostInBlock = 256;
 
 }  // namespace
 
@@ -47,8 +47,8 @@ LinkCalendar::At LinkCalendar::split(int64_t time) {
   if (step(at).begin == time) return at;
   Block& steps = blocks_[at.block];
   steps.insert(steps.begin() + static_cast<ptrdiff_t>(at.index) + 1, {time, steps[at.index].used});
-  if (steps.size() <= kMostSteps) return {at.block, at.index + 1};
-  const auto middle = steps.begin() + static_cast<ptrdiff_t>(kMostSteps / 2);
+  if (steps.size() <= kMostInBlock) return {at.block, at.index + 1};
+  const auto middle = steps.begin() + static_cast<ptrdiff_t>(kMostInBlock / 2);
   Block rest(middle, steps.end());
   steps.erase(middle, steps.end());
   const auto place = static_cast<ptrdiff_t>(at.block) + 1;

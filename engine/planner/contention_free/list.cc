@@ -13,7 +13,7 @@ namespace ibcoll::contention_free {
 namespace {
 
 /// Up to so many shipments, two more orders are tried; up to fewer, all, and improved.
-constexpr size_t kManyJobs = 70'000, kFewJobs = 5'000;
+constexpr size_t kManyJobs = 70'000, kJobsForAllOrders = 5'000;
 /// A plan this close to the bound is not improved on.
 constexpr double kGoodEnough = 1.01;
 /// With each order tried, so much more is good enough.
@@ -251,7 +251,7 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
     if (timing.time_ns < best.time_ns) best = std::move(timing);
   };
   const bool many = problem.shipments.size() > kManyJobs,
-             few = problem.shipments.size() <= kFewJobs;
+             few = problem.shipments.size() <= kJobsForAllOrders;
   const Wide wide = wide_links(problem);
   if (wide == Wide::kAsBusyAsHosts && !many && !spreads(problem)) {
     attempt(order_shipments(problem, Order::kPhases), Place::kInTurn);

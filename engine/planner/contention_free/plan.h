@@ -76,9 +76,12 @@ inline constexpr int kPlanners = 4;
 enum class Policy : uint8_t { kRandom, kMaxCost, kMinCost, kMaxSync, kMinSync };
 inline constexpr int kPolicies = 5;
 
+/// The number of no transfer, link or host.
+inline constexpr uint32_t kNone = ~uint32_t{0};
+
 /// One message, or a relayed or forwarded copy of one, from a server straight to another.
 struct Transfer {
-  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kNone = contention_free::kNone;
 
   int32_t from = 0, to = 0;        ///< servers
   int32_t origin = 0, target = 0;  ///< the message; kEveryone as Kind says

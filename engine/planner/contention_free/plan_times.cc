@@ -8,8 +8,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr uint32_t kNone = Transfer::kNone;
-
 bool stands_before(const Token& a, const Token& b) {
   return std::pair(a.before, a.after) < std::pair(b.before, b.after);
 }

@@ -8,12 +8,6 @@
 
 namespace ibcoll::contention_free {
 
-namespace {
-
-constexpr uint32_t kNone = Transfer::kNone;
-
-}  // namespace
-
 void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
   const auto count = static_cast<uint32_t>(plan.transfers.size());
   Path path;

@@ -5,8 +5,6 @@
 
 namespace ibcoll::task_graph {
 
-using Kind = MatrixStatement::Kind;
-
 namespace {
 
 TaskGraph generate_for(MatrixProblem::Method method, int n,
@@ -47,7 +45,7 @@ MatrixProblem::MatrixProblem(Method method, int n, uint64_t seed)
   std::vector<TaskId> writer(input_.size(), -1);
   for (size_t task = 0; task < statements_.size(); ++task) {
     const MatrixStatement& s = statements_[task];
-    if (s.kind != Kind::kCopy) writer[entry(s.row, s.column)] = static_cast<TaskId>(task);
+    if (s.kind != StatementKind::kCopy) writer[entry(s.row, s.column)] = static_cast<TaskId>(task);
   }
   if (method_ == Method::kLu) {
     for (TaskId task : writer) {
@@ -71,7 +69,7 @@ TaskOperation MatrixProblem::compile(TaskId task, int32_t result,
   const MatrixStatement& s = statements_[task];
   // LU divides column k by the pivot, Gauss-Jordan row k: both by a[k][k].
   const int32_t read[3] = {entry(s.row, s.column),
-                           entry(s.kind == Kind::kDivide ? s.step : s.row, s.step),
+                           entry(s.kind == StatementKind::kDivide ? s.step : s.row, s.step),
                            entry(s.step, s.column)};
   TaskOperation operation{result << kKindBits | static_cast<int32_t>(s.kind)};
   for (int i = 0; i < 3; ++i)
@@ -82,14 +80,14 @@ TaskOperation MatrixProblem::compile(TaskId task, int32_t result,
 void MatrixProblem::run(std::span<const TaskOperation> operations, double* slots) const {
   for (const auto& [result, a, b, c] : operations) {
     double& to = slots[result >> kKindBits];
-    switch (static_cast<Kind>(result & ((1 << kKindBits) - 1))) {
-      case Kind::kDivide:
+    switch (static_cast<StatementKind>(result & ((1 << kKindBits) - 1))) {
+      case StatementKind::kDivide:
         to = slots[a] / slots[b];
         break;
-      case Kind::kSubtract:
+      case StatementKind::kSubtract:
         to = slots[a] - slots[b] * slots[c];
         break;
-      case Kind::kCopy:
+      case StatementKind::kCopy:
         to = slots[a];
         break;
     }
