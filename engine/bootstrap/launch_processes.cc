@@ -31,8 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 /// How long ranks get between SIGTERM and SIGKILL when the user interrupts a job.
 constexpr auto kInterruptGrace = std::chrono::seconds(1);
-/// Files the launcher opens besides those of its ranks.
-constexpr size_t kOwnFiles = 64;
 
 struct Child {
   pid_t pid = -1;

@@ -16,8 +16,6 @@ namespace {
 constexpr double kConnectSeconds = 10;  // to any of rank 0's addresses, with its answer
 /// What is waited for behind rank 0's own limit before rank 0 counts as hung.
 constexpr double kBehindSeconds = 30;
-/// Files a process opens besides those that grow with the job.
-constexpr size_t kOwnFiles = 64;
 
 Error error_of(const Frame& failure) { return failure.failure().error(); }
 

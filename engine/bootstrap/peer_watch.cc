@@ -10,13 +10,6 @@
 #include "engine/bootstrap/descriptors.h"
 
 namespace ibcoll {
-namespace {
-
-/// Files a process opens besides those of this.
-constexpr size_t kOwnFiles = 32;
-
-}  // namespace
-
 UniqueFd open_process(pid_t pid) {
   // The C library's pidfd_open has no C++ linkage in glibc 2.36.
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

@@ -38,7 +38,7 @@ constexpr size_t kReservePiece = size_t{64} << 20;
 constexpr size_t kReserveMargin = size_t{64} << 20;
 
 /// What each rank tells the others when a region is made.
-struct Offer {
+struct RegionOffer {
   MachineId machine;
   int64_t colour = -1;
   uint64_t bytes = 0;
@@ -97,10 +97,10 @@ ThreadMappings& thread_mappings() {
 }
 
 /// Whether `members` can share a region; the same answer on all of them.
-Status check_offers(const std::vector<Offer>& offers, const std::vector<Rank>& members) {
-  const Offer& first = offers[static_cast<size_t>(members.front())];
+Status check_offers(const std::vector<RegionOffer>& offers, const std::vector<Rank>& members) {
+  const RegionOffer& first = offers[static_cast<size_t>(members.front())];
   for (const Rank member : members) {
-    const Offer& offer = offers[static_cast<size_t>(member)];
+    const RegionOffer& offer = offers[static_cast<size_t>(member)];
     IBCOLL_TRY(to_status(offer.ready));
     if (offer.bytes != first.bytes) {
       return fail(ErrorCode::kMismatch, "rank {} wants shared memory of {} bytes, rank {} of {}",
@@ -138,8 +138,8 @@ std::string format_amount(uint64_t bytes) {
 
 /// The members' part of making a region: the lowest rank makes the memory and passes it on.
 Result<UniqueFd> share_memory(Bootstrap& bootstrap, const RegionMailbox& mailbox,
-                              const std::vector<Offer>& offers, const std::vector<Rank>& members,
-                              std::string_view name) {
+                              const std::vector<RegionOffer>& offers,
+                              const std::vector<Rank>& members, std::string_view name) {
   const Rank me = bootstrap.rank();
   if (members.front() != me) return mailbox.receive(bootstrap);
   auto memory = make_memory(offers[static_cast<size_t>(me)].bytes, name);
@@ -174,13 +174,13 @@ Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size
                                           std::string_view name) {
   const bool threads = bootstrap.shares_address_space();
   RegionMailbox mailbox;
-  Offer offer;
+  RegionOffer offer;
   offer.machine = this_machine();
   offer.colour = colour;
   offer.bytes = bytes;
   if (colour >= 0 && !threads) offer.ready = to_outcome(mailbox.open());
   offer.mailbox = mailbox.name();
-  std::vector<Offer> offers(static_cast<size_t>(bootstrap.size()));
+  std::vector<RegionOffer> offers(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&offer, sizeof offer, offers.data()));
 
   // From here on all ranks, of whatever colour, make the same collective calls whatever fails.

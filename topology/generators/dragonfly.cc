@@ -3,9 +3,9 @@
 namespace ibcoll::topology {
 namespace {
 
-class Maker {
+class DragonflyMaker {
  public:
-  Maker(const Dragonfly& shape, const LinkSpeeds& speeds)
+  DragonflyMaker(const Dragonfly& shape, const LinkSpeeds& speeds)
       : shape_(shape),
         speeds_(speeds),
         switches_(shape.groups * shape.routers),
@@ -113,7 +113,7 @@ Result<Fabric> dragonfly(const Dragonfly& asked, const LinkSpeeds& speeds) {
                 "a dragonfly of {} switches and {} hosts needs more than {} routing entries",
                 switches, switches * shape.hosts, Fabric::kMaxTableEntries);
   }
-  return Maker(shape, speeds).make();
+  return DragonflyMaker(shape, speeds).make();
 }
 
 }  // namespace ibcoll::topology

@@ -98,9 +98,9 @@ Status check(const FatTree& tree) {
 }
 
 /// Everything of one level's switches: cables to the level below, and routes.
-class Maker {
+class FatTreeMaker {
  public:
-  Maker(const FatTree& shape, const LinkSpeeds& speeds, std::string name)
+  FatTreeMaker(const FatTree& shape, const LinkSpeeds& speeds, std::string name)
       : tree_(shape),
         speeds_(speeds),
         hosts_(shape.hosts != 0 ? shape.hosts : static_cast<int>(tree_.full_hosts())),
@@ -187,7 +187,7 @@ Result<Fabric> fat_tree(const FatTree& tree, const LinkSpeeds& speeds) {
       fmt::format("xgft:{}/{}", fmt::join(tree.children, "x"), fmt::join(tree.parents, "x"));
   if (!tree.cables.empty()) name += fmt::format("/{}", fmt::join(tree.cables, "x"));
   if (tree.hosts != 0) name += fmt::format(",hosts={}", tree.hosts);
-  return Maker(tree, speeds, std::move(name)).make();
+  return FatTreeMaker(tree, speeds, std::move(name)).make();
 }
 
 Result<Fabric> k_ary_n_tree(int k, int n, int taper, const LinkSpeeds& speeds) {

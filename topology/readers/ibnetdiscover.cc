@@ -8,9 +8,9 @@ namespace {
 /// Sections of ibnetdiscover's output begin with one of these; a router is a host that is not ours.
 enum class Section { kNone, kSwitch, kHost, kRouter };
 
-class Reader {
+class IbnetdiscoverReader {
  public:
-  Reader(std::string_view text, const std::string& name) : lines_(text, name) {
+  IbnetdiscoverReader(std::string_view text, const std::string& name) : lines_(text, name) {
     subnet_.name = name;
   }
 
@@ -248,7 +248,7 @@ Status read_tables(std::string_view text, const std::string& name, Subnet& subne
 Result<Fabric> read_ibnetdiscover(std::string_view text, const std::string& name,
                                   std::string_view tables, const std::string& tables_name,
                                   const ReadOptions& options) {
-  IBCOLL_ASSIGN(Subnet subnet, Reader(text, name).read());
+  IBCOLL_ASSIGN(Subnet subnet, IbnetdiscoverReader(text, name).read());
   if (!tables_name.empty()) IBCOLL_TRY(read_tables(tables, tables_name, subnet));
   return to_fabric(std::move(subnet), options);
 }

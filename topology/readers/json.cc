@@ -15,9 +15,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "ibcoll fabric 1";
 
-class Reader {
+class JsonReader {
  public:
-  Reader(std::string_view text, const std::string& name, const ReadOptions& options)
+  JsonReader(std::string_view text, const std::string& name, const ReadOptions& options)
       : text_(text), file_(name), options_(options), builder_(name) {}
 
   Result<Fabric> read() {
@@ -290,7 +290,7 @@ Json node_to_json(const Node& node) {
 
 Result<Fabric> read_json(std::string_view text, const std::string& name,
                          const ReadOptions& options) {
-  return Reader(text, name, options).read();
+  return JsonReader(text, name, options).read();
 }
 
 std::string write_json(const Fabric& fabric) {

@@ -22,9 +22,9 @@ struct Switch {
   std::vector<std::string> hosts, switches;
 };
 
-class Reader {
+class SlurmReader {
  public:
-  Reader(std::string_view text, const std::string& name, const ReadOptions& options)
+  SlurmReader(std::string_view text, const std::string& name, const ReadOptions& options)
       : lines_(text, name), options_(options), builder_(name) {}
 
   Result<Fabric> read() {
@@ -139,7 +139,7 @@ class Reader {
 
 Result<Fabric> read_slurm(std::string_view text, const std::string& name,
                           const ReadOptions& options) {
-  return Reader(text, name, options).read();
+  return SlurmReader(text, name, options).read();
 }
 
 }  // namespace ibcoll::topology
