@@ -17,7 +17,7 @@ ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions
   program.add_scratch(std::vector<Block>(plan.scratch_places(), combined));
   program.begin_stream();
   plan.write(program, all_ranks(shape), send_slot(0), recv_slot(0), 0, [&](Rank to) {
-    program.put(to, send_slot(0), fold_of_all(shape, to, true).landing(me, recv_slot(0), 0));
+    program.put(to, send_slot(0), FoldPlaces::of_all(shape, to, true).landing(me, recv_slot(0), 0));
   });
   program.end_stream();
   return program.finish();

@@ -43,24 +43,32 @@ class Slices {
     const std::vector<bool> apart(size, false);
     return {apart, shape_.local_of(rank), ordered_};
   }
+  FoldPlaces places_inside(Rank rank) const {
+    const int size = shape_.server_size(shape_.server_of(rank));
+    return FoldPlaces::inside(size, shape_.local_of(rank), ordered_);
+  }
   /// How a rank of a server combines what all servers have of a slot.
   FoldPlan between(int server) const {
     std::vector<bool> apart(servers(), true);
     apart[static_cast<size_t>(server)] = false;
     return {apart, server, ordered_};
   }
+  FoldPlaces places_between(int server) const {
+    return FoldPlaces::between(shape_.servers(), server, ordered_);
+  }
   /// Where the sum of its server lands at a rank: with one server it is the result.
-  Slice local_sum(Rank rank, const FoldPlan& inside) const {
+  Slice local_sum(Rank rank) const {
     const Slice slices = of(rank, Buffer::kRecv);
     if (servers() == 1) return slices;
-    return {Buffer::kScratch, inside.scratch_places() * slices.count, slices.count};
+    const uint32_t places = places_inside(rank).scratch_places();
+    return {Buffer::kScratch, places * slices.count, slices.count};
   }
   /// Scratch of a rank in which a slice's parts from other servers land.
   uint32_t scratch_between(Rank rank, uint32_t slice) const {
     const int server = shape_.server_of(rank);
-    const Slice sum = local_sum(rank, inside(rank));
+    const Slice sum = local_sum(rank);
     const uint32_t index = slice - slices_.first(server, shape_.local_of(rank));
-    return sum.first + sum.count + index * between(server).scratch_places();
+    return sum.first + sum.count + index * places_between(server).scratch_places();
   }
 
  private:
@@ -111,14 +119,14 @@ class TwoLevel {
 
   void combine_inside() {
     const FoldPlan plan = slices_.inside(me_);
-    sum_ = slices_.local_sum(me_, plan);
+    sum_ = slices_.local_sum(me_);
     add_scratch(mine_, plan.scratch_places() + (sum_.buffer == Buffer::kScratch ? 1 : 0));
     const auto members = shape_.members(server_);
     plan.write(program_, members, slices_.of(me_, Buffer::kSend), sum_, 0, [&](int local) {
       const Rank to = members[static_cast<size_t>(local)];
-      const FoldPlan theirs = slices_.inside(to);
+      const FoldPlaces theirs = slices_.places_inside(to);
       program_.put(to, slices_.of(to, Buffer::kSend),
-                   theirs.landing(shape_.local_of(me_), slices_.local_sum(to, theirs), 0));
+                   theirs.landing(shape_.local_of(me_), slices_.local_sum(to), 0));
     });
   }
 
@@ -154,8 +162,8 @@ class TwoLevel {
       const uint32_t slot = slices_.slot(slice, server);
       const Rank to = slices_.owner(server, slice);
       program_.put(to, {sum_.buffer, sum_.first + slot - mine_.first, 1},
-                   slices_.between(server).landing(server_, {Buffer::kRecv, slot, 1},
-                                                   slices_.scratch_between(to, slice)));
+                   slices_.places_between(server).landing(server_, {Buffer::kRecv, slot, 1},
+                                                          slices_.scratch_between(to, slice)));
     }
     const FoldPlan plan = slices_.between(server_);
     const uint32_t slot = slices_.slot(slice, server_);

@@ -141,8 +141,7 @@ class CarrySlices final : public CarryTransfers {
         if (me_ == agent(mine_)) {
           fold.write(program_, members, run.slots, part(place, run), 0);
         } else {
-          const Slice landing = fold.landing(shape_.local_of(me_), part(place, run), 0);
-          program_.put(agent(mine_), run.slots, landing);
+          program_.put(agent(mine_), run.slots, part(place, run));
         }
         program_.end_stream();
       }

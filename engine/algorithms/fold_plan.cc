@@ -1,11 +1,42 @@
 #include "engine/algorithms/fold_plan.h"
 
+#include <algorithm>
+
 #include "engine/schedule/rank_order.h"
 
 namespace ibcoll {
 
+uint32_t FoldPlaces::scratch_places() const {
+  if (sources_ <= 2) return 0;
+  const int behind_the_first = sources_ - 2;
+  if (ordered_) return static_cast<uint32_t>(behind_the_first);
+  return static_cast<uint32_t>(behind_the_first - near(own_ + 1, behind_the_first));
+}
+
+// Places are numbered in the order in which they are first used. Ordered, that is the order of the
+// sources, and the combining one's own data never has a place. Else the data of the source before
+// it comes first, that of ranks of its server is combined as it is read, and the rest has a place
+// each.
+uint32_t FoldPlaces::number(int source) const {
+  if (ordered_) return static_cast<uint32_t>(source - (source > own_ ? 1 : 0));
+  const int distance = (own_ - source + sources_) % sources_;
+  if (distance == 1 || near(source, 1) == 1) return 0;
+  return static_cast<uint32_t>(distance - 1 - near(source + 1, distance - 2));
+}
+
+int FoldPlaces::near(int first, int count) const {
+  if (all_near_) return count;
+  const auto in = [this](int begin, int end) {
+    return static_cast<int>(std::lower_bound(near_.begin(), near_.end(), end) -
+                            std::lower_bound(near_.begin(), near_.end(), begin));
+  };
+  first %= sources_;
+  const int end = first + count;
+  return end <= sources_ ? in(first, end) : in(first, sources_) + in(0, end - sources_);
+}
+
 FoldPlan::FoldPlan(const std::vector<bool>& apart, int own, bool ordered)
-    : apart_(apart), own_(own), ordered_(ordered), landing_(apart.size()) {
+    : apart_(apart), own_(own), ordered_(ordered) {
   const int sources = static_cast<int>(apart.size());
   if (ordered || sources == 1) {
     combine(0, sources, 0);
@@ -32,7 +63,6 @@ void FoldPlan::combine(int first, int end, uint32_t into) {
 }
 
 void FoldPlan::take(int source, uint32_t into) {
-  if (source != own_) landing_[source] = into;
   const auto kind = source == own_ ? Step::Kind::kCopyOwn : Step::Kind::kExpect;
   steps_.push_back({kind, into, static_cast<uint32_t>(source)});
 }
@@ -42,7 +72,6 @@ void FoldPlan::add(int source, uint32_t into, bool before) {
   if (source == own_) {
     steps_.push_back({Step::Kind::kAddOwn, into, 0, before});
   } else if (!ordered_ && !apart_[source]) {
-    landing_[source] = into;
     steps_.push_back({Step::Kind::kExpectCombined, into, static_cast<uint32_t>(source), before});
   } else {
     const uint32_t landing = places_++;
@@ -75,7 +104,7 @@ void FoldPlan::write(ProgramBuilder& program, std::span<const Rank> sources, Sli
 
 void FoldPlan::write(const Step& step, ProgramBuilder& program, std::span<const Rank> sources,
                      Slice own, Slice result, uint32_t scratch) const {
-  const Slice into = place(step.into, result, scratch);
+  const Slice into = FoldPlaces::slice(step.into, result, scratch);
   const ProgramBuilder::Fold fold{ordered_, step.before};
   switch (step.kind) {
     case Step::Kind::kCopyOwn:
@@ -87,7 +116,7 @@ void FoldPlan::write(const Step& step, ProgramBuilder& program, std::span<const 
     case Step::Kind::kExpectCombined:
       return program.expect_combined(sources[step.from], into, fold);
     case Step::Kind::kAddPlace:
-      return program.reduce(into, place(step.from, result, scratch), fold);
+      return program.reduce(into, FoldPlaces::slice(step.from, result, scratch), fold);
   }
 }
 

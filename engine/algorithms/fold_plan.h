@@ -9,9 +9,52 @@
 
 namespace ibcoll {
 
-/// The order in which this rank takes the data of `sources` ranks, of which it is one, and the
-/// places where they land. Places are numbered: 0 is where the result is made, the others are
-/// scratch. Who sends makes the same plan, to know the place.
+/// Where the data of `sources` ranks lands at one of them, `own`, which combines it by its
+/// FoldPlan. Places are numbered: 0 is where the result is made, the others are scratch. Who sends
+/// computes the place, in the time of a binary search.
+class FoldPlaces {
+ public:
+  /// Sources that are all of one server.
+  static FoldPlaces inside(int sources, int own, bool ordered) {
+    return {sources, own, ordered, {}, true};
+  }
+  /// Sources of which no two are of one server.
+  static FoldPlaces between(int sources, int own, bool ordered) {
+    return {sources, own, ordered, {}, false};
+  }
+  /// All ranks, which must outlive it.
+  static FoldPlaces of_all(const Shape& shape, Rank own, bool ordered) {
+    return {shape.ranks(), own, ordered, shape.members(shape.server_of(own)), false};
+  }
+
+  /// How many places there are beside the result's.
+  uint32_t scratch_places() const;
+  /// Where the data of a source lands: `result`, or slots of scratch, where places begin at slot
+  /// `scratch` and are as long as the result.
+  Slice landing(int source, Slice result, uint32_t scratch) const {
+    return slice(number(source), result, scratch);
+  }
+  /// The slots of a place.
+  static Slice slice(uint32_t number, Slice result, uint32_t scratch) {
+    if (number == 0) return result;
+    return {Buffer::kScratch, scratch + (number - 1) * result.count, result.count};
+  }
+
+ private:
+  FoldPlaces(int sources, int own, bool ordered, std::span<const Rank> near, bool all_near)
+      : sources_(sources), own_(own), ordered_(ordered), near_(near), all_near_(all_near) {}
+  uint32_t number(int source) const;
+  /// How many of `count` sources from `first` on are of the server, the first following the last.
+  int near(int first, int count) const;
+
+  int sources_, own_;
+  bool ordered_;
+  std::span<const Rank> near_;  ///< of the same server, in rising order
+  bool all_near_;
+};
+
+/// The order in which this rank takes the data of `sources` ranks, of which it is one. It lands in
+/// FoldPlaces.
 class FoldPlan {
  public:
   /// `ordered`: by the tree of rank_order.h over the sources, which are in the order of ranks; each
@@ -22,11 +65,6 @@ class FoldPlan {
 
   /// How many places there are beside the result's.
   uint32_t scratch_places() const { return places_ - 1; }
-  /// Where the data of a source lands: `result`, or slots of scratch, where places begin at slot
-  /// `scratch` and are as long as the result.
-  Slice landing(int source, Slice result, uint32_t scratch) const {
-    return place(landing_[source], result, scratch);
-  }
   /// Writes what takes and combines the data; `own`: this rank's. `give`, if there is any, writes
   /// the put to one of the sources: each takes what another gives it without waiting for a third.
   void write(ProgramBuilder& program, std::span<const Rank> sources, Slice own, Slice result,
@@ -39,10 +77,6 @@ class FoldPlan {
     uint32_t from = 0;  ///< a source, or a place
     bool before = false;
   };
-  static Slice place(uint32_t number, Slice result, uint32_t scratch) {
-    if (number == 0) return result;
-    return {Buffer::kScratch, scratch + (number - 1) * result.count, result.count};
-  }
   void combine(int first, int end, uint32_t into);
   void take(int source, uint32_t into);
   void add(int source, uint32_t into, bool before);
@@ -54,7 +88,6 @@ class FoldPlan {
   const bool ordered_;
   uint32_t places_ = 1;
   std::vector<Step> steps_;
-  std::vector<uint32_t> landing_;  ///< by source: the number of a place
 };
 
 }  // namespace ibcoll

@@ -13,11 +13,12 @@ namespace {
 
 ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
   ProgramBuilder program(Collective::kReduce, "linear", shape, me, options);
-  const FoldPlan plan = fold_of_all(shape, options.root, true);
   program.begin_stream();
   if (me != options.root) {
-    program.put(options.root, send_slot(0), plan.landing(me, recv_slot(0), 0));
+    const FoldPlaces places = FoldPlaces::of_all(shape, options.root, true);
+    program.put(options.root, send_slot(0), places.landing(me, recv_slot(0), 0));
   } else {
+    const FoldPlan plan = fold_of_all(shape, me, true);
     const Block combined{Block::kCombined, options.root};
     program.add_scratch(std::vector<Block>(plan.scratch_places(), combined));
     plan.write(program, all_ranks(shape), send_slot(0), recv_slot(0), 0);

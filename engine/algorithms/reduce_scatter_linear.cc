@@ -17,7 +17,8 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
   const FoldPlan plan = fold_of_all(shape, me, true);
   program.add_scratch(std::vector<Block>(plan.scratch_places(), {Block::kCombined, me}));
   plan.write(program, all_ranks(shape), send_slot(me), recv_slot(0), 0, [&](Rank to) {
-    program.put(to, send_slot(to), fold_of_all(shape, to, true).landing(me, recv_slot(0), 0));
+    program.put(to, send_slot(to),
+                FoldPlaces::of_all(shape, to, true).landing(me, recv_slot(0), 0));
   });
   return program.finish();
 }

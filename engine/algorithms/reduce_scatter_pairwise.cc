@@ -20,7 +20,7 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
   program.begin_stream();
   plan.write(program, all_ranks(shape), send_slot(me), recv_slot(0), 0, [&](Rank to) {
     program.put(to, send_slot(to),
-                fold_of_all(shape, to, options.ordered).landing(me, recv_slot(0), 0));
+                FoldPlaces::of_all(shape, to, options.ordered).landing(me, recv_slot(0), 0));
   });
   program.end_stream();
   return program.finish();
