@@ -1,5 +1,6 @@
 /// program_bench: how long one rank takes to build its program, and how much memory it then holds,
-/// for every algorithm in jobs up to 10 240 ranks.
+/// for every algorithm in jobs up to 102 400 ranks. `of_limit` is the time in parts of 50 ms and
+/// 4 us an operation: what grows faster than the rank's own operations is above 1 in large jobs.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
 #include <numeric>
 
@@ -18,7 +20,21 @@ namespace {
 
 using namespace ibcoll;
 
-constexpr int kRanksPerServer = 8;
+struct Job {
+  const char* name;
+  int servers, ranks_per_server;
+};
+constexpr Job kJobs[] = {{"16x8", 16, 8},     {"128x8", 128, 8},     {"512x8", 512, 8},
+                         {"1280x8", 1280, 8}, {"12800x8", 12800, 8}, {"800x128", 800, 128}};
+
+/// Whose program is built.
+struct Place {
+  const char* name;
+  Rank (*rank)(int ranks);
+};
+constexpr Place kPlaces[] = {{"first", [](int) { return 0; }},
+                             {"middle", [](int ranks) { return ranks / 2 + 3; }},
+                             {"last", [](int ranks) { return ranks - 1; }}};
 
 /// What happens in a child process, as a number of bytes; a child starts with a heap and a
 /// high-water mark of its own.
@@ -86,45 +102,58 @@ double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   std::byte memory{};
   for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch})
     binding[buffer].base = &memory;
+  const Reduction sum = *find_reduction(ElementType::kInt64, Operator::kSum);
+  if (reduces(algorithm.collective)) {
+    binding.reduction = &sum;
+    binding.grain = sum.element_bytes;
+  }
   Completion completion;
   if (!executor.post(group, *program, binding, completion)) return -1;
   executor.progress();
   return heap_bytes() - before;
 }
 
-void build_program(benchmark::State& state, const Algorithm& algorithm) {
-  const int servers = static_cast<int>(state.range(0));
+void build_program(benchmark::State& state, const Algorithm& algorithm, const Job& job,
+                   const Place& place) {
   const Shape shape =
-      *Shape::from_layout(std::vector<int>(servers, kRanksPerServer), Placement::kBlock);
-  const Rank me = shape.ranks() / 2 + 3;
+      *Shape::from_layout(std::vector<int>(job.servers, job.ranks_per_server), Placement::kBlock);
+  const Rank me = place.rank(shape.ranks());
   const AlgorithmOptions options = options_for(algorithm, shape);
   state.counters["build_peak_bytes"] =
       in_child([&] { return build_peak_bytes(algorithm, shape, me, options); });
   state.counters["call_bytes"] =
       in_child([&] { return call_bytes(algorithm, shape, me, options); });
+  using Clock = std::chrono::steady_clock;
+  double best_s = 1e9;
   std::shared_ptr<const RankProgram> program;
   for ([[maybe_unused]] auto _ : state) {
+    const Clock::time_point begin = Clock::now();
     program = algorithm.build(shape, me, options);
     benchmark::DoNotOptimize(program.get());
+    best_s = std::min(best_s, std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  state.counters["operations"] = static_cast<double>(program->size());
+  const auto operations = static_cast<double>(program->size());
+  state.counters["operations"] = operations;
   state.counters["program_bytes"] = static_cast<double>(program->memory_bytes());
+  state.counters["of_limit"] = best_s / (0.05 + 4e-6 * operations);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   for (const Algorithm& algorithm : algorithms()) {
-    const std::string name =
-        std::string(to_string(algorithm.collective)) + "/" + std::string(algorithm.name);
-    benchmark::RegisterBenchmark(
-        name.c_str(), [&algorithm](benchmark::State& state) { build_program(state, algorithm); })
-        ->ArgName("servers_of_8")
-        ->Arg(16)
-        ->Arg(128)
-        ->Arg(512)
-        ->Arg(1280)
-        ->Unit(benchmark::kMicrosecond);
+    // A plan of so many servers is not made; what follows one is as long as the plan.
+    if (algorithm.spec->planned) continue;
+    for (const Job& job : kJobs) {
+      for (const Place& place : kPlaces) {
+        const std::string name = fmt::format("{}/{}/{}/{}", to_string(algorithm.collective),
+                                             algorithm.name, job.name, place.name);
+        const auto run = [&](benchmark::State& state) {
+          build_program(state, algorithm, job, place);
+        };
+        benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond);
+      }
+    }
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
