@@ -32,7 +32,8 @@ mkdir -p "$COPY"
 git ls-files -z | while IFS= read -r -d '' file; do
   cmp -s "$file" "$COPY/$file" || { mkdir -p "$COPY/$(dirname "$file")" && cp "$file" "$COPY/$file"; }
 done || exit 1
-cmake --preset release -S "$COPY" -B "$COPY/build" -DIBCOLL_BUILD_PERF=OFF >build-defects/build.log 2>&1 || exit 1
+# Each defect is in one source.
+cmake --preset release -S "$COPY" -B "$COPY/build" -DIBCOLL_BUILD_PERF=OFF -DCMAKE_UNITY_BUILD=OFF >build-defects/build.log 2>&1 || exit 1
 build || exit 1
 
 failed=0

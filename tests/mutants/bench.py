@@ -121,7 +121,8 @@ class Bench:
             self._seconds = json.loads(self._baseline_file.read_text())
         if not (self._build_dir / "build.ninja").exists():
             status, output, _ = _execute(
-                ["cmake", "--preset", "release", "-DIBCOLL_BUILD_PERF=OFF", "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -Wl,--strip-debug"],
+                ["cmake", "--preset", "release", "-DIBCOLL_BUILD_PERF=OFF", "-DCMAKE_UNITY_BUILD=OFF",
+                 "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -Wl,--strip-debug"],
                 600, self._tree)  # fmt: skip
             if status != 0:
                 raise RuntimeError(f"cmake failed:\n{output}")
