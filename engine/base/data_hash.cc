@@ -27,12 +27,12 @@ constexpr size_t kRow = 64, kRowWords = kRow / sizeof(uint64_t), kHalf = kRowWor
 /// halves of what they make together (NH of UMAC; Black, Halevi, Krawczyk, Krovetz and Rogaway
 /// 1999), which several errors hardly ever leave as they are. `above`: the sums of these after each
 /// chunk, which tell where a chunk stands.
-struct Sums {
+struct ByteSums {
   alignas(32) std::array<uint64_t, kRowWords> plain{}, plain_above{};
   alignas(32) std::array<uint64_t, kHalf> products{}, products_above{};
   uint64_t bytes = 0, seed = 0, unused[2] = {};
 };
-static_assert(std::has_unique_object_representations_v<Sums>, "all of it is hashed");
+static_assert(std::has_unique_object_representations_v<ByteSums>, "all of it is hashed");
 
 struct alignas(64) Keys {
   std::array<uint64_t, kChunk / sizeof(uint64_t) / 2> words;
@@ -45,9 +45,9 @@ constexpr Keys make_keys() {
 }
 constexpr Keys kKeys = make_keys();
 
-using AddChunk = void (*)(Sums& sums, const std::byte* chunk);
+using AddChunk = void (*)(ByteSums& sums, const std::byte* chunk);
 
-void add_chunk(Sums& sums, const std::byte* chunk) {
+void add_chunk(ByteSums& sums, const std::byte* chunk) {
   const uint64_t* key = kKeys.words.data();
   // Column by column, so that a processor's registers hold its sums.
   for (size_t i = 0; i < kHalf; ++i) {
@@ -73,7 +73,7 @@ void add_chunk(Sums& sums, const std::byte* chunk) {
 
 #ifdef __x86_64__
 /// The same in vectors of the processor's.
-[[gnu::target("avx2")]] void add_chunk_avx2(Sums& sums, const std::byte* chunk) {
+[[gnu::target("avx2")]] void add_chunk_avx2(ByteSums& sums, const std::byte* chunk) {
   auto* const plain = reinterpret_cast<__m256i*>(sums.plain.data());
   auto* const plain_above = reinterpret_cast<__m256i*>(sums.plain_above.data());
   auto* const products = reinterpret_cast<__m256i*>(sums.products.data());
@@ -119,7 +119,7 @@ uint64_t hash_data(const StridedView& view, uint64_t bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(packed, bytes, seed);
   }
   static const AddChunk add = best_add_chunk();
-  Sums sums;
+  ByteSums sums;
   sums.bytes = bytes;
   sums.seed = seed;
   for (uint64_t at = 0; at < bytes; at += kChunk) {

@@ -3,7 +3,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr double kAnswerSeconds = 5;  // of a process that has connected
+constexpr double kConnectedSeconds = 5;  // of a process that has connected
 
 }  // namespace
 
@@ -13,7 +13,8 @@ Status Entrance::open(ControlListener& listener, bool network) {
     if (!socket.valid()) return {};
     if (waiting_.size() >= most_) waiting_.pop_front();
     waiting_.push_back(
-        {CalledHandshake(std::move(socket), *token_, me_, deadline_in(kAnswerSeconds)), network});
+        {CalledHandshake(std::move(socket), *token_, me_, deadline_in(kConnectedSeconds)),
+         network});
   }
 }
 

@@ -29,7 +29,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 }
 
 template <class T>
-bool read(const Frame& frame, FrameKind kind, T& value) {
+bool read_frame(const Frame& frame, FrameKind kind, T& value) {
   if (frame.kind != kind || frame.payload.size() != sizeof value) return false;
   std::memcpy(&value, frame.payload.data(), sizeof value);
   return true;
@@ -117,7 +117,7 @@ HandshakeState CalledHandshake::advance() {
 
 HandshakeState CalledHandshake::step(const Frame& frame) {
   Hello hello{};
-  if (!asked_ && read(frame, FrameKind::kHello, hello)) {
+  if (!asked_ && read_frame(frame, FrameKind::kHello, hello)) {
     asked_ = true;
     callers_ = hello.nonce;
     caller_ = {frame.rank, hello.resumes != 0};
@@ -126,7 +126,7 @@ HandshakeState CalledHandshake::step(const Frame& frame) {
     return HandshakeState::kWaiting;
   }
   Answer answer{};
-  if (!asked_ || !read(frame, FrameKind::kProof, answer)) return HandshakeState::kRefused;
+  if (!asked_ || !read_frame(frame, FrameKind::kProof, answer)) return HandshakeState::kRefused;
   const Proof wanted = prove(*token_, Side::kCaller, caller_, callers_, own_);
   if (sodium_memcmp(wanted.data(), answer.proof.data(), wanted.size()) != 0)
     return HandshakeState::kRefused;
@@ -168,7 +168,7 @@ HandshakeState CallerHandshake::advance() {
     if (!frame) return HandshakeState::kRefused;
     if (!*frame) return late();
     Challenge challenge{};
-    if (!proved_ && read(**frame, FrameKind::kChallenge, challenge)) {
+    if (!proved_ && read_frame(**frame, FrameKind::kChallenge, challenge)) {
       const Proof wanted = prove(*token_, Side::kCalled, me_, own_, challenge.nonce);
       if (sodium_memcmp(wanted.data(), challenge.proof.data(), wanted.size()) != 0)
         return HandshakeState::kRefused;
@@ -181,7 +181,8 @@ HandshakeState CallerHandshake::advance() {
     if (proved_ && (*frame)->kind == FrameKind::kFailure)
       refusal_ = Error{static_cast<ErrorCode>((*frame)->code), (*frame)->text()};
     uint64_t received = 0;
-    if (!proved_ || !read(**frame, FrameKind::kWelcome, received)) return HandshakeState::kRefused;
+    if (!proved_ || !read_frame(**frame, FrameKind::kWelcome, received))
+      return HandshakeState::kRefused;
     peer_received_ = received;
     return HandshakeState::kDone;
   }

@@ -17,7 +17,6 @@
 namespace ibcoll {
 namespace {
 
-constexpr const char* kKey = "ibcoll-root-{}";
 /// A launcher's line is shorter.
 constexpr size_t kLongestLine = 65536;
 
@@ -68,7 +67,7 @@ class Pmi final : public ProcessManager {
   }
 
   Result<std::string> broadcast(const std::string& text) override {
-    const std::string key = fmt::format(kKey, broadcasts_++);
+    const std::string key = fmt::format(kRootKey, broadcasts_++);
     if (rank_ == 0) {
       IBCOLL_TRY(
           ask(fmt::format("cmd=put kvsname={} key={} value={}", space_, key, text), "put_result"));

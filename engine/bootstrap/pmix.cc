@@ -10,7 +10,6 @@
 namespace ibcoll {
 namespace {
 
-constexpr const char* kKey = "ibcoll-root-{}";
 /// The names libpmix has on systems we know; its ABI of these calls has been the same since 2.0.
 constexpr const char* kLibraries[] = {"libpmix.so.2", "libpmix.so"};
 
@@ -82,7 +81,7 @@ class Pmix final : public ProcessManager {
   }
 
   Result<std::string> broadcast(const std::string& text) override {
-    const std::string key = fmt::format(kKey, broadcasts_++);
+    const std::string key = fmt::format(kRootKey, broadcasts_++);
     if (rank() == 0) {
       pmix_value_t value{};
       value.type = PMIX_STRING;

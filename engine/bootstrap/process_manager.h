@@ -10,6 +10,9 @@
 
 namespace ibcoll {
 
+/// The name of what rank 0 publishes, with the number of the broadcast.
+inline constexpr const char* kRootKey = "ibcoll-root-{}";
+
 class ProcessManager {
  public:
   /// Leaves in order: a launcher takes a process that ends without that for one that died.

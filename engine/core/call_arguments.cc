@@ -64,9 +64,9 @@ Result<size_t> summed_bytes(const CallArguments& a, int ranks) {
 }
 
 /// One side of a call, as this rank has it.
-class Side {
+class ArgumentSide {
  public:
-  Side(const Shape& shape, Rank me, const CallArguments& a, bool sends)
+  ArgumentSide(const Shape& shape, Rank me, const CallArguments& a, bool sends)
       : a_(a),
         row_(sends ? traits(a.collective).send : traits(a.collective).recv),
         me_(me),
@@ -166,7 +166,7 @@ Status check_in_place(const CollectiveTraits& row, Rank me, const CallArguments&
 /// What a rank sends itself is copied here: where it says twice how long that is, it must say it
 /// alike.
 Status check_own_blocks(const CollectiveTraits& row, Rank me, const CallArguments& a,
-                        const Side& send, const Side& recv) {
+                        const ArgumentSide& send, const ArgumentSide& recv) {
   if (!row.unequal || row.reduces || a.in_place || (row.has_root && me != a.root)) return {};
   const auto compare = [&](size_t to, size_t from) -> Status {
     const int64_t sent = send.bytes_of(to), received = recv.bytes_of(from);
@@ -214,7 +214,7 @@ Status check_arguments(const Shape& shape, Rank me, const CallArguments& a) {
   }
   // Each side by itself; in place one of them says for both. What lies there to be combined may be
   // more than what is received.
-  const Side send(shape, me, a, true), recv(shape, me, a, false);
+  const ArgumentSide send(shape, me, a, true), recv(shape, me, a, false);
   const bool keeps = row.in_place == InPlace::kSend;
   size_t send_bytes = 0, recv_bytes = 0;
   if (!a.in_place || keeps) {

@@ -12,7 +12,7 @@ namespace {
 /// of the chunks is one lane's.
 constexpr size_t kChunk = 4096;
 
-struct alignas(64) Lanes {
+struct alignas(64) HashLanes {
   std::byte bytes[kChunk];
 };
 
@@ -54,11 +54,11 @@ template <size_t kBytes>
 }
 [[gnu::always_inline]] inline void hash_bits_by(const std::byte* data, uint64_t bytes,
                                                 std::byte* hash) {
-  Lanes lanes{};
+  HashLanes lanes{};
   uint64_t at = 0;
   for (; at + kChunk <= bytes; at += kChunk) add_bits<kChunk>(lanes.bytes, data + at);
   if (at < bytes) {
-    Lanes last{};
+    HashLanes last{};
     std::memcpy(last.bytes, data + at, bytes - at);
     add_bits<kChunk>(lanes.bytes, last.bytes);
   }
@@ -92,7 +92,7 @@ void hash_numbers(ElementType type, const std::byte* data, uint64_t bytes, std::
   // All types of integers have both.
   const Combine add = find_reduction(type, Operator::kSum)->combine;
   const Combine multiply = find_reduction(type, Operator::kProduct)->combine;
-  Lanes lanes;
+  HashLanes lanes;
   size_t used = std::min<uint64_t>(bytes, kChunk);
   std::memcpy(lanes.bytes, data, used);
   multiply(lanes.bytes, factors_of(0), used, nullptr);

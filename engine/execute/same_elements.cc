@@ -12,7 +12,7 @@ namespace ibcoll {
 namespace {
 
 /// Whole elements of every type are so long together.
-constexpr uint64_t kChunk = 4096;
+constexpr uint64_t kCompared = 4096;
 
 /// Writes elements as all ranks have them; null: they stand there so already.
 using Canonical = void (*)(const std::byte* from, std::byte* to, uint64_t bytes);
@@ -149,10 +149,10 @@ uint64_t hash_elements(const Reduction& reduction, const std::byte* data, uint64
   const Canonical canonical = canonical_of(reduction);
   if (canonical == nullptr || is_canonical(reduction.element(), data, bytes))
     return hash_data({const_cast<std::byte*>(data)}, bytes);
-  alignas(64) std::byte chunk[kChunk];
+  alignas(64) std::byte chunk[kCompared];
   uint64_t hash = 0;
-  for (uint64_t at = 0; at < bytes; at += kChunk) {
-    const uint64_t piece = std::min(kChunk, bytes - at);
+  for (uint64_t at = 0; at < bytes; at += kCompared) {
+    const uint64_t piece = std::min(kCompared, bytes - at);
     canonical(data + at, chunk, piece);
     hash = hash_data({chunk}, piece, hash);
   }
@@ -162,9 +162,9 @@ uint64_t hash_elements(const Reduction& reduction, const std::byte* data, uint64
 std::optional<uint64_t> first_difference(const Reduction& reduction, const std::byte* a,
                                          const std::byte* b, uint64_t bytes) {
   const Canonical canonical = canonical_of(reduction);
-  alignas(64) std::byte of_a[kChunk], of_b[kChunk];
-  for (uint64_t at = 0; at < bytes; at += kChunk) {
-    const uint64_t piece = std::min(kChunk, bytes - at);
+  alignas(64) std::byte of_a[kCompared], of_b[kCompared];
+  for (uint64_t at = 0; at < bytes; at += kCompared) {
+    const uint64_t piece = std::min(kCompared, bytes - at);
     const std::byte *x = a + at, *y = b + at;
     if (std::memcmp(x, y, piece) == 0) continue;
     if (canonical != nullptr) {

@@ -14,7 +14,7 @@ namespace {
 /// Of an announcement beside the set and the data: head, counter, tag, options; and for each member
 /// its order.
 constexpr int64_t kHeadBytes = 128, kOrderBytes = 5;
-constexpr double kAckBytes = 64, kExposureBytes = 512;
+constexpr double kAckBytes = 64, kExposureMailBytes = 512;
 
 Spread spread_of(std::string_view algorithm) {
   const Algorithm* const found = look_up_algorithm(Collective::kBcast, algorithm);
@@ -156,14 +156,14 @@ class Multicast {
   double expose() const {
     double time = 0;
     if (in_.master != MulticastBoundInputs::Master::kRoot)
-      time += to_root().hop(kExposureBytes) + to_root().gap(kExposureBytes);
+      time += to_root().hop(kExposureMailBytes) + to_root().gap(kExposureMailBytes);
     if (tree_.places == 1) return time;
     if (spread_ == Spread::kFromRoot) {  // non-leaders' go through a gateway of the root's server
-      return time + network_.hop(kExposureBytes) + members_ * network_.gap(kExposureBytes) +
-             (most_local_ > 1 ? local_.hop(kExposureBytes) : 0);
+      return time + network_.hop(kExposureMailBytes) + members_ * network_.gap(kExposureMailBytes) +
+             (most_local_ > 1 ? local_.hop(kExposureMailBytes) : 0);
     }
     const double peers = 2.0 * levels() + 2;
-    return time + network_.hop(kExposureBytes) + 2 * peers * network_.gap(kExposureBytes);
+    return time + network_.hop(kExposureMailBytes) + 2 * peers * network_.gap(kExposureMailBytes);
   }
 
   double feed() const {

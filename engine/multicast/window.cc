@@ -8,11 +8,11 @@
 namespace ibcoll {
 namespace {
 
-constexpr Rank kWordBits = 64;
+constexpr Rank kWindowBits = 64;
 
 /// The members of `set` among the 64 ranks from `first` on, which a word of a set begins with.
 uint64_t word_from(const RankSet& set, Rank first) {
-  const int64_t word = (int64_t{first} - set.first_of_words()) / kWordBits;
+  const int64_t word = (int64_t{first} - set.first_of_words()) / kWindowBits;
   if (first < set.first_of_words() || word >= std::ssize(set.words())) return 0;
   return set.words()[word];
 }
@@ -69,7 +69,7 @@ bool MulticastWindow::find_previous(const RankSet& set, std::vector<uint64_t>& p
       }
     }
     id += std::popcount(word);
-    first += kWordBits;
+    first += kWindowBits;
   }
   return !previous.empty();
 }

@@ -16,8 +16,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
-constexpr Lane kAllLanes[] = {Lane::kSend, Lane::kRecv, Lane::kLocal};
+constexpr int kScheduleVersion = 1;
 
 ordered_json op_to_json(const Op& op) {
   const OpMeaning& means = meaning(op.kind);
@@ -95,7 +94,7 @@ class LineReader {
   }
 
   Result<Lane> lane(const json& value) const {
-    for (const Lane lane : kAllLanes) {
+    for (const Lane lane : kEveryLane) {
       if (value == to_string(lane)) return lane;
     }
     return bad("unknown lane {}: one of send, recv, local", json_text(value));
@@ -220,7 +219,7 @@ Result<RankProgram> LineReader::program(const json& object) const {
     stream.once = fields[3] == "once";
     in_strands.push_back(program.streams.size() - 1);
   }
-  for (const Lane lane : kAllLanes) {
+  for (const Lane lane : kEveryLane) {
     IBCOLL_ASSIGN(const json ops, array(object, to_string(lane)));
     auto& place = program.lanes[static_cast<int>(lane)];
     for (size_t i = 0; i < ops.size(); ++i) {
@@ -260,7 +259,7 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
   if (!header.contains("schedule")) return reader.bad("is no schedule: 'schedule' is missing");
   IBCOLL_TRY(
       reader.only(header, {"schedule", "collective", "algorithm", "root", "hash", "server_of"}));
-  IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kVersion, kVersion));
+  IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kScheduleVersion, kScheduleVersion));
   IBCOLL_ASSIGN(const std::string collective, reader.text(header, "collective"));
   const auto parsed = parse_collective(collective);
   if (!parsed) return reader.bad("{}", parsed.error().message);
@@ -291,7 +290,7 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
 ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < shape.ranks(); ++rank) server_of.push_back(shape.server_of(rank));
-  ordered_json header{{"schedule", kVersion},
+  ordered_json header{{"schedule", kScheduleVersion},
                       {"collective", to_string(any.collective)},
                       {"algorithm", any.algorithm}};
   if (has_root(any.collective)) header["root"] = any.root;
@@ -318,7 +317,7 @@ ordered_json program_to_json(const RankProgram& program) {
     if (stream.in_strands()) fields.push_back(stream.once ? "once" : "strands");
     object["streams"].push_back(std::move(fields));
   }
-  for (const Lane lane : kAllLanes) {
+  for (const Lane lane : kEveryLane) {
     object[to_string(lane)] = ordered_json::array();
     for (const Op& op : program.lane(lane)) object[to_string(lane)].push_back(op_to_json(op));
   }

@@ -41,6 +41,7 @@ enum class Lane : uint8_t {
   kLocal,  ///< inside the server: copy, reduce, put and expect between local ranks
 };
 inline constexpr int kLanes = 3;
+inline constexpr std::array kEveryLane{Lane::kSend, Lane::kRecv, Lane::kLocal};
 
 enum class OpKind : uint8_t {
   kCopy,    ///< dst <- src, both of this rank

@@ -15,8 +15,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
-constexpr std::array kAllLanes{Lane::kSend, Lane::kRecv, Lane::kLocal};
+constexpr int kRecordingVersion = 1;
 
 ordered_json to_json(const RankRecord& record, size_t rank, int64_t zero) {
   ordered_json ops = ordered_json::array(), arrivals = ordered_json::array();
@@ -60,8 +59,8 @@ T checked(Result<T> result) {
 }
 
 Recording read_header(const json& line) {
-  if (!line.is_object() || !line.contains("recording") || line["recording"] != kVersion)
-    throw Bad{fmt::format("this is not a recording of version {}", kVersion)};
+  if (!line.is_object() || !line.contains("recording") || line["recording"] != kRecordingVersion)
+    throw Bad{fmt::format("this is not a recording of version {}", kRecordingVersion)};
   Recording recording;
   recording.collective = checked(parse_collective(line.at("collective").get<std::string>()));
   recording.algorithm = line.at("algorithm").get<std::string>();
@@ -85,9 +84,9 @@ RankRecord read_rank(const json& line, size_t rank, int ranks) {
   if (line.at("rank") != rank) throw Bad{fmt::format("this must be rank {}'s", rank)};
   RankRecord record{time_of(line.at("begin")), time_of(line.at("end")), {}, {}};
   for (const json& op : line.at("ops")) {
-    const auto lane = std::find_if(kAllLanes.begin(), kAllLanes.end(),
+    const auto lane = std::find_if(kEveryLane.begin(), kEveryLane.end(),
                                    [&](Lane each) { return op.at(0) == to_string(each); });
-    if (lane == kAllLanes.end()) throw Bad{fmt::format("unknown lane {}", json_text(op.at(0)))};
+    if (lane == kEveryLane.end()) throw Bad{fmt::format("unknown lane {}", json_text(op.at(0)))};
     record.ops.push_back({*lane, number<uint32_t>(op.at(1), "an operation", 0, UINT32_MAX),
                           number<uint32_t>(op.at(2), "a piece", 0, UINT32_MAX), time_of(op.at(3)),
                           time_of(op.at(4))});
@@ -108,7 +107,7 @@ std::string to_text(const Recording& recording) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < recording.shape.ranks(); ++rank)
     server_of.push_back(recording.shape.server_of(rank));
-  const ordered_json header{{"recording", kVersion},
+  const ordered_json header{{"recording", kRecordingVersion},
                             {"collective", to_string(recording.collective)},
                             {"algorithm", recording.algorithm},
                             {"pacing", to_string(recording.options.pacing)},

@@ -14,33 +14,17 @@
 #include <vector>
 
 #include "tests/api_job.h"
+#include "tests/cxx_job.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::ApiRank;
+using testing::expect;
 using ::testing::HasSubstr;
 using testing::launched;
+using testing::on_four_ranks;
 using testing::ThreadsOf;
-
-void expect(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
-
-/// Runs `body` on every rank of a job of four, as one server and as two.
-std::string on_four_ranks(const std::function<void(const context&)>& body) {
-  std::string all;
-  for (const char* layout : {"4", "2,2"}) {
-    all += launched(layout, 4, [&](const ApiRank& rank) {
-      try {
-        body(context(rank.context));
-      } catch (const std::exception& e) {
-        rank.complain(e.what());
-      }
-    });
-  }
-  return all;
-}
 
 TEST(Sets, AreBitmaps) {
   EXPECT_EQ(ibcoll_set_words(-1), 0u);

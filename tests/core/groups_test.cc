@@ -10,45 +10,23 @@
 #include <string>
 #include <vector>
 
+#include "tests/cxx_job.h"
 #include "tests/job.h"
 
 namespace ibcoll {
 namespace {
 
 using testing::Complaints;
+using testing::expect;
 using ::testing::HasSubstr;
-
-/// Runs `body` on every rank of a job of four, as one server and as two.
-std::string on_four_ranks(const std::function<void(const context&)>& body) {
-  std::string all;
-  for (const char* layout : {"4", "2,2"}) {
-    Complaints complaints(4);
-    (void)launch(
-        4,
-        [&](context& rank) {
-          try {
-            body(rank);
-          } catch (const std::exception& e) {
-            complaints.add(rank.rank(), e.what());
-          }
-          return 0;
-        },
-        layout);
-    all += complaints.all();
-  }
-  return all;
-}
-
-void expect(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
+using testing::on_four_ranks;
 
 /// What the C interface says when it refuses; "" if it does not.
 std::string refusal(ibcoll_status status) {
   return status == IBCOLL_ERR_INVALID ? ibcoll_last_error() : "";
 }
 
-constexpr std::array<int, 4> kAllRanks{0, 1, 2, 3};
+constexpr std::array<int, 4> kEveryRank{0, 1, 2, 3};
 
 TEST(GroupIdentifiers, TellGroupsApartInWhateverOrderTheyAreMadeAndUsed) {
   EXPECT_EQ(on_four_ranks([](const context& rank) {
@@ -59,7 +37,7 @@ TEST(GroupIdentifiers, TellGroupsApartInWhateverOrderTheyAreMadeAndUsed) {
               for (int round = 0; round < 5; ++round) {
                 for (int i = 0; i < kGroups; ++i) {
                   const int which = (i + rank.rank()) % kGroups;
-                  groups[which].emplace(rank.handle(), kAllRanks, 1000 + which);
+                  groups[which].emplace(rank.handle(), kEveryRank, 1000 + which);
                 }
                 for (int i = 0; i < kGroups; ++i) {
                   const int which = (i + 2 * rank.rank() + 1) % kGroups;
@@ -85,7 +63,7 @@ TEST(GroupIdentifiers, MayBeGivenAgainAtOnce) {
   EXPECT_EQ(on_four_ranks([](const context& rank) {
               std::vector<int> recv(4);
               for (int round = 0; round < 200; ++round) {
-                const subgroup group(rank.handle(), kAllRanks, 7);
+                const subgroup group(rank.handle(), kEveryRank, 7);
                 std::vector<int> send(4, round + rank.rank());
                 group.allgather<int>(std::span<const int>(send).first(1), recv);
                 for (int from = 0; from < 4; ++from)
@@ -103,23 +81,23 @@ TEST(GroupIdentifiers, AreRefusedAsLongAsAGroupHasThem) {
                                                 static_cast<int>(ranks.size()), &options, group);
               };
               ibcoll_group *first = nullptr, *second = nullptr, *other = nullptr;
-              detail::check(make(kAllRanks, &first));
-              const std::string line = refusal(make(kAllRanks, &second));
+              detail::check(make(kEveryRank, &first));
+              const std::string line = refusal(make(kEveryRank, &second));
               expect(line.find("identifier 42") != std::string::npos, "made twice: " + line);
               // Other ranks, or none of them, may have it.
               constexpr std::array<int, 4> kTurned{3, 2, 1, 0};
               detail::check(make(kTurned, &other));
               detail::check(ibcoll_group_free(other));
-              detail::check(ibcoll_group_create(rank.handle(), kAllRanks.data(), 4, &other));
+              detail::check(ibcoll_group_create(rank.handle(), kEveryRank.data(), 4, &other));
               detail::check(ibcoll_group_free(other));
               // A request of it that goes on keeps it.
               ibcoll_request* request = nullptr;
               const ibcoll_call call = ibcoll_call_barrier(nullptr);
               detail::check(ibcoll_call_init(first, &call, &request));
               detail::check(ibcoll_group_free(first));
-              expect(!refusal(make(kAllRanks, &second)).empty(), "made while a request has it");
+              expect(!refusal(make(kEveryRank, &second)).empty(), "made while a request has it");
               detail::check(ibcoll_call_free(request));
-              detail::check(make(kAllRanks, &second));
+              detail::check(make(kEveryRank, &second));
               detail::check(ibcoll_barrier(second, nullptr));
               detail::check(ibcoll_group_free(second));
             }),
@@ -139,7 +117,7 @@ TEST(GroupsFromBitmaps, HaveTheRanksOfTheirBits) {
               }
               // It is the group of that list, however the others make it.
               const subgroup group = rank.rank() < 2 ? subgroup::from_bitmap(rank.handle(), all, 9)
-                                                     : subgroup(rank.handle(), kAllRanks, 9);
+                                                     : subgroup(rank.handle(), kEveryRank, 9);
               std::vector<int> send{rank.rank()}, recv(4);
               group.allgather<int>(send, recv);
               expect(recv == std::vector<int>{0, 1, 2, 3}, "another group");

@@ -291,10 +291,10 @@ TEST_P(ProgressOnLayouts, TheProgressThreadComesAndGoes) {
             "");
 }
 
-std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
+std::string servers_of(const ::testing::TestParamInfo<const char*>& info) {
   return std::string(info.param) == "4" ? "OneServer" : "ThreeServers";
 }
-INSTANTIATE_TEST_SUITE_P(Some, ProgressOnLayouts, ::testing::Values("4", "1,2,1"), name_of);
+INSTANTIATE_TEST_SUITE_P(Some, ProgressOnLayouts, ::testing::Values("4", "1,2,1"), servers_of);
 
 /// How many entries a directory of /proc/self has.
 int entries(const char* directory) {

@@ -23,14 +23,14 @@ using testing::JobOptions;
 using testing::Posted;
 using testing::RankView;
 
-/// A call as all its members know it: Item::group is an index of Work::sets.
+/// A call as all its members know it: Item::group is an index of SetWork::sets.
 struct SetCall {
   Item item;
   uint64_t tag = 0;
 };
 
 /// What the whole job does; computed by every rank from the seed.
-struct Work {
+struct SetWork {
   std::vector<std::vector<Rank>> sets;
   std::vector<SetCall> calls;
 };
@@ -46,11 +46,11 @@ std::vector<Rank> some_set(std::mt19937& random, int ranks) {
   return members;
 }
 
-Work some_work(uint32_t seed, int ranks, uint32_t sets, uint32_t calls) {
+SetWork some_set_work(uint32_t seed, int ranks, uint32_t sets, uint32_t calls) {
   constexpr std::array<size_t, 12> kSizes = {0,   1,   7,    8,    24,    40,
                                              100, 333, 1000, 4000, 20000, 70001};
   std::mt19937 random(seed);
-  Work work;
+  SetWork work;
   for (uint32_t i = 0; i < sets; ++i) work.sets.push_back(some_set(random, ranks));
   for (uint32_t number = 0; number < calls; ++number) {
     SetCall call;
@@ -69,9 +69,9 @@ Work some_work(uint32_t seed, int ranks, uint32_t sets, uint32_t calls) {
 }
 
 /// One rank's part of the work.
-class Worker {
+class SetWorker {
  public:
-  Worker(const RankView& rank, const Work& work, uint32_t seed)
+  SetWorker(const RankView& rank, const SetWork& work, uint32_t seed)
       : rank_(rank),
         work_(work),
         random_(seed * 1000 + static_cast<uint32_t>(rank.context.rank())) {}
@@ -169,7 +169,7 @@ class Worker {
   }
 
   const RankView& rank_;
-  const Work& work_;
+  const SetWork& work_;
   std::mt19937 random_;
   std::vector<std::deque<const SetCall*>> queues_;
   std::vector<Running> ready_, under_way_;
@@ -177,8 +177,8 @@ class Worker {
 };
 
 void expect_right(const JobOptions& job, uint32_t seed, uint32_t sets, uint32_t calls) {
-  const Work work = some_work(seed, job.shape.ranks(), sets, calls);
-  EXPECT_EQ(run_job(job, [&](const RankView& rank) { Worker(rank, work, seed).run(); }), "")
+  const SetWork work = some_set_work(seed, job.shape.ranks(), sets, calls);
+  EXPECT_EQ(run_job(job, [&](const RankView& rank) { SetWorker(rank, work, seed).run(); }), "")
       << job.shape.describe() << ", seed " << seed;
 }
 

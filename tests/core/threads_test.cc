@@ -26,7 +26,7 @@ using testing::SharedFlags;
 using testing::ThreadsOf;
 
 constexpr int kThreads = 8;
-constexpr int kRanks = 4;
+constexpr int kFourRanks = 4;
 
 /// Eight groups: the even ones of all ranks, told apart by their numbers, the others of those but
 /// one, some in another order. Null where the rank is none of it.
@@ -110,7 +110,7 @@ class OnLayouts : public ::testing::TestWithParam<Place> {
   }
   void TearDown() override { unsetenv("IBCOLL_LOOPBACK_SEED"); }
   std::string on_all(const std::function<void(const ApiRank&)>& body) {
-    return launched(GetParam().layout, kRanks, [&](const ApiRank& rank) {
+    return launched(GetParam().layout, kFourRanks, [&](const ApiRank& rank) {
       rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
       body(rank);
     });
@@ -188,7 +188,7 @@ TEST_P(OnLayouts, AThreadThatWaitsForLongHoldsNobodyUp) {
               threads.add([&, late] {
                 // Released only when all others of all ranks have finished: they never would if
                 // this call held them up.
-                if (late) flags.await(0, kRanks);
+                if (late) flags.await(0, kFourRanks);
                 return exchange(groups.back(), 1, 10);
               });
               for (int i = 0; i < kThreads; ++i) {
@@ -208,7 +208,7 @@ TEST_P(OnLayouts, AThreadThatWaitsForLongHoldsNobodyUp) {
 TEST_P(OnLayouts, ADeathReachesAllThatWait) {
   int status = 0;
   const std::string complaints = launched(
-      GetParam().layout, kRanks,
+      GetParam().layout, kFourRanks,
       [](const ApiRank& rank) {
         rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
         std::vector<ibcoll_group*> groups;

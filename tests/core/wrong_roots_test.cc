@@ -22,7 +22,7 @@ using testing::SharedFlags;
 /// What the calls with the wrong roots are made on, which is gone at once, but for the world.
 enum class On { kGroup, kIdentifiedGroup, kSet, kWorld };
 
-struct Way {
+struct WrongWay {
   const char* name;
   On on;
   Collective collective;
@@ -30,7 +30,7 @@ struct Way {
   bool late = false;  ///< the last rank begins when the first one has made all its calls
 };
 
-class WrongRoots : public ::testing::TestWithParam<Way> {
+class WrongRoots : public ::testing::TestWithParam<WrongWay> {
  protected:
   static Result<std::shared_ptr<Group>> group_of(Context& context) {
     std::vector<Rank> all(static_cast<size_t>(context.size()));
@@ -42,7 +42,7 @@ class WrongRoots : public ::testing::TestWithParam<Way> {
 };
 
 TEST_P(WrongRoots, AreFoundAlsoWhereTheGroupIsGoneAtOnce) {
-  const Way& way = GetParam();
+  const WrongWay& way = GetParam();
   for (const std::vector<int>& layout : kLayouts) {
     for (const size_t bytes : {size_t{8}, size_t{2000}}) {
       SCOPED_TRACE(fmt::format("{} servers, {} bytes", layout.size(), bytes));
@@ -89,7 +89,7 @@ TEST(WrongRootsOfGoneGroup, AreFoundInWhatComesLater) {
   });
 }
 
-const Way kWays[] = {
+const WrongWay kWrongWays[] = {
     {"group", On::kGroup, Collective::kBcast},
     {"identified_group", On::kIdentifiedGroup, Collective::kBcast},
     {"scatter", On::kGroup, Collective::kScatter},
@@ -100,7 +100,7 @@ const Way kWays[] = {
     {"late_group", On::kGroup, Collective::kBcast, 12, true},
     {"late_set", On::kSet, Collective::kBcast, 12, true},
 };
-INSTANTIATE_TEST_SUITE_P(Ways, WrongRoots, ::testing::ValuesIn(kWays),
+INSTANTIATE_TEST_SUITE_P(Ways, WrongRoots, ::testing::ValuesIn(kWrongWays),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace ibcoll::lockstep {
 namespace {
 
 constexpr int kMostOpen = 24;  ///< calls that are under way at a time
-constexpr uint32_t kRefusals = 26, kDisagreements = 11, kCircle = 9, kRootsOfGone = 10;
+constexpr uint32_t kRefusals = 26, kDisagreements = 11;
 
 /// How many times the buffers of a rank are as long as a block.
 uint32_t blocks_of_a_rank(Operation operation, uint32_t ranks) {

@@ -199,6 +199,10 @@ struct MulticastSpec {
 inline constexpr const char* kMulticastAlgorithms[] = {"binomial", "chain", "circulant",
                                                        "scatter_doubling", "scatter_ring"};
 
+/// Cases of ActionKind::kDisagree in which ranks make groups of their own: that wait for each other
+/// in a circle, and calls with several wrong roots on groups that are gone.
+inline constexpr uint32_t kCircle = 9, kRootsOfGone = 10;
+
 enum class ActionKind : uint8_t {
   kMakeGroups,  ///< groups `first` to `first` + `count` - 1, by each rank in another order
   kFreeGroup,   ///< group `first`

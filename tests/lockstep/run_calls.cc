@@ -9,7 +9,7 @@ namespace ibcoll::lockstep {
 namespace {
 
 /// What is drawn for a rank and a call.
-enum Use : uint64_t { kBuffers = 16, kWay };
+enum BufferUse : uint64_t { kBuffers = 16, kWay };
 
 void list(const BufferPlan& plan, std::vector<int64_t>& counts, std::vector<int64_t>& displacements,
           std::vector<ibcoll_block>& blocks) {

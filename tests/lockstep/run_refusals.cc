@@ -217,7 +217,7 @@ ibcoll_status root_in_gone_group(ibcoll_context* context, const CallSpec& spec, 
   return of_job ? ibcoll_barrier(ibcoll_world(context), nullptr) : status;
 }
 
-constexpr uint32_t kRoots = 1, kCircle = 9, kRootsOfGone = 10;
+constexpr uint32_t kRoots = 1;
 constexpr int kFewCalls = 2, kManyCalls = 100;
 
 }  // namespace

@@ -28,7 +28,7 @@ using testing::Letter;
 using testing::MulticastWay;
 using testing::SentLetter;
 
-constexpr uint32_t kLetters = 60;  // of a job
+constexpr uint32_t kRandomLetters = 60;  // of a job
 constexpr size_t kMb = size_t{1} << 20;
 
 /// How a rank gets its messages.
@@ -102,7 +102,7 @@ Plan some_plan(const MulticastWay& way, uint32_t seed) {
     plan.settings["IBCOLL_MULTICAST_WINDOW"] = std::to_string(1 << random() % 4);
   for (int rank = 0; rank < way.ranks; ++rank)
     plan.modes.push_back(static_cast<Mode>(random() % 3));
-  for (uint32_t number = 0; number < kLetters; ++number) {
+  for (uint32_t number = 0; number < kRandomLetters; ++number) {
     Letter letter;
     letter.master = masters[random() % masters.size()];
     letter.members = some_ranks(random, way.ranks, 1 + random() % ranks);
@@ -336,8 +336,8 @@ class RandomMulticasts : public ::testing::TestWithParam<Ways> {
     if (many != nullptr)
       letters = static_cast<uint32_t>(std::stoul(many));
     else if (first != nullptr)
-      letters = kLetters;
-    const uint32_t jobs = (letters + kLetters - 1) / kLetters;
+      letters = kRandomLetters;
+    const uint32_t jobs = (letters + kRandomLetters - 1) / kRandomLetters;
     for (uint32_t i = seed; i < seed + jobs && !HasFailure(); ++i) {
       MulticastWay way = ways.ways[i % ways.ways.size()];
       if (!way.is_usable()) GTEST_SKIP() << testing::kNoDevice;
@@ -352,7 +352,7 @@ class RandomMulticasts : public ::testing::TestWithParam<Ways> {
 };
 
 TEST_P(RandomMulticasts, ComeToTheirMembersInOrder) {
-  run((std::string_view(GetParam().name) == "verbs" ? 4 : 10) * kLetters);
+  run((std::string_view(GetParam().name) == "verbs" ? 4 : 10) * kRandomLetters);
 }
 
 class RandomMulticastsFull : public RandomMulticasts {};

@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "ibcoll plans";
-constexpr int kVersion = 2;  // of what stands in a file, and of how "for" is computed
+constexpr const char* kPlansFormat = "ibcoll plans";
+constexpr int kPlansVersion = 2;  // of what stands in a file, and of how "for" is computed
 
 uint64_t hash_request(const PlanInputs& base) {
   const topology::Fabric& fabric = *base.fabric;
@@ -118,8 +118,8 @@ Status PlanCache::check_last() const {
 
 Status PlanCache::save(const std::string& path) const {
   IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
-  lines.write({{"format", kFormat},
-               {"version", kVersion},
+  lines.write({{"format", kPlansFormat},
+               {"version", kPlansVersion},
                {"for", fmt::format("{:016x}", hash_)},
                {"plans", plans_.size()}});
   for (const auto& [key, plan] : plans_) {
@@ -145,9 +145,9 @@ Status PlanCache::load(const std::string& path) {
     if (!json.is_object()) return bad("not a JSON object");
     try {
       if (number == 1) {
-        if (json.value("format", "") != kFormat) return bad("not a file of plans");
-        if (json.value("version", 0) != kVersion) {
-          return bad(fmt::format("version {}: this reads {}", json.value("version", 0), kVersion));
+        if (json.value("format", "") != kPlansFormat) return bad("not a file of plans");
+        if (json.value("version", 0) != kPlansVersion) {
+          return bad(fmt::format("version {}: this reads {}", json.value("version", 0), kPlansVersion));
         }
         if (json.value("for", "") != fmt::format("{:016x}", hash_)) {
           return bad("plans for another network, shape or options");

@@ -29,9 +29,9 @@ std::string name_link(const topology::Fabric& fabric, int link) {
 }
 
 /// Whether chains of waits lead from one transfer to another.
-class Order {
+class WaitOrder {
  public:
-  explicit Order(const Plan& plan) : plan_(plan), first_(plan.transfers.size() + 1, 0) {
+  explicit WaitOrder(const Plan& plan) : plan_(plan), first_(plan.transfers.size() + 1, 0) {
     visit_edges([&](uint32_t after, uint32_t) { ++first_[after + 1]; });
     for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
     followers_.resize(first_.back());
@@ -83,13 +83,13 @@ struct Load {
 
 /// What transfers take of a link's bandwidth, in whole parts: of the least rate, or where others
 /// are no multiples of it of a 32nd of that, transfers rounded up and the link down.
-struct Loads {
+struct LinkLoads {
   std::vector<Load> of;
   int64_t whole = 0, least = 0, all = 0;
 };
 
-Loads count_parts(const Plan& plan, double bandwidth, const LinkWindow* begin,
-                  const LinkWindow* end) {
+LinkLoads count_parts(const Plan& plan, double bandwidth, const LinkWindow* begin,
+                      const LinkWindow* end) {
   constexpr double kTolerance = 1e-6;
   double least = INFINITY;
   for (const LinkWindow* w = begin; w != end; ++w) {
@@ -100,7 +100,7 @@ Loads count_parts(const Plan& plan, double bandwidth, const LinkWindow* begin,
     return std::abs(parts - std::round(parts)) <= kTolerance * parts;
   };
   const double unit = std::all_of(begin, end, multiple) ? least : least / 32;
-  Loads loads;
+  LinkLoads loads;
   loads.whole = static_cast<int64_t>(bandwidth / unit * (1 + kTolerance));
   loads.least = loads.whole;
   for (const LinkWindow* w = begin; w != end; ++w) {
@@ -116,7 +116,7 @@ Loads count_parts(const Plan& plan, double bandwidth, const LinkWindow* begin,
 /// each takes its part from those that its own tokens name, else from what nobody has had yet, else
 /// from any that comes before it. True if that goes, which is as planners think; false says
 /// nothing.
-bool fill_chains(const Plan& plan, Order& order, const Loads& loads) {
+bool fill_chains(const Plan& plan, WaitOrder& order, const LinkLoads& loads) {
   std::vector<Load> last;  // of each chain
   std::vector<char> named(plan.transfers.size(), 0);
   int64_t spare = loads.whole;
@@ -158,7 +158,7 @@ bool fill_chains(const Plan& plan, Order& order, const Loads& loads) {
 /// ones (a flow, found by augmenting paths).
 class MostAtOnce {
  public:
-  MostAtOnce(Order& order, const std::vector<Load>& loads)
+  MostAtOnce(WaitOrder& order, const std::vector<Load>& loads)
       : loads_(loads), fed_(loads.size()), tried_(loads.size()) {
     for (size_t i = 0; i < loads.size(); ++i) {
       order.reach(loads[i].transfer);
@@ -248,13 +248,13 @@ Status check_link_times(const topology::Fabric& fabric, const Plan& plan, Window
 
 Status check_link_orders(const topology::Fabric& fabric, const Plan& plan, Windows windows,
                          const std::vector<char>& exempt) {
-  Order order(plan);
+  WaitOrder order(plan);
   return visit_links(windows, [&](int link, LinkWindow* begin, LinkWindow* end) -> Status {
     if (exempt[link]) return {};
     std::sort(begin, end,
               [](const LinkWindow& a, const LinkWindow& b) { return a.transfer < b.transfer; });
     const double bandwidth = fabric.link(link).bandwidth;
-    const Loads loads = count_parts(plan, bandwidth, begin, end);
+    const LinkLoads loads = count_parts(plan, bandwidth, begin, end);
     if (loads.all <= loads.whole) return {};
     if (2 * loads.least > loads.whole) {  // one at a time
       for (LinkWindow* w = begin + 1; w < end; ++w) {

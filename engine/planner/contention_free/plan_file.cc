@@ -8,8 +8,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "ibcoll plan";
-constexpr int kVersion = 1;
+constexpr const char* kPlanFormat = "ibcoll plan";
+constexpr int kPlanVersion = 1;
 
 int64_t index_to_json(uint32_t index) {
   return index == Transfer::kNone ? -1 : static_cast<int64_t>(index);
@@ -52,12 +52,12 @@ Result<Plan> read_plan(const Json& json) {
   const auto bad = [](std::string_view what) {
     return fail(ErrorCode::kInvalidArgument, "not a plan: {}", what);
   };
-  if (!json.is_object() || json.value("format", "") != kFormat) {
+  if (!json.is_object() || json.value("format", "") != kPlanFormat) {
     return bad(R"("format" is not "ibcoll plan")");
   }
-  if (json.value("version", 0) != kVersion) {
+  if (json.value("version", 0) != kPlanVersion) {
     return fail(ErrorCode::kInvalidArgument, "a plan of version {}: this reads version {}",
-                json.value("version", 0), kVersion);
+                json.value("version", 0), kPlanVersion);
   }
   Plan plan;
   IBCOLL_ASSIGN(plan.kind, parse_kind(json.at("kind").get<std::string>()));
@@ -129,8 +129,8 @@ Json plan_to_json(const Plan& plan) {
     tokens.push_back(
         {t.after, t.before, index_to_json(t.anchor), t.at_sender ? 1 : 0, t.bytes_left, t.wait_ns});
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
+  return {{"format", kPlanFormat},
+          {"version", kPlanVersion},
           {"kind", to_string(plan.kind)},
           {"servers", plan.servers},
           {"root", plan.root},

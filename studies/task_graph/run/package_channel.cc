@@ -12,13 +12,13 @@ namespace ibcoll::task_graph {
 namespace {
 
 /// Where each message lies among those this rank sends, or receives.
-struct Places {
+struct ChannelPlaces {
   std::vector<int64_t> offset;  ///< by message; in results
   int64_t total = 0;
 };
 
-Places places(const TaskSchedule& schedule, ProcessorId Message::*end, ProcessorId rank) {
-  Places result;
+ChannelPlaces places(const TaskSchedule& schedule, ProcessorId Message::*end, ProcessorId rank) {
+  ChannelPlaces result;
   result.offset.resize(schedule.messages.size(), 0);
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
     if (schedule.messages[id].*end != rank) continue;
@@ -48,7 +48,7 @@ class Boxes {
 
  private:
   const TaskSchedule& schedule_;
-  Places out_, in_;
+  ChannelPlaces out_, in_;
   std::vector<double> memory_;
 };
 
