@@ -8,6 +8,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <thread>
 
 namespace ibcoll::testing {
 namespace {
@@ -46,6 +47,15 @@ int running_threads() {
     if (stat.state != 0 && (stat.flags & kExiting) == 0) ++count;
   }
   return count;
+}
+
+int threads_of_its_own() {
+#if defined(__SANITIZE_THREAD__)
+  std::thread([] {}).join();
+  return running_threads();
+#else
+  return 1;
+#endif
 }
 
 size_t anonymous_bytes() {

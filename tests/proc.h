@@ -14,6 +14,10 @@ bool is_stopped(pid_t process);
 /// after it has been joined.
 int running_threads();
 
+/// How many threads this process has, whose program runs none but the calling one: 1, or with the
+/// thread sanitizer, which starts threads of its own with the program's first, more.
+int threads_of_its_own();
+
 /// The memory of this process that no file backs and that nobody shares, without what is free:
 /// of others, such as a program's text, the kernel may take pages and bring them back.
 size_t anonymous_bytes();

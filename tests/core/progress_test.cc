@@ -30,6 +30,7 @@ using testing::run_ranks;
 using testing::running_threads;
 using testing::SharedFlags;
 using testing::SharedHost;
+using testing::threads_of_its_own;
 
 /// An alltoall of all ranks that is under way.
 class PendingExchange {
@@ -371,7 +372,7 @@ TEST(Signals, AreNotForTheLibrarysThreads) {
 }
 
 TEST(Variable, StartsTheProgressThread) {
-  const int threads = running_threads();
+  const int threads = threads_of_its_own();
   setenv("IBCOLL_PROGRESS_THREAD", "1", 1);
   ibcoll_context* context = nullptr;
   ASSERT_EQ(ibcoll_init(&context), IBCOLL_OK) << ibcoll_last_error();
