@@ -259,7 +259,8 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
   if (!header.contains("schedule")) return reader.bad("is no schedule: 'schedule' is missing");
   IBCOLL_TRY(
       reader.only(header, {"schedule", "collective", "algorithm", "root", "hash", "server_of"}));
-  IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kScheduleVersion, kScheduleVersion));
+  IBCOLL_TRY(reader.integer(header["schedule"], "the version 'schedule'", kScheduleVersion,
+                            kScheduleVersion));
   IBCOLL_ASSIGN(const std::string collective, reader.text(header, "collective"));
   const auto parsed = parse_collective(collective);
   if (!parsed) return reader.bad("{}", parsed.error().message);

@@ -147,7 +147,8 @@ Status PlanCache::load(const std::string& path) {
       if (number == 1) {
         if (json.value("format", "") != kPlansFormat) return bad("not a file of plans");
         if (json.value("version", 0) != kPlansVersion) {
-          return bad(fmt::format("version {}: this reads {}", json.value("version", 0), kPlansVersion));
+          return bad(
+              fmt::format("version {}: this reads {}", json.value("version", 0), kPlansVersion));
         }
         if (json.value("for", "") != fmt::format("{:016x}", hash_)) {
           return bad("plans for another network, shape or options");
