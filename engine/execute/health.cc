@@ -16,15 +16,18 @@ constexpr int64_t kAskNs = 300'000'000;
 constexpr int64_t kSeldomNs = 1'000'000;
 /// What others had sent for a call before the job ended may come so much later than the news.
 constexpr int64_t kBehindEndNs = 20'000'000;
+/// A program in which all ranks go on, because the launcher has ended and none of them, might never
+/// wait so long for one call: from then on it need not.
+constexpr int64_t kBehindEndInAllNs = 500'000'000;
 
-/// Whether something that was first seen when the wait had lasted `seen_ns`, 0: not before, is the
-/// case for that long.
-bool lasts(int64_t& seen_ns, int64_t waited_ns, int64_t long_enough_ns) {
-  if (seen_ns == 0 || waited_ns < seen_ns) {
-    seen_ns = waited_ns;
+/// Whether something that was first seen at `seen_ns` of a clock or wait, 0: not before, is the
+/// case for that long at `now_ns` of the same.
+bool lasts(int64_t& seen_ns, int64_t now_ns, int64_t long_enough_ns) {
+  if (seen_ns == 0 || now_ns < seen_ns) {
+    seen_ns = now_ns;
     return false;
   }
-  return waited_ns - seen_ns >= long_enough_ns;
+  return now_ns - seen_ns >= long_enough_ns;
 }
 
 }  // namespace
@@ -130,7 +133,9 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   if (const auto failure = bootstrap_.failure()) {
     // The others may have ended this call well before one of them made a mistake in another.
     const bool may_end = call != nullptr && failure->code != ErrorCode::kRankDied;
-    if (may_end && !lasts(call->watch.end_ns, waited_ns, kBehindEndNs)) return;
+    if (may_end && !lasts(call->watch.end_ns, waited_ns, kBehindEndNs) &&
+        !lasts(end_seen_ns_, now_ns(), kBehindEndInAllNs))
+      return;
     end_.end_with(*failure);
   }
   if (end_.has_come()) return;

@@ -69,6 +69,7 @@ class Health {
   Options options_;
   int64_t checked_all_ns_ = 0;  ///< last by check_all()
   int64_t asked_ns_ = 0;        ///< who has died
+  int64_t end_seen_ns_ = 0;     ///< when the job was first seen to have ended
 };
 
 }  // namespace ibcoll

@@ -175,6 +175,32 @@ TEST(Disagreement, EndsNoCallThatTheOthersHaveEndedWell) {
   }
 }
 
+/// No rank of it has failed or stays away, so that no call waits for long.
+TEST(JobEnd, EndsCallsThatAllRanksGoOnMaking) {
+  for (const std::vector<int>& layout : {std::vector<int>{3}, {2, 1}}) {
+    Complaints complaints(3);
+    const auto status = launch_threads(3, [&](Bootstrap& bootstrap) {
+      ContextOptions options;
+      options.shape = Shape::from_layout(layout, Placement::kBlock).value();
+      const auto context = Context::create(bootstrap, options);
+      if (!context) return 1;
+      constexpr int kCalls = 1500;
+      int calls = 0;
+      for (Status made; made && calls < kCalls; ++calls) {
+        if (bootstrap.rank() == 0 && calls == 5)
+          bootstrap.abort({-1, ErrorCode::kPeerFailed, "the launcher has ended"});
+        if (bootstrap.rank() == calls % 3) usleep(4000);
+        made = one_call((*context)->world(), 100, "linear");
+      }
+      if (calls == kCalls) complaints.add(bootstrap.rank(), "all calls have ended well");
+      (void)(*context)->close();
+      return 0;
+    });
+    EXPECT_TRUE(status.has_value());
+    EXPECT_EQ(complaints.all(), "") << layout.size() << " servers";
+  }
+}
+
 TEST(Death, OfAnyRankAtAnyTimeIsOneErrorOnEverySurvivor) {
   const auto before = files_in_dev_shm();
   for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 1, 1}}) {
