@@ -35,9 +35,9 @@ class Setting {
 };
 
 std::string warnings_of_check() {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_TRUE(check_environment());
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Config, DefaultsHold) {
@@ -125,14 +125,14 @@ TEST(Config, TheDocumentationIsCurrent) {
 }
 
 TEST(Log, LinesNameTheRankOfTheirThread) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   log().warn("early");
   std::thread([] {
     set_log_rank(3);
     log().error("late by {} s", 10);
     log().debug("not shown");
   }).join();
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "ibcoll: warning: early\nibcoll[3]: error: late by 10 s\n");
 }
 

@@ -20,6 +20,10 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 mpicc=mpicc.mpich tag=v4.0.2 preload=$here/build/bin/libibcoll_mpi.so most=0 limit=60 keep=''
 while [[ ${1:-} == --* ]]; do
   case $1 in
+    --help)
+      sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+      exit 0
+      ;;
     --mpicc) mpicc=$2 ;;
     --tag) tag=$2 ;;
     --preload) preload=$2 ;;
@@ -47,9 +51,10 @@ git -C "$sources" cat-file -e "$tag^{commit}" 2>/dev/null ||
 command -v "$mpicc" >/dev/null || fail "$mpicc is not installed"
 [ -f "$preload" ] || fail "$preload is not there"
 
-# mpicc.mpich has mpiexec.mpich beside it, another mpicc mpiexec.
+# mpicc.mpich has mpiexec.mpich beside it, another mpicc mpiexec, and so has mpicc_abi.
 compiler=$(command -v "$mpicc")
 launcher=${compiler%/*}/mpiexec${compiler##*mpicc}
+launcher=${launcher%_abi}
 [ -x "$launcher" ] || fail "$launcher, the launcher of $mpicc, is not there"
 launch=("$launcher")
 if "$launcher" --version 2>&1 | grep -qi 'open\(rte\| mpi\|pmix\)'; then

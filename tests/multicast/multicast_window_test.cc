@@ -18,20 +18,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-RankSet set_of(const std::vector<Rank>& members, int ranks = 1000) {
+RankSet group_of(const std::vector<Rank>& members, int ranks = 1000) {
   return RankSet::create(members, ranks).value();
 }
 
 TEST(MulticastWindows, NameForEachMemberTheOneBefore) {
   MulticastWindow window(1000, 10);
   std::vector<uint64_t> previous{7};
-  EXPECT_EQ(window.start(set_of({1, 2, 3}), previous), 1u);
+  EXPECT_EQ(window.start(group_of({1, 2, 3}), previous), 1u);
   EXPECT_THAT(previous, IsEmpty());
-  window.start(set_of({3, 500}), previous);
+  window.start(group_of({3, 500}), previous);
   EXPECT_THAT(previous, ElementsAre(1, 0));
-  window.start(set_of({4}), previous);
+  window.start(group_of({4}), previous);
   EXPECT_THAT(previous, IsEmpty());
-  window.start(set_of({0, 2, 3, 4, 500, 900}), previous);
+  window.start(group_of({0, 2, 3, 4, 500, 900}), previous);
   EXPECT_THAT(previous, ElementsAre(0, 1, 2, 3, 2, 0));
   EXPECT_EQ(window.previous_of(4, 500), 2u);
   EXPECT_EQ(window.previous_of(4, 0), 0u);
@@ -39,12 +39,12 @@ TEST(MulticastWindows, NameForEachMemberTheOneBefore) {
   window.finish(4);
   window.finish(1);
   EXPECT_EQ(window.previous_of(4, 500), 0u);
-  window.start(set_of({2, 3, 500}), previous);
+  window.start(group_of({2, 3, 500}), previous);
   EXPECT_THAT(previous, ElementsAre(0, 2, 2));
   // That a message waits for some alone may be a guess: the others are to wait for it all the same.
-  window.late(2, set_of({500}));
-  window.late(5, set_of({}));
-  window.start(set_of({3, 500, 501}), previous);
+  window.late(2, group_of({500}));
+  window.late(5, group_of({}));
+  window.start(group_of({3, 500, 501}), previous);
   EXPECT_THAT(previous, ElementsAre(5, 5, 0));
 }
 
@@ -66,7 +66,7 @@ RC_GTEST_PROP(MulticastWindows, FindTheOneBeforeAsAListOfAllDoes, ()) {
         if (who.contains(member)) wanted.back() = counter;
       }
     }
-    const uint64_t counter = window.start(set_of(members, ranks), previous);
+    const uint64_t counter = window.start(group_of(members, ranks), previous);
     const bool is_any = std::any_of(wanted.begin(), wanted.end(), [](uint64_t c) { return c; });
     RC_ASSERT(previous == (is_any ? wanted : std::vector<uint64_t>()));
     for (size_t id = 0; id < members.size(); ++id) {
@@ -78,7 +78,7 @@ RC_GTEST_PROP(MulticastWindows, FindTheOneBeforeAsAListOfAllDoes, ()) {
       window.finish(some);
       lacking.erase(some);
     } else if (lacking.contains(some)) {
-      window.late(some, set_of({*lacking[some].begin()}, ranks));
+      window.late(some, group_of({*lacking[some].begin()}, ranks));
     }
     RC_ASSERT(window.under_way() == lacking.size());
   }
@@ -87,7 +87,7 @@ RC_GTEST_PROP(MulticastWindows, FindTheOneBeforeAsAListOfAllDoes, ()) {
 TEST(MulticastWindows, HoldBackWhatGoesBeyond) {
   MulticastWindow window(10, 2);
   std::vector<uint64_t> previous;
-  const RankSet one = set_of({1}), two = set_of({2, 3});
+  const RankSet one = group_of({1}), two = group_of({2, 3});
   EXPECT_FALSE(window.held(one));
   window.start(two, previous);
   window.start(one, previous);
@@ -104,11 +104,11 @@ TEST(MulticastWindows, HoldBackWhatGoesBeyond) {
 TEST(MulticastWindows, CountWhatOnlyLateRanksLackAgainstThese) {
   MulticastWindow window(10, 2);
   std::vector<uint64_t> previous;
-  const RankSet all = set_of({1, 2, 3}), in_time = set_of({2, 3}), late = set_of({1});
+  const RankSet all = group_of({1, 2, 3}), in_time = group_of({2, 3}), late = group_of({1});
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(window.held(all));
     const uint64_t counter = window.start(all, previous);
-    window.late(counter, set_of({1, 3}));
+    window.late(counter, group_of({1, 3}));
     window.late(counter, late);
   }
   const MulticastWindow::Held held{1, 2, true};

@@ -71,14 +71,14 @@ class Loopback : public ::testing::TestWithParam<Network> {
 };
 
 /// A buffer of this rank and where its peers find theirs.
-struct Registered {
+struct Exposed {
   std::vector<std::byte> bytes;
   MemoryKey key;
   std::vector<RemoteAddress> peers;
 };
 
-inline Registered expose(Node& node, size_t bytes, std::byte fill) {
-  Registered memory{std::vector<std::byte>(bytes, fill), {}, {}};
+inline Exposed expose(Node& node, size_t bytes, std::byte fill) {
+  Exposed memory{std::vector<std::byte>(bytes, fill), {}, {}};
   memory.key = node.net.register_memory(memory.bytes.data(), bytes).value();
   const RemoteAddress mine{reinterpret_cast<uint64_t>(memory.bytes.data()), memory.key.remote};
   memory.peers.resize(static_cast<size_t>(node.size()));

@@ -17,7 +17,7 @@ TEST_P(Loopback, BlocksLargerThanEveryBufferArrive) {
   EXPECT_EQ(run(2, 0,
                 [](Node& node) -> int {
                   constexpr size_t kBytes = (8 << 20) + 3;
-                  Registered memory = expose(node, kBytes, kPoison);
+                  Exposed memory = expose(node, kBytes, kPoison);
                   std::vector<std::byte> source(kBytes);
                   for (size_t i = 0; i < kBytes; ++i) source[i] = content(node.me(), 0, 0, i);
                   const MemoryKey key = node.net.register_memory(source.data(), kBytes).value();
@@ -108,9 +108,9 @@ TEST_P(Loopback, ASleeperIsWokenByArrivals) {
 }
 
 /// Posts one put that must fail; the failure's text.
-int expect_failure(Node& node, const std::function<bool(Registered&)>& post,
+int expect_failure(Node& node, const std::function<bool(Exposed&)>& post,
                    const std::vector<std::string>& parts) {
-  Registered memory = expose(node, 4096, kPoison);
+  Exposed memory = expose(node, 4096, kPoison);
   if (node.me() == 0) {
     while (!post(memory)) node.net.poll({});
     while (!node.net.failure()) node.net.poll({});
@@ -134,7 +134,7 @@ TEST_P(Loopback, RemoteMemoryThatIsNotExposedIsRefused) {
       return run(2, seed, [&](Node& node) {
         return expect_failure(
             node,
-            [&](Registered& memory) {
+            [&](Exposed& memory) {
               return node.net.put(1, memory.bytes.data(), memory.key, change(memory.peers[1]),
                                   bytes, 1);
             },
@@ -167,7 +167,7 @@ TEST_P(Loopback, LocalMemoryThatIsNotRegisteredIsRefused) {
   EXPECT_EQ(run(2, 0,
                 [](Node& node) {
                   return expect_failure(node,
-                                        [&](Registered& memory) {
+                                        [&](Exposed& memory) {
                                           return node.net.put(1, memory.bytes.data() + 1,
                                                               memory.key, memory.peers[1], 4096, 1);
                                         },
@@ -180,7 +180,7 @@ TEST_P(Loopback, AKeyEndsWithItsRegistration) {
   EXPECT_EQ(
       run(2, 0,
           [](Node& node) -> int {
-            Registered memory = expose(node, 4096, kPoison);
+            Exposed memory = expose(node, 4096, kPoison);
             if (node.me() == 1) {
               node.net.deregister_memory(memory.key);
               const MemoryKey again = node.net.register_memory(memory.bytes.data(), 4096).value();
@@ -200,7 +200,7 @@ TEST_P(Loopback, AKeyEndsWithItsRegistration) {
 TEST_P(Loopback, TheAdversaryUsesItsFreedom) {
   EXPECT_EQ(run(3, 4,
                 [](Node& node) -> int {
-                  Registered memory = expose(node, 4096, kPoison);
+                  Exposed memory = expose(node, 4096, kPoison);
                   const Rank next = (node.me() + 1) % 3;
                   int refused = 0, late = 0, held = 0, arrived = 0;
                   std::array<Arrival, 8> arrivals;

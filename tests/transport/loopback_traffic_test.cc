@@ -223,7 +223,7 @@ class Receiver {
 int exchange_random_traffic(Node& node) {
   const auto ranks = static_cast<size_t>(node.size());
   constexpr size_t kPairBytes = kMessages * kAreaBytes;
-  Registered memory = expose(node, ranks * kPairBytes, kPoison);
+  Exposed memory = expose(node, ranks * kPairBytes, kPoison);
   std::vector<Sender> senders;
   std::vector<Receiver> receivers;
   for (Rank peer = 0; peer < node.size(); ++peer) {
