@@ -22,13 +22,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kBlockBytes = 1000;
+constexpr uint64_t kArrivingBytes = 1000;
 constexpr int64_t kLateNs = 10'000'000, kDeadlineNs = 1'000'000'000;
 
 class ByArrival : public LoneRank {
  protected:
   ByArrival()
-      : LoneRank(Collective::kBcast, kBlockBytes, 1,
+      : LoneRank(Collective::kBcast, kArrivingBytes, 1,
                  {.late_ns = kLateNs, .deadline_ns = kDeadlineNs}) {
     group_.key = kByArrivalKey | 5;
     group_.by_arrival = true;
@@ -100,7 +100,7 @@ TEST_F(ByArrival, NothingIsOfferedToTheLost) {
   group_.lost = {1};
   post_bcast(4);
   EXPECT_EQ(local_.bytes_to(1), 0u);
-  EXPECT_EQ(local_.bytes_to(2), kBlockBytes);
+  EXPECT_EQ(local_.bytes_to(2), kArrivingBytes);
   EXPECT_THAT(local_.retracted, IsEmpty());
 }
 
@@ -145,14 +145,14 @@ TEST_F(ByArrival, StrandsOvertakeAPeerThatIsLate) {
   for (Rank peer : {1, 2}) builder_.put(peer, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
   builder_.end_stream();
   post();
-  while (local_.bytes_to(2) != kBlockBytes) progress();
+  while (local_.bytes_to(2) != kArrivingBytes) progress();
   EXPECT_EQ(local_.bytes_to(1), 0u);
   EXPECT_EQ(describe(*completion_.call, local_),
             "rank 0 was waiting for rank 1 to be ready to receive in bcast (test), call 0, step 0");
   local_.full = {};
   local_.read = {1, 2};
   progress();
-  EXPECT_EQ(local_.bytes_to(1), kBlockBytes);
+  EXPECT_EQ(local_.bytes_to(1), kArrivingBytes);
   EXPECT_TRUE(completion_.done);
 }
 
@@ -168,14 +168,14 @@ TEST_F(ByArrival, StrandsGoInOrderWhereNobodyIsLate) {
 }
 
 TEST_F(ByArrival, CopiesWaitForTheirDataToo) {
-  uint64_t available = kBlockBytes - 1;
+  uint64_t available = kArrivingBytes - 1;
   binding_.available = &available;
   send_[5] = std::byte{3};
   builder_.copy({Buffer::kRecv, 0, 1}, {Buffer::kSend, 0, 1});
   post();
   EXPECT_FALSE(completion_.done);
   EXPECT_EQ(recv_[5], std::byte{0});
-  available = kBlockBytes;
+  available = kArrivingBytes;
   progress();
   EXPECT_TRUE(completion_.done);
   EXPECT_EQ(recv_[5], std::byte{3});
