@@ -5,11 +5,15 @@
 #include <functional>
 #include <queue>
 
+#include "engine/planner/contention_free/cut_bound.h"
 #include "engine/planner/contention_free/shipments.h"
 
 namespace ibcoll::contention_free {
 
 namespace {
+
+/// Cuts are found in floating point.
+constexpr double kRounding = 1e-9;
 
 /// What passes a link at one distance from its sender (or to its receiver).
 struct Distance {
@@ -172,7 +176,10 @@ int64_t lower_bound_ns(const Problem& problem) {
   int64_t tree = 0;
   const Kind kind = problem.inputs.kind;
   if (message > 0 && (kind == Kind::kBcast || kind == Kind::kReduce)) tree = tree_ns(problem);
+  // Where switches form a tree every cut is a link, and the links know distances, too.
+  const double cut = message > 0 && !trunks ? cut_bound_ns(problem) : 0;
   return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)),
+                   static_cast<int64_t>(std::floor(cut * (1 - kRounding))),
                    static_cast<int64_t>(std::floor(together_ns(problem))), tree});
 }
 

@@ -11,8 +11,8 @@ namespace ibcoll::contention_free {
 /// it tight for a gather over a WAN. Of a broadcast or reduction also the shortest tree in which
 /// each server sends to one at a time, and no less than kLeastPiece bytes at once. Of data for
 /// many or of many, also what all servers have to send together; a link between switches counts
-/// only where the switches form a tree; with permitted pairs only the links of hosts count, and
-/// ways are taken as the fabric's.
+/// alone where the switches form a tree, elsewhere the narrowest cuts do (cut_bound.h); with
+/// permitted pairs only the links of hosts and cuts count, and ways are taken as the fabric's.
 int64_t lower_bound_ns(const Problem& problem);
 
 }  // namespace ibcoll::contention_free
