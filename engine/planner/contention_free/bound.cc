@@ -116,16 +116,28 @@ int64_t tree_ns(const Problem& problem) {
 }
 
 /// What is for many or of many leaves as many servers as there are but one, wherever it goes: the
-/// time in which all together can send so much.
+/// time in which all together can send so much, and where no two share a switch all cables between
+/// switches can carry it.
 double together_ns(const Problem& problem) {
+  const topology::Fabric& fabric = problem.fabric;
+  std::vector<int> servers_at(fabric.nodes(), 0);
+  bool alone = true;  // at their switches
   double bytes = 0, bandwidth = 0;
   visit_messages(problem.inputs, [&](int origin, int target, uint64_t message) {
     if (origin != kEveryone && target != kEveryone) return;
     bytes += static_cast<double>(message) * (problem.servers - 1);
   });
   for (const int host : problem.hosts) {
-    bandwidth += problem.fabric.link(problem.fabric.host_link(host)).bandwidth;
+    const topology::Link& own = fabric.link(fabric.host_link(host));
+    bandwidth += own.bandwidth;
+    alone = alone && servers_at[own.to]++ == 0;
   }
+  double trunks = 0;
+  for (int link = 0; link < fabric.links(); ++link) {
+    const topology::Link& l = fabric.link(link);
+    if (!fabric.is_host(l.from) && !fabric.is_host(l.to)) trunks += l.bandwidth;
+  }
+  if (alone) bandwidth = std::min(bandwidth, trunks);
   return bytes * 1e9 / bandwidth;
 }
 

@@ -90,6 +90,14 @@ struct Problem {
     for (Hop& hop : path.hops) hop.units = links[hop.link].units_of(shipments[shipment].rate);
     return path.hops;
   }
+  /// Has the shipments of another way to plan the same inputs instead of its own.
+  void take_shipments(Problem& other) {
+    piece_bytes = other.piece_bytes;
+    shipments.swap(other.shipments);
+    links.swap(other.links);
+    hops.swap(other.hops);
+    first_hop.swap(other.first_hop);
+  }
   /// The route between two servers.
   void walk(int from, int to, Path& path) const;
   int64_t latency_ns(int from, int to) const {

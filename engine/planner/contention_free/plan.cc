@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "engine/planner/contention_free/bound.h"
+#include "engine/planner/contention_free/direct.h"
 #include "engine/planner/contention_free/emit_plan.h"
 #include "engine/planner/contention_free/grouped.h"
 #include "engine/planner/contention_free/list.h"
@@ -75,6 +76,26 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   return timing;
 }
 
+/// Of data for many: where servers are joined directly from neighbour to neighbour, unless that is
+/// not near the bound and something else is better.
+Result<Timing> best_of_many(Problem& problem, int64_t bound_ns) {
+  const Kind kind = problem.inputs.kind;
+  const bool each = kind == Kind::kAllgather || combines_for_many(kind);
+  if (!each || !is_direct(problem)) {
+    IBCOLL_TRY(make_shipments(problem, Spread::kChain));
+    return best_spread(problem, bound_ns);
+  }
+  Problem other = problem;
+  Timing timing = spread_directly(problem, bound_ns);
+  const double near = (1 + kWorthMore) * static_cast<double>(bound_ns);
+  if (static_cast<double>(timing.time_ns) <= near) return timing;
+  IBCOLL_TRY(make_shipments(other, Spread::kChain));
+  IBCOLL_ASSIGN(Timing spread, best_spread(other, bound_ns));
+  if (spread.time_ns >= timing.time_ns) return timing;
+  problem.take_shipments(other);
+  return spread;
+}
+
 /// By link groups; with relaying only where that makes the whole plan shorter.
 Plan plan_groups(Problem& problem, Planner planner) {
   const Grouping grouping = planner == Planner::kThesis ? Grouping::kThesis : Grouping::kFixed;
@@ -101,12 +122,17 @@ constexpr size_t kJobsForAll = 1'000;
 
 Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   const PlanInputs& inputs = problem.inputs;
-  IBCOLL_TRY(make_shipments(problem, Spread::kChain));
+  const bool listed = inputs.planner == Planner::kList || inputs.planner == Planner::kBest;
   Timing timing;
-  if (spreads(inputs.kind)) {
-    IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
-  } else if (inputs.planner == Planner::kList || inputs.planner == Planner::kBest) {
-    timing = list_schedule(problem, bound_ns);
+  if (spreads(inputs.kind) && listed) {
+    IBCOLL_ASSIGN(timing, best_of_many(problem, bound_ns));
+  } else {
+    IBCOLL_TRY(make_shipments(problem, Spread::kChain));
+    if (spreads(inputs.kind)) {
+      IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
+    } else if (listed) {
+      timing = list_schedule(problem, bound_ns);
+    }
   }
   if (inputs.planner == Planner::kThesis || inputs.planner == Planner::kFixed) {
     return plan_groups(problem, inputs.planner);

@@ -1,0 +1,23 @@
+#pragma once
+/// Data for many on direct networks: tori, meshes, hypercubes and all others that have a server at
+/// each switch. There servers pass everything on to their neighbours, and each message takes
+/// whatever way is free.
+
+#include "engine/planner/contention_free/list.h"
+#include "engine/planner/contention_free/model.h"
+
+namespace ibcoll::contention_free {
+
+/// Whether a switch has one server at most, and the servers whose switches are joined by a cable,
+/// over which the route between them goes, make up one piece.
+bool is_direct(const Problem& problem);
+
+/// Fills the shipments and measures them, and says when each starts. Of an allgather whichever link
+/// is free first takes what fewest servers have of what its receiver lacks: a matching of messages
+/// to links in a network expanded over time ("TACOS: Topology-Aware Collective Algorithm
+/// Synthesizer for Distributed Machine Learning", Won et al., MICRO 2024, section IV, chooses at
+/// random). A reduce_scatter is an allgather backwards, an allreduce the one after the other, sums
+/// going on as soon as they are complete. Only of networks that are direct, and of these kinds.
+Timing spread_directly(Problem& problem, int64_t bound_ns);
+
+}  // namespace ibcoll::contention_free
