@@ -36,7 +36,7 @@ struct Arguments {
   std::string layout, json, plot, output, error = "auto", show = "over_bound";
   std::optional<std::string> permitted;
   std::optional<int64_t> servers;
-  int root = 0, draws = 1;
+  int root = 0, draws = 1, parts = 0;
   std::vector<double> wrong = {0};
   int64_t seed = 1;
   bool check = false, simulate = false, lookup = false;
@@ -146,6 +146,10 @@ Result<Input> understand(const Arguments& a) {
   if (a.permitted) {
     IBCOLL_ASSIGN(base.permitted, parse_pairs(*a.permitted));
   }
+  if (a.parts < 0 || a.parts > 64) {
+    return fail(ErrorCode::kInvalidArgument, "--parts {}: must be 0 to 64", a.parts);
+  }
+  base.most_parts = a.parts;
   base.root = a.root;
   base.seed = static_cast<uint64_t>(a.seed);
   return input;
@@ -304,6 +308,11 @@ int main(int argc, char** argv) {
       .with_default();
   app.option("--permitted", a.permitted,
              "Pairs of servers that may talk, 0-1,1-2: others' data goes through them");
+  app.option(
+         "--parts", a.parts,
+         "Allgather and bcast on direct networks: cut messages into so many parts at most, each "
+         "with a way of its own; 0: as the engine carries plans out, which cuts those of bcast")
+      .with_default();
   app.option("--wrong", a.wrong,
              "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
              "right ones, and state how long data may wait for others then (jitter_us); or several")

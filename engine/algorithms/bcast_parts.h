@@ -14,20 +14,27 @@ namespace ibcoll {
 /// different ranks don't wait for each other.
 class PartedBcast {
  public:
+  /// How slots are passed on.
+  enum class Passing : uint8_t {
+    kWhole,
+    kByPiece,  ///< as they arrive
+  };
   /// The block is cut into `cut` slots.
   PartedBcast(std::string name, const Shape& shape, Rank me, const AlgorithmOptions& options,
-              uint32_t cut)
+              uint32_t cut, Passing passing = Passing::kWhole)
       : program_(Collective::kBcast, std::move(name), shape, me, options),
         line_(shape, options.root),
         place_(line_.place_of(shape.server_of(me))),
         leads_(me == line_.leader(place_)),
-        cut_(cut) {
+        cut_(cut),
+        streams_(leads_ || passing == Passing::kByPiece) {
     program_.cut_block(cut);
-    if (leads_) program_.begin_strands(true);
+    if (streams_) program_.begin_strands(passing == Passing::kWhole);
   }
 
   /// Of servers, counted from the root's on.
   int places() const { return line_.places(); }
+  int place_of(int server) const { return line_.place_of(server); }
   /// Of this rank's server.
   int place() const { return place_; }
 
@@ -53,7 +60,7 @@ class PartedBcast {
     });
   }
   ProgramPtr finish() {
-    if (leads_) program_.end_stream();
+    if (streams_) program_.end_stream();
     return program_.finish();
   }
 
@@ -75,6 +82,7 @@ class PartedBcast {
   const int place_;
   const bool leads_;
   const uint32_t cut_;
+  const bool streams_;
 };
 
 /// Slots of a place's subtree that the binomial scatter brings it: its own and those below it, slot

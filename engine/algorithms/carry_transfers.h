@@ -66,4 +66,10 @@ class CarryTransfers {
 ProgramPtr carry_sums(const Shape& shape, Rank me, const AlgorithmOptions& options,
                       const TransferPlan& plan);
 
+/// Of a bcast whose block is cut: each part along its own tree of servers, and all of them at once,
+/// piece by piece. Nothing holds a transfer back but what it passes on: the ways of the parts share
+/// no link.
+ProgramPtr carry_parts(const Shape& shape, Rank me, const AlgorithmOptions& options,
+                       const TransferPlan& plan);
+
 }  // namespace ibcoll

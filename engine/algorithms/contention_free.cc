@@ -5,10 +5,10 @@
 /// ranks by shared memory. What is passed on goes piece by piece as it arrives. Without a plan
 /// (options.plan): one switch, all servers alike (one_switch_plan). A reduce in rank order knows
 /// no plan: it goes along the binomial tree of ranks. Allreduce and reduce_scatter:
-/// carry_slices.cc. Steps: 1 (what orders transfers are tokens
-/// and the plan's times). Messages and bytes: the plan's; a message is as many puts as it has
-/// places at either end that do not lie side by side. Scratch: messages that are collected from or
-/// handed out to several ranks of a server, or passed on.
+/// carry_slices.cc; a bcast whose block is cut into parts: carry_parts.cc. Steps: 1 (what orders
+/// transfers are tokens and the plan's times). Messages and bytes: the plan's; a message is as many
+/// puts as it has places at either end that do not lie side by side. Scratch: messages that are
+/// collected from or handed out to several ranks of a server, or passed on.
 
 #include <algorithm>
 #include <map>
@@ -236,6 +236,7 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
     return reduce_along_tree("contention_free", false, shape, me, options);
   }
   const auto carry = [&](const TransferPlan& plan) {
+    if (plan.parts > 1) return carry_parts(shape, me, options, plan);
     return collective == Collective::kReduce
                ? carry_sums(shape, me, options, plan)
                : CarryBlocks(collective, shape, me, options, plan).build();

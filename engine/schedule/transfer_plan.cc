@@ -126,6 +126,9 @@ void TransferPlan::seal() {
     add(token.left);
   }
   add(uint64_t{last_part} << 32 | pieces);
+  if (parts == 1) return;
+  add(parts);
+  for (const Transfer& t : transfers) add(t.part);
 }
 
 TransferPlan one_switch_plan(Collective collective, const Shape& shape, Rank root) {

@@ -21,6 +21,7 @@ struct TransferPlan {
     /// The transfer that brought the message to `from`; of what awaits a sum one that feeds it.
     uint32_t forwards = kNone;
     int64_t start_ns = 0, end_ns = 0;
+    uint32_t part = 0;  ///< of the message
   };
   static constexpr uint32_t kParts = 1u << 16;
   /// `before` begins when all but `left` parts of kParts of `after` are there.
@@ -35,6 +36,8 @@ struct TransferPlan {
   uint32_t pieces = 1;
   /// Of two pieces: what the last one has, in parts of kParts; 0: pieces are alike.
   uint32_t last_part = 0;
+  /// That messages are cut into: slots of a block that is cut. Only of bcast, and without tokens.
+  uint32_t parts = 1;
   bool relays = false;  ///< data is passed on, at least inside servers
   /// As planned, and what no plan can be shorter than; 0 where nothing is known of the network.
   int64_t time_ns = 0, bound_ns = 0;

@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "engine/planner/contention_free/cut_bound.h"
+#include "engine/planner/contention_free/direct.h"
 #include "engine/planner/contention_free/shipments.h"
 
 namespace ibcoll::contention_free {
@@ -149,11 +150,15 @@ int64_t lower_bound_ns(const Problem& problem) {
   const bool trunks = !limited && is_tree(problem.fabric);
   std::vector<int> counted(problem.fabric.links(), -1);  // by link: the last message of it
   int message = 0;
+  // Messages may be cut then, and take several ways at once (direct.h).
+  const bool parts =
+      (problem.inputs.kind == Kind::kBcast || problem.inputs.kind == Kind::kAllgather) &&
+      is_direct(problem);
   double slowest = 0;  // one message alone
   Path path;
   const auto alone = [&](uint64_t bytes) {
     double rate = path.bandwidth;
-    if (limited) {
+    if (limited || parts) {
       rate = std::min(problem.fabric.link(path.hops.front().link).bandwidth,
                       problem.fabric.link(path.hops.back().link).bandwidth);
     }
@@ -187,7 +192,8 @@ int64_t lower_bound_ns(const Problem& problem) {
   });
   int64_t tree = 0;
   const Kind kind = problem.inputs.kind;
-  if (message > 0 && (kind == Kind::kBcast || kind == Kind::kReduce)) tree = tree_ns(problem);
+  if (message > 0 && !parts && (kind == Kind::kBcast || kind == Kind::kReduce))
+    tree = tree_ns(problem);
   // Where switches form a tree every cut is a link, and the links know distances, too.
   const double cut = message > 0 && !trunks ? cut_bound_ns(problem) : 0;
   return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)),

@@ -77,6 +77,11 @@ class Checker {
                   to_string(plan_.kind), plan_.servers, plan_.root, to_string(inputs_.kind),
                   inputs_.server_ranks.size(), inputs_.root);
     }
+    const bool cuts = plan_.kind == Kind::kBcast || plan_.kind == Kind::kAllgather;
+    if (plan_.parts < 1 || (plan_.parts > 1 && !cuts)) {
+      return fail(ErrorCode::kInvalidProgram, "messages of {} in {} parts", to_string(plan_.kind),
+                  plan_.parts);
+    }
     if (plan_.piece_bytes == 0) return fail(ErrorCode::kInvalidProgram, "pieces of 0 bytes");
     if (plan_.jitter_ns < 0 || plan_.jitter_ns > std::max<int64_t>(1000, plan_.time_ns / 100)) {
       return fail(ErrorCode::kInvalidProgram, "a jitter of {} ns in a plan of {} ns",
@@ -97,7 +102,11 @@ class Checker {
     if (t.from == t.to) return wrong(i, "a server sends to itself");
     const uint64_t bytes = asked_bytes(inputs_, t.origin, t.target);
     if (bytes == 0) return wrong(i, "there is no such message");
-    if (t.bytes != bytes) return wrong(i, "{} of {} bytes", t.bytes, bytes);
+    if (t.part < 0 || t.part >= plan_.parts) {
+      return wrong(i, "part {} of {}", t.part, plan_.parts);
+    }
+    const uint64_t own = part_bytes(bytes, plan_.parts, t.part);
+    if (t.bytes != own) return wrong(i, "{} of {} bytes", t.bytes, own);
     if (inputs_.permitted) {
       const auto& pairs = *inputs_.permitted;
       const bool found = std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {

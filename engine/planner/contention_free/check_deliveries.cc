@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/planner/contention_free/check_links.h"
+#include "engine/schedule/program.h"
 
 namespace ibcoll::contention_free {
 
@@ -30,12 +31,12 @@ class Deliveries {
 
   /// Of what is not combined on its way: who has a message passes it to who needs it.
   Status check_delivery() const {
-    using Place = std::tuple<int, int, int>;  // message, server
+    using Place = std::tuple<int, int, int, int>;  // message, part, server
     std::vector<std::pair<Place, uint32_t>> arrivals;
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
       if (t.origin == kEveryone) continue;
-      arrivals.push_back({{t.origin, t.target, t.to}, i});
+      arrivals.push_back({{t.origin, t.target, t.part, t.to}, i});
       if (t.to == t.origin) return wrong(i, "goes back to where it came from");
     }
     std::sort(arrivals.begin(), arrivals.end());
@@ -53,7 +54,8 @@ class Deliveries {
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const Transfer& t = plan_.transfers[i];
       if (sums_.awaited_by(t) != Sums::kNone) continue;
-      const uint32_t source = t.from == t.origin ? kNone : arrived({t.origin, t.target, t.from});
+      const uint32_t source =
+          t.from == t.origin ? kNone : arrived({t.origin, t.target, t.part, t.from});
       if (t.from != t.origin && source == kNone)
         return wrong(i, "its sender never has the message");
       if (t.forwards != source) {
@@ -69,9 +71,14 @@ class Deliveries {
     }
     const auto delivered = [&](int origin, int target, int server) -> Status {
       if (asked_bytes(inputs_, origin, target) == 0 || server == origin) return {};
-      if (arrived({origin, target, server}) != kNone) return {};
-      return fail(ErrorCode::kInvalidProgram, "the message from server {} never reaches server {}",
-                  origin, server);
+      const uint64_t bytes = asked_bytes(inputs_, origin, target);
+      for (int part = 0; part < plan_.parts; ++part) {
+        if (part_bytes(bytes, plan_.parts, part) == 0) continue;
+        if (arrived({origin, target, part, server}) != kNone) continue;
+        return fail(ErrorCode::kInvalidProgram,
+                    "the message from server {} never reaches server {}", origin, server);
+      }
+      return {};
     };
     for (int origin = 0; origin < plan_.servers; ++origin) {
       for (int server = 0; server < plan_.servers; ++server) {
@@ -136,6 +143,10 @@ class Deliveries {
 };
 
 }  // namespace
+
+uint64_t part_bytes(uint64_t bytes, int parts, int part) {
+  return cut_bytes(bytes, static_cast<uint32_t>(parts), static_cast<uint32_t>(part), 1);
+}
 
 uint64_t asked_bytes(const PlanInputs& inputs, int origin, int target) {
   const int servers = static_cast<int>(inputs.server_ranks.size()), root = inputs.root;

@@ -2,24 +2,30 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <numeric>
-#include <queue>
-#include <random>
-#include <tuple>
 
-#include "engine/planner/contention_free/link_calendar.h"
+#include "engine/planner/contention_free/disjoint_trees.h"
+#include "engine/planner/contention_free/match.h"
 #include "engine/planner/contention_free/shipments.h"
+#include "engine/schedule/program.h"
 
 namespace ibcoll::contention_free {
 
 namespace {
 
-/// Seeds are tried until so many shipments have been chosen, or the bound is this near.
-constexpr size_t kMostChosen = 300'000;
-constexpr int kMostSeeds = 64;
-constexpr double kNear = 1.005;
 constexpr int kHopsToNeighbour = 3;
+/// What is this near to the bound is not cut into more parts.
+constexpr double kEnough = 1.02;
+/// Bytes of a part.
+constexpr uint64_t kLeastPart = 4096;
+/// Of messages cut into parts, in all.
+constexpr uint64_t kMostCopies = 100'000;
+/// Servers times links between them, of networks on which trees are looked for.
+constexpr size_t kMostForTrees = 4'000'000;
+constexpr int kMostTrees = 64;
+constexpr double kRoundingRate = 1e-9;
+/// Smaller pieces are taken where they save this part of the time.
+constexpr double kWorthSmaller = 0.03;
 
 /// Pairs of servers whose route is a cable between their switches, by sender.
 std::vector<std::pair<int, int>> neighbouring(const Problem& problem) {
@@ -47,167 +53,6 @@ std::vector<std::pair<int, int>> neighbouring(const Problem& problem) {
   return pairs;
 }
 
-/// Chooses what goes over which link when.
-class Match {
- public:
-  struct Sent {
-    uint32_t edge;
-    int message;  ///< its origin
-    int64_t start_ns, end_ns;
-    uint32_t forwards;  ///< what brought it
-  };
-
-  /// `edges`: a problem whose shipments are the pairs that may send, each with the bytes of what
-  /// its sender has. `links`: what is taken of each link already; `ready_ns`: when each server has
-  /// its own message.
-  Match(const Problem& edges, std::vector<Tail> links, const std::vector<int64_t>& ready_ns,
-        uint64_t seed)
-      : edges_(edges),
-        servers_(edges.servers),
-        words_((static_cast<size_t>(servers_) + 63) / 64),
-        links_(std::move(links)),
-        has_(servers_ * words_),
-        promised_(servers_ * words_),
-        brought_(static_cast<size_t>(servers_) * servers_, kNone),
-        copies_(servers_, 1),
-        bytes_(servers_),
-        from_(servers_),
-        waits_(edges.shipments.size(), 1),
-        random_(seed) {
-    for (uint32_t e = 0; e < edges.shipments.size(); ++e) {
-      from_[edges.shipments[e].from].push_back(e);
-    }
-    for (int s = 0; s < servers_; ++s) {
-      bytes_[s] = message_bytes(s);
-      set(promised_, s, s);
-      arrivals_.push({ready_ns[s], s, s});
-    }
-  }
-
-  /// All that goes, by start.
-  const std::vector<Sent>& run() {
-    while (!arrivals_.empty() || !free_.empty()) {
-      if (!arrivals_.empty() && (free_.empty() || arrivals_.top().at_ns <= free_.top().at_ns)) {
-        const Arrival arrival = arrivals_.top();
-        arrivals_.pop();
-        arrive(arrival);
-      } else {
-        const Free free = free_.top();
-        free_.pop();
-        send(free.edge, free.at_ns);
-      }
-    }
-    return sent_;
-  }
-  int64_t time_ns() const { return time_ns_; }
-
- private:
-  struct Arrival {
-    int64_t at_ns;
-    int server, message;
-    bool operator<(const Arrival& other) const { return at_ns > other.at_ns; }  // a min-heap
-  };
-  struct Free {
-    int64_t at_ns;
-    uint64_t turn;  ///< of links that are free together
-    uint32_t edge;
-    bool operator<(const Free& other) const {
-      return std::pair(at_ns, turn) > std::pair(other.at_ns, other.turn);
-    }
-  };
-  using Bits = std::vector<uint64_t>;
-
-  uint64_t message_bytes(int server) const {
-    return contention_free::message_bytes(edges_.inputs, server, server);
-  }
-  void set(Bits& bits, int server, int message) const {
-    bits[server * words_ + message / 64] |= uint64_t{1} << message % 64;
-  }
-
-  void offer(uint32_t edge, int64_t at_ns) { free_.push({at_ns, random_(), edge}); }
-
-  void arrive(const Arrival& arrival) {
-    set(has_, arrival.server, arrival.message);
-    for (const uint32_t edge : from_[arrival.server]) {
-      if (!waits_[edge]) continue;
-      waits_[edge] = 0;
-      offer(edge, arrival.at_ns);
-    }
-  }
-
-  /// Of what the sender has and the receiver lacks what fewest have; of these any.
-  int choose(const Shipment& edge) {
-    const uint64_t* mine = has_.data() + edge.from * words_;
-    const uint64_t* theirs = promised_.data() + edge.to * words_;
-    int best = -1, least = INT32_MAX, alike = 0;
-    for (size_t w = 0; w < words_; ++w) {
-      for (uint64_t left = mine[w] & ~theirs[w]; left != 0; left &= left - 1) {
-        const int message = static_cast<int>(w) * 64 + std::countr_zero(left);
-        if (bytes_[message] == 0 || copies_[message] > least) continue;
-        alike = copies_[message] == least ? alike + 1 : 1;
-        least = copies_[message];
-        if (alike == 1 || random_() % alike == 0) best = message;
-      }
-    }
-    return best;
-  }
-
-  void send(uint32_t e, int64_t at_ns) {
-    const Shipment& edge = edges_.shipments[e];
-    const int message = choose(edge);
-    if (message < 0) {
-      waits_[e] = 1;
-      return;
-    }
-    const uint32_t before = brought_[static_cast<size_t>(edge.from) * servers_ + message];
-    double rate = edge.rate;
-    if (before != kNone) rate = std::min(rate, rates_[before]);
-    const int64_t length = duration_ns(bytes_[message], rate);
-    const std::span<const Hop> route = edges_.route(e, path_);
-    const int64_t start = fit_way(links_, route, at_ns, length);
-    if (start > at_ns) return offer(e, start);
-    for (const Hop& hop : route) {
-      links_[hop.link].take(start + hop.before_ns, length,
-                            edges_.links[hop.link].units_of(rate));
-    }
-    const auto index = static_cast<uint32_t>(sent_.size());
-    sent_.push_back({e, message, start, start + edge.latency_ns + length, before});
-    rates_.push_back(rate);
-    time_ns_ = std::max(time_ns_, sent_.back().end_ns);
-    brought_[static_cast<size_t>(edge.to) * servers_ + message] = index;
-    set(promised_, edge.to, message);
-    ++copies_[message];
-    const uint64_t piece = std::min(bytes_[message], edges_.piece_bytes);
-    arrivals_.push({start + edge.latency_ns + duration_ns(piece, rate), edge.to, message});
-    offer(e, start + length);
-  }
-
-  const Problem& edges_;
-  const int servers_;
-  const size_t words_;  ///< of a set of messages
-  std::vector<Tail> links_;
-  Bits has_, promised_;             ///< by server: messages that are there, or there or under way
-  std::vector<uint32_t> brought_;   ///< by server and message: what brings it
-  std::vector<int> copies_;         ///< by message
-  std::vector<uint64_t> bytes_;     ///< by message
-  std::vector<std::vector<uint32_t>> from_;  ///< edges by server
-  std::vector<char> waits_;         ///< by edge: its sender has nothing for its receiver
-  std::priority_queue<Arrival> arrivals_;
-  std::priority_queue<Free> free_;
-  std::vector<Sent> sent_;
-  std::vector<double> rates_;  ///< of what is sent
-  int64_t time_ns_ = 0;
-  std::mt19937_64 random_;
-  Path path_;
-};
-
-std::vector<Tail> all_free(const Problem& problem) {
-  std::vector<Tail> links;
-  links.reserve(problem.links.size());
-  for (const LinkUse& use : problem.links) links.emplace_back(std::max(1, use.units));
-  return links;
-}
-
 /// The pairs that may send, as shipments.
 Problem edges_of(const Problem& problem) {
   Problem edges = problem;
@@ -219,53 +64,35 @@ Problem edges_of(const Problem& problem) {
   return edges;
 }
 
-/// The shortest of several.
-std::vector<Match::Sent> best_match(const Problem& edges, const std::vector<Tail>& links,
-                                    const std::vector<int64_t>& ready_ns, int64_t bound_ns) {
-  std::vector<Match::Sent> best;
-  int64_t least_ns = INT64_MAX;
-  size_t chosen = 0;
-  for (int seed = 0; seed < kMostSeeds && chosen < kMostChosen; ++seed) {
-    Match match(edges, links, ready_ns, edges.inputs.seed + static_cast<uint64_t>(seed));
-    const std::vector<Match::Sent>& sent = match.run();
-    chosen += sent.size();
-    if (match.time_ns() >= least_ns) continue;
-    least_ns = match.time_ns();
-    best = sent;
-    if (static_cast<double>(least_ns) <= kNear * static_cast<double>(bound_ns)) break;
-  }
-  return best;
-}
-
 /// Copies of all messages. `sums`: by server, what completes the sum that is its message.
-void add_copies(const Problem& edges, const std::vector<Match::Sent>& sent,
+void add_copies(const Problem& edges, const std::vector<MatchedCopy>& sent,
                 const std::vector<uint32_t>& sums, Problem& problem) {
   const auto first = static_cast<uint32_t>(problem.shipments.size());
-  for (const Match::Sent& s : sent) {
+  for (const MatchedCopy& s : sent) {
     const Shipment& edge = edges.shipments[s.edge];
-    uint32_t forwards = sums.empty() ? kNone : sums[s.message];
+    const int origin = s.message / problem.parts;
+    uint32_t forwards = sums.empty() ? kNone : sums[origin];
     if (s.forwards != kNone) forwards = first + s.forwards;
-    problem.shipments.push_back({edge.from, edge.to, s.message, kEveryone,
-                                 message_bytes(problem.inputs, s.message, s.message), forwards});
+    problem.shipments.push_back(
+        {edge.from, edge.to, origin, kEveryone, bytes_of(problem, s.message), forwards});
+    problem.shipments.back().part = s.message % problem.parts;
   }
 }
 
 /// Copies the other way round, the last first: partial results. Returns by server one that comes to
 /// it of its own message.
-std::vector<uint32_t> add_sums(const Problem& edges, std::vector<Match::Sent> sent,
+std::vector<uint32_t> add_sums(const Problem& edges, std::vector<MatchedCopy> sent,
                                Problem& problem) {
-  std::stable_sort(sent.begin(), sent.end(), [](const Match::Sent& a, const Match::Sent& b) {
-    return a.end_ns > b.end_ns;
-  });
+  std::stable_sort(sent.begin(), sent.end(),
+                   [](const MatchedCopy& a, const MatchedCopy& b) { return a.end_ns > b.end_ns; });
   const auto servers = static_cast<size_t>(problem.servers);
   std::vector<uint32_t> into(servers * servers, kNone);  // by message and server
-  for (const Match::Sent& s : sent) {
+  for (const MatchedCopy& s : sent) {
     const Shipment& edge = edges.shipments[s.edge];
     const size_t message = static_cast<size_t>(s.message) * servers;
     into[message + edge.from] = static_cast<uint32_t>(problem.shipments.size());
     problem.shipments.push_back({edge.to, edge.from, kEveryone, s.message,
-                                 message_bytes(problem.inputs, s.message, s.message),
-                                 into[message + edge.to]});
+                                 bytes_of(problem, s.message), into[message + edge.to]});
   }
   std::vector<uint32_t> results(servers);
   for (size_t i = 0; i < servers; ++i) results[i] = into[i * servers + i];
@@ -298,6 +125,124 @@ std::vector<int64_t> take_all(const Problem& problem, const Timing& timing, cons
   return ready_ns;
 }
 
+/// How large the largest message is.
+uint64_t longest_message(const Problem& problem) {
+  uint64_t longest = 1;
+  for (int s = 0; s < problem.servers; ++s) {
+    longest = std::max(longest, message_bytes(problem.inputs, s, s));
+  }
+  return longest;
+}
+
+Timing spread_copies(Problem& problem, int64_t bound_ns) {
+  problem.piece_bytes = problem.inputs.piece_bytes;
+  const Problem edges = edges_of(problem);
+  const std::vector<int64_t> at_once(problem.servers, 0);
+  problem.shipments.clear();
+  add_copies(edges, match_messages(edges, all_free(edges), at_once, bound_ns), {}, problem);
+  measure_shipments(problem);
+  return place_in_turn(problem);
+}
+
+/// With messages cut into a few parts if they don't divide evenly among the links of a server.
+Timing spread_parts(Problem& problem, int64_t bound_ns) {
+  Timing best = spread_copies(problem, bound_ns);
+  const auto enough = static_cast<int64_t>(kEnough * static_cast<double>(bound_ns));
+  for (int parts = 2; parts <= problem.inputs.most_parts && best.time_ns > enough; ++parts) {
+    const uint64_t messages = static_cast<uint64_t>(problem.servers) * parts;
+    if (longest_message(problem) / parts < kLeastPart) break;
+    if (messages * problem.servers > kMostCopies) break;
+    Problem cut = problem;
+    cut.parts = parts;
+    Timing timing = spread_copies(cut, bound_ns);
+    if (timing.time_ns >= best.time_ns) continue;
+    best = std::move(timing);
+    problem.take_shipments(cut);
+  }
+  return best;
+}
+
+Timing spread_sums(Problem& problem, int64_t bound_ns) {
+  // What is combined for many goes on when all of it is there.
+  problem.piece_bytes = std::bit_ceil(longest_message(problem));
+  const Problem edges = edges_of(problem);
+  const std::vector<int64_t> at_once(problem.servers, 0);
+  problem.shipments.clear();
+  const std::vector<uint32_t> into =
+      add_sums(edges, match_messages(edges, all_free(edges), at_once, bound_ns), problem);
+  measure_shipments(problem);
+  Timing timing = place_in_turn(problem);
+  if (problem.inputs.kind != Kind::kAllreduce) return timing;
+  std::vector<Tail> links = all_free(edges);
+  const std::vector<int64_t> ready_ns = take_all(problem, timing, edges, links);
+  add_copies(edges, match_messages(edges, links, ready_ns, bound_ns), into, problem);
+  measure_shipments(problem);
+  return place_in_turn(problem);
+}
+
+/// One part for each tree of as many as share no link.
+Timing spread_trees(Problem& problem) {
+  Timing none;
+  none.time_ns = INT64_MAX;
+  const Problem edges = edges_of(problem);
+  if (edges.shipments.size() * problem.servers > kMostForTrees) return none;
+  double least = INFINITY;
+  for (const Shipment& edge : edges.shipments) least = std::min(least, edge.rate);
+  std::vector<TreeArc> arcs;
+  for (const Shipment& edge : edges.shipments) {
+    arcs.push_back({edge.from, edge.to, static_cast<int>(edge.rate / least * (1 + kRoundingRate))});
+  }
+  const int most = problem.inputs.most_parts == 0 ? kMostTrees : problem.inputs.most_parts;
+  const std::vector<DisjointTree> trees =
+      disjoint_trees(problem.servers, arcs, problem.inputs.root, most);
+  const uint64_t bytes = problem.inputs.block_bytes;
+  problem.parts = static_cast<int>(trees.size());
+  if (bytes / trees.size() < kLeastPart) return none;
+  // Of all trees what is nearest to the root first.
+  struct Step {
+    int depth, tree;
+    uint32_t arc;
+  };
+  std::vector<Step> steps;
+  for (int t = 0; t < problem.parts; ++t) {
+    std::vector<int> depth(problem.servers, 0);
+    for (const uint32_t arc : trees[t]) {
+      depth[arcs[arc].to] = depth[arcs[arc].from] + 1;
+      steps.push_back({depth[arcs[arc].to], t, arc});
+    }
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.depth < b.depth; });
+  problem.shipments.clear();
+  std::vector<uint32_t> brought(static_cast<size_t>(problem.servers) * problem.parts, kNone);
+  for (const Step& step : steps) {
+    const TreeArc& arc = arcs[step.arc];
+    const auto at = [&](int server) {
+      return static_cast<size_t>(server) * problem.parts + step.tree;
+    };
+    brought[at(arc.to)] = static_cast<uint32_t>(problem.shipments.size());
+    problem.shipments.push_back({arc.from, arc.to, problem.inputs.root, kEveryone,
+                                 cut_bytes(bytes, static_cast<uint32_t>(problem.parts),
+                                           static_cast<uint32_t>(step.tree), 1),
+                                 brought[at(arc.from)]});
+    problem.shipments.back().part = step.tree;
+  }
+  measure_shipments(problem);
+  Timing best = none;
+  for (uint64_t piece = problem.inputs.piece_bytes; piece >= kLeastPiece; piece /= 2) {
+    const uint64_t before = problem.piece_bytes;
+    problem.piece_bytes = piece;
+    Timing timing = place_in_turn(problem);
+    if (best.time_ns<INT64_MAX&& static_cast<double>(timing.time_ns)>(1 - kWorthSmaller) *
+        static_cast<double>(best.time_ns)) {
+      problem.piece_bytes = before;
+      break;
+    }
+    best = std::move(timing);
+  }
+  return best;
+}
+
 }  // namespace
 
 bool is_direct(const Problem& problem) {
@@ -318,32 +263,14 @@ bool is_direct(const Problem& problem) {
 }
 
 Timing spread_directly(Problem& problem, int64_t bound_ns) {
-  const Kind kind = problem.inputs.kind;
-  const bool sums = kind != Kind::kAllgather;
-  uint64_t longest = 1;
-  for (int s = 0; s < problem.servers; ++s) {
-    longest = std::max(longest, message_bytes(problem.inputs, s, s));
+  switch (problem.inputs.kind) {
+    case Kind::kBcast:
+      return spread_trees(problem);
+    case Kind::kAllgather:
+      return spread_parts(problem, bound_ns);
+    default:
+      return spread_sums(problem, bound_ns);
   }
-  // What is combined for many goes on when all of it is there.
-  problem.piece_bytes = sums ? std::bit_ceil(longest) : problem.inputs.piece_bytes;
-  const Problem edges = edges_of(problem);
-  const std::vector<int64_t> at_once(problem.servers, 0);
-  const std::vector<Match::Sent> copies =
-      best_match(edges, all_free(edges), at_once, bound_ns);
-  problem.shipments.clear();
-  if (!sums) add_copies(edges, copies, {}, problem);
-  if (sums) {
-    const std::vector<uint32_t> into = add_sums(edges, copies, problem);
-    if (kind == Kind::kAllreduce) {
-      measure_shipments(problem);
-      const Timing timing = place_in_turn(problem);
-      std::vector<Tail> links = all_free(edges);
-      const std::vector<int64_t> ready_ns = take_all(problem, timing, edges, links);
-      add_copies(edges, best_match(edges, links, ready_ns, bound_ns), into, problem);
-    }
-  }
-  measure_shipments(problem);
-  return place_in_turn(problem);
 }
 
 }  // namespace ibcoll::contention_free

@@ -12,12 +12,12 @@ namespace ibcoll::contention_free {
 /// over which the route between them goes, make up one piece.
 bool is_direct(const Problem& problem);
 
-/// Fills the shipments and measures them, and says when each starts. Of an allgather whichever link
-/// is free first takes what fewest servers have of what its receiver lacks: a matching of messages
-/// to links in a network expanded over time ("TACOS: Topology-Aware Collective Algorithm
-/// Synthesizer for Distributed Machine Learning", Won et al., MICRO 2024, section IV, chooses at
-/// random). A reduce_scatter is an allgather backwards, an allreduce the one after the other, sums
-/// going on as soon as they are complete. Only of networks that are direct, and of these kinds.
+/// Fills the shipments and measures them, and says when each starts. Of an allgather messages are
+/// matched to links as they fall free (match.h). A reduce_scatter is an allgather backwards, an
+/// allreduce the one after the other, sums going on as soon as they are complete. A bcast goes in
+/// parts, each along a tree of its own (disjoint_trees.h), within what the narrowest cut lets
+/// through. Only of networks that are direct, and of these kinds. A time of INT64_MAX: no parts are
+/// worth it.
 Timing spread_directly(Problem& problem, int64_t bound_ns);
 
 }  // namespace ibcoll::contention_free

@@ -274,6 +274,7 @@ Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
   plan.servers = problem.servers;
   plan.root = problem.inputs.root;
   plan.piece_bytes = problem.piece_bytes;
+  plan.parts = problem.parts;
   plan.tokens_ahead = ahead;
   std::vector<uint32_t> order(problem.shipments.size()), place(problem.shipments.size());
   std::iota(order.begin(), order.end(), 0);
@@ -290,7 +291,7 @@ Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
     plan.transfers.push_back({shipment.from, shipment.to, shipment.origin, shipment.target,
                               shipment.bytes, start,
                               start + shipment.latency_ns + shipment.duration_ns, shipment.rate,
-                              shipment.forwards == kNone ? kNone : place[shipment.forwards]});
+                              shipment.forwards == kNone ? kNone : place[shipment.forwards], shipment.part});
     if (shipment.forwards != kNone && shipment.origin != kEveryone &&
         shipment.target != kEveryone) {
       plan.relayed_bytes += shipment.bytes;

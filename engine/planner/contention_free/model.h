@@ -36,6 +36,7 @@ struct Shipment {
   double rate = 0;          ///< of its slowest link, and of no more than what it forwards
   int64_t duration_ns = 0;  ///< of its bytes at that rate
   int64_t latency_ns = 0;   ///< of its route
+  int32_t part = 0;
 };
 
 /// What the shipments put on one directed link.
@@ -70,6 +71,7 @@ struct Problem {
   const topology::Fabric& fabric;
   int servers = 0;
   uint64_t piece_bytes = 0;   ///< of what is forwarded
+  int32_t parts = 1;          ///< that messages are cut into
   std::vector<int> hosts;     ///< of the fabric, by server
   std::vector<int> position;  ///< by server: its place when servers of a switch stand together
   std::vector<int> by_position;
@@ -93,6 +95,7 @@ struct Problem {
   /// Has the shipments of another way to plan the same inputs instead of its own.
   void take_shipments(Problem& other) {
     piece_bytes = other.piece_bytes;
+    parts = other.parts;
     shipments.swap(other.shipments);
     links.swap(other.links);
     hops.swap(other.hops);

@@ -80,8 +80,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
 /// not near the bound and something else is better.
 Result<Timing> best_of_many(Problem& problem, int64_t bound_ns) {
   const Kind kind = problem.inputs.kind;
-  const bool each = kind == Kind::kAllgather || combines_for_many(kind);
-  if (!each || !is_direct(problem)) {
+  if (kind == Kind::kReduce || !is_direct(problem)) {
     IBCOLL_TRY(make_shipments(problem, Spread::kChain));
     return best_spread(problem, bound_ns);
   }
@@ -140,8 +139,10 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   Plan plan = emit_plan(problem, timing, inputs.tokens_ahead);
   plan.planner = Planner::kList;
   const bool near = static_cast<double>(plan.time_ns) <= kNearBound * static_cast<double>(bound_ns);
-  if (inputs.planner == Planner::kList || near || problem.shipments.size() > kJobsForAll)
+  if (inputs.planner == Planner::kList || near || problem.parts > 1 ||
+      problem.shipments.size() > kJobsForAll) {
     return plan;
+  }
   for (const Planner planner : {Planner::kFixed, Planner::kThesis}) {
     Plan other = plan_groups(problem, planner);
     // Each transfer of these waits for tokens of others that wait: a little is soon lost.

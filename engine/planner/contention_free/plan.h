@@ -85,7 +85,7 @@ struct Transfer {
 
   int32_t from = 0, to = 0;        ///< servers
   int32_t origin = 0, target = 0;  ///< the message; kEveryone as Kind says
-  uint64_t bytes = 0;              ///< of the whole message; never 0
+  uint64_t bytes = 0;              ///< of the message, or of its part; never 0
   int64_t start_ns = 0;            ///< planned: the first byte leaves `from`
   int64_t end_ns = 0;              ///< planned: the last byte is at `to`
   double rate = 0;                 ///< planned, bytes a second
@@ -93,6 +93,7 @@ struct Transfer {
   /// kNone where `from` has the message from the beginning. Of what awaits a sum (Sums): one of the
   /// transfers that feed it; all of them come first.
   uint32_t forwards = kNone;
+  int32_t part = 0;  ///< of Plan::parts
 };
 
 /// Transfer `before` does not begin until transfer `after` is out of its way. In plans without
@@ -126,6 +127,9 @@ struct Plan {
   bool tokens_ahead = false;        ///< tokens may be sent before their transfers are all there
   std::vector<Transfer> transfers;  ///< in ascending order of (start_ns, from, to)
   std::vector<Token> tokens;        ///< in ascending order of (before, after)
+  /// Into so many parts messages are cut, each of which may go a way of its own: slots of a block
+  /// that is cut (cut_bytes() of engine/schedule/program.h). Only of allgather and bcast.
+  int32_t parts = 1;
   /// What is forwarded goes on in pieces of so many bytes (the last may be shorter).
   uint64_t piece_bytes = 0;
   /// The most bytes that any server holds at once of messages that it neither has from the
@@ -174,6 +178,9 @@ struct PlanInputs {
   bool tokens_ahead = true;      ///< kList: send tokens ahead; else at full arrival
   uint64_t seed = 1;             ///< of Policy::kRandom
   uint64_t piece_bytes = 65536;  ///< of what is forwarded, at most; smaller ones may be chosen
+  /// Messages may be cut into so many parts on direct networks (direct.h). 0: of bcast into as many
+  /// as help, of allgather not at all, as programs carry it out.
+  int32_t most_parts = 0;
 };
 
 /// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that

@@ -73,6 +73,8 @@ Result<Plan> read_plan(const Json& json) {
   plan.jitter_ns = json.at("jitter_ns").get<int64_t>();
   plan.groups = json.at("groups").get<int64_t>();
   plan.relayed_bytes = json.at("relayed_bytes").get<uint64_t>();
+  plan.parts = json.value("parts", 1);
+  if (plan.parts < 1) return bad("messages are cut into 1 part or more");
   if (plan.servers < 1 || plan.root < 0 || plan.root >= plan.servers) {
     return fail(ErrorCode::kInvalidArgument, "not a plan: root {} of {} servers", plan.root,
                 plan.servers);
@@ -82,7 +84,7 @@ Result<Plan> read_plan(const Json& json) {
   const auto count = static_cast<int64_t>(transfers.size());
   const int64_t last = plan.servers - 1;
   for (const Json& cells : transfers) {
-    Row row(cells, 9);
+    Row row(cells, plan.parts > 1 ? 10 : 9);
     Transfer t;
     t.from = static_cast<int32_t>(row.integer(0, last));
     t.to = static_cast<int32_t>(row.integer(0, last));
@@ -93,6 +95,7 @@ Result<Plan> read_plan(const Json& json) {
     t.end_ns = row.integer(0, INT64_MAX);
     t.rate = row.number();
     t.forwards = index_from_json(row.integer(-1, count - 1));
+    if (plan.parts > 1) t.part = static_cast<int32_t>(row.integer(0, plan.parts - 1));
     if (!row.good()) {
       return fail(ErrorCode::kInvalidArgument, "not a plan: transfer {}: {}", plan.transfers.size(),
                   json_text(cells));
@@ -124,28 +127,31 @@ Json plan_to_json(const Plan& plan) {
   for (const Transfer& t : plan.transfers) {
     transfers.push_back({t.from, t.to, t.origin, t.target, t.bytes, t.start_ns, t.end_ns, t.rate,
                          index_to_json(t.forwards)});
+    if (plan.parts > 1) transfers.back().push_back(t.part);
   }
   for (const Token& t : plan.tokens) {
     tokens.push_back(
         {t.after, t.before, index_to_json(t.anchor), t.at_sender ? 1 : 0, t.bytes_left, t.wait_ns});
   }
-  return {{"format", kPlanFormat},
-          {"version", kPlanVersion},
-          {"kind", to_string(plan.kind)},
-          {"servers", plan.servers},
-          {"root", plan.root},
-          {"planner", to_string(plan.planner)},
-          {"policy", to_string(plan.policy)},
-          {"tokens_ahead", plan.tokens_ahead},
-          {"piece_bytes", plan.piece_bytes},
-          {"relay_buffer_bytes", plan.relay_buffer_bytes},
-          {"time_ns", plan.time_ns},
-          {"bound_ns", plan.bound_ns},
-          {"jitter_ns", plan.jitter_ns},
-          {"groups", plan.groups},
-          {"relayed_bytes", plan.relayed_bytes},
-          {"transfers", std::move(transfers)},
-          {"tokens", std::move(tokens)}};
+  Json json = {{"format", kPlanFormat},
+               {"version", kPlanVersion},
+               {"kind", to_string(plan.kind)},
+               {"servers", plan.servers},
+               {"root", plan.root},
+               {"planner", to_string(plan.planner)},
+               {"policy", to_string(plan.policy)},
+               {"tokens_ahead", plan.tokens_ahead},
+               {"piece_bytes", plan.piece_bytes},
+               {"relay_buffer_bytes", plan.relay_buffer_bytes},
+               {"time_ns", plan.time_ns},
+               {"bound_ns", plan.bound_ns},
+               {"jitter_ns", plan.jitter_ns},
+               {"groups", plan.groups},
+               {"relayed_bytes", plan.relayed_bytes},
+               {"transfers", std::move(transfers)},
+               {"tokens", std::move(tokens)}};
+  if (plan.parts > 1) json["parts"] = plan.parts;
+  return json;
 }
 
 Result<Plan> plan_from_json(const Json& json) {

@@ -324,6 +324,7 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
   result.time_ns = plan.time_ns;
   result.keeps_time = keeps_time(plan);
   result.bound_ns = plan.bound_ns;
+  result.parts = static_cast<uint32_t>(plan.parts);
   result.relays = spreads(plan.kind) && plan.kind != Kind::kAllgather;
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
@@ -333,7 +334,8 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
     const bool forwards = transfer.forwards != Transfer::kNone;
     result.transfers.push_back({transfer.from, transfer.to, transfer.origin, transfer.target,
                                 forwards ? place[transfer.forwards] : TransferPlan::kNone,
-                                transfer.start_ns, transfer.end_ns});
+                                transfer.start_ns, transfer.end_ns,
+                                static_cast<uint32_t>(transfer.part)});
     result.relays = result.relays || forwards;
   }
   for (const TransferPlan::Token& token : orders) {
