@@ -14,22 +14,16 @@ namespace ibcoll {
 /// different ranks don't wait for each other.
 class PartedBcast {
  public:
-  /// How slots are passed on.
-  enum class Passing : uint8_t {
-    kWhole,
-    kByPiece,  ///< as they arrive
-  };
   /// The block is cut into `cut` slots.
   PartedBcast(std::string name, const Shape& shape, Rank me, const AlgorithmOptions& options,
-              uint32_t cut, Passing passing = Passing::kWhole)
+              uint32_t cut)
       : program_(Collective::kBcast, std::move(name), shape, me, options),
         line_(shape, options.root),
         place_(line_.place_of(shape.server_of(me))),
         leads_(me == line_.leader(place_)),
-        cut_(cut),
-        streams_(leads_ || passing == Passing::kByPiece) {
+        cut_(cut) {
     program_.cut_block(cut);
-    if (streams_) program_.begin_strands(passing == Passing::kWhole);
+    if (leads_) program_.begin_strands(true);
   }
 
   /// Of servers, counted from the root's on.
@@ -60,7 +54,7 @@ class PartedBcast {
     });
   }
   ProgramPtr finish() {
-    if (streams_) program_.end_stream();
+    if (leads_) program_.end_stream();
     return program_.finish();
   }
 
@@ -82,7 +76,6 @@ class PartedBcast {
   const int place_;
   const bool leads_;
   const uint32_t cut_;
-  const bool streams_;
 };
 
 /// Slots of a place's subtree that the binomial scatter brings it: its own and those below it, slot

@@ -32,7 +32,7 @@ struct TransferPlan {
   std::vector<Transfer> transfers;  ///< what one comes after stands before it
   std::vector<Token> tokens;
   /// What streams are to be cut into, so that tokens are sent in time and data is passed on as the
-  /// planner meant it. 1: it does not matter.
+  /// planner meant it. 1: it does not matter. Of messages cut into parts: slots of each part.
   uint32_t pieces = 1;
   /// Of two pieces: what the last one has, in parts of kParts; 0: pieces are alike.
   uint32_t last_part = 0;

@@ -296,6 +296,15 @@ class Moments {
   std::vector<uint32_t> open_;
 };
 
+/// Each piece of a part is a slot of its own, and its messages cost as much as those of whole
+/// blocks.
+uint32_t pieces_of_part(const Plan& plan, uint32_t most) {
+  constexpr uint64_t kLeastBytes = 16 * 1024;
+  uint64_t longest = 0;
+  for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(longest / kLeastBytes, 1, std::max(1u, most)));
+}
+
 bool keeps_time(const Plan& plan) {
   double longest_ns = 0, shortest_ns = INFINITY;
   for (const Transfer& transfer : plan.transfers) {
@@ -326,6 +335,7 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
   result.bound_ns = plan.bound_ns;
   result.parts = static_cast<uint32_t>(plan.parts);
   result.relays = spreads(plan.kind) && plan.kind != Kind::kAllgather;
+  if (plan.parts > 1) result.pieces = pieces_of_part(plan, most_pieces);
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
