@@ -1,7 +1,7 @@
 #!/bin/bash
 # contention_free_page.sh BIN_DIR PICTURES [SECTION ...]: makes the tables of
 # docs/results/contention_free.md again, in Markdown, and its pictures in the folder PICTURES.
-# Sections: bound clusters many planning large closed policies relay wrong paper pictures (default: all).
+# Sections: bound clusters many direct planning large closed policies relay wrong paper pictures (default: all).
 # Measure `planning` on a machine that does nothing else.
 set -euo pipefail
 bin=${1:?usage: contention_free_page.sh BIN_DIR PICTURES [SECTION ...]}
@@ -46,6 +46,27 @@ section_clusters() {
       plan --collective $kind --network "twelve-clusters:$n" --size 100K --simulate
     done | both
   done
+}
+
+section_direct() {
+  echo "| network | collective | TACOS us | planned us | simulated us | bound us | plan ms |"
+  while read -r net links gib bytes tacos; do
+    local rate=$((gib << 30))
+    local wide="$net,bandwidth=$((links * rate))B/s,trunk-bandwidth=${rate}B/s,latency=500ns"
+    for kind in allgather reduce_scatter bcast allreduce; do
+      local size=$bytes to='-'
+      case $kind in allgather) to=$tacos ;; bcast | allreduce) size=1G ;; esac
+      row "$net | $kind | $to"
+      plan --collective $kind --network "$wide" --size "$size" --check |
+        cells '%.0f | %s | %.0f | %.0f' \
+          'f("planned_us"), f("simulated_us") == "null" ? "-" : sprintf("%.0f", f("simulated_us")), f("lower_bound_us"), f("plan_ms")'
+    done
+  done << 'END'
+torus:3x3x3 6 50 39768216 3706
+mesh:5x5 4 50 42949673 9606
+mesh:10x10 4 100 10737419 5049
+torus:8x8x8 6 50 2097152 3402
+END
 }
 
 section_many() {
@@ -195,7 +216,7 @@ section_pictures() {
   rm "$pictures/log"
 }
 
-[ $# -gt 0 ] || set -- bound clusters many planning large closed policies relay wrong paper pictures
+[ $# -gt 0 ] || set -- bound clusters many direct planning large closed policies relay wrong paper pictures
 for section; do
   echo "## $section"
   "section_$section"

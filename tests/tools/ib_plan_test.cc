@@ -82,6 +82,21 @@ TEST(IbPlan, ComparesNetworksAndErrors) {
   EXPECT_EQ(json_lines(wrong.out).size(), 4u);
 }
 
+TEST(IbPlan, CutsMessagesWhereTheyDontDivideEvenly) {
+  const std::string arguments =
+      "--collective allgather --size 1M --check --json - "
+      "--network torus:3x3x3,bandwidth=300GB/s,trunk-bandwidth=50GB/s --parts ";
+  const auto over_bound = [&](int parts) {
+    const Ran ran = run_tool("ib_plan", arguments + std::to_string(parts));
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return json_lines(ran.out)[0]["planned_us"].get<double>() /
+           json_lines(ran.out)[0]["lower_bound_us"].get<double>();
+  };
+  // 26 messages over 6 links take as long as 30 would.
+  EXPECT_GE(over_bound(0), 1.15);
+  EXPECT_LE(over_bound(6), 1.06);
+}
+
 TEST(IbPlan, FindsFilesItCannotWriteBeforeItPlans) {
   const Ran ran = run_tool("ib_plan", "--network single-switch:4 --output /nonexistent/plan.json");
   EXPECT_EQ(ran.status, 1);
@@ -108,6 +123,7 @@ TEST(IbPlan, RefusesBadInputByName) {
   refused("--network single-switch:4,bandwidth=0MB/s", "bandwidth");
   refused("--network single-switch:4 --permitted ''", "no way between servers 0 and 1");
   refused("--network single-switch:8000", "63992000 transfers");
+  refused("--parts 65", "--parts 65: must be 0 to 64");
   refused("--draws 0", "--draws 0: must be 1 to 1000");
   refused("--show beauty", "unknown measure 'beauty'");
   refused("--wrong 2", "inputs wrong by 2");

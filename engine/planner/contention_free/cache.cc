@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kPlansFormat = "ibcoll plans";
-constexpr int kPlansVersion = 2;  // of what stands in a file, and of how "for" is computed
+constexpr int kPlansVersion = 3;  // of what stands in a file, and of how "for" is computed
 
 uint64_t hash_request(const PlanInputs& base) {
   const topology::Fabric& fabric = *base.fabric;
@@ -42,7 +42,8 @@ uint64_t hash_request(const PlanInputs& base) {
   }
   hash = mix(hash, static_cast<uint64_t>(base.planner) << 8 | static_cast<uint64_t>(base.policy));
   hash = mix(hash, (base.relay ? 2 : 0) | (base.tokens_ahead ? 1 : 0));
-  return mix(mix(hash, base.seed), base.piece_bytes);
+  hash = mix(mix(hash, base.seed), base.piece_bytes);
+  return mix(hash, static_cast<uint64_t>(base.most_parts));
 }
 
 }  // namespace

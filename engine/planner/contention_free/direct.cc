@@ -229,7 +229,9 @@ Timing spread_trees(Problem& problem) {
   }
   measure_shipments(problem);
   Timing best = none;
-  for (uint64_t piece = problem.inputs.piece_bytes; piece >= kLeastPiece; piece /= 2) {
+  const uint64_t whole = std::bit_ceil(problem.shipments.front().bytes);
+  for (uint64_t piece = std::min(problem.inputs.piece_bytes, whole); piece >= kLeastPiece;
+       piece /= 2) {
     const uint64_t before = problem.piece_bytes;
     problem.piece_bytes = piece;
     Timing timing = place_in_turn(problem);

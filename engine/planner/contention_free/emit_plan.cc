@@ -288,10 +288,10 @@ Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
   for (const uint32_t index : order) {
     const Shipment& shipment = problem.shipments[index];
     const int64_t start = timing.start_ns[index];
-    plan.transfers.push_back({shipment.from, shipment.to, shipment.origin, shipment.target,
-                              shipment.bytes, start,
-                              start + shipment.latency_ns + shipment.duration_ns, shipment.rate,
-                              shipment.forwards == kNone ? kNone : place[shipment.forwards], shipment.part});
+    plan.transfers.push_back(
+        {shipment.from, shipment.to, shipment.origin, shipment.target, shipment.bytes, start,
+         start + shipment.latency_ns + shipment.duration_ns, shipment.rate,
+         shipment.forwards == kNone ? kNone : place[shipment.forwards], shipment.part});
     if (shipment.forwards != kNone && shipment.origin != kEveryone &&
         shipment.target != kEveryone) {
       plan.relayed_bytes += shipment.bytes;

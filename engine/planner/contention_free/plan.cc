@@ -55,7 +55,10 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   std::vector<Spread> spreads = {Spread::kChain, Spread::kBranches, Spread::kHeads,
                                  Spread::kEarliest};
   const bool cut = !combines_for_many(problem.inputs.kind);
-  if (!cut) spreads.insert(spreads.begin(), Spread::kRing);
+  // Where servers are joined directly by links as wide as their ports, a ring fills the ports.
+  if (!cut || (problem.inputs.kind == Kind::kAllgather && is_direct(problem))) {
+    spreads.insert(spreads.begin(), Spread::kRing);
+  }
   for (const Spread spread : spreads) {
     int64_t last_ns = INT64_MAX;  // with pieces twice as large
     for (uint64_t piece = cut ? std::min(problem.inputs.piece_bytes, whole) : whole;; piece /= 2) {
