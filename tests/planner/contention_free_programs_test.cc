@@ -22,9 +22,7 @@ namespace ibcoll::contention_free {
 namespace {
 
 const char* const kFabrics[] = {
-    "single-switch:8",
-    "fat-tree:4,2",
-    "torus:2x4",
+    "single-switch:8", "fat-tree:4,2", "torus:2x4",
     "torus:2x4,bandwidth=6000MB/s,trunk-bandwidth=2000MB/s",  // broadcasts go in parts
 };
 

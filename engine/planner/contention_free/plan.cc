@@ -149,7 +149,9 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   for (const Planner planner : {Planner::kFixed, Planner::kThesis}) {
     Plan other = plan_groups(problem, planner);
     // Each transfer of these waits for tokens of others that wait: a little is soon lost.
-    const double part = combines_for_many(inputs.kind) ? 1 - kWorthMore : 1;
+    const bool many =
+        combines_for_many(inputs.kind) || (spreads(inputs.kind) && is_direct(problem));
+    const double part = many ? 1 - kWorthMore : 1;
     if (static_cast<double>(other.time_ns) < part * static_cast<double>(plan.time_ns)) {
       plan = std::move(other);
     }
