@@ -74,6 +74,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
         break;
     }
     if (problem.inputs.permitted) break;  // one way only
+    if (!worth(bound_ns, timing.time_ns)) break;  // nothing can be
   }
   IBCOLL_TRY(make(best));
   return timing;
