@@ -21,6 +21,7 @@
 #include "studies/task_graph/formats.h"
 #include "studies/task_graph/gantt.h"
 #include "studies/task_graph/generators.h"
+#include "studies/task_graph/known_optima.h"
 #include "studies/task_graph/options.h"
 #include "studies/task_graph/quality.h"
 #include "studies/task_graph/run/real_runs.h"
@@ -35,7 +36,7 @@ using namespace ibcoll::task_graph;
 
 struct Options {
   std::string graph, processors, schedulers = "sppc", logp = "paper", run_logp = "measure";
-  std::string json, output, input, plot, charts, method = "gauss-jordan", transport = "shm";
+  std::string json, output, input, optima, plot, charts, method = "gauss-jordan", transport = "shm";
   int size = 128, repeat = 11, tasks = 8, rounds = 1000, results = 0;
   uint64_t seed = 1;
   bool threads = false;
@@ -221,6 +222,45 @@ Status run_quality(const Options& o, bool worst) {
   return json.close();
 }
 
+Status run_optima(const Options& o) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
+  IBCOLL_ASSIGN(const auto chosen, parse_schedulers(o.schedulers));
+  std::vector<KnownOptimum> optima;
+  for (const std::string_view file : split(o.optima, ',')) {
+    IBCOLL_ASSIGN(std::string text, read_input(std::string(file)));
+    std::istringstream in(std::move(text));
+    IBCOLL_ASSIGN(const auto more, of_input(std::string(file), read_optima(in)));
+    optima.insert(optima.end(), more.begin(), more.end());
+  }
+  Table table({"scheduler", "graphs", "processors", "cases", "optimal", "best known", "below", "mean ratio",
+               "worst", "of", "duplicates", "mean s", "worst s"});
+  for (const Scheduler* scheduler : chosen) {
+    IBCOLL_ASSIGN(const auto rows, compare_with_optima(*scheduler, o.input, optima));
+    for (const OptimaRow& row : rows) {
+      table.add_row({std::string(scheduler->name), row.folder, std::to_string(row.processors),
+                     std::to_string(row.cases), std::to_string(row.optimal),
+                     std::to_string(row.best_known), std::to_string(row.below), fmt::format("{:.4f}", row.mean_ratio),
+                     number(row.worst_ratio), row.worst_graph, std::to_string(row.duplicates),
+                     number(row.mean_seconds), number(row.worst_seconds)});
+      json.write({{"scheduler", scheduler->name},
+                  {"graphs", row.folder},
+                  {"processors", row.processors},
+                  {"cases", row.cases},
+                  {"optimal", row.optimal},
+                  {"best_known", row.best_known},
+                  {"below", row.below},
+                  {"mean_ratio", row.mean_ratio},
+                  {"worst_ratio", row.worst_ratio},
+                  {"worst_graph", row.worst_graph},
+                  {"duplicates", row.duplicates},
+                  {"mean_seconds", row.mean_seconds},
+                  {"worst_seconds", row.worst_seconds}});
+    }
+  }
+  if (!json.to_stdout()) print("{}", table.text());
+  return json.close();
+}
+
 Status run_run(const Options& o) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(o.json));
   IBCOLL_ASSIGN(const auto processors, parse_processors(o.processors, cores()));
@@ -289,11 +329,15 @@ void add_graph(tools::Command command, Options& o) {
       .required();
 }
 
-void add_schedulers(tools::Command command, Options& o) {
+void add_scheduler_names(tools::Command command, Options& o) {
   std::string names;
   for (const Scheduler& scheduler : schedulers())
     names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
   command.option("--scheduler", o.schedulers, "names, with commas between, or 'all':" + names);
+}
+
+void add_schedulers(tools::Command command, Options& o) {
+  add_scheduler_names(command, o);
   command.option("--processors", o.processors,
                  fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
                              kPapersProcessors, cores()));
@@ -341,6 +385,19 @@ void add_quality_commands(tools::Command app, Options& o) {
   worst.option("--output", o.output, "write the worst graph there");
 }
 
+void add_optima_command(tools::Command app, Options& o) {
+  tools::Command optima =
+      app.command("optima", "compare schedulers with known optima of graphs in files");
+  optima.option("folder", o.input, "of the graphs").required();
+  optima
+      .option("--optima", o.optima,
+              "files of lines graph,processors,optimum or graph,processors,bound,best, with commas "
+              "between; a graph is a file below the folder, and messages cost nothing")
+      .required();
+  add_scheduler_names(optima, o);
+  tools::add_json_option(optima, o.json);
+}
+
 void add_run_command(tools::Command app, Options& o) {
   tools::Command run = app.command("run", "solve a system of equations with a schedule, for real");
   add_schedulers(run, o);
@@ -364,6 +421,7 @@ int main(int argc, char** argv) {
   Options o;
   add_schedule_commands(app, o);
   add_quality_commands(app, o);
+  add_optima_command(app, o);
   add_run_command(app, o);
   app.footer(
       "Examples:\n"
@@ -380,6 +438,7 @@ int main(int argc, char** argv) {
     if (app.given("check")) return run_check(o);
     if (app.given("draw")) return run_draw(o);
     if (app.given("convert")) return run_convert(o);
+    if (app.given("optima")) return run_optima(o);
     if (app.given("run")) return run_run(o);
     return run_quality(o, app.given("worst"));
   });

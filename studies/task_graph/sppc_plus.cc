@@ -6,6 +6,7 @@
 #include "studies/task_graph/cluster_groups.h"
 #include "studies/task_graph/decode.h"
 #include "studies/task_graph/emit_schedule.h"
+#include "studies/task_graph/free_messages.h"
 #include "studies/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
@@ -47,6 +48,14 @@ Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp
   constexpr TaskId kSearchTasks = 2000;
   const bool search = graph.size() <= kSearchTasks && processors > 1 && graph.size() > 1;
   Candidates candidates(graph, search);
+  const bool free_messages = logp == LogP{};
+  if (search && free_messages) {
+    candidates.offer(schedule_at(
+        graph, logp, processors,
+        search_starts(graph, processors, options.search_effort, /*seed=*/1)));
+    if (candidates.best_makespan() == shortest_possible(graph, processors))
+      return std::move(candidates.best());
+  }
   for (const Scheduler& scheduler : schedulers()) {
     if (scheduler.run == schedule_sppc_plus || scheduler.run == schedule_optimal) continue;
     Result<TaskSchedule> schedule = scheduler.run(graph, logp, processors, options);
@@ -64,7 +73,7 @@ Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp
     const MessagePlan plan = plan_messages(graph, clusters, placement);
     candidates.offer(emit_packaged(graph, logp, clusters, placement, plan));
   }
-  if (search) {
+  if (search && !free_messages) {
     Decoder decoder(graph, logp, processors);
     const std::vector<PlacedTask> improved =
         improve(graph, logp, processors, candidates.sequences(), options.search_effort, /*seed=*/1);
