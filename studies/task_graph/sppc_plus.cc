@@ -48,11 +48,13 @@ Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp
   constexpr TaskId kSearchTasks = 2000;
   const bool search = graph.size() <= kSearchTasks && processors > 1 && graph.size() > 1;
   Candidates candidates(graph, search);
+  // A task in a list costs about as much time as two that are decoded with their messages.
+  constexpr int64_t kListCost = 2;
   const bool free_messages = logp == LogP{};
   if (search && free_messages) {
     candidates.offer(schedule_at(
         graph, logp, processors,
-        search_starts(graph, processors, options.search_effort, /*seed=*/1)));
+        search_starts(graph, processors, options.search_effort / kListCost, /*seed=*/1)));
     if (candidates.best_makespan() == shortest_possible(graph, processors))
       return std::move(candidates.best());
   }
