@@ -1,330 +1,191 @@
-/// HEFT, DSH and ECPFD on the classic model.
+/// HEFT, CPOP, PEFT and ETF on the classic model.
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <numeric>
+#include <queue>
 
-#include "studies/task_graph/classic.h"
-#include "studies/task_graph/schedulers.h"
+#include "studies/task_graph/list_scheduling.h"
 
 namespace ibcoll::task_graph {
 
 namespace {
 
-/// Upward rank: the longest path to a sink when every edge costs `delay`.
-std::vector<Time> upward_ranks(const TaskGraph& graph, const std::vector<TaskId>& order,
-                               Time delay) {
-  std::vector<Time> rank(graph.size(), 0);
-  for (auto task = order.rbegin(); task != order.rend(); ++task) {
-    for (TaskId after : graph.successors(*task))
-      rank[*task] = std::max(rank[*task], delay + rank[after]);
-    rank[*task] += graph.weight(*task);
-  }
-  return rank;
+constexpr int64_t kReportEvery = 65536;
+
+void report(const SchedulerOptions& options, int64_t& done, const TaskGraph& graph) {
+  if (options.progress && ++done % kReportEvery == 0)
+    options.progress("earliest finish", done, graph.size());
 }
 
-/// Tasks by descending upward rank; topological since equal ranks keep topological order.
-std::vector<TaskId> by_upward_rank(const TaskGraph& graph, Time delay) {
-  std::vector<TaskId> order = topological_order(graph);
-  const std::vector<Time> rank = upward_ranks(graph, order, delay);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](TaskId a, TaskId b) { return rank[a] > rank[b]; });
-  return order;
-}
-
-/// The idle slots of one processor: start -> end, the last one open.
-class Slots {
+/// Tasks that can run, the one of highest priority first; ties go to the lower id.
+class ReadyTasks {
  public:
-  Slots() { free_[0] = std::numeric_limits<Time>::max(); }
-  /// The earliest start at or after `ready` of something `length` long.
-  Time earliest(Time ready, Time length) const {
-    auto slot = free_.upper_bound(ready);
-    if (slot != free_.begin()) --slot;
-    for (;; ++slot) {
-      const Time start = std::max(ready, slot->first);
-      if (start <= slot->second && slot->second - start >= length) return start;
+  ReadyTasks(const TaskGraph& graph, const std::vector<Time>& priority)
+      : graph_(graph), priority_(priority), missing_(graph.size()) {
+    for (TaskId task = 0; task < graph.size(); ++task) {
+      missing_[task] = static_cast<int32_t>(graph.predecessors(task).size());
+      if (missing_[task] == 0) push(task);
     }
   }
-  void take(Time start, Time length) {
-    if (length == 0) return;
-    auto slot = std::prev(free_.upper_bound(start));
-    const Time end = slot->second;
-    if (slot->first == start)
-      free_.erase(slot);
-    else
-      slot->second = start;
-    if (end > start + length) free_[start + length] = end;
+  bool empty() const { return ready_.empty(); }
+  TaskId pop() {
+    const TaskId task = -ready_.top().second;
+    ready_.pop();
+    for (TaskId after : graph_.successors(task)) {
+      if (--missing_[after] == 0) push(after);
+    }
+    return task;
   }
 
  private:
-  std::map<Time, Time> free_;
+  void push(TaskId task) { ready_.push({priority_[task], -task}); }
+
+  const TaskGraph& graph_;
+  const std::vector<Time>& priority_;
+  std::vector<int32_t> missing_;
+  std::priority_queue<std::pair<Time, TaskId>> ready_;
 };
 
 }  // namespace
 
 Result<TaskSchedule> schedule_heft(const TaskGraph& graph, const LogP& logp, int processors,
                                    const SchedulerOptions& options) {
+  EarliestFinish state(graph, logp.message(), processors);
+  int64_t done = 0;
+  for (TaskId task : by_upward_rank(graph, logp.message())) {
+    state.place(task);
+    report(options, done, graph);
+  }
+  return with_messages(graph, logp, state.runs());
+}
+
+Result<TaskSchedule> schedule_cpop(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
   const Time delay = logp.message();
-  std::vector<Slots> slots(processors);
-  std::vector<Time> finish(graph.size(), 0);
-  std::vector<ProcessorId> processor(graph.size(), -1);
-  ClassicSchedule classic(processors);
-  int64_t done = 0;
-  for (TaskId task : by_upward_rank(graph, delay)) {
-    // Where each input is there soonest: at its own processor, or anywhere after the delay.
-    Time ready_anywhere = 0, ready_but_one = 0;
-    ProcessorId critical = -1;
-    for (TaskId before : graph.predecessors(task)) {
-      const Time arrival = finish[before] + delay;
-      if (arrival > ready_anywhere) {
-        if (processor[before] != critical) ready_but_one = ready_anywhere;
-        ready_anywhere = arrival;
-        critical = processor[before];
-      } else if (processor[before] != critical) {
-        ready_but_one = std::max(ready_but_one, arrival);
-      }
-    }
-    Time local = 0;
-    for (TaskId before : graph.predecessors(task)) {
-      if (processor[before] == critical) local = std::max(local, finish[before]);
-    }
-    Time best = std::numeric_limits<Time>::max();
-    ProcessorId chosen = 0;
-    for (ProcessorId p = 0; p < processors; ++p) {
-      const Time ready = p == critical ? std::max(local, ready_but_one) : ready_anywhere;
-      const Time start = slots[p].earliest(ready, graph.weight(task));
-      if (start < best) {
-        best = start;
-        chosen = p;
-      }
-    }
-    slots[chosen].take(best, graph.weight(task));
-    processor[task] = chosen;
-    finish[task] = best + graph.weight(task);
-    classic[chosen].push_back({best, task});
-    constexpr int64_t kReportEvery = 65536;
-    if (options.progress && ++done % kReportEvery == 0)
-      options.progress("earliest finish", done, graph.size());
-  }
-  return with_messages(graph, logp, classic);
-}
-
-namespace {
-
-/// A classic schedule with duplicates that grows at the processors' ends.
-class Duplicating {
- public:
-  Duplicating(const TaskGraph& graph, Time delay, int processors)
-      : graph_(graph),
-        delay_(delay),
-        finish_(processors, std::vector<Time>(graph.size(), kNever)),
-        soonest_(graph.size(), kNever),
-        end_(processors, 0),
-        runs_(processors) {}
-
-  struct Trial {
-    Time start = kNever;
-    Time finish = kNever;
-    std::vector<ClassicRun> duplicates;
-  };
-
-  /// How `task` would go at the end of processor p: while an input that comes from elsewhere
-  /// decides its start and a copy in the idle time before would finish sooner, that input is
-  /// duplicated, its own inputs first.
-  Trial attempt(TaskId task, ProcessorId p, bool duplicate) {
-    Trial trial;
-    Time end = end_[p];
-    trial.start = start_of(task, p, end, duplicate, trial.duplicates);
-    trial.finish = trial.start + graph_.weight(task);
-    for (const ClassicRun& run : trial.duplicates) finish_[p][run.task] = kNever;  // a trial only
-    return trial;
-  }
-
-  void commit(TaskId task, ProcessorId p, const Trial& trial) {
-    for (const ClassicRun& run : trial.duplicates) add(run, p);
-    add({trial.start, task}, p);
-  }
-
-  bool used(ProcessorId p) const { return !runs_[p].empty(); }
-  bool has(ProcessorId p, TaskId task) const { return finish_[p][task] != kNever; }
-  const ClassicSchedule& runs() const { return runs_; }
-
- private:
-  static constexpr Time kNever = std::numeric_limits<Time>::max();
-
-  void add(const ClassicRun& run, ProcessorId p) {
-    const Time finish = run.start + graph_.weight(run.task);
-    finish_[p][run.task] = finish;
-    soonest_[run.task] = std::min(soonest_[run.task], finish);
-    end_[p] = std::max(end_[p], finish);
-    runs_[p].push_back(run);
-  }
-
-  Time arrival(TaskId task, ProcessorId p) const {
-    return std::min(finish_[p][task], soonest_[task] + delay_);
-  }
-
-  /// Earliest start after `end` on p, which duplicates move on. Inputs duplicated are noted in
-  /// finish_ until the caller takes them back or keeps them.
-  Time start_of(TaskId task, ProcessorId p, Time& end, bool duplicate,
-                std::vector<ClassicRun>& duplicates) {
-    for (;;) {
-      Time ready = 0;
-      TaskId critical = -1;
-      for (TaskId before : graph_.predecessors(task)) {
-        const Time at = arrival(before, p);
-        if (at <= ready) continue;
-        ready = at;
-        critical = before;
-      }
-      if (ready <= end || !duplicate || finish_[p][critical] == ready) return std::max(ready, end);
-      // The input comes from elsewhere and leaves an idle slot [end, ready).
-      if (end + graph_.weight(critical) >= ready) return ready;
-      const size_t mark = duplicates.size();
-      Time moved_end = end;
-      const Time start = start_of(critical, p, moved_end, duplicate, duplicates);
-      const Time finish = start + graph_.weight(critical);
-      if (finish >= ready) {  // no gain: take the duplicates back
-        for (size_t i = mark; i < duplicates.size(); ++i) finish_[p][duplicates[i].task] = kNever;
-        duplicates.resize(mark);
-        return ready;
-      }
-      duplicates.push_back({start, critical});
-      finish_[p][critical] = finish;
-      end = finish;
-    }
-  }
-
-  const TaskGraph& graph_;
-  const Time delay_;
-  std::vector<std::vector<Time>> finish_;  ///< by processor and task
-  std::vector<Time> soonest_;              ///< by task: its first copy
-  std::vector<Time> end_;
-  ClassicSchedule runs_;
-};
-
-Status refuse_large(const TaskGraph& graph, int processors, const SchedulerOptions& options,
-                    const char* name) {
-  const int64_t copies = int64_t{graph.size()} * processors;
-  if (copies <= options.max_copies) return {};
-  return fail(ErrorCode::kUnsupported, "{} takes at most {} tasks times processors, these are {}",
-              name, options.max_copies, copies);
-}
-
-constexpr int64_t kReportEvery = 1024;
-
-}  // namespace
-
-Result<TaskSchedule> schedule_dsh(const TaskGraph& graph, const LogP& logp, int processors,
-                                  const SchedulerOptions& options) {
-  IBCOLL_TRY(refuse_large(graph, processors, options, "dsh"));
-  Duplicating state(graph, logp.message(), processors);
-  int64_t done = 0;
-  // Static levels (no delays) are DSH's priorities.
-  for (TaskId task : by_upward_rank(graph, 0)) {
-    ProcessorId chosen = 0;
-    Duplicating::Trial best;
-    for (ProcessorId p = 0; p < processors; ++p) {
-      Duplicating::Trial trial = state.attempt(task, p, true);
-      if (trial.finish >= best.finish) continue;
-      best = std::move(trial);
-      chosen = p;
-    }
-    state.commit(task, chosen, best);
-    if (options.progress && ++done % kReportEvery == 0) options.progress("dsh", done, graph.size());
-  }
-  return with_messages(graph, logp, state.runs());
-}
-
-namespace {
-
-enum class Branch : uint8_t { kOut, kIn, kCritical };
-
-/// ECPFD's order: the critical path's tasks in turn, each after its ancestors that aren't placed
-/// yet (in-branch), then the rest (out-branch) by upward rank.
-std::vector<std::pair<TaskId, Branch>> critical_path_dominant(const TaskGraph& graph, Time delay) {
   const std::vector<TaskId> order = topological_order(graph);
-  const std::vector<Time> rank = upward_ranks(graph, order, delay);
-  std::vector<std::pair<TaskId, Branch>> sequence;
-  if (order.empty()) return sequence;
-  std::vector<bool> placed(graph.size(), false);
-  TaskId at = *std::max_element(order.begin(), order.end(), [&](TaskId a, TaskId b) {
-    return rank[a] != rank[b] ? rank[a] < rank[b] : a > b;
-  });
-  while (at >= 0) {
-    // Ancestors depth first, the one with the longest way to go first.
-    std::vector<TaskId> stack{at};
-    while (!stack.empty()) {
-      const TaskId task = stack.back();
-      TaskId next = -1;
-      for (TaskId before : graph.predecessors(task)) {
-        if (!placed[before] && (next < 0 || rank[before] > rank[next])) next = before;
-      }
-      if (next >= 0) {
-        stack.push_back(next);
-        continue;
-      }
-      stack.pop_back();
-      if (placed[task]) continue;
-      placed[task] = true;
-      sequence.emplace_back(task, task == at ? Branch::kCritical : Branch::kIn);
-    }
-    TaskId next = -1;
-    for (TaskId after : graph.successors(at)) {
-      if (next < 0 || rank[after] > rank[next]) next = after;
-    }
-    at = next;
-  }
-  std::vector<TaskId> rest;
+  const std::vector<Time> up = upward_ranks(graph, order, delay);
+  std::vector<Time> priority(graph.size(), 0);  // the downward rank first
   for (TaskId task : order) {
-    if (!placed[task]) rest.push_back(task);
+    for (TaskId before : graph.predecessors(task))
+      priority[task] = std::max(priority[task], priority[before] + graph.weight(before) + delay);
   }
-  std::stable_sort(rest.begin(), rest.end(), [&](TaskId a, TaskId b) { return rank[a] > rank[b]; });
-  for (TaskId task : rest) sequence.emplace_back(task, Branch::kOut);
-  return sequence;
-}
-
-}  // namespace
-
-Result<TaskSchedule> schedule_ecpfd(const TaskGraph& graph, const LogP& logp, int processors,
-                                    const SchedulerOptions& options) {
-  IBCOLL_TRY(refuse_large(graph, processors, options, "ecpfd"));
-  Duplicating state(graph, logp.message(), processors);
+  Time longest = 0;
+  for (TaskId task : order) longest = std::max(longest, priority[task] += up[task]);
+  // One path of tasks whose priority is that of the whole graph; on equal processors it runs on
+  // any one of them.
+  std::vector<bool> critical(graph.size(), false);
+  std::span<const TaskId> among = order;
+  for (bool entry = true; !among.empty(); entry = false) {
+    const auto next = std::find_if(among.begin(), among.end(), [&](TaskId task) {
+      return priority[task] == longest && (!entry || graph.predecessors(task).empty());
+    });
+    if (next == among.end()) break;
+    critical[*next] = true;
+    among = graph.successors(*next);
+  }
+  EarliestFinish state(graph, delay, processors);
   int64_t done = 0;
-  std::vector<bool> candidate(processors);
-  for (const auto& [task, branch] : critical_path_dominant(graph, logp.message())) {
-    // The processors that hold an input, and one more that is still empty.
-    std::fill(candidate.begin(), candidate.end(), false);
-    bool any = false;
-    for (ProcessorId p = 0; p < processors; ++p) {
-      for (TaskId before : graph.predecessors(task)) {
-        if (state.has(p, before)) {
-          candidate[p] = any = true;
-          break;
-        }
-      }
-    }
-    bool empty_found = false;
-    for (ProcessorId p = 0; p < processors && !empty_found; ++p) {
-      if (state.used(p)) continue;
-      candidate[p] = empty_found = true;
-    }
-    if (!any && !empty_found) std::fill(candidate.begin(), candidate.end(), true);
-    ProcessorId chosen = -1;
-    Duplicating::Trial best;
-    for (ProcessorId p = 0; p < processors; ++p) {
-      if (!candidate[p]) continue;
-      Duplicating::Trial trial = state.attempt(task, p, branch != Branch::kOut);
-      if (chosen >= 0 && trial.finish >= best.finish) continue;
-      best = std::move(trial);
-      chosen = p;
-    }
-    state.commit(task, chosen, best);
-    if (options.progress && ++done % kReportEvery == 0)
-      options.progress("ecpfd", done, graph.size());
+  for (ReadyTasks ready(graph, priority); !ready.empty();) {
+    const TaskId task = ready.pop();
+    if (critical[task])
+      state.place_on(task, 0);
+    else
+      state.place(task);
+    report(options, done, graph);
   }
   return with_messages(graph, logp, state.runs());
+}
+
+Result<TaskSchedule> schedule_peft(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
+  // On equal processors the optimistic cost of a task is the same on all of them: its successors
+  // stay where it runs, so it is the work on the heaviest path behind the task. What is added to
+  // the finish time doesn't depend on the processor then.
+  std::vector<Time> optimistic = bottom_levels(graph);
+  for (TaskId task = 0; task < graph.size(); ++task) optimistic[task] -= graph.weight(task);
+  EarliestFinish state(graph, logp.message(), processors);
+  int64_t done = 0;
+  for (ReadyTasks ready(graph, optimistic); !ready.empty();) {
+    state.place(ready.pop());
+    report(options, done, graph);
+  }
+  return with_messages(graph, logp, state.runs());
+}
+
+Result<TaskSchedule> schedule_etf(const TaskGraph& graph, const LogP& logp, int processors,
+                                  const SchedulerOptions& options) {
+  // Each step looks at all tasks that are ready.
+  constexpr TaskId kMaxTasks = 20'000;
+  if (graph.size() > kMaxTasks)
+    return fail(ErrorCode::kUnsupported, "etf takes at most {} tasks, these are {}", kMaxTasks,
+                graph.size());
+  struct Candidate {
+    TaskId task;
+    Time anywhere = 0;          ///< when all inputs are there on any processor
+    Time critical_at = 0;       ///< the same where the last of them is made
+    ProcessorId critical = -1;
+  };
+  const Time delay = logp.message();
+  const std::vector<Time> level = bottom_levels(graph);
+  std::vector<Time> finish(graph.size(), 0), end(processors, 0);
+  std::vector<ProcessorId> processor(graph.size(), -1);
+  std::vector<int32_t> missing(graph.size());
+  std::vector<Candidate> ready;
+  const auto add = [&](TaskId task) {
+    Candidate candidate{.task = task};
+    TaskId last = -1;
+    for (TaskId before : graph.predecessors(task)) {
+      if (last < 0 || finish[before] > finish[last]) last = before;
+    }
+    if (last >= 0) {
+      candidate.anywhere = finish[last] + delay;
+      candidate.critical = processor[last];
+      for (TaskId before : graph.predecessors(task))
+        candidate.critical_at =
+            std::max(candidate.critical_at,
+                     finish[before] + (processor[before] == candidate.critical ? 0 : delay));
+    }
+    ready.push_back(candidate);
+  };
+  for (TaskId task = 0; task < graph.size(); ++task) {
+    missing[task] = static_cast<int32_t>(graph.predecessors(task).size());
+    if (missing[task] == 0) add(task);
+  }
+  ClassicSchedule runs(processors);
+  for (int64_t done = 0; !ready.empty(); report(options, done, graph)) {
+    // Elsewhere than at its critical processor, a task starts first where the work ends first.
+    const auto first =
+        static_cast<ProcessorId>(std::min_element(end.begin(), end.end()) - end.begin());
+    size_t chosen = 0;
+    ProcessorId where = -1;
+    Time best = 0;
+    const auto offer = [&](size_t i, ProcessorId p, Time start) {
+      const TaskId task = ready[i].task, other = ready[chosen].task;
+      const bool better =
+          where < 0 || start < best ||
+          (start == best && (level[task] > level[other] ||
+                             (level[task] == level[other] && task < other)));
+      if (!better) return;
+      chosen = i;
+      where = p;
+      best = start;
+    };
+    for (size_t i = 0; i < ready.size(); ++i) {
+      const Candidate& c = ready[i];
+      if (c.critical >= 0) offer(i, c.critical, std::max(end[c.critical], c.critical_at));
+      if (c.critical != first) offer(i, first, std::max(end[first], c.anywhere));
+    }
+    const TaskId task = ready[chosen].task;
+    ready[chosen] = ready.back();
+    ready.pop_back();
+    processor[task] = where;
+    finish[task] = end[where] = best + graph.weight(task);
+    runs[where].push_back({best, task});
+    for (TaskId after : graph.successors(task)) {
+      if (--missing[after] == 0) add(after);
+    }
+  }
+  return with_messages(graph, logp, runs);
 }
 
 }  // namespace ibcoll::task_graph

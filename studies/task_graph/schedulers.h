@@ -63,9 +63,12 @@ Result<TaskSchedule> schedule_bcsh_balanced(const TaskGraph&, const LogP&, int,
 
 /// Classic list schedulers. They plan with a delay of os + L + or between processors and no
 /// overhead; the schedule returned has one message for each result and receiver, replayed with
-/// overheads. HEFT: Topcuoglu et al. 2002. DSH: Kruatrachue and Lewis 1988. ECPFD: Ahmad and Kwok
-/// 1998.
+/// overheads. HEFT and CPOP: Topcuoglu, Hariri, Wu 2002. PEFT: Arabnejad, Barbosa 2014. ETF: Hwang,
+/// Chow, Anger, Lee 1989. DSH: Kruatrachue, Lewis 1988. ECPFD: Ahmad, Kwok 1998 (ecpfd.h).
 Result<TaskSchedule> schedule_heft(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_cpop(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_peft(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
+Result<TaskSchedule> schedule_etf(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 Result<TaskSchedule> schedule_dsh(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 Result<TaskSchedule> schedule_ecpfd(const TaskGraph&, const LogP&, int, const SchedulerOptions&);
 

@@ -1,0 +1,33 @@
+#pragma once
+/// ECPFD, the economical form of Critical Path Fast Duplication for a bounded number of
+/// processors: I. Ahmad, Y.-K. Kwok, On Exploiting Task Duplication in Parallel Program
+/// Scheduling, IEEE Transactions on Parallel and Distributed Systems 9(9), 1998.
+
+#include <functional>
+#include <vector>
+
+#include "studies/task_graph/classic.h"
+
+namespace ibcoll::task_graph {
+
+/// How long the result of `from` is on its way to `to` on another processor.
+using EdgeDelay = std::function<Time(TaskId from, TaskId to)>;
+
+/// The order in which ECPFD places tasks: those of a critical path in turn, each behind the
+/// ancestors it still lacks (of a task's parents, the one with the largest b-level first, then the
+/// one with the smaller t-level), and the others, the out-branch, by descending b-level.
+struct CriticalPathDominant {
+  std::vector<TaskId> sequence;
+  size_t out_branch = 0;  ///< where the out-branch begins
+};
+CriticalPathDominant critical_path_dominant(const TaskGraph& graph, const EdgeDelay& delay);
+
+/// Places tasks in that order, each where it starts first: on a processor that holds one of its
+/// parents or on an unused one; tasks of the out-branch on any processor in use or an unused one;
+/// where none is unused, on any. Into idle slots, and before a task the parent whose result would
+/// arrive last is duplicated, with its own ancestors where they help it, as long as the task
+/// starts earlier for it. `placed` is called after each task.
+ClassicSchedule plan_ecpfd(const TaskGraph& graph, const EdgeDelay& delay, int processors,
+                           const std::function<void(int64_t)>& placed = {});
+
+}  // namespace ibcoll::task_graph
