@@ -310,6 +310,38 @@ const std::vector<Generator>& generators() {
        {{"ARITY", 1, 1000, -1}, {"DEPTH", 0, 1'000'000, -1}},
        geometric_size,
        [](Values p) { return broadcast_tree(static_cast<int>(p[0]), static_cast<int>(p[1])); }},
+      {"montage",
+       "montage:IMAGES[:SEED]",
+       ':',
+       {{"IMAGES", 1, 1'000'000, -1}, {"SEED", 0, INT64_MAX, 1}},
+       [](Values p) { return static_cast<double>(p[0]) * 4 + 6; },
+       [](Values p) { return montage(static_cast<int>(p[0]), static_cast<uint64_t>(p[1])); }},
+      {"epigenomics",
+       "epigenomics:LANESxPIECES[:SEED]",
+       'x',
+       {{"LANES", 1, 100'000, -1}, {"PIECES", 1, 100'000, -1}, {"SEED", 0, INT64_MAX, 1}},
+       [](Values p) { return static_cast<double>(p[0]) * (4 * static_cast<double>(p[1]) + 2); },
+       [](Values p) {
+         return epigenomics(static_cast<int>(p[0]), static_cast<int>(p[1]),
+                            static_cast<uint64_t>(p[2]));
+       }},
+      {"ligo",
+       "ligo:GROUPSxSEGMENTS[:SEED]",
+       'x',
+       {{"GROUPS", 1, 100'000, -1}, {"SEGMENTS", 1, 100'000, -1}, {"SEED", 0, INT64_MAX, 1}},
+       [](Values p) { return static_cast<double>(p[0]) * (4 * static_cast<double>(p[1]) + 2); },
+       [](Values p) {
+         return ligo(static_cast<int>(p[0]), static_cast<int>(p[1]), static_cast<uint64_t>(p[2]));
+       }},
+      {"cybershake",
+       "cybershake:SITESxVARIATIONS[:SEED]",
+       'x',
+       {{"SITES", 1, 100'000, -1}, {"VARIATIONS", 1, 100'000, -1}, {"SEED", 0, INT64_MAX, 1}},
+       [](Values p) { return static_cast<double>(p[0]) * (4 * static_cast<double>(p[1]) + 2); },
+       [](Values p) {
+         return cybershake(static_cast<int>(p[0]), static_cast<int>(p[1]),
+                           static_cast<uint64_t>(p[2]));
+       }},
   };
   return all;
 }

@@ -62,9 +62,32 @@ TaskGraph random_graph(int tasks, double density, Time max_weight, uint64_t seed
 TaskGraph reduction_tree(int arity, int depth);
 TaskGraph broadcast_tree(int arity, int depth);
 
+/// Shapes of scientific workflows (Bharathi et al., Characterization of Scientific Workflows, 2008;
+/// Juve et al., Characterizing and Profiling Scientific Workflows, 2013). The unit is 10 ms: tasks
+/// take about as long as in such profiles, each up to a fifth shorter or longer.
+
+/// Montage, a mosaic of `images` images on a square of the sky: each is projected, overlaps of
+/// neighbours are fitted, all fits are joined into one model, by which each image is corrected,
+/// and one table, sum, reduction and picture follow.
+TaskGraph montage(int images, uint64_t seed);
+
+/// Epigenomics: `lanes` inputs are each split into `pieces`, which are filtered, converted and
+/// mapped one by one and joined again; all lanes then become one index and one pile.
+TaskGraph epigenomics(int lanes, int pieces, uint64_t seed);
+
+/// LIGO Inspiral: `groups` of `segments` each: a template bank and a matched filter a segment, one
+/// coincidence a group, trigger banks and filters again, and one coincidence more.
+TaskGraph ligo(int groups, int segments, uint64_t seed);
+
+/// CyberShake: `sites` of two strain tensors each, `variations` seismograms of each, and a peak of
+/// each seismogram; all seismograms are packed, and all peaks.
+TaskGraph cybershake(int sites, int variations, uint64_t seed);
+
 /// A graph from its description: "gauss-jordan:128", "gauss-jordan-b:64", "lu:128", "fft:256",
 /// "stencil:32x64", "layered:LAYERSxWIDTH[:DEGREE[:MAX_WEIGHT[:SEED]]]",
-/// "random:TASKS[:PERCENT[:MAX_WEIGHT[:SEED]]]", "in-tree:ARITY:DEPTH", "out-tree:ARITY:DEPTH".
+/// "random:TASKS[:PERCENT[:MAX_WEIGHT[:SEED]]]", "in-tree:ARITY:DEPTH", "out-tree:ARITY:DEPTH",
+/// "montage:IMAGES[:SEED]", "epigenomics:LANESxPIECES[:SEED]", "ligo:GROUPSxSEGMENTS[:SEED]",
+/// "cybershake:SITESxVARIATIONS[:SEED]".
 /// The error names what is wrong and the limits; unsupported when it isn't a generator's name.
 Result<TaskGraph> generate(std::string_view description);
 
