@@ -325,7 +325,7 @@ Status run_run(const Options& o) {
 
 void add_graph(tools::Command command, Options& o) {
   command
-      .option("--graph", o.graph, "a .stg, .dot, .gv or .json file, or one of\n" + generator_help())
+      .option("--graph", o.graph, "a .stg, .dot, .gv, .json (also WfFormat), .hdag or .txt (HyperDAG) file, or one of\n" + generator_help())
       .required();
 }
 
@@ -365,7 +365,7 @@ void add_schedule_commands(tools::Command app, Options& o) {
   add_graph(draw, o);
   draw.option("schedule", o.input, "file that 'schedule --output' wrote").required();
   draw.option("--plot", o.plot, "SVG file to write").required();
-  tools::Command convert = app.command("convert", "write a graph as .stg, .dot or .json");
+  tools::Command convert = app.command("convert", "write a graph as .stg, .dot, .json or .hdag");
   add_graph(convert, o);
   convert.option("--output", o.output, "file to write").required();
 }

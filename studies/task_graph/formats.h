@@ -2,6 +2,7 @@
 /// Task graphs and schedules as text.
 
 #include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -21,11 +22,26 @@ void write_stg(const TaskGraph& graph, std::ostream& out);
 Result<TaskGraph> read_dot(std::istream& in);
 void write_dot(const TaskGraph& graph, std::ostream& out);
 
-/// {"weights": [..], "edges": [[from, to], ..]}.
+/// HyperDAG files, version 1 (github.com/Algebraic-Programming/HyperDAG_DB): lines that begin with
+/// %, then the numbers of hyperedges, nodes and pins, then a line for each of them: "hyperedge ..",
+/// "node [work ..]" (1 if there is none) and "hyperedge node". The first node of a hyperedge is the
+/// task whose result the others need. What hyperedges weigh is left out: a message costs the same
+/// whatever its size. Errors name the line.
+Result<TaskGraph> read_hyperdag(std::istream& in);
+void write_hyperdag(const TaskGraph& graph, std::ostream& out);
+
+/// {"weights": [..], "edges": [[from, to], ..]}, or what WfCommons writes (WfFormat, versions 1.1
+/// to 1.6), a document with a member "workflow": see graph_of_workflow().
 Result<TaskGraph> read_json(std::istream& in);
 void write_json(const TaskGraph& graph, std::ostream& out);
 
-/// A graph from a file by its ending (.stg, .dot, .gv, .json) or from a generator's description
+/// The graph of a WfFormat document (github.com/wfcommons/WfFormat): tasks of
+/// workflow.specification with their parents and children, by id, and the runtimes of
+/// workflow.execution in milliseconds; in documents before 1.5 all of it in workflow.tasks. Where
+/// no task has a runtime, each weighs 1. Errors name the task.
+Result<TaskGraph> graph_of_workflow(const nlohmann::json& document);
+
+/// A graph from a file by its ending (.stg, .dot, .gv, .json; .hdag and .txt: HyperDAG) or from a generator's description
 /// (see generate()). Errors begin with the file's name.
 Result<TaskGraph> load_graph(const std::string& file_or_description);
 /// Writes a graph in the format its ending says.

@@ -9,34 +9,9 @@
 #include "engine/base/units.h"
 #include "studies/task_graph/formats.h"
 #include "studies/task_graph/generators.h"
+#include "studies/task_graph/lines.h"
 
 namespace ibcoll::task_graph {
-
-namespace {
-
-constexpr int64_t kMaxTasks = int64_t{1} << 30;
-
-/// The words of a line; none if it is a comment.
-std::vector<std::string_view> words(std::string_view line) {
-  std::vector<std::string_view> result;
-  const char* const kSpace = " \t\r";
-  for (size_t at = line.find_first_not_of(kSpace); at != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(kSpace, at), line.size());
-    result.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kSpace, end);
-  }
-  if (!result.empty() && result.front().front() == '#') result.clear();
-  return result;
-}
-
-Result<int64_t> number(std::string_view word, int64_t low, int64_t high, const char* what,
-                       int line) {
-  Result<int64_t> value = parse_integer(word, low, high, what);
-  if (!value) return fail(ErrorCode::kInvalidArgument, "line {}: {}", line, value.error().message);
-  return value;
-}
-
-}  // namespace
 
 Result<TaskGraph> read_stg(std::istream& in) {
   std::string text;
@@ -47,13 +22,13 @@ Result<TaskGraph> read_stg(std::istream& in) {
   std::vector<int> edge_lines;
   while (std::getline(in, text)) {
     ++line;
-    const auto parts = words(text);
+    const auto parts = line_words(text, '#');
     if (parts.empty()) continue;
     if (announced < 0) {
       if (parts.size() != 1)
         return fail(ErrorCode::kInvalidArgument, "line {}: expected the number of tasks alone",
                     line);
-      IBCOLL_ASSIGN(announced, number(parts[0], 0, kMaxTasks, "number of tasks", line));
+      IBCOLL_ASSIGN(announced, line_number(parts[0], 0, kMaxTasksOfAFile, "number of tasks", line));
       continue;
     }
     const auto task = static_cast<int64_t>(weights.size());
@@ -63,18 +38,18 @@ Result<TaskGraph> read_stg(std::istream& in) {
     if (parts.size() < 3)
       return fail(ErrorCode::kInvalidArgument,
                   "line {}: expected id, weight, number of predecessors", line);
-    IBCOLL_ASSIGN(const int64_t id, number(parts[0], 0, kMaxTasks, "task", line));
+    IBCOLL_ASSIGN(const int64_t id, line_number(parts[0], 0, kMaxTasksOfAFile, "task", line));
     if (id != task)
       return fail(ErrorCode::kInvalidArgument, "line {}: task {} where task {} is expected", line,
                   id, task);
-    IBCOLL_ASSIGN(const int64_t weight, number(parts[1], 0, kMaxTotalWork, "weight", line));
+    IBCOLL_ASSIGN(const int64_t weight, line_number(parts[1], 0, kMaxTotalWork, "weight", line));
     IBCOLL_ASSIGN(const int64_t count,
-                  number(parts[2], 0, kMaxTasks, "number of predecessors", line));
+                  line_number(parts[2], 0, kMaxTasksOfAFile, "number of predecessors", line));
     if (static_cast<int64_t>(parts.size()) != 3 + count)
       return fail(ErrorCode::kInvalidArgument, "line {}: {} predecessors announced, {} given", line,
                   count, parts.size() - 3);
     for (size_t i = 3; i < parts.size(); ++i) {
-      IBCOLL_ASSIGN(const int64_t before, number(parts[i], 0, announced + 1, "predecessor", line));
+      IBCOLL_ASSIGN(const int64_t before, line_number(parts[i], 0, announced + 1, "predecessor", line));
       edges.push_back({static_cast<TaskId>(before), static_cast<TaskId>(id)});
       edge_lines.push_back(line);
     }
@@ -241,7 +216,7 @@ class DotReader {
       IBCOLL_TRY(next());
       IBCOLL_ASSIGN(const std::string value, next());
       if (name != "weight" || weight == nullptr) continue;
-      IBCOLL_ASSIGN(*weight, number(value, 0, kMaxTotalWork, "weight", line_));
+      IBCOLL_ASSIGN(*weight, line_number(value, 0, kMaxTotalWork, "weight", line_));
     }
   }
 
@@ -272,9 +247,11 @@ Result<TaskGraph> read_json(std::istream& in) {
   const std::string text(std::istreambuf_iterator<char>(in), {});
   try {
     IBCOLL_ASSIGN(const nlohmann::json document, parse_json(text));
+    if (document.contains("workflow")) return graph_of_workflow(document);
     for (const char* key : {"weights", "edges"}) {
       if (!document.contains(key) || !document[key].is_array())
-        return fail(ErrorCode::kInvalidArgument, "there is no array \"{}\"", key);
+        return fail(ErrorCode::kInvalidArgument, "there is no array \"{}\", and no \"workflow\"",
+                    key);
     }
     std::vector<Time> weights;
     for (const auto& weight : document["weights"]) {
@@ -326,7 +303,9 @@ struct Format {
 constexpr Format kFormats[] = {{".stg", read_stg, write_stg},
                                {".dot", read_dot, write_dot},
                                {".gv", read_dot, write_dot},
-                               {".json", read_json, write_json}};
+                               {".json", read_json, write_json},
+                               {".hdag", read_hyperdag, write_hyperdag},
+                               {".txt", read_hyperdag, write_hyperdag}};
 
 const Format* format_of(std::string_view file) {
   for (const Format& format : kFormats) {
@@ -343,7 +322,7 @@ Result<TaskGraph> load_graph(const std::string& file_or_description) {
     Result<TaskGraph> generated = generate(file_or_description);
     if (generated || generated.error().code != ErrorCode::kUnsupported) return generated;
     return fail(ErrorCode::kInvalidArgument,
-                "graph '{}' is neither a generator nor a .stg, .dot, .gv or .json file",
+                "graph '{}' is neither a generator nor a .stg, .dot, .gv, .json, .hdag or .txt file",
                 file_or_description);
   }
   IBCOLL_ASSIGN(std::string text, read_input(file_or_description));
@@ -354,8 +333,7 @@ Result<TaskGraph> load_graph(const std::string& file_or_description) {
 Status save_graph(const TaskGraph& graph, const std::string& file) {
   const Format* format = format_of(file);
   if (format == nullptr)
-    return fail(ErrorCode::kInvalidArgument, "'{}': the ending must be .stg, .dot, .gv or .json",
-                file);
+    return fail(ErrorCode::kInvalidArgument, "'{}': the ending must be .stg, .dot, .gv, .json, .hdag or .txt", file);
   std::ostringstream out;
   format->write(graph, out);
   return write_file(file, out.str());

@@ -1,0 +1,21 @@
+#pragma once
+/// Lines of text files that are made of numbers.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+
+namespace ibcoll::task_graph {
+
+inline constexpr int64_t kMaxTasksOfAFile = int64_t{1} << 30;
+
+/// The words of a line up to the sign that begins a comment.
+std::vector<std::string_view> line_words(std::string_view line, char comment);
+
+/// A whole number in [low, high]; the error names the line.
+Result<int64_t> line_number(std::string_view word, int64_t low, int64_t high, const char* what,
+                            int line);
+
+}  // namespace ibcoll::task_graph
