@@ -232,16 +232,17 @@ Status run_optima(const Options& o) {
     IBCOLL_ASSIGN(const auto more, of_input(std::string(file), read_optima(in)));
     optima.insert(optima.end(), more.begin(), more.end());
   }
-  Table table({"scheduler", "graphs", "processors", "cases", "optimal", "best known", "below", "mean ratio",
-               "worst", "of", "duplicates", "mean s", "worst s"});
+  Table table({"scheduler", "graphs", "processors", "cases", "optimal", "best known", "below",
+               "mean ratio", "worst", "of", "duplicates", "mean s", "worst s"});
   for (const Scheduler* scheduler : chosen) {
     IBCOLL_ASSIGN(const auto rows, compare_with_optima(*scheduler, o.input, optima));
     for (const OptimaRow& row : rows) {
       table.add_row({std::string(scheduler->name), row.folder, std::to_string(row.processors),
                      std::to_string(row.cases), std::to_string(row.optimal),
-                     std::to_string(row.best_known), std::to_string(row.below), fmt::format("{:.4f}", row.mean_ratio),
-                     number(row.worst_ratio), row.worst_graph, std::to_string(row.duplicates),
-                     number(row.mean_seconds), number(row.worst_seconds)});
+                     std::to_string(row.best_known), std::to_string(row.below),
+                     fmt::format("{:.4f}", row.mean_ratio), number(row.worst_ratio),
+                     row.worst_graph, std::to_string(row.duplicates), number(row.mean_seconds),
+                     number(row.worst_seconds)});
       json.write({{"scheduler", scheduler->name},
                   {"graphs", row.folder},
                   {"processors", row.processors},
@@ -325,7 +326,10 @@ Status run_run(const Options& o) {
 
 void add_graph(tools::Command command, Options& o) {
   command
-      .option("--graph", o.graph, "a .stg, .dot, .gv, .json (also WfFormat), .hdag or .txt (HyperDAG) file, or one of\n" + generator_help())
+      .option(
+          "--graph", o.graph,
+          "a .stg, .dot, .gv, .json (also WfFormat), .hdag or .txt (HyperDAG) file, or one of\n" +
+              generator_help())
       .required();
 }
 

@@ -19,8 +19,8 @@ Levels levels(const TaskGraph& graph, const std::vector<TaskId>& order, const Ed
   Levels result{std::vector<Time>(graph.size(), 0), std::vector<Time>(graph.size(), 0)};
   for (TaskId task : order) {
     for (TaskId before : graph.predecessors(task))
-      result.t[task] = std::max(
-          result.t[task], result.t[before] + graph.weight(before) + delay(before, task));
+      result.t[task] =
+          std::max(result.t[task], result.t[before] + graph.weight(before) + delay(before, task));
   }
   for (auto task = order.rbegin(); task != order.rend(); ++task) {
     for (TaskId after : graph.successors(*task))
@@ -198,10 +198,9 @@ ClassicSchedule plan_ecpfd(const TaskGraph& graph, const EdgeDelay& delay, int p
     FastDuplication::Trial best;
     for (ProcessorId p = 0; p < std::min(processors, unused + 1); ++p) {
       const auto parents = graph.predecessors(task);
-      const bool candidate =
-          unused == processors || i >= order.out_branch || p == unused ||
-          std::any_of(parents.begin(), parents.end(),
-                      [&](TaskId before) { return state.has(p, before); });
+      const bool candidate = unused == processors || i >= order.out_branch || p == unused ||
+                             std::any_of(parents.begin(), parents.end(),
+                                         [&](TaskId before) { return state.has(p, before); });
       if (!candidate) continue;
       FastDuplication::Trial trial = state.attempt(task, p);
       if (chosen >= 0 && trial.start >= best.start) continue;
@@ -218,13 +217,14 @@ Result<TaskSchedule> schedule_ecpfd(const TaskGraph& graph, const LogP& logp, in
                                     const SchedulerOptions& options) {
   IBCOLL_TRY(refuse_many_copies(graph, processors, options, "ecpfd"));
   const Time message = logp.message();
-  return with_messages(
-      graph, logp, plan_ecpfd(graph, [message](TaskId, TaskId) { return message; }, processors,
-                              [&](int64_t done) {
-                                constexpr int64_t kEvery = 1024;
-                                if (options.progress && done % kEvery == 0)
-                                  options.progress("ecpfd", done, graph.size());
-                              }));
+  return with_messages(graph, logp,
+                       plan_ecpfd(
+                           graph, [message](TaskId, TaskId) { return message; }, processors,
+                           [&](int64_t done) {
+                             constexpr int64_t kEvery = 1024;
+                             if (options.progress && done % kEvery == 0)
+                               options.progress("ecpfd", done, graph.size());
+                           }));
 }
 
 }  // namespace ibcoll::task_graph

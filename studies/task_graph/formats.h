@@ -41,8 +41,8 @@ void write_json(const TaskGraph& graph, std::ostream& out);
 /// no task has a runtime, each weighs 1. Errors name the task.
 Result<TaskGraph> graph_of_workflow(const nlohmann::json& document);
 
-/// A graph from a file by its ending (.stg, .dot, .gv, .json; .hdag and .txt: HyperDAG) or from a generator's description
-/// (see generate()). Errors begin with the file's name.
+/// A graph from a file by its ending (.stg, .dot, .gv, .json; .hdag and .txt: HyperDAG) or from a
+/// generator's description (see generate()). Errors begin with the file's name.
 Result<TaskGraph> load_graph(const std::string& file_or_description);
 /// Writes a graph in the format its ending says.
 Status save_graph(const TaskGraph& graph, const std::string& file);

@@ -95,7 +95,8 @@ class StartSearch {
   /// Places all tasks in the order of their keys, which are first made to ascend along edges.
   void place(std::vector<Time>& keys, std::vector<Time>& starts) {
     for (TaskId task : order_) {
-      for (TaskId before : graph_.predecessors(task)) keys[task] = std::max(keys[task], keys[before]);
+      for (TaskId before : graph_.predecessors(task))
+        keys[task] = std::max(keys[task], keys[before]);
     }
     list_ = order_;
     std::sort(list_.begin(), list_.end(), [&](TaskId a, TaskId b) {

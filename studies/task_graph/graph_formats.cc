@@ -49,7 +49,8 @@ Result<TaskGraph> read_stg(std::istream& in) {
       return fail(ErrorCode::kInvalidArgument, "line {}: {} predecessors announced, {} given", line,
                   count, parts.size() - 3);
     for (size_t i = 3; i < parts.size(); ++i) {
-      IBCOLL_ASSIGN(const int64_t before, line_number(parts[i], 0, announced + 1, "predecessor", line));
+      IBCOLL_ASSIGN(const int64_t before,
+                    line_number(parts[i], 0, announced + 1, "predecessor", line));
       edges.push_back({static_cast<TaskId>(before), static_cast<TaskId>(id)});
       edge_lines.push_back(line);
     }
@@ -321,9 +322,10 @@ Result<TaskGraph> load_graph(const std::string& file_or_description) {
   if (format == nullptr) {
     Result<TaskGraph> generated = generate(file_or_description);
     if (generated || generated.error().code != ErrorCode::kUnsupported) return generated;
-    return fail(ErrorCode::kInvalidArgument,
-                "graph '{}' is neither a generator nor a .stg, .dot, .gv, .json, .hdag or .txt file",
-                file_or_description);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "graph '{}' is neither a generator nor a .stg, .dot, .gv, .json, .hdag or .txt file",
+        file_or_description);
   }
   IBCOLL_ASSIGN(std::string text, read_input(file_or_description));
   std::istringstream in(std::move(text));
@@ -333,7 +335,8 @@ Result<TaskGraph> load_graph(const std::string& file_or_description) {
 Status save_graph(const TaskGraph& graph, const std::string& file) {
   const Format* format = format_of(file);
   if (format == nullptr)
-    return fail(ErrorCode::kInvalidArgument, "'{}': the ending must be .stg, .dot, .gv, .json, .hdag or .txt", file);
+    return fail(ErrorCode::kInvalidArgument,
+                "'{}': the ending must be .stg, .dot, .gv, .json, .hdag or .txt", file);
   std::ostringstream out;
   format->write(graph, out);
   return write_file(file, out.str());

@@ -47,8 +47,7 @@ class HyperDagReader {
   }
   /// The next line, which must have so many words; says what is missing at the end of the file.
   Status line_of(size_t words, const char* what, int64_t have, int64_t all) {
-    if (!next())
-      return wrong(fmt::format("the file ends after {} of {} {}", have, all, what));
+    if (!next()) return wrong(fmt::format("the file ends after {} of {} {}", have, all, what));
     if (words_.size() < words) return wrong(fmt::format("this is no line of {}", what));
     return {};
   }

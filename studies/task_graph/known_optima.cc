@@ -48,8 +48,8 @@ Result<std::vector<OptimaRow>> compare_with_optima(const Scheduler& scheduler,
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     const Status right = check(graph, made);
     if (!right)
-      return fail(ErrorCode::kInvalidProgram, "{} on {} processors, {}: {}", file,
-                  known.processors, scheduler.name, right.error().message);
+      return fail(ErrorCode::kInvalidProgram, "{} on {} processors, {}: {}", file, known.processors,
+                  scheduler.name, right.error().message);
     const size_t slash = known.graph.rfind('/');
     const std::string of = slash == std::string::npos ? "." : known.graph.substr(0, slash);
     auto row = std::find_if(rows.begin(), rows.end(), [&](const OptimaRow& r) {

@@ -27,9 +27,9 @@ struct OptimaRow {
   std::string folder;  ///< of the graphs, relative to that of the set
   int processors = 0;
   int cases = 0;
-  int optimal = 0;     ///< as long as the bound of the file or as shortest_possible()
-  int best_known = 0;  ///< not longer than the best of the file
-  int below = 0;       ///< shorter than the bound of the file, which then is wrong
+  int optimal = 0;        ///< as long as the bound of the file or as shortest_possible()
+  int best_known = 0;     ///< not longer than the best of the file
+  int below = 0;          ///< shorter than the bound of the file, which then is wrong
   double mean_ratio = 0;  ///< makespan over the best of the file or that found, if shorter
   double worst_ratio = 0;
   std::string worst_graph = {};

@@ -121,8 +121,8 @@ Result<TaskSchedule> schedule_etf(const TaskGraph& graph, const LogP& logp, int 
                 graph.size());
   struct Candidate {
     TaskId task;
-    Time anywhere = 0;          ///< when all inputs are there on any processor
-    Time critical_at = 0;       ///< the same where the last of them is made
+    Time anywhere = 0;     ///< when all inputs are there on any processor
+    Time critical_at = 0;  ///< the same where the last of them is made
     ProcessorId critical = -1;
   };
   const Time delay = logp.message();
@@ -161,10 +161,9 @@ Result<TaskSchedule> schedule_etf(const TaskGraph& graph, const LogP& logp, int 
     Time best = 0;
     const auto offer = [&](size_t i, ProcessorId p, Time start) {
       const TaskId task = ready[i].task, other = ready[chosen].task;
-      const bool better =
-          where < 0 || start < best ||
-          (start == best && (level[task] > level[other] ||
-                             (level[task] == level[other] && task < other)));
+      const bool better = where < 0 || start < best ||
+                          (start == best && (level[task] > level[other] ||
+                                             (level[task] == level[other] && task < other)));
       if (!better) return;
       chosen = i;
       where = p;

@@ -66,8 +66,7 @@ void EarliestFinish::place(TaskId task) {
 }
 
 void EarliestFinish::place_on(TaskId task, ProcessorId processor) {
-  take(task, processor,
-       slots_[processor].earliest(ready(task).on(processor), graph_.weight(task)));
+  take(task, processor, slots_[processor].earliest(ready(task).on(processor), graph_.weight(task)));
 }
 
 void EarliestFinish::take(TaskId task, ProcessorId processor, Time start) {

@@ -88,8 +88,7 @@ class WorkflowReader {
 
   Result<TaskGraph> finish() {
     if (timed_ != 0 && timed_ != weights_.size())
-      return wrong_workflow(
-          fmt::format("{} of {} tasks have a runtime", timed_, weights_.size()));
+      return wrong_workflow(fmt::format("{} of {} tasks have a runtime", timed_, weights_.size()));
     return TaskGraph::create(std::move(weights_), edges_);
   }
 

@@ -22,14 +22,16 @@ using ::testing::HasSubstr;
 class AllSchedulers : public ::testing::TestWithParam<std::string_view> {};
 INSTANTIATE_TEST_SUITE_P(, AllSchedulers,
                          ::testing::Values("sppc", "sppc+", "sppc-balanced", "bcsh", "bcsh-grouped",
-                                           "bcsh-balanced", "heft", "dsh", "ecpfd", "serial"));
+                                           "bcsh-balanced", "heft", "cpop", "peft", "etf", "dsh",
+                                           "ecpfd", "serial"));
 
 TEST_P(AllSchedulers, MakeSchedulesThatPassTheChecker) {
   SchedulerOptions options;
   options.search_effort = 20'000;
-  for (const char* description : {"gauss-jordan:16", "gauss-jordan-b:16", "lu:16", "fft:64",
-                                  "stencil:12x17", "layered:8x9:3:500:2", "random:60:15:300:4",
-                                  "random:5:0", "random:1", "in-tree:3:4", "out-tree:2:6"}) {
+  for (const char* description :
+       {"gauss-jordan:16", "gauss-jordan-b:16", "lu:16", "fft:64", "stencil:12x17",
+        "layered:8x9:3:500:2", "random:60:15:300:4", "random:5:0", "random:1", "in-tree:3:4",
+        "out-tree:2:6", "montage:12", "cybershake:2x5"}) {
     const TaskGraph graph = generate(description).value();
     for (const int processors : {1, 2, 5}) {
       for (const LogP& logp :

@@ -31,12 +31,38 @@ TEST(TaskGraphGenerators, HaveThePapersTasksAndEdges) {
 }
 
 TEST(TaskGraphGenerators, RefuseWhatIsNotAGraph) {
-  for (const char* wrong : {"fft:6", "gauss-jordan:0", "gauss-jordan", "lu:abc", "stencil:5",
-                            "in-tree:9:40", "random:5:1:1:1:1"}) {
+  for (const char* wrong :
+       {"fft:6", "gauss-jordan:0", "gauss-jordan", "lu:abc", "stencil:5", "in-tree:9:40",
+        "random:5:1:1:1:1", "montage:0", "montage", "ligo:3", "cybershake:100000x100000"}) {
     const auto graph = generate(wrong);
     ASSERT_FALSE(graph.has_value()) << wrong;
     EXPECT_EQ(graph.error().code, ErrorCode::kInvalidArgument) << wrong;
   }
+}
+
+TEST(TaskGraphGenerators, WorkflowsHaveTheirShapes) {
+  const auto ends = [](const TaskGraph& graph) {
+    std::pair<int, int> count;
+    for (TaskId task = 0; task < graph.size(); ++task) {
+      count.first += graph.predecessors(task).empty() ? 1 : 0;
+      count.second += graph.successors(task).empty() ? 1 : 0;
+    }
+    return count;
+  };
+  // 9 images on a square of 3 by 3 have 12 pairs of neighbours; 6 tasks join all.
+  EXPECT_EQ(montage(9, 1).size(), 9 + 12 + 9 + 6);
+  EXPECT_EQ(ends(montage(9, 1)), std::pair(9, 1));
+  EXPECT_EQ(epigenomics(3, 5, 1).size(), 3 * (1 + 4 * 5 + 1) + 3);
+  EXPECT_EQ(ends(epigenomics(3, 5, 1)), std::pair(3, 1));
+  EXPECT_EQ(ligo(2, 7, 1).size(), 2 * (4 * 7 + 2));
+  EXPECT_EQ(ends(ligo(2, 7, 1)), std::pair(14, 2));
+  EXPECT_EQ(cybershake(2, 6, 1).size(), 4 * (1 + 2 * 6) + 2);
+  EXPECT_EQ(ends(cybershake(2, 6, 1)), std::pair(4, 2));
+  EXPECT_EQ(task_levels(montage(9, 1)).front(), 8);  // fit, join, model, correct, and four more
+  const TaskGraph again = montage(20, 5), other = montage(20, 6);
+  EXPECT_EQ(again.total_work(), montage(20, 5).total_work());
+  EXPECT_NE(again.total_work(), other.total_work());
+  EXPECT_EQ(generate("ligo:2x7:3").value().size(), ligo(2, 7, 3).size());
 }
 
 TEST(TaskGraph, RefusesCyclesNegativeWeightsAndMissingTasks) {
@@ -55,7 +81,10 @@ TEST(TaskGraphFormats, ComeBackAsTheyWere) {
   struct {
     Result<TaskGraph> (*read)(std::istream&);
     void (*write)(const TaskGraph&, std::ostream&);
-  } formats[] = {{read_stg, write_stg}, {read_dot, write_dot}, {read_json, write_json}};
+  } formats[] = {{read_stg, write_stg},
+                 {read_dot, write_dot},
+                 {read_json, write_json},
+                 {read_hyperdag, write_hyperdag}};
   for (const auto& format : formats) {
     std::stringstream text;
     format.write(graph, text);
@@ -87,6 +116,98 @@ TEST(TaskGraphFormats, NameTheLineThatIsWrong) {
   EXPECT_THAT(read_dot(open).error().message, HasSubstr("the file ends"));
   std::istringstream json("{\"weights\": [1, 2], \"edges\": [[0, 5]]}");
   EXPECT_THAT(read_json(json).error().message, HasSubstr("there is no task 5"));
+}
+
+TEST(TaskGraphFormats, HyperDagsAreRead) {
+  const auto read = [](const char* text) {
+    std::istringstream in(text);
+    return read_hyperdag(in);
+  };
+  const auto message = [&](const char* text) {
+    const auto graph = read(text);
+    return graph ? std::string("read") : graph.error().message;
+  };
+  // The source of hyperedge 1 is the node that comes first, 2; node 3 has no work of its own.
+  const auto graph = read(
+      "%%MatrixMarket coordinate pattern general\n% HyperDAG file format v1\n2 4 5 % sizes\n"
+      "0\n1 7 % seven bytes\n0 5 1\n2 6\n1 4\n3\n0 0\n1 2\n0 1\n1 3\n1 1\n");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  ASSERT_EQ(graph->size(), 4);
+  EXPECT_EQ(graph->edges(), 3);
+  EXPECT_EQ(graph->weight(2), 6);
+  EXPECT_EQ(graph->weight(3), 1);
+  EXPECT_TRUE(std::ranges::equal(graph->predecessors(1), std::vector<TaskId>{0, 2}));
+  EXPECT_THAT(message("% only comments\n"), HasSubstr("line 1: the file ends before"));
+  EXPECT_THAT(message("1 2\n"), HasSubstr("line 1: expected the numbers of hyperedges"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n"), HasSubstr("line 3: the file ends after 1 of 2 nodes"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n0 1\n"), HasSubstr("line 4: node 0 comes twice"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n1 -4\n"), HasSubstr("line 4"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n1 4\n0 0\n0 2\n"), HasSubstr("line 6"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n1 4\n0 0\n0\n"),
+              HasSubstr("line 6: this is no line of pins"));
+  EXPECT_THAT(message("1 2 2\n0\n0 1\n1 4\n0 0\n0 1\n0 1\n"), HasSubstr("line 7: more lines"));
+  EXPECT_THAT(message("2 2 4\n0\n1\n0 1\n1 4\n0 0\n0 1\n1 1\n1 0\n"), HasSubstr("cycle"));
+  EXPECT_THAT(message("99999999999 1 1\n"), HasSubstr("number of hyperedges"));
+  EXPECT_THAT(message("1000000000 1 1\n0\n"), HasSubstr("the file ends after 1 of"));
+}
+
+TEST(TaskGraphFormats, WorkflowsAreReadInOldAndNewForm) {
+  const auto read = [](const std::string& text) {
+    std::istringstream in(text);
+    return read_json(in);
+  };
+  const auto message = [&](const std::string& text) {
+    const auto graph = read(text);
+    return graph ? std::string("read") : graph.error().message;
+  };
+  const std::string specification =
+      R"({"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
+           {"name": "split", "id": "A", "parents": [], "children": ["B", "C"]},
+           {"name": "work", "id": "B", "parents": ["A"], "children": []},
+           {"name": "work", "id": "C", "parents": ["A"], "children": ["D"]},
+           {"name": "join", "id": "D", "parents": ["B"], "children": []}]})";
+  const auto now = read(specification + R"(, "execution": {"makespanInSeconds": 9, "tasks": [
+      {"id": "D", "runtimeInSeconds": 0.25}, {"id": "A", "runtimeInSeconds": 1},
+      {"id": "B", "runtimeInSeconds": 2.5}, {"id": "C", "runtimeInSeconds": 0}]}}})");
+  ASSERT_TRUE(now.has_value()) << now.error().message;
+  ASSERT_EQ(now->size(), 4);
+  EXPECT_EQ(now->edges(), 4);  // B -> D is said by the child, C -> D by the parent
+  EXPECT_EQ(now->weight(0), 1000);
+  EXPECT_EQ(now->weight(1), 2500);
+  EXPECT_EQ(now->weight(2), 0);
+  EXPECT_EQ(now->weight(3), 250);
+  const auto plain = read(specification + "}}");
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  EXPECT_EQ(plain->total_work(), 4);
+  const auto old = read(R"({"workflow": {"tasks": [
+      {"name": "a", "type": "compute", "runtime": 1.5, "parents": []},
+      {"name": "b", "type": "compute", "runtime": 2, "parents": ["a"]}]}})");
+  ASSERT_TRUE(old.has_value()) << old.error().message;
+  EXPECT_EQ(old->edges(), 1);
+  EXPECT_EQ(old->weight(0), 1500);
+  EXPECT_THAT(message(specification + R"(, "execution": {"tasks": [
+      {"id": "A", "runtimeInSeconds": 1}]}}})"),
+              HasSubstr("1 of 4 tasks have a runtime"));
+  EXPECT_THAT(message(specification + R"(, "execution": {"tasks": [
+      {"id": "X", "runtimeInSeconds": 1}]}}})"),
+              HasSubstr("task 'X': it is not in the spec"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "parents": ["b"]}]}})"),
+              HasSubstr("task 'a': there is no task 'b'"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a"}, {"id": "a"}]}})"),
+              HasSubstr("two tasks 'a'"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"parents": []}]}})"), HasSubstr("neither id"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "parents": "b"}]}})"),
+              HasSubstr("no array"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "runtime": "long"}]}})"),
+              HasSubstr("its runtime is no number"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "runtime": -1}]}})"),
+              HasSubstr("its runtime is no number"));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "parents": ["b"]},
+      {"id": "b", "parents": ["a"]}]}})"),
+              HasSubstr("cycle"));
+  EXPECT_THAT(message(R"({"workflow": []})"), HasSubstr("no array \"tasks\""));
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [3]}})"), HasSubstr("neither id"));
+  EXPECT_THAT(message("[]"), HasSubstr("no array"));
 }
 
 TEST(TaskGraphFormats, SchedulesComeBackAndTruncatedOnesDoNot) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "engine/base/json.h"
+#include "tests/places.h"
 #include "tests/tool.h"
 
 namespace ibcoll::testing_tools {
@@ -68,6 +69,48 @@ TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
   refused("run --size 1", "--size 1");
   refused("distance --rounds 0 --logp 1,1,1", "--rounds 0");
   refused("schedule", "--graph is required");
+}
+
+TEST(IbTaskgraph, OptimaAreComparedWithFilesOfASet) {
+  const std::string graphs = source_dir() + "/tests/data/task_graphs";
+  const std::string with = "optima " + graphs + " --optima ";
+  const Ran ran =
+      run_tool("ib_taskgraph", with + graphs + "/optima.csv --scheduler sppc+,ecpfd --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 8u);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["cases"], 3);
+    EXPECT_EQ(line["below"], 0);
+    if (line["scheduler"] == "sppc+") {
+      EXPECT_EQ(line["best_known"], 3);
+    }
+    EXPECT_GE(line["worst_ratio"], 1.0);
+  }
+  expect_failed("ib_taskgraph", with + file("wrong.csv", "rand0000.stg,2\n"), "line 1: expected");
+  expect_failed("ib_taskgraph", with + file("gone.csv", "gone.stg,2,5\n"), "gone.stg");
+  expect_failed("ib_taskgraph", with + file("none.csv", ""), "there is no optimum");
+  expect_failed("ib_taskgraph", with + graphs + "/nosuch.csv", "nosuch.csv");
+  expect_refused("ib_taskgraph", "optima " + graphs, "--optima is required");
+}
+
+TEST(IbTaskgraph, FilesOfOthersAreConverted) {
+  const std::string hyperdag = folder() / "tree.hdag", back = folder() / "tree.stg";
+  EXPECT_EQ(run_tool("ib_taskgraph", "convert --graph in-tree:2:3 --output " + hyperdag).status, 0);
+  EXPECT_EQ(run_tool("ib_taskgraph", "convert --graph " + hyperdag + " --output " + back).status,
+            0);
+  const Ran ran = run_tool("ib_taskgraph", "schedule --processors 2 --graph " + back);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("15 tasks, 14 edges"), std::string::npos) << ran.out;
+  const std::string with = "schedule --processors 2 --graph ";
+  expect_failed("ib_taskgraph", with + file("cut.hdag", "1 2 2\n0\n"),
+                "the file ends after 0 of 2");
+  expect_failed("ib_taskgraph",
+                with + file("workflow.json",
+                            "{\"workflow\": {\"tasks\": [{\"id\": \"a\", "
+                            "\"parents\": [\"b\"]}]}}"),
+                "task 'a': there is no task 'b'");
+  expect_refused("ib_taskgraph", with + "cybershake:3", "VARIATIONS is missing");
 }
 
 TEST(IbTaskgraph, AScheduleIsDrawnOverTimeWithItsUnit) {
