@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <limits>
-#include <random>
 
 namespace ibcoll::task_graph {
 
@@ -21,7 +19,8 @@ Decoder::Decoder(const TaskGraph& graph, const LogP& logp, int processors)
       processors_(processors),
       clock_(processors),
       have_(processors, std::vector<Time>(graph.size(), kNever)),
-      list_(processors) {}
+      list_(processors),
+      sent_(static_cast<size_t>(processors) * processors, 0) {}
 
 Time Decoder::makespan(const std::vector<PlacedTask>& sequence) {
   return decode(sequence, nullptr);
@@ -46,7 +45,9 @@ bool Decoder::fetch(TaskId task, ProcessorId p, TaskSchedule* out) {
   const Time received = std::max(clock_[p], sent + logp_.arrival(1));
   clock_[p] = received + logp_.receive_overhead;
   std::vector<TaskId> packed;
-  for (TaskId held : list_[from]) {
+  size_t& sent_before = sent_[static_cast<size_t>(from) * processors_ + p];
+  for (; sent_before < list_[from].size(); ++sent_before) {
+    const TaskId held = list_[from][sent_before];
     if (have_[p][held] != kNever) continue;
     have_[p][held] = clock_[p];
     list_[p].push_back(held);
@@ -61,6 +62,7 @@ bool Decoder::fetch(TaskId task, ProcessorId p, TaskSchedule* out) {
 }
 
 Time Decoder::decode(const std::vector<PlacedTask>& sequence, TaskSchedule* out) {
+  std::fill(sent_.begin(), sent_.end(), 0);
   for (ProcessorId p = 0; p < processors_; ++p) {
     clock_[p] = 0;
     for (TaskId task : list_[p]) have_[p][task] = kNever;
@@ -170,82 +172,6 @@ void prune_messages(const TaskGraph& graph, TaskSchedule& schedule) {
   schedule = std::move(pruned);
   [[maybe_unused]] const Status replayed = replay(graph, schedule);
   assert(replayed);
-}
-
-std::vector<PlacedTask> improve(const TaskGraph& graph, const LogP& logp, int processors,
-                                const std::vector<std::vector<PlacedTask>>& starts, int64_t effort,
-                                uint64_t seed) {
-  Decoder decoder(graph, logp, processors);
-  std::mt19937_64 random(seed);
-  const auto below = [&](size_t bound) { return static_cast<size_t>(random() % bound); };
-  const auto chance = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
-  std::vector<PlacedTask> best = starts.front();
-  Time best_makespan = decoder.makespan(best);
-  for (const auto& start : starts) {
-    const Time length = decoder.makespan(start);
-    if (length < 0 || length >= best_makespan) continue;
-    best_makespan = length;
-    best = start;
-  }
-  if (graph.size() < 2 || processors < 2) return best;
-  // Simulated annealing from each start in turn, the best so far among them.
-  const size_t rounds = starts.size() + 1;
-  const int64_t share = effort / static_cast<int64_t>(rounds);
-  for (size_t round = 0; round < rounds; ++round) {
-    std::vector<PlacedTask> at = round < starts.size() ? starts[round] : best;
-    Time length = decoder.makespan(at);
-    if (length < 0) continue;
-    const double hot = 0.05 * static_cast<double>(length), cold = hot / 100;
-    for (int64_t spent = 0; spent < share;) {
-      const double heat =
-          hot * std::pow(cold / hot, static_cast<double>(spent) / static_cast<double>(share));
-      std::vector<PlacedTask> next = at;
-      const size_t i = below(next.size());
-      const auto other = static_cast<ProcessorId>(below(processors));
-      switch (below(5)) {
-        case 0:
-          next[i].processor = other;
-          break;
-        case 1:
-          next.insert(next.begin() + static_cast<int64_t>(below(next.size())),
-                      {next[i].task, other});
-          break;
-        case 2:
-          next.erase(next.begin() + static_cast<int64_t>(i));
-          break;
-        case 3: {
-          const size_t j = below(next.size());
-          std::swap(next[i], next[j]);
-          break;
-        }
-        default: {
-          const PlacedTask moved = next[i];
-          next.erase(next.begin() + static_cast<int64_t>(i));
-          next.insert(next.begin() + static_cast<int64_t>(below(next.size() + 1)),
-                      {moved.task, below(2) == 0 ? moved.processor : other});
-        }
-      }
-      spent += static_cast<int64_t>(next.size());
-      std::vector<bool> there(graph.size(), false);
-      TaskId distinct = 0;
-      for (const PlacedTask& placed : next) {
-        if (!there[placed.task]) ++distinct;
-        there[placed.task] = true;
-      }
-      if (distinct < graph.size()) continue;
-      const Time now = decoder.makespan(next);
-      if (now < 0) continue;
-      const auto longer = static_cast<double>(now - length);
-      if (longer > 0 && chance() >= std::exp(-longer / heat)) continue;
-      at = std::move(next);
-      length = now;
-      if (length < best_makespan) {
-        best_makespan = length;
-        best = at;
-      }
-    }
-  }
-  return best;
 }
 
 }  // namespace ibcoll::task_graph

@@ -38,6 +38,7 @@ class Decoder {
   std::vector<Time> clock_;
   std::vector<std::vector<Time>> have_;    ///< by processor and task: since when; kNever
   std::vector<std::vector<TaskId>> list_;  ///< by processor: what it holds
+  std::vector<size_t> sent_;  ///< by sender and receiver: how much of the sender's list went there
 };
 
 /// A sequence that decodes to about this schedule: its runs by start.
@@ -46,11 +47,5 @@ std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const TaskSchedule& 
 /// Drops what nobody needs: results from messages, messages left empty, duplicates of tasks; then
 /// replays. Never longer than before. The schedule must pass check().
 void prune_messages(const TaskGraph& graph, TaskSchedule& schedule);
-
-/// Hill climbing with restarts over sequences: tasks move in order and between processors, and are
-/// duplicated. `effort`: how many tasks it may decode. Deterministic for a seed.
-std::vector<PlacedTask> improve(const TaskGraph& graph, const LogP& logp, int processors,
-                                const std::vector<std::vector<PlacedTask>>& starts, int64_t effort,
-                                uint64_t seed);
 
 }  // namespace ibcoll::task_graph

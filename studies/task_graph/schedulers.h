@@ -48,7 +48,9 @@ Result<TaskSchedule> schedule_sppc(const TaskGraph&, const LogP&, int, const Sch
 Result<TaskSchedule> schedule_sppc_balanced(const TaskGraph&, const LogP&, int,
                                             const SchedulerOptions&);
 
-/// The best of everything here on this input, then improved by search where the graph is small.
+/// The best of everything here on this input (above 200 000 tasks without ecpfd), improved by
+/// search where the graph is small. Where messages cost nothing and a schedule is as short as
+/// shortest_possible(), nothing else is tried.
 Result<TaskSchedule> schedule_sppc_plus(const TaskGraph&, const LogP&, int,
                                         const SchedulerOptions&);
 

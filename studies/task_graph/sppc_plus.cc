@@ -7,6 +7,7 @@
 #include "studies/task_graph/decode.h"
 #include "studies/task_graph/emit_schedule.h"
 #include "studies/task_graph/free_messages.h"
+#include "studies/task_graph/improve.h"
 #include "studies/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
@@ -46,6 +47,8 @@ Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp
                                         const SchedulerOptions& options) {
   // Beyond this size a search with the usual effort decodes too few sequences to find anything.
   constexpr TaskId kSearchTasks = 2000;
+  // Ecpfd takes longer than all others together.
+  constexpr TaskId kEcpfdTasks = 200'000;
   const bool search = graph.size() <= kSearchTasks && processors > 1 && graph.size() > 1;
   Candidates candidates(graph, search);
   // A task in a list costs about as much time as two that are decoded with their messages.
@@ -60,6 +63,7 @@ Result<TaskSchedule> schedule_sppc_plus(const TaskGraph& graph, const LogP& logp
   }
   for (const Scheduler& scheduler : schedulers()) {
     if (scheduler.run == schedule_sppc_plus || scheduler.run == schedule_optimal) continue;
+    if (scheduler.run == schedule_ecpfd && graph.size() > kEcpfdTasks) continue;
     Result<TaskSchedule> schedule = scheduler.run(graph, logp, processors, options);
     if (schedule)
       candidates.offer(std::move(*schedule));
