@@ -11,7 +11,7 @@ namespace {
 
 /// Search effort that finds the optimum of ten tasks nearly always; the exhaustive search that
 /// starts from it settles the rest.
-constexpr int64_t kEffort = 400'000;
+constexpr int64_t kEffort = 800'000;
 
 /// Makespan and optimum; the optimum is -1 where the search is too long.
 struct Pair {
