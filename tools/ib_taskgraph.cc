@@ -432,6 +432,7 @@ int main(int argc, char** argv) {
       "  ib_taskgraph schedule --graph gauss-jordan:128 --scheduler sppc,bcsh --processors 2-16\n"
       "  ib_taskgraph schedule --graph lu:128 --scheduler sppc,bcsh --processors 2-16 --charts lu\n"
       "  ib_taskgraph schedule --graph lu:32 --processors 4 --output lu.schedule --plot lu.svg\n"
+      "  ib_taskgraph schedule --graph montage:100 --processors 16 --logp 5,5,20\n"
       "  ib_taskgraph check --graph lu:32 lu.schedule\n"
       "  ib_taskgraph distance --scheduler sppc,sppc+ --processors 2,3 --logp 20,10,40\n"
       "  ib_taskgraph run --method lu --size 128 --processors 2 --scheduler sppc,sppc-balanced\n"

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kGraphs = testing_tools::source_dir() + "/tests/data/task_graphs";
+const std::string kGraphs = testing_tools::source_dir() + "/docs/results/data/task_graphs";
 
 std::vector<KnownOptimum> published() {
   std::ifstream in(kGraphs + "/optima.csv");

@@ -72,7 +72,7 @@ TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
 }
 
 TEST(IbTaskgraph, OptimaAreComparedWithFilesOfASet) {
-  const std::string graphs = source_dir() + "/tests/data/task_graphs";
+  const std::string graphs = source_dir() + "/docs/results/data/task_graphs";
   const std::string with = "optima " + graphs + " --optima ";
   const Ran ran =
       run_tool("ib_taskgraph", with + graphs + "/optima.csv --scheduler sppc+,ecpfd --json");
