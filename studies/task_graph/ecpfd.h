@@ -1,7 +1,9 @@
 #pragma once
 /// ECPFD, the economical form of Critical Path Fast Duplication for a bounded number of
 /// processors: I. Ahmad, Y.-K. Kwok, On Exploiting Task Duplication in Parallel Program
-/// Scheduling, IEEE Transactions on Parallel and Distributed Systems 9(9), 1998.
+/// Scheduling, IEEE Transactions on Parallel and Distributed Systems 9(9), 1998; CPFD as in the
+/// same authors' Static Scheduling Algorithms for Allocating Directed Task Graphs to
+/// Multiprocessors, ACM Computing Surveys 31(4), 1999.
 
 #include <functional>
 #include <vector>
