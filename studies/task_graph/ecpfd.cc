@@ -144,7 +144,9 @@ CriticalPathDominant critical_path_dominant(const TaskGraph& graph, const EdgeDe
   CriticalPathDominant result;
   const std::vector<TaskId> order = topological_order(graph);
   if (order.empty()) return result;
-  const auto [t, b] = levels(graph, order, delay);
+  // No structured binding: clang 14 lets no lambda use one.
+  const Levels level = levels(graph, order, delay);
+  const std::vector<Time>&t = level.t, &b = level.b;
   std::vector<bool> placed(graph.size(), false);
   const auto before_other = [&](TaskId a, TaskId other) {
     return b[a] != b[other] ? b[a] > b[other] : t[a] < t[other];
