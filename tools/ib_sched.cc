@@ -1,4 +1,4 @@
-/// ib_sched: shows, verifies and draws the schedules of collectives.
+/// ib_sched: shows, verifies and draws the schedules of collectives, and reads and writes others'.
 
 #include <algorithm>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "tools/frame/frame.h"
 #include "tools/frame/graph_option.h"
 #include "tools/frame/progress.h"
+#include "tools/ib_sched/convert.h"
 #include "topology/spec.h"
 
 namespace {
@@ -36,6 +37,7 @@ struct Arguments {
   int64_t window = 1, pieces = 0, root = 0;
   std::string size = "64K", graph;
   bool ordered = false, acks = false;
+  tools::ConvertArguments convert;
 };
 
 /// What the command is about.
@@ -196,6 +198,26 @@ Status verify_all(const Settings& settings, JsonLines& json) {
   });
 }
 
+/// Says what the imported schedule costs, and writes it to the file of --json.
+Status import(const Arguments& arguments) {
+  Settings settings;
+  IBCOLL_ASSIGN(settings.loaded,
+                tools::import_schedule(arguments.convert,
+                                       arguments.layouts.empty() ? "" : arguments.layouts.front(),
+                                       arguments.ranks, arguments.servers, arguments.placement));
+  settings.shape = settings.loaded->shape;
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
+  if (!json.to_stdout()) {
+    IBCOLL_ASSIGN(JsonLines none, JsonLines::open(""));
+    IBCOLL_TRY(verify_and_report(settings, none));
+  }
+  if (json.active()) {
+    json.write(schedule_header_to_json(settings.shape, *settings.loaded->programs.front()));
+    for (const auto& program : settings.loaded->programs) json.write(program_to_json(*program));
+  }
+  return json.close();
+}
+
 Status draw_to(const Settings& settings, const std::string& output) {
   IBCOLL_TRY(check_together(settings));
   Programs programs;
@@ -235,6 +257,23 @@ int main(int argc, char** argv) {
   tools::Command verify_command = app.command(
       "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
   tools::Command draw_command = app.command("draw", "Draw a space-time chart");
+  tools::Command import_command =
+      app.command("import", "Read a schedule in another form, and prove it as verify does");
+  import_command.option("file", a.convert.file, "What to read").required().type_name("FILE");
+  import_command.option("--format", a.convert.format, "Its form: msccl-xml").with_default();
+  import_command.option("--name", a.convert.name,
+                        "Of the algorithm it becomes (default: as the file calls it)");
+  import_command.option("--root", a.convert.root, "Of a broadcast, where the file does not say")
+      .with_default();
+  import_command
+      .option("--layout", a.layouts,
+              "Which ranks share a server: 3,1,2 or 24x8 (default: all share one)")
+      .values(1);
+  import_command.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
+  import_command.option("--servers", a.servers, "Spread them over so many servers (default 1)");
+  import_command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+      .with_default();
+  tools::add_json_option(import_command, a.json);
   for (tools::Command command : {show_command, verify_command, draw_command}) {
     command.option("--collective", a.collective, "One of " + collective_names()).with_default();
     command.option("--algorithm", a.algorithm,
@@ -297,6 +336,7 @@ int main(int argc, char** argv) {
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
     if (app.given("list")) return list_algorithms(a);
+    if (app.given("import")) return import(a);
     if (a.layouts.empty()) a.layouts.emplace_back();
     std::vector<Settings> all;
     for (const std::string& layout : a.layouts) {

@@ -56,9 +56,9 @@ Status BoundCall::bind(const CallArguments& arguments) {
   if (!told) plan_ = *plan;
   // Member by member: clearing the whole takes a tenth of a small call.
   binding_.pieces = plan_.pieces;
-  // Parts of a block that is reduced are combined in scratch, whose slots know their lengths.
+  // Parts of blocks may lie in scratch, whose slots know their lengths.
   // Of neighbours the places travel with the exposures.
-  binding_.unequal = unequal || row.has_graph || (plan_.program->cut > 1 && row.reduces);
+  binding_.unequal = unequal || row.has_graph || plan_.program->has_uneven_slots();
   binding_.reduction = &given.reduction;
   binding_.grain = given.reduction.element_bytes;
   binding_.eager =
@@ -71,10 +71,11 @@ Status BoundCall::bind(const CallArguments& arguments) {
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
          meaning_.purpose == given.purpose && reduction_ == given.reduction.meaning;
   if (!told) tell_meaning(size);
-  IBCOLL_TRY(!binding_.unequal ? bind_equal()
-             : row.reduces     ? bind_side_by_side()
-             : row.has_graph   ? bind_neighbors()
-                               : bind_unequal());
+  IBCOLL_TRY(!binding_.unequal                   ? bind_equal()
+             : plan_.program->has_uneven_slots() ? bind_parts()
+             : row.reduces                       ? bind_side_by_side()
+             : row.has_graph                     ? bind_neighbors()
+                                                 : bind_unequal());
   if (!has_blocks_) [[likely]]
     return {};
   return blocks_->bind(group_.services().scratch, *plan_.program, given, binding_);
@@ -136,34 +137,72 @@ Status BoundCall::bind_equal() {
   return {};
 }
 
+/// Slots that are parts of blocks of one length.
+Status BoundCall::bind_parts() {
+  const RankProgram& program = *plan_.program;
+  const Shape& shape = group_.shape();
+  const uint64_t block = arguments_.block_bytes;
+  const uint32_t element = arguments_.reduction.element_bytes;
+  const size_t sends = program.send_slots(shape), receives = program.recv_slots(shape);
+  if (has_blocks_) {
+    return fail(ErrorCode::kUnsupported,
+                "{} cuts blocks into {} parts, which blocks that have layouts are not",
+                program.algorithm, program.cut);
+  }
+  slot_offsets_.resize(std::max(sends, receives));
+  slot_bytes_.resize(slot_offsets_.size());
+  for (size_t slot = 0; slot < slot_offsets_.size(); ++slot) {
+    slot_offsets_[slot] = cut_offset(block, program.cut, slot, element);
+    slot_bytes_[slot] = cut_offset(block, program.cut, slot + 1, element) - slot_offsets_[slot];
+  }
+  binding_.block_bytes = block / program.cut;
+  binding_.limit = UINT64_MAX;
+  for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv}) {
+    binding_[buffer].offsets = slot_offsets_.data();
+    binding_[buffer].bytes = slot_bytes_.data();
+  }
+  if (arguments_.in_place) {
+    const InPlace in_place = traits(arguments_.collective).in_place;
+    if (in_place == InPlace::kAside) {
+      IBCOLL_TRY(bind_aside(sends / program.cut * block));
+    } else {
+      const bool keeps = in_place == InPlace::kSend;
+      std::byte* const base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
+      binding_[keeps ? Buffer::kRecv : Buffer::kSend].base =
+          base + static_cast<size_t>(group_.rank()) * block;
+    }
+  }
+  if (program.scratch.empty()) return {};
+  scratch_bytes_.clear();
+  for (const Block& part : program.scratch) {
+    scratch_bytes_.push_back(slot_bytes_[part_number(part, program.cut)]);
+  }
+  return bind_scratch_slots();
+}
+
 /// Slots that lie side by side, and of which every rank knows the lengths.
 Status BoundCall::bind_side_by_side() {
   const RankProgram& program = *plan_.program;
   const auto me = static_cast<size_t>(group_.rank());
-  const bool parts = program.cut > 1;
-  const auto slots = parts ? program.cut : static_cast<uint32_t>(group_.size());
+  const auto slots = static_cast<uint32_t>(group_.size());
   const uint32_t element = arguments_.reduction.element_bytes;
   slot_bytes_.resize(slots);
   slot_offsets_.resize(slots);
-  for (uint32_t slot = 0; slot < slots; ++slot) {
-    slot_bytes_[slot] = parts ? cut_bytes(arguments_.block_bytes, program.cut, slot, 1, element)
-                              : static_cast<uint64_t>(arguments_.recv_counts[slot]) * element;
-  }
+  for (uint32_t slot = 0; slot < slots; ++slot)
+    slot_bytes_[slot] = static_cast<uint64_t>(arguments_.recv_counts[slot]) * element;
   std::exclusive_scan(slot_bytes_.begin(), slot_bytes_.end(), slot_offsets_.begin(), uint64_t{0});
   const uint64_t total = slot_offsets_.back() + slot_bytes_.back();
   binding_.block_bytes = total / slots;
   binding_.limit = UINT64_MAX;
   binding_[Buffer::kSend].offsets = slot_offsets_.data();
   binding_[Buffer::kSend].bytes = slot_bytes_.data();
-  binding_[Buffer::kRecv].offsets = parts ? slot_offsets_.data() : &kStart;
-  binding_[Buffer::kRecv].bytes = parts ? slot_bytes_.data() : slot_bytes_.data() + me;
+  binding_[Buffer::kRecv].offsets = &kStart;
+  binding_[Buffer::kRecv].bytes = slot_bytes_.data() + me;
   if (arguments_.in_place) IBCOLL_TRY(bind_aside(total));
   if (program.scratch.empty()) return {};
   scratch_bytes_.clear();
-  for (const Block& block : program.scratch) {
-    const Rank slot = parts ? Block::kFirstPart - block.target : block.target;
-    scratch_bytes_.push_back(slot_bytes_[static_cast<size_t>(slot)]);
-  }
+  for (const Block& block : program.scratch)
+    scratch_bytes_.push_back(slot_bytes_[static_cast<size_t>(block.target)]);
   return bind_scratch_slots();
 }
 

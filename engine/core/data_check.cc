@@ -112,14 +112,12 @@ void DataCheck::start(const std::byte* aside) {
 
 uint64_t DataCheck::length(Buffer buffer, uint32_t block) const {
   const uint32_t cut = plan_.program->cut;
-  return cut > 1 ? binding_.length(buffer, 0, cut) : binding_.length(buffer, block, 1);
+  return binding_.length(buffer, block * cut, cut);
 }
 
 uint64_t DataCheck::hash_of(Buffer buffer, uint32_t block) const {
   const uint32_t cut = plan_.program->cut;
-  const StridedView view =
-      cut > 1 ? binding_.view(buffer, 0, cut) : binding_.view(buffer, block, 1);
-  return hash_data(view, length(buffer, block));
+  return hash_data(binding_.view(buffer, block * cut, cut), length(buffer, block));
 }
 
 /// Whether the block is what this rank sends to itself, both of which it has: looking at them once
@@ -165,12 +163,12 @@ void DataCheck::hash_received() {
   received_hashed_ = true;
   if (kind_ == Kind::kHashes) {
     for (uint32_t i = 0; i < receives_; ++i) {
-      received_[i] =
-          !compares_own(i) ? hash_of(Buffer::kRecv, i)
-          : std::memcmp(binding_.address(Buffer::kSend, i), binding_.address(Buffer::kRecv, i),
-                        length(Buffer::kRecv, i)) == 0
-              ? 0
-              : 1;
+      received_[i] = !compares_own(i) ? hash_of(Buffer::kRecv, i)
+                     : std::memcmp(binding_.address(Buffer::kSend, i * plan_.program->cut),
+                                   binding_.address(Buffer::kRecv, i * plan_.program->cut),
+                                   length(Buffer::kRecv, i)) == 0
+                         ? 0
+                         : 1;
     }
   } else if (kind_ == Kind::kLinear && has_result()) {
     linear_hash(arguments_.reduction, result(), result_bytes(),

@@ -42,7 +42,7 @@ class ProgramBuilder {
   void begin_relaxed();
   void end_relaxed();
 
-  /// Bcast, allreduce: cuts the block into so many slots (RankProgram::cut). Comes before all
+  /// Cuts each block into so many slots (RankProgram::cut). Comes before all
   /// operations.
   void cut_block(uint32_t slots);
 

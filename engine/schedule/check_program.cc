@@ -39,7 +39,8 @@ class Checker {
       return fail(ErrorCode::kInvalidProgram, "rank {}: its root is {}, there are {} ranks",
                   program_.me, program_.root, shape_.ranks());
     }
-    if (program_.cut < 1 || program_.cut > kMaxCut ||
+    const uint64_t numbered = parts_have_targets(program_.collective) ? shape_.ranks() : 1;
+    if (program_.cut < 1 || program_.cut * numbered > kMaxCut ||
         (program_.cut > 1 && !traits(program_.collective).cuts)) {
       return fail(ErrorCode::kInvalidProgram, "rank {}: a block of {} is cut into {}", program_.me,
                   to_string(program_.collective), program_.cut);
@@ -58,16 +59,21 @@ class Checker {
   bool may_hold(const Block& block) const {
     const Collective collective = program_.collective;
     const bool of_rank = block.target >= 0 && block.target < shape_.ranks();
+    if (program_.cut > 1) {
+      const int64_t part = int64_t{Block::kFirstPart} - block.target;
+      const int64_t targets = parts_have_targets(collective) ? shape_.ranks() : 1;
+      const bool of_origin = reduces(collective)
+                                 ? block.origin == Block::kCombined
+                                 : block.origin >= 0 && block.origin < shape_.ranks();
+      // The slots of a broadcast lie where their numbers say, within the block.
+      return program_.has_uneven_slots() && of_origin && part >= 0 && part < targets * program_.cut;
+    }
     if (!reduces(collective)) {
       return block.origin >= 0 && block.origin < shape_.ranks() &&
              (of_rank || block.target == Block::kEveryone ||
               (has_graph(collective) && block.target >= 0));
     }
     if (block.origin != Block::kCombined) return false;
-    if (program_.cut > 1) {
-      const int64_t part = int64_t{Block::kFirstPart} - block.target;
-      return part >= 0 && part < program_.cut;
-    }
     switch (traits(collective).send.target) {
       case End::kRoot:
         return block.target == program_.root;
@@ -201,7 +207,7 @@ class Checker {
   /// pieces. Slots of a bcast are equal, but for the last one, and placed by their numbers.
   Status check_streamed_put(const Stream& stream, const Op& op) {
     const bool told = is_unequal(program_.collective) || has_graph(program_.collective) ||
-                      (program_.cut > 1 && reduces(program_.collective));
+                      program_.has_uneven_slots();
     if (!told || stream.once || lane_ != Lane::kSend || op.kind != OpKind::kPut) return {};
     const std::vector<Op>& ops = program_.lane(lane_);
     const bool second =

@@ -20,7 +20,8 @@ struct Block {
   static constexpr Rank kNobody = -2;    ///< as origin: the slot holds nothing yet
   static constexpr Rank kCombined = -3;  ///< as origin: of several ranks, combined
   // Of several edges from the origin to rank t, the copy k (Graph) has the target t + k * ranks.
-  /// As target: part i of what is for all is kFirstPart - i (RankProgram::cut).
+  /// As target: part i of what is for all, or for the root, is kFirstPart - i (RankProgram::cut),
+  /// that of what is for rank t kFirstPart - (t * cut + i).
   static constexpr Rank kFirstPart = -4;
   Rank origin = kNobody;
   Rank target = kNobody;
@@ -66,6 +67,19 @@ Block send_block(Collective collective, Rank me, Rank root, uint32_t slot,
                  const Graph* graph = nullptr);
 Block recv_block(Collective collective, Rank me, Rank root, uint32_t slot,
                  const Graph* graph = nullptr);
+/// Whether parts of blocks are numbered through all ranks they are for (Block::kFirstPart).
+constexpr bool parts_have_targets(Collective collective) {
+  return traits(collective).send.target == End::kSlot;
+}
+/// Part `part` of a block that is cut into `cut`.
+constexpr Block part_of(Collective collective, const Block& whole, uint32_t part, uint32_t cut) {
+  const Rank before = parts_have_targets(collective) ? whole.target * static_cast<Rank>(cut) : 0;
+  return {whole.origin, Block::kFirstPart - before - static_cast<Rank>(part)};
+}
+/// Which part of its block that is.
+constexpr uint32_t part_number(const Block& part, uint32_t cut) {
+  return static_cast<uint32_t>(Block::kFirstPart - part.target) % cut;
+}
 /// Of a reduction: how many ranks' data rank `me` receives combined, from rank 0 on.
 Rank contributors(Collective collective, const Shape& shape, Rank me);
 

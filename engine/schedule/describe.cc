@@ -18,7 +18,7 @@ std::string describe(const Block& block) {
       block.origin == Block::kCombined ? "combined" : std::to_string(block.origin);
   if (block.target == Block::kEveryone) return fmt::format("{}->all", origin);
   if (block.target <= Block::kFirstPart) {
-    return fmt::format("{}->all, part {}", origin, Block::kFirstPart - block.target);
+    return fmt::format("{}, part {}", origin, Block::kFirstPart - block.target);
   }
   return fmt::format("{}->{}", origin, block.target);
 }

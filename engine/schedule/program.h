@@ -180,8 +180,8 @@ struct RankProgram {
   std::vector<Strands> strands;  ///< of those of them that have several
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
   std::vector<Block> scratch;
-  /// Bcast, allreduce: into how many slots the one block is cut, on all ranks alike, so that parts
-  /// of it may go different ways.
+  /// Into how many slots each block is cut, on all ranks alike, so that parts of it may go
+  /// different ways (CollectiveTraits::cuts). Slot s is part s % cut of block s / cut.
   uint32_t cut = 1;
   uint32_t steps = 0;      ///< one more than the largest step
   uint32_t last_part = 0;  ///< see TransferPlan
@@ -198,14 +198,15 @@ struct RankProgram {
   }
   /// The block of a slot of one of the three buffers.
   Block block(Buffer buffer, uint32_t slot) const {
-    if (cut > 1 && buffer != Buffer::kScratch) {
-      return {reduces(collective) ? Block::kCombined : root,
-              Block::kFirstPart - static_cast<Rank>(slot)};
-    }
-    return buffer == Buffer::kSend   ? send_block(collective, me, root, slot, graph.get())
-           : buffer == Buffer::kRecv ? recv_block(collective, me, root, slot, graph.get())
-                                     : scratch[slot];
+    if (buffer == Buffer::kScratch) return scratch[slot];
+    const Block whole = buffer == Buffer::kSend
+                            ? send_block(collective, me, root, slot / cut, graph.get())
+                            : recv_block(collective, me, root, slot / cut, graph.get());
+    return cut == 1 ? whole : part_of(collective, whole, slot % cut, cut);
   }
+  /// Slots have places and lengths of their own, though blocks have one length: those of a
+  /// broadcast are one block's, and follow from their numbers.
+  bool has_uneven_slots() const { return cut > 1 && collective != Collective::kBcast; }
   size_t size() const { return lanes[0].size() + lanes[1].size() + lanes[2].size(); }
   /// Bytes of memory it occupies.
   size_t memory_bytes() const;
@@ -230,12 +231,18 @@ inline uint64_t cut_slot_bytes(uint64_t block_bytes, uint32_t cut, uint32_t elem
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-/// Bytes of `count` slots from `first` on of a block that is cut.
+/// Where a slot begins in a buffer of blocks of that length that are cut.
+inline uint64_t cut_offset(uint64_t block_bytes, uint32_t cut, uint64_t slot,
+                           uint32_t element_bytes = 1) {
+  return slot / cut * block_bytes +
+         std::min(block_bytes, cut_slot_bytes(block_bytes, cut, element_bytes) * (slot % cut));
+}
+
+/// Bytes of `count` slots from `first` on of blocks that are cut.
 inline uint64_t cut_bytes(uint64_t block_bytes, uint32_t cut, uint32_t first, uint32_t count,
                           uint32_t element_bytes = 1) {
-  const uint64_t slot = cut_slot_bytes(block_bytes, cut, element_bytes);
-  return std::min(block_bytes, slot * (uint64_t{first} + count)) -
-         std::min(block_bytes, slot * first);
+  return cut_offset(block_bytes, cut, uint64_t{first} + count, element_bytes) -
+         cut_offset(block_bytes, cut, first, element_bytes);
 }
 
 /// Where a piece of so many units (bytes, elements) begins; piece `pieces`: where they end.

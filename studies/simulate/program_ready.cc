@@ -50,8 +50,16 @@ bool ProgramRun::peer_ready(Rank rank, const Op& op) const {
 uint64_t ProgramRun::bytes_of(Rank rank, const Op& op, bool source) const {
   const RankProgram& program = *programs_[rank];
   const Slice slice = source ? op.src() : op.dst();
-  if (program.cut > 1) {
+  if (program.cut > 1 && slice.buffer != Buffer::kScratch) {
     return cut_bytes(options_.block_bytes, program.cut, slice.first, slice.count);
+  }
+  if (program.cut > 1) {
+    uint64_t bytes = 0;
+    for (uint32_t slot = slice.first; slot < slice.first + slice.count; ++slot) {
+      bytes += cut_bytes(options_.block_bytes, program.cut,
+                         part_number(program.scratch[slot], program.cut), 1);
+    }
+    return bytes;
   }
   if (!options_.bytes_of) return op.count * options_.block_bytes;
   uint64_t sum = 0;

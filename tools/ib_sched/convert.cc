@@ -1,0 +1,42 @@
+#include "tools/ib_sched/convert.h"
+
+#include "engine/base/input.h"
+#include "engine/base/output.h"
+#include "engine/base/units.h"
+#include "engine/schedule/layout.h"
+#include "studies/formats/msccl_import.h"
+
+namespace ibcoll::tools {
+namespace {
+
+Status check_format(const std::string& format) {
+  if (format == "msccl-xml") return {};
+  return fail(ErrorCode::kInvalidArgument, "unknown format '{}': there is msccl-xml", format);
+}
+
+}  // namespace
+
+Result<LoadedSchedule> import_schedule(const ConvertArguments& arguments, const std::string& layout,
+                                       std::optional<int64_t> ranks, std::optional<int64_t> servers,
+                                       const std::string& placement) {
+  IBCOLL_TRY(check_format(arguments.format));
+  IBCOLL_ASSIGN(const Placement placed, parse_placement(placement));
+  if (arguments.root < 0 || arguments.root > INT32_MAX)
+    return fail(ErrorCode::kInvalidArgument, "root {}: must be a rank", arguments.root);
+  IBCOLL_ASSIGN(const std::string text, read_input(arguments.file));
+  IBCOLL_ASSIGN(const formats::MscclProgram program,
+                of_input(arguments.file, formats::parse_msccl(text)));
+  const auto gpus = static_cast<int64_t>(program.gpus.size());
+  IBCOLL_ASSIGN(
+      const Shape shape,
+      shape_from_options(layout, layout.empty() ? ranks.value_or(gpus) : ranks, servers, placed));
+  if (shape.ranks() != gpus) {
+    return fail(ErrorCode::kInvalidArgument, "{}: the program is of {} ranks, the layout of {}",
+                arguments.file, gpus, shape.ranks());
+  }
+  return of_input(
+      arguments.file,
+      formats::import_msccl(program, shape, {arguments.name, static_cast<Rank>(arguments.root)}));
+}
+
+}  // namespace ibcoll::tools
