@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/algorithms/registry.h"
+#include "engine/algorithms/imported.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
 #include "engine/base/table.h"
@@ -335,6 +335,7 @@ int main(int argc, char** argv) {
       "  ib_sched verify --collective neighbor_alltoall --graph grid:3x4x2 --layout 4x6\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
+    IBCOLL_TRY(add_imported_of_environment());
     if (app.given("list")) return list_algorithms(a);
     if (app.given("import")) return import(a);
     if (a.layouts.empty()) a.layouts.emplace_back();

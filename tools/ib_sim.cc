@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/algorithms/imported.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
 #include "engine/base/units.h"
@@ -98,6 +99,7 @@ SummaryLines summary_lines(const Settings& settings) {
 }
 
 Status run(const Arguments& a) {
+  IBCOLL_TRY(add_imported_of_environment());
   IBCOLL_ASSIGN(const Settings settings, tools::understand(a));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
   if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end

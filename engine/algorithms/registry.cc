@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "engine/algorithms/acks.h"
+#include "engine/algorithms/imported.h"
 #include "engine/base/units.h"
 
 namespace ibcoll {
@@ -41,8 +42,13 @@ Registered::Registered(const AlgorithmSpec& spec) { specs().push_back(&spec); }
 ProgramPtr Algorithm::build(const Shape& shape, Rank me, const AlgorithmOptions& options) const {
   AlgorithmOptions heeded = options;
   if (!spec->cuts) heeded.cut = 0;
-  ProgramPtr program = spec->build(collective, shape, me, heeded);
+  ProgramPtr program = spec->imported != nullptr ? spec->imported->find(shape, me, options.root)
+                                                 : spec->build(collective, shape, me, heeded);
   return options.acks && collective == Collective::kBcast ? with_acks(shape, *program) : program;
+}
+
+bool Algorithm::is_for(const Shape& shape, Rank root) const {
+  return spec->imported == nullptr || spec->imported->has(shape, root);
 }
 
 std::span<const Algorithm> algorithms() {
@@ -66,7 +72,7 @@ const Algorithm* look_up_algorithm(Collective collective, std::string_view name)
                                      return std::tie(algorithm.collective, algorithm.name) < wanted;
                                    });
   const bool found = at != all.end() && at->collective == collective && at->name == name;
-  return found ? &*at : nullptr;
+  return found ? &*at : look_up_imported(collective, name);
 }
 
 Result<const Algorithm*> find_algorithm(Collective collective, std::string_view name) {
@@ -74,6 +80,8 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == collective) names.push_back(algorithm.name);
+  for (const Algorithm* const algorithm : imported_algorithms())
+    if (algorithm->collective == collective) names.push_back(algorithm->name);
   return fail(ErrorCode::kInvalidArgument, "unknown {} algorithm '{}': one of {}",
               to_string(collective), name, fmt::join(names, ", "));
 }
@@ -95,6 +103,13 @@ Result<std::vector<const Algorithm*>> find_algorithms(Collective collective,
 
 Status check_order(const Algorithm& algorithm, const Shape& shape,
                    const AlgorithmOptions& options) {
+  if (!algorithm.is_for(shape, options.root)) {
+    const bool rooted = has_root(algorithm.collective);
+    return fail(
+        ErrorCode::kInvalidArgument, "{} algorithm '{}' has programs for layouts {}, not {}{}",
+        to_string(algorithm.collective), algorithm.name, algorithm.spec->imported->describe(),
+        shape.describe(), rooted ? fmt::format(" with root {}", options.root) : "");
+  }
   if (!options.ordered || !reduces(algorithm.collective) || algorithm.keeps_order(shape)) return {};
   std::vector<std::string_view> names;
   for (const Algorithm& other : algorithms()) {

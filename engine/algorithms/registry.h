@@ -48,6 +48,8 @@ enum class Spread : uint8_t {
   kScatterDoubling,  ///< a part for each server, which then double in each step
 };
 
+class ImportedPrograms;
+
 /// What a file says of its algorithm.
 struct AlgorithmSpec {
   std::string_view name;
@@ -80,6 +82,8 @@ struct AlgorithmSpec {
   /// (is_one_way()) not in every call. No put between servers is of more slots than this, on any
   /// rank; of a block that is cut, of more blocks.
   int (*largest_put)(const Shape& shape) = nullptr;
+  /// Its programs are no code's: they come from files (imported.h), for some shapes; else null.
+  const ImportedPrograms* imported = nullptr;
   /// Builds the program of rank `me`: a pure function of its arguments.
   ProgramPtr (*build)(Collective collective, const Shape& shape, Rank me,
                       const AlgorithmOptions& options);
@@ -99,6 +103,8 @@ struct Algorithm {
   bool keeps_order(const Shape& shape) const {
     return spec->keeps_order != nullptr && spec->keeps_order(shape);
   }
+  /// Whether there are programs for that shape and root: those of code are for all.
+  bool is_for(const Shape& shape, Rank root) const;
   /// Tells an algorithm that cuts blocks itself how many pieces are wanted; the programs of others
   /// don't depend on it.
   void set_pieces(uint32_t pieces, AlgorithmOptions& options) const {
@@ -120,7 +126,7 @@ inline int one_slot(const Shape&) { return 1; }
 /// AlgorithmSpec::keeps_order of algorithms that do on every shape.
 inline bool on_every_shape(const Shape&) { return true; }
 
-/// All algorithms, by collective and name.
+/// All algorithms that are code, by collective and name.
 std::span<const Algorithm> algorithms();
 
 /// The programs of all ranks.
@@ -134,8 +140,8 @@ Result<const Algorithm*> find_algorithm(Collective collective, std::string_view 
 /// Those of a list of names with commas between, or "all" of the collective.
 Result<std::vector<const Algorithm*>> find_algorithms(Collective collective,
                                                       std::string_view names);
-/// Fails where it is to combine in the order of ranks and can't on that shape, with the names of
-/// those that can.
+/// Fails where it has no programs for that shape and root, or is to combine in the order of ranks
+/// and can't on that shape, with the names of those that can.
 Status check_order(const Algorithm& algorithm, const Shape& shape, const AlgorithmOptions& options);
 
 }  // namespace ibcoll

@@ -276,6 +276,14 @@ inline constexpr Variable kVariables[] = {
      .default_value = "0",
      .help = "Whether a job fails to start if nothing in the file of `IBCOLL_RULES` fits it."},
     {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_PROGRAMS",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help = "Directory of schedules that become algorithms: its files `*.json` and `*.jsonl`, as "
+             "`ib_sched import` and `ib_sched show --json` write them (docs/programs.md). Calls, "
+             "rules and tools choose them by their names. Set it on all ranks; rank 0 reads the "
+             "files. If a schedule cannot be proved, the job does not start."},
+    {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",

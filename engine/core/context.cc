@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/copy.h"
 #include "engine/base/log.h"
+#include "engine/core/job_programs.h"
 #include "engine/core/job_rules.h"
 #include "engine/core/late_checks.h"
 #include "engine/core/share.h"
@@ -38,6 +39,9 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(std::unique_ptr<OpenedJob> job, OpenedJob::open(bootstrap, options));
   IBCOLL_ASSIGN(const CheckMode check_mode, share(bootstrap, options.check));
   std::unique_ptr<Context> self(new Context(std::move(job), options, check_mode));
+  IBCOLL_ASSIGN(const bool has_programs,
+                known_to_all(bootstrap, !options.programs.empty(), "IBCOLL_PROGRAMS"));
+  if (has_programs) IBCOLL_TRY(add_programs_of(bootstrap, options.programs));
   IBCOLL_ASSIGN(const bool has_rules,
                 known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
   if (has_rules) {

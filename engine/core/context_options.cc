@@ -35,6 +35,7 @@ Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shap
   IBCOLL_ASSIGN(options.logp_file, config_string("IBCOLL_LOGP"));
   IBCOLL_ASSIGN(options.rules_file, config_string("IBCOLL_RULES"));
   IBCOLL_ASSIGN(options.rules_strict, config_bool("IBCOLL_RULES_STRICT"));
+  IBCOLL_ASSIGN(options.programs, config_string("IBCOLL_PROGRAMS"));
   IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
   options.several_threads = threads == "multiple";
   IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));

@@ -37,6 +37,7 @@ struct ContextOptions {
   std::string logp_file;      ///< that ib_logp has written, for bounds of multicasts; empty: none
   std::string rules_file;     ///< that ib_tune has written, for choices of algorithms; empty: none
   bool rules_strict = false;  ///< fail where nothing in it fits the job
+  std::string programs;       ///< directory of schedules that become algorithms; empty: none
   bool several_threads = false;       ///< may call at a time (C interface)
   bool progress_thread = false;       ///< there is one (C interface)
   uint64_t loopback_seed = 0;         ///< not 0: the loopback reorders and delays what it may
