@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/algorithms/imported.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
 #include "engine/base/units.h"
@@ -110,6 +111,7 @@ Status understand_calls(const Arguments& arguments, const Shape& shape, BenchSet
 /// `launched`: how many ranks a launcher has started; 0: none, start them here.
 Result<BenchRun> understand(const Arguments& arguments, int launched) {
   BenchRun run;
+  IBCOLL_TRY(add_imported_of_environment());
   IBCOLL_ASSIGN(run.job, tools::understand_job(arguments.job, launched));
   run.setting.shape = run.job.shape;
   run.setting.launched = run.job.launched;

@@ -157,7 +157,11 @@ std::shared_ptr<const RankProgram> program_of(const Settings& settings, Rank ran
 Status list_algorithms(const Arguments& arguments) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   Table table({"collective", "algorithm", "what it does", "for", "paced", "relays", "source"});
-  for (const Algorithm& algorithm : algorithms()) {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& own : algorithms()) all.push_back(&own);
+  for (const Algorithm* imported : imported_algorithms()) all.push_back(imported);
+  for (const Algorithm* one : all) {
+    const Algorithm& algorithm = *one;
     const AlgorithmSpec& spec = *algorithm.spec;
     const auto text = [](std::string_view view) { return std::string(view); };
     table.add_row({to_string(algorithm.collective), text(spec.name), text(spec.summary),
@@ -218,6 +222,17 @@ Status import(const Arguments& arguments) {
   return json.close();
 }
 
+Status export_to(const Settings& settings, const Arguments& arguments) {
+  IBCOLL_TRY(check_together(settings));
+  LoadedSchedule schedule{settings.shape, {}, {}};
+  for (Rank rank = 0; rank < settings.shape.ranks(); ++rank)
+    schedule.programs.push_back(program_of(settings, rank));
+  IBCOLL_ASSIGN(schedule.report, verify(settings.shape, schedule.programs, settings.pieces));
+  tools::ConvertArguments convert = arguments.convert;
+  convert.size = arguments.size;
+  return tools::export_schedule(convert, schedule);
+}
+
 Status draw_to(const Settings& settings, const std::string& output) {
   IBCOLL_TRY(check_together(settings));
   Programs programs;
@@ -274,7 +289,12 @@ int main(int argc, char** argv) {
   import_command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
       .with_default();
   tools::add_json_option(import_command, a.json);
-  for (tools::Command command : {show_command, verify_command, draw_command}) {
+  tools::Command export_command = app.command(
+      "export", "Write a schedule in another form: MSCCL's XML, or GOAL's for LogGOPSim");
+  export_command.option("--format", a.convert.format, "Its form: msccl-xml").with_default();
+  export_command.flag("--goal", a.convert.goal, "In the text form of GOAL instead");
+  export_command.option("--output", a.convert.output, "File to write").required();
+  for (tools::Command command : {show_command, verify_command, draw_command, export_command}) {
     command.option("--collective", a.collective, "One of " + collective_names()).with_default();
     command.option("--algorithm", a.algorithm,
                    command == verify_command ? "Names with commas, or all (default)"
@@ -332,6 +352,9 @@ int main(int argc, char** argv) {
       "  ib_sched draw --recorded ring.jsonl --output ring.svg\n"
       "  ib_sched show --algorithm ring --ranks 4 --json ring.json\n"
       "  ib_sched verify --program ring.json\n"
+      "  ib_sched export --collective allgather --algorithm linear --ranks 4 --output linear.xml\n"
+      "  ib_sched import linear.xml --name ours --layout 2x2 --json ours.jsonl\n"
+      "  ib_sched export --program ours.jsonl --goal --size 1M --output ours.goal\n"
       "  ib_sched verify --collective neighbor_alltoall --graph grid:3x4x2 --layout 4x6\n"
       "  ib_sched verify --collective reduce --algorithm all --layout 3,1,2 --root 4 --ordered");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
@@ -343,6 +366,7 @@ int main(int argc, char** argv) {
     for (const std::string& layout : a.layouts) {
       IBCOLL_ASSIGN(all.emplace_back(), understand(a, layout, !app.given("verify")));
     }
+    if (app.given("export")) return export_to(all.front(), a);
     if (app.given("draw")) return draw_to(all.front(), a.output);
     IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
     for (const Settings& settings : all) {

@@ -4,6 +4,7 @@
 #include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/schedule/layout.h"
+#include "studies/formats/export.h"
 #include "studies/formats/msccl_import.h"
 
 namespace ibcoll::tools {
@@ -37,6 +38,21 @@ Result<LoadedSchedule> import_schedule(const ConvertArguments& arguments, const 
   return of_input(
       arguments.file,
       formats::import_msccl(program, shape, {arguments.name, static_cast<Rank>(arguments.root)}));
+}
+
+Status export_schedule(const ConvertArguments& arguments, const LoadedSchedule& schedule) {
+  IBCOLL_TRY(check_format(arguments.format));
+  if (arguments.goal) {
+    IBCOLL_ASSIGN(const int64_t bytes, parse_size(arguments.size));
+    IBCOLL_ASSIGN(const std::string text,
+                  formats::export_goal(schedule, static_cast<uint64_t>(bytes)));
+    return write_file(arguments.output, text);
+  }
+  IBCOLL_ASSIGN(const formats::MscclProgram program, formats::export_msccl(schedule));
+  // What is written must hold there, too.
+  const auto proof = formats::import_msccl(program, schedule.shape, {});
+  if (!proof) return fail(proof.error().code, "as MSCCL has it: {}", proof.error().message);
+  return write_file(arguments.output, formats::to_text(program));
 }
 
 }  // namespace ibcoll::tools

@@ -1,6 +1,8 @@
 #pragma once
 /// ib_sched import and export: schedules in others' forms.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "engine/schedule/json.h"
@@ -10,8 +12,8 @@ namespace ibcoll::tools {
 struct ConvertArguments {
   std::string file, format = "msccl-xml", name, output;
   int64_t root = 0;
-  bool goal = false;         ///< export: in GOAL's form
-  std::string size = "64K";  ///< of a block, which GOAL writes in bytes
+  bool goal = false;  ///< export: in GOAL's form
+  std::string size;   ///< of a block, which GOAL writes in bytes
 };
 
 /// What a file in another form holds, proved. `layout`, `ranks`, `servers`, `placement`: which rank
