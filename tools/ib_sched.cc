@@ -278,6 +278,8 @@ int main(int argc, char** argv) {
   import_command.option("--format", a.convert.format, "Its form: msccl-xml").with_default();
   import_command.option("--name", a.convert.name,
                         "Of the algorithm it becomes (default: as the file calls it)");
+  import_command.option("--collective", a.convert.collective,
+                        "What the program does, where the file says custom");
   import_command.option("--root", a.convert.root, "Of a broadcast, where the file does not say")
       .with_default();
   import_command

@@ -27,13 +27,14 @@ constexpr KnownCollective kKnownCollectives[] = {
     {"scatter", Collective::kScatter},
 };
 
-Result<Collective> collective_of(const MscclProgram& program) {
+Result<Collective> collective_of(const MscclProgram& program, const ImportOptions& options) {
+  if (options.collective && program.collective == "custom") return *options.collective;
   for (const KnownCollective& known : kKnownCollectives) {
     if (program.collective == known.name) return known.collective;
   }
   return fail(ErrorCode::kInput,
               "unknown collective '{}': one of allgather, allreduce, alltoall, broadcast, gather, "
-              "reduce, reduce_scatter, scatter",
+              "reduce, reduce_scatter, scatter (--collective says what a custom one is)",
               program.collective);
 }
 
@@ -147,13 +148,16 @@ uint64_t hash_of_all(const Programs& programs) {
 
 Result<LoadedSchedule> import_msccl(const MscclProgram& program, const Shape& shape,
                                     const ImportOptions& options) {
-  IBCOLL_ASSIGN(const Collective collective, collective_of(program));
+  IBCOLL_ASSIGN(const Collective collective, collective_of(program, options));
   const auto ranks = static_cast<uint32_t>(program.gpus.size());
   if (shape.ranks() != static_cast<int>(ranks)) {
     return fail(ErrorCode::kInvalidArgument, "the program is of {} ranks, the layout of {}", ranks,
                 shape.ranks());
   }
   const CollectiveTraits& row = traits(collective);
+  if (!row.cuts) {
+    return fail(ErrorCode::kInvalidArgument, "MSCCL has no collective {}", to_string(collective));
+  }
   const bool per_rank = row.send.slots == Slots::kEachRank || row.recv.slots == Slots::kEachRank;
   if (per_rank && program.chunks % ranks != 0) {
     return fail(ErrorCode::kInput, "{} chunks can't be divided among {} ranks", program.chunks,

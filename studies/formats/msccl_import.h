@@ -1,6 +1,7 @@
 #pragma once
 /// From MSCCL's XML to programs of the engine's.
 
+#include <optional>
 #include <string>
 
 #include "engine/schedule/json.h"
@@ -11,6 +12,8 @@ namespace ibcoll::formats {
 struct ImportOptions {
   std::string name;  ///< of the algorithm; empty: the program's own
   Rank root = 0;     ///< of a broadcast, where the file does not say
+  /// What the program does, where the file calls it "custom"; none: that is refused.
+  std::optional<Collective> collective = {};
 };
 
 /// The programs of all ranks on that shape, verified.

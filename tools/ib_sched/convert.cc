@@ -24,6 +24,10 @@ Result<LoadedSchedule> import_schedule(const ConvertArguments& arguments, const 
   IBCOLL_ASSIGN(const Placement placed, parse_placement(placement));
   if (arguments.root < 0 || arguments.root > INT32_MAX)
     return fail(ErrorCode::kInvalidArgument, "root {}: must be a rank", arguments.root);
+  formats::ImportOptions options{arguments.name, static_cast<Rank>(arguments.root)};
+  if (!arguments.collective.empty()) {
+    IBCOLL_ASSIGN(options.collective, parse_collective(arguments.collective));
+  }
   IBCOLL_ASSIGN(const std::string text, read_input(arguments.file));
   IBCOLL_ASSIGN(const formats::MscclProgram program,
                 of_input(arguments.file, formats::parse_msccl(text)));
@@ -35,9 +39,7 @@ Result<LoadedSchedule> import_schedule(const ConvertArguments& arguments, const 
     return fail(ErrorCode::kInvalidArgument, "{}: the program is of {} ranks, the layout of {}",
                 arguments.file, gpus, shape.ranks());
   }
-  return of_input(
-      arguments.file,
-      formats::import_msccl(program, shape, {arguments.name, static_cast<Rank>(arguments.root)}));
+  return of_input(arguments.file, formats::import_msccl(program, shape, options));
 }
 
 Status export_schedule(const ConvertArguments& arguments, const LoadedSchedule& schedule) {

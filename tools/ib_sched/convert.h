@@ -10,7 +10,7 @@
 namespace ibcoll::tools {
 
 struct ConvertArguments {
-  std::string file, format = "msccl-xml", name, output;
+  std::string file, format = "msccl-xml", name, collective, output;
   int64_t root = 0;
   bool goal = false;  ///< export: in GOAL's form
   std::string size;   ///< of a block, which GOAL writes in bytes
