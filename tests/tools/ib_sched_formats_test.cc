@@ -130,7 +130,7 @@ TEST(IbSchedFormats, BadFilesAreRefusedInALine) {
       {with("recv=\"1\"", "recv=\"-1\""), "receives from nobody"},
       {with("depid=\"1\" deps=\"0\"", "depid=\"7\" deps=\"0\""), "which there is not"},
       {with("coll=\"allreduce\"", "coll=\"custom\""), "unknown collective 'custom'"},
-      {with("coll=\"allreduce\"", "coll=\"allgather\""), "combines nothing"},
+      {with("coll=\"allreduce\"", "coll=\"allgather\""), "before anything is written there"},
   };
   for (const auto& [text, what] : bad)
     expect_failed("ib_sched", "import " + file("bad.xml", text), what);
