@@ -13,6 +13,7 @@ using tinyxml2::XMLElement;
 
 constexpr int64_t kMostGpus = 1024;  // verify() takes memory in proportion to their square
 constexpr int64_t kMostChunks = 1 << 20;
+constexpr int64_t kMostChunksTogether = 1 << 24;  // a gigabyte or two while they are followed
 constexpr std::array<std::string_view, 9> kTypes{"s",   "r",   "cpy",  "re", "rcs",
                                                  "rrs", "rrc", "rrcs", "nop"};
 
@@ -183,6 +184,10 @@ Result<MscclProgram> parse_msccl(std::string_view text) {
   IBCOLL_ASSIGN(const int64_t gpus, given.integer("ngpus", 1, kMostGpus));
   IBCOLL_ASSIGN(const int64_t chunks, given.integer("nchunksperloop", 1, kMostChunks));
   program.chunks = static_cast<uint32_t>(chunks);
+  if (gpus * chunks > kMostChunksTogether) {
+    return given.bad("{} chunks on each of {} GPUs are more than {} in all", chunks, gpus,
+                     kMostChunksTogether);
+  }
   IBCOLL_ASSIGN(const int64_t in_place, given.integer_or("inplace", 0, 1, 0));
   IBCOLL_ASSIGN(const int64_t apart, given.integer_or("outofplace", 0, 1, 0));
   IBCOLL_ASSIGN(program.root, given.integer_or("root", 0, gpus - 1, -1));
