@@ -13,6 +13,7 @@
 
 #include "engine/base/cancellation.h"
 #include "engine/base/thread_end.h"
+#include "engine/core/c_api_blocking.h"
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/handles.h"
@@ -46,7 +47,7 @@ struct ibcoll_group : ibcoll::c_api::Handle<ibcoll_group> {
   ibcoll_context* context = nullptr;
   std::shared_ptr<ibcoll::Group> group;            ///< null with `set`
   std::unique_ptr<ibcoll::c_api::CallsOnSet> set;  ///< of ibcoll_set_group
-  std::unique_ptr<ibcoll::Call> blocking;
+  std::unique_ptr<ibcoll::c_api::BlockingCalls> blocking;
   bool busy = false;  ///< a thread is in a blocking call
 };
 
@@ -54,8 +55,7 @@ struct ibcoll_request : ibcoll::c_api::Handle<ibcoll_request> {
   ibcoll_context* context = nullptr;
   std::optional<ibcoll::Call> call;
   ibcoll::c_api::CountCopies counts;
-  ibcoll_call described = {};  ///< as the program has, with `is_whole`
-  bool is_whole = false;       ///< the description has all that the call means
+  ibcoll::c_api::Description description;
   std::shared_ptr<ibcoll::MulticastSend> multicast;  ///< then there is no call
   bool persistent = false;
   bool started = false;  ///< once or more

@@ -39,13 +39,6 @@ Status check_graph(const ibcoll_call& call, const CallArguments& arguments, cons
               to_string(arguments.collective));
 }
 
-/// Whether all that a call means is in its description.
-bool is_whole(const ibcoll_call& call) {
-  return call.options == nullptr && call.graph == nullptr && call.send_blocks == nullptr &&
-         call.recv_blocks == nullptr && call.op < OwnOperators::kFirst &&
-         !is_unequal(static_cast<Collective>(call.collective));
-}
-
 /// Checks `flags` and takes what a request, which has a call of the group, is given. Counts and
 /// places that are looked at more than once are copied.
 Status prepare(ibcoll_request& request, const ibcoll_call& call) {
@@ -63,20 +56,13 @@ Status prepare(ibcoll_request& request, const ibcoll_call& call) {
     IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
     request.counts.copy(arguments, group);
   }
-  request.is_whole = is_whole(call);
-  if (request.is_whole) request.described = call;
+  request.description.take(call);
   return request.call->prepare(arguments);
 }
 
 /// A call that was started once, and has ended, needs its memory no longer.
 void end_if_done(ibcoll_request& request, bool done) {
   if (done && !request.persistent && request.started) request.call->rest();
-}
-
-/// Whether the request's call is that one already, prepared.
-bool is_prepared_for(const ibcoll_request& request, const ibcoll_call& call) {
-  return request.is_whole && request.call->is_prepared() && call.struct_size == sizeof call &&
-         std::memcmp(&call, &request.described, sizeof call) == 0;
 }
 
 }  // namespace
@@ -90,10 +76,8 @@ ibcoll_status ibcoll::c_api::run(ibcoll_group* handle, const ibcoll_call& call) 
         return carry_out(*handle->context, once, call);
       }));
     }
-    if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    const Status done = carry_out(*handle->context, *handle->blocking, call);
-    handle->blocking->release();  // its memory serves other groups, too
-    return give(done);
+    if (!handle->blocking) handle->blocking = std::make_unique<BlockingCalls>();
+    return give(handle->blocking->carry_out(*handle, call));
   });
 }
 
@@ -296,7 +280,7 @@ ibcoll_status ibcoll_call_renew(ibcoll_request* request, const ibcoll_call* call
     if (request->call->under_way())
       return refuse("the call is under way: wait for it before it is renewed");
     request->started = false;
-    if (is_prepared_for(*request, *call)) return IBCOLL_OK;
+    if (request->description.is(*call) && request->call->is_prepared()) return IBCOLL_OK;
     request->call->release();  // else what is refused would leave the former call
     ibcoll_call copy;
     const Result<const ibcoll_call*> whole = of_this_version("ibcoll_call", call, copy);
