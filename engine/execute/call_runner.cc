@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
+#include "engine/execute/idling.h"
 #include "engine/execute/lane_runner.h"
 #include "engine/sharing/test_hooks.h"
 
@@ -12,6 +13,10 @@ namespace {
 /// Of so many calls that ranks may end before others begin them one asks them: what nobody has
 /// asked for takes their memory until they come.
 IBCOLL_LIMIT(uint32_t, kUnasked, 16);
+
+/// So often a call that has just been posted is looked at alone: about as long as an answer takes
+/// from a core whose rank is in the call already.
+IBCOLL_LIMIT(int, kLooks, 32);
 
 }  // namespace
 
@@ -120,7 +125,15 @@ void CallRunner::start_or_give_up(PostedCall& call) {
 
 Status CallRunner::start(PostedCall& call) {
   const RankProgram& program = *call.program;
-  for (int i = 0; i < kLanes; ++i) {
+  if (!call.outward) {
+    // Nothing is in these lanes, nor of what calls before it have left there.
+    for (const Lane which : {Lane::kSend, Lane::kRecv}) {
+      LaneState& lane = call.lanes[static_cast<int>(which)];
+      lane.size = lane.next = 0;
+      lane.pending.clear();
+    }
+  }
+  for (int i = call.outward ? 0 : static_cast<int>(Lane::kLocal); i < kLanes; ++i) {
     LaneState& lane = call.lanes[i];
     lane.ops = program.lanes[i].data();
     lane.size = static_cast<uint32_t>(program.lanes[i].size());
@@ -173,6 +186,28 @@ void CallRunner::end_record(PostedCall& call) {
   call.record->rank.end_ns = now_ns();
   for (auto& arrival : call.record->rank.arrivals) arrival.from = call.group->rank_of(arrival.from);
   call.record = nullptr;
+}
+
+void CallRunner::hurry(const Completion& completion) {
+  for (int i = 0; i < kLooks; ++i) {
+    PostedCall* const call = completion.call;
+    if (call == nullptr || call->queued || call->outward) return;
+    bool moved = false;
+    try {
+      moved = advance(*call);
+    } catch (...) {
+      services_.end.give_up_if_thread_ends();
+      throw;
+    }
+    if (moved) {
+      ++call->moves;
+      ++under_way_.moves;
+      under_way_.unseen = true;
+      services_.local.poll();
+    }
+    if (completion.done || services_.end.has_come()) return;
+    Idling::spin();
+  }
 }
 
 bool CallRunner::advance_all() {

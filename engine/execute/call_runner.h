@@ -29,6 +29,9 @@ class CallRunner {
   /// See Executor::post(). The job ends where the thread does so inside.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion, uint32_t sequence);
+  /// Moves one call on that has just been posted, on one server, as long as its peers may answer at
+  /// once: a round of progress takes longer than what they send. It need not end by that.
+  void hurry(const Completion& completion);
   /// Moves all calls on that can be moved, until the job ends; true if something moved.
   bool advance_all();
   /// Ends the groups of calls whose deadlines have passed.

@@ -92,6 +92,10 @@ Result<bool> Executor::test(Completion& completion) {
 }
 
 void Executor::wait_alone(const Completion& completion) {
+  if (waits_.manner == Idling::Manner::kSpin) {
+    calls_.hurry(completion);
+    if (completion.done) return;
+  }
   LoneWait waiter(waits_, completion);
   Idling idling(waits_.manner);
   poll_for(waits_, waiter, idling);
