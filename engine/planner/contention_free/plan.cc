@@ -73,7 +73,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
       if (!cut || !smaller || piece / 2 < kLeastPiece || problem.shipments.size() > kManyForwards)
         break;
     }
-    if (problem.inputs.permitted) break;  // one way only
+    if (problem.inputs.permitted) break;          // one way only
     if (!worth(bound_ns, timing.time_ns)) break;  // nothing can be
   }
   IBCOLL_TRY(make(best));
