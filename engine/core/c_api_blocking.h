@@ -26,20 +26,23 @@ class Description {
     return is_whole_ && call.struct_size == sizeof call &&
            std::memcmp(&call, &call_, sizeof call) == 0;
   }
-  /// Whether all that a call means is in its description, and nothing behind a pointer.
-  static bool says_all(const ibcoll_call& call) {
-    return call.options == nullptr && call.graph == nullptr && call.send_blocks == nullptr &&
-           call.recv_blocks == nullptr && number_of(call.op) < OwnOperators::kFirst &&
-           !is_unequal(static_cast<Collective>(call.collective));
-  }
 
  private:
+  /// Whether all that a call means is in its description, and nothing behind a pointer. It need not
+  /// be right.
+  static bool says_all(const ibcoll_call& call) {
+    return call.options == nullptr && call.graph == nullptr && call.send_blocks == nullptr &&
+           call.recv_blocks == nullptr && call.send_counts == nullptr &&
+           call.send_displacements == nullptr && call.recv_counts == nullptr &&
+           call.recv_displacements == nullptr && number_of(call.op) < OwnOperators::kFirst;
+  }
+
   ibcoll_call call_ = {};
   bool is_whole_ = false;
 };
 
-/// The blocking calls of a group. Programs repeat them: the latest stay prepared, but for those
-/// that hold memory, which serves other groups, too.
+/// The blocking calls of a group. Programs repeat them: some of the latest stay prepared, but none
+/// that holds memory, which serves other groups, too.
 class BlockingCalls {
  public:
   /// Checks the call, starts it and waits for it.
@@ -49,16 +52,14 @@ class BlockingCalls {
   struct Known {
     std::unique_ptr<Call> call;
     Description description;
-    uint32_t plans = 0;  ///< CallPlans::changes() when it was prepared
   };
   /// Of the calls of an iteration of a program, in which such small ones count.
   static constexpr size_t kKnown = 4;
 
-  Known* find(const ibcoll_call& call, uint32_t plans);
+  Known* find(const ibcoll_call& call);
 
   std::array<Known, kKnown> known_;
-  size_t latest_ = 0;
-  std::unique_ptr<Call> other_;  ///< of those that Description says not all of
+  size_t latest_ = 0;  ///< the one used last; what is made next takes the place before it
 };
 
 }  // namespace ibcoll::c_api

@@ -113,10 +113,7 @@ Status CallPlans::plan_transfers(const CallFacts& facts, std::span<const int64_t
   return {};
 }
 
-void CallPlans::forget() {
-  known_.clear();
-  ++changes_;
-}
+void CallPlans::forget() { known_.clear(); }
 
 void CallPlans::forget(const std::shared_ptr<const Graph>& graph) {
   for (auto& known : known_) {

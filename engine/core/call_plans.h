@@ -35,8 +35,6 @@ class CallPlans {
   void forget();
   /// Drops what is kept for calls on that graph, which the program has freed.
   void forget(const std::shared_ptr<const Graph>& graph);
-  /// How often calls were to choose anew: what find() has given before may not be the same then.
-  uint32_t changes() const { return changes_; }
 
  private:
   /// One of the latest plans.
@@ -71,7 +69,6 @@ class CallPlans {
   /// By collective; empty: none is kept. A group of one call is not to take long to make.
   std::vector<std::unique_ptr<KnownOfCollective>> known_;
   CallPlan other_;  ///< the latest one that is not kept
-  uint32_t changes_ = 0;
 };
 
 }  // namespace ibcoll

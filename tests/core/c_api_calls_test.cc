@@ -33,6 +33,7 @@ class CApiCalls : public ::testing::Test {
     ibcoll_request* request = nullptr;
     expect_invalid(ibcoll_call_init(world_, call, &request), text);
     EXPECT_EQ(request, nullptr);
+    expect_invalid(ibcoll_group_call(world_, call), text);
   }
   ibcoll_context* context_ = nullptr;
   ibcoll_group* world_ = nullptr;
