@@ -14,8 +14,8 @@ namespace {
 /// asked for takes their memory until they come.
 IBCOLL_LIMIT(uint32_t, kUnasked, 16);
 
-/// So often a call that has just been posted is looked at alone: about as long as an answer takes
-/// from a core whose rank is in the call already.
+/// So often a call that is waited for is looked at alone: about as long as an answer takes from a
+/// core whose rank is in the call already.
 IBCOLL_LIMIT(int, kLooks, 32);
 
 }  // namespace
@@ -72,16 +72,21 @@ Status CallRunner::post(GroupState& group, const RankProgram& program, const Bin
   start_or_give_up(call);
   if (end.has_come()) [[unlikely]]
     return end.status();
+  if (!call.queued) advance_alone(call);
+  return {};
+}
+
+/// Moves one call on outside of rounds; true if something moved.
+bool CallRunner::advance_alone(PostedCall& call) {
   try {
-    if (!call.queued && advance(call)) {
-      under_way_.unseen = true;
-      services_.local.poll();
-    }
+    if (!advance(call)) return false;
   } catch (...) {
     services_.end.give_up_if_thread_ends();
     throw;
   }
-  return {};
+  under_way_.unseen = true;
+  services_.local.poll();
+  return true;
 }
 
 /// Keeps a call that may not start yet. The second phase of one that began earlier goes before
@@ -189,24 +194,16 @@ void CallRunner::end_record(PostedCall& call) {
 }
 
 void CallRunner::hurry(const Completion& completion) {
-  for (int i = 0; i < kLooks; ++i) {
+  for (int i = 0; i < kLooks && !completion.done && !services_.end.has_come(); ++i) {
     PostedCall* const call = completion.call;
-    if (call == nullptr || call->queued || call->outward) return;
-    bool moved = false;
-    try {
-      moved = advance(*call);
-    } catch (...) {
-      services_.end.give_up_if_thread_ends();
-      throw;
-    }
-    if (moved) {
+    // That of a group that is over may be held until peers have read from it.
+    if (call == nullptr || call->queued || call->outward || call->group->over) return;
+    if (advance_alone(*call)) {
       ++call->moves;
       ++under_way_.moves;
-      under_way_.unseen = true;
-      services_.local.poll();
+    } else {
+      Idling::spin();
     }
-    if (completion.done || services_.end.has_come()) return;
-    Idling::spin();
   }
 }
 

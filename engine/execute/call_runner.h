@@ -29,8 +29,8 @@ class CallRunner {
   /// See Executor::post(). The job ends where the thread does so inside.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion, uint32_t sequence);
-  /// Moves one call on that has just been posted, on one server, as long as its peers may answer at
-  /// once: a round of progress takes longer than what they send. It need not end by that.
+  /// Moves one call on that is waited for, if it is inside a server, for about as long as peers
+  /// take to answer at once: a round of progress takes longer. It need not end by that.
   void hurry(const Completion& completion);
   /// Moves all calls on that can be moved, until the job ends; true if something moved.
   bool advance_all();
@@ -56,6 +56,7 @@ class CallRunner {
   Status start(PostedCall& call);
   void begin_record(PostedCall& call);
   void end_record(PostedCall& call);
+  bool advance_alone(PostedCall& call);
   bool advance(PostedCall& call);
   bool has_left(PostedCall& call);
   void finish(PostedCall& call);

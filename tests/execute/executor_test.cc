@@ -109,6 +109,45 @@ TEST_F(EagerTest, AMessageOfAnotherLengthIsRefused) {
               ::testing::HasSubstr("rank 1 sends 7 bytes where 8 are expected"));
 }
 
+/// A peer that goes on reading what was offered to it, for a while after it was taken back.
+class ReadOn : public perf::EmptyLocal {
+ public:
+  int left = 3;
+
+  Offer offer(Rank, const MessageKey&, const void*, size_t, uint32_t& ticket) override {
+    ticket = 1;
+    return Offer::kPending;
+  }
+  bool completed(Rank, uint32_t) override { return false; }
+  bool retract(Rank, uint32_t) override { return --left < 0; }
+};
+
+TEST(HeldCalls, EndWithTheErrorWhenNobodyReadsFromThemAnyMore) {
+  GroupState group{Shape::single_server(2)};
+  group.to_job = {0, 1};
+  ProgramBuilder builder(Collective::kAlltoall, "test", group.shape, 0, {});
+  builder.put(1, slot_of(Buffer::kSend, 1), slot_of(Buffer::kRecv, 0));
+  const auto program = builder.finish();
+  std::byte memory[2 * kBlockBytes] = {};
+  Binding binding;
+  binding.block_bytes = kBlockBytes;
+  binding[Buffer::kSend].base = binding[Buffer::kRecv].base = memory;
+  perf::LoneBootstrap bootstrap{2};
+  ReadOn local;
+  Bell bell;
+  Executor executor(bootstrap, local, nullptr, bell, [] { return std::nullopt; }, {});
+  executor.enter(group);
+  Completion completion;
+  ASSERT_TRUE(executor.post(group, *program, binding, completion));
+  EXPECT_FALSE(completion.done);
+  executor.end_group(group, {0, ErrorCode::kCancelled, "enough"});
+  EXPECT_FALSE(completion.done);
+  const Status waited = executor.wait(completion);
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(local.left, 0);
+}
+
 /// Remembers what was registered; refuses what reaches into [hole, hole + hole_bytes).
 class RegisteringNetwork : public perf::EmptyNetwork {
  public:
