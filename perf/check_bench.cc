@@ -32,19 +32,19 @@ struct Wanted {
   std::string json;
 };
 
-struct Plan {
+struct Selection {
   std::vector<Collective> collectives;
   std::vector<Reduction> reductions;
   std::vector<int64_t> sizes;
 };
 
-Result<Plan> plan_of(const Wanted& wanted) {
-  Plan plan;
+Result<Selection> selection_of(const Wanted& wanted) {
+  Selection selection;
   for (const std::string_view name : split(wanted.collectives, ',')) {
     IBCOLL_ASSIGN(const Collective collective, parse_collective(name));
-    if (is_unequal(collective) || has_graph(collective) || collective == Collective::kBarrier)
+    if (is_unequal(collective) || has_graph(collective) || !moves_data(collective))
       return fail(ErrorCode::kInvalidArgument, "{} is not one of those with equal blocks", name);
-    plan.collectives.push_back(collective);
+    selection.collectives.push_back(collective);
   }
   for (const std::string_view pair : split(wanted.elements, ',')) {
     const std::vector<std::string_view> parts = split(pair, ':');
@@ -53,17 +53,17 @@ Result<Plan> plan_of(const Wanted& wanted) {
     IBCOLL_ASSIGN(const ElementType type, parse_element_type(parts[0]));
     IBCOLL_ASSIGN(const Operator op, parse_operator(parts[1]));
     IBCOLL_ASSIGN(const Reduction reduction, find_reduction(type, op));
-    plan.reductions.push_back(reduction);
+    selection.reductions.push_back(reduction);
   }
-  IBCOLL_ASSIGN(plan.sizes, parse_sizes(wanted.sizes));
-  for (const int64_t bytes : plan.sizes) {
-    for (const Reduction& reduction : plan.reductions) {
+  IBCOLL_ASSIGN(selection.sizes, parse_sizes(wanted.sizes));
+  for (const int64_t bytes : selection.sizes) {
+    for (const Reduction& reduction : selection.reductions) {
       if (bytes < reduction.element_bytes || bytes % reduction.element_bytes != 0)
         return fail(ErrorCode::kInvalidArgument, "{} bytes are no whole number of elements of {}",
                     bytes, to_string(reduction.element()));
     }
   }
-  return plan;
+  return selection;
 }
 
 /// One kind of call on one of the jobs.
@@ -73,9 +73,8 @@ class Calls {
                                                const Reduction& reduction, int64_t bytes,
                                                bool user_memory) {
     auto self = std::make_unique<Calls>(context);
-    const bool one = collective == Collective::kBcast || collective == Collective::kAllreduce ||
-                     collective == Collective::kReduce || collective == Collective::kScan ||
-                     collective == Collective::kExscan;
+    const CollectiveTraits& row = traits(collective);
+    const bool one = row.send.slots == Slots::kOne && row.recv.slots == Slots::kOne;
     const size_t all = static_cast<size_t>(bytes) * (one ? 1 : context.size());
     IBCOLL_ASSIGN(std::byte* const send, self->take(all, user_memory));
     IBCOLL_ASSIGN(std::byte* const recv, self->take(all, user_memory));
@@ -86,7 +85,7 @@ class Calls {
     std::memset(recv, 0, all);
     CallArguments arguments;
     arguments.collective = collective;
-    arguments.send = collective == Collective::kBcast ? recv : send;
+    arguments.send = has_one_buffer(collective) ? recv : send;
     arguments.recv = recv;
     arguments.block_bytes = static_cast<size_t>(bytes);
     arguments.reduction = reduction;
@@ -151,7 +150,7 @@ Result<Costs> measure(const std::array<Context*, 2>& jobs, Bootstrap& bootstrap,
   return Costs{minimum(samples[0]) / 1e3, minimum(samples[1]) / 1e3, median(samples[2])};
 }
 
-Status run_rank(Bootstrap& bootstrap, const Wanted& wanted, const Plan& plan) {
+Status run_rank(Bootstrap& bootstrap, const Wanted& wanted, const Selection& selection) {
   std::array<std::unique_ptr<Context>, 2> contexts;
   std::array<Context*, 2> jobs;
   for (size_t i = 0; i < 2; ++i) {
@@ -166,15 +165,15 @@ Status run_rank(Bootstrap& bootstrap, const Wanted& wanted, const Plan& plan) {
     IBCOLL_ASSIGN(json, JsonLines::open(wanted.json));
   }
   Table table({"collective", "elements", "bytes", "off us", "data us", "data/off"});
-  for (const Collective collective : plan.collectives) {
-    const size_t kinds = reduces(collective) ? plan.reductions.size() : 1;
+  for (const Collective collective : selection.collectives) {
+    const size_t kinds = reduces(collective) ? selection.reductions.size() : 1;
     for (size_t kind = 0; kind < kinds; ++kind) {
-      const Reduction reduction = reduces(collective) ? plan.reductions[kind] : Reduction{};
+      const Reduction reduction = reduces(collective) ? selection.reductions[kind] : Reduction{};
       const std::string elements =
           reduces(collective)
               ? fmt::format("{} {}", to_string(reduction.element()), to_string(reduction.op()))
               : "";
-      for (const int64_t bytes : plan.sizes) {
+      for (const int64_t bytes : selection.sizes) {
         IBCOLL_ASSIGN(const Costs costs,
                       measure(jobs, bootstrap, wanted, collective, reduction, bytes));
         table.add_row({to_string(collective), elements, std::to_string(bytes),
@@ -216,11 +215,11 @@ int main(int argc, char** argv) {
       "Times are the shortest, ratios the medians of the rounds'.\n"
       "Example: check_bench --collectives allreduce --elements int32:max,int64:sum --sizes 1M");
   return tools::run_tool_to_status(app, argc, argv, [&]() -> Result<int> {
-    IBCOLL_ASSIGN(const Plan plan, plan_of(wanted));
+    IBCOLL_ASSIGN(const Selection selection, selection_of(wanted));
     LaunchOptions launch;
     launch.ranks = wanted.ranks;
     return launch_processes(launch, [&](Bootstrap& bootstrap) {
-      const Status done = run_rank(bootstrap, wanted, plan);
+      const Status done = run_rank(bootstrap, wanted, selection);
       if (done) return 0;
       tools::complain(fmt::format("rank {}: {}", bootstrap.rank(), done.error().message));
       return 1;

@@ -8,6 +8,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 #include "engine/bootstrap/launch.h"
+#include "perf/compare/cells.h"
 #include "perf/compare/measure.h"
 #include "perf/compare/mpi_contenders.h"
 #include "perf/compare/own_contenders.h"
@@ -91,11 +92,6 @@ using AllTotals = std::map<std::pair<contest_collective, std::string>, Totals>;
 /// From here on a call of the MPI's is long: it is to be no slower in proportion, shorter ones by
 /// so much at most.
 constexpr double kLongUs = 2, kMostAddedUs = 0.060;
-/// Where ranks outnumber cores the system's turns are in the figures.
-double least_faster(int ranks) { return ranks > usable_cores() ? 0.90 : 0.95; }
-/// What seems slower is measured again, by itself: there are hundreds of cells, some of which seem
-/// so by chance.
-constexpr int kRoundsAgain = 21;
 
 /// Of one call under one setting, with the library and without: how many times faster, and how much
 /// longer.
@@ -104,21 +100,20 @@ struct Cell {
   bool is_long = false;
 
   bool seems_slow(int ranks) const {
-    return is_long ? faster.median < least_faster(ranks) : added_us.median > kMostAddedUs;
+    return is_long ? faster.value < least_faster(ranks, usable_cores())
+                   : added_us.value > kMostAddedUs;
   }
   /// With a confidence of 95 %, of both sides.
   bool is_slow(int ranks) const {
-    return is_long ? faster.high < least_faster(ranks) : added_us.low > kMostAddedUs;
+    return is_long ? faster.high < least_faster(ranks, usable_cores())
+                   : added_us.low > kMostAddedUs;
   }
 };
 Cell cell_of(const Rounds& alone, const Rounds& with) {
   const std::vector<double> a = medians(alone), b = medians(with);
-  std::vector<double> faster, added;
-  for (size_t i = 0; i < a.size(); ++i) {
-    faster.push_back(a[i] / b[i]);
-    added.push_back((b[i] - a[i]) / 1e3);
-  }
-  return {interval(faster), interval(added), median(a) / 1e3 >= kLongUs};
+  std::vector<double> added;
+  for (size_t i = 0; i < a.size(); ++i) added.push_back((b[i] - a[i]) / 1e3);
+  return {speedup(alone, with), interval(added), median(a) / 1e3 >= kLongUs};
 }
 
 class Report {
@@ -143,32 +138,25 @@ class Report {
       const auto second = again.find(setting->name);
       const bool slow = second != again.end() && second->second.is_slow(ranks);
       Totals& total = totals[{collective, setting->name}];
-      total.faster.push_back(cell.faster.median);
+      total.faster.push_back(cell.faster.value);
       (cell.is_long ? total.slower_long : total.slower_short) += slow ? 1 : 0;
-      const char mark = slow ? '!' : second != again.end() ? '?' : ' ';
-      cells += fmt::format("  {:>9.2f} {:>9.2f} {:>6.2f}{} ({:.2f}-{:.2f})",
-                           median(medians(alone)) / 1e3, median(medians(with)) / 1e3,
-                           cell.faster.median, mark, cell.faster.low, cell.faster.high);
+      cells +=
+          fmt::format("  {:>9.2f} {:>9.2f} {:>6.2f}{} ({:.2f}-{:.2f})",
+                      median(medians(alone)) / 1e3, median(medians(with)) / 1e3, cell.faster.value,
+                      mark(second != again.end(), slow), cell.faster.low, cell.faster.high);
       nlohmann::ordered_json line = {{"collective", contest_name(collective)},
                                      {"mpi", setting->name},
                                      {"ranks", ranks},
                                      {"bytes_per_pair", bytes},
                                      {"mpi_us", median(medians(alone)) / 1e3},
                                      {"preloaded_us", median(medians(with)) / 1e3},
-                                     {"engine_us", engine_us},
-                                     {"speedup", cell.faster.median},
-                                     {"speedup_low", cell.faster.low},
-                                     {"speedup_high", cell.faster.high},
-                                     {"slower", slow}};
+                                     {"engine_us", engine_us}};
+      add_interval(line, "speedup", cell.faster);
+      line["slower"] = slow;
       if (second != again.end()) {
-        const Cell& found = second->second;
-        line["again"] = {{"rounds", kRoundsAgain},
-                         {"speedup", found.faster.median},
-                         {"speedup_low", found.faster.low},
-                         {"speedup_high", found.faster.high},
-                         {"added_us", found.added_us.median},
-                         {"added_us_low", found.added_us.low},
-                         {"added_us_high", found.added_us.high}};
+        line["again"] = {{"rounds", kRoundsAgain}};
+        add_interval(line["again"], "speedup", second->second.faster);
+        add_interval(line["again"], "added_us", second->second.added_us);
       }
       json_.write(line);
     }
@@ -237,7 +225,7 @@ Result<std::map<std::string, Cell>> measure_slow(const Options& options,
   return again;
 }
 
-Status run(const Options& options, std::vector<const Setting*> settings) {
+Result<int> run(const Options& options, std::vector<const Setting*> settings) {
   IBCOLL_TRY(check_memory(options, kContenders));
   IBCOLL_ASSIGN(Report report, Report::open(options));
   AllTotals totals;
@@ -269,7 +257,8 @@ Status run(const Options& options, std::vector<const Setting*> settings) {
     for (const auto& [which, total] : totals)
       report.summary(which.first, which.second, options.ranks, total);
   }
-  return report.close();
+  IBCOLL_TRY(report.close());
+  return 0;
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #!/bin/bash
 # contention_free_page.sh BIN_DIR PICTURES [SECTION ...]: makes the tables of
 # docs/results/contention_free.md again, in Markdown, and its pictures in the folder PICTURES.
-# Sections: bound clusters many direct planning large closed policies relay wrong paper pictures (default: all).
+# Sections: bound narrow clusters many direct ports cycles planning large closed policies relay wrong paper pictures
+# (default: all).
 # Measure `planning` on a machine that does nothing else.
 set -euo pipefail
 bin=${1:?usage: contention_free_page.sh BIN_DIR PICTURES [SECTION ...]}
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 lan=bandwidth=1Gbit/s,latency=10us
 ten=trunk-bandwidth=10Gbit/s
 names=("one switch" "14-host switches, 1G trunks" "14-host switches, 10G trunks" "fat tree"
-  "two clusters, 1G between" "two clusters, 10G between" "random tree")
+  "two clusters, 1G between" "two clusters, 10G between" "random tree, 1G and 10G trunks")
 networks=("single-switch:64,$lan" "tree:14x5,hosts=64,$lan" "tree:14x5,hosts=64,$ten,$lan"
   "fat-tree:4,3,$lan" "wan:32,32,long-latency=5ms,$lan" "wan:32,32,long-latency=5ms,$ten,$lan"
   "random-tree:64,16,seed=1,trunk-bandwidth=1Gbit/s:10Gbit/s,$lan")
@@ -28,9 +29,11 @@ field='function f(name,  s) {
 cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
 both() { cells '%.3f / %.3f' 'f("planned_us") / f("lower_bound_us"), f("over_bound")'; }
 row() { printf '| %s |' "$1"; }
+# header COLUMNS: a table's first two lines
+header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 section_bound() {
-  echo "| network | gather 20K | gather 100K | gather 1M | alltoall 100K | alltoall 1M |"
+  header "| network | gather 20K | gather 100K | gather 1M | alltoall 100K | alltoall 1M |"
   for i in "${!networks[@]}"; do
     row "${names[i]}"
     { plan --collective gather --network "${networks[i]}" --sizes 20K,100K,1M --check
@@ -39,7 +42,7 @@ section_bound() {
 }
 
 section_clusters() {
-  echo "| clusters | gather | alltoall |"
+  header "| clusters | gather | alltoall |"
   for n in $(seq 12); do
     row "$n"
     for kind in gather alltoall; do
@@ -48,15 +51,36 @@ section_clusters() {
   done
 }
 
+section_narrow() {
+  header "| hosts | 5K | 10K | 100K |"
+  for switches in 2 3 4 6; do
+    row $((14 * switches))
+    plan --network "tree:14x$switches,$ten,$lan" --size 5K,10K,100K |
+      cells '%.3f' 'f("planned_us") / f("lower_bound_us")'
+  done
+}
+
+section_ports() {
+  local net links
+  header "| network | 1 | 2 | 3 | 4 | 6 |"
+  for net in torus:3x3x3 torus:4x4 mesh:5x5 torus:4x4x4 torus:5x7; do
+    row "\`$net\`"
+    for links in 1 2 3 4 6; do
+      plan --collective bcast --size 256M \
+        --network "$net,bandwidth=$((50 * links))GB/s,trunk-bandwidth=50GB/s,latency=500ns"
+    done | cells '%.2f' 'f("planned_us") / f("lower_bound_us")'
+  done
+}
+
 section_direct() {
-  echo "| network | collective | TACOS us | planned us | simulated us | bound us | plan ms |"
+  header "| network | collective | TACOS us | planned us | simulated us | bound us | plan ms |"
   while read -r net links gib bytes tacos; do
     local rate=$((gib << 30))
     local wide="$net,bandwidth=$((links * rate))B/s,trunk-bandwidth=${rate}B/s,latency=500ns"
     for kind in allgather reduce_scatter bcast allreduce; do
       local size=$bytes to='-'
       case $kind in allgather) to=$tacos ;; bcast | allreduce) size=1G ;; esac
-      row "$net | $kind | $to"
+      row "\`$net\` | $kind | $to"
       plan --collective $kind --network "$wide" --size "$size" --check |
         cells '%.0f | %s | %.0f | %.0f' \
           'f("planned_us"), f("simulated_us") == "null" ? "-" : sprintf("%.0f", f("simulated_us")), f("lower_bound_us"), f("plan_ms")'
@@ -69,8 +93,23 @@ torus:8x8x8 6 50 2097152 3402
 END
 }
 
+section_cycles() {
+  header "| network | servers | bound us | planned over bound | plan ms |"
+  local net servers
+  for net in torus:4x4 torus:5x7 torus:4x4x4 torus:8x8 mesh:4x5 mesh:5x5 mesh:8x8 \
+    dragonfly:2,4,2 torus:8x8x8 torus:10x10x10 dragonfly:4,8,4 dragonfly:4,8,4:1024; do
+    servers=()
+    case $net in *:1024) servers=(--servers 1024) ;; esac
+    net=${net%:1024}
+    row "\`$net\`"
+    plan --network "$net" "${servers[@]}" --size 100K |
+      cells '%.0f | %.0f | %.3f | %.0f' \
+        'f("servers"), f("lower_bound_us"), f("planned_us") / f("lower_bound_us"), f("plan_ms")'
+  done
+}
+
 section_many() {
-  echo "| collective | network | 1K | 1M |"
+  header "| collective | network | 1K | 1M |"
   for kind in bcast reduce allgather; do
     for i in 0 1 4; do
       row "$kind | ${names[i]}"
@@ -89,7 +128,7 @@ section_planning() {  # medians of 9 processes, networks in turn
           END { print \";\" f(\"groups\") \";\" f(\"tasks\") }" >>"$file"
     done
   done
-  echo "| 64 hosts, network | first plan ms | second ms | groups | transfers |"
+  header "| 64 hosts, network | first plan ms | second ms | groups | transfers |"
   for name in "${names[@]}"; do
     median() { grep "^$name;" "$file" | cut -d';' -f"$1" | sort -g | sed -n $((rounds / 2 + 1))p; }
     row "$name"
@@ -99,7 +138,7 @@ section_planning() {  # medians of 9 processes, networks in turn
 }
 
 section_large() {
-  echo "| hosts | network | plan ms | time over bound | groups | transfers |"
+  header "| hosts | network | plan ms | time over bound | groups | transfers |"
   for n in 512 1024; do
     for net in single-switch:$n,$lan tree:14x74,hosts=$n,$lan tree:14x74,hosts=$n,$ten,$lan \
       fat-tree:$([ $n = 512 ] && echo 8,3 || echo 4,5),$lan \
@@ -114,34 +153,35 @@ section_large() {
 }
 
 section_closed() {  # time lost at the root, formula / simulated; L = 20 us, N = 31
-  echo "| size | bound us | one at a time | binomial tree | relayed | tokens ahead |"
-  for size in 256 1024 4096 16384 65536; do
+  header "| size | bound us | one at a time | binomial tree | relayed | tokens ahead |"
+  for size in 256 1K 4K 16K 64K; do
     {
       plan --collective gather --network single-switch:32,$lan --size $size \
         --planner thesis,list --relay off,on
       "$bin/ib_sim" gather --algorithm binomial --mode free --network single-switch:32,$lan \
         --layout 32x1 --sizes $size --json -
-    } | awk -v size=$size "$field { if (NR == 1) b = f(\"lower_bound_us\")
+    } | awk -v size=$size -v bytes="$(numfmt --from=iec $size)" "$field { if (NR == 1) b = f(\"lower_bound_us\")
         t[NR] = (NR == 4 ? f(\"time_us\") : f(\"simulated_us\")) - b }
-      END { gap = 20 - size * 0.008; if (gap < 0) gap = 0
-        printf \"| %d | %.0f | 1240 / %.0f | 200 / %.0f | %.0f / %.0f | 0 / %.0f |\n\", size, b,
+      END { gap = 20 - bytes * 0.008; if (gap < 0) gap = 0
+        printf \"| %s | %.0f | 1240 / %.0f | 200 / %.0f | %.0f / %.0f | 0 / %.0f |\n\", size, b,
           t[1], t[4], gap * 31, t[2], t[3] }"
   done
 }
 
 section_policies() {
-  echo "| size | random | max-cost | min-cost | max-sync | min-sync |"
+  header "| size | random | max-cost | min-cost | max-sync |"
   plan --network $ours --sizes 128-1M:2 --planner thesis --policy all --relay off |
     awk "$field { t[f(\"size\"), f(\"policy\")] = f(\"simulated_us\"); s[f(\"size\")] = 1 }
       END { for (i = 128; i <= 1048576; i *= 2) { m = t[i, \"min-sync\"]
-        printf \"| %d | %.2f | %.2f | %.2f | %.2f | 1 |\n\", i, t[i, \"random\"] / m,
+        size = i < 1024 ? i : i < 1048576 ? i / 1024 \"K\" : i / 1048576 \"M\"
+        printf \"| %s | %.2f | %.2f | %.2f | %.2f |\n\", size, t[i, \"random\"] / m,
           t[i, \"max-cost\"] / m, t[i, \"min-cost\"] / m, t[i, \"max-sync\"] / m
         l += log(m / t[i, \"random\"]); n++ }
         printf \"min-sync over random, geometric mean: %.3f\n\", exp(l / n) }"
 }
 
 section_relay() {
-  echo "| | 1K | 4K | 16K | 64K | 256K | 1M |"
+  header "| | 1K | 4K | 16K | 64K | 256K | 1M |"
   for kind in gather alltoall; do
     row $kind
     plan --collective $kind --network $ours --sizes 1K-1M:4 --planner thesis --relay off,on |
@@ -156,8 +196,8 @@ section_relay() {
 }
 
 section_wrong() {
-  echo "| network | collective | 0.1 | 0.3 | taken as given, 0.3 |"
-  echo "(time over the right plan's, in brackets the longest wait and what was stated for it, us)"
+  echo "Time over the right plan's, in brackets the longest wait and what was stated for it, us:"
+  header "| network | collective | 0.1 | 0.3 | 0.3, taken as given |"
   for i in "${!networks[@]}"; do
     for kind in gather alltoall; do
       row "${names[i]} | $kind"
@@ -216,7 +256,7 @@ section_pictures() {
   rm "$pictures/log"
 }
 
-[ $# -gt 0 ] || set -- bound clusters many direct planning large closed policies relay wrong paper pictures
+[ $# -gt 0 ] || set -- bound narrow clusters many direct ports cycles planning large closed policies relay wrong paper pictures
 for section; do
   echo "## $section"
   "section_$section"

@@ -1,9 +1,12 @@
 #!/bin/bash
-# multicast_page.sh BIN_DIR [PICTURES]: makes the tables of docs/results/multicast.md again, in
+# multicast_page.sh BIN_DIR [PICTURES [SECTION ...]]: makes the tables of docs/results/multicast.md again, in
 # Markdown: broadcasts to sets of servers drawn at random (with fixed seeds) on a dragonfly of 256
 # hosts. With a folder its pictures, too.
+# Sections: short opposite long pieces network acks picture (default: all; without a folder, all but the picture).
 set -euo pipefail
-bin=${1:?usage: multicast_page.sh BIN_DIR [PICTURES]}
+bin=${1:?usage: multicast_page.sh BIN_DIR [PICTURES [SECTION ...]]}
+pictures=${2:-}
+shift $(($# < 2 ? $# : 2))
 network=dragonfly:4,8,4,groups=8,bandwidth=10GB/s,latency=200ns
 host=(--send-overhead 300ns --recv-overhead 300ns)
 algorithms=linear,binomial,chain,scatter_ring,scatter_doubling,circulant
@@ -34,50 +37,77 @@ table() { # SIZE BYTES
   done
 }
 
-echo "80 KB, us:"; table 80K 81920
-# Hosts whose bits are reversed: part u of scatter_doubling is then that of place u.
-reversed=$(for ((i = 0; i < 256; ++i)); do
-  for ((r = 0, b = 0; b < 8; ++b)); do r=$((r << 1 | i >> b & 1)); done
-  echo $r
-done | paste -sd,)
-echo; echo "80 KB to 256 members, scatter_doubling in the opposite order, us (on the dragonfly; where hosts cost nothing):"
-for bare in "$network ${host[*]}" dragonfly:4,8,4,groups=8; do
-  # shellcheck disable=SC2086
-  "$bin/ib_sim" bcast --network $bare --layout 256x1 --server-order "$reversed" --sizes 80K \
-    --algorithm scatter_doubling --json - | times
-done
-echo; echo; echo "8 MB, us:"; table 8M 8388608
-echo; echo "8 MB to 256 members by pieces, us:"
-echo "| pieces | chain, dragonfly | chain, one switch | circulant, one switch |"
-echo "|---|---|---|---|"
-for pieces in 64 256 1024 4096; do
-  printf '| %s |' $pieces
-  simulate 256 8M --algorithm chain --pieces $pieces | times
-  "$bin/ib_sim" bcast --network single-switch:256,bandwidth=10GB/s "${host[@]}" --layout 256x1 --sizes 8M \
-    --algorithm chain,circulant --pieces $pieces --json - | times
-  echo
-done
-echo; echo "256 members, nothing but the network (2000 MB/s, hosts cost nothing), us:"
-echo "| network | bytes | chain | scatter_ring | scatter_doubling | circulant | port bound |"
-echo "|---|---|---|---|---|---|---|"
-for bare in dragonfly:4,8,4,groups=8 single-switch:256; do
-  for size in "80K 16 41" "8M 4096 4194"; do
-    read -r bytes pieces bound <<<"$size"
-    printf '| %s | %s |' $bare "$bytes"
-    "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces "$pieces" \
-      --algorithm chain,scatter_ring,scatter_doubling --json - | times
-    "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces $((pieces > 256 ? 256 : pieces)) \
-      --algorithm circulant --json - | times
-    echo " $bound |"
+section_short() { echo "80 KB, us:" && table 80K 81920; }
+
+section_opposite() {
+  # Hosts whose bits are reversed: part u of scatter_doubling is then that of place u.
+  local reversed bare
+  reversed=$(for ((i = 0; i < 256; ++i)); do
+    for ((r = 0, b = 0; b < 8; ++b)); do r=$((r << 1 | i >> b & 1)); done
+    echo $r
+  done | paste -sd,)
+  echo "80 KB to 256 members, scatter_doubling in the opposite order, us (on the dragonfly; where hosts cost nothing):"
+  for bare in "$network ${host[*]}" dragonfly:4,8,4,groups=8; do
+    # shellcheck disable=SC2086
+    "$bin/ib_sim" bcast --network $bare --layout 256x1 --server-order "$reversed" --sizes 80K \
+      --algorithm scatter_doubling --json - | times
   done
-done
-echo; echo "80 KB with acknowledgements to the root, us:"
-echo "| members | binomial | scatter_doubling |"
-echo "|---|---|---|"
-for m in $members; do
-  printf '| %s |' "$m"
-  simulate "$m" 80K --algorithm binomial,scatter_doubling --acks | times
+  echo
+}
+
+section_long() { echo "8 MB, us:" && table 8M 8388608; }
+
+section_pieces() {
+  local pieces
+  echo "8 MB to 256 members by pieces, us:"
+  echo "| pieces | chain, dragonfly | chain, one switch | circulant, one switch |"
+  echo "|---|---|---|---|"
+  for pieces in 64 256 1024 4096; do
+    printf '| %s |' $pieces
+    simulate 256 8M --algorithm chain --pieces $pieces | times
+    "$bin/ib_sim" bcast --network single-switch:256,bandwidth=10GB/s "${host[@]}" --layout 256x1 --sizes 8M \
+      --algorithm chain,circulant --pieces $pieces --json - | times
+    echo
+  done
+}
+
+section_network() {
+  local bare size bytes pieces bound
+  echo "256 members, nothing but the network (2000 MB/s, hosts cost nothing), us:"
+  echo "| network | bytes | chain | scatter_ring | scatter_doubling | circulant | port bound |"
+  echo "|---|---|---|---|---|---|---|"
+  for bare in dragonfly:4,8,4,groups=8 single-switch:256; do
+    for size in "80K 16 41" "8M 4096 4194"; do
+      read -r bytes pieces bound <<<"$size"
+      printf '| %s | %s |' $bare "$bytes"
+      "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces "$pieces" \
+        --algorithm chain,scatter_ring,scatter_doubling --json - | times
+      "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces $((pieces > 256 ? 256 : pieces)) \
+        --algorithm circulant --json - | times
+      echo " $bound |"
+    done
+  done
+}
+
+section_acks() {
+  local m
+  echo "80 KB with acknowledgements to the root, us:"
+  echo "| members | binomial | scatter_doubling |"
+  echo "|---|---|---|"
+  for m in $members; do
+    printf '| %s |' "$m"
+    simulate "$m" 80K --algorithm binomial,scatter_doubling --acks | times
+    echo
+  done
+}
+
+section_picture() {
+  "$bin/ib_sim" bcast --network "$network" "${host[@]}" --layout 64x1 --server-order "$(set_of 64)" --sizes 1K-8M \
+    --algorithm binomial,chain,scatter_ring,scatter_doubling,circulant --plot "$pictures/multicast_sizes.svg" >/dev/null
+}
+
+[ $# -gt 0 ] || set -- short opposite long pieces network acks ${pictures:+picture}
+for section; do
+  "section_$section"
   echo
 done
-[ $# -lt 2 ] || "$bin/ib_sim" bcast --network "$network" "${host[@]}" --layout 64x1 --server-order "$(set_of 64)" \
-  --sizes 1K-8M --algorithm binomial,chain,scatter_ring,scatter_doubling,circulant --plot "$2/multicast_sizes.svg" >/dev/null

@@ -133,18 +133,19 @@ Result<std::vector<const KernelTable*>> chosen_kernels(const std::string& text) 
   return fail(ErrorCode::kInvalidArgument, "unknown kernels '{}': here there are {}", text, names);
 }
 
-struct Plan {
+struct Selection {
   std::vector<ElementType> types;
   std::vector<Operator> operators;
   std::vector<const KernelTable*> kernels;
   std::vector<Arrays> arrays;  ///< that fit the cache, and that don't
 };
 
-Result<Plan> plan_of(const Wanted& wanted) {
-  Plan plan;
-  IBCOLL_ASSIGN(plan.types, chosen<ElementType>(wanted.type, kElementTypes, parse_element_type));
-  IBCOLL_ASSIGN(plan.operators, chosen<Operator>(wanted.op, kOperators, parse_operator));
-  IBCOLL_ASSIGN(plan.kernels, chosen_kernels(wanted.kernels));
+Result<Selection> selection_of(const Wanted& wanted) {
+  Selection selection;
+  IBCOLL_ASSIGN(selection.types,
+                chosen<ElementType>(wanted.type, kElementTypes, parse_element_type));
+  IBCOLL_ASSIGN(selection.operators, chosen<Operator>(wanted.op, kOperators, parse_operator));
+  IBCOLL_ASSIGN(selection.kernels, chosen_kernels(wanted.kernels));
   for (const std::string& text : {wanted.small, wanted.large}) {
     IBCOLL_ASSIGN(const int64_t bytes, parse_size(text));
     constexpr int64_t kLeast = 32, kMost = int64_t{4} << 30;  // a whole number of any elements
@@ -152,27 +153,28 @@ Result<Plan> plan_of(const Wanted& wanted) {
       return fail(ErrorCode::kInvalidArgument, "{} bytes: they must be a multiple of 32 up to 4G",
                   text);
     }
-    plan.arrays.emplace_back(static_cast<size_t>(bytes), wanted.offset);
+    selection.arrays.emplace_back(static_cast<size_t>(bytes), wanted.offset);
   }
-  return plan;
+  return selection;
 }
 
-Status run(const Wanted& wanted, Plan& plan) {
+Status run(const Wanted& wanted, Selection& selection) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(wanted.json));
   std::vector<double> copies;
-  for (Arrays& arrays : plan.arrays) copies.push_back(copy_speed(arrays, 10 * wanted.budget_ms));
+  for (Arrays& arrays : selection.arrays)
+    copies.push_back(copy_speed(arrays, 10 * wanted.budget_ms));
   Table table({"type", "operator", "kernels", wanted.small + " GB/s", "of the bound",
                wanted.large + " GB/s", "of the bound"});
   table.add_row({"", "(copy)", "", fmt::format("{:.1f}", copies[0]), "",
                  fmt::format("{:.1f}", copies[1]), ""});
-  for (const ElementType type : plan.types) {
-    for (const Operator op : plan.operators) {
-      for (const KernelTable* kernels : plan.kernels) {
+  for (const ElementType type : selection.types) {
+    for (const Operator op : selection.operators) {
+      for (const KernelTable* kernels : selection.kernels) {
         const Combine combine = kernels->of[static_cast<int>(type)][static_cast<int>(op)].combine;
         if (combine == nullptr) continue;
         std::vector<std::string> row = {to_string(type), to_string(op), kernels->name};
-        for (size_t i = 0; i < plan.arrays.size(); ++i) {
-          Arrays& arrays = plan.arrays[i];
+        for (size_t i = 0; i < selection.arrays.size(); ++i) {
+          Arrays& arrays = selection.arrays[i];
           fill(type, arrays.target(), arrays.bytes());
           fill(type, arrays.source(), arrays.bytes());
           const double ns = best_ns(wanted.budget_ms, arrays.bytes(), [&] {
@@ -222,7 +224,7 @@ int main(int argc, char** argv) {
   app.option("--json", wanted.json, "one object a figure into this file, - for standard output");
   app.footer("Example: reduce_bench --type float,float16 --operator sum --kernels all");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
-    IBCOLL_ASSIGN(Plan plan, plan_of(wanted));
-    return run(wanted, plan);
+    IBCOLL_ASSIGN(Selection selection, selection_of(wanted));
+    return run(wanted, selection);
   });
 }

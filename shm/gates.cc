@@ -59,6 +59,13 @@ size_t Gates::bytes(size_t ranks) {
   return round_up(sizeof(Control), 64) + sizeof(uint64_t) * kSlots * kBanks * ranks;
 }
 
+size_t Gates::prepared_bytes() { return offsetof(Control, slots); }
+
+/// The mutex, a bucket and a slot are on a page each.
+size_t Gates::touched_bytes(size_t ranks) {
+  return 3 * page_bytes() + round_up(ranks * kBanks * sizeof(uint64_t), page_bytes());
+}
+
 Gates::Gates(SharedRegion& region, size_t begin, int me, size_t ranks)
     : region_(&region),
       control_(reinterpret_cast<Control*>(region.data() + begin)),

@@ -18,6 +18,10 @@ class Gates {
   /// What `ranks` ranks take of the region.
   static size_t bytes(size_t ranks);
 
+  /// Of that: what is reserved before any group has opened gates, and what one group touches.
+  static size_t prepared_bytes();
+  static size_t touched_bytes(size_t ranks);
+
   Gates() = default;
   /// In the region from `begin` on (a multiple of 64), the same for all ranks of the server. Local
   /// rank 0 makes them ready with `prepare` before another rank opens gates.

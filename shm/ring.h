@@ -64,7 +64,7 @@ inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kInlineBytes = kLineBytes - sizeof(MessageHeader);
 
 /// A message that is there: in its ring, or set aside.
-struct Message {
+struct RingMessage {
   const MessageHeader* header;
   const std::byte* payload;
 
@@ -73,7 +73,7 @@ struct Message {
   }
   std::span<const std::byte> body() const { return {payload, header->length}; }
   /// One that lies in one piece.
-  static Message at(std::span<const std::byte> bytes) {
+  static RingMessage at(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const MessageHeader*>(bytes.data()),
             bytes.data() + sizeof(MessageHeader)};
   }
@@ -119,6 +119,10 @@ class Ring {
     return control().done[ticket % RingControl::kTickets];
   }
 
+  /// So many messages with payloads beside their lines are sent until it is looked whether all are
+  /// consumed: then the next one lies where the first one did, which is in the caches.
+  static constexpr uint32_t kHot = 4;
+
   // Producer.
   /// Before the first message.
   void begin_producing() { begins_.resize(layout_.lines); }
@@ -158,7 +162,7 @@ class Ring {
     return header(next_)->stamp.load(std::memory_order_acquire) == static_cast<uint32_t>(next_ + 1);
   }
   const MessageHeader& front() { return *header(next_); }
-  Message message() {
+  RingMessage message() {
     const std::byte* payload = line(next_) + sizeof(MessageHeader);
     if (front().length > kInlineBytes) {
       uint32_t begin = 0;
@@ -173,9 +177,6 @@ class Ring {
   }
 
  private:
-  /// So many messages with payloads beside their lines are sent until it is looked whether all are
-  /// consumed: then the next one lies where the first one did, which is in the caches.
-  static constexpr uint32_t kHot = 4;
   /// Lines that the consumer has read are fetched back so many messages before they are written: a
   /// trip between two cores takes about as long as so many short calls.
   static constexpr uint32_t kAhead = 3;

@@ -8,7 +8,7 @@
 namespace ibcoll::shm {
 
 void Transport::stash_front(Peer& peer) {
-  const Message message = peer.incoming.message();
+  const RingMessage message = peer.incoming.message();
   const MessageHeader& front = *message.header;
   const MessageStore::Key key{front.group, front.sequence, front.token != 0};
   if (static_cast<MessageKind>(front.kind) >= MessageKind::kAnswer) {
@@ -45,11 +45,11 @@ std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, si
   const size_t before = progress;
   for (auto message = peer.stash.front(kept); !message.empty(); message = peer.stash.front(kept)) {
     bool finished = false;
-    if (is_held(Message::at(message))) [[unlikely]] {
-      const Pull asked = take_held(peer, Message::at(message), wanted, progress);
+    if (is_held(RingMessage::at(message))) [[unlikely]] {
+      const Pull asked = take_held(peer, RingMessage::at(message), wanted, progress);
       return asked == Pull::kNotYet && progress != before ? Pull::kPartial : asked;
     }
-    const Pull result = take(peer, Message::at(message), wanted, progress, finished);
+    const Pull result = take(peer, RingMessage::at(message), wanted, progress, finished);
     if (finished) {
       took(Way::kSetAside);
       peer.stash.pop(kept);
@@ -61,7 +61,7 @@ std::optional<Pull> Transport::take_stashed(Peer& peer, const Wanted& wanted, si
 }
 
 /// Has the sender of a held message go on with it.
-void Transport::ask(Peer& peer, const Message& held) {
+void Transport::ask(Peer& peer, const RingMessage& held) {
   DirectSource source{};
   std::memcpy(&source, held.payload, sizeof(source));
   receipt(source.receipt).store(source.ticket, std::memory_order_release);
@@ -71,7 +71,8 @@ void Transport::ask(Peer& peer, const Message& held) {
 /// Takes from a message that stands first among those of its key that were set aside, and of which
 /// nothing comes that is not asked for. It stays there until all of it has come, since what follows
 /// it may stand there, too.
-Pull Transport::take_held(Peer& peer, const Message& held, const Wanted& wanted, size_t& progress) {
+Pull Transport::take_held(Peer& peer, const RingMessage& held, const Wanted& wanted,
+                          size_t& progress) {
   const MessageKey& key = wanted.key;
   const auto is_this = [&key](const MessageKey& one) {
     return one.group == key.group && one.sequence == key.sequence;
@@ -110,7 +111,7 @@ Pull Transport::take_answers(Peer& peer, const Wanted& wanted, size_t& progress)
         continue;
       }
     }
-    const Message message = aside.empty() ? peer.incoming.message() : Message::at(aside);
+    const RingMessage message = aside.empty() ? peer.incoming.message() : RingMessage::at(aside);
     Pull result = Pull::kPartial;
     bool finished = true;
     if (static_cast<MessageKind>(message.header->kind) == MessageKind::kHeldAgain) {

@@ -37,6 +37,10 @@ RingLayout ring_for(size_t ranks) {
           static_cast<uint32_t>(round_up(std::min(bytes, kMostRingBytes), kLineBytes))};
 }
 
+/// The longest payloads that go through a ring: two fit, so that one is written while the other is
+/// read.
+size_t most_in_ring(size_t ring_bytes) { return ring_bytes / 2; }
+
 /// What ranks of one process copy through the ring at most of their private memory, which they read
 /// at no cost.
 constexpr size_t kEagerWithinProcess = 8192;
@@ -46,12 +50,15 @@ constexpr size_t kEagerWithinProcess = 8192;
 constexpr size_t kRingsSetAside = 4;
 
 constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
+/// In so large a server not all pairs try: a million reads of a thousand ranks take seconds.
+constexpr int kMostThatTryAll = 64;
 
 }  // namespace
 
 struct Transport::Introduction {
   uint64_t address;  ///< of a word that peers try to read
   int32_t pid;
+  int32_t fails;  ///< this rank could not read one of those that it tried
 };
 
 struct Transport::Layout {
@@ -143,19 +150,57 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
 
 Transport::~Transport() = default;
 
+MemoryItems Transport::memory(const LocalLoad& load) {
+  const size_t ranks = load.ranks, page = page_bytes();
+  const Layout layout(ranks, Options{});
+  // A receiver looks now and then how far it has come: payloads use so many places by turns.
+  constexpr size_t kPlaces = Ring::kHot;
+  const bool copied =
+      load.longest > kInlineBytes &&
+      load.longest <= std::min(RingLimits{}.of_private, most_in_ring(layout.ring.payload_bytes));
+  const size_t payloads = copied ? std::min<size_t>(kPlaces * round_up(load.longest, kLineBytes),
+                                                    layout.ring.payload_bytes)
+                                 : 0;
+  const size_t lines = sizeof(RingControl) + layout.ring.lines * kLineBytes;
+  // They begin amid pages, and have neighbours there.
+  const size_t ring = std::min(lines + payloads + page, layout.pair_bytes);
+  const size_t mails = std::min<size_t>(load.local_mails, MailQueue::kMails) * page + page;
+  // Its own row of each table of pairs.
+  const size_t pairs = sizeof(Introduction) + 2 * ranks;
+  const size_t gates = load.gates ? Gates::touched_bytes(ranks) : 0;
+  const size_t gates_there = std::max(Gates::prepared_bytes(), gates);
+  return {
+      // One of its own and one of the partner's for either direction, each shared by two ranks.
+      {.part = MemoryPart::kShared,
+       .what = "rings of ranks of the server",
+       .bytes = load.partners * ring,
+       .reserved = load.partners * (layout.pair_bytes - ring)},
+      {.part = MemoryPart::kMails,
+       .what = "queue of mails from ranks of the server",
+       .bytes = std::min(mails, layout.mail_bytes),
+       .reserved = layout.mail_bytes - std::min(mails, layout.mail_bytes)},
+      {.part = MemoryPart::kShared,
+       .what = "gates, and who has which ring",
+       .bytes = pairs + gates / ranks,
+       .reserved = (gates_there - gates) / ranks},
+      {.part = MemoryPart::kTables,
+       .what = "ranks of the server",
+       .bytes = ranks * sizeof(Peer) + load.partners * layout.ring.lines * sizeof(uint32_t)},
+  };
+}
+
 void Transport::set_limits(const RingLimits& limits, size_t ring_bytes) {
   RingLimits& own = options_.limits;
   own = limits;
   if (shares_address_space_) own.of_private = own.of_private_one_way = kEagerWithinProcess;
-  // Two fit: one is written while the other is read.
   for (size_t* const bytes :
        {&own.of_private, &own.of_private_one_way, &own.of_shared, &own.of_shared_one_way})
-    *bytes = std::min(*bytes, ring_bytes / 2);
+    *bytes = std::min(*bytes, most_in_ring(ring_bytes));
 }
 
 /// Finds out which peers can read this rank's private memory: each reads a word of every other's,
-/// and all tell what they found. The ranks of a server need no more for that than the server's
-/// region.
+/// or of some where there are many, and all tell what they found. The ranks of a server need no
+/// more for that than the server's region.
 Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout) {
   const uint64_t word = kProbeWord;
   auto* const introductions =
@@ -165,18 +210,31 @@ Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout
     return readable[static_cast<size_t>(owner) * static_cast<size_t>(size_) +
                     static_cast<size_t>(reader)];
   };
-  introductions[me_] = {reinterpret_cast<uint64_t>(&word), getpid()};
+  introductions[me_] = {reinterpret_cast<uint64_t>(&word), getpid(), 0};
   IBCOLL_TRY(bootstrap.barrier());
-  for (int i = 0; i < size_; ++i) {
-    peers_[i].pid = introductions[i].pid;
+  for (int i = 0; i < size_; ++i) peers_[i].pid = introductions[i].pid;
+  const auto can_read = [&](int i) {
     uint64_t value = 0;
     const iovec to{&value, sizeof(value)};
     const iovec from{reinterpret_cast<void*>(introductions[i].address), sizeof(value)};
-    bit(me_, i) = shares_address_space_ ||
-                  (options_.allow_process_vm &&
-                   process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
-                   value == kProbeWord);
+    return shares_address_space_ ||
+           (options_.allow_process_vm &&
+            process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
+            value == kProbeWord);
+  };
+  if (size_ > kMostThatTryAll) {
+    // What one process may read of another follows from their users and settings, which differ
+    // between neighbours if at all.
+    for (int apart = 1; apart < size_; apart *= 2)
+      if (!can_read((me_ + apart) % size_)) introductions[me_].fails = 1;
+    IBCOLL_TRY(bootstrap.barrier());
+    if (std::none_of(introductions, introductions + size_,
+                     [](const Introduction& one) { return one.fails != 0; })) {
+      for (int i = 0; i < size_; ++i) peers_[i].reads_me = true;
+      return {};
+    }
   }
+  for (int i = 0; i < size_; ++i) bit(me_, i) = can_read(i);
   IBCOLL_TRY(bootstrap.barrier());
   for (int i = 0; i < size_; ++i) peers_[i].reads_me = bit(i, me_) != 0;
   return {};

@@ -108,7 +108,7 @@ ssize_t Transport::read_private(const Peer& peer, const Wanted& wanted, uint64_t
 
 /// Takes from one message, which is in the ring or in the stash. `finished`: the message (chunk)
 /// is used up.
-Pull Transport::take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
+Pull Transport::take(Peer& peer, const RingMessage& message, const Wanted& wanted, size_t& progress,
                      bool& finished) {
   finished = false;
   const size_t bytes = wanted.bytes;

@@ -154,7 +154,7 @@ bool Transport::retract(Rank rank, uint32_t ticket) {
 }
 
 /// Ends a message without reading it.
-void Transport::drop(const Message& message) {
+void Transport::drop(const RingMessage& message) {
   const auto kind = static_cast<MessageKind>(message.header->kind);
   if (kind == MessageKind::kEager || kind == MessageKind::kChunk || kind == MessageKind::kAnswer)
     return;
@@ -173,7 +173,7 @@ void Transport::drop(uint64_t group) {
     });
     for (MessageStore* const kept : {&peer.stash, &peer.answers}) {
       kept->forget(group,
-                   [this](std::span<const std::byte> message) { drop(Message::at(message)); });
+                   [this](std::span<const std::byte> message) { drop(RingMessage::at(message)); });
     }
     note_set_aside(peer);
     if (!peer.incoming_made && !find_incoming(peer)) continue;
@@ -197,7 +197,7 @@ std::vector<LocalTransport::Stray> Transport::untaken() {
           {peer.rank, {header.group, header.sequence, header.program, header.token != 0}});
     };
     peer.stash.for_each(
-        [&add](std::span<const std::byte> message) { add(*Message::at(message).header); });
+        [&add](std::span<const std::byte> message) { add(*RingMessage::at(message).header); });
     if ((peer.incoming_made || find_incoming(peer)) && peer.incoming.has_message())
       add(peer.incoming.front());
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/copy.h"
+#include "engine/base/memory_item.h"
 #include "engine/base/message_store.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/costs/ring_limits.h"
@@ -35,6 +36,15 @@ struct Options {
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
 };
 
+/// What a rank has to do with the others of its server, as far as memory goes.
+struct LocalLoad {
+  size_t ranks = 1;          ///< of the server
+  size_t partners = 0;       ///< of them that it exchanges messages with
+  uint64_t longest = 0;      ///< of these messages
+  bool gates = false;        ///< its programs pass gates
+  uint64_t local_mails = 0;  ///< that may lie in its queue at a time
+};
+
 /// One rank's end of the server's shared region. Layout of the region: what ranks tell each other
 /// at the start, gates, mail queues, rings of all ordered pairs, heaps.
 class Transport final : public LocalTransport {
@@ -44,6 +54,9 @@ class Transport final : public LocalTransport {
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
                                                    std::span<Bell> bells, const Options& options);
   ~Transport() override;
+  /// What it takes of memory on a machine with caches like this one's, once so many calls have been
+  /// made that all lines of the rings have been used.
+  static MemoryItems memory(const LocalLoad& load);
 
   /// How messages travel here: those of the server's first rank, as far as rings hold them.
   const RingLimits& limits() const { return options_.limits; }
@@ -219,15 +232,15 @@ class Transport final : public LocalTransport {
   Offer offer_sparingly(Peer& peer, const MessageKey& key, const void* source, size_t bytes,
                         uint32_t& ticket);
   Offer no_memory(const Error& error);
-  void drop(const Message& message);
+  void drop(const RingMessage& message);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
   Pull pull(Rank peer, const Wanted& wanted, size_t& progress);
-  Pull take(Peer& peer, const Message& message, const Wanted& wanted, size_t& progress,
+  Pull take(Peer& peer, const RingMessage& message, const Wanted& wanted, size_t& progress,
             bool& finished);
   std::optional<Pull> take_stashed(Peer& peer, const Wanted& wanted, size_t& progress);
-  Pull take_held(Peer& peer, const Message& held, const Wanted& wanted, size_t& progress);
+  Pull take_held(Peer& peer, const RingMessage& held, const Wanted& wanted, size_t& progress);
   Pull take_answers(Peer& peer, const Wanted& wanted, size_t& progress);
-  void ask(Peer& peer, const Message& held);
+  void ask(Peer& peer, const RingMessage& held);
   static bool lay_down(const Wanted& wanted, size_t at, const std::byte* source, size_t bytes);
   StridedView view_of(const DirectSource& source, const std::byte* payload) const;
   bool lay_down(const Wanted& wanted, size_t at, const DirectSource& source,
@@ -249,7 +262,7 @@ class Transport final : public LocalTransport {
   Pull refuse(const Peer& peer, const std::string& why);
   Pull refuse_program(const Peer& peer);
   Pull refuse_length(const Peer& peer, uint64_t sent, uint64_t expected);
-  static bool is_held(const Message& message) {
+  static bool is_held(const RingMessage& message) {
     const auto kind = static_cast<MessageKind>(message.header->kind);
     return kind == MessageKind::kHeld || kind == MessageKind::kHeldAgain;
   }

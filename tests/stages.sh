@@ -87,9 +87,16 @@ build_and_test() { # build_and_test PRESET TEST-PRESET
   fi
 }
 
-format_is_clean() {
-  git ls-files -z '*.h' '*.cc' '*.hpp' '*.c' '*.cpp' | xargs -0 clang-format --dry-run -Werror
+# sources EXTENSION...: the sources in the folders of folders.txt, but for those in $without, each ended by a zero.
+sources() {
+  local folder extension patterns=()
+  for folder in $(awk '/^[a-z]/ && $1 != "transports" {print $1}' folders.txt) $(dirname -- */network_kind.h); do
+    case " ${without:-} " in *" $folder "*) continue ;; esac
+    for extension; do patterns+=("$folder/*.$extension"); done
+  done
+  git ls-files -z -- "${patterns[@]}"
 }
+format_is_clean() { sources h cc hpp c cpp | xargs -0 clang-format --dry-run -Werror; }
 scripts_are_clean() { git ls-files -z run .ci/run '*.sh' | xargs -0 shellcheck -x --severity=warning; }
 
 # Random programs on all ranks of a job in one thread: the same ones on every change, as many as a minute has time for; in the
@@ -111,7 +118,7 @@ tidy_is_clean() {
   mkdir -p "$cache"
   cmake --preset clang >/dev/null || return # for its compile commands
   # Not the tests, of which there is as much again.
-  git ls-files -z '*.cc' ':!tests' ':!docs' | xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
+  without="tests docs/examples" sources cc c | xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
 }
 
 # The tests that need RDMA devices. In shells of their own: a package that can't be had fails this
@@ -261,7 +268,8 @@ stage() {
     install)
       if builds release; then
         check "install" tests/install/test.sh build
-        check "Debian packages" tests/install/packages.sh build
+        # Runs the same examples once more; what it alone finds are mistakes in packaging.
+        [ "$chosen" = no ] || check "Debian packages" tests/install/packages.sh build
       else
         failed=$((failed + 1))
       fi
@@ -285,6 +293,18 @@ stage() {
   esac
 }
 
+# What the last measurement of the stage build-cost found, and what it may be at most.
+build_cost_on_record() { # build_cost_on_record FIGURES LIMITS
+  awk -F '[": ,]+' '
+    NF > 2 && FNR == NR { is[$2] = $3 }
+    NF > 2 && FNR != NR { most[$2] = $3 }
+    function of(name, unit, format) { return sprintf(format " (limit " format ")", is[name] / unit, most[name] / unit) }
+    END {
+      print "everything " of("everything_s", 1, "%.0f s") " of a core, of it tests " of("tests_share", 0.01, "%.1f %%") \
+        ", ./run bench " of("bench_s", 1, "%.0f s") ", libibcoll.so " of("library_bytes", 1e6, "%.2f MB")
+    }' "$1" "$2"
+}
+
 # run_stages [full|quick|STAGE...]
 run_stages() {
   local stages=("$@") name begin start=$SECONDS times=""
@@ -302,6 +322,7 @@ run_stages() {
     times+="$name $((SECONDS - begin)) s, "
   done
   say "times: ${times}all $((SECONDS - start)) s"
+  say "build cost on record: $(build_cost_on_record tests/build_cost/figures.json tests/build_cost/limits.json)"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ]
 }

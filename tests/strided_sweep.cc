@@ -139,7 +139,7 @@ void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint
       if (rank.context.executor().failed()) return;
     }
     if (long_runs == LongRuns::kSome && rank.context.rank() == 0 &&
-        rank.context.network()->counters().gathers == 0)
+        rank.context.job().network()->counters().gathers == 0)
       rank.complain("all of it was packed");
   });
   EXPECT_EQ(complaints, "") << job.shape.describe() << (job.threads ? ", threads" : ", processes")

@@ -1,17 +1,33 @@
 #!/bin/bash
 # tidy.sh BUILD-DIRECTORY CACHE-DIRECTORY FILE: runs clang-tidy on one source, unless the same text
-# with the same settings passed before.
+# with the same settings passed before. Says so of a source that this build does not compile.
 set -euo pipefail
 build=$1 cache=$2 file=$3
 # What the compiler sees, from the command that builds it.
 command=$(awk -v file="/$file\"" '/"command":/ {c = $0} /"file":/ && index($0, file) {print c; exit}' \
   "$build/compile_commands.json" | sed -e 's/^ *"command": "//' -e 's/",$//' -e 's/\\\(["\\]\)/\1/g')
-[ -n "$command" ] || exit 0 # not part of this build
+flags=()
+if [ -z "$command" ] && grep -q '#include <mpi.h>' "$file" && command -v mpicc.mpich >/dev/null; then
+  # An MPI's own wrapper compiles it.
+  language="-std=gnu11 -D_GNU_SOURCE"
+  [[ $file == *.c ]] || language="-std=c++20 -DMPICH_SKIP_MPICXX"
+  read -ra flags <<<"$(mpicc.mpich -show -E | grep -o -e '-I[^ ]*' | tr '\n' ' ') $language -I$PWD -I$PWD/include"
+  command="clang ${flags[*]} -c $PWD/$file"
+fi
+if [ -z "$command" ]; then
+  echo "tidy: not part of this build: $file" >&2
+  exit 0
+fi
 key=$({
   clang-tidy --version
   cat .clang-tidy
   cd "$build" && eval "${command/ -c / -E -c }" -o -
 } | sha256sum | cut -d' ' -f1)
 [ ! -e "$cache/$key" ] || exit 0
-clang-tidy --quiet -p "$build" "$file" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2) || exit 1
+if [ ${#flags[@]} -gt 0 ]; then
+  set -- "$file" -- "${flags[@]}"
+else
+  set -- -p "$build" "$file"
+fi
+clang-tidy --quiet "$@" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2) || exit 1
 touch "$cache/$key"

@@ -161,7 +161,8 @@ Status run_rank(Bootstrap& bootstrap, BenchRun& run, JsonLines& json) {
   IBCOLL_ASSIGN(const std::unique_ptr<Context> context, tools::make_context(bootstrap, run.job));
   run.setting.shape = context->shape();
   if (run.setting.launched) IBCOLL_TRY(check_memory(run, context->job().ranks_on_machine()));
-  run.setting.transport = context->network() != nullptr ? context->network()->name() : "none";
+  run.setting.transport =
+      context->job().network() != nullptr ? context->job().network()->name() : "none";
   run.setting.network = context->job().fabric_order().describe();
   run.setting.transport_reason = context->job().network_reason();
   std::optional<Display> display;

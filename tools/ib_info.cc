@@ -16,10 +16,13 @@
 #include "engine/transport/unmap_watch.h"
 #include "engine/tuner/rules.h"
 #include "ibcoll/ibcoll.h"
+#include "studies/measure/machine_line.h"
 #include "tools/frame/frame.h"
 #include "tools/ib_info/costs.h"
+#include "tools/ib_info/job.h"
 #include "tools/ib_info/measure.h"
 #include "tools/ib_info/mpi.h"
+#include "tools/ib_info/sizes.h"
 
 namespace ibcoll {
 namespace {
@@ -32,20 +35,17 @@ Examples:
   ib_info --costs              what copying and waiting cost on this machine
   ib_info --costs --json costs.jsonl
                                the same for jobs that are started with IBCOLL_COSTS=costs.jsonl
+  ib_info --job 800x128        how much memory a rank of such a job takes, and what it grows with
+  ib_info --job 24x8 --calls alltoall:64K,allreduce:1M:ring --json -
+                               the same of a job that makes these calls, as one JSON object
+  ib_info --job 16x8 --transport loopback --calls alltoall:64:aggregate
+                               the same of servers that are emulated on one machine
   ib_info --mpi                how programs of the MPIs on this machine are run on the engine
   ib_info --mpi --measure learned.jsonl --ranks 2,4
                                which calls are faster on the engine, and which in the MPI: for
                                programs that are started with IBCOLL_LEARNED=learned.jsonl
   ib_info --mpi --measure learned.jsonl --ranks 64 --launcher "mpirun --hostfile hosts"
 )";
-
-std::string size_text(uint64_t bytes) {
-  constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
-  const auto value = static_cast<double>(bytes);
-  if (value >= kGiB) return fmt::format("{:.1f} GiB", value / kGiB);
-  if (value >= kMiB) return fmt::format("{:.1f} MiB", value / kMiB);
-  return format_size(static_cast<int64_t>(bytes));
-}
 
 std::string limit_text(const std::optional<uint64_t>& bytes) {
   return bytes ? size_text(*bytes) : "unlimited";
@@ -99,16 +99,6 @@ class Report {
   explicit Report(JsonLines& json) : json_(json) {}
 
   void machine(const MachineInfo& host) {
-    nlohmann::ordered_json line = {{"kind", "machine"},
-                                   {"name", host.name},
-                                   {"kernel", host.kernel},
-                                   {"processor", host.processor},
-                                   {"packages", host.packages},
-                                   {"cores", host.cores},
-                                   {"threads", host.threads},
-                                   {"usable_cores", host.usable_cores},
-                                   {"memory_bytes", host.memory_bytes},
-                                   {"available_bytes", host.available_bytes}};
     Table table({"Machine", ""});
     table.add_row({"name", host.name});
     table.add_row({"kernel", host.kernel});
@@ -116,24 +106,15 @@ class Report {
     table.add_row(
         {"cores", fmt::format("{} in {} package(s), {} hardware thread(s), {} usable here",
                               host.cores, host.packages, host.threads, host.usable_cores)});
-    line["caches"] = nlohmann::ordered_json::array();
-    for (const CacheInfo& cache : host.caches) {
+    for (const CacheInfo& cache : host.caches)
       table.add_row({cache.name, fmt::format("{} of {}, one for {} core(s)", cache.count,
                                              size_text(cache.bytes), cache.cores_each)});
-      line["caches"].push_back({{"name", cache.name},
-                                {"bytes", cache.bytes},
-                                {"count", cache.count},
-                                {"cores_each", cache.cores_each}});
-    }
-    line["numa"] = nlohmann::ordered_json::array();
-    for (const NumaInfo& node : host.numa) {
+    for (const NumaInfo& node : host.numa)
       table.add_row({fmt::format("NUMA node {}", node.number),
                      fmt::format("{}, {} core(s)", size_text(node.bytes), node.cores)});
-      line["numa"].push_back({{"node", node.number}, {"bytes", node.bytes}, {"cores", node.cores}});
-    }
     table.add_row({"memory", fmt::format("{}, {} available", size_text(host.memory_bytes),
                                          size_text(host.available_bytes))});
-    add(table, line);
+    add(table, machine_line(host));
   }
 
   void limits(const LimitInfo& limits, const std::string& no_direct_copy) {
@@ -404,6 +385,12 @@ Status report_costs_only(const std::string& json_path) {
   return json.close();
 }
 
+Status report_job_only(const std::string& json_path, const JobQuestion& question) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
+  IBCOLL_TRY(report_job(question, json));
+  return json.close();
+}
+
 Status report_mpi(const std::string& json_path) {
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(json_path));
   const std::string library = find_mpi_library();
@@ -443,10 +430,34 @@ int main(int argc, char** argv) {
       app.flag("--mpi", mpi,
                "Show only how MPI programs are run on the engine as they are: a line for each MPI "
                "found, to be used with the program's number of ranks");
-  app.flag("--costs", costs,
-           "Measure only what copying and waiting cost between the processors that this tool "
-           "may use, and show which messages jobs copy for it")
-      .excludes(mpi_flag);
+  const ibcoll::tools::Option costs_flag =
+      app.flag("--costs", costs,
+               "Measure only what copying and waiting cost between the processors that this tool "
+               "may use, and show which messages jobs copy for it")
+          .excludes(mpi_flag);
+  ibcoll::JobQuestion question;
+  std::optional<std::string> job_layout;
+  const ibcoll::tools::Option job =
+      app.option("--job", job_layout,
+                 "Reckon only what a rank of a job takes of memory, by the ranks of its servers: "
+                 "3,1,2 or 24x8 (servers x ranks)")
+          .excludes(mpi_flag)
+          .excludes(costs_flag);
+  app.option("--placement", question.placement, "How ranks are placed on servers: block, cyclic")
+      .with_default()
+      .needs(job);
+  app.option("--connections", question.connections,
+             "How ranks of different servers are connected: ranks (one with each rank that they "
+             "exchange data with) or auto, which is the same")
+      .with_default()
+      .needs(job);
+  app.option("--calls", question.calls,
+             "The calls of the job: COLLECTIVE[:SIZE][:ALGORITHM], with commas between")
+      .with_default()
+      .needs(job);
+  app.option("--transport", question.transport, "What joins the servers: verbs or loopback")
+      .with_default()
+      .needs(job);
   ibcoll::tools::add_json_option(app, json_path);
   ibcoll::MpiMeasurement wanted;
   wanted.ranks = {2, std::max(ibcoll::online_processors(), 2)};
@@ -479,6 +490,10 @@ int main(int argc, char** argv) {
     if (!as_rank.empty()) return ibcoll::measure_as_rank(wanted.least, wanted.most);
     if (!wanted.file.empty()) return ibcoll::report_measured(json_path, wanted);
     if (costs) return ibcoll::report_costs_only(json_path);
+    if (job_layout) {
+      question.layout = *job_layout;
+      return ibcoll::report_job_only(json_path, question);
+    }
     return mpi ? ibcoll::report_mpi(json_path) : ibcoll::report(json_path);
   });
 }

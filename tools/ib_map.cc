@@ -342,7 +342,8 @@ int main(int argc, char** argv) {
   app.option("--network", a.network,
              "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below")
       .required();
-  app.option("--matrix", a.matrix, "File of bytes sent: CSV, MatrixMarket or an edge list");
+  app.option("--matrix", a.matrix,
+             "File of bytes sent: CSV, MatrixMarket, an edge list, or a METIS graph (NAME.graph)");
   app.option("--pattern", a.pattern, "Traffic of a known program, see below");
   app.option("--method", a.method,
              fmt::format("How to place: {}; several with commas between, the last one's "

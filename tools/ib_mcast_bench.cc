@@ -38,7 +38,7 @@ struct Arguments {
 };
 
 /// What it means.
-struct Run {
+struct BenchRun {
   McastSetting setting;
   McastSettings settings;
   bool bind = true;
@@ -152,8 +152,8 @@ Status check_memory(const McastSettings& settings) {
 }
 
 /// `launched`: how many ranks a launcher has started; 0: none, start them here.
-Result<Run> understand(const Arguments& arguments, int launched) {
-  Run run;
+Result<BenchRun> understand(const Arguments& arguments, int launched) {
+  BenchRun run;
   IBCOLL_ASSIGN(run.setting.shape, understand_shape(arguments, launched));
   IBCOLL_TRY(understand_request(arguments, run.setting.shape.ranks(), run.settings));
   run.bind = !arguments.no_bind;
@@ -178,7 +178,7 @@ void set_environment(const Arguments& arguments) {
 }
 
 /// One rank, which says what is wrong to all others.
-Status run_rank(ibcoll_context* context, Run& run, JsonLines& json) {
+Status run_rank(ibcoll_context* context, BenchRun& run, JsonLines& json) {
   ProgressLine line;
   std::vector<McastRow> rows;
   run.setting.transport = ibcoll_transport(context);
@@ -205,15 +205,15 @@ Status run_rank(ibcoll_context* context, Run& run, JsonLines& json) {
   return flush_output();
 }
 
-struct Job {
-  Run& run;
+struct RankArguments {
+  BenchRun& run;
   JsonLines& json;
 };
 
 /// The exit status of a rank.
 int rank_main(ibcoll_context* context, void* argument) {
-  const Job& job = *static_cast<Job*>(argument);
-  const Status done = run_rank(context, job.run, job.json);
+  const auto& given = *static_cast<RankArguments*>(argument);
+  const Status done = run_rank(context, given.run, given.json);
   if (done) return 0;
   ibcoll_abort(context, done.error().message.c_str());
   return exit_status(done.error());
@@ -221,16 +221,16 @@ int rank_main(ibcoll_context* context, void* argument) {
 
 /// Starts the ranks here.
 Result<int> run_forked(const Arguments& arguments) {
-  IBCOLL_ASSIGN(Run run, understand(arguments, 0));
+  IBCOLL_ASSIGN(BenchRun run, understand(arguments, 0));
   IBCOLL_TRY(check_writable(run.plot));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(arguments.json));
   set_environment(arguments);
   ibcoll_launch_options launch = IBCOLL_LAUNCH_OPTIONS_INIT;
   launch.ranks = run.setting.shape.ranks();
   launch.bind = run.bind ? 1 : 0;
-  Job job{run, json};
+  RankArguments given{run, json};
   int status = 0;
-  if (ibcoll_launch(&launch, rank_main, &job, &status) == IBCOLL_OK) return status;
+  if (ibcoll_launch(&launch, rank_main, &given, &status) == IBCOLL_OK) return status;
   return fail(ErrorCode::kInvalidArgument, "{}", ibcoll_last_error());
 }
 
@@ -238,7 +238,7 @@ Result<int> run_forked(const Arguments& arguments) {
 /// complains for all.
 int run_launched(ibcoll_context* context, const Arguments& arguments) {
   const bool first = ibcoll_rank(context) == 0;
-  Result<Run> run = understand(arguments, ibcoll_size(context));
+  Result<BenchRun> run = understand(arguments, ibcoll_size(context));
   Result<JsonLines> json = JsonLines::open("");
   if (first && run) {
     const Status writable = check_writable(run->plot);
@@ -258,8 +258,8 @@ int run_launched(ibcoll_context* context, const Arguments& arguments) {
     ibcoll_abort(context, error.message.c_str());
     return exit_status(error);
   }
-  Job job{*run, *json};
-  const int status = rank_main(context, &job);
+  RankArguments given{*run, *json};
+  const int status = rank_main(context, &given);
   if (status != 0 && first) complain(ibcoll_last_error());
   return status;
 }

@@ -7,12 +7,14 @@
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
 #include "engine/base/units.h"
+#include "engine/bootstrap/machine.h"
 #include "engine/planner/contention_free/plan.h"
 #include "engine/planner/contention_free/plan_file.h"
 #include "engine/schedule/layout.h"
 #include "studies/simulate/plan_gantt.h"
 #include "studies/simulate/plan_report.h"
 #include "studies/simulate/plan_study.h"
+#include "studies/simulate/planning_costs.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/progress.h"
 #include "topology/distort.h"
@@ -25,9 +27,6 @@ using namespace ibcoll::contention_free;
 
 /// Plans with more transfers than this are simulated only where asked for.
 constexpr int64_t kSimulatedByItself = 30'000;
-/// A plan of more would take hours and, at kTransferBytes each, gigabytes.
-constexpr int64_t kMostTransfers = 1 << 20;
-constexpr int64_t kTransferBytes = 500;
 
 struct Arguments {
   std::string collective = "alltoall", sizes = "100K";
@@ -92,6 +91,10 @@ Result<std::vector<int>> server_ranks(const Arguments& a, const topology::Fabric
       return fail(ErrorCode::kInvalidArgument, "--servers {}: the layout {} has {}", *a.servers,
                   a.layout, shape.servers());
     }
+    if (shape.servers() > fabric.hosts()) {
+      return fail(ErrorCode::kInvalidArgument, "--layout {}: {} servers, but {} has {} hosts",
+                  a.layout, shape.servers(), fabric.name(), fabric.hosts());
+    }
     return ranks;
   }
   const int64_t servers = a.servers.value_or(fabric.hosts());
@@ -146,8 +149,8 @@ Result<Input> understand(const Arguments& a) {
   if (a.permitted) {
     IBCOLL_ASSIGN(base.permitted, parse_pairs(*a.permitted));
   }
-  if (a.parts < 0 || a.parts > 64) {
-    return fail(ErrorCode::kInvalidArgument, "--parts {}: must be 0 to 64", a.parts);
+  if (a.parts < 0 || a.parts > kMostParts) {
+    return fail(ErrorCode::kInvalidArgument, "--parts {}: must be 0 to {}", a.parts, kMostParts);
   }
   base.most_parts = a.parts;
   base.root = a.root;
@@ -200,15 +203,18 @@ Status visit_requests(const Input& input, PlanInputs inputs, One&& one) {
   return {};
 }
 
-Status check_transfers(Kind kind, int64_t servers) {
+/// Refuses what does not fit into the memory that is available.
+Status check_memory(Kind kind, int64_t servers) {
   const int64_t transfers = transfers_of(kind, servers);
-  if (transfers <= kMostTransfers) return {};
+  const uint64_t bytes = sim::planning_bytes(kind, servers);
+  const uint64_t available = available_memory();
+  if (bytes <= available) return {};
   return fail(
       ErrorCode::kInvalidArgument,
-      "{} between {} servers: a plan of {} transfers takes hours and some {:.1f} GB, and at "
-      "most {} are planned: give fewer with --servers",
-      to_string(kind), servers, transfers, static_cast<double>(transfers * kTransferBytes) / 1e9,
-      kMostTransfers);
+      "{} between {} servers: a plan of {} transfers takes some {:.1f} GB, and {:.1f} GB are "
+      "available: give fewer with --servers",
+      to_string(kind), servers, transfers, static_cast<double>(bytes) / 1e9,
+      static_cast<double>(available) / 1e9);
 }
 
 /// Plans, proves and runs all that was asked for on one network.
@@ -216,11 +222,19 @@ Status study_network(const Arguments& a, const Input& input, const Seen& seen, J
                      std::vector<sim::PlanRow>& rows) {
   PlanInputs base = input.base;
   IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
-  IBCOLL_TRY(check_transfers(base.kind, static_cast<int64_t>(base.server_ranks.size())));
+  const auto servers = static_cast<int>(base.server_ranks.size());
+  IBCOLL_TRY(check_memory(base.kind, servers));
+  const double seconds = sim::planning_seconds(base.kind, servers, seen.fabric);
   return visit_requests(input, base, [&](const PlanInputs& inputs) -> Status {
     tools::ProgressLine line;
-    line.show(fmt::format("{} {} {} ...", seen.fabric.name(), to_string(inputs.planner),
-                          format_size(static_cast<int64_t>(inputs.block_bytes))));
+    const bool by_lists = inputs.kind == Kind::kAlltoall &&
+                          (inputs.planner == Planner::kList || inputs.planner == Planner::kBest);
+    const std::string about =
+        by_lists && seconds >= 1 ? fmt::format(", some {:.0f} s", seconds) : "";
+    line.show(fmt::format("{} {} {}: {} transfers{} ...", seen.fabric.name(),
+                          to_string(inputs.planner),
+                          format_size(static_cast<int64_t>(inputs.block_bytes)),
+                          transfers_of(inputs.kind, servers), about));
     IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, inputs));
     line.clear();
     json.write(to_json(row));

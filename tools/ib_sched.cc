@@ -111,6 +111,11 @@ Result<Settings> understand(const Arguments& arguments, const std::string& layou
   IBCOLL_ASSIGN(settings.shape,
                 shape_from_options(layout, arguments.ranks, arguments.servers, placement));
   settings.options.ordered = arguments.ordered;
+  if (arguments.root < 0 || arguments.root >= settings.shape.ranks()) {
+    return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
+                settings.shape.ranks() - 1);
+  }
+  settings.options.root = static_cast<Rank>(arguments.root);
   const bool all = !one && (arguments.algorithm.empty() || arguments.algorithm == "all");
   if (one) {
     IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
@@ -127,11 +132,6 @@ Result<Settings> understand(const Arguments& arguments, const std::string& layou
   for (const Algorithm* algorithm : settings.algorithms)
     IBCOLL_TRY(check_order(*algorithm, settings.shape, settings.options));
   IBCOLL_TRY(choose_rank(arguments, settings));
-  if (arguments.root < 0 || arguments.root >= settings.shape.ranks()) {
-    return fail(ErrorCode::kInvalidArgument, "root {}: must be 0 to {}", arguments.root,
-                settings.shape.ranks() - 1);
-  }
-  settings.options.root = static_cast<Rank>(arguments.root);
   settings.options.acks = arguments.acks;
   settings.options.cut = settings.pieces;
   IBCOLL_TRY(open_network(arguments, settings));
@@ -144,7 +144,7 @@ Result<Settings> understand(const Arguments& arguments, const std::string& layou
 /// Of what needs the programs of all ranks at once.
 Status check_together(const Settings& settings) {
   if (settings.shape.ranks() <= kMostRanksTogether) return {};
-  return fail(ErrorCode::kInvalidArgument, "{} ranks: verify and draw take up to {}",
+  return fail(ErrorCode::kInvalidArgument, "{} ranks: verify, draw and export take up to {}",
               settings.shape.ranks(), kMostRanksTogether);
 }
 
@@ -222,24 +222,26 @@ Status import(const Arguments& arguments) {
   return json.close();
 }
 
-Status export_to(const Settings& settings, const Arguments& arguments) {
+/// The programs of all ranks, proved: what is written or drawn must hold.
+Result<Programs> proved_programs(const Settings& settings) {
   IBCOLL_TRY(check_together(settings));
+  if (settings.loaded) return settings.loaded->programs;
+  const Algorithm& algorithm = *settings.algorithms.front();
+  Programs programs = build_all(algorithm, settings.shape, settings.options);
+  IBCOLL_TRY(verify(settings.shape, programs, settings.pieces));
+  return programs;
+}
+
+Status export_to(const Settings& settings, const Arguments& arguments) {
   LoadedSchedule schedule{settings.shape, {}, {}};
-  for (Rank rank = 0; rank < settings.shape.ranks(); ++rank)
-    schedule.programs.push_back(program_of(settings, rank));
-  IBCOLL_ASSIGN(schedule.report, verify(settings.shape, schedule.programs, settings.pieces));
+  IBCOLL_ASSIGN(schedule.programs, proved_programs(settings));
   tools::ConvertArguments convert = arguments.convert;
   convert.size = arguments.size;
   return tools::export_schedule(convert, schedule);
 }
 
 Status draw_to(const Settings& settings, const std::string& output) {
-  IBCOLL_TRY(check_together(settings));
-  Programs programs;
-  for (Rank rank = 0; rank < settings.shape.ranks(); ++rank) {
-    programs.push_back(program_of(settings, rank));
-  }
-  IBCOLL_TRY(verify(settings.shape, programs, settings.pieces));  // what is drawn must hold
+  IBCOLL_ASSIGN(const Programs programs, proved_programs(settings));
   std::string title = fmt::format("{} {}, {}", to_string(programs.front()->collective),
                                   programs.front()->algorithm, settings.shape.describe());
   if (!settings.loaded && settings.algorithms.front()->paced) {
@@ -280,7 +282,8 @@ int main(int argc, char** argv) {
                         "Of the algorithm it becomes (default: as the file calls it)");
   import_command.option("--collective", a.convert.collective,
                         "What the program does, where the file says custom");
-  import_command.option("--root", a.convert.root, "Of a broadcast, where the file does not say")
+  import_command
+      .option("--root", a.convert.root, "Of a rooted collective, where the file does not say")
       .with_default();
   import_command
       .option("--layout", a.layouts,

@@ -10,9 +10,11 @@
 #include "engine/planner/contention_free/plan_store.h"
 #include "engine/tuner/choose.h"
 #include "studies/measure/traffic.h"
+#include "studies/simulate/run_estimate.h"
 #include "studies/simulate/run_report.h"
 #include "tools/frame/frame.h"
 #include "tools/frame/progress.h"
+#include "tools/ib_sim/limits.h"
 #include "tools/ib_sim/settings.h"
 #include "topology/distort.h"
 #include "topology/spec.h"
@@ -30,11 +32,7 @@ Result<SimRow> simulate_one(const Settings& settings, contention_free::PlanStore
                             const Algorithm& algorithm, size_t which, Mode mode, int64_t size,
                             size_t run, size_t runs) {
   const Shape& shape = settings.shapes[which];
-  SimRow row{&algorithm, shape, settings.options, {}};
-  row.options.mode = mode;
-  row.options.run.block_bytes = static_cast<uint64_t>(size);
-  row.options.hosts = settings.hosts[which];
-  row.options.algorithm.graph = settings.graphs[which];
+  SimRow row{&algorithm, shape, tools::options_of(settings, which, mode, size), {}};
   if (algorithm.spec->planned) {
     if (settings.options.ports > 1) {
       return fail(ErrorCode::kInvalidArgument, "--ports {}: {} plans for servers of one port",
@@ -70,6 +68,12 @@ Result<SimRow> simulate_one(const Settings& settings, contention_free::PlanStore
                           format_size(size), percent));
   };
   progress(0, 1);
+  if (settings.options.network.level == Level::kFlow) {
+    const RunEstimate estimate = estimate_run(algorithm, shape, settings.fabric, row.options);
+    const uint64_t left = settings.most_bytes - std::min(settings.most_bytes, estimate.bytes);
+    row.options.run.most_flights = std::max<uint64_t>(left / kFlightBytes, 1);
+    row.options.run.most_seconds = settings.most_seconds;
+  }
   if (line.visible()) row.options.run.progress = progress;
   auto report = simulate(algorithm, shape, settings.fabric, row.options);
   if (!report) {
@@ -101,6 +105,7 @@ SummaryLines summary_lines(const Settings& settings) {
 Status run(const Arguments& a) {
   IBCOLL_TRY(add_imported_of_environment());
   IBCOLL_ASSIGN(const Settings settings, tools::understand(a));
+  IBCOLL_TRY(tools::check_limits(settings));
   IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
   if (!a.plot.empty()) IBCOLL_TRY(write_file(a.plot, ""));  // fails now rather than at the end
   const bool text = !json.to_stdout();

@@ -121,10 +121,10 @@ class Picture {
     }
     std::vector<int> below(fabric_.nodes(), 0);
     for (int host = 0; host < fabric_.hosts(); ++host) {
-      ++below[fabric_.link(fabric_.host_link(host)).to];
+      ++below[fabric_.switch_of(host)];
     }
     for (int host = 0; host < fabric_.hosts(); ++host) {
-      const int edge = fabric_.link(fabric_.host_link(host)).to;
+      const int edge = fabric_.switch_of(host);
       const double turn =
           edge - fabric_.hosts() + 0.8 * ((next[edge] += 1) / (below[edge] + 1) - 0.5);
       points_[host] = on_circle(turn / fabric_.switches(), radius + 50);

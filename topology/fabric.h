@@ -68,6 +68,8 @@ class Fabric {
   int link_at(int node, int port) const { return link_of_port_[first_port_[node] + port]; }
   /// The link by which host h sends; by its reverse it receives.
   int host_link(int host) const { return link_at(host, ports(host)); }
+  /// The switch that host h is at.
+  int switch_of(int host) const { return links_[host_link(host)].to; }
 
   /// The link that a packet for host `to` takes from `node` (a switch on the route, or any host
   /// but `to`).

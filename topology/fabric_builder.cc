@@ -143,7 +143,7 @@ Status FabricBuilder::route_shortest() {
   std::vector<int> distance(nodes()), queue;
   for (int to = 0; to < hosts; ++to) {
     std::fill(distance.begin(), distance.end(), kFar);
-    const int edge = fabric_.links_[fabric_.host_link(to)].to;
+    const int edge = fabric_.switch_of(to);
     distance[edge] = 0;
     queue.assign(1, edge);
     for (size_t head = 0; head < queue.size(); ++head) {

@@ -24,9 +24,9 @@ constexpr Setting kConnectsInBackground = {"UCX_TCP_CONN_NB", "TCP_CONN_NB", "CO
 /// one that is sent from where it lies counts when the kernel has it.
 constexpr Setting kSendsFromMemory = {"UCX_ZCOPY_THRESH", "ZCOPY_THRESH", "ZCOPY_THRESH", "0"};
 
-/// System V and POSIX memory of UCX's: a rank that is killed leaves files in /dev/shm, and the
-/// names of sockets that others wait on are open to everybody. Ranks of one server share the
-/// engine's.
+/// UCX's own shared memory: of POSIX's, a rank that is killed leaves files in /dev/shm, and with
+/// both, the names of sockets that others wait on are open to everybody. Ranks of one server share
+/// the engine's.
 constexpr Setting kNoFiles = {"UCX_TLS", "TLS", "TLS", "^posix,sysv"};
 
 /// The gate tells where connections come from. (UCX does since 1.18.)

@@ -58,6 +58,13 @@ class Connector {
   static Result<std::unique_ptr<Connector>> create(ConnectBy by, const Device& device,
                                                    Responder& responder, const RetryOptions& retry,
                                                    ibv_comp_channel* channel);
+  /// What it keeps for each rank of the job, and for one that it has a connection to.
+  static constexpr size_t bytes_each_rank() {
+    return sizeof(RankAddress) + sizeof(std::unique_ptr<Connection>);
+  }
+  static constexpr size_t bytes_each_connection() {
+    return sizeof(Connection) + sizeof(std::pair<const uint32_t, Rank>) + 2 * sizeof(void*);
+  }
   virtual ~Connector() = default;
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;

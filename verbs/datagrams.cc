@@ -20,12 +20,19 @@ constexpr uint32_t kQkey = 0x1bc011;
 
 }  // namespace
 
+uint32_t Datagrams::depth_for(const PortInfo& port) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(
+      std::min<int64_t>(port.max_work_requests, port.max_completions / 2), 1, kWantedDepth));
+}
+
+size_t Datagrams::bytes_for(uint32_t depth) {
+  return sizeof(Datagrams) + depth * (2 * kSlotBytes + sizeof(uint32_t));
+}
+
 Result<std::unique_ptr<Datagrams>> Datagrams::create(const Device& device,
                                                      ibv_comp_channel* channel) {
   std::unique_ptr<Datagrams> result(new Datagrams(device));
-  const PortInfo& port = device.port();
-  result->depth_ = static_cast<uint32_t>(std::clamp<int64_t>(
-      std::min<int64_t>(port.max_work_requests, port.max_completions / 2), 1, kWantedDepth));
+  result->depth_ = depth_for(device.port());
   result->memory_.resize(2 * result->depth_ * kSlotBytes);
   result->region_ = register_region(device.domain(), result->memory_.data(), result->memory_.size(),
                                     IBV_ACCESS_LOCAL_WRITE);

@@ -18,6 +18,11 @@ class Datagrams {
  public:
   static constexpr size_t kMaxBytes = 88;
 
+  /// How many sends a port lets it have under way, and receives.
+  static uint32_t depth_for(const PortInfo& port);
+  /// What so many take beside the device's own queues.
+  static size_t bytes_for(uint32_t depth);
+
   /// Completions notify `channel`, if there is one.
   static Result<std::unique_ptr<Datagrams>> create(const Device& device, ibv_comp_channel* channel);
   Datagrams(const Datagrams&) = delete;

@@ -1,6 +1,7 @@
 #include "verbs/network_kind.h"
 
 #include "verbs/port_choice.h"
+#include "verbs/rc_transport.h"
 #include "verbs/transport.h"
 
 namespace ibcoll::verbs {
@@ -56,6 +57,11 @@ std::vector<NetworkPort> ports() {
   return all;
 }
 
+Result<NetworkMemory> memory(const NetworkLoad& load) {
+  IBCOLL_ASSIGN(const TransportOptions options, TransportOptions::from_environment());
+  return RcTransport::memory(load, options);
+}
+
 }  // namespace
 
 NetworkKind network_kind() {
@@ -63,7 +69,8 @@ NetworkKind network_kind() {
           .preference = kPreference,
           .open = open,
           .usable_port = usable_port,
-          .ports = ports};
+          .ports = ports,
+          .memory = memory};
 }
 
 }  // namespace ibcoll::verbs

@@ -15,6 +15,12 @@ namespace ibcoll::verbs {
 
 namespace {
 
+/// What ranks tell each other.
+struct Start {
+  Offer offer;
+  uint64_t job = 0;
+};
+
 tl::unexpected<Error> no_transport(const Error& error) {
   return fail(error.code, "no verbs transport: {}", error.message);
 }
@@ -45,6 +51,12 @@ void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
 
 }  // namespace
 
+size_t port_agreement_bytes_each_rank() {
+  return exchange_bytes_each_rank<Start>() + sizeof(Offer);
+}
+
+size_t port_agreement_record() { return sizeof(ExchangeEnvelope<Start>); }
+
 Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
                                const std::vector<int>& machine_of,
                                const Result<TransportOptions>& options, uint64_t job) {
@@ -61,10 +73,6 @@ Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
         too_little_lockable(lockable, memory_bytes(), static_cast<int>(ranks));
     if (!limit.empty() && options->may_decline) ports = fail(ErrorCode::kUnsupported, "{}", limit);
   }
-  struct Start {
-    Offer offer;
-    uint64_t job = 0;
-  };
   Result<Start> mine = tl::unexpected<Error>(Error{});
   if (ports)
     mine = Start{

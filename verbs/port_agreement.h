@@ -16,4 +16,8 @@ Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
                                const std::vector<int>& machine_of,
                                const Result<TransportOptions>& options, uint64_t job);
 
+/// Meanwhile: what a rank holds for each rank of the job, and the record that it tells all of them.
+size_t port_agreement_bytes_each_rank();
+size_t port_agreement_record();
+
 }  // namespace ibcoll::verbs

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/transport/network_kind.h"
 #include "engine/transport/transport.h"
 #include "verbs/arrival_watch.h"
 #include "verbs/connect.h"
@@ -34,6 +35,8 @@ class RcTransport final : public NetworkTransport {
   static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
                                                    const TransportOptions& options,
                                                    const JobPlace& place);
+  /// What it takes of memory on a ConnectX, without looking at this machine.
+  static NetworkMemory memory(const NetworkLoad& load, const TransportOptions& options);
   RankAddress address() const;
   /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
   void warn_of_registrations() const;

@@ -18,12 +18,16 @@ constexpr uint32_t kBatch = 32;
 
 void Unmapper::operator()(std::byte* memory) const { munmap(memory, bytes); }
 
+/// Each receive may complete before any completion is taken; one more fits beside them.
+uint32_t ReceiveQueue::depth_for(const PortInfo& port, uint32_t wanted) {
+  return std::min({wanted, static_cast<uint32_t>(std::max(port.max_shared_receives, 0)),
+                   static_cast<uint32_t>(std::max(port.max_completions - 1, 0))});
+}
+
 Result<ReceiveQueue> ReceiveQueue::create(const Device& device, uint32_t depth,
                                           size_t buffer_bytes) {
   ReceiveQueue result;
-  // Each receive may complete before any completion is taken; one more fits beside them.
-  depth = std::min({depth, static_cast<uint32_t>(std::max(device.port().max_shared_receives, 0)),
-                    static_cast<uint32_t>(std::max(device.port().max_completions - 1, 0))});
+  depth = depth_for(device.port(), depth);
   if (depth == 0) return receive_queue_error(device, 1, EOPNOTSUPP);
   const size_t bytes = depth * buffer_bytes;
   // A mapping of its own: most of its pages are never touched by the CPU.

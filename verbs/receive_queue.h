@@ -21,6 +21,13 @@ struct Unmapper {
 
 class ReceiveQueue {
  public:
+  /// How many receives a port lets a rank have that wants so many.
+  static uint32_t depth_for(const PortInfo& port, uint32_t wanted);
+  /// What they take beside the device's own queue. All of it: registered memory is there.
+  static constexpr size_t bytes_for(uint32_t depth, size_t buffer_bytes) {
+    return depth * (buffer_bytes + sizeof(ibv_sge) + sizeof(ibv_recv_wr));
+  }
+
   /// `depth` receives (fewer where the device allows fewer) of `buffer_bytes` each, all posted.
   static Result<ReceiveQueue> create(const Device& device, uint32_t depth, size_t buffer_bytes);
 

@@ -94,13 +94,13 @@ void Responder::run() {
 }
 
 Status Responder::take(std::span<const std::byte> bytes) {
-  Message message;
-  if (bytes.size() != sizeof message) return {};
-  std::memcpy(&message, bytes.data(), sizeof message);
-  if (message.job != job_ || message.to != me_ || message.from < 0 || message.from >= ranks_)
+  Datagram datagram;
+  if (bytes.size() != sizeof datagram) return {};
+  std::memcpy(&datagram, bytes.data(), sizeof datagram);
+  if (datagram.job != job_ || datagram.to != me_ || datagram.from < 0 || datagram.from >= ranks_)
     return {};
-  heard_[static_cast<size_t>(message.from)].fetch_add(1, std::memory_order_release);
-  if (message.question != 0) questions_.insert_or_assign(message.from, message);
+  heard_[static_cast<size_t>(datagram.from)].fetch_add(1, std::memory_order_release);
+  if (datagram.question != 0) questions_.insert_or_assign(datagram.from, datagram);
   return {};
 }
 
@@ -120,8 +120,8 @@ Status Responder::answer_all() {
 }
 
 Result<bool> Responder::send(Rank peer, ibv_ah* way, uint32_t to, bool question) {
-  const Message message{job_, me_, peer, number(), question, address_of(device_.port())};
-  return datagrams_->send(way, to, std::as_bytes(std::span(&message, 1)));
+  const Datagram datagram{job_, me_, peer, number(), question, address_of(device_.port())};
+  return datagrams_->send(way, to, std::as_bytes(std::span(&datagram, 1)));
 }
 
 Result<bool> Responder::ask(Rank peer, ibv_ah* way, uint32_t number) {

@@ -24,6 +24,9 @@ class Responder {
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
 
+  /// What it keeps for each rank of the job.
+  static constexpr size_t bytes_each_rank() { return sizeof(std::atomic<uint32_t>); }
+
   /// Where peers ask.
   uint32_t number() const { return datagrams_->number(); }
   /// To be called once: from now on ranks of the job get answers.
@@ -37,7 +40,8 @@ class Responder {
   }
 
  private:
-  struct Message {
+  /// A question or an answer.
+  struct Datagram {
     uint64_t job = 0;
     int32_t from = -1;
     int32_t to = -1;
@@ -45,7 +49,7 @@ class Responder {
     uint32_t question = 0;  ///< 0: an answer
     PortAddress address;    ///< of who sends it
   };
-  static_assert(sizeof(Message) <= Datagrams::kMaxBytes);
+  static_assert(sizeof(Datagram) <= Datagrams::kMaxBytes);
   explicit Responder(const Device& device) : device_(device) {}
   Status start_thread();
   void run();
@@ -59,7 +63,7 @@ class Responder {
   int ranks_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> heard_;  ///< by rank
   std::unique_ptr<WayFinder> ways_;                 ///< the thread's
-  std::map<Rank, Message> questions_;               ///< the thread's: of each rank the last
+  std::map<Rank, Datagram> questions_;              ///< the thread's: of each rank the last
   ChannelHandle channel_;
   std::mutex mutex_;  ///< guards datagrams_ and what start() sets
   std::unique_ptr<Datagrams> datagrams_;

@@ -16,6 +16,24 @@ constexpr uint64_t kFirst = 4096;
 /// What a queue has from the start that can't grow, if its queue pairs need so much.
 constexpr uint64_t kFixed = 65536;
 
+uint64_t limit_of(const PortInfo& port) {
+  return static_cast<uint64_t>(std::max(port.max_completions, 0));
+}
+
+/// What each of `most` queue pairs may hold of so many entries.
+uint32_t depth_of(const PortInfo& port, uint32_t most, uint64_t entries) {
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(entries / std::max(most, 1u), kLeastSendDepth, send_depth(port)));
+}
+
+/// What a queue begins with that is to hold `all` in the end.
+uint64_t first_entries(uint64_t all, uint64_t limit) { return std::min({all, kFirst, limit}); }
+
+/// What it has after it has grown.
+uint64_t next_entries(uint64_t needed, uint64_t entries, uint64_t limit) {
+  return std::max(needed, std::min(2 * entries, limit));
+}
+
 Result<CompletionQueueHandle> queue_of(const Device& device, ibv_comp_channel* channel,
                                        uint64_t entries) {
   CompletionQueueHandle queue(ibv_create_cq(device.context(), static_cast<int>(entries), nullptr,
@@ -26,16 +44,26 @@ Result<CompletionQueueHandle> queue_of(const Device& device, ibv_comp_channel* c
 
 }  // namespace
 
+uint32_t SendCompletions::depth_for(const PortInfo& port, uint32_t most) {
+  return depth_of(port, most, limit_of(port));
+}
+
+uint64_t SendCompletions::entries_for(const PortInfo& port, uint32_t most, uint32_t pairs) {
+  const uint64_t depth = depth_for(port, most), limit = limit_of(port);
+  const uint64_t all = std::max(most, 1u) * depth;
+  uint64_t entries = first_entries(all, limit);
+  if (all > entries && entries < limit) entries = std::min(2 * entries, limit);
+  for (uint64_t needed = depth; needed <= pairs * depth; needed += depth)
+    if (needed > entries) entries = next_entries(needed, entries, limit);
+  return entries;
+}
+
 Result<SendCompletions> SendCompletions::create(const Device& device, ibv_comp_channel* channel,
                                                 uint32_t most) {
   const PortInfo& port = device.port();
-  const auto limit = static_cast<uint64_t>(std::max(port.max_completions, 0));
-  const uint64_t pairs = std::max(most, 1u), wanted = send_depth(port);
-  const auto share_of = [&](uint64_t entries) {
-    return std::clamp<uint64_t>(entries / pairs, kLeastSendDepth, wanted);
-  };
+  const uint64_t limit = limit_of(port), pairs = std::max(most, 1u);
   SendCompletions result;
-  uint64_t depth = share_of(limit), entries = std::min({pairs * depth, kFirst, limit});
+  uint64_t depth = depth_for(port, most), entries = first_entries(pairs * depth, limit);
   IBCOLL_ASSIGN(result.queue_, queue_of(device, channel, entries));
   if (pairs * depth > entries && entries < limit) {
     // Some devices have queues that do not grow: then all queue pairs have to share what there is.
@@ -43,7 +71,7 @@ Result<SendCompletions> SendCompletions::create(const Device& device, ibv_comp_c
     if (ibv_resize_cq(result.queue_.get(), static_cast<int>(more)) == 0) {
       entries = more;
     } else {
-      depth = share_of(std::min(kFixed, limit));
+      depth = depth_of(port, most, std::min(kFixed, limit));
       entries = std::min(pairs * depth, limit);
       IBCOLL_ASSIGN(result.queue_, queue_of(device, channel, entries));
     }
@@ -56,8 +84,7 @@ Result<SendCompletions> SendCompletions::create(const Device& device, ibv_comp_c
 Status SendCompletions::make_room(const Device& device) {
   const uint64_t needed = promised_ + depth_;
   if (needed > entries_) {
-    const auto limit = static_cast<uint64_t>(device.port().max_completions);
-    const uint64_t entries = std::max(needed, std::min(2 * uint64_t{entries_}, limit));
+    const uint64_t entries = next_entries(needed, entries_, limit_of(device.port()));
     if (const int error = ibv_resize_cq(queue_.get(), static_cast<int>(entries)); error != 0)
       return completion_queue_error(device, entries, error > 0 ? error : errno);
     entries_ = static_cast<uint32_t>(entries);

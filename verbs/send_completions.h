@@ -13,6 +13,11 @@ namespace ibcoll::verbs {
 
 class SendCompletions {
  public:
+  /// Work requests that each of up to `most` queue pairs may hold, where the queue can grow.
+  static uint32_t depth_for(const PortInfo& port, uint32_t most);
+  /// Entries that such a queue has come to once `pairs` of these have been made.
+  static uint64_t entries_for(const PortInfo& port, uint32_t most, uint32_t pairs);
+
   /// For up to `most` queue pairs. Its events go to `channel`.
   static Result<SendCompletions> create(const Device& device, ibv_comp_channel* channel,
                                         uint32_t most);

@@ -22,6 +22,10 @@ void SendState::use(const ReliableQueuePair& queue_pair) {
 
 SendQueue::SendQueue() : requests_(kChained), pieces_(kChained) { chained_.reserve(kChained); }
 
+size_t SendQueue::memory_bytes() {
+  return kChained * (sizeof(ibv_send_wr) + sizeof(ibv_sge) + sizeof(void*));
+}
+
 ibv_send_wr& SendQueue::append(SendState& peer, std::span<const Piece> pieces, uint64_t bytes,
                                bool data) {
   if (used_ == requests_.size() || pieces_used_ + pieces.size() > pieces_.size()) {

@@ -61,6 +61,8 @@ struct Piece {
 class SendQueue {
  public:
   SendQueue();
+  /// What it takes.
+  static size_t memory_bytes();
 
   /// Chains a request: opcode, immediate (host order) and remote place are the caller's to set in
   /// what is returned, before the next call of anything here.

@@ -63,6 +63,12 @@ Status check(const std::vector<Introduction>& all) {
 
 }  // namespace
 
+size_t introduction_bytes_each_rank() {
+  return exchange_bytes_each_rank<Introduction>() + sizeof(RankAddress);
+}
+
+size_t introduction_record() { return sizeof(ExchangeEnvelope<Introduction>); }
+
 Result<TransportOptions> TransportOptions::from_environment() {
   TransportOptions options;
   IBCOLL_ASSIGN(const std::string devices, config_string("IBCOLL_DEVICES"));

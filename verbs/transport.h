@@ -40,6 +40,11 @@ struct TransportOptions {
   static Result<TransportOptions> from_environment();
 };
 
+/// While a transport is created: what a rank holds for each rank of the job, and the record that it
+/// tells all of them.
+size_t introduction_bytes_each_rank();
+size_t introduction_record();
+
 /// Collective over the job; fails on all ranks alike, naming the first rank that can't, be it only
 /// that its options could not be read. `machine_of`: each rank's machine. A rank uses one port. Of
 /// the ports there are, those of one link layer are used, of each machine the fastest, and only

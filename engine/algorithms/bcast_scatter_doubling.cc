@@ -6,8 +6,8 @@
 /// messages go far and the long ones near, and links between distant servers, of which networks
 /// have fewest, carry little. In step k of the allgather actors whose u differ in bit k exchange
 /// what they have; what the scatter has brought does not come again. Steps: 2 m + 1. Messages: 2 m
-/// at most, twice that of an actor with a pair. Bytes: in 1 block, out up to 2 blocks (the root,
-/// and actors with a pair). Scratch: none.
+/// at most. Bytes: in 1 block, out up to 2 blocks (the root, and actors with a pair). Scratch:
+/// none.
 
 #include <bit>
 

@@ -30,7 +30,7 @@ class CarrySlices final : public CarryTransfers {
 
  private:
   /// Slots of a send buffer that lie side by side, and where they stand in the message.
-  struct Run {
+  struct SlotRun {
     Slice slots;
     uint32_t place;
   };
@@ -41,9 +41,9 @@ class CarrySlices final : public CarryTransfers {
     return all_ ? 1 : static_cast<uint32_t>(shape_.server_size(target));
   }
   /// What a rank has for a server.
-  std::vector<Run> own(int target) const {
+  std::vector<SlotRun> own(int target) const {
     if (all_) return {{send_slot(target), 0}};
-    std::vector<Run> runs;
+    std::vector<SlotRun> runs;
     uint32_t place = 0;
     for (const Rank rank : shape_.members(target)) {
       const auto slot = static_cast<uint32_t>(rank);
@@ -56,7 +56,7 @@ class CarrySlices final : public CarryTransfers {
     }
     return runs;
   }
-  static Slice part(Slice of, const Run& run) {
+  static Slice part(Slice of, const SlotRun& run) {
     return {of.buffer, of.first + run.place, run.slots.count};
   }
   /// Carries a partial result.
@@ -136,7 +136,7 @@ class CarrySlices final : public CarryTransfers {
     for (const int target : targets()) {
       if (!folds) break;
       const Slice place = sum(mine_, target);
-      for (const Run& run : own(target)) {
+      for (const SlotRun& run : own(target)) {
         program_.begin_stream();
         if (me_ == agent(mine_)) {
           fold.write(program_, members, run.slots, part(place, run), 0);
@@ -173,14 +173,14 @@ class CarrySlices final : public CarryTransfers {
     if (combines(t.from, t.target)) {
       program_.expect(order_[i].sender, landing);
     } else {
-      for (const Run& run : own(t.target)) {
+      for (const SlotRun& run : own(t.target)) {
         program_.expect(order_[i].sender, part(landing, run));
       }
     }
     if (landing.buffer != place.buffer || landing.first != place.first) {
       return program_.reduce(place, landing, {});
     }
-    for (const Run& run : own(t.target)) program_.reduce(part(place, run), run.slots, {});
+    for (const SlotRun& run : own(t.target)) program_.reduce(part(place, run), run.slots, {});
   }
   void pass(uint32_t i) override {
     const TransferPlan::Transfer& t = plan_.transfers[i];
@@ -190,7 +190,7 @@ class CarrySlices final : public CarryTransfers {
     if (combines(mine_, t.target)) {
       return program_.put(order_[i].receiver, sum(mine_, t.target), landings_[i]);
     }
-    for (const Run& run : own(t.target)) {
+    for (const SlotRun& run : own(t.target)) {
       program_.put(order_[i].receiver, run.slots, part(landings_[i], run));
     }
   }

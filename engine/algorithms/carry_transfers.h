@@ -67,8 +67,8 @@ ProgramPtr carry_sums(const Shape& shape, Rank me, const AlgorithmOptions& optio
                       const TransferPlan& plan);
 
 /// Of a bcast whose block is cut: each part along its own tree of servers, and all of them at once,
-/// piece by piece. Nothing holds a transfer back but what it passes on: the ways of the parts share
-/// no link.
+/// piece by piece. Nothing holds a transfer back but what it passes on: links, and ports that are
+/// wide enough, carry all trees at once (disjoint_trees.h). At narrower ports transfers queue.
 ProgramPtr carry_parts(const Shape& shape, Rank me, const AlgorithmOptions& options,
                        const TransferPlan& plan);
 

@@ -33,7 +33,8 @@ class CarryBlocks final : public CarryTransfers {
 
  private:
   using Blocks = std::vector<Block>;
-  struct Run {
+  /// Slots that lie side by side, and where they go, side by side, too.
+  struct SlotRunPair {
     Slice src, dst;
   };
 
@@ -113,9 +114,9 @@ class CarryBlocks final : public CarryTransfers {
 
   /// Puts together what lies side by side at both ends; in the users' buffers only blocks of one
   /// size do.
-  void add(std::vector<Run>& runs, Slice src, Slice dst) const {
+  void add(std::vector<SlotRunPair>& runs, Slice src, Slice dst) const {
     if (!runs.empty()) {
-      Run& last = runs.back();
+      SlotRunPair& last = runs.back();
       const auto follows = [&](const Slice& a, const Slice& b) {
         return a.buffer == b.buffer && a.first + a.count == b.first &&
                (a.buffer == Buffer::kScratch || !is_unequal(collective_));
@@ -129,8 +130,8 @@ class CarryBlocks final : public CarryTransfers {
     runs.push_back({src, dst});
   }
 
-  std::vector<Run> runs(uint32_t i) const {
-    std::vector<Run> result;
+  std::vector<SlotRunPair> runs(uint32_t i) const {
+    std::vector<SlotRunPair> result;
     const Blocks content = blocks(i);
     for (uint32_t k = 0; k < content.size(); ++k) {
       add(result, source(i, content[k], k), destination(i, content[k], k));
@@ -177,7 +178,7 @@ class CarryBlocks final : public CarryTransfers {
   void stage(uint32_t i) {
     const Rank agent = order_[i].sender;
     const Blocks content = blocks(i);
-    std::map<Rank, std::vector<Run>> of_origin;
+    std::map<Rank, std::vector<SlotRunPair>> of_origin;
     for (uint32_t k = 0; k < content.size(); ++k) {
       const Slice src = gathers() ? send_slot(0) : send_slot(content[k].target);
       add(of_origin[content[k].origin], src, {Buffer::kScratch, out_[i] + k, 1});
@@ -186,8 +187,8 @@ class CarryBlocks final : public CarryTransfers {
   }
 
   /// Inside the server, from `from` to `to`; this rank does its side.
-  void move(Rank from, Rank to, const std::vector<Run>& parts) {
-    for (const Run& part : parts) {
+  void move(Rank from, Rank to, const std::vector<SlotRunPair>& parts) {
+    for (const SlotRunPair& part : parts) {
       if (from == to) {
         if (me_ == from) program_.copy(part.dst, part.src);
       } else if (me_ == from) {
@@ -209,7 +210,7 @@ class CarryBlocks final : public CarryTransfers {
     const Blocks content = blocks(i);
     const Rank agent = order_[i].receiver;
     for (const Rank local : shape_.members(mine_)) {
-      std::vector<Run> parts;
+      std::vector<SlotRunPair> parts;
       for (uint32_t k = 0; k < content.size(); ++k) {
         const Block& block = content[k];
         if (block.target == Block::kEveryone ? local == agent : block.target != local) continue;
@@ -221,10 +222,10 @@ class CarryBlocks final : public CarryTransfers {
   }
 
   void take(uint32_t i) override {
-    for (const Run& run : runs(i)) program_.expect(order_[i].sender, run.dst);
+    for (const SlotRunPair& run : runs(i)) program_.expect(order_[i].sender, run.dst);
   }
   void pass(uint32_t i) override {
-    for (const Run& run : runs(i)) program_.put(order_[i].receiver, run.src, run.dst);
+    for (const SlotRunPair& run : runs(i)) program_.put(order_[i].receiver, run.src, run.dst);
   }
 
   std::vector<uint32_t> out_, in_;  ///< by transfer: slots at its sender and receiver
@@ -236,7 +237,9 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
     return reduce_along_tree("contention_free", false, shape, me, options);
   }
   const auto carry = [&](const TransferPlan& plan) {
-    if (plan.parts > 1) return carry_parts(shape, me, options, plan);
+    if (collective == Collective::kBcast && plan.parts > 1) {
+      return carry_parts(shape, me, options, plan);
+    }
     return collective == Collective::kReduce
                ? carry_sums(shape, me, options, plan)
                : CarryBlocks(collective, shape, me, options, plan).build();

@@ -47,6 +47,11 @@ bool is_same(const Shape& a, const Shape& b) {
   return a.ranks() == b.ranks() && a.hash() == b.hash();
 }
 
+/// The hash alone would not do: it is what a file says that it is.
+bool is_same(const RankProgram& a, const RankProgram& b) {
+  return a.hash == b.hash && program_to_json(a) == program_to_json(b);
+}
+
 }  // namespace
 
 ImportedPrograms::ImportedPrograms(Collective collective, std::string name)
@@ -85,8 +90,11 @@ std::string ImportedPrograms::describe() const {
 
 Status ImportedPrograms::add(const Shape& shape, const Programs& programs) {
   const RankProgram& first = *programs.front();
-  if (const ProgramPtr there = find(shape, 0, first.root)) {
-    if (there->hash == first.hash) return {};
+  if (has(shape, first.root)) {
+    const bool same = std::all_of(programs.begin(), programs.end(), [&](const ProgramPtr& one) {
+      return is_same(*one, *find(shape, one->me, first.root));
+    });
+    if (same) return {};
     return fail(ErrorCode::kInput, "there are other programs of {} {} for layout {}",
                 ibcoll::to_string(first.collective), name_, shape.describe());
   }
@@ -156,9 +164,10 @@ Result<std::vector<ProgramFile>> read_program_files(const std::string& directory
   return files;
 }
 
-Status add_imported(const ProgramFile& file, int most_ranks) {
-  IBCOLL_ASSIGN(const LoadedSchedule loaded, of_input(file.path, parse_schedule(file.text)));
+Status add_imported(const ProgramFile& file, int most_ranks, Proof proof) {
+  IBCOLL_ASSIGN(const LoadedSchedule loaded, of_input(file.path, read_schedule(file.text)));
   if (loaded.shape.ranks() > most_ranks) return {};
+  if (proof == Proof::kHere) IBCOLL_TRY(of_input(file.path, verify(loaded.shape, loaded.programs)));
   const Status added = add_imported(loaded.shape, loaded.programs);
   return added ? added : fail(added.error().code, "{}: {}", file.path, added.error().message);
 }
@@ -169,7 +178,7 @@ Status add_imported_of_environment() {
   auto files = read_program_files(directory);
   if (!files) return fail(files.error().code, "IBCOLL_PROGRAMS: {}", files.error().message);
   for (const ProgramFile& file : *files) {
-    const Status added = add_imported(file, INT_MAX);
+    const Status added = add_imported(file, INT_MAX, Proof::kHere);
     if (!added) return fail(added.error().code, "IBCOLL_PROGRAMS: {}", added.error().message);
   }
   return {};

@@ -58,8 +58,13 @@ struct ProgramFile {
 };
 /// The files of a directory whose names end in .json or .jsonl, by name.
 Result<std::vector<ProgramFile>> read_program_files(const std::string& directory);
-/// Proves what the file holds and adds it. `most_ranks`: schedules of more ranks are left out.
-Status add_imported(const ProgramFile& file, int most_ranks);
+/// Who proves what a file holds.
+enum class Proof {
+  kHere,
+  kElsewhere,  ///< another process has proved the same text
+};
+/// Adds what the file holds. `most_ranks`: schedules of more ranks are left out, and not proved.
+Status add_imported(const ProgramFile& file, int most_ranks, Proof proof);
 /// The same for all files of the directory that IBCOLL_PROGRAMS names, if it does: for tools.
 Status add_imported_of_environment();
 

@@ -84,17 +84,18 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_BOOTSTRAP",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "How a process joins the job that it was started in: `pmix` (Open MPI's mpirun, srun "
-             "--mpi=pmix), `pmi` (mpiexec of MPICH and MVAPICH, srun --mpi=pmi2), or `alone` (not "
-             "at all: it is a job of its own). `auto` takes what the launcher offers.",
+     .help = "How a process joins the job in which it was started: `pmix` (Open MPI's mpirun, "
+             "srun --mpi=pmix), `pmi` (mpiexec of MPICH and MVAPICH, srun --mpi=pmi2), or "
+             "`alone` (it joins none, and is a job of its own). `auto` uses what the launcher "
+             "offers.",
      .choices = "auto,pmix,pmi,alone"},
     {.group = VariableGroup::kStart,
      .name = "IBCOLL_BIND",
      .type = VariableType::kChoice,
      .default_value = "core",
-     .help = "`none` leaves the choice of cores to the system. With `core`, ranks are bound to "
-             "cores where `ibcoll_launch` is asked to (`bind`), and by the tools unless they are "
-             "called with `--no-bind`.",
+     .help = "`none` leaves the choice of cores to the system. With `core`, `ibcoll_launch` "
+             "binds ranks to cores if the caller asks for it (`bind`), and tools bind them "
+             "unless they are called with `--no-bind`.",
      .choices = "none,core"},
     {.group = VariableGroup::kStart,
      .name = "IBCOLL_SERVERS",
@@ -114,27 +115,27 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_PLACEMENT",
      .type = VariableType::kChoice,
      .default_value = "block",
-     .help = "How ranks are placed on emulated servers: `block` fills one server after the other, "
-             "`cyclic` deals the ranks to the servers in turn. `cyclic` is an error where there "
-             "are no emulated servers.",
+     .help = "How ranks are placed on emulated servers: `block` fills one server after the "
+             "other, `cyclic` distributes the ranks over the servers in turn. `cyclic` is an "
+             "error if there are no emulated servers.",
      .choices = "block,cyclic"},
     {.group = VariableGroup::kStart,
      .name = "IBCOLL_HEAP",
      .type = VariableType::kSize,
      .default_value = "0",
      .help = "Address space that each rank reserves for the buffers that it allocates "
-             "(`ibcoll_alloc`). Memory is used only when a buffer is allocated. 0: as much as the "
-             "machine has memory, or less if the address space does not suffice for all ranks of "
-             "a server.",
+             "(`ibcoll_alloc`). Memory is used only when a buffer is allocated. 0: as much as "
+             "the machine has memory, or less if there is not enough address space for all ranks "
+             "of a server.",
      .high = int64_t{1} << 44},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_TRANSPORT",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "The transport between servers. `auto` takes the best that is available; `shm` "
-             "refuses to run on more than one server; `loopback` is software on one machine; "
-             "`verbs` is InfiniBand and RoCE; `ucx` is any network that UCX supports, such as TCP "
-             "(docs/ucx.md).",
+     .help = "The transport between servers. `auto` takes the best one that is available; `shm` "
+             "refuses to run on more than one server; `loopback` is a software network inside "
+             "one machine; `verbs` is InfiniBand and RoCE; `ucx` is any network that UCX "
+             "supports, such as TCP (docs/ucx.md).",
      .choices = "auto,shm",
      .or_network = true},
     {.group = VariableGroup::kTransports,
@@ -142,8 +143,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kSize,
      .default_value = "64K",
      .help = "Messages between servers up to this size carry their data at once, without waiting "
-             "until the receiver is ready. The limit is what fits into one short message with its "
-             "header: 4K, over UCX 60K. 0: no message does. Must be the same on all ranks.",
+             "until the receiver is ready. At most, this is what fits into one short message "
+             "with its header: 4K, or 60K over UCX. 0: all messages wait for the receiver. Must "
+             "be the same on all ranks.",
      .high = 64 * 1024},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_REGISTRATIONS",
@@ -155,50 +157,52 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_LOOPBACK_PLACING",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "How the software loopback puts data into the memory of another process: `direct` "
-             "with process_vm_writev, or `bounce` through shared memory. `auto` is direct if the "
-             "kernel allows it.",
+     .help = "How the software loopback writes data into the memory of another process: `direct` "
+             "with process_vm_writev, or `bounce` through shared memory. `auto` is `direct` if "
+             "the kernel allows it.",
      .choices = "auto,direct,bounce"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_DEVICES",
      .type = VariableType::kString,
      .default_value = "",
      .help = "The RDMA ports to use, separated by commas: `mlx5_0` (its first active port) or "
-             "`mlx5_0:2`. The ranks of a machine are spread over them. Empty: the active ports of "
-             "one link layer that all machines have, on each machine the fastest. In either case, "
-             "only ports that reach each other are used."},
+             "`mlx5_0:2`. The ranks of a machine are spread over them. Empty: active ports of "
+             "one link layer that all machines have, and on each machine only the fastest of "
+             "these. In either case, only ports that reach each other are used."},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_CONNECT",
      .type = VariableType::kChoice,
      .default_value = "datagrams",
-     .help = "How queue pairs of different servers are connected: by `datagrams` over the RDMA "
-             "devices, or by `rdmacm`, that is, by librdmacm from IP address to IP address (RoCE "
+     .help = "How queue pairs of different servers are connected: `datagrams` uses datagrams "
+             "over the RDMA devices; `rdmacm` uses librdmacm, which connects IP addresses (RoCE "
              "only). Must be the same on all ranks.",
      .choices = "datagrams,rdmacm"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Index of the GID by which a port is addressed. -1: InfiniBand: the first; RoCE: the "
-             "first that works, of those of this network namespace: RoCE v2 before v1, 169.254.x.x "
-             "last and fe80:: before it, without a VLAN before those in one, IPv4 before IPv6.",
+     .help = "Index of the GID by which a port is addressed. -1: the first GID with InfiniBand, "
+             "and the first one that works with RoCE. With RoCE, the GIDs of this network "
+             "namespace are tried in this order: RoCE v2 before v1; then routable addresses "
+             "before fe80::, and 169.254.x.x last; then addresses outside VLANs before those in "
+             "one; then IPv4 before IPv6.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_PKEY",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "InfiniBand partition of the connections, for example 0x8001 or, which means the "
-             "same, 0x0001. The port has to be a full member of it. 0: the first partition in the "
-             "table of the port that it is a full member of.",
+     .help = "InfiniBand partition of the connections, for example 0x8001 or, with the same "
+             "meaning, 0x0001. The port has to be a full member of it. 0: the first partition in "
+             "the port's table of which it is a full member.",
      .high = 0xffff},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_SERVICE_LEVEL",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Service level of the connections. -1: with InfiniBand, the one that the subnet "
-             "manager gives for each path, which librdmacm asks it for, or 0 if it does not "
-             "answer; with RoCE, 0.",
+     .help = "Service level of the connections. -1: with InfiniBand, librdmacm asks the subnet "
+             "manager for the service level of each path; if there is no answer, the service "
+             "level is 0, and ports in other subnets cannot be reached. With RoCE, it is 0.",
      .low = -1,
      .high = 15},
     {.group = VariableGroup::kVerbs,
@@ -206,35 +210,36 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kInteger,
      .default_value = "-1",
      .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP. -1: "
-             "with RoCE, what is set for the port in "
-             "`/sys/class/infiniband/DEVICE/tc/PORT/traffic_class` or, if that is not there, in "
-             "`/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; otherwise 0.",
+             "with RoCE, the value that is set for the port in "
+             "`/sys/class/infiniband/DEVICE/tc/PORT/traffic_class` or, if that file does not "
+             "exist, in `/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; "
+             "otherwise 0.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_MTU",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "The longest packets of the connections, in bytes: 256, 512, 1024, 2048 or 4096; "
-             "other values are rounded down to these. A connection never uses longer ones than "
-             "the ports at both ends and, if the subnet manager was asked, its path allow. 0: "
-             "what these allow.",
+     .help = "Largest size of the packets of the connections, in bytes: 256, 512, 1024, 2048 or "
+             "4096; other values are rounded down to these. The ports at both ends and, if the "
+             "subnet manager was asked for it, the path may limit a connection to smaller "
+             "packets. 0: the largest packets that these allow.",
      .high = 4096},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RELAXED_ORDERING",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "Whether an RDMA device may write data to the buffers of calls out of order on the "
-             "PCIe bus, if it can. What tells the engine that data has arrived still comes last. "
-             "`auto`: on all processors but Intel's, which gain nothing from it, and some of which "
-             "have errors in it.",
+     .help = "Whether an RDMA device that supports it may write data to the buffers of calls out "
+             "of order on the PCIe bus. The completion that reports the arrival of data still "
+             "comes last. `auto`: on all processors but Intel's; these gain nothing from it, and "
+             "some of them have errors in it.",
      .choices = "auto,on,off"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
      .type = VariableType::kInteger,
      .default_value = "1024",
      .help = "How many receives a rank posts for the signals and short messages of all its peers "
-             "together. Each takes 4 KB.",
+             "together. Each receive takes 4 KB.",
      .low = 16,
      .high = 1 << 20},
     {.group = VariableGroup::kVerbs,
@@ -242,9 +247,10 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kInteger,
      .default_value = "0",
      .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 "
-             "us times two to this power (devices may wait up to four times as long). 0: the "
-             "least value, from 14 on, with which all `IBCOLL_RETRIES` together last for "
-             "`IBCOLL_PORT_DOWN`. With a lower value, lost packets are repeated sooner.",
+             "us times two to the power of this value (devices may wait up to four times as "
+             "long). 0: the least value, but at least 14, with which all `IBCOLL_RETRIES` "
+             "together last for `IBCOLL_PORT_DOWN`. With a lower value, lost packets are sent "
+             "again sooner.",
      .high = 31},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RETRIES",
@@ -257,9 +263,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_UCX_OPEN",
      .type = VariableType::kBool,
      .default_value = "0",
-     .help = "Lets everyone connect to the ports of UCX, not only the ranks of the job. Whoever "
-             "connects can then end the job. This is needed if UCX cannot be restricted to the "
-             "ranks, or if something between the machines changes the addresses or ports of "
+     .help = "Lets everyone connect to the ports of UCX, not only the ranks of the job. Anyone "
+             "who connects can then end the job. This is needed if UCX cannot be restricted to "
+             "the ranks, or if something between the machines changes the addresses or ports of "
              "connections (docs/ucx.md). Must be the same on all ranks."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_RULES",
@@ -267,31 +273,32 @@ inline constexpr Variable kVariables[] = {
      .default_value = "",
      .help = "File of rules that `ib_tune` has written (docs/tuning.md): which algorithm is best "
              "for which call, as measured for the layout, the transport and the machine of this "
-             "job. Set it on all ranks; rank 0 reads the file. If nothing in it fits the job, a "
-             "warning says what differs, and the engine's own choices apply, as they do if this "
-             "is empty."},
+             "job. Set it on all ranks; rank 0 reads the file. If no rules in it fit the job, a "
+             "warning says what differs, and the engine's own choices apply. Empty: the engine's "
+             "own choices apply."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_RULES_STRICT",
      .type = VariableType::kBool,
      .default_value = "0",
-     .help = "Whether a job fails to start if nothing in the file of `IBCOLL_RULES` fits it."},
+     .help = "Whether a job fails to start if no rules in the file of `IBCOLL_RULES` fit it."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_PROGRAMS",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "Directory of schedules that become algorithms: its files `*.json` and `*.jsonl`, as "
-             "`ib_sched import` and `ib_sched show --json` write them (docs/programs.md). Calls, "
-             "rules and tools choose them by their names. Set it on all ranks; rank 0 reads the "
+     .help = "Directory of schedules that become algorithms: its files `*.json` and `*.jsonl`, "
+             "as `ib_sched import` and `ib_sched show --json` write them (docs/programs.md). "
+             "Calls, rules and tools choose them by name. Set it on all ranks; rank 0 reads the "
              "files. If a schedule cannot be proved, the job does not start."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The network between the servers, in a form that `ib_topo` accepts: a specification, "
-             "a file, or `live` (docs/fabrics.md). Servers are then numbered so that algorithms "
-             "that walk them as a ring use few links twice, and `contention_free` plans for this "
-             "network. Must be the same on all ranks. Empty: the network is not known, and "
-             "`contention_free` assumes that all servers are alike on one switch."},
+     .help = "The network between the servers, in a form that `ib_topo` accepts: a "
+             "specification, a file, or `live` (docs/fabrics.md). Servers are then numbered so "
+             "that algorithms that pass data around a ring of servers use few links twice, and "
+             "`contention_free` plans for this network. Must be the same on all ranks. Empty: "
+             "the network is not known, and `contention_free` assumes that all servers are alike "
+             "on one switch."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC_HOSTS",
      .type = VariableType::kString,
@@ -305,34 +312,33 @@ inline constexpr Variable kVariables[] = {
      .default_value = "auto",
      .help = "How inaccurate the bandwidths and latencies of `IBCOLL_FABRIC` may be, for example "
              "0.3 for 30 %. `contention_free` treats links as alike if they differ by no more "
-             "than that. 0: every difference counts. `auto`: 0.3 if the figures look measured, "
-             "that is, if most figures of one kind of cable occur at one cable only, and 0 "
-             "otherwise. Must be the same on all ranks."},
+             "than that. 0: every difference counts. `auto`: 0.3 if the figures seem to be "
+             "measured, that is, if most figures for one kind of cable occur at only one cable, "
+             "and 0 otherwise. Must be the same on all ranks."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_PLAN_CACHE",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "Directory in which plans of `contention_free` are kept from job to job, with one "
-             "file for each network and layout, written when a job ends. Plans are checked when "
-             "they are read. If a file is damaged or cannot be trusted, a warning names it, and a "
-             "new plan is made. Empty: plans are not kept."},
+     .help = "Directory in which plans of `contention_free` are kept from job to job. There is "
+             "one file for each network and layout, which is written when a job ends. Plans are "
+             "checked when they are read. If a file is damaged or cannot be trusted, a warning "
+             "names it, and a new plan is made. Empty: plans are not kept."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_COSTS",
      .type = VariableType::kString,
      .default_value = "measure",
-     .help =
-         "What copying between cores costs on this machine, which decides how messages travel "
-         "inside a server (docs/tuning.md). `measure`: it is measured when a job starts, in some "
-         "milliseconds, and kept for an hour in `$XDG_CACHE_HOME/ibcoll` (or "
-         "`~/.cache/ibcoll`). `off`: usual values apply. Otherwise a file that "
-         "`ib_info --costs --json` has written. The setting of the first rank of each server "
-         "applies."},
+     .help = "What copying between cores costs on this machine, which decides how messages "
+             "travel inside a server (docs/tuning.md). `measure`: this is measured when a job "
+             "starts, within some milliseconds, and kept for an hour in `$XDG_CACHE_HOME/ibcoll` "
+             "(or `~/.cache/ibcoll`). `off`: typical values apply. Otherwise, a file that "
+             "`ib_info --costs --json` has written. The setting of the first rank of each server "
+             "applies."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,
      .default_value = "serialized",
-     .help = "Whether the threads of a program may call one at a time (`serialized`) or at the "
-             "same time (`multiple`). The program can decide this itself with "
+     .help = "Whether the threads of a program may make calls only one at a time (`serialized`) "
+             "or at the same time (`multiple`). The program can decide this itself with "
              "`ibcoll_set_thread_level`.",
      .choices = "serialized,multiple"},
     {.group = VariableGroup::kThreads,
@@ -346,26 +352,28 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MULTICAST_MEMORY",
      .type = VariableType::kSize,
      .default_value = "64M",
-     .help = "Memory that multicast messages may take on each rank, from their announcement until "
-             "the program has freed them. One message of each master may come on top. A rank that "
-             "has used up this memory counts as late for those that send to it.",
+     .help = "Memory that multicast messages may take on each rank, from their announcement "
+             "until the program has freed them. One message of each master may exceed this "
+             "limit. A rank that has used up this memory counts as late for the ranks that send "
+             "to it.",
      .low = 64 * 1024,
      .high = int64_t{1} << 44},
     {.group = VariableGroup::kMulticasts,
      .name = "IBCOLL_MULTICAST_WINDOW",
      .type = VariableType::kInteger,
      .default_value = "64",
-     .help = "How many multicasts of one rank may be under way at a time. A multicast that only "
-             "late ranks lack counts against each of these ranks instead, with the same limit.",
+     .help = "How many multicasts of one rank may be under way at a time. If only late ranks "
+             "have not received a multicast yet, it counts against each of these ranks instead, "
+             "with the same limit.",
      .low = 1,
      .high = 65535},
     {.group = VariableGroup::kMulticasts,
      .name = "IBCOLL_LOGP",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File that `ib_logp` has written on this machine and network with `--calls --json`: "
-             "what messages cost. `ibcoll_multicast_bound` computes from it how long a multicast "
-             "takes at most. Empty: the costs are not known, and there are no bounds."},
+     .help = "File that `ib_logp --calls --json` has written on this machine and network: what "
+             "messages cost. From this file, `ibcoll_multicast_bound` computes how long a "
+             "multicast takes at most. Empty: the costs are not known, and there are no bounds."},
     {.group = VariableGroup::kFailures,
      .name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
@@ -382,46 +390,47 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kDuration,
      .default_value = "5s",
      .help = "How long a rank waits before it gives up if its RDMA port is down, if there is no "
-             "route to a peer, or if a peer does not answer at all. Data under way is held as "
-             "long (see `IBCOLL_ACK_TIMEOUT`). Over UCX: how long the machine of a peer may be "
-             "silent before the peer counts as unreachable."},
+             "route to a peer, or if a peer does not answer at all. Devices repeat data under "
+             "way for at least as long (see `IBCOLL_ACK_TIMEOUT`). Over UCX: how long the "
+             "machine of a peer may be silent before the peer counts as unreachable."},
     {.group = VariableGroup::kFailures,
      .name = "IBCOLL_CONTROL_TIMEOUT",
      .type = VariableType::kDuration,
      .default_value = "30s",
-     .help = "How long a machine may be silent on the management network, over which the ranks of "
-             "a launcher's job start and report failures, before its ranks count as unreachable. "
-             "Collectives that still get their data go on."},
+     .help = "How long a machine may be silent on the management network before its ranks count "
+             "as unreachable. Over this network, the ranks of a launcher's job start and report "
+             "failures. Collectives that still get their data continue."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI",
      .type = VariableType::kChoice,
      .default_value = "on",
-     .help = "`on`: the engine carries out collectives. `report`: the same, and at MPI_Finalize a "
-             "report says which calls the library has taken over and which not. `off`: everything "
-             "stays with the MPI, on all ranks if one of them says so.",
+     .help = "`on`: the engine carries out collectives. `report`: the same, and at MPI_Finalize "
+             "a report shows which calls the library has taken over and which it has not. `off`: "
+             "the MPI library carries out all calls, on all ranks if one of them sets this.",
      .choices = "on,report,off"},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_COLLAPSE",
      .type = VariableType::kBool,
      .default_value = "1",
      .help = "Whether private buffers of 64 KB and more are moved to huge pages in place when "
-             "they come to a collective for the second time. The ranks of a server then copy from "
-             "and to them faster (Linux 6.1 and later)."},
+             "they are passed to a collective for the second time. The ranks of a server can "
+             "then copy from and to them faster (Linux 6.1 and later)."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_FUNCTIONS",
      .type = VariableType::kString,
      .default_value = "",
      .help = "The functions that the library takes over, separated by commas, with a range of "
-             "sizes where all ranks know the size: `alltoallv,allreduce:0-64K`. Empty: all "
-             "functions that it supports, except where the MPI is faster (`IBCOLL_MPI_SAMPLING`); "
-             "`all`: there, too. Functions that are not named on all ranks stay with the MPI."},
+             "sizes for functions whose size all ranks know: `alltoallv,allreduce:0-64K`. Empty: "
+             "all functions that it supports, except for calls that the MPI library carries out "
+             "faster (`IBCOLL_MPI_SAMPLING`). `all`: these calls, too. Functions that are not "
+             "named on all ranks are left to the MPI library."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "0",
-     .help = "Whether reductions combine in one order, that of a binomial tree over the ranks, so "
-             "that results have the same bits however the ranks are placed. Applies to all ranks "
-             "if one of them says so."},
+     .help = "Whether reductions combine data in one order, that of a binomial tree over the "
+             "ranks, so that results have the same bits however the ranks are placed. Applies to "
+             "all ranks if one of them sets it."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_RECORD",
      .type = VariableType::kString,
@@ -433,47 +442,48 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MPI_REPORT",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File to which rank 0 writes the library's report as JSON, one object per line. `-`: "
-             "standard output. Empty: none."},
+     .help = "File to which rank 0 writes the library's report as JSON, one object per line. "
+             "`-`: standard output. Empty: no file."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_SAMPLING",
      .type = VariableType::kChoice,
      .default_value = "on",
-     .help =
-         "`on`: some calls are carried out by the engine and by the MPI in turns and are timed, "
-         "and the faster one carries out those that follow. `off`: all calls are the engine's, "
-         "but for those that `IBCOLL_LEARNED` leaves to the MPI; on all ranks if one of them "
-         "says so. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set.",
+     .help = "`on`: some calls are carried out alternately by the engine and by the MPI library "
+             "and are timed, and the faster one carries out later calls. `off`: the engine "
+             "carries out all calls except those that `IBCOLL_LEARNED` leaves to the MPI "
+             "library; this applies to all ranks if one of them sets it. Has no effect if "
+             "`IBCOLL_MPI_FUNCTIONS` is set.",
      .choices = "on,off"},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_LEARNED",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File of decisions about who carries out calls. If there is one, it decides, and what "
-             "it decides is not measured. If there is none, rank 0 writes what was decided by "
-             "measurement at MPI_Finalize. The setting of rank 0 applies. Empty: no file. Has no "
-             "effect if `IBCOLL_MPI_FUNCTIONS` is set."},
+     .help = "File of decisions about which calls the engine carries out and which ones the MPI "
+             "library. If the file exists, its decisions apply, and the calls that it covers are "
+             "not measured. If it does not exist, rank 0 creates it at MPI_Finalize, with the "
+             "decisions that were made by measurement. The setting of rank 0 applies. Empty: no "
+             "file. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set."},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOG_LEVEL",
      .type = VariableType::kChoice,
      .default_value = "warn",
-     .help = "The least important level of messages that are written to standard error.",
+     .help = "The lowest level of messages that are written to standard error.",
      .choices = "trace,debug,info,warn,error,critical,off"},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_CHECK",
      .type = VariableType::kChoice,
      .default_value = "off",
      .help = "Whether ranks compare hashes of what they send and receive, so that a call ends "
-             "with an error if a byte has changed on its way (docs/checking.md): with `data` "
-             "before the call ends, with `late` at the latest before the next call of the group "
-             "ends. The setting of rank 0 applies to all ranks.",
+             "with an error if a byte has changed on its way (docs/checking.md). `data`: the "
+             "comparison ends before the call does. `late`: it ends at the latest before the "
+             "next call of the group ends. The setting of rank 0 applies to all ranks.",
      .choices = "off,data,late"},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOOPBACK_SEED",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "Makes the software loopback reorder and delay everything that InfiniBand permits, "
-             "differently for each seed. 0: off."},
+     .help = "Makes the software loopback reorder and delay messages in all ways that InfiniBand "
+             "permits, differently for each seed. 0: off."},
 };
 
 }  // namespace ibcoll

@@ -21,9 +21,12 @@ Result<JsonLines> JsonLines::open(const std::string& path) {
 }
 
 void JsonLines::write(const nlohmann::ordered_json& object) {
+  if (active()) write_lines(json_text(object) + '\n');
+}
+
+void JsonLines::write_lines(std::string_view lines) {
   if (!active() || error_ != 0) return;
-  const std::string line = json_text(object) + '\n';
-  const bool written = std::fwrite(line.data(), 1, line.size(), stream_.get()) == line.size();
+  const bool written = std::fwrite(lines.data(), 1, lines.size(), stream_.get()) == lines.size();
   if (!written || std::fflush(stream_.get()) != 0) error_ = errno;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "engine/base/result.h"
 
@@ -29,6 +30,8 @@ class JsonLines {
   /// Appends one line. Numbers that JSON lacks (NaN, infinities) become null, bytes that are not
   /// UTF-8 the replacement character. A failed write is reported by close().
   void write(const nlohmann::ordered_json& object);
+  /// The same for lines that are JSON objects as they are, each with its end.
+  void write_lines(std::string_view lines);
 
   /// Ends the output; the error says if any line did not get to its place (disk full, closed pipe).
   Status close();

@@ -74,6 +74,14 @@ class Bootstrap {
   /// How a rank of this machine ended that did not end in order, where whoever watches its process
   /// has said so: also of those that died after the job's failure. Not collective.
   virtual std::optional<Failure> end_of(Rank) const { return std::nullopt; }
+  /// How many such ends have been noted. Not collective; one load of memory.
+  virtual uint32_t ends_noted() const { return 0; }
+  /// Whether somebody watches the process of that rank, and notes its end. Not collective.
+  virtual bool is_watched(Rank) const { return false; }
+
+  /// Bytes that this process has sent to other machines of the job by now, for itself and for
+  /// others (not collective).
+  virtual uint64_t sent_bytes() const { return 0; }
 
   /// True if all ranks are threads of this process: they share addresses, file descriptors and
   /// fate.

@@ -26,6 +26,10 @@ constexpr std::chrono::seconds kLongestRelay{10};
 constexpr std::chrono::seconds kLongestWord{2};
 constexpr int64_t kWordNapNs = 50'000'000;
 
+/// What a rank gives to one round of an allgather, at most.
+constexpr size_t kMostInRound = 4096 - sizeof(uint64_t);
+size_t bank_bytes(size_t ranks) { return ranks * (sizeof(uint64_t) + kMostInRound); }
+
 }  // namespace
 
 Failure rank_has_left(Rank rank) {
@@ -33,18 +37,19 @@ Failure rank_has_left(Rank rank) {
           fmt::format("rank {} has left the job while others still wait for it", rank)};
 }
 
-/// What a rank gives to one round of an allgather. `total` is the size of the whole contribution:
-/// ranks that do not agree find out in the first round.
-struct ControlBlock::Slot {
-  static constexpr size_t kDataBytes = 4096 - sizeof(uint64_t);
-  uint64_t total;
-  std::byte data[kDataBytes];
+/// How a rank ended that did not end in order.
+struct ControlBlock::End {
+  Shared<bool> noted;
+  FailureText text;
 };
 
-/// Starts the shared memory; behind it two banks of one Slot a rank, the places of those who tell
-/// of failures, and the Presence of each rank of the job. All zero at first. A rank writes bank b
-/// again only two rounds later, that is after everybody has entered the round in between and so has
-/// read the bank: one rendezvous a round is enough.
+/// Starts the shared memory; behind it two banks, the places of those who tell of failures, and the
+/// Presence of each rank of the job. All zero at first. A bank holds how many bytes each rank gives
+/// in all, since ranks that do not agree shall find out in the first round, and room for
+/// kMostInRound bytes of each. What they give to one round stands side by side there, so that small
+/// records of many ranks take few pages. A rank writes bank b again only two rounds later, that is
+/// after everybody has entered the round in between and so has read the bank: one rendezvous a
+/// round is enough.
 struct alignas(4096) ControlBlock::Header {
   alignas(64) Shared<uint32_t> arrived;
   alignas(64) Shared<uint32_t> round;
@@ -55,11 +60,7 @@ struct alignas(4096) ControlBlock::Header {
   alignas(64) FirstFailure failure;
   FirstFailure proposal;     ///< where reports are relayed
   FirstFailure after_death;  ///< what ends a job that has survived its failure, a death
-  struct End {
-    Shared<bool> noted;
-    FailureText text;
-  };
-  std::array<End, kNotedEnds> ends;
+  Shared<uint32_t> ends_noted;
 };
 
 class ControlBootstrap final : public LocalBootstrap {
@@ -95,6 +96,9 @@ class ControlBootstrap final : public LocalBootstrap {
     }
   }
   std::optional<Failure> end_of(Rank rank) const override { return block_.end_of(rank); }
+  uint32_t ends_noted() const override { return block_.ends_noted(); }
+  /// Its launcher watches, which ranks don't outlive.
+  bool is_watched(Rank) const override { return true; }
   void abort(const Failure& failure) override {
     if (forked()) return;
     const bool of_another = failure.culprit >= 0 && failure.culprit != block_.job_rank(rank_);
@@ -122,21 +126,21 @@ class ControlBootstrap final : public LocalBootstrap {
     auto* target = static_cast<std::byte*>(all);
     size_t done = 0;
     do {
-      const size_t piece = std::min(bytes - done, ControlBlock::Slot::kDataBytes);
+      const size_t piece = std::min(bytes - done, kMostInRound);
       const uint32_t bank = rounds_++ % 2;
-      ControlBlock::Slot& own = block_.slot(bank, rank_);
-      own.total = bytes;
-      if (piece > 0) std::memcpy(own.data, source + done, piece);
+      block_.totals(bank)[rank_] = bytes;
+      if (piece > 0) std::memcpy(block_.data(bank, rank_, piece), source + done, piece);
       IBCOLL_TRY(meet());
       for (Rank peer = 0; peer < size(); ++peer) {
-        const ControlBlock::Slot& slot = block_.slot(bank, peer);
-        if (slot.total != bytes) {
+        const uint64_t given = block_.totals(bank)[peer];
+        if (given != bytes) {
           return fail(ErrorCode::kMismatch,
                       "ranks disagree in an allgather or barrier: rank {} gives {} bytes, rank {} "
                       "gives {}",
-                      block_.job_rank(rank_), bytes, block_.job_rank(peer), slot.total);
+                      block_.job_rank(rank_), bytes, block_.job_rank(peer), given);
         }
-        if (piece > 0) std::memcpy(target + peer * bytes + done, slot.data, piece);
+        if (piece > 0)
+          std::memcpy(target + peer * bytes + done, block_.data(bank, peer, piece), piece);
       }
       done += piece;
     } while (done < bytes);
@@ -147,11 +151,11 @@ class ControlBootstrap final : public LocalBootstrap {
     IBCOLL_TRY(check_fork());
     auto* target = static_cast<std::byte*>(data);
     for (size_t done = 0; done < bytes;) {
-      const size_t piece = std::min(bytes - done, ControlBlock::Slot::kDataBytes);
-      ControlBlock::Slot& slot = block_.slot(rounds_++ % 2, root);
-      if (rank_ == root) std::memcpy(slot.data, target + done, piece);
+      const size_t piece = std::min(bytes - done, kMostInRound);
+      std::byte* const given = block_.data(rounds_++ % 2, root, piece);
+      if (rank_ == root) std::memcpy(given, target + done, piece);
       IBCOLL_TRY(meet());
-      if (rank_ != root) std::memcpy(target + done, slot.data, piece);
+      if (rank_ != root) std::memcpy(target + done, given, piece);
       done += piece;
     }
     return {};
@@ -236,8 +240,8 @@ class ControlBootstrap final : public LocalBootstrap {
 
 size_t ControlBlock::bytes_for(int ranks, int job_size) {
   const auto here = static_cast<size_t>(ranks);
-  return sizeof(Header) + 2 * here * sizeof(Slot) + 3 * (here + 1) * sizeof(Place) +
-         static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
+  return sizeof(Header) + 2 * bank_bytes(here) + 3 * (here + 1) * sizeof(Place) +
+         here * sizeof(End) + static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
 }
 
 Status ControlBlock::map(int flags) {
@@ -247,10 +251,11 @@ Status ControlBlock::map(int flags) {
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
-  failures_ = reinterpret_cast<Place*>(&slot(2, 0));
+  failures_ = reinterpret_cast<Place*>(totals(2));
   proposals_ = failures_ + writers();
   after_death_ = proposals_ + writers();
-  presence_ = reinterpret_cast<Shared<Presence>*>(after_death_ + writers());
+  ends_ = reinterpret_cast<End*>(after_death_ + writers());
+  presence_ = reinterpret_cast<Shared<Presence>*>(ends_ + ranks_);
   if (failure_fd_.valid()) return {};
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
@@ -298,9 +303,13 @@ std::unique_ptr<LocalBootstrap> ControlBlock::bootstrap(Rank rank) {
   return std::make_unique<ControlBootstrap>(*this, rank);
 }
 
-ControlBlock::Slot& ControlBlock::slot(uint32_t bank, Rank rank) {
-  auto* slots = reinterpret_cast<Slot*>(header_ + 1);
-  return slots[size_t{bank} * static_cast<size_t>(ranks_) + static_cast<size_t>(rank)];
+uint64_t* ControlBlock::totals(uint32_t bank) {
+  return reinterpret_cast<uint64_t*>(reinterpret_cast<std::byte*>(header_ + 1) +
+                                     bank * bank_bytes(static_cast<size_t>(ranks_)));
+}
+
+std::byte* ControlBlock::data(uint32_t bank, Rank rank, size_t piece) {
+  return reinterpret_cast<std::byte*>(totals(bank) + ranks_) + static_cast<size_t>(rank) * piece;
 }
 
 void ControlBlock::wake_all() {
@@ -348,20 +357,33 @@ void ControlBlock::departed(Rank rank) {
   wake_all();
 }
 
-void ControlBlock::note_end(const Failure& end) {
-  for (Header::End& place : header_->ends) {
-    if (place.noted.load(std::memory_order_relaxed)) continue;
-    place.text.fill(end);
-    return place.noted.store(true, std::memory_order_release);
+/// Null for a rank of another machine.
+ControlBlock::End* ControlBlock::end_place(Rank job_rank) const {
+  auto place = static_cast<size_t>(job_rank);
+  if (!job_ranks_.empty()) {
+    const auto here = std::lower_bound(job_ranks_.begin(), job_ranks_.end(), job_rank);
+    if (here == job_ranks_.end() || *here != job_rank) return nullptr;
+    place = static_cast<size_t>(here - job_ranks_.begin());
   }
+  return place < static_cast<size_t>(ranks_) ? &ends_[place] : nullptr;
+}
+
+void ControlBlock::note_end(const Failure& end) {
+  End* const place = end_place(end.culprit);
+  if (place == nullptr || place->noted.load(std::memory_order_relaxed)) return;
+  place->text.fill(end);
+  place->noted.store(true, std::memory_order_release);
+  header_->ends_noted.fetch_add(1, std::memory_order_release);
 }
 
 std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
-  for (const Header::End& place : header_->ends) {
-    if (!place.noted.load(std::memory_order_acquire)) break;
-    if (place.text.culprit == job_rank) return place.text.read();
-  }
-  return std::nullopt;
+  const End* const place = end_place(job_rank);
+  if (place == nullptr || !place->noted.load(std::memory_order_acquire)) return std::nullopt;
+  return place->text.read();
+}
+
+uint32_t ControlBlock::ends_noted() const {
+  return header_->ends_noted.load(std::memory_order_acquire);
 }
 
 std::optional<Failure> ControlBlock::failure() const {

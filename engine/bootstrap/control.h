@@ -49,6 +49,9 @@ class ControlBlock {
   ControlBlock(const ControlBlock&) = delete;
   ControlBlock& operator=(const ControlBlock&) = delete;
 
+  /// The memory through which `ranks` ranks of a machine meet, in a job of `job_size`.
+  static size_t bytes_for(int ranks, int job_size);
+
   std::unique_ptr<LocalBootstrap> bootstrap(Rank rank);
   int ranks() const { return ranks_; }
   int job_size() const { return job_size_; }
@@ -64,9 +67,9 @@ class ControlBlock {
   /// Tells how a rank ended that did not end in order, beside the job's failure, which may be
   /// another rank's: before anything else is said of its end, and by one thread alone.
   void note_end(const Failure& end);
-  /// What was noted of a rank of the job; of the first kNotedEnds.
+  /// What was noted of a rank of the job.
   std::optional<Failure> end_of(Rank job_rank) const;
-  static constexpr size_t kNotedEnds = 8;
+  uint32_t ends_noted() const;
   /// Tells that a rank has ended: whoever still waits for it reports that. To be called once its
   /// thread or process is gone or waits for nobody any more, and after what is known about its end
   /// has been reported or decided, for waiters know no more than that it has gone.
@@ -88,15 +91,17 @@ class ControlBlock {
 
  private:
   friend class ControlBootstrap;
+  struct End;
   struct Header;
-  struct Slot;
   using Place = FirstFailure::Place;
   ControlBlock() = default;
   Status map(int flags);
-  static size_t bytes_for(int ranks, int job_size);
   Rank job_rank(Rank rank) const { return job_ranks_.empty() ? rank : job_ranks_[rank]; }
-  Slot& slot(uint32_t bank, Rank rank);
+  uint64_t* totals(uint32_t bank);
+  /// What a rank gives to a round in which each gives `piece` bytes.
+  std::byte* data(uint32_t bank, Rank rank, size_t piece);
   size_t writers() const { return static_cast<size_t>(ranks_) + 1; }
+  End* end_place(Rank job_rank) const;
   void wake_all();
 
   int ranks_ = 0, job_size_ = 0;
@@ -107,10 +112,11 @@ class ControlBlock {
   UniqueFd failure_fd_, memory_;
   size_t bytes_ = 0;
   Header* header_ = nullptr;
-  // Behind the slots:
+  // Behind the banks:
   Place* failures_ = nullptr;             ///< of each writer, one of the job's failure
   Place* proposals_ = nullptr;            ///< and one of what it proposes
   Place* after_death_ = nullptr;          ///< and one of what it ends a job with after a death
+  End* ends_ = nullptr;                   ///< of each rank here
   Shared<Presence>* presence_ = nullptr;  ///< of each rank of the job
 };
 

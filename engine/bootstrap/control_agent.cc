@@ -110,6 +110,7 @@ void ControlAgent::turn(std::vector<pollfd>& watched) {
   check_outages();
   check_proposal();
   tell_presence();
+  count_sent_bytes();
   if (watched[0].revents == 0) return;
   eventfd_t ignored = 0;
   eventfd_read(options_.wake.get(), &ignored);
@@ -298,8 +299,26 @@ void ControlAgent::gather(Rank leader, Frame frame) {
   give(*shared);
 }
 
+size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t record) {
+  const auto all = static_cast<size_t>(ranks), here = static_cast<size_t>(ranks_here);
+  const auto others = static_cast<size_t>(machines - 1);
+  if (others == 0) return 0;
+  const size_t records = 3 * all * record + here * record;
+  const size_t tables = all * sizeof(Rank) + (others + 1) * sizeof(std::pair<const Rank, Frame>) +
+                        here * (sizeof(Member) + sizeof(std::pair<const Rank, Presence>));
+  const size_t connections = (others + here - 1) * sizeof(std::pair<const Rank, ControlConnection>);
+  return records + tables + connections;
+}
+
+void ControlAgent::count_sent_bytes() {
+  uint64_t bytes = connections_.root.sent_bytes();
+  for (const auto& [rank, connection] : connections_.machines) bytes += connection.sent_bytes();
+  sent_bytes_.store(bytes, std::memory_order_relaxed);
+}
+
 /// Ends this machine's exchange.
 void ControlAgent::give(std::vector<std::byte> all) {
+  count_sent_bytes();
   const std::lock_guard lock(mutex_);
   result_ = std::move(all);
   exchanging_ = false;

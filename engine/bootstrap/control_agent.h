@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -53,9 +54,16 @@ class ControlAgent {
   ControlAgent(const ControlAgent&) = delete;
   ControlAgent& operator=(const ControlAgent&) = delete;
 
+  /// What rank 0 holds while all ranks of a job of several machines tell each other records of
+  /// `record` bytes: those of each machine until all are there, all of them in order, and its own
+  /// copy of that; and its connections.
+  static size_t root_bytes(int ranks, int machines, int ranks_here, size_t record);
+
   /// Collective over the leaders. `mine`: what the ranks of this machine give, `bytes` each, in
   /// ascending order; `all` receives everybody's in the order of ranks.
   Status exchange(std::span<const std::byte> mine, size_t bytes, std::span<std::byte> all);
+  /// To other machines, by now.
+  uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
 
  private:
   /// How long the others may take to have its goodbye.
@@ -91,6 +99,7 @@ class ControlAgent {
   void take_outgoing();
   void give(std::vector<std::byte> all);
   void say_goodbye();
+  void count_sent_bytes();
 
   // Connections that break (control_agent_outage.cc).
   void take_callers();
@@ -138,6 +147,8 @@ class ControlAgent {
   std::map<Rank, Presence> told_;     ///< of this machine's ranks: what the others know
   std::map<Rank, Presence> to_tell_;  ///< changes on their way to the others
   std::optional<Clock::time_point> tell_at_;
+
+  std::atomic<uint64_t> sent_bytes_ = 0;
 
   // Shared with the thread that exchanges.
   std::mutex mutex_;

@@ -49,6 +49,7 @@ tl::unexpected<Error> silent() {
 
 void ControlConnection::resume(ControlConnection fresh, uint64_t received) {
   socket_ = std::move(fresh.socket_);
+  sent_bytes_ += fresh.sent_bytes_;
   end_ = ConnectionEnd::kNone;
   send_error_ = 0;
   header_have_ = payload_have_ = done_ = next_ = 0;
@@ -121,6 +122,7 @@ void ControlConnection::flush() {
       return;
     }
     done_ += static_cast<size_t>(sent);
+    sent_bytes_ += static_cast<uint64_t>(sent);
     if (done_ < total) continue;
     done_ = 0;
     if (out.header.number == 0)

@@ -85,6 +85,8 @@ class ControlConnection {
   /// Takes over another connection to the same peer, which has taken `received` numbered frames.
   void resume(ControlConnection fresh, uint64_t received);
   uint64_t received() const { return received_; }
+  /// Through this socket and those before it.
+  uint64_t sent_bytes() const { return sent_bytes_; }
 
   /// Sends as much as goes at once, the rest by flush(). Where that fails, take() does, too.
   void send(FrameKind kind, int32_t rank, std::span<const std::byte> payload = {},
@@ -143,6 +145,7 @@ class ControlConnection {
   ConnectionEnd end_ = ConnectionEnd::kNone;
   int send_error_ = 0;                ///< errno's number; receiving finds out what it means
   uint64_t sent_ = 0, received_ = 0;  ///< numbers
+  uint64_t sent_bytes_ = 0;
 
   std::deque<Outgoing> queue_;  ///< in front what has been sent but may not have come
   size_t next_ = 0;             ///< the one that is sent next

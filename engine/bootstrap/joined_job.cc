@@ -90,6 +90,7 @@ class JoinedBootstrap final : public Bootstrap {
                                          UniqueFd(fcntl(options.launcher, F_DUPFD_CLOEXEC, 0))}));
     } else {
       self->up_ = meeting.take_up();
+      self->led_ = self->up_.open();
       self->root_ = meeting.place();
       self->silence_ms_ = options.silence_ms;
       self->leader_pid_ = process_at(self->up_.fd());
@@ -115,6 +116,7 @@ class JoinedBootstrap final : public Bootstrap {
     if (up_.open()) {
       up_.send(FrameKind::kBye, rank_);
       (void)up_.flush_by(deadline_in(kGoodbyeSeconds));
+      led_ = false;
       up_.close();
     }
     agent_.reset();
@@ -139,6 +141,13 @@ class JoinedBootstrap final : public Bootstrap {
   bool is_leaving(Rank rank) const override { return local_->is_leaving(rank); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
   std::optional<Failure> end_of(Rank rank) const override { return local_->end_of(rank); }
+  uint32_t ends_noted() const override { return local_->ends_noted(); }
+  bool is_watched(Rank rank) const override {
+    const std::vector<Rank>& here = block_->job_ranks();
+    return (agent_ || led_.load(std::memory_order_relaxed)) &&
+           (here.empty() || std::binary_search(here.begin(), here.end(), rank));
+  }
+  uint64_t sent_bytes() const override { return agent_ ? agent_->sent_bytes() : 0; }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
     const auto here = static_cast<size_t>(block_->ranks());
@@ -173,6 +182,7 @@ class JoinedBootstrap final : public Bootstrap {
     if (up_.quiet()) return;
     const Result<std::optional<Frame>> frame = up_.take();
     if (frame && !*frame) return;
+    led_.store(false, std::memory_order_relaxed);
     up_.close();
     if (frame && (*frame)->kind == FrameKind::kBye) return;
     if (frame && (*frame)->kind == FrameKind::kFailure)
@@ -208,8 +218,9 @@ class JoinedBootstrap final : public Bootstrap {
   int size_ = 1;
   std::unique_ptr<ControlBlock> block_;
   std::unique_ptr<LocalBootstrap> local_;
-  std::unique_ptr<ControlAgent> agent_;  ///< of the leader
-  mutable ControlConnection up_;         ///< of the others: to it
+  std::unique_ptr<ControlAgent> agent_;    ///< of the leader
+  mutable ControlConnection up_;           ///< of the others: to it
+  mutable std::atomic<bool> led_ = false;  ///< the leader watches the ranks of this machine
   mutable std::mutex watching_;
   mutable std::atomic<int64_t> looked_ns_ = 0;
   pid_t leader_pid_ = 0;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -67,8 +68,24 @@ MachineId this_machine() {
   return id;
 }
 
+uint64_t process_start(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  // Behind the name in brackets, which may hold anything, come the state and 18 other numbers.
+  constexpr int kBefore = 19;
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(text.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < kBefore; ++i) rest >> skipped;
+  uint64_t start = 0;
+  rest >> start;
+  return rest ? start : 0;
+}
+
 Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap) {
-  ProcessPlace mine{this_machine(), getpid(), {}};
+  ProcessPlace mine{this_machine(), getpid(), process_start(getpid()), {}};
   if (sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0)
     CPU_SET(0, &mine.processors);  // more processors than a set holds: count too few
   std::vector<ProcessPlace> places(static_cast<size_t>(bootstrap.size()));

@@ -24,10 +24,15 @@ struct MachineId {
 
 MachineId this_machine();
 
+/// When a process was started, in the kernel's ticks: no other process has had its id then. 0 where
+/// the kernel does not say.
+uint64_t process_start(pid_t pid);
+
 /// Where a rank lives.
 struct ProcessPlace {
   MachineId machine;
   int64_t pid = 0;
+  uint64_t start = 0;      ///< process_start() of it
   cpu_set_t processors{};  ///< that its affinity mask allows
 };
 

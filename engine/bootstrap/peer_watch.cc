@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/bootstrap/descriptors.h"
 
@@ -15,53 +16,54 @@ UniqueFd open_process(pid_t pid) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
-Result<PeerWatch> PeerWatch::create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places) {
+Result<PeerWatch> PeerWatch::create(std::span<const WatchedProcess> processes) {
   PeerWatch watch;
-  const ProcessPlace& mine = places[static_cast<size_t>(bootstrap.rank())];
-  const auto here = std::count_if(places.begin(), places.end(), [&](const ProcessPlace& place) {
-    return place.machine == mine.machine;
-  });
-  make_room_for_files(static_cast<size_t>(here) + kOwnFiles);
+  make_room_for_files(processes.size() + kOwnFiles);
   watch.ended_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!watch.ended_.valid()) return fail_opening("cannot create an epoll descriptor");
-  watch.processes_.resize(places.size());
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    const ProcessPlace& peer = places[rank];
-    if (!(peer.machine == mine.machine) || peer.pid == mine.pid) continue;
-    UniqueFd process = open_process(static_cast<pid_t>(peer.pid));
-    if (!process.valid())
-      return fail_opening(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
+  for (const WatchedProcess& peer : processes) {
+    UniqueFd process = open_process(peer.pid);
+    if (!process.valid() && errno != ESRCH)
+      return fail_opening(fmt::format("cannot watch rank {} (pid {})", peer.rank, peer.pid));
+    // After it has been opened: the id may have passed on to another process before.
+    const uint64_t start = process_start(peer.pid);
+    const bool another = start != 0 && peer.start != 0 && start != peer.start;
+    if (!process.valid() || another) {
+      watch.before_.push_back(peer.rank);
+      continue;
+    }
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = rank;
+    event.data.u64 = static_cast<uint64_t>(peer.rank);
     if (epoll_ctl(watch.ended_.get(), EPOLL_CTL_ADD, process.get(), &event) != 0)
-      return fail_opening(fmt::format("cannot watch rank {} (pid {})", rank, peer.pid));
-    watch.processes_[rank] = std::move(process);
-    ++watch.watched_;
+      return fail_opening(fmt::format("cannot watch rank {} (pid {})", peer.rank, peer.pid));
+    watch.processes_.push_back({peer.rank, std::move(process)});
   }
-  // Whoever comes through this was alive after its process id had been opened everywhere, so no id
-  // had passed on to another process by then.
-  IBCOLL_TRY(bootstrap.barrier());
   return watch;
 }
 
 void PeerWatch::forget(Rank rank) {
-  const UniqueFd& process = processes_[static_cast<size_t>(rank)];
-  if (process.valid()) epoll_ctl(ended_.get(), EPOLL_CTL_DEL, process.get(), nullptr);
+  std::erase(before_, rank);
+  for (const Watched& watched : processes_)
+    if (watched.rank == rank)
+      epoll_ctl(ended_.get(), EPOLL_CTL_DEL, watched.process.get(), nullptr);
 }
 
-std::optional<Rank> PeerWatch::find_dead() const {
-  if (watched_ == 0) return std::nullopt;
+std::optional<Rank> PeerWatch::find_dead() {
+  const size_t asked = asked_++;
+  if (!before_.empty() && asked % 2 == 0) return before_[asked / 2 % before_.size()];
   epoll_event event{};
   if (epoll_wait(ended_.get(), &event, 1, 0) != 1) return std::nullopt;
   return static_cast<Rank>(event.data.u64);
 }
 
-bool PeerWatch::has_ended(Rank rank, int wait_ms) const {
-  const UniqueFd& process = processes_[static_cast<size_t>(rank)];
-  if (!process.valid()) return false;
-  pollfd end{process.get(), POLLIN, 0};
-  return ::poll(&end, 1, wait_ms) == 1;
+bool PeerWatch::has_ended(Rank rank) const {
+  if (std::find(before_.begin(), before_.end(), rank) != before_.end()) return true;
+  for (const Watched& watched : processes_) {
+    pollfd end{watched.process.get(), POLLIN, 0};
+    if (watched.rank == rank) return ::poll(&end, 1, 0) == 1;
+  }
+  return false;
 }
 
 }  // namespace ibcoll

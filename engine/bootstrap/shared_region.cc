@@ -220,6 +220,15 @@ Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size
   return region;
 }
 
+/// The members are one more number each, where all share the region.
+size_t SharedRegion::start_bytes_each_rank() {
+  return sizeof(RegionOffer) + sizeof(RegionOutcome) + sizeof(Rank);
+}
+
+size_t SharedRegion::longest_record() {
+  return std::max(sizeof(RegionOffer), sizeof(RegionOutcome));
+}
+
 Status SharedRegion::reserve(size_t offset, size_t bytes) {
   if (offset > size_ || bytes > size_ - offset) {
     return fail(ErrorCode::kInvalidArgument, "bytes {} to {} of a shared region of {} bytes",

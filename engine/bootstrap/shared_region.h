@@ -34,6 +34,11 @@ class SharedRegion {
   static Result<SharedRegion> create(Bootstrap& bootstrap, int colour, size_t bytes,
                                      std::string_view name);
 
+  /// What a rank holds for each rank of the job while a region is made, and the longest record of
+  /// those that are exchanged for it.
+  static size_t start_bytes_each_rank();
+  static size_t longest_record();
+
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   int fd() const { return fd_; }

@@ -125,15 +125,20 @@ Status BoundCall::bind_equal() {
                                                            arguments_.block_bytes));
     binding_[Buffer::kScratch].base = scratch_;
   }
-  if (!arguments_.in_place) return {};
-  const size_t own = static_cast<size_t>(group_.rank()) * arguments_.block_bytes;
+  return arguments_.in_place ? bind_in_place() : Status();
+}
+
+/// The buffer that the call has not is a block of the other one, or a copy of it.
+Status BoundCall::bind_in_place() {
+  const RankProgram& program = *plan_.program;
+  const uint64_t block = arguments_.block_bytes;
   const InPlace in_place = traits(arguments_.collective).in_place;
-  if (in_place == InPlace::kAside) {
-    return bind_aside(plan_.program->send_slots(group_.shape()) * arguments_.block_bytes);
-  }
+  if (in_place == InPlace::kAside)
+    return bind_aside(program.send_slots(group_.shape()) / program.cut * block);
   const bool keeps = in_place == InPlace::kSend;
-  std::byte* base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
-  binding_[keeps ? Buffer::kRecv : Buffer::kSend].base = base + own;
+  std::byte* const base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
+  binding_[keeps ? Buffer::kRecv : Buffer::kSend].base =
+      base + static_cast<size_t>(group_.rank()) * block;
   return {};
 }
 
@@ -161,17 +166,7 @@ Status BoundCall::bind_parts() {
     binding_[buffer].offsets = slot_offsets_.data();
     binding_[buffer].bytes = slot_bytes_.data();
   }
-  if (arguments_.in_place) {
-    const InPlace in_place = traits(arguments_.collective).in_place;
-    if (in_place == InPlace::kAside) {
-      IBCOLL_TRY(bind_aside(sends / program.cut * block));
-    } else {
-      const bool keeps = in_place == InPlace::kSend;
-      std::byte* const base = binding_[keeps ? Buffer::kSend : Buffer::kRecv].base;
-      binding_[keeps ? Buffer::kRecv : Buffer::kSend].base =
-          base + static_cast<size_t>(group_.rank()) * block;
-    }
-  }
+  if (arguments_.in_place) IBCOLL_TRY(bind_in_place());
   if (program.scratch.empty()) return {};
   scratch_bytes_.clear();
   for (const Block& part : program.scratch) {

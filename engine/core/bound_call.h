@@ -70,6 +70,7 @@ class BoundCall {
   void take_blocks();
   void tell_meaning(uint64_t block_bytes);
   Status bind_equal();
+  Status bind_in_place();
   Status bind_parts();
   Status bind_side_by_side();
   Status bind_unequal();

@@ -109,7 +109,7 @@ ibcoll_status ibcoll_get_counters(const ibcoll_context* context, ibcoll_counters
   if (counters == nullptr) return refuse("the place for the counters is null");
   return inside(*context, [&]() -> ibcoll_status {
     ibcoll_counters result = IBCOLL_COUNTERS_INIT;
-    if (const NetworkTransport* network = context->context->network()) {
+    if (const NetworkTransport* network = context->context->job().network()) {
       const TransportCounters& all = network->counters();
       result = {sizeof result, all.data_messages, all.tokens, all.data_bytes};
     }
@@ -122,7 +122,7 @@ ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
   if (!is_live(context)) return refuse_handle("context", context);
   if (name == nullptr || value == nullptr) return refuse("the place for the counter is null");
   return inside(*context, [&]() -> ibcoll_status {
-    const std::vector<NamedCounter> all = all_counters(context->context->network());
+    const std::vector<NamedCounter> all = all_counters(context->context->job().network());
     if (index < 0 || static_cast<size_t>(index) >= all.size())
       return refuse(fmt::format("there is no counter {}: there are {}", index, all.size()));
     // The names are literals, which end with a null.
@@ -134,6 +134,6 @@ ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
 
 const char* ibcoll_transport(const ibcoll_context* context) {
   if (!is_live(context)) return "none";
-  const NetworkTransport* network = context->context->network();
+  const NetworkTransport* network = context->context->job().network();
   return network == nullptr ? "none" : network->name();
 }

@@ -147,7 +147,7 @@ ibcoll_status guarded(Body&& body) {
 template <class Body>
 ibcoll_status inside(const ibcoll_context& context, Body&& body) {
   return guarded([&]() -> ibcoll_status {
-    const EntryGuard::Entry entry(context.context->guard());
+    const EntryGuard::Entry entry(context.context->threads().guard());
     if (entry.refused() != nullptr) return refuse(entry.refused());
     return body();
   });

@@ -19,16 +19,28 @@ Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
     const Status started = known->call->start();
     return started ? known->call->wait() : started;
   }
-  const size_t place = (latest_ + kKnown - 1) % kKnown;
-  Known& known = known_[place];
+  if (!Description::says_all(call)) {
+    if (other_ == nullptr) other_ = std::make_unique<Call>(*handle.group);
+    const Status done = c_api::carry_out(*handle.context, *other_, call);
+    other_->release();
+    return done;
+  }
+  Known& known = place_for_another();
   if (known.call == nullptr) known.call = std::make_unique<Call>(*handle.group);
   known.call->release();
   known.description.take(call);
   const Status done = c_api::carry_out(*handle.context, *known.call, call);
   known.call->rest();
-  // What can't be made again without being prepared replaces nothing but its like.
-  if (known.description.is(call) && known.call->is_prepared()) latest_ = place;
   return done;
+}
+
+/// One that has no call to keep, or else that of the oldest call.
+BlockingCalls::Known& BlockingCalls::place_for_another() {
+  for (Known& known : known_) {
+    if (known.call == nullptr || !known.call->is_prepared()) return known;
+  }
+  latest_ = (latest_ + kKnown - 1) % kKnown;
+  return known_[latest_];
 }
 
 }  // namespace ibcoll::c_api

@@ -17,17 +17,12 @@ namespace ibcoll::c_api {
 /// What the program has said of a call that stays prepared.
 class Description {
  public:
-  void take(const ibcoll_call& call) {
-    is_whole_ = says_all(call);
-    if (is_whole_) call_ = call;
-  }
+  /// Keeps nothing of a call that does not say all: what its pointers lead to may change.
+  void take(const ibcoll_call& call) { call_ = says_all(call) ? call : ibcoll_call{}; }
   /// Whether that call means the same, and so needs not be prepared anew.
   bool is(const ibcoll_call& call) const {
-    return is_whole_ && call.struct_size == sizeof call &&
-           std::memcmp(&call, &call_, sizeof call) == 0;
+    return call.struct_size == sizeof call && std::memcmp(&call, &call_, sizeof call) == 0;
   }
-
- private:
   /// Whether all that a call means is in its description, and nothing behind a pointer. It need not
   /// be right.
   static bool says_all(const ibcoll_call& call) {
@@ -37,8 +32,8 @@ class Description {
            call.recv_displacements == nullptr && number_of(call.op) < OwnOperators::kFirst;
   }
 
+ private:
   ibcoll_call call_ = {};
-  bool is_whole_ = false;
 };
 
 /// The blocking calls of a group. Programs repeat them: some of the latest stay prepared, but none
@@ -57,9 +52,11 @@ class BlockingCalls {
   static constexpr size_t kKnown = 4;
 
   Known* find(const ibcoll_call& call);
+  Known& place_for_another();
 
   std::array<Known, kKnown> known_;
-  size_t latest_ = 0;  ///< the one used last; what is made next takes the place before it
+  size_t latest_ = 0;            ///< the one used last; what is made next takes the place before it
+  std::unique_ptr<Call> other_;  ///< of those that do not say all
 };
 
 }  // namespace ibcoll::c_api

@@ -37,10 +37,11 @@ ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
 
 /// What is still to be said of the group's calls (IBCOLL_CHECK=late).
 Status settle_checks(ibcoll_group& group) {
-  Context& context = *group.context->context;
-  if (context.late_checks() == nullptr || group.set || context.executor().failed()) return {};
+  if (group.set) return {};
+  const GroupServices& services = group.group->services();
+  if (services.late_checks == nullptr || services.executor.failed()) return {};
   const Busy busy(group);
-  return context.late_checks()->settle(*group.group);
+  return services.late_checks->settle(*group.group);
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ Result<std::unique_ptr<Context>> create_context(Bootstrap& bootstrap,
   }
 }
 
-ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options, const Host& host,
-                           ibcoll_context& result) {
+ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
+                           const JobHostProgress& host, ibcoll_context& result) {
   Result<std::unique_ptr<Context>> context = create_context(bootstrap, options);
   if (!context) {
     bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
@@ -167,9 +167,9 @@ Status leave(ibcoll_context& context) {
 /// for ever, or use what is gone: the job ends for them, and they leave.
 void await_threads(ibcoll_context& context) {
   Context& engine = *context.context;
-  for (bool told = false; engine.guard().lets_several_in(); told = true) {
+  for (bool told = false; engine.threads().guard().lets_several_in(); told = true) {
     {
-      const EntryGuard::Entry entry(engine.guard());
+      const EntryGuard::Entry entry(engine.threads().guard());
       if (!entry.has_company()) break;
       if (!told) {
         engine.executor().abort(
@@ -206,8 +206,8 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
 }
 
 /// The second half of joining: a context over the job. `hosted`: the process belongs to a host.
-ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted, const Host& host,
-                    ibcoll_context** context) {
+ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted,
+                    const JobHostProgress& host, ibcoll_context** context) {
   if (!bootstrap) return report(bootstrap.error());
   Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
   if (!options) {

@@ -51,7 +51,7 @@ ibcoll_status ibcoll_free(ibcoll_context* context, void* address) {
   if (address == nullptr) return IBCOLL_OK;
   return inside(*context, [&]() -> ibcoll_status {
     Context& engine = *context->context;
-    const size_t bytes = engine.local().heap().bytes_at(address);
+    const size_t bytes = engine.job().local().heap().bytes_at(address);
     if (engine.executor().user_registrations().touch(static_cast<std::byte*>(address), bytes))
       return refuse(fmt::format("{} is registered: deregister it before it is freed", address));
     return give(engine.free(address));
@@ -108,7 +108,7 @@ ibcoll_status ibcoll_memory_is_shared(const ibcoll_context* context, const void*
   if (shared == nullptr) return refuse("the place for the answer is null");
   return guarded([&]() -> ibcoll_status {
     if (const Status good = check_memory(address, bytes); !good) return report(good.error());
-    *shared = context->context->local().in_region(address, bytes) ? 1 : 0;
+    *shared = context->context->job().local().in_region(address, bytes) ? 1 : 0;
     return IBCOLL_OK;
   });
 }

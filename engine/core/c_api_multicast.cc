@@ -149,7 +149,7 @@ ibcoll_status ibcoll_multicast_set_handler(ibcoll_context* context,
   return inside_job(*context, [&] {
     Multicasts::Handler function;
     if (handler != nullptr) {
-      const EntryGuard& guard = context->context->guard();
+      const EntryGuard& guard = context->context->threads().guard();
       function = [handler, argument, &guard](const MulticastMessage& message) {
         const ibcoll_message handed = message_of(message);
         const InsideHandler inside_handler(guard);

@@ -3,6 +3,7 @@
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
 #include "engine/core/own_operators.h"
+#include "engine/execute/reduction.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
 using namespace ibcoll::c_api;
@@ -33,4 +34,10 @@ ibcoll_status ibcoll_operator_free(ibcoll_context* context, ibcoll_operator op) 
   if (!is_live(context)) return refuse_handle("context", context);
   return inside(*context,
                 [&] { return give(context->context->own_operators().remove(number_of(op))); });
+}
+
+int ibcoll_has_operator(ibcoll_type type, ibcoll_operator op) {
+  if (static_cast<unsigned>(type) >= kElementTypes || static_cast<unsigned>(op) >= kOperators)
+    return 0;
+  return has_operator(static_cast<ElementType>(type), static_cast<Operator>(op)) ? 1 : 0;
 }

@@ -9,7 +9,7 @@ using namespace ibcoll;  // this file is nothing but the C face of that namespac
 using namespace ibcoll::c_api;
 
 ibcoll_status ibcoll::c_api::check_alone(ibcoll_context& context) {
-  const EntryGuard::Entry entry(context.context->guard());
+  const EntryGuard::Entry entry(context.context->threads().guard());
   if (entry.refused() != nullptr) return refuse(entry.refused());
   if (entry.has_company())
     return refuse("another thread is in a call: wait until it has come back");
@@ -17,7 +17,7 @@ ibcoll_status ibcoll::c_api::check_alone(ibcoll_context& context) {
 }
 
 ibcoll_thread_level ibcoll_get_thread_level(const ibcoll_context* context) {
-  const bool several = is_live(context) && context->context->guard().lets_several_in();
+  const bool several = is_live(context) && context->context->threads().guard().lets_several_in();
   return several ? IBCOLL_THREAD_MULTIPLE : IBCOLL_THREAD_SERIALIZED;
 }
 

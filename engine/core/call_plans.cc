@@ -7,6 +7,15 @@
 
 namespace ibcoll {
 
+int64_t eager_block_bytes(const Algorithm& algorithm, const Shape& shape, Pacing pacing,
+                          int64_t eager_bytes) {
+  // Tokens are exposures: who wants the pacing does not get it from messages that need none.
+  const bool waits_for_tokens =
+      algorithm.paced && (pacing == Pacing::kToken || pacing == Pacing::kGateToken);
+  if (algorithm.largest_put == nullptr || eager_bytes <= 0 || waits_for_tokens) return -1;
+  return eager_bytes / algorithm.largest_put(shape);
+}
+
 CallPlans::CallPlans(PlanSources& sources, const GroupState& group, std::vector<int>&& hosts)
     : sources_(sources), group_(group), hosts_(std::move(hosts)) {}
 CallPlans::~CallPlans() = default;
@@ -75,11 +84,8 @@ Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank r
   plan.program = sources_.programs.find(*algorithm, group_.shape, group_.me, choice.options);
   plan.pieces = choice.pieces;
   plan.relays = algorithm->relays;
-  // Tokens are exposures: who wants the pacing does not get it from messages that need none.
-  const bool waits_for_tokens = algorithm->paced && (choice.options.pacing == Pacing::kToken ||
-                                                     choice.options.pacing == Pacing::kGateToken);
-  if (algorithm->largest_put != nullptr && sources_.eager_bytes > 0 && !waits_for_tokens)
-    plan.eager_block_bytes = sources_.eager_bytes / algorithm->largest_put(group_.shape);
+  plan.eager_block_bytes =
+      eager_block_bytes(*algorithm, group_.shape, choice.options.pacing, sources_.eager_bytes);
   plan.options = std::move(choice.options);
   return {};
 }

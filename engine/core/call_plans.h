@@ -15,6 +15,11 @@
 
 namespace ibcoll {
 
+/// The longest blocks of an algorithm's calls whose messages between servers carry their data at
+/// once, where messages of `eager_bytes` do; -1: none do.
+int64_t eager_block_bytes(const Algorithm& algorithm, const Shape& shape, Pacing pacing,
+                          int64_t eager_bytes);
+
 /// Chooses them, and keeps the latest: programs repeat their calls. Those of a group of one call
 /// are not kept, nor contention_free ones made unless that is asked for by name: the first call on
 /// a set takes no longer than a later one.
@@ -24,6 +29,9 @@ class CallPlans {
   /// outlive it.
   CallPlans(PlanSources& sources, const GroupState& group, std::vector<int>&& hosts);
   ~CallPlans();
+
+  /// What it keeps for each collective that the group calls.
+  static constexpr size_t bytes_each() { return sizeof(KnownOfCollective); }
 
   /// Chooses algorithm and options for a call. `block_bytes`: of equal blocks; -1 where they may
   /// differ, since every rank must come to the same choice. `root`: 0 where there is none.

@@ -53,7 +53,9 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   std::vector<Rank> everybody(static_cast<size_t>(bootstrap.size()));
   std::iota(everybody.begin(), everybody.end(), Rank{0});
   IBCOLL_ASSIGN(self->world_, self->groups_.create(std::move(everybody)));
+  self->job_->start_clock().end(StartPhase::kWorld);
   IBCOLL_TRY(bootstrap.barrier());
+  self->job_->start_clock().end(StartPhase::kBarrier);
   return self;
 }
 
@@ -62,10 +64,10 @@ Context::Context(std::unique_ptr<OpenedJob> job, const ContextOptions& options,
     : job_(std::move(job)),
       check_mode_(check_mode),
       logp_file_(options.logp_file),
-      scratch_(local().heap()),
+      scratch_(job_->local().heap()),
       executor_(
-          bootstrap(), local(), network(), job_->bell(), [this] { return job_->find_dead(); },
-          executor_options(*job_, options, group_records_)),
+          job_->bootstrap(), job_->local(), job_->network(), job_->bell(),
+          [this] { return job_->find_dead(); }, executor_options(*job_, options, group_records_)),
       threads_(executor_, job_->bell()),
       own_operators_(threads_.guard()),
       late_checks_(check_mode == CheckMode::kLate ? std::make_unique<LateChecks>() : nullptr),
@@ -75,8 +77,8 @@ Context::Context(std::unique_ptr<OpenedJob> job, const ContextOptions& options,
 }
 
 GroupServices Context::group_services() {
-  return {executor_,      local(),     scratch_,          plan_sources_,
-          group_records_, check_mode_, late_checks_.get()};
+  return {executor_,      job_->local(), scratch_,          plan_sources_,
+          group_records_, check_mode_,   late_checks_.get()};
 }
 
 void Context::open_plans(const ContextOptions& options) {
@@ -91,9 +93,9 @@ void Context::open_plans(const ContextOptions& options) {
 }
 
 void Context::make_multicasts(const ContextOptions& options) {
-  message_memory_.emplace(local().heap(), executor_.user_registrations());
+  message_memory_.emplace(job_->local().heap(), executor_.user_registrations());
   multicasts_ = std::make_unique<Multicasts>(
-      MulticastServices{executor_, local(), network(), shape(), rank(),
+      MulticastServices{executor_, job_->local(), job_->network(), shape(), rank(),
                         [this](const Algorithm& algorithm, const Shape& of, Rank me,
                                const AlgorithmOptions& with) {
                           return plan_sources_.programs.find(algorithm, of, me, with);
@@ -139,7 +141,7 @@ Status Context::close() {
   if (late_checks_) IBCOLL_TRY(late_checks_->settle_all(executor_));
   IBCOLL_TRY(multicasts_->finish());
   IBCOLL_TRY(executor_.settle_ends());
-  Bootstrap& bootstrap = this->bootstrap();
+  Bootstrap& bootstrap = job_->bootstrap();
   // Whoever still waits for this rank in a collective learns that it will not come.
   bootstrap.set_leaving(true);
   // Masters that have not come here yet may still send to this rank, and through it.
@@ -157,12 +159,12 @@ Status Context::close() {
   message_memory_.reset();
   IBCOLL_TRY(nothing_left);
   bootstrap.set_leaving(false);  // everybody has ended its calls, and may make another context
-  if (network() != nullptr) {
-    if (const Status closed = network()->close(); !closed) {
+  if (NetworkTransport* const network = job_->network()) {
+    if (const Status closed = network->close(); !closed) {
       // Every survivor names the failure that was first.
       const Error& error = closed.error();
       bootstrap.abort(
-          network()->failure().value_or(Failure{bootstrap.rank(), error.code, error.message}));
+          network->failure().value_or(Failure{bootstrap.rank(), error.code, error.message}));
       const auto first = bootstrap.failure();
       return first ? Status(tl::unexpected<Error>(first->error())) : closed;
     }

@@ -31,10 +31,6 @@ class Context {
   int size() const { return job_->size(); }
   const Shape& shape() const { return job_->shape(); }
   OpenedJob& job() { return *job_; }
-  Bootstrap& bootstrap() { return job_->bootstrap(); }
-  shm::Transport& local() { return job_->local(); }
-  /// Null on a single server.
-  NetworkTransport* network() { return job_->network(); }
   Executor& executor() { return executor_; }
 
   Group& world() { return *world_; }
@@ -48,19 +44,10 @@ class Context {
   Result<const LogP*> message_costs();
 
   /// Memory that peers on the server reach directly.
-  Result<void*> allocate(size_t bytes) { return local().heap().allocate(bytes); }
-  Status free(void* address) { return local().heap().free(address); }
-  /// Memory for calls to work in.
-  ScratchPool& scratch() { return scratch_; }
-
-  /// Whether the bytes of calls are checked: rank 0's setting.
-  CheckMode check_mode() const { return check_mode_; }
-  /// Of calls that have ended; null: what is checked is so before its call ends.
-  LateChecks* late_checks() { return late_checks_.get(); }
+  Result<void*> allocate(size_t bytes) { return job_->local().heap().allocate(bytes); }
+  Status free(void* address) { return job_->local().heap().free(address); }
 
   ContextThreads& threads() { return threads_; }
-  /// An EntryGuard::Entry is held for the length of an API call.
-  EntryGuard& guard() { return threads_.guard(); }
   /// Operators that the program has made for calls on the context.
   OwnOperators& own_operators() { return own_operators_; }
 
@@ -73,7 +60,7 @@ class Context {
   void end_transfers();
 
   const std::unique_ptr<OpenedJob> job_;
-  const CheckMode check_mode_;
+  const CheckMode check_mode_;  ///< rank 0's setting
   const std::string logp_file_;
   std::optional<LogP> message_costs_;  ///< once asked for
   PlanSources plan_sources_;

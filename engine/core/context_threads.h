@@ -19,6 +19,7 @@ class ContextThreads {
   ContextThreads(const ContextThreads&) = delete;
   ContextThreads& operator=(const ContextThreads&) = delete;
 
+  /// An EntryGuard::Entry is held for the length of an API call.
   EntryGuard& guard() { return guard_; }
   /// Whether several threads may call at a time, and whether a thread of the engine's own makes
   /// progress. With either, every use of the context stands inside an Entry. With nobody inside.

@@ -9,11 +9,13 @@
 namespace ibcoll {
 namespace {
 
-/// Files one after the other: of each a line with its length and path, then its text.
+/// Of the text of all schedules: every rank holds it for a while.
+constexpr size_t kMostBytes = size_t{64} << 20;
+
+/// Of each schedule a line with its length, then its text.
 std::string packed(const std::vector<ProgramFile>& files) {
   std::string text;
-  for (const ProgramFile& file : files)
-    text += fmt::format("{} {}\n{}", file.text.size(), file.path, file.text);
+  for (const ProgramFile& file : files) text += fmt::format("{}\n{}", file.text.size(), file.text);
   return text;
 }
 
@@ -22,13 +24,19 @@ std::vector<ProgramFile> unpacked(std::string_view text) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
     size_t length = 0;
-    const char* const path = std::from_chars(text.data(), text.data() + end, length).ptr + 1;
-    ProgramFile& file = files.emplace_back();
-    file.path.assign(path, text.data() + end);
-    file.text = text.substr(end + 1, length);
+    std::from_chars(text.data(), text.data() + end, length);
+    files.push_back({"rank 0's programs", std::string(text.substr(end + 1, length))});
     text.remove_prefix(end + 1 + length);
   }
   return files;
+}
+
+Status add_all(const std::vector<ProgramFile>& files, int most_ranks, Proof proof) {
+  for (const ProgramFile& file : files) {
+    const Status added = add_imported(file, most_ranks, proof);
+    if (!added) return fail(added.error().code, "IBCOLL_PROGRAMS: {}", added.error().message);
+  }
+  return {};
 }
 
 }  // namespace
@@ -37,22 +45,23 @@ Status add_programs_of(Bootstrap& bootstrap, const std::string& directory) {
   std::string text;
   Status done;
   if (bootstrap.rank() == 0) {
-    auto files = read_program_files(directory);
+    const auto files = read_program_files(directory);
     if (files) {
-      for (const ProgramFile& file : *files) {
-        if (done) done = add_imported(file, bootstrap.size());
-      }
+      done = add_all(*files, bootstrap.size(), Proof::kHere);
       text = packed(*files);
     } else {
-      done = tl::unexpected<Error>(files.error());
+      done = fail(files.error().code, "IBCOLL_PROGRAMS: {}", files.error().message);
     }
-    if (!done) done = fail(done.error().code, "IBCOLL_PROGRAMS: {}", done.error().message);
+    if (done && text.size() > kMostBytes) {
+      done = fail(ErrorCode::kInput, "IBCOLL_PROGRAMS: {}: {} bytes of schedules, more than {}",
+                  directory, text.size(), kMostBytes);
+    }
   }
   IBCOLL_TRY(share(bootstrap, done));
   IBCOLL_TRY(share(bootstrap, text));
-  if (bootstrap.rank() == 0) return {};
-  for (const ProgramFile& file : unpacked(text)) IBCOLL_TRY(add_imported(file, bootstrap.size()));
-  return {};
+  // A rank may have other programs by these names, from a job that it was in before.
+  if (bootstrap.rank() != 0) done = add_all(unpacked(text), bootstrap.size(), Proof::kElsewhere);
+  return share(bootstrap, done);
 }
 
 }  // namespace ibcoll

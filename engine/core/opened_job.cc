@@ -20,15 +20,6 @@ Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wante
   return wanted;
 }
 
-/// What one rank may be sent unasked by all others together takes this much memory, or what mails
-/// of the usual length take.
-int64_t longest_eager(const NetworkTransport& network, size_t ranks) {
-  constexpr size_t kTogether = size_t{32} << 20;
-  const size_t longest = max_mail_data(network);
-  const size_t usual = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
-  return static_cast<int64_t>(std::clamp(kTogether / ranks, std::min(usual, longest), longest));
-}
-
 Result<SharedRegion> reserved_region(Bootstrap& bootstrap, int sharers, size_t bytes,
                                      const char* name) {
   IBCOLL_ASSIGN(SharedRegion region, SharedRegion::create(bootstrap, sharers, bytes, name));
@@ -63,6 +54,15 @@ Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Sh
 
 }  // namespace
 
+/// What one rank may be sent unasked by all others together takes this much memory, or what mails
+/// of the usual length take.
+int64_t longest_eager(size_t max_mail_data, size_t ranks) {
+  constexpr size_t kTogether = size_t{32} << 20;
+  const size_t usual = NetworkTransport::kMaxMailBytes - sizeof(MailHeader);
+  return static_cast<int64_t>(
+      std::clamp(kTogether / ranks, std::min(usual, max_mail_data), max_mail_data));
+}
+
 OpenedJob::OpenedJob(Bootstrap& bootstrap) : bootstrap_(bootstrap) {}
 OpenedJob::~OpenedJob() = default;
 
@@ -76,20 +76,21 @@ Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
   IBCOLL_TRY(self->place(options, machines));
   const Rank me = bootstrap.rank();
   self->crowded_ = oversubscribed(places, machines, machines[me]);
+  self->start_clock_.end(StartPhase::kPlaces);
   IBCOLL_ASSIGN(self->bells_, reserved_region(bootstrap, machines[me],
                                               static_cast<size_t>(bootstrap.size()) * sizeof(Bell),
                                               "ibcoll-bells"));
-  if (!bootstrap.shares_address_space()) {
-    IBCOLL_ASSIGN(PeerWatch watch, PeerWatch::create(bootstrap, places));
-    self->watch_ = std::move(watch);
-  }
+  if (!bootstrap.shares_address_space()) self->watch_ = MachineWatch(bootstrap, places);
   IBCOLL_TRY(self->open_local(options, places));
+  self->start_clock_.end(StartPhase::kMemory);
   const Shape& shape = self->shape();
   if (shape.servers() > 1) IBCOLL_TRY(self->open_network(options, places, machines));
+  self->start_clock_.end(StartPhase::kNetwork);
   const int server = shape.server_of(me);
   const auto on_server = static_cast<size_t>(shape.server_size(server));
   IBCOLL_ASSIGN(self->notes_,
                 reserved_region(bootstrap, server, CallBoard::bytes(on_server), "ibcoll-notes"));
+  self->start_clock_.end(StartPhase::kMemory);
   return self;
 }
 
@@ -128,8 +129,9 @@ Status OpenedJob::open_network(const ContextOptions& options,
   IBCOLL_ASSIGN(network_, ibcoll::open_network({bootstrap_, shape(), bells(), places, machines,
                                                 options.loopback_seed},
                                                options.transport));
-  eager_bytes_ = std::min(options.eager_bytes,
-                          longest_eager(*network(), static_cast<size_t>(bootstrap_.size())));
+  eager_bytes_ =
+      std::min(options.eager_bytes,
+               longest_eager(max_mail_data(*network()), static_cast<size_t>(bootstrap_.size())));
   return same_on_all(bootstrap_, eager_bytes_, "IBCOLL_EAGER");
 }
 
@@ -139,8 +141,8 @@ std::span<Bell> OpenedJob::bells() {
 
 bool OpenedJob::has_died(Rank rank) {
   constexpr int kLastMs = 300;  // its memory goes before the process does
-  if (!watch_ || !watch_->has_ended(rank, kLastMs)) return false;
-  watch_->forget(rank);
+  if (!watch_.has_ended(rank, kLastMs)) return false;
+  watch_.forget(rank);
   return true;
 }
 

@@ -8,15 +8,20 @@
 #include <string>
 
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/context_options.h"
 #include "engine/core/server_placement.h"
+#include "engine/core/start_clock.h"
 #include "engine/execute/call_meaning.h"
 #include "engine/transport/open.h"
 #include "shm/transport.h"
 
 namespace ibcoll {
+
+/// The longest data that mails carry between servers, where each mail of the network has room for
+/// so much and the job has so many ranks: what one rank may be sent unasked is bounded.
+int64_t longest_eager(size_t max_mail_data, size_t ranks);
 
 class OpenedJob {
  public:
@@ -56,12 +61,15 @@ class OpenedJob {
   /// server.
   int64_t eager_bytes() const { return eager_bytes_; }
 
+  /// How long the start takes, until now.
+  StartClock& start_clock() { return start_clock_; }
+
   /// What wakes this rank.
   Bell& bell() { return bells()[static_cast<size_t>(rank())]; }
   /// Where the ranks of this server note their calls.
   CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
-  /// A rank of this machine that has died, if nobody else reports deaths here.
-  std::optional<Rank> find_dead() const { return watch_ ? watch_->find_dead() : std::nullopt; }
+  /// A rank of this machine that has died.
+  std::optional<Rank> find_dead() { return watch_.find_dead(); }
   /// Whether a rank of this machine has; if so find_dead() gives it no more.
   bool has_died(Rank rank);
 
@@ -74,13 +82,14 @@ class OpenedJob {
   std::span<Bell> bells();  ///< by rank
 
   Bootstrap& bootstrap_;
+  StartClock start_clock_;
   std::unique_ptr<ServerPlacement> placement_;
   std::optional<topology::Fabric> fabric_;
   int ranks_on_machine_ = 1, machines_ = 1;
   bool crowded_ = false;
   SharedRegion bells_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make
-  std::optional<PeerWatch> watch_;
+  MachineWatch watch_;
   std::unique_ptr<shm::Transport> local_;
   OpenedNetwork network_{.transport = nullptr, .reason = "none"};
   int64_t eager_bytes_ = 0;

@@ -53,8 +53,12 @@ Status share(Bootstrap& bootstrap, const Status& status) {
   }
   std::vector<Outcome> all(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
-  if (all[0].code == 0) return {};
-  return fail(static_cast<ErrorCode>(all[0].code), "{}", all[0].text);
+  const auto first =
+      std::find_if(all.begin(), all.end(), [](const Outcome& o) { return o.code != 0; });
+  if (first == all.end()) return {};
+  const auto code = static_cast<ErrorCode>(first->code);
+  if (first == all.begin()) return fail(code, "{}", first->text);
+  return fail(code, "rank {}: {}", first - all.begin(), first->text);
 }
 
 Status same_on_all(Bootstrap& bootstrap, int64_t value, const char* what) {

@@ -1,5 +1,6 @@
 #pragma once
-/// What rank 0 has found out, for all ranks of a job. Collective over them; while a job starts.
+/// What one rank has found out, mostly rank 0, for all ranks of a job. Collective over them; while
+/// a job starts.
 
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ Status share(Bootstrap& bootstrap, std::string& text);
 /// Rank 0's setting for everybody.
 Result<CheckMode> share(Bootstrap& bootstrap, CheckMode mode);
 
-/// Rank 0's error for everybody, if it has one.
+/// The error of the lowest rank that has one, for everybody.
 Status share(Bootstrap& bootstrap, const Status& status);
 
 /// Fails on all ranks, naming two, where the value of `what` is not the same on all.

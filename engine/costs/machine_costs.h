@@ -15,8 +15,8 @@ namespace ibcoll {
 /// How far two cores are apart.
 enum class Distance {
   kSiblings,  ///< hardware threads of one core
-  kNear,      ///< they share a last-level cache
-  kFar        ///< they do not
+  kNear,      ///< of one package, or with a cache in common
+  kFar        ///< neither
 };
 inline constexpr size_t kDistances = 3;
 /// "siblings", "near" or "far".

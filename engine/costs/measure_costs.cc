@@ -99,17 +99,17 @@ class Partner {
     wait([this] { return pinned_.load(std::memory_order_acquire) != 0; });
     return pinned_.load(std::memory_order_relaxed) == 1;
   }
-  /// What it does meanwhile, and has ended before what it touches goes. A job that is late ends by
+  /// What it does meanwhile, and has ended before what it touches goes. Work that is late ends by
   /// itself.
-  class Job {
+  class Work {
    public:
-    Job(Partner& partner, const std::function<void()>& body) : partner_(partner) {
-      partner_.job_ = &body;
-      partner_.turn_.value.store(kJob, std::memory_order_release);
+    Work(Partner& partner, const std::function<void()>& body) : partner_(partner) {
+      partner_.work_ = &body;
+      partner_.turn_.value.store(kWork, std::memory_order_release);
     }
-    ~Job() { await(); }
-    Job(const Job&) = delete;
-    Job& operator=(const Job&) = delete;
+    ~Work() { await(); }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
     void finish() {
       await();
       if (partner_.is_late()) throw TooLate();
@@ -117,7 +117,7 @@ class Partner {
 
    private:
     void await() {
-      while (partner_.turn_.value.load(std::memory_order_acquire) == kJob)
+      while (partner_.turn_.value.load(std::memory_order_acquire) == kWork)
         if (partner_.yields_) sched_yield();
     }
     Partner& partner_;
@@ -133,7 +133,7 @@ class Partner {
   bool is_late() const { return now_ns() > until_ns_; }
 
  private:
-  static constexpr uint32_t kIdle = 0, kJob = 1, kStop = 2;
+  static constexpr uint32_t kIdle = 0, kWork = 1, kStop = 2;
   struct alignas(kLine) Word {
     Shared<uint32_t> value{kIdle};
   };
@@ -143,9 +143,9 @@ class Partner {
       const uint32_t turn = turn_.value.load(std::memory_order_acquire);
       if (turn == kStop) return;
       if (turn == kIdle && yields_) sched_yield();
-      if (turn == kJob) {
+      if (turn == kWork) {
         try {
-          (*job_)();
+          (*work_)();
         } catch (const TooLate&) {  // the other thread finds out, too
         }
         turn_.value.store(kIdle, std::memory_order_release);
@@ -154,7 +154,7 @@ class Partner {
   }
 
   Word turn_;
-  const std::function<void()>* job_ = nullptr;
+  const std::function<void()>* work_ = nullptr;
   const bool yields_;
   const int64_t until_ns_;
   Shared<uint32_t> pinned_{0};
@@ -207,11 +207,11 @@ class Bench {
   template <class Here, class There>
   int64_t at_once(const Here& here, const There& there) {
     const std::function<void()> other = there;
-    Partner::Job job(partner_, other);
+    Partner::Work work(partner_, other);
     const int64_t began = now_ns();
     here();
     const int64_t took = now_ns() - began;
-    job.finish();
+    work.finish();
     return took;
   }
   /// Both threads write with `copy` what the other one reads then.
@@ -261,14 +261,14 @@ class Bench {
       }
     };
     return median_of([&] {
-             Partner::Job job(partner_, answer);
+             Partner::Work work(partner_, answer);
              const int64_t began = now_ns();
              for (int i = first + 1; i <= first + times; ++i) {
                ping.value.store(i, std::memory_order_release);
                reach(pong, i);
              }
              const int64_t took = now_ns() - began;
-             job.finish();
+             work.finish();
              first += times;
              return took;
            }) /
@@ -323,7 +323,7 @@ class Bench {
     return median_of([&] {
       sleeps.value.store(0, std::memory_order_relaxed);
       word.value.store(0, std::memory_order_relaxed);
-      Partner::Job job(partner_, sleep);
+      Partner::Work work(partner_, sleep);
       partner_.wait([&] { return sleeps.value.load(std::memory_order_acquire) != 0; });
       const int64_t asleep = now_ns() + kAsleepNs;
       while (now_ns() < asleep) {
@@ -331,7 +331,7 @@ class Bench {
       const int64_t began = now_ns();
       word.value.store(1, std::memory_order_release);
       futex_wake(word.value, 1);
-      job.finish();
+      work.finish();
       return woke_ns - began;
     });
   }

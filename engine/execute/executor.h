@@ -134,7 +134,7 @@ class Executor {
   const WaitServices& wait_services() const { return waits_; }
 
   /// From now on waits of the program's threads move the host's messages on, too.
-  void serve_host(const Host& host) { waits_.host = host; }
+  void serve_host(const JobHostProgress& host) { waits_.host = host; }
 
   /// What the program has registered for its calls.
   UserRegistrations& user_registrations() { return mailroom_.user_registrations(); }

@@ -45,7 +45,7 @@ struct Asked {
 /// somebody else.
 struct WaitChain {
   static constexpr size_t kNamed = 4;
-  struct Link {
+  struct WaitingRank {
     Rank rank = -1;                ///< of the job
     std::array<char, 128> call{};  ///< "call 3 (alltoall) of its group {0, 1}", cut
   };
@@ -60,10 +60,10 @@ struct WaitChain {
   uint32_t ranks = 0;              ///< of its group
   std::array<Rank, 12> members{};  ///< of the job: the first ones
   uint32_t length = 0;
-  Rank lowest = -1;                ///< of all in the chain
-  std::array<Link, kNamed> links;  ///< the first ones of the chain
+  Rank lowest = -1;                         ///< of all in the chain
+  std::array<WaitingRank, kNamed> waiting;  ///< the first ones of the chain
 
-  Rank first() const { return links[0].rank; }
+  Rank first() const { return waiting[0].rank; }
 };
 
 /// A message did not fit its call, and the sender was asked what it means by it.

@@ -82,6 +82,12 @@ struct RegionKey {
   uint32_t unused = 0;
 };
 
+/// How long the mail of an exposure is whose receivers have not been told of so many buffers, each
+/// with a key of eight bytes.
+constexpr uint64_t exposure_mail_bytes(uint64_t buffers) {
+  return sizeof(MailHeader) + sizeof(Exposure) + buffers * (sizeof(RegionKey) + sizeof(uint64_t));
+}
+
 /// Follows the head of a mail of kind kEnd; the text that says why follows at once.
 struct EndNotice {
   Rank sender;   ///< of the job

@@ -9,6 +9,12 @@ constexpr size_t kFewest = 16;
 
 }  // namespace
 
+size_t PeerStates::bytes_for(size_t peers) {
+  size_t entries = peers == 0 ? 0 : kFewest;
+  while (2 * peers > entries) entries *= 2;
+  return entries * sizeof(PeerState);
+}
+
 PeerState& PeerStates::add(Rank rank) {
   if (2 * (used_ + 1) > entries_.size()) {
     std::vector<PeerState> old(entries_.empty() ? kFewest : 2 * entries_.size());

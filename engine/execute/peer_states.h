@@ -51,6 +51,9 @@ struct PeerState {
 /// once. References hold until another rank is asked for.
 class PeerStates {
  public:
+  /// Bytes that it comes to take where a call has to do with so many peers.
+  static size_t bytes_for(size_t peers);
+
   /// Forgets everything.
   void clear() {
     used_ = 0;

@@ -159,6 +159,10 @@ Result<Reduction> find_reduction(ElementType type, Operator op) {
   return reduction;
 }
 
+bool has_operator(ElementType type, Operator op) {
+  return kernels().of[static_cast<size_t>(type)][static_cast<size_t>(op)].combine != nullptr;
+}
+
 uint32_t element_bytes(ElementType type) {
   return type < ElementType::kOwn ? kTypeBytes[static_cast<size_t>(type)] : 0;
 }

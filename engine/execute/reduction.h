@@ -41,6 +41,9 @@ struct Reduction {
 /// the table, and what is said of NaN, rounding and ties.
 Result<Reduction> find_reduction(ElementType type, Operator op);
 
+/// Whether that would find one. Neither is of the program's own.
+bool has_operator(ElementType type, Operator op);
+
 /// Bytes of an element; 0: the program's own say that themselves.
 uint32_t element_bytes(ElementType type);
 

@@ -74,6 +74,11 @@ class PeerRegions {
   /// A rank of the job has told where a region of its lies and what its key is.
   Status learn(NetworkTransport& network, Rank peer, const RegionKey& region,
                std::span<const std::byte> packed);
+  /// What a region takes that a peer has told of, with its place in the table.
+  static constexpr size_t bytes_each() {
+    return sizeof(std::pair<const uint64_t, Region>) + 2 * sizeof(void*);
+  }
+
   /// Where a put to a place goes; its address is kUnknown if the region is not known. Nowhere is
   /// address 0: nothing is put there.
   RemoteAddress find(Rank peer, const RegionPlace& place) const;

@@ -47,13 +47,13 @@ std::string call_and_group(const PostedCall& call) {
       group.identifier == 0 ? "" : fmt::format(" with identifier {}", group.identifier));
 }
 
-void add_link(WaitChain& chain, Rank rank, const PostedCall& call) {
+void add_waiting(WaitChain& chain, Rank rank, const PostedCall& call) {
   if (chain.length < WaitChain::kNamed) {
-    WaitChain::Link& link = chain.links[chain.length];
-    link.rank = rank;
-    link.call.fill(0);
+    WaitChain::WaitingRank& waiting = chain.waiting[chain.length];
+    waiting.rank = rank;
+    waiting.call.fill(0);
     const std::string text = call_and_group(call);
-    text.copy(link.call.data(), link.call.size() - 1);
+    text.copy(waiting.call.data(), waiting.call.size() - 1);
   }
   chain.lowest = chain.length == 0 ? rank : std::min(chain.lowest, rank);
   ++chain.length;
@@ -80,7 +80,7 @@ WaitChain Disagreements::chain_from(const PostedCall& call, Rank asker) const {
   chain.ranks = static_cast<uint32_t>(group.to_job.size());
   std::copy_n(group.to_job.begin(), std::min(group.to_job.size(), chain.members.size()),
               chain.members.begin());
-  add_link(chain, bootstrap_.rank(), call);
+  add_waiting(chain, bootstrap_.rank(), call);
   return chain;
 }
 
@@ -119,7 +119,7 @@ void Disagreements::tell(Asked& asked, const PostedCall& waited_for) {
       chain = chains_[asked.chains - 1];
       chain.needs_receiver = false;
       // Who waits in the same call waits for the last of the chain, too.
-      if (with_me) add_link(chain, bootstrap_.rank(), waited_for);
+      if (with_me) add_waiting(chain, bootstrap_.rank(), waited_for);
     }
     if (!send_chain(asked, chain)) return;
   }
@@ -157,7 +157,7 @@ void Disagreements::take_chain(const WaitChain& chain) {
   if (!(call->id() == chain.waited_in) || call->binding.deadline_ns != 0) return;
   if (closes(chain, *call)) {
     WaitChain circle = chain;
-    if (chain.first() != bootstrap_.rank()) add_link(circle, bootstrap_.rank(), *call);
+    if (chain.first() != bootstrap_.rank()) add_waiting(circle, bootstrap_.rank(), *call);
     // Several ranks may close the circle at the same time, each in the chain that began behind it.
     // One of these chains begins with the lowest rank, and all that know it say the same.
     if (circle.first() == circle.lowest) end_in_circle(circle);
@@ -177,33 +177,33 @@ void Disagreements::take_chain(const WaitChain& chain) {
 }
 
 void Disagreements::end_in_circle(const WaitChain& chain) {
-  std::vector<WaitChain::Link> links(
-      chain.links.begin(),
-      chain.links.begin() + std::min<size_t>(chain.length, chain.links.size()));
-  const Rank culprit = links.front().rank == bootstrap_.rank() ? links.back().rank : chain.first();
-  std::sort(links.begin(), links.end(),
+  std::vector<WaitChain::WaitingRank> named(
+      chain.waiting.begin(),
+      chain.waiting.begin() + std::min<size_t>(chain.length, chain.waiting.size()));
+  const Rank culprit = named.front().rank == bootstrap_.rank() ? named.back().rank : chain.first();
+  std::sort(named.begin(), named.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  const auto place = [](const WaitChain::Link& link) {
-    return fmt::format("rank {} in {}", link.rank, link.call.data());
+  const auto place = [](const WaitChain::WaitingRank& waiting) {
+    return fmt::format("rank {} in {}", waiting.rank, waiting.call.data());
   };
   std::string text;
   if (chain.length == 2) {
     text = fmt::format(
         "ranks {} and {} wait for each other: {}, {}; neither has made the other's call",
-        links[0].rank, links[1].rank, place(links[0]), place(links[1]));
+        named[0].rank, named[1].rank, place(named[0]), place(named[1]));
   } else {
     text =
-        fmt::format("{} ranks wait for each other in a circle: {}", chain.length, place(links[0]));
+        fmt::format("{} ranks wait for each other in a circle: {}", chain.length, place(named[0]));
     constexpr std::string_view kMore = ", ...";
-    for (size_t i = 1; i < links.size(); ++i) {
-      const std::string next = ", " + place(links[i]);
+    for (size_t i = 1; i < named.size(); ++i) {
+      const std::string next = ", " + place(named[i]);
       const bool is_last = i + 1 == chain.length;
       if (text.size() + next.size() + (is_last ? 0 : kMore.size()) > Failure::kMaxText) {
         text += kMore;
         break;
       }
       text += next;
-      if (!is_last && i + 1 == links.size()) text += kMore;
+      if (!is_last && i + 1 == named.size()) text += kMore;
     }
   }
   end_.abort({culprit, ErrorCode::kMismatch, text});

@@ -10,9 +10,9 @@
 
 namespace ibcoll {
 
-/// Whom this process belongs to, where that has messages of its own: a peer may be waiting for one
+/// How the job host moves on, where it has messages of its own: a peer may be waiting for one
 /// of them before it comes to the call that this rank waits in.
-struct Host {
+struct JobHostProgress {
   void (*progress)(void* host) = nullptr;  ///< null: nothing is to be called
   void* host = nullptr;
 };
@@ -24,7 +24,7 @@ struct WaitServices {
   JobEnd& end;
   Bell& bell;
   Idling::Manner manner;  ///< of the program's threads
-  Host host = {};
+  JobHostProgress host = {};
 
   void serve_host() const { host.progress(host.host); }
 };

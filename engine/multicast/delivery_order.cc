@@ -21,7 +21,7 @@ bool DeliveryOrder::announce(Rank master, uint64_t counter, uint64_t previous) {
   return true;
 }
 
-void DeliveryOrder::complete(Rank master, uint64_t counter, std::vector<Message>& ready) {
+void DeliveryOrder::complete(Rank master, uint64_t counter, std::vector<MessageName>& ready) {
   const auto found = masters_.find(master);
   if (found == masters_.end()) return;
   Master& known = found->second;
@@ -33,7 +33,7 @@ void DeliveryOrder::complete(Rank master, uint64_t counter, std::vector<Message>
 }
 
 void DeliveryOrder::skip(Rank master, uint64_t counter, uint64_t previous,
-                         std::vector<Message>& ready) {
+                         std::vector<MessageName>& ready) {
   Master& known = masters_[master];
   if (counter <= known.done) return;
   const auto at = find(known, counter);
@@ -47,7 +47,7 @@ void DeliveryOrder::skip(Rank master, uint64_t counter, uint64_t previous,
 
 /// Hands over from the front what waits for nothing. What stands in front has no earlier one that
 /// was announced; one that was not is its `previous`, or lies before that.
-void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& ready) {
+void DeliveryOrder::advance(Rank rank, Master& master, std::vector<MessageName>& ready) {
   auto at = master.pending.begin();
   for (; at != master.pending.end(); ++at) {
     if (at->state == State::kAnnounced || (at->previous > master.done && !master.lost)) break;
@@ -57,7 +57,7 @@ void DeliveryOrder::advance(Rank rank, Master& master, std::vector<Message>& rea
   master.pending.erase(master.pending.begin(), at);
 }
 
-void DeliveryOrder::lose(Rank master, std::vector<Message>& ready) {
+void DeliveryOrder::lose(Rank master, std::vector<MessageName>& ready) {
   Master& known = masters_[master];
   known.lost = true;
   advance(master, known, ready);

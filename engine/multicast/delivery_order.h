@@ -17,19 +17,19 @@ namespace ibcoll {
 /// there is none that could still be under way), so that a hole is told from one that is late.
 class DeliveryOrder {
  public:
-  using Message = std::pair<Rank, uint64_t>;  ///< master and counter
+  using MessageName = std::pair<Rank, uint64_t>;  ///< master and counter
 
   /// A message of `master` has been announced (may still lack its data). False: it is not wanted
   /// (a duplicate, or it was skipped).
   bool announce(Rank master, uint64_t counter, uint64_t previous);
   /// Its data are complete. Appends to `ready` all that can be handed over now, in order. Nothing
   /// happens where it is not wanted.
-  void complete(Rank master, uint64_t counter, std::vector<Message>& ready);
+  void complete(Rank master, uint64_t counter, std::vector<MessageName>& ready);
   /// It will never come, or is not to be handed over: those behind it go on. May come before it was
   /// announced (then a later announce() gives false).
-  void skip(Rank master, uint64_t counter, uint64_t previous, std::vector<Message>& ready);
+  void skip(Rank master, uint64_t counter, uint64_t previous, std::vector<MessageName>& ready);
   /// A master has died: nothing waits any more for what has not been announced.
-  void lose(Rank master, std::vector<Message>& ready);
+  void lose(Rank master, std::vector<MessageName>& ready);
   /// Whether nothing that this rank is to get stands before a message with that `previous`.
   bool is_next(Rank master, uint64_t previous) const;
   /// Whether the message of that counter has been announced, or is done with. True of 0.
@@ -50,7 +50,7 @@ class DeliveryOrder {
     bool lost = false;             ///< it has died: what it sent before may never come
   };
   static std::vector<Pending>::iterator find(Master& master, uint64_t counter);
-  static void advance(Rank rank, Master& master, std::vector<Message>& ready);
+  static void advance(Rank rank, Master& master, std::vector<MessageName>& ready);
 
   std::unordered_map<Rank, Master> masters_;
 };

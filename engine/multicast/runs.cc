@@ -257,7 +257,7 @@ Status MulticastRuns::skip(const MulticastAssembly::Whole& message) {
   IBCOLL_ASSIGN(const uint64_t previous, decode_previous_one(message.body));
   MulticastRun* const run = find(message.head);
   if (run != nullptr && run->handed_over) return {};
-  std::vector<DeliveryOrder::Message> ready;
+  std::vector<DeliveryOrder::MessageName> ready;
   order_.skip(message.head.master, message.head.counter, previous, ready);
   hand_over(ready);
   if (run != nullptr) {

@@ -269,7 +269,7 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
   if (!run.complete) {
     run.missing.push_back(services_.me);
     run.freed = true;
-    std::vector<DeliveryOrder::Message> ready;
+    std::vector<DeliveryOrder::MessageName> ready;
     if (run.wanted) order_.skip(run.id.master, run.id.counter, run.previous, ready);
     hand_over(ready);
   }
@@ -278,7 +278,7 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
 /// What follows from how far it is. The run may be gone afterwards.
 void MulticastRuns::settle(MulticastRun& run) {
   if (run.complete && run.wanted) {
-    std::vector<DeliveryOrder::Message> ready;
+    std::vector<DeliveryOrder::MessageName> ready;
     order_.complete(run.id.master, run.id.counter, ready);
     hand_over(ready);
   }
@@ -306,7 +306,7 @@ void MulticastRuns::settle(MulticastRun& run) {
   runs_.erase(MulticastId(run.id));
 }
 
-void MulticastRuns::hand_over(const std::vector<DeliveryOrder::Message>& ready) {
+void MulticastRuns::hand_over(const std::vector<DeliveryOrder::MessageName>& ready) {
   for (const auto& [master, counter] : ready) {
     const auto run = runs_.find({master, counter});
     if (run == runs_.end()) continue;
@@ -357,7 +357,7 @@ void MulticastRuns::lose(Rank rank) {
     }
     settle(*run);
   }
-  std::vector<DeliveryOrder::Message> ready;
+  std::vector<DeliveryOrder::MessageName> ready;
   order_.lose(rank, ready);
   hand_over(ready);
 }

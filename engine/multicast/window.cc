@@ -123,7 +123,7 @@ uint64_t MulticastWindow::previous_of(uint64_t counter, Rank member) const {
   const auto id = entry->set.id_of(member);
   if (!id || entry->runs.empty()) return 0;
   return std::upper_bound(entry->runs.begin(), entry->runs.end(), *id,
-                          [](int wanted, const Run& run) { return wanted < run.end; })
+                          [](int wanted, const MemberRun& run) { return wanted < run.end; })
       ->previous;
 }
 

@@ -54,14 +54,14 @@ class MulticastWindow {
 
  private:
   /// Members up to logical id `end` - 1, from the end of the run before.
-  struct Run {
+  struct MemberRun {
     int end;
     uint64_t previous;
   };
   struct Entry {
     uint64_t counter;
     RankSet set;
-    std::vector<Run> runs;           ///< of previous counters; empty: all 0
+    std::vector<MemberRun> runs;     ///< of previous counters; empty: all 0
     std::optional<RankSet> missing;  ///< where it is late
   };
   std::deque<Entry>::iterator find(uint64_t counter);

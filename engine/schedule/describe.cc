@@ -12,13 +12,28 @@ std::string describe(const Slice& slice) {
                      uint64_t{slice.first} + slice.count - 1);
 }
 
-std::string describe(const Block& block) {
+namespace {
+
+/// Whom a block is for of which this is a part.
+Rank whole_target(const Block& part, const RankProgram& program) {
+  if (parts_have_targets(program.collective)) {
+    return (Block::kFirstPart - part.target) / static_cast<Rank>(program.cut);
+  }
+  const bool rooted = traits(program.collective).send.target == End::kRoot;
+  return rooted ? program.root : Block::kEveryone;
+}
+
+}  // namespace
+
+std::string describe(const Block& block, const RankProgram& program) {
   if (block.origin == Block::kNobody) return "nothing";
   const std::string origin =
       block.origin == Block::kCombined ? "combined" : std::to_string(block.origin);
   if (block.target == Block::kEveryone) return fmt::format("{}->all", origin);
   if (block.target <= Block::kFirstPart) {
-    return fmt::format("{}, part {}", origin, Block::kFirstPart - block.target);
+    const Block whole{block.origin, whole_target(block, program)};
+    return fmt::format("{}, part {} of {}", describe(whole, program),
+                       part_number(block, program.cut), program.cut);
   }
   return fmt::format("{}->{}", origin, block.target);
 }
@@ -53,6 +68,10 @@ std::string list(const RankProgram& program) {
   std::string text = fmt::format("{} {}, rank {}: {} operations, {} steps, {} scratch slots\n",
                                  to_string(program.collective), program.algorithm, program.me,
                                  program.size(), program.steps, program.scratch.size());
+  if (program.cut > 1) {
+    text +=
+        fmt::format("blocks in {0} parts: slot s is part s % {0} of block s / {0}\n", program.cut);
+  }
   for (const Lane lane : {Lane::kSend, Lane::kRecv, Lane::kLocal}) {
     const auto& ops = program.lane(lane);
     text += fmt::format("lane {}: {} operations\n", to_string(lane), ops.size());

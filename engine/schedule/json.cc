@@ -325,7 +325,7 @@ ordered_json program_to_json(const RankProgram& program) {
   return object;
 }
 
-Result<LoadedSchedule> parse_schedule(std::string_view text) {
+Result<LoadedSchedule> read_schedule(std::string_view text) {
   const std::vector<std::string_view> lines = split(text, '\n');
   RankProgram common;
   IBCOLL_ASSIGN(LoadedSchedule schedule,
@@ -354,6 +354,11 @@ Result<LoadedSchedule> parse_schedule(std::string_view text) {
     program.graph = graph;
     schedule.programs.push_back(std::make_shared<const RankProgram>(std::move(program)));
   }
+  return schedule;
+}
+
+Result<LoadedSchedule> parse_schedule(std::string_view text) {
+  IBCOLL_ASSIGN(LoadedSchedule schedule, read_schedule(text));
   IBCOLL_ASSIGN(schedule.report, verify(schedule.shape, schedule.programs));
   return schedule;
 }

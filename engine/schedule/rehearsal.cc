@@ -363,7 +363,7 @@ Status Rehearsal::check_delivered() {
         const auto slot = static_cast<uint32_t>(cell / pieces_);
         if (!cells[cell].written) {
           return invalid("rank {}: block {} never arrives in {}", rank,
-                         describe(program.block(buffer, slot)), name_cell(buffer, cell));
+                         describe(program.block(buffer, slot), program), name_cell(buffer, cell));
         }
         const Parts& parts = cells[cell].content.parts;
         if (buffer == Buffer::kScratch || parts == nullptr) continue;
@@ -376,7 +376,7 @@ Status Rehearsal::check_delivered() {
         }
       }
     }
-    if (program.collective != Collective::kBarrier) continue;
+    if (moves_data(program.collective)) continue;
     VectorClock end = run.lanes[kSend].finish;
     end.join(run.lanes[kRecv].finish);
     end.join(run.lanes[kLocal].finish);

@@ -67,14 +67,15 @@ class Rehearsal {
     uint32_t forwarded = 0;                  // largest number it has stayed for
     bool queued = false;
   };
-  struct Message {
+  /// A put under way to who expects it.
+  struct SentPut {
     uint32_t put = 0;  // item of the sender
     VectorClock start;
     std::vector<Content> contents;
   };
   /// From one rank to another.
   struct Channel {
-    std::deque<Message> messages;
+    std::deque<SentPut> messages;
     uint32_t puts = 0;
     uint32_t offered = 0;  // local puts not yet taken
     std::deque<VectorClock> tokens;

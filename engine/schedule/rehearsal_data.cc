@@ -44,12 +44,12 @@ Status Rehearsal::put(Running& put) {
   } else {
     ++there.offered;
   }
-  Message message{put.item, put.start, {}};
+  SentPut sent{put.item, put.start, {}};
   for (const size_t cell : cells(put, op.src_first)) {
     IBCOLL_ASSIGN(Content content, read(put, op.src_buffer, cell));
-    message.contents.push_back(std::move(content));
+    sent.contents.push_back(std::move(content));
   }
-  there.messages.push_back(std::move(message));
+  there.messages.push_back(std::move(sent));
   wake(op.peer);
   return {};
 }
@@ -57,23 +57,23 @@ Status Rehearsal::put(Running& put) {
 Status Rehearsal::expect(Running& expect, VectorClock& complete) {
   const Op& op = expect.op;
   Channel& from = channel(op.peer, expect.rank);
-  const Message message = std::move(from.messages.front());
+  const SentPut sent = std::move(from.messages.front());
   from.messages.pop_front();
   const bool local = shape_.same_server(expect.rank, op.peer);
   const auto to = cells(expect, op.dst_first);
   for (size_t i = 0; i < to.size(); ++i) {
     if (op.combines) {
-      IBCOLL_TRY(combine(expect, to[i], message.contents[i]));
+      IBCOLL_TRY(combine(expect, to[i], sent.contents[i]));
       continue;
     }
     // A put of another server may write as soon as it starts, a local one is pulled from here.
-    IBCOLL_TRY(write(expect, op.dst_buffer, to[i], message.contents[i],
-                     local ? expect.start : message.start));
+    IBCOLL_TRY(
+        write(expect, op.dst_buffer, to[i], sent.contents[i], local ? expect.start : sent.start));
   }
-  complete.join(message.start);
+  complete.join(sent.start);
   if (local) {
     --from.offered;
-    finish(op.peer, kLocal, message.put, message.start);
+    finish(op.peer, kLocal, sent.put, sent.start);
     wake(op.peer);
   }
   return {};
@@ -101,7 +101,7 @@ Result<Rehearsal::Content> Rehearsal::read(const Running& item, Buffer buffer, s
   }
   if (item.start.complete(item.rank, cell.writer_lane) < cell.written_by) {
     return invalid("{}: reads block {} in {} while it may still be written by {}", name(item),
-                   describe(cell.content.block), name_cell(buffer, index),
+                   describe(cell.content.block, *programs_[item.rank]), name_cell(buffer, index),
                    name(item.rank, cell.writer_lane, cell.written_by - 1));
   }
   uint32_t& read_by = cell.read_by[item.lane];
@@ -115,13 +115,15 @@ Status Rehearsal::write(const Running& item, Buffer buffer, size_t index, const 
   Cell& cell = runs_[item.rank].cells[static_cast<int>(buffer) - 1][index];
   if (cell.written) {
     return invalid("{}: block {} is written to {}, which holds block {} by {}", name(item),
-                   describe(content.block), name_cell(buffer, index), describe(cell.content.block),
+                   describe(content.block, program), name_cell(buffer, index),
+                   describe(cell.content.block, program),
                    name(item.rank, cell.writer_lane, cell.written_by - 1));
   }
   const Block meant = program.block(buffer, static_cast<uint32_t>(index / pieces_));
   if (!(content.block == meant)) {
     return invalid("{}: block {} arrives in {}, which is for block {}", name(item),
-                   describe(content.block), name_cell(buffer, index), describe(meant));
+                   describe(content.block, program), name_cell(buffer, index),
+                   describe(meant, program));
   }
   IBCOLL_TRY(check_unread(item, buffer, index, start));
   cell.content = content;
@@ -149,9 +151,10 @@ Status Rehearsal::combine(const Running& item, size_t dst, const Content& from) 
   const Op& op = item.op;
   IBCOLL_TRY(check_unread(item, op.dst_buffer, dst, item.start));
   IBCOLL_ASSIGN(const Content into, read(item, op.dst_buffer, dst));
+  const RankProgram& program = *programs_[item.rank];
   if (!(into.block == from.block)) {
-    return invalid("{}: block {} is combined with block {}", name(item), describe(into.block),
-                   describe(from.block));
+    return invalid("{}: block {} is combined with block {}", name(item),
+                   describe(into.block, program), describe(from.block, program));
   }
   const std::vector<Rank>& a = op.before ? *from.parts : *into.parts;
   const std::vector<Rank>& b = op.before ? *into.parts : *from.parts;

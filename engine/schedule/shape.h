@@ -46,6 +46,12 @@ class Shape {
   /// True if all servers have the same number of ranks.
   bool equal_servers() const { return max_server_size_ * servers() == ranks(); }
 
+  /// Bytes of memory of its tables.
+  size_t memory_bytes() const {
+    return (server_of_.capacity() + local_of_.capacity() + first_.capacity()) * sizeof(int) +
+           members_.capacity() * sizeof(Rank);
+  }
+
   /// The same on every process for the same shape.
   uint64_t hash() const { return hash_; }
   /// "24x8", "3,1,2", with "cyclic" or "arbitrary" behind where ranks are not placed in blocks.

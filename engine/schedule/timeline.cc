@@ -55,12 +55,13 @@ class Clockwork {
     std::vector<double> gates;
     double port_free = 0, copies_free = 0;
   };
-  struct Message {
+  /// A put under way to who expects it.
+  struct SentPut {
     uint32_t put = 0;
     double time = 0;
   };
   struct Channel {
-    std::deque<Message> messages;
+    std::deque<SentPut> messages;
     std::deque<double> tokens;
     std::vector<double> exposures;
   };
@@ -182,12 +183,12 @@ class Clockwork {
       }
       case OpKind::kExpect: {
         auto& messages = channel(op.peer, rank).messages;
-        const Message message = messages.front();
+        const SentPut sent = messages.front();
         messages.pop_front();
-        const double there = std::max(time, message.time);
+        const double there = std::max(time, sent.time);
         if (static_cast<Lane>(lane) != Lane::kLocal) return there;
         const double end = copy(item, there);
-        complete(op.peer, lane, message.put, end);
+        complete(op.peer, lane, sent.put, end);
         return end;
       }
       case OpKind::kCopy:

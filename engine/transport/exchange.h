@@ -9,17 +9,27 @@
 
 namespace ibcoll {
 
+/// What travels: a value, or why there is none.
+template <class T>
+struct ExchangeEnvelope {
+  static_assert(std::is_trivially_copyable_v<T>);
+  ErrorCode code{};
+  char error[400] = "";  ///< empty: all is well
+  T value{};
+};
+
+/// What exchange() holds for each rank of the job.
+template <class T>
+constexpr size_t exchange_bytes_each_rank() {
+  return sizeof(ExchangeEnvelope<T>) + sizeof(T);
+}
+
 /// Collective: every rank's value, or on all ranks alike the error of the first rank that has one,
 /// with its number. `transport`: whose values they are.
 template <class T>
 Result<std::vector<T>> exchange(Bootstrap& bootstrap, std::string_view transport,
                                 const Result<T>& mine) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  struct Envelope {
-    ErrorCode code{};
-    char error[400] = "";  ///< empty: all is well
-    T value{};
-  };
+  using Envelope = ExchangeEnvelope<T>;
   Envelope own;
   if (mine) {
     own.value = *mine;

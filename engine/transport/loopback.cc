@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/config.h"
+#include "engine/base/pages.h"
 #include "engine/transport/loopback_placer.h"
 #include "engine/transport/loopback_queue.h"
 #include "engine/transport/loopback_wire.h"
@@ -72,6 +73,27 @@ class Loopback final : public NetworkTransport {
     handed_out_.reserve(posted_.size() * Wire::kMails);
     if (bounce || seed != 0)
       queue_ = std::make_unique<SendQueue>(wire_, bounce ? nullptr : &placer_, failure_, seed);
+  }
+
+  /// Where processes write into each other's memory, as they do unless the kernel forbids that.
+  static NetworkMemory memory(const NetworkLoad& load) {
+    NetworkMemory memory;
+    memory.queue_pairs = load.connections;
+    memory.items = {
+        // A pair for either direction, each shared by two ranks.
+        {.part = MemoryPart::kQueuePairs,
+         .what = "pairs of the software network",
+         .bytes = load.connections * Wire::pair_bytes(load.longest_mail)},
+        {.part = MemoryPart::kQueuePairs,
+         .what = "registrations with the software network",
+         .bytes = load.connections == 0 ? 0 : page_bytes()},
+        table_of_ranks("peers of the software network", load.ranks,
+                       Wire::bytes_each_rank() + sizeof(Posted) + Wire::kMails * sizeof(Rank),
+                       "indexed by rank: any may send"),
+        table_of_ranks("processes of the software network", load.ranks, Placer::bytes_each_rank(),
+                       "a put goes by the process number of its target"),
+    };
+    return memory;
   }
 
   const char* name() const override { return bounce_ ? "loopback (bounce)" : "loopback"; }
@@ -376,6 +398,12 @@ Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setu
 
 }  // namespace
 
-NetworkKind loopback_kind() { return {.name = "loopback", .open = open_loopback}; }
+NetworkKind loopback_kind() {
+  return {.name = "loopback",
+          .open = open_loopback,
+          .memory = [](const NetworkLoad& load) -> Result<NetworkMemory> {
+            return Loopback::memory(load);
+          }};
+}
 
 }  // namespace ibcoll

@@ -39,7 +39,7 @@ Result<Placer> Placer::create(Bootstrap& bootstrap, const std::vector<ProcessPla
   placer.threads_ = bootstrap.shares_address_space();
   placer.works_ = true;
   if (placer.threads_) return placer;
-  IBCOLL_ASSIGN(placer.watch_, PeerWatch::create(bootstrap, places));
+  placer.watch_ = MachineWatch(bootstrap, places);
   for (const ProcessPlace& place : places)
     placer.processes_.push_back(static_cast<pid_t>(place.pid));
   placer.seen_alive_.resize(places.size());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/machine_watch.h"
 #include "engine/sharing/shared_access.h"
 #include "engine/transport/loopback_wire.h"
 
@@ -31,6 +31,12 @@ class Placer {
   /// Collective. Finds out whether the kernel lets this process write into its peers.
   static Result<Placer> create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
 
+  /// What it keeps for each rank of the job.
+  static constexpr size_t bytes_each_rank() {
+    return sizeof(pid_t) + sizeof(std::chrono::steady_clock::time_point) +
+           MachineWatch::bytes_each_peer();
+  }
+
   /// Whether place() works.
   bool works() const { return works_; }
   const std::string& why_not() const { return why_not_; }
@@ -50,7 +56,7 @@ class Placer {
   Rank me_ = 0;
   std::vector<pid_t> processes_;  ///< of all ranks
   const Bootstrap* bootstrap_ = nullptr;
-  PeerWatch watch_;
+  MachineWatch watch_;
   std::vector<std::chrono::steady_clock::time_point> seen_alive_;
 };
 

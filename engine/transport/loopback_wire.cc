@@ -1,6 +1,7 @@
 #include "engine/transport/loopback_wire.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -61,6 +62,11 @@ Result<Wire> Wire::create(Bootstrap& bootstrap, std::span<Bell> bells, bool with
   wire.outgoing_.resize(ranks);
   wire.incoming_.resize(ranks);
   return wire;
+}
+
+size_t Wire::pair_bytes(size_t mail_bytes) {
+  const size_t mails = std::min(kMails * round_up(mail_bytes, 64), kMailAreaBytes);
+  return round_up(offsetof(Pair, mails) + mails, kPage);
 }
 
 Pair* Wire::pair(Rank receiver, Rank sender) const {

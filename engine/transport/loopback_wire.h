@@ -75,6 +75,11 @@ class Wire {
   /// Collective. `with_data`: pairs have data slots.
   static Result<Wire> create(Bootstrap& bootstrap, std::span<Bell> bells, bool with_data);
 
+  /// What a rank keeps for each rank of the job.
+  static constexpr size_t bytes_each_rank() { return sizeof(Outgoing) + sizeof(Incoming); }
+  /// What a rank touches of a pair, with two mails of so many bytes: whole pages.
+  static size_t pair_bytes(size_t mail_bytes);
+
   int ranks() const { return ranks_; }
   Rank me() const { return me_; }
 

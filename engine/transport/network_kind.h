@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/memory_item.h"
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/machine.h"
@@ -37,6 +38,26 @@ struct NetworkSetup {
   }
 };
 
+/// What a rank of a job has to do with the network, as far as its memory goes.
+struct NetworkLoad {
+  uint64_t ranks = 0;        ///< of the job
+  uint64_t outside = 0;      ///< of them on other servers than the rank
+  uint64_t connections = 0;  ///< ranks that it exchanges data with
+  uint64_t mailed = 0;       ///< those of them that it sends mails
+  uint64_t longest_mail = 0;
+};
+
+/// What that takes on the rank.
+struct NetworkMemory {
+  uint64_t queue_pairs = 0;         ///< to other ranks
+  uint64_t other_queue_pairs = 0;   ///< by which these are made
+  uint64_t device_queue_pairs = 0;  ///< that a device has for all ranks of a machine; 0: no limit
+  MemoryItems items = {};
+  /// While the transport is opened: what a rank holds for each rank of the job, and the longest
+  /// record that ranks tell each other.
+  uint64_t start_each_rank = 0, longest_record = 0;
+};
+
 /// A folder beside engine/ that has a network_kind.h is a transport: there, in the namespace
 /// ibcoll::FOLDER, network_kind() gives this, and its name is that of the folder. CMake finds it.
 struct NetworkKind {
@@ -51,6 +72,8 @@ struct NetworkKind {
   Result<std::string> (*usable_port)() = nullptr;
   /// All ports of this machine that it knows, for people. Null: it has none to show.
   std::vector<NetworkPort> (*ports)() = nullptr;
+  /// What it takes of memory in a job, without looking at this machine. Null: nobody knows.
+  Result<NetworkMemory> (*memory)(const NetworkLoad& load) = nullptr;
   /// Messages go through a protocol stack in software, between machines, and cost cores' time.
   bool costs_cores = false;
 };

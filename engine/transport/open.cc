@@ -113,6 +113,13 @@ std::vector<NetworkPort> network_ports() {
   return all;
 }
 
+Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load) {
+  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+  if (kind->memory == nullptr)
+    return fail(ErrorCode::kUnsupported, "what transport '{}' takes of memory is not known", name);
+  return kind->memory(load);
+}
+
 Result<bool> network_costs_cores(std::string_view name) {
   IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
   return kind->costs_cores;

@@ -31,6 +31,8 @@ void register_network(const NetworkKind& kind);
 Result<std::string> usable_network_port(std::string_view name);
 /// All ports of this machine that the transports know.
 std::vector<NetworkPort> network_ports();
+/// What the transport of that name takes of memory; kUnsupported where it does not say.
+Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load);
 /// NetworkKind::costs_cores of the transport of that name.
 Result<bool> network_costs_cores(std::string_view name);
 

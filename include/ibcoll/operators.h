@@ -77,6 +77,10 @@ IBCOLL_API ibcoll_status ibcoll_operator_create(ibcoll_context* context,
  * called then. Local. */
 IBCOLL_API ibcoll_status ibcoll_operator_free(ibcoll_context* context, ibcoll_operator op);
 
+/** Whether elements of this type can be combined by this operator, one of the engine's: 0 or 1.
+ * What a call would refuse is 0, and so are numbers that name none. Needs no context. */
+IBCOLL_API int ibcoll_has_operator(ibcoll_type type, ibcoll_operator op);
+
 /** @} */
 
 #ifdef __cplusplus

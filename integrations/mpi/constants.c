@@ -36,12 +36,12 @@ static void add_c_types(struct ibcoll_mpi_constants* to) {
   const MPI_Datatype integers[] = {MPI_SIGNED_CHAR, MPI_SHORT,  MPI_INT,     MPI_LONG,
                                    MPI_LONG_LONG,   MPI_INT8_T, MPI_INT16_T, MPI_INT32_T,
                                    MPI_INT64_T,     MPI_AINT,   MPI_OFFSET,  MPI_COUNT};
-  for (size_t i = 0; i < sizeof integers / sizeof *integers; ++i)
+  for (size_t i = 0; i < sizeof integers / sizeof integers[0]; ++i)
     add_type(to, integers[i], IBCOLL_MPI_SIGNED);
   const MPI_Datatype naturals[] = {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT,     MPI_UNSIGNED,
                                    MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
                                    MPI_UINT16_T,      MPI_UINT32_T,           MPI_UINT64_T};
-  for (size_t i = 0; i < sizeof naturals / sizeof *naturals; ++i)
+  for (size_t i = 0; i < sizeof naturals / sizeof naturals[0]; ++i)
     add_type(to, naturals[i], IBCOLL_MPI_UNSIGNED);
   add_type(to, MPI_FLOAT, IBCOLL_MPI_FLOAT);
   add_type(to, MPI_DOUBLE, IBCOLL_MPI_FLOAT);

@@ -151,35 +151,6 @@ int forget_type(Handle, int, void* attribute, void*) {
   return 0;
 }
 
-bool is_pair(ibcoll_type type) {
-  return type >= IBCOLL_FLOAT_INT && type <= IBCOLL_LONG_DOUBLE_INT;
-}
-
-/// The table of docs/api.md.
-bool combines(ibcoll_type type, ibcoll_operator op) {
-  const bool arithmetic = op == IBCOLL_SUM || op == IBCOLL_PRODUCT;
-  const bool compares = op == IBCOLL_MIN || op == IBCOLL_MAX;
-  const bool bitwise = op == IBCOLL_BAND || op == IBCOLL_BOR || op == IBCOLL_BXOR;
-  const bool logical = op == IBCOLL_LAND || op == IBCOLL_LOR || op == IBCOLL_LXOR;
-  if (is_pair(type)) return op == IBCOLL_MINLOC || op == IBCOLL_MAXLOC;
-  switch (type) {
-    case IBCOLL_FLOAT:
-    case IBCOLL_DOUBLE:
-    case IBCOLL_LONG_DOUBLE:
-      return arithmetic || compares;
-    case IBCOLL_FLOAT_COMPLEX:
-    case IBCOLL_DOUBLE_COMPLEX:
-    case IBCOLL_LONG_DOUBLE_COMPLEX:
-      return arithmetic;
-    case IBCOLL_BOOL:
-      return logical;
-    case IBCOLL_BYTE:
-      return bitwise;
-    default:
-      return arithmetic || compares || bitwise || logical;
-  }
-}
-
 /// Elements that the MPI packs at once: it counts bytes in ints. 0: not even one; nor does MPICH
 /// from or to MPI_BOTTOM.
 Count at_once(const Datatype& type, const void* at) {
@@ -296,7 +267,8 @@ std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle given)
   for (size_t i = 0; i < mpi.constants.operator_count; ++i) {
     if (mpi.constants.operators[i].handle != op) continue;
     const auto known = static_cast<ibcoll_operator>(mpi.constants.operators[i].op);
-    return combines(*type.reduces, known) ? std::optional(known) : std::nullopt;
+    if (is_for_accumulate(known)) return std::nullopt;
+    return ibcoll_has_operator(*type.reduces, known) != 0 ? std::optional(known) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -38,6 +38,12 @@ std::shared_ptr<const Datatype> kept_datatype(const Datatype& type);
 /// Whether it has a name in the MPI: none that the program has made.
 bool is_predefined(Handle type);
 
+/// Operators that MPI has for accumulating alone: what comes of them in a reduction is the MPI's to
+/// say.
+inline bool is_for_accumulate(ibcoll_operator op) {
+  return op == IBCOLL_REPLACE || op == IBCOLL_NO_OP;
+}
+
 /// The engine's operator, if elements of the type can be combined by it.
 std::optional<ibcoll_operator> find_operator(const Datatype& type, Handle op);
 

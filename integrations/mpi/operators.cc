@@ -169,8 +169,8 @@ std::optional<bool> may_combine(const Job& job, const Datatype& type, Handle op)
     return std::nullopt;
   int commutes = 1;
   if (const ibcoll_mpi_operator* const predefined = find_predefined(op)) {
-    const bool accumulates = predefined->op == IBCOLL_REPLACE || predefined->op == IBCOLL_NO_OP;
-    if (accumulates || !is_predefined(type.handle)) return std::nullopt;
+    const auto known = static_cast<ibcoll_operator>(predefined->op);
+    if (is_for_accumulate(known) || !is_predefined(type.handle)) return std::nullopt;
   }
   if (!is_allowed(job, type, op) || mpi.Op_commutative(op, &commutes) != 0) return std::nullopt;
   return commutes != 0;

@@ -274,22 +274,14 @@ static int operator_of(ucc_reduction_op_t op) {
   }
 }
 
-/** The table of docs/api.md: which operators a type has. */
-static int combines(int type, int op) {
-  if (type < 0 || op < 0) return 0;
-  if (type <= IBCOLL_UINT64) return 1;
-  if (op == IBCOLL_SUM || op == IBCOLL_PRODUCT) return 1;
-  const int is_complex = type >= IBCOLL_FLOAT_COMPLEX && type <= IBCOLL_LONG_DOUBLE_COMPLEX;
-  return !is_complex && (op == IBCOLL_MIN || op == IBCOLL_MAX);
-}
-
 /** What all reductions have in common. `datatype`: of the buffer that this rank has for sure. What
  * the engine leaves where it lay in one buffer is what UCC expects there. */
 static ucc_status_t describe_reduction(const description* of, ibcoll_collective collective,
                                        ucc_datatype_t datatype) {
   const int type = type_of(datatype);
   const int op = operator_of(of->arguments->op);
-  if (!combines(type, op)) return UCC_ERR_NOT_SUPPORTED;
+  if (type < 0 || op < 0 || !ibcoll_has_operator((ibcoll_type)type, (ibcoll_operator)op))
+    return UCC_ERR_NOT_SUPPORTED;
   of->call->collective = collective;
   of->call->type = (ibcoll_type)type;
   of->call->op = (ibcoll_operator)op;

@@ -88,14 +88,14 @@ double median_of_all(const Rounds& rounds) {
   return median(all);
 }
 
-Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours) {
+Interval ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours) {
   const auto fastest = [&](const auto& of) {
     double best = HUGE_VAL;
     for (const Rounds* one : theirs) best = std::min(best, of(*one));
     return best;
   };
   const double of_all = fastest(median_of_all) / median_of_all(ours);
-  Ratio result{of_all, of_all, of_all};
+  Interval result{of_all, of_all, of_all};
   for (size_t round = 0; round < ours.size(); ++round) {
     const double one =
         fastest([&](const Rounds& rounds) { return median(rounds[round]); }) / median(ours[round]);
@@ -147,11 +147,11 @@ void show_progress(const std::string& text) {
   if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K{}", text);
 }
 
-Result<int> run_comparison(const std::function<Status()>& run) {
+Result<int> run_comparison(const std::function<Result<int>()>& run) {
   usable_cores();
   handle_interrupts();
-  const Status done = run();
-  if (done) return 0;
+  Result<int> done = run();
+  if (done) return done;
   show_progress("");
   if (!interrupted()) return tl::unexpected<Error>(done.error());
   tools::complain(done.error().message);

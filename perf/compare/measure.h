@@ -27,25 +27,24 @@ struct Measured {
   std::vector<const Rounds*> mpis(size_t size) const;
 };
 
-/// Runs a comparison, which SIGINT and SIGTERM end; its exit status.
-Result<int> run_comparison(const std::function<Status()>& run);
+/// Runs a comparison, which SIGINT and SIGTERM end; its exit status, which `run` gives if it is not
+/// interrupted.
+Result<int> run_comparison(const std::function<Result<int>()>& run);
 
 double median_of_all(const Rounds& rounds);
 
-/// How many times faster one is: the ratio of the medians, and the least and greatest ratio a
-/// single round gave.
-struct Ratio {
+/// A figure, and values below and above it; the functions that give one say which.
+struct Interval {
   double value = 0, low = 0, high = 0;
 };
-/// Of `ours` over the fastest of `theirs`.
-Ratio ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours);
+
+/// How many times faster `ours` is than the fastest of `theirs`: the ratio of the medians, and the
+/// least and greatest ratio a single round gave.
+Interval ratio(const std::vector<const Rounds*>& theirs, const Rounds& ours);
 
 /// A median, and between which values it lies with a confidence of at least 95 %, whatever the
 /// distribution (by order statistics: as unlikely as so many throws of a coin alike). Of fewer than
 /// six values all that can be said is the least and the greatest.
-struct Interval {
-  double median = 0, low = 0, high = 0;
-};
 Interval interval(std::vector<double> values);
 /// Medians of rounds.
 std::vector<double> medians(const Rounds& rounds);
@@ -54,10 +53,10 @@ std::vector<double> medians(const Rounds& rounds);
 Status check_memory(const Options& options, int contenders);
 /// Starts the contenders, which keep their jobs for all collectives.
 Result<Jobs> start(const Options& options, const std::vector<Contender>& all, int ranks);
-/// Sizes that a collective has: a barrier moves nothing.
 /// Whether all libraries agree on what a call gives. In a ring of two ranks each has two edges to
 /// the other, and MPICH 4.0.2 sends along them in another order than the other libraries.
 bool is_comparable(contest_collective collective, int ranks);
+/// Sizes that a collective has: a barrier moves nothing.
 std::vector<int64_t> sizes_of(const Options& options, contest_collective collective);
 /// All sizes of one collective.
 Result<Measured> measure(const Options& options, contest_collective collective, int ranks,

@@ -6,6 +6,7 @@
 #include "engine/base/units.h"
 #include "perf/compare/contest.h"
 #include "perf/compare/machines.h"
+#include "tools/frame/frame.h"
 
 namespace ibcoll::compare {
 namespace {
@@ -33,6 +34,14 @@ Result<std::vector<contest_collective>> parse_collectives(std::string_view text)
   return found;
 }
 
+/// Each once, in the order in which they come first.
+void drop_repeated(std::vector<int64_t>& values) {
+  std::vector<int64_t> once;
+  for (const int64_t one : values)
+    if (std::find(once.begin(), once.end(), one) == once.end()) once.push_back(one);
+  values = std::move(once);
+}
+
 }  // namespace
 
 void add_options(tools::Command app, Arguments& typed, Options& options) {
@@ -51,7 +60,7 @@ void add_options(tools::Command app, Arguments& typed, Options& options) {
       .with_default();
   app.option("--batch", typed.batch, "Calls are timed in batches of about this long")
       .with_default();
-  app.option("--json", options.json, "Write one object a line to this file (- : stdout)");
+  tools::add_json_option(app, options.json);
 }
 
 Status understand(const Arguments& arguments, Options& options) {
@@ -67,6 +76,8 @@ Status understand(const Arguments& arguments, Options& options) {
   }
   if (options.ranks.empty()) return fail(ErrorCode::kInvalidArgument, "--ranks names no number");
   IBCOLL_ASSIGN(options.sizes, parse_sizes(arguments.sizes));
+  drop_repeated(options.ranks);
+  drop_repeated(options.sizes);
   // Of doubles, and of runs of eight bytes.
   const auto whole =
       std::find_if(options.collectives.begin(), options.collectives.end(),

@@ -22,6 +22,8 @@ struct Options {
   bool user_memory = false;
   bool after_barrier = false;
   std::string json, markdown;
+  bool judge = false;
+  bool all_tables = false;        ///< private memory and the engine's
   std::optional<Shape> machines;  ///< several, with these ranks (tests/machines)
 
   bool on_machines() const { return machines.has_value(); }

@@ -55,7 +55,7 @@ class MscclWriter {
  public:
   MscclWriter(const Shape& shape, const std::vector<RankProgram>& models, const MscclValues& values,
               const std::string& name)
-      : shape_(shape), values_(values), last_(models.size()) {
+      : values_(values), last_(models.size()) {
     for (const RankProgram& model : models) {
       AlgorithmOptions options;
       options.root = model.root;
@@ -128,7 +128,6 @@ class MscclWriter {
     return {storage.buffer, storage.slot, static_cast<uint32_t>(count)};
   }
 
-  const Shape& shape_;
   const MscclValues& values_;
   std::vector<std::unique_ptr<ProgramBuilder>> builders_;
   std::vector<uint32_t> last_;  // by rank: the step of what was written last

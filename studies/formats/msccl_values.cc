@@ -146,8 +146,9 @@ void MscclValues::write(const StepHalf& half, uint64_t key, Value value) {
 Result<MscclValues::Value> MscclValues::combine(const StepHalf& half, const Value& into,
                                                 const Value& from) const {
   if (!(into.block == from.block)) {
-    return fail(ErrorCode::kInput, "{}: combines {} with {}", name(half), describe(into.block),
-                describe(from.block));
+    return fail(ErrorCode::kInput, "{}: combines {} with {}", name(half),
+                describe(into.block, models_[half.at.rank]),
+                describe(from.block, models_[half.at.rank]));
   }
   std::vector<Rank> parts(into.parts->size() + from.parts->size());
   std::merge(into.parts->begin(), into.parts->end(), from.parts->begin(), from.parts->end(),
@@ -175,14 +176,14 @@ void MscclValues::add_move(const StepHalf& half, Move::Kind kind, std::vector<ui
 Status MscclValues::do_receiving(const StepHalf& half, const MscclStep& step, MscclOrder& order) {
   const auto rank = static_cast<Rank>(half.at.rank);
   const auto found = under_way_.find(half.message);
-  const Message message = std::move(found->second);
+  const SentValues sent = std::move(found->second);
   under_way_.erase(found);
   std::vector<uint32_t> landed, own;
   std::vector<Value> results;
   for (uint32_t i = 0; i < step.count; ++i) {
     const uint64_t place =
         step.stores() ? key(rank, step.dst, i) : kTemporary << kBufferShift | temporaries_++;
-    Value value = message.values[i];
+    Value value = sent.values[i];
     std::optional<Value> mine;
     if (step.combines()) {
       IBCOLL_ASSIGN(mine, read(half, key(rank, step.src, i), order));
@@ -197,7 +198,7 @@ Status MscclValues::do_receiving(const StepHalf& half, const MscclStep& step, Ms
     if (step.stores()) write(half, place, value);
     results.push_back(std::move(value));
   }
-  moves_[message.move].dst = landed;
+  moves_[sent.move].dst = landed;
   if (step.combines()) add_move(half, Move::Kind::kReduce, std::move(landed), std::move(own));
   if (step.sends()) passed_[{half.at.rank, half.at.block}] = std::move(results);
   return {};
@@ -205,23 +206,23 @@ Status MscclValues::do_receiving(const StepHalf& half, const MscclStep& step, Ms
 
 Status MscclValues::do_sending(const StepHalf& half, const MscclStep& step, MscclOrder& order) {
   const auto rank = static_cast<Rank>(half.at.rank);
-  Message message;
+  SentValues sent;
   if (step.type == "s") {
     for (uint32_t i = 0; i < step.count; ++i) {
-      IBCOLL_ASSIGN(message.values.emplace_back(), read(half, key(rank, step.src, i), order));
+      IBCOLL_ASSIGN(sent.values.emplace_back(), read(half, key(rank, step.src, i), order));
     }
   } else {
     // As the other half has left it. What it has stored may be passed on from there.
-    message.values = std::move(passed_[{half.at.rank, half.at.block}]);
+    sent.values = std::move(passed_[{half.at.rank, half.at.block}]);
     for (uint32_t i = 0; step.stores() && i < step.count; ++i)
       IBCOLL_TRY(read(half, key(rank, step.dst, i), order));
   }
   std::vector<uint32_t> src;
-  for (const Value& value : message.values) src.push_back(value.storage);
-  message.move = moves_.size();
+  for (const Value& value : sent.values) src.push_back(value.storage);
+  sent.move = moves_.size();
   add_move(half, Move::Kind::kMessage, {}, std::move(src));
   moves_.back().peer = static_cast<Rank>(program_.gpus[half.at.rank].blocks[half.at.block].send);
-  under_way_.emplace(half.message, std::move(message));
+  under_way_.emplace(half.message, std::move(sent));
   return {};
 }
 
@@ -276,11 +277,11 @@ Status MscclValues::settle() {
       };
       if (!at.value) {
         return fail(ErrorCode::kInput, "rank {}: nothing is ever written to {}, which is for {}",
-                    rank, name_chunk(place), describe(meant));
+                    rank, name_chunk(place), describe(meant, model));
       }
       if (!(at.value->block == meant)) {
         return fail(ErrorCode::kInput, "{}: leaves {} in {}, which is for {}", by(),
-                    describe(at.value->block), name_chunk(place), describe(meant));
+                    describe(at.value->block, model), name_chunk(place), describe(meant, model));
       }
       const Rank wanted =
           reduces(model.collective) ? contributors(model.collective, shape_, rank) : 0;

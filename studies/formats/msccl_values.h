@@ -65,7 +65,7 @@ class MscclValues {
     uint32_t versions = 0;     ///< storages it has had
   };
   /// What is on its way to a rank.
-  struct Message {
+  struct SentValues {
     std::vector<Value> values;
     size_t move = 0;
   };
@@ -97,7 +97,7 @@ class MscclValues {
   const std::vector<RankProgram>& models_;
   std::vector<std::map<uint64_t, Chunk>> chunks_;  // by rank
   std::vector<std::vector<Storage>> storages_;     // by rank
-  std::map<uint32_t, Message> under_way_;
+  std::map<uint32_t, SentValues> under_way_;
   /// What the sending half of a step sends on, by rank and threadblock.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Value>> passed_;
   std::vector<Move> moves_;

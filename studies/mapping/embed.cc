@@ -33,23 +33,6 @@ Lists nodes_beside(const Grid& grid, const Room& room, bool mesh) {
   return beside;
 }
 
-/// The partners of each task that count.
-Lists partners(const CommMatrix& matrix, double significant) {
-  std::vector<double> heaviest(matrix.tasks(), 0);
-  for (int task = 0; task < matrix.tasks(); ++task) {
-    for (const CommMatrix::Edge& edge : matrix.both(task))
-      heaviest[task] = std::max(heaviest[task], edge.bytes);
-  }
-  Lists lists(matrix.tasks());
-  for (int task = 0; task < matrix.tasks(); ++task) {
-    for (const CommMatrix::Edge& edge : matrix.both(task)) {
-      if (edge.bytes >= significant * std::max(heaviest[task], heaviest[edge.task]))
-        lists[task].push_back(edge.task);
-    }
-  }
-  return lists;
-}
-
 class Embedder {
  public:
   Embedder(Lists partners, Lists beside, const Grid& grid, const Room& room)
@@ -79,13 +62,13 @@ class Embedder {
 
   std::optional<Placement> run(int64_t most_steps) {
     if (!fits()) return std::nullopt;
-    std::vector<Choice> choices;
-    while (choices.size() < partners_.size()) {
-      choices.push_back(next_choice());
-      while (!take_next(choices.back())) {
-        choices.pop_back();
-        if (choices.empty()) return std::nullopt;
-        take_back(choices.back().task);
+    std::vector<Trial> trials;
+    while (trials.size() < partners_.size()) {
+      trials.push_back(next_trial());
+      while (!take_next(trials.back())) {
+        trials.pop_back();
+        if (trials.empty()) return std::nullopt;
+        take_back(trials.back().task);
       }
       if (++steps_ > most_steps) return std::nullopt;
     }
@@ -96,7 +79,7 @@ class Embedder {
   static constexpr int kNone = -1;
 
   /// A task to place and the nodes to try, the next one last.
-  struct Choice {
+  struct Trial {
     int task;
     std::vector<int> nodes;
   };
@@ -113,29 +96,29 @@ class Embedder {
     return true;
   }
 
-  Choice next_choice() {
-    Choice choice;
+  Trial next_trial() {
+    Trial trial;
     if (!waiting_.empty()) {
-      choice.task = std::get<2>(*waiting_.begin());
-      choice.nodes = nodes_for(choice.task);
+      trial.task = std::get<2>(*waiting_.begin());
+      trial.nodes = nodes_for(trial.task);
     } else {  // the first of all, or of another part of the pattern
-      choice.task = *std::find_if(order_.begin(), order_.end(),
-                                  [this](int task) { return node_of_[task] == kNone; });
+      trial.task = *std::find_if(order_.begin(), order_.end(),
+                                 [this](int task) { return node_of_[task] == kNone; });
       for (const int node : usable_) {
-        if (suits(choice.task, node)) choice.nodes.push_back(node);
+        if (suits(trial.task, node)) trial.nodes.push_back(node);
       }
     }
-    std::reverse(choice.nodes.begin(), choice.nodes.end());
-    return choice;
+    std::reverse(trial.nodes.begin(), trial.nodes.end());
+    return trial;
   }
 
-  bool take_next(Choice& choice) {
-    while (!choice.nodes.empty()) {
-      const int node = choice.nodes.back();
-      choice.nodes.pop_back();
-      place(choice.task, node);
+  bool take_next(Trial& trial) {
+    while (!trial.nodes.empty()) {
+      const int node = trial.nodes.back();
+      trial.nodes.pop_back();
+      place(trial.task, node);
       if (waiting_.empty() || std::get<0>(*waiting_.begin()) > 0) return true;
-      take_back(choice.task);  // some task has no node left
+      take_back(trial.task);  // some task has no node left
       ++steps_;
     }
     return false;
@@ -219,10 +202,26 @@ class Embedder {
 
 }  // namespace
 
+std::vector<std::vector<int>> partners_that_count(const CommMatrix& matrix, double significant) {
+  std::vector<double> heaviest(matrix.tasks(), 0);
+  for (int task = 0; task < matrix.tasks(); ++task) {
+    for (const CommMatrix::Edge& edge : matrix.both(task))
+      heaviest[task] = std::max(heaviest[task], edge.bytes);
+  }
+  Lists lists(matrix.tasks());
+  for (int task = 0; task < matrix.tasks(); ++task) {
+    for (const CommMatrix::Edge& edge : matrix.both(task)) {
+      if (edge.bytes >= significant * std::max(heaviest[task], heaviest[edge.task]))
+        lists[task].push_back(edge.task);
+    }
+  }
+  return lists;
+}
+
 std::optional<Placement> embed(const CommMatrix& matrix, const Grid& grid, const Room& room,
                                const EmbedOptions& options) {
   if (room.per_node != 1) return std::nullopt;
-  Embedder embedder(partners(matrix, options.significant),
+  Embedder embedder(partners_that_count(matrix, options.significant),
                     nodes_beside(grid, room, options.mesh_hops), grid, room);
   constexpr int64_t kStepsATask = 10;
   return embedder.run(options.most_steps > 0 ? options.most_steps : kStepsATask * matrix.tasks());

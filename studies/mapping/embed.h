@@ -3,6 +3,7 @@
 /// found by following the pattern instead of searching among placements.
 
 #include <optional>
+#include <vector>
 
 #include "studies/mapping/evaluate.h"
 
@@ -16,6 +17,10 @@ struct EmbedOptions {
   /// Placings tried, those taken back included, before it gives up; 0: ten a task.
   int64_t most_steps = 0;
 };
+
+/// The partners of each task, ascending, without pairs that don't count: see
+/// EmbedOptions::significant.
+std::vector<std::vector<int>> partners_that_count(const CommMatrix& matrix, double significant);
 
 /// A placement with the partners of every pair that counts on neighbouring nodes, one task a node.
 /// With all pairs counting its hop-bytes and its largest link load are both the least there can be.

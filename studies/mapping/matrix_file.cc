@@ -181,12 +181,81 @@ Result<CommMatrix> read_matrix_market(Lines& lines, std::string line) {
   return CommMatrix::from_flows(static_cast<int>(rows), std::move(flows));
 }
 
+/// The first line of a METIS graph: "VERTICES EDGES [FORM [WEIGHTS]]". FORM is three digits, each 0
+/// or 1: whether sizes and weights of vertices, and weights of edges are given.
+struct MetisHeader {
+  int64_t vertices = 0, edges = 0;
+  bool edge_weights = false;
+  size_t before_edges = 0;  ///< words of a vertex's line
+};
+
+Result<MetisHeader> read_metis_header(Lines& lines, std::string_view line) {
+  const std::vector<std::string_view> parts = words(line);
+  if (parts.size() < 2 || parts.size() > 4) {
+    return lines.wrong(fmt::format(
+        "{} words: a METIS graph begins with VERTICES EDGES [FORM [WEIGHTS]]", parts.size()));
+  }
+  MetisHeader header;
+  IBCOLL_ASSIGN(header.vertices, lines.whole(parts[0], 1, CommMatrix::kMaxTasks, "vertices"));
+  IBCOLL_ASSIGN(header.edges, lines.whole(parts[1], 0, int64_t{1} << 40, "edges"));
+  if (parts.size() == 2) return header;
+  const std::string_view form = parts[2];
+  if (form.size() > 3 || form.find_first_not_of("01") != std::string_view::npos)
+    return lines.wrong(fmt::format("form \"{}\": must be three digits, each 0 or 1", form));
+  const auto says = [&](size_t from_last) {
+    return from_last < form.size() && form[form.size() - 1 - from_last] == '1';
+  };
+  header.edge_weights = says(0);
+  int64_t weights = says(1) ? 1 : 0;
+  if (parts.size() == 4) {
+    IBCOLL_ASSIGN(weights, lines.whole(parts[3], says(1) ? 1 : 0, 1000, "weights of a vertex"));
+  }
+  header.before_edges = (says(2) ? 1 : 0) + (says(1) ? weights : 0);
+  return header;
+}
+
+Result<CommMatrix> read_metis(Lines& lines, std::string line) {
+  const auto next_line = [&lines](std::string& text) {
+    do {
+      if (!lines.next(text)) return false;
+    } while (text.starts_with('%'));
+    return true;
+  };
+  if (line.starts_with('%') && !next_line(line)) return lines.wrong("no graph");
+  IBCOLL_ASSIGN(const MetisHeader header, read_metis_header(lines, line));
+  std::vector<Flow> flows;
+  for (int from = 0; from < header.vertices; ++from) {
+    if (!next_line(line))
+      return lines.wrong(fmt::format("{} vertices of {}", from, header.vertices));
+    const std::vector<std::string_view> parts = words(line);
+    const size_t each = header.edge_weights ? 2 : 1;
+    if (parts.size() < header.before_edges || (parts.size() - header.before_edges) % each != 0) {
+      return lines.wrong(fmt::format("{} words: {} of the vertex, {} an edge", parts.size(),
+                                     header.before_edges, each));
+    }
+    for (size_t i = header.before_edges; i < parts.size(); i += each) {
+      IBCOLL_ASSIGN(const int64_t to, lines.whole(parts[i], 1, header.vertices, "vertex"));
+      double bytes = 1;
+      if (header.edge_weights) {
+        IBCOLL_ASSIGN(bytes, lines.bytes(parts[i + 1]));
+      }
+      flows.push_back({from, static_cast<int>(to - 1), bytes});
+    }
+  }
+  if (static_cast<int64_t>(flows.size()) != 2 * header.edges) {
+    return lines.wrong(fmt::format("{} ends of edges, but the first line says {} edges",
+                                   flows.size(), header.edges));
+  }
+  return CommMatrix::from_flows(static_cast<int>(header.vertices), std::move(flows));
+}
+
 }  // namespace
 
 Result<CommMatrix> read_matrix(std::istream& input, const std::string& name) {
   Lines lines(input, name);
   std::string line;
   if (!lines.next(line)) return lines.wrong("the file is empty");
+  if (name.ends_with(".graph")) return read_metis(lines, line);
   if (line.starts_with("%%MatrixMarket")) return read_matrix_market(lines, line);
   if (line.find(',') != std::string::npos && !line.starts_with('#')) return read_csv(lines, line);
   return read_edges(lines, line);

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "studies/mapping/breed.h"
 #include "studies/mapping/embed.h"
+#include "studies/mapping/fold.h"
 #include "studies/mapping/grow.h"
 #include "studies/mapping/halving.h"
 #include "studies/mapping/small.h"
@@ -43,7 +46,7 @@ class Refiner {
       polish_tiles();
     } else {
       collect_slow_starts();
-      race();
+      if (!breed_from_starts()) race();
     }
     return best_;
   }
@@ -98,8 +101,23 @@ class Refiner {
     return false;
   }
 
+  /// Folds a grid behind the traffic into that of the network.
+  void fold_pattern() {
+    const Grid* grid = std::get_if<Grid>(&network_);
+    if (grid == nullptr || room_.per_node != 1 || !room_.usable.empty()) return;
+    const auto pattern = find_grid_pattern(matrix_);
+    if (!pattern) return;
+    constexpr double kPartForFolds = 0.02;
+    constexpr int kMostFolds = 5000;
+    const double until = part() + kPartForFolds;
+    Placement folded = fold(matrix_, *pattern, *grid, options_.goal.mesh_hops, kMostFolds,
+                            options_.seed, [&] { return part() > until; });
+    if (!folded.empty()) add_start(std::move(folded), "fold");
+  }
+
   void collect_quick_starts() {
     add_start(in_order(matrix_.tasks(), network_, room_), "order");
+    fold_pattern();
     if (const Grid* grid = std::get_if<Grid>(&network_)) {
       add_mopt(JoinRule::kNone);
       const double before = part();
@@ -152,12 +170,7 @@ class Refiner {
     options.goal = options_.goal;
     options.goal.link_share = share;
     options.goal.norm = norm;
-    options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
-    options.limits.clock = options_.limits.clock;
-    if (options_.limits.moves != INT64_MAX) {
-      options.limits.moves = std::max<int64_t>(
-          1, static_cast<int64_t>(static_cast<double>(options_.limits.moves) * part_of_limits));
-    }
+    options.limits = part_of(part_of_limits);
     options.hot = heat.hot;
     options.cold = heat.cold;
     options.between_boxes = heat.between_boxes;
@@ -216,13 +229,9 @@ class Refiner {
       UnitAnnealOptions options;
       options.seed = ++seed_ + options_.seed * 7919;
       options.cooled = cooled;
-      options.limits.seconds = std::max(1e-3, options_.limits.seconds * part_of_limits);
-      options.limits.clock = options_.limits.clock;
-      if (options_.limits.moves != INT64_MAX) {
-        // A move takes eight tasks with it instead of two.
-        options.limits.moves = static_cast<int64_t>(static_cast<double>(options_.limits.moves) *
-                                                    part_of_limits / Units::kSize);
-      }
+      options.limits = part_of(part_of_limits);
+      // A move takes eight tasks with it instead of two.
+      if (options.limits.moves != INT64_MAX) options.limits.moves /= Units::kSize;
       options.progress = [&](double) { report(part(), "tiles"); };
       return offer(anneal_units(matrix_, *grid, *units, *start.tiling, start.places, options),
                    "tiles");
@@ -245,11 +254,50 @@ class Refiner {
     return try_for(*best, cooled, timed ? std::max(0.0, kUntil - part()) : kUntil) <= best_value_;
   }
 
-  void search_few(double part_of_limits) {
+  /// This part of the limits.
+  AnnealLimits part_of(double part_of_limits) const {
     AnnealLimits limits = options_.limits;
-    limits.seconds *= part_of_limits;
-    if (limits.moves != INT64_MAX)
-      limits.moves = static_cast<int64_t>(static_cast<double>(limits.moves) * part_of_limits);
+    limits.seconds = std::max(1e-3, limits.seconds * part_of_limits);
+    if (limits.moves != INT64_MAX) {
+      limits.moves = std::max<int64_t>(
+          1, static_cast<int64_t>(static_cast<double>(limits.moves) * part_of_limits));
+    }
+    return limits;
+  }
+
+  /// Breeds for this part of the limits. Returns how many placements came of it.
+  int breed_for(double part_of_limits, std::span<const Placement> starts) {
+    int bred = 0;
+    BreedOptions options;
+    options.mesh_hops = options_.goal.mesh_hops;
+    options.limits = part_of(part_of_limits);
+    options.seed = ++seed_ + options_.seed * 7919;
+    options.offer = [&](const Placement& placement) {
+      offer(placement, "breed");
+      ++bred;
+    };
+    return breed(matrix_, network_, room_, starts, options) ? bred : 0;
+  }
+
+  /// Breeding beats annealing where there is time for some generations. True if there was.
+  bool breed_from_starts() {
+    constexpr double kTrial = 0.05;
+    constexpr int kLeastBred = 3;
+    constexpr size_t kMostStarts = 5;  // more would leave little variety
+    if (options_.goal.link_share > 0 || usable_slots(network_, room_) <= kFewSlots) return false;
+    std::vector<Placement> starts;
+    for (const Candidate& start : starts_) {
+      if (starts.size() < kMostStarts) starts.push_back(start.placement);
+    }
+    if (breed_for(kTrial, starts) < kLeastBred) return false;
+    const bool timed = options_.limits.moves == INT64_MAX;
+    const double rest = timed ? 1 - part() : 1 - kTrial;
+    if (rest > 0) breed_for(rest, starts);
+    return true;
+  }
+
+  void search_few(double part_of_limits) {
+    const AnnealLimits limits = part_of(part_of_limits);
     offer(descend_often(matrix_, network_, room_, options_.goal, limits, options_.seed), "again");
   }
 

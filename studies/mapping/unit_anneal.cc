@@ -75,7 +75,7 @@ class UnitAnnealer {
         site_of_node_(grid.nodes()),
         unit_of_(matrix.tasks()),
         place_of_(matrix.tasks()),
-        messages_(units.count()),
+        traffic_(units.count()),
         at_(start),
         unit_at_(units.count()),
         loads_(grid.links(), 0),
@@ -87,7 +87,7 @@ class UnitAnnealer {
       place_of_[units.tasks[i]] = static_cast<int>(i) % Units::kSize;
     }
     for (int unit = 0; unit < units.count(); ++unit) unit_at_[at_.site_of[unit]] = unit;
-    list_messages();
+    list_traffic();
   }
 
   Placement run() {
@@ -114,7 +114,7 @@ class UnitAnnealer {
         for (int i = 0; i < kBetweenLooks; ++i) move(temperature);
         moves += kBetweenLooks;
       } while (watch.seconds() < until && moves < moves_until);
-      route_all();  // with the light messages left out so far, and without rounding errors
+      route_all();  // with the light ones left out so far, and without rounding errors
       if (largest() < best_load) {
         best_load = largest();
         best = placement_of(units_, tiling_, at_);
@@ -127,33 +127,32 @@ class UnitAnnealer {
  private:
   static constexpr int kPhases = 40;
 
-  /// A message of a unit's task with another unit's.
-  struct Message {
+  /// What a task of a unit sends to a task of another unit.
+  struct TaskTraffic {
     int from, to;
     double bytes;
-    double lighter;  ///< the part of the unit's traffic that is in this and lighter messages
+    double lighter;  ///< the part of all that the unit exchanges that is in this and lighter ones
   };
 
-  void list_messages() {
+  void list_traffic() {
     for (int task = 0; task < matrix_.tasks(); ++task) {
       const int unit = unit_of_[task];
       for (const CommMatrix::Edge& edge : matrix_.out(task)) {
-        if (unit_of_[edge.task] != unit)
-          messages_[unit].push_back({task, edge.task, edge.bytes, 0});
+        if (unit_of_[edge.task] != unit) traffic_[unit].push_back({task, edge.task, edge.bytes, 0});
       }
       for (const CommMatrix::Edge& edge : matrix_.in(task)) {
-        if (unit_of_[edge.task] != unit)
-          messages_[unit].push_back({edge.task, task, edge.bytes, 0});
+        if (unit_of_[edge.task] != unit) traffic_[unit].push_back({edge.task, task, edge.bytes, 0});
       }
     }
-    for (auto& list : messages_) {
-      std::stable_sort(list.begin(), list.end(),
-                       [](const Message& a, const Message& b) { return a.bytes > b.bytes; });
+    for (auto& list : traffic_) {
+      std::stable_sort(list.begin(), list.end(), [](const TaskTraffic& a, const TaskTraffic& b) {
+        return a.bytes > b.bytes;
+      });
       double all = 0, so_far = 0;
-      for (const Message& message : list) all += message.bytes;
-      for (Message& message : list) {
-        message.lighter = 1 - so_far / all;
-        so_far += message.bytes;
+      for (const TaskTraffic& traffic : list) all += traffic.bytes;
+      for (TaskTraffic& traffic : list) {
+        traffic.lighter = 1 - so_far / all;
+        so_far += traffic.bytes;
       }
     }
   }
@@ -177,9 +176,9 @@ class UnitAnnealer {
   /// Hop-bytes of what the units send each other: the scale of a move's gain.
   double outside_hops() const {
     double sum = 0;
-    for (const auto& list : messages_) {
-      for (const Message& message : list)
-        sum += message.bytes * grid_.distance(node_of(message.from), node_of(message.to)) / 2;
+    for (const auto& list : traffic_) {
+      for (const TaskTraffic& traffic : list)
+        sum += traffic.bytes * grid_.distance(node_of(traffic.from), node_of(traffic.to)) / 2;
     }
     return sum;
   }
@@ -200,13 +199,13 @@ class UnitAnnealer {
 
   /// A unit near a partner of `unit` or near itself.
   int aim(int unit) {
-    const auto& list = messages_[unit];
+    const auto& list = traffic_[unit];
     int near = unit;
     if (!list.empty() && random_.below(3) != 0) {
       // Of two drawn the heavier one: lists go from heavy to light.
       const int size = static_cast<int>(list.size());
-      const Message& message = list[std::min(random_.below(size), random_.below(size))];
-      near = unit_of_[message.from] == unit ? unit_of_[message.to] : unit_of_[message.from];
+      const TaskTraffic& traffic = list[std::min(random_.below(size), random_.below(size))];
+      near = unit_of_[traffic.from] == unit ? unit_of_[traffic.to] : unit_of_[traffic.from];
     }
     const int node = tiling_.nodes[at_.site_of[near] * Units::kSize];
     const int radius = 1 + random_.below(4);
@@ -221,12 +220,12 @@ class UnitAnnealer {
   }
 
   void touch(int unit, int other, double sign) {
-    for (const Message& message : messages_[unit]) {
-      if (message.lighter < lightest_) break;
-      if (other >= 0 && (unit_of_[message.from] == other || unit_of_[message.to] == other))
+    for (const TaskTraffic& traffic : traffic_[unit]) {
+      if (traffic.lighter < lightest_) break;
+      if (other >= 0 && (unit_of_[traffic.from] == other || unit_of_[traffic.to] == other))
         continue;
-      const double bytes = sign * message.bytes;
-      grid_.route(node_of(message.from), node_of(message.to), [&](int link) {
+      const double bytes = sign * traffic.bytes;
+      grid_.route(node_of(traffic.from), node_of(traffic.to), [&](int link) {
         touched_.push_back(link);
         change_[link] += bytes;
       });
@@ -284,7 +283,7 @@ class UnitAnnealer {
   const UnitAnnealOptions& options_;
   FastRandom random_;
   std::vector<int> site_of_node_, unit_of_, place_of_;
-  std::vector<std::vector<Message>> messages_;  ///< by unit, heavy ones first
+  std::vector<std::vector<TaskTraffic>> traffic_;  ///< by unit, heavy ones first
   UnitPlaces at_;
   std::vector<int> unit_at_;  ///< of each site
   std::vector<double> loads_;

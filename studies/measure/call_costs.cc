@@ -65,7 +65,7 @@ class Pair {
 
  private:
   Status start(int at, Rank root, int64_t bytes) {
-    const EntryGuard::Entry entry(context_.guard());
+    const EntryGuard::Entry entry(context_.threads().guard());
     CallArguments arguments;
     arguments.collective = Collective::kBcast;
     arguments.root = root;
@@ -75,7 +75,7 @@ class Pair {
     return calls_[static_cast<size_t>(at)]->start();
   }
   Status finish(int at) {
-    const EntryGuard::Entry entry(context_.guard());
+    const EntryGuard::Entry entry(context_.threads().guard());
     return calls_[static_cast<size_t>(at)]->wait();
   }
 
@@ -101,6 +101,15 @@ double exchanges_kept(const std::vector<double>& times, int messages) {
   return quantile(times, std::pow(0.99, messages));
 }
 
+/// The broadcast that spreads its block that way.
+Result<const Algorithm*> find_bcast(Spread spread) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective == Collective::kBcast && algorithm.spec->spread == spread)
+      return &algorithm;
+  }
+  return fail(ErrorCode::kUnsupported, "no broadcast spreads its block in that way");
+}
+
 /// Samples of one kind of exchange: `exchange` is made `count` times by all ranks that have a pair.
 template <class Exchange>
 Result<std::vector<double>> sample(Bootstrap& bootstrap, const Pair* pair, int count,
@@ -122,9 +131,9 @@ Result<std::vector<CallCosts>> measure_layer(Bootstrap& bootstrap, Context& cont
   const Rank me = context.rank();
   CallCosts costs;
   costs.layer = layer;
-  costs.transport = layer == Layer::kLocal         ? "shm"
-                    : context.network() != nullptr ? context.network()->name()
-                                                   : "none";
+  costs.transport = layer == Layer::kLocal               ? "shm"
+                    : context.job().network() != nullptr ? context.job().network()->name()
+                                                         : "none";
   for (Rank rank = 0; rank < shape.ranks(); ++rank)
     if (partner_of(shape, rank, layer) > rank) ++costs.pairs;
   if (costs.pairs == 0) return result;
@@ -190,7 +199,7 @@ Result<std::vector<CallCosts>> measure_call_costs(Bootstrap& bootstrap, Context&
 
 Result<double> measure_program_cost(Bootstrap& bootstrap, int rounds) {
   constexpr int kServers = 64;
-  IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(Collective::kBcast, "scatter_ring"));
+  IBCOLL_ASSIGN(const Algorithm* algorithm, find_bcast(Spread::kScatterRing));
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i) {
     const int64_t begin = now_ns();

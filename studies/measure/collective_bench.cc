@@ -107,12 +107,13 @@ class RankBench {
   }
 
   TransportCounters counters() const {
-    return context_.network() != nullptr ? context_.network()->counters() : TransportCounters{};
+    return context_.job().network() != nullptr ? context_.job().network()->counters()
+                                               : TransportCounters{};
   }
 
   std::vector<NamedCounter> details() const {
-    return context_.network() != nullptr ? context_.network()->details()
-                                         : std::vector<NamedCounter>{};
+    return context_.job().network() != nullptr ? context_.job().network()->details()
+                                               : std::vector<NamedCounter>{};
   }
 
   Traffic traffic_of(int64_t bytes) const {
@@ -136,7 +137,7 @@ class RankBench {
   }
 
   Status count_details(const std::vector<NamedCounter>& sent, int64_t calls, BenchRow& row) {
-    if (context_.network() == nullptr) return {};
+    if (context_.job().network() == nullptr) return {};
     const TransportCounters now = counters();
     row.network = {{"queue_pairs", static_cast<double>(now.queue_pairs)},
                    {"registrations", static_cast<double>(now.registrations)}};

@@ -29,7 +29,7 @@ Result<std::vector<std::vector<T>>> gather(Bootstrap& bootstrap, std::vector<T> 
 }  // namespace
 
 Result<Recording> record_call(Context& context, Call& call) {
-  Bootstrap& bootstrap = context.bootstrap();
+  Bootstrap& bootstrap = context.job().bootstrap();
   IBCOLL_ASSIGN(const ClockOffset clock, measure_clock_offset(bootstrap));
   CallRecord record;
   context.executor().record_into(&record);
@@ -52,7 +52,8 @@ Result<Recording> record_call(Context& context, Call& call) {
   recording.pieces = record.pieces;
   recording.hash = record.program->hash;
   recording.block_bytes = record.block_bytes;
-  recording.transport = context.network() != nullptr ? context.network()->name() : "none";
+  recording.transport =
+      context.job().network() != nullptr ? context.job().network()->name() : "none";
   recording.shape = context.shape();
   struct Ends {
     int64_t begin_ns, end_ns, error_ns;

@@ -14,7 +14,7 @@ Status TimedCalls::prepare() {
 }
 
 Status TimedCalls::call(const CallArguments& arguments) {
-  const EntryGuard::Entry entry(context_.guard());
+  const EntryGuard::Entry entry(context_.threads().guard());
   IBCOLL_TRY(call_.prepare(arguments));
   IBCOLL_TRY(call_.start());
   return call_.wait();

@@ -6,7 +6,8 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "engine/schedule/verifier.h"
+#include "engine/schedule/describe.h"
+#include "engine/schedule/lane_cursor.h"
 #include "studies/simulate/link_load.h"
 
 namespace ibcoll::sim {
@@ -19,25 +20,23 @@ struct Demand {
   uint64_t out = 0, in = 0;
 };
 
-/// Of a neighbour collective. A block that is for several ranks of a server crosses once.
-Demand neighbor_demand(const Programs& programs, const Shape& shape, int server,
-                       const RunOptions& run) {
-  Demand sum;
+/// Adds what a rank of a neighbour collective demands. A block that is for several ranks of a
+/// server crosses once.
+void add_neighbor_demand(const RankProgram& program, const Shape& shape, const BlockBytes& bytes,
+                         std::vector<Demand>& demands) {
+  if (program.graph == nullptr) return;
   std::set<std::tuple<int, Rank, Rank>> crossed;  // target server, block
-  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    const RankProgram& program = *programs[static_cast<size_t>(rank)];
-    if (program.graph == nullptr) break;
-    const auto destinations = program.graph->destinations(rank);
-    const int from = shape.server_of(rank);
-    for (uint32_t i = 0; i < destinations.size(); ++i) {
-      const int to = shape.server_of(destinations[i]);
-      if (from == to || (from != server && to != server)) continue;
-      const Block block = program.block(Buffer::kSend, program.send_slots(shape) == 1 ? 0 : i);
-      if (!crossed.emplace(to, block.origin, block.target).second) continue;
-      (from == server ? sum.out : sum.in) += run.bytes_of ? run.bytes_of(block) : run.block_bytes;
-    }
+  const auto destinations = program.graph->destinations(program.me);
+  const int from = shape.server_of(program.me);
+  for (uint32_t i = 0; i < destinations.size(); ++i) {
+    const int to = shape.server_of(destinations[i]);
+    if (from == to) continue;
+    const Block block = program.block(Buffer::kSend, program.send_slots(shape) == 1 ? 0 : i);
+    if (!crossed.emplace(to, block.origin, block.target).second) continue;
+    const uint64_t moved = bytes.of ? bytes.of(block) : bytes.all;
+    demands[from].out += moved;
+    demands[to].in += moved;
   }
-  return sum;
 }
 
 Demand demand(Collective collective, const Shape& shape, int server, Rank root,
@@ -105,7 +104,7 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
       }
       return sum;
     }
-    default:  // no data; those of neighbours: neighbor_demand()
+    default:  // no data; those of neighbours: add_neighbor_demand()
       return sum;
   }
 }
@@ -113,7 +112,7 @@ Demand demand(Collective collective, const Shape& shape, int server, Rank root,
 /// What a host's ports move together, in bytes a picosecond.
 double port_rate(const Routes& routes, uint32_t host_node, bool out) {
   double rate = 0;
-  for (const Link& link : routes.links()) {
+  for (const SimulatedLink& link : routes.links()) {
     if ((out ? link.from : link.to) == host_node) rate += 1 / link.ps_per_byte;
   }
   return rate;
@@ -152,7 +151,7 @@ Result<std::vector<uint32_t>> hosts_of(const Shape& shape, const Routes& routes,
 /// for.
 int64_t default_rate_interval(const Routes& routes, uint64_t block_bytes) {
   double fastest = INFINITY;
-  for (const Link& link : routes.links()) fastest = std::min(fastest, link.ps_per_byte);
+  for (const SimulatedLink& link : routes.links()) fastest = std::min(fastest, link.ps_per_byte);
   return static_cast<int64_t>(static_cast<double>(block_bytes) * fastest / 8 /
                               kPicosecondsPerNanosecond);
 }
@@ -166,7 +165,8 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   Routes routes(fabric, options.network.level == Level::kPacket);
   IBCOLL_ASSIGN(const std::vector<uint32_t> hosts,
                 hosts_of(shape, routes, options.hosts, options.ports));
-  IBCOLL_TRY(add_all_routes(hosts, routes));
+  // Virtual lanes depend on all routes there may be.
+  if (options.network.level == Level::kPacket) IBCOLL_TRY(add_all_routes(hosts, routes));
   AlgorithmOptions how = options.algorithm;
   if (options.mode != Mode::kPaced) how.pacing = Pacing::kFree, how.window = 0;
   RunOptions run = options.run;
@@ -179,18 +179,36 @@ Result<CollectiveReport> simulate(const Algorithm& algorithm, const Shape& shape
   NetworkOptions net = options.network;
   if (net.rate_interval_ns == 0)
     net.rate_interval_ns = default_rate_interval(routes, run.block_bytes);
-  const auto programs = build_all(algorithm, shape, how);
+  // One program at a time is whole: those of all ranks would take gigabytes.
+  const std::vector<uint32_t> host_of_rank = hosts_of_ranks(shape, hosts);
+  const BlockBytes block_bytes{run.block_bytes, run.bytes_of};
+  Packer packer(block_bytes, run.pieces);
+  std::vector<PackedProgram> programs;
+  std::vector<Demand> demands(static_cast<size_t>(shape.servers()));
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    const ProgramPtr program = algorithm.build(shape, rank, how);
+    if (options.network.level == Level::kFlow) {
+      IBCOLL_TRY(add_routes(shape, *program, host_of_rank, routes));
+    }
+    if (has_graph(algorithm.collective)) add_neighbor_demand(*program, shape, block_bytes, demands);
+    programs.push_back(packer.pack(*program));
+  }
   IBCOLL_ASSIGN(const auto network, Network::create(routes, net, shape.ranks()));
-  ProgramRun program_run(shape, programs, hosts, routes, *network, run);
-  IBCOLL_ASSIGN(const RunTimes times, program_run.run());
+  ProgramRun program_run(shape, std::move(programs), hosts, routes, *network, run);
+  const auto describe_item = [&](Rank rank, Lane lane, uint32_t item) {
+    const ProgramPtr program = algorithm.build(shape, rank, how);
+    const ProgramCursor items(*program, run.pieces);
+    return describe(*program, lane, items[static_cast<int>(lane)].place(item));
+  };
+  IBCOLL_ASSIGN(const RunTimes times, program_run.run(describe_item));
 
   CollectiveReport report;
   report.time_us = static_cast<double>(times.end) * 1e-6;
   for (int server = 0; server < shape.servers(); ++server) {
-    const Demand bytes =
-        has_graph(algorithm.collective)
-            ? neighbor_demand(programs, shape, server, run)
-            : demand(algorithm.collective, shape, server, options.algorithm.root, run);
+    Demand& bytes = demands[static_cast<size_t>(server)];
+    if (!has_graph(algorithm.collective)) {
+      bytes = demand(algorithm.collective, shape, server, options.algorithm.root, run);
+    }
     if (times.end == 0) continue;
     for (const bool out : {true, false}) {  // bytes a picosecond
       const double rate =

@@ -11,7 +11,8 @@ constexpr double kLeastPart = 1e-6;
 
 Time bucket_for(const Routes& routes) {
   Time shortest = INT64_MAX;
-  for (const Link& link : routes.links()) shortest = std::min(shortest, link.time(1 << 16));
+  for (const SimulatedLink& link : routes.links())
+    shortest = std::min(shortest, link.time(1 << 16));
   return std::max<Time>(shortest / 64, 1);
 }
 
@@ -27,7 +28,7 @@ FlowNetwork::FlowNetwork(const Routes& routes, const NetworkOptions& options, ui
   for (size_t i = 0; i < links_.size(); ++i) links_[i].capacity = 1 / routes.links()[i].ps_per_byte;
 }
 
-void FlowNetwork::send(const Message& message, uint32_t tag) {
+void FlowNetwork::send(const NetworkMessage& message, uint32_t tag) {
   ++under_way_;
   const uint64_t packets = (message.bytes + options_.mtu_bytes - 1) / options_.mtu_bytes;
   const uint64_t bytes = message.bytes + packets * options_.header_bytes;

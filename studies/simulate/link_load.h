@@ -9,7 +9,7 @@
 namespace ibcoll::sim {
 
 /// The part of `time` that a link needs for `bytes`.
-inline double link_utilisation(const Link& link, uint64_t bytes, Time time) {
+inline double link_utilisation(const SimulatedLink& link, uint64_t bytes, Time time) {
   return time <= 0 ? 0 : static_cast<double>(bytes) * link.ps_per_byte / static_cast<double>(time);
 }
 

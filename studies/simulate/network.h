@@ -56,7 +56,7 @@ struct NetworkOptions {
 };
 
 /// One message between two hosts.
-struct Message {
+struct NetworkMessage {
   uint32_t route = 0;   ///< in the Routes of the network
   uint32_t sender = 0;  ///< among whom the NIC arbitrates: a number below NetworkLoad::senders
   uint64_t bytes = 0;
@@ -85,7 +85,8 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// `routes` must outlive the network. `senders`: one more than the largest Message::sender.
+  /// `routes` must outlive the network. `senders`: one more than the largest
+  /// NetworkMessage::sender.
   static Result<std::unique_ptr<Network>> create(const Routes& routes,
                                                  const NetworkOptions& options, uint32_t senders);
 
@@ -94,7 +95,7 @@ class Network {
   const Routes& routes() const { return routes_; }
 
   /// Sends from now on; `tag` comes back in delivered().
-  virtual void send(const Message& message, uint32_t tag) = 0;
+  virtual void send(const NetworkMessage& message, uint32_t tag) = 0;
   /// Calls woken(tag) at `time` (not in the past), after what is due by then.
   void wake_at(Time time, uint32_t tag) { queue_.push(time, kWake, tag); }
 

@@ -7,7 +7,7 @@ namespace {
 /// Long enough for a handful of packets' ends, short against one.
 Time bucket_for(const Routes& routes, const NetworkOptions& options) {
   Time shortest = INT64_MAX;
-  for (const Link& link : routes.links()) {
+  for (const SimulatedLink& link : routes.links()) {
     shortest = std::min(shortest, link.time(options.mtu_bytes + options.header_bytes));
   }
   return std::max<Time>(shortest / 16, 1);
@@ -28,7 +28,7 @@ PacketNetwork::PacketNetwork(const Routes& routes, const NetworkOptions& options
   switches_.resize(routes.nodes());
   channels_.resize(links.size() * lanes_);
   for (uint32_t link = 0; link < links.size(); ++link) {
-    const Link& wire = links[link];
+    const SimulatedLink& wire = links[link];
     Port& port = ports_[link];
     port.full_time = wire.time(full_bytes);
     if (!wire.from_host) {
@@ -79,7 +79,7 @@ PacketNetwork::PacketNetwork(const Routes& routes, const NetworkOptions& options
   request_bits_.resize(words);
 }
 
-void PacketNetwork::send(const Message& message, uint32_t tag) {
+void PacketNetwork::send(const NetworkMessage& message, uint32_t tag) {
   ++under_way_;
   nic_.add(message, tag);
   mark(*routes_.begin(message.route));
@@ -229,7 +229,7 @@ bool PacketNetwork::has_room(uint32_t index) {
 /// Sends a packet on a link that is free; `from` is the channel out of whose buffer it is read.
 void PacketNetwork::transmit(uint32_t link, uint32_t index, uint32_t from) {
   Packet& packet = packets_[index];
-  const Link& wire = routes_.links()[link];
+  const SimulatedLink& wire = routes_.links()[link];
   Port& port = ports_[link];
   const uint32_t full = options_.mtu_bytes + options_.header_bytes;
   const Time duration = packet.bytes == full ? port.full_time : wire.time(packet.bytes);
@@ -238,7 +238,7 @@ void PacketNetwork::transmit(uint32_t link, uint32_t index, uint32_t from) {
   queue_.push(now() + duration, kSent, link);
   if (from != kNone) {
     channels_[from].being_read = true;
-    const Link& input = routes_.links()[from / lanes_];
+    const SimulatedLink& input = routes_.links()[from / lanes_];
     if (input.ps_per_byte < wire.ps_per_byte) {
       queue_.push(now() + input.time(packet.bytes), kRead, from);
     } else {
@@ -255,7 +255,7 @@ void PacketNetwork::transmit(uint32_t link, uint32_t index, uint32_t from) {
   ++channels_[channel_of(link, packet.lane)].sent;
   Time ready = tail;
   if (options_.cut_through) {
-    const Link& next = routes_.links()[packet.link[1]];
+    const SimulatedLink& next = routes_.links()[packet.link[1]];
     ready = next.ps_per_byte < wire.ps_per_byte ? tail - next.time(packet.bytes) : head;
   }
   queue_.push(ready, kArrived, index);

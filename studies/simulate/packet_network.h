@@ -21,7 +21,7 @@ class PacketNetwork final : public Network {
  public:
   PacketNetwork(const Routes& routes, const NetworkOptions& options, uint32_t senders);
 
-  void send(const Message& message, uint32_t tag) override;
+  void send(const NetworkMessage& message, uint32_t tag) override;
   const std::vector<uint64_t>& link_bytes() const override { return link_bytes_; }
 
  private:

@@ -18,7 +18,7 @@ PacketNic::PacketNic(const Routes& routes, const NetworkOptions& options, uint32
                                           : static_cast<size_t>(senders) * ports_per_host_);
 }
 
-void PacketNic::add(const Message& message, uint32_t tag) {
+void PacketNic::add(const NetworkMessage& message, uint32_t tag) {
   const uint32_t* route = routes_.begin(message.route);
   uint32_t index = free_;
   if (index != kNone) {

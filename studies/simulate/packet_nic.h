@@ -24,7 +24,7 @@ class PacketNic {
 
   PacketNic(const Routes& routes, const NetworkOptions& options, uint32_t senders);
 
-  void add(const Message& message, uint32_t tag);
+  void add(const NetworkMessage& message, uint32_t tag);
 
   /// Cuts the next packet for host port `link`; `has_room(lane)` says for which lanes there is room
   /// behind the link. False if there is nothing to send there.

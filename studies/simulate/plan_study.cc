@@ -82,7 +82,8 @@ Result<PlanResult> study_plan(const PlanStudy& study, PlanInputs inputs) {
   if (study.lookup) IBCOLL_TRY(time_cache(inputs, result));
   if (study.believed != study.fabric) {
     inputs.fabric = study.fabric;
-    IBCOLL_ASSIGN(result.plan.bound_ns, contention_free::lower_bound_ns(inputs));
+    IBCOLL_ASSIGN(result.plan.bound_ns,
+                  contention_free::lower_bound_ns(inputs, result.plan.relayed_bytes > 0));
   }
   return result;
 }

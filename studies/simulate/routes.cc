@@ -25,7 +25,7 @@ Result<uint32_t> Routes::add(uint32_t from, uint32_t to) {
   double ps_per_byte = 0;
   between_.clear();
   fabric_.visit_route(static_cast<int>(from), static_cast<int>(to), [&](int link) {
-    const Link& wire = links_[link];
+    const SimulatedLink& wire = links_[link];
     latency += wire.latency;
     ps_per_byte = std::max(ps_per_byte, wire.ps_per_byte);
     path_.push_back(static_cast<uint32_t>(link));
@@ -59,7 +59,7 @@ Time uncontended_time(const Routes& routes, uint32_t route, uint64_t bytes, bool
   Time last = 0;     // the last packet is out of the link
   Time latency = 0;  // of the link before
   for (const uint32_t link : routes.path(route)) {
-    const Link& wire = routes.links()[link];
+    const SimulatedLink& wire = routes.links()[link];
     const Time full = wire.time(full_bytes);
     first += latency + full;
     longest = std::max(longest, full);

@@ -14,8 +14,8 @@
 
 namespace ibcoll::sim {
 
-/// One direction of a cable.
-struct Link {
+/// A link of the fabric, as it is simulated.
+struct SimulatedLink {
   uint32_t from = 0, to = 0;  ///< nodes
   bool from_host = false, to_host = false;
   double ps_per_byte = 0;
@@ -40,7 +40,7 @@ class Routes {
 
   uint32_t hosts() const { return static_cast<uint32_t>(fabric_.hosts()); }
   uint32_t nodes() const { return static_cast<uint32_t>(fabric_.nodes()); }
-  std::span<const Link> links() const { return links_; }
+  std::span<const SimulatedLink> links() const { return links_; }
   uint32_t lanes() const { return assigner_.lanes(); }
   uint32_t size() const { return static_cast<uint32_t>(lane_.size()); }
 
@@ -59,7 +59,7 @@ class Routes {
  private:
   const topology::Fabric& fabric_;
   const bool assign_lanes_;
-  std::vector<Link> links_;
+  std::vector<SimulatedLink> links_;
   topology::LaneAssigner assigner_;
   std::vector<uint32_t> between_;                 // of one route: links between switches
   std::vector<std::vector<uint32_t>> by_source_;  // route by destination, kNone: not added

@@ -69,7 +69,7 @@ Result<TrafficReport> simulate_traffic(const topology::Fabric& fabric,
     }
   }
   double slowest = 0;
-  for (const Link& link : routes.links()) {
+  for (const SimulatedLink& link : routes.links()) {
     if (link.from_host) slowest = std::max(slowest, link.ps_per_byte);
   }
   IBCOLL_ASSIGN(const auto network, Network::create(routes, options.network, routes.hosts()));

@@ -26,7 +26,7 @@ std::string name(ProcessorId processor, size_t index, const Instruction& instruc
 Status check_messages(const TaskGraph& graph, const TaskSchedule& schedule) {
   const auto processors = static_cast<ProcessorId>(schedule.processors.size());
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
-    const Message& message = schedule.messages[id];
+    const PackedMessage& message = schedule.messages[id];
     for (ProcessorId end : {message.from, message.to}) {
       if (end < 0 || end >= processors)
         return fail(ErrorCode::kInvalidProgram, "message {}: there is no processor {}", id, end);
@@ -71,7 +71,7 @@ Status check_processor(const TaskGraph& graph, const TaskSchedule& schedule, Pro
         ran[instruction.id] = true;
         break;
       case Kind::kSend: {
-        const Message& message = schedule.messages[instruction.id];
+        const PackedMessage& message = schedule.messages[instruction.id];
         if (message.from != processor)
           return wrong(fmt::format("processor {} is its sender", message.from));
         if (ends[instruction.id].send >= 0) return wrong("it is sent twice");
@@ -82,7 +82,7 @@ Status check_processor(const TaskGraph& graph, const TaskSchedule& schedule, Pro
         break;
       }
       case Kind::kReceive: {
-        const Message& message = schedule.messages[instruction.id];
+        const PackedMessage& message = schedule.messages[instruction.id];
         if (message.to != processor)
           return wrong(fmt::format("processor {} is its receiver", message.to));
         if (ends[instruction.id].receive >= 0) return wrong("it is received twice");

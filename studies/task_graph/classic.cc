@@ -20,6 +20,10 @@ struct Delivery {
 
 }  // namespace
 
+EdgeDelay every_edge(Time delay) {
+  return [delay](TaskId, TaskId) { return delay; };
+}
+
 TaskSchedule with_messages(const TaskGraph& graph, const LogP& logp,
                            const ClassicSchedule& classic) {
   using Kind = Instruction::Kind;

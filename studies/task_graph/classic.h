@@ -2,11 +2,17 @@
 /// Schedules of the classic model (a fixed delay between processors, no overheads), and their
 /// translation into sends and receives.
 
+#include <functional>
 #include <vector>
 
 #include "studies/task_graph/schedule.h"
 
 namespace ibcoll::task_graph {
+
+/// How long the result of `from` is on its way to `to` on another processor.
+using EdgeDelay = std::function<Time(TaskId from, TaskId to)>;
+/// The same for all edges.
+EdgeDelay every_edge(Time delay);
 
 /// One execution of a task in a classic schedule.
 struct ClassicRun {

@@ -85,12 +85,12 @@ std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const TaskSchedule& 
   std::vector<int32_t> rank(graph.size());
   int32_t next = 0;
   for (TaskId task : topological_order(graph)) rank[task] = next++;
-  struct Run {
+  struct TaskRun {
     Time start;
     int32_t rank;
     PlacedTask placed;
   };
-  std::vector<Run> runs;
+  std::vector<TaskRun> runs;
   for (size_t p = 0; p < schedule.processors.size(); ++p) {
     for (const Instruction& instruction : schedule.processors[p]) {
       if (instruction.kind == Kind::kRun)
@@ -99,11 +99,11 @@ std::vector<PlacedTask> sequence_of(const TaskGraph& graph, const TaskSchedule& 
                         {instruction.id, static_cast<ProcessorId>(p)}});
     }
   }
-  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+  std::stable_sort(runs.begin(), runs.end(), [](const TaskRun& a, const TaskRun& b) {
     return a.start != b.start ? a.start < b.start : a.rank < b.rank;
   });
   std::vector<PlacedTask> sequence;
-  for (const Run& run : runs) sequence.push_back(run.placed);
+  for (const TaskRun& run : runs) sequence.push_back(run.placed);
   return sequence;
 }
 

@@ -5,15 +5,11 @@
 /// same authors' Static Scheduling Algorithms for Allocating Directed Task Graphs to
 /// Multiprocessors, ACM Computing Surveys 31(4), 1999.
 
-#include <functional>
 #include <vector>
 
-#include "studies/task_graph/classic.h"
+#include "studies/task_graph/list_scheduling.h"
 
 namespace ibcoll::task_graph {
-
-/// How long the result of `from` is on its way to `to` on another processor.
-using EdgeDelay = std::function<Time(TaskId from, TaskId to)>;
 
 /// The order in which ECPFD places tasks: those of a critical path in turn, each behind the
 /// ancestors it still lacks (of a task's parents, the one with the largest b-level first, then the
@@ -28,8 +24,8 @@ CriticalPathDominant critical_path_dominant(const TaskGraph& graph, const EdgeDe
 /// parents or on an unused one; tasks of the out-branch on any processor in use or an unused one;
 /// where none is unused, on any. Into idle slots, and before a task the parent whose result would
 /// arrive last is duplicated, with its own ancestors where they help it, as long as the task
-/// starts earlier for it. `placed` is called after each task.
+/// starts earlier for it.
 ClassicSchedule plan_ecpfd(const TaskGraph& graph, const EdgeDelay& delay, int processors,
-                           const std::function<void(int64_t)>& placed = {});
+                           const Placed& placed = {});
 
 }  // namespace ibcoll::task_graph

@@ -16,9 +16,9 @@ namespace ibcoll::task_graph {
 Result<TaskGraph> read_stg(std::istream& in);
 void write_stg(const TaskGraph& graph, std::ostream& out);
 
-/// Graphviz digraph: node statements with an attribute `weight` (1 if there is none) and edges,
-/// also in chains a -> b -> c. Tasks are numbered in the order in which the nodes appear. No
-/// subgraphs.
+/// Graphviz digraph: node statements with an attribute `weight` (if there is none, what `node` says
+/// before, or 1) and edges, also in chains a -> b -> c. Tasks are numbered in the order in which
+/// the nodes appear. Subgraphs are refused. Errors name the line.
 Result<TaskGraph> read_dot(std::istream& in);
 void write_dot(const TaskGraph& graph, std::ostream& out);
 

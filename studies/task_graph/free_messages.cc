@@ -11,16 +11,6 @@ namespace ibcoll::task_graph {
 
 namespace {
 
-/// Work on the heaviest path to each task, itself not included.
-std::vector<Time> heads(const TaskGraph& graph, const std::vector<TaskId>& order) {
-  std::vector<Time> head(graph.size(), 0);
-  for (TaskId task : order) {
-    for (TaskId before : graph.predecessors(task))
-      head[task] = std::max(head[task], head[before] + graph.weight(before));
-  }
-  return head;
-}
-
 /// How many processors are busy over time.
 class BusyProcessors {
  public:
@@ -162,7 +152,7 @@ class StartSearch {
 
   void first_lists() {
     std::vector<Time> keys(graph_.size()), starts;
-    const std::vector<Time> head = heads(graph_, order_);
+    const std::vector<Time> head = top_levels(graph_);
     for (TaskId task = 0; task < graph_.size(); ++task) keys[task] = -tail_[task];
     decode(keys, starts);
     for (TaskId task = 0; task < graph_.size(); ++task) keys[task] = head[task] - tail_[task];
@@ -256,7 +246,7 @@ Time shortest_possible(const TaskGraph& graph, int processors) {
   Time bound = std::max(critical_path(graph), share);
   constexpr TaskId kMaxTasks = 4000;  // the sets below are as many as pairs of tasks
   if (graph.size() > kMaxTasks || graph.size() <= processors) return bound;
-  const std::vector<Time> head = heads(graph, topological_order(graph));
+  const std::vector<Time> head = top_levels(graph);
   std::vector<Time> tail = bottom_levels(graph);
   for (TaskId task = 0; task < graph.size(); ++task) tail[task] -= graph.weight(task);
   std::vector<TaskId> by_tail(graph.size());

@@ -101,7 +101,7 @@ std::string gantt_svg(const TaskGraph& graph, const TaskSchedule& schedule,
       }
     }
     for (size_t id = 0; id < sent.size(); ++id) {
-      const Message& message = schedule.messages[id];
+      const PackedMessage& message = schedule.messages[id];
       svg.line(x(sent[id]), y(message.from) + kBar / 2, x(received[id]), y(message.to) + kBar / 2,
                {{"class", "axis"}, {"stroke-width", "0.6"}});
     }

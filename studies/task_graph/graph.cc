@@ -17,12 +17,10 @@ LogP paper_logp(int processors) {
 
 namespace {
 
-/// A cycle among the tasks that a topological sort could not place.
-struct Cycle {
-  std::string text;  ///< "3 -> 7 -> 3"
-  Edge edge;         ///< one of its edges
-};
-Cycle find_cycle(const TaskGraph& graph, const std::vector<int64_t>& unplaced_inputs) {
+/// A cycle among the tasks that a topological sort could not place: each task, then one that needs
+/// its result; the first one needs that of the last.
+std::vector<TaskId> find_cycle(const TaskGraph& graph,
+                               const std::vector<int64_t>& unplaced_inputs) {
   TaskId at = 0;
   while (unplaced_inputs[at] == 0) ++at;
   // Every unplaced task has an unplaced predecessor, so walking backwards must come round.
@@ -38,28 +36,24 @@ Cycle find_cycle(const TaskGraph& graph, const std::vector<int64_t>& unplaced_in
       }
     }
   }
-  std::string text = std::to_string(at);
-  constexpr size_t kShown = 8;
-  size_t shown = 0;
-  for (size_t i = path.size(); i-- > static_cast<size_t>(visited[at]);) {
-    if (++shown > kShown) {
-      text += " -> ...";
-      break;
-    }
-    text += " -> " + std::to_string(path[i]);
-  }
-  return {std::move(text), {at, path.back()}};
+  path.erase(path.begin(), path.begin() + visited[at]);
+  std::reverse(path.begin() + 1, path.end());
+  return path;
 }
 
 }  // namespace
 
 Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector<Edge>& edges,
-                                    const std::vector<int>& edge_lines) {
+                                    const std::vector<int>& edge_lines,
+                                    const std::vector<std::string_view>& names) {
   constexpr size_t kMaxTasks = size_t{1} << 30;
   if (weights.size() > kMaxTasks)
     return fail(ErrorCode::kInvalidArgument, "{} tasks: at most {}", weights.size(), kMaxTasks);
   const auto line_of = [&](size_t edge) {
     return edge < edge_lines.size() ? fmt::format("line {}: ", edge_lines[edge]) : std::string();
+  };
+  const auto name = [&](TaskId task) {
+    return names.empty() ? std::to_string(task) : fmt::format("'{}'", names[task]);
   };
   TaskGraph graph;
   graph.weights_ = std::move(weights);
@@ -67,7 +61,8 @@ Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector
   for (TaskId task = 0; task < tasks; ++task) {
     const Time weight = graph.weights_[task];
     if (weight < 0)
-      return fail(ErrorCode::kInvalidArgument, "task {} has the negative weight {}", task, weight);
+      return fail(ErrorCode::kInvalidArgument, "task {} has the negative weight {}", name(task),
+                  weight);
     if (weight > kMaxTotalWork - graph.total_work_)
       return fail(ErrorCode::kInvalidArgument, "the tasks weigh more than {} in all",
                   kMaxTotalWork);
@@ -82,7 +77,8 @@ Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector
                     line_of(i), from, to, end, tasks);
     }
     if (from == to)
-      return fail(ErrorCode::kInvalidArgument, "{}task {} depends on itself", line_of(i), from);
+      return fail(ErrorCode::kInvalidArgument, "{}task {} depends on itself", line_of(i),
+                  name(from));
     ++first[to + 1];
   }
   for (TaskId task = 0; task < tasks; ++task) first[task + 1] += first[task];
@@ -117,10 +113,14 @@ Result<TaskGraph> TaskGraph::create(std::vector<Time> weights, const std::vector
     }
   }
   if (placed < tasks) {
-    const Cycle cycle = find_cycle(graph, inputs);
-    const auto edge = std::find(edges.begin(), edges.end(), cycle.edge);
+    const std::vector<TaskId> cycle = find_cycle(graph, inputs);
+    const auto edge = std::find(edges.begin(), edges.end(), Edge{cycle[0], cycle[1]});
+    constexpr size_t kShown = 8;
+    std::string text = name(cycle.front());
+    for (size_t i = 1; i < std::min(cycle.size(), kShown); ++i) text += " -> " + name(cycle[i]);
+    text += cycle.size() > kShown ? " -> ..." : " -> " + name(cycle.front());
     return fail(ErrorCode::kInvalidArgument, "{}the graph has a cycle: {}",
-                line_of(edge - edges.begin()), cycle.text);
+                line_of(edge - edges.begin()), text);
   }
   return graph;
 }
@@ -196,6 +196,15 @@ std::vector<int32_t> task_levels(const TaskGraph& graph) {
   for (auto task = order.rbegin(); task != order.rend(); ++task) {
     for (TaskId before : graph.predecessors(*task))
       level[before] = std::max(level[before], level[*task] + 1);
+  }
+  return level;
+}
+
+std::vector<Time> top_levels(const TaskGraph& graph) {
+  std::vector<Time> level(graph.size(), 0);
+  for (TaskId task : topological_order(graph)) {
+    for (TaskId before : graph.predecessors(task))
+      level[task] = std::max(level[task], level[before] + graph.weight(before));
   }
   return level;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,11 @@ using Time = int64_t;
 
 /// Most work a graph may hold in all, so that no sum or makespan overflows.
 inline constexpr Time kMaxTotalWork = Time{1} << 52;
+
+/// Most processors of a schedule, and most that a LogP parameter may be: the same for files,
+/// options and callers.
+inline constexpr int kMaxProcessors = 4096;
+inline constexpr Time kMaxCost = Time{1} << 40;
 
 /// What a message costs (Culler et al., LogP, with the overheads of the two ends apart): the sender
 /// is busy for `send_overhead`, the message travels for `latency`, the receiver is busy for
@@ -52,10 +58,11 @@ struct Edge {
 class TaskGraph {
  public:
   /// Refuses negative weights, more than kMaxTotalWork in all, edges to tasks that aren't there and
-  /// cycles (the error names the tasks of one). Double edges count once. `edge_lines`: where each
-  /// edge stands in a file, for errors.
+  /// cycles (the error names the tasks of one). Double edges count once. For errors: the line of a
+  /// file where each edge stands, and what the file calls each task, if not by its number.
   static Result<TaskGraph> create(std::vector<Time> weights, const std::vector<Edge>& edges,
-                                  const std::vector<int>& edge_lines = {});
+                                  const std::vector<int>& edge_lines = {},
+                                  const std::vector<std::string_view>& names = {});
 
   /// Builds a graph whose tasks come in topological order.
   class Builder;
@@ -106,6 +113,9 @@ std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// Tlv: number of edges on the longest path from each task to a sink (paper, section 7.1).
 std::vector<int32_t> task_levels(const TaskGraph& graph);
+
+/// Work on the heaviest path to each task, itself not included.
+std::vector<Time> top_levels(const TaskGraph& graph);
 
 /// Work on the heaviest path from each task, itself included, to a sink.
 std::vector<Time> bottom_levels(const TaskGraph& graph);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <istream>
 #include <ostream>
 #include <string>
@@ -34,7 +35,7 @@ class HyperDagReader {
 
  private:
   tl::unexpected<Error> wrong(const std::string& reason) const {
-    return fail(ErrorCode::kInvalidArgument, "line {}: {}", line_, reason);
+    return fail(ErrorCode::kInvalidArgument, "line {}: {}", std::max(line_, 1), reason);
   }
   bool next() {
     if (!std::getline(in_, text_)) return false;
@@ -53,25 +54,29 @@ class HyperDagReader {
   }
 
   Status read_hyperedges(int64_t hyperedges) {
-    std::vector<bool> seen;  // grows with the file, whatever its first line claims
+    std::vector<int64_t> ids;
     for (int64_t i = 0; i < hyperedges; ++i) {
       IBCOLL_TRY(line_of(1, "hyperedges", i, hyperedges));
       IBCOLL_ASSIGN(const int64_t id, word(0, hyperedges - 1, "hyperedge"));
-      IBCOLL_TRY(once(seen, id, "hyperedge"));
+      ids.push_back(id);
     }
-    return {};
+    return each_once(ids, "hyperedge");
   }
 
   Status read_nodes(int64_t nodes) {
-    std::vector<bool> seen;
+    std::vector<int64_t> ids;
+    std::vector<Time> works;
     for (int64_t i = 0; i < nodes; ++i) {
       IBCOLL_TRY(line_of(1, "nodes", i, nodes));
       IBCOLL_ASSIGN(const int64_t id, word(0, nodes - 1, "node"));
-      IBCOLL_TRY(once(seen, id, "node"));
-      if (weights_.size() <= static_cast<size_t>(id)) weights_.resize(id + 1, 1);
+      ids.push_back(id);
+      works.push_back(1);
       if (words_.size() < 2) continue;
-      IBCOLL_ASSIGN(weights_[id], word(1, kMaxTotalWork, "work"));
+      IBCOLL_ASSIGN(works.back(), word(1, kMaxTotalWork, "work"));
     }
+    IBCOLL_TRY(each_once(ids, "node"));
+    weights_.resize(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) weights_[ids[i]] = works[i];
     return {};
   }
 
@@ -92,10 +97,16 @@ class HyperDagReader {
     return {};
   }
 
-  Status once(std::vector<bool>& seen, int64_t id, const char* what) const {
-    if (seen.size() <= static_cast<size_t>(id)) seen.resize(id + 1, false);
-    if (seen[id]) return wrong(fmt::format("{} {} comes twice", what, id));
-    seen[id] = true;
+  /// Checks the ids of the lines just read. Not while reading: a short file can claim any number
+  /// and any id, and only what it really has may decide how much memory is taken.
+  Status each_once(const std::vector<int64_t>& ids, const char* what) const {
+    std::vector<bool> seen(ids.size(), false);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (seen[ids[i]])
+        return fail(ErrorCode::kInvalidArgument, "line {}: {} {} comes twice",
+                    line_ - static_cast<int>(ids.size() - 1 - i), what, ids[i]);
+      seen[ids[i]] = true;
+    }
     return {};
   }
 

@@ -22,7 +22,7 @@ Result<std::vector<KnownOptimum>> read_optima(std::istream& in) {
     const auto parts = split(text, ',');
     if ((parts.size() != 3 && parts.size() != 4) || parts[0].empty())
       return wrong(fmt::format("expected graph,processors,optimum, found '{}'", text));
-    const auto processors = parse_integer(parts[1], 1, 4096, "processors");
+    const auto processors = parse_integer(parts[1], 1, kMaxProcessors, "processors");
     if (!processors) return wrong(processors.error().message);
     const auto bound = parse_integer(parts[2], 1, kMaxTotalWork, "optimum");
     if (!bound) return wrong(bound.error().message);

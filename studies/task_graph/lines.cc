@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/json.h"
 #include "engine/base/units.h"
 
 namespace ibcoll::task_graph {
@@ -23,6 +24,12 @@ Result<int64_t> line_number(std::string_view word, int64_t low, int64_t high, co
   Result<int64_t> value = parse_integer(word, low, high, what);
   if (!value) return fail(ErrorCode::kInvalidArgument, "line {}: {}", line, value.error().message);
   return value;
+}
+
+std::optional<int64_t> whole_number(const nlohmann::json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return value.get<int64_t>();
 }
 
 }  // namespace ibcoll::task_graph

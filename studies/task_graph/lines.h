@@ -1,7 +1,9 @@
 #pragma once
-/// Lines of text files that are made of numbers.
+/// Numbers in text files: in lines that are made of them, and in JSON.
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,5 +19,8 @@ std::vector<std::string_view> line_words(std::string_view line, char comment);
 /// A whole number in [low, high]; the error names the line.
 Result<int64_t> line_number(std::string_view word, int64_t low, int64_t high, const char* what,
                             int line);
+
+/// The value of a JSON number that is whole and fits.
+std::optional<int64_t> whole_number(const nlohmann::json& value);
 
 }  // namespace ibcoll::task_graph

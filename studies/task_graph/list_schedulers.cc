@@ -1,10 +1,10 @@
 /// HEFT, CPOP, PEFT and ETF on the classic model.
 
 #include <algorithm>
-#include <limits>
 #include <queue>
+#include <span>
 
-#include "studies/task_graph/list_scheduling.h"
+#include "studies/task_graph/list_schedulers.h"
 
 namespace ibcoll::task_graph {
 
@@ -12,9 +12,14 @@ namespace {
 
 constexpr int64_t kReportEvery = 65536;
 
-void report(const SchedulerOptions& options, int64_t& done, const TaskGraph& graph) {
-  if (options.progress && ++done % kReportEvery == 0)
-    options.progress("earliest finish", done, graph.size());
+/// Makes a schedule for equal processors by one of the functions plan_*.
+template <class MakeSchedule>
+TaskSchedule planned(MakeSchedule plan, const TaskGraph& graph, const LogP& logp, int processors,
+                     const SchedulerOptions& options) {
+  const Costs costs{every_edge(logp.message())};
+  return with_messages(
+      graph, logp,
+      plan(graph, costs, processors, reporting(options, "earliest finish", graph, kReportEvery)));
 }
 
 /// Tasks that can run, the one of highest priority first; ties go to the lower id.
@@ -48,32 +53,27 @@ class ReadyTasks {
 
 }  // namespace
 
-Result<TaskSchedule> schedule_heft(const TaskGraph& graph, const LogP& logp, int processors,
-                                   const SchedulerOptions& options) {
-  EarliestFinish state(graph, logp.message(), processors);
+ClassicSchedule plan_heft(const TaskGraph& graph, const Costs& costs, int processors,
+                          const Placed& placed) {
+  EarliestFinish state(graph, costs, processors);
   int64_t done = 0;
-  for (TaskId task : by_upward_rank(graph, logp.message())) {
+  for (TaskId task : by_upward_rank(graph, costs.delay)) {
     state.place(task);
-    report(options, done, graph);
+    if (placed) placed(++done);
   }
-  return with_messages(graph, logp, state.runs());
+  return state.runs();
 }
 
-Result<TaskSchedule> schedule_cpop(const TaskGraph& graph, const LogP& logp, int processors,
-                                   const SchedulerOptions& options) {
-  const Time delay = logp.message();
+ClassicSchedule plan_cpop(const TaskGraph& graph, const Costs& costs, int processors,
+                          const Placed& placed) {
   const std::vector<TaskId> order = topological_order(graph);
-  const std::vector<Time> up = upward_ranks(graph, order, delay);
-  std::vector<Time> priority(graph.size(), 0);  // the downward rank first
-  for (TaskId task : order) {
-    for (TaskId before : graph.predecessors(task))
-      priority[task] = std::max(priority[task], priority[before] + graph.weight(before) + delay);
-  }
+  const std::vector<Time> up = upward_ranks(graph, order, costs.delay);
+  std::vector<Time> priority = downward_ranks(graph, order, costs.delay);
   Time longest = 0;
   for (TaskId task : order) longest = std::max(longest, priority[task] += up[task]);
-  // One path of tasks whose priority is that of the whole graph; on equal processors it runs on
-  // any one of them.
+  // One path of tasks whose priority is that of the whole graph.
   std::vector<bool> critical(graph.size(), false);
+  std::vector<Time> path_takes(processors, 0);
   std::span<const TaskId> among = order;
   for (bool entry = true; !among.empty(); entry = false) {
     const auto next = std::find_if(among.begin(), among.end(), [&](TaskId task) {
@@ -81,35 +81,73 @@ Result<TaskSchedule> schedule_cpop(const TaskGraph& graph, const LogP& logp, int
     });
     if (next == among.end()) break;
     critical[*next] = true;
+    if (!costs.run_times.empty()) {
+      for (ProcessorId p = 0; p < processors; ++p) path_takes[p] += costs.run_times[*next][p];
+    }
     among = graph.successors(*next);
   }
-  EarliestFinish state(graph, delay, processors);
+  const auto fastest = static_cast<ProcessorId>(
+      std::min_element(path_takes.begin(), path_takes.end()) - path_takes.begin());
+  EarliestFinish state(graph, costs, processors);
   int64_t done = 0;
   for (ReadyTasks ready(graph, priority); !ready.empty();) {
     const TaskId task = ready.pop();
     if (critical[task])
-      state.place_on(task, 0);
+      state.place_on(task, fastest);
     else
       state.place(task);
-    report(options, done, graph);
+    if (placed) placed(++done);
   }
-  return with_messages(graph, logp, state.runs());
+  return state.runs();
+}
+
+ClassicSchedule plan_peft(const TaskGraph& graph, const Costs& costs, int processors,
+                          const Placed& placed) {
+  // On equal processors costs are equal, too, and one column of the table stands for all.
+  const size_t columns = costs.run_times.empty() ? 1 : static_cast<size_t>(processors);
+  std::vector<Time> table(static_cast<size_t>(graph.size()) * columns, 0);
+  const auto row = [&](TaskId task) {
+    return std::span(table).subspan(static_cast<size_t>(task) * columns, columns);
+  };
+  const std::vector<TaskId> order = topological_order(graph);
+  std::vector<Time> best(columns), priority(graph.size(), 0);
+  for (auto task = order.rbegin(); task != order.rend(); ++task) {
+    const std::span<Time> cost = row(*task);
+    for (TaskId after : graph.successors(*task)) {
+      for (size_t p = 0; p < columns; ++p)
+        best[p] = row(after)[p] +
+                  (costs.run_times.empty() ? graph.weight(after) : costs.run_times[after][p]);
+      const Time elsewhere =
+          *std::min_element(best.begin(), best.end()) + costs.delay(*task, after);
+      for (size_t p = 0; p < columns; ++p)
+        cost[p] = std::max(cost[p], std::min(best[p], elsewhere));
+    }
+    // The sum, which orders tasks as the mean does.
+    for (const Time at : cost) priority[*task] += at;
+  }
+  EarliestFinish state(graph, costs, processors);
+  int64_t done = 0;
+  for (ReadyTasks ready(graph, priority); !ready.empty();) {
+    const TaskId task = ready.pop();
+    state.place(task, columns > 1 ? row(task) : std::span<Time>());
+    if (placed) placed(++done);
+  }
+  return state.runs();
+}
+
+Result<TaskSchedule> schedule_heft(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
+  return planned(plan_heft, graph, logp, processors, options);
+}
+
+Result<TaskSchedule> schedule_cpop(const TaskGraph& graph, const LogP& logp, int processors,
+                                   const SchedulerOptions& options) {
+  return planned(plan_cpop, graph, logp, processors, options);
 }
 
 Result<TaskSchedule> schedule_peft(const TaskGraph& graph, const LogP& logp, int processors,
                                    const SchedulerOptions& options) {
-  // On equal processors the optimistic cost of a task is the same on all of them: its successors
-  // stay where it runs, so it is the work on the heaviest path behind the task. What is added to
-  // the finish time doesn't depend on the processor then.
-  std::vector<Time> optimistic = bottom_levels(graph);
-  for (TaskId task = 0; task < graph.size(); ++task) optimistic[task] -= graph.weight(task);
-  EarliestFinish state(graph, logp.message(), processors);
-  int64_t done = 0;
-  for (ReadyTasks ready(graph, optimistic); !ready.empty();) {
-    state.place(ready.pop());
-    report(options, done, graph);
-  }
-  return with_messages(graph, logp, state.runs());
+  return planned(plan_peft, graph, logp, processors, options);
 }
 
 Result<TaskSchedule> schedule_etf(const TaskGraph& graph, const LogP& logp, int processors,
@@ -152,7 +190,8 @@ Result<TaskSchedule> schedule_etf(const TaskGraph& graph, const LogP& logp, int 
     if (missing[task] == 0) add(task);
   }
   ClassicSchedule runs(processors);
-  for (int64_t done = 0; !ready.empty(); report(options, done, graph)) {
+  const Placed placed = reporting(options, "earliest start", graph, kReportEvery);
+  for (int64_t done = 1; !ready.empty(); placed(done++)) {
     // Elsewhere than at its critical processor, a task starts first where the work ends first.
     const auto first =
         static_cast<ProcessorId>(std::min_element(end.begin(), end.end()) - end.begin());

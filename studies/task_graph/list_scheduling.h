@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "studies/task_graph/classic.h"
@@ -54,21 +55,32 @@ class Slots {
   std::map<Time, Time> free_;
 };
 
-/// Upward rank: the longest path to a sink when every edge costs `delay`, the task included.
-/// `order`: topological.
-std::vector<Time> upward_ranks(const TaskGraph& graph, const std::vector<TaskId>& order,
-                               Time delay);
+/// What a list scheduler reckons with: how long results travel, and, where processors differ, how
+/// long each task takes on each. Schedules are made for equal processors; unequal ones are in the
+/// examples by which algorithms were published.
+struct Costs {
+  EdgeDelay delay;
+  std::vector<std::vector<Time>> run_times = {};  ///< by task and processor; empty: the weights
+};
+
+/// The longest path from each task, itself included, to a sink: of weights and delays.
+std::vector<Time> upward_ranks(const TaskGraph& graph, const std::vector<TaskId>& topological,
+                               const EdgeDelay& delay);
+/// The same to each task, itself not included.
+std::vector<Time> downward_ranks(const TaskGraph& graph, const std::vector<TaskId>& topological,
+                                 const EdgeDelay& delay);
 
 /// Tasks by descending upward rank; topological since equal ranks keep topological order.
-std::vector<TaskId> by_upward_rank(const TaskGraph& graph, Time delay);
+std::vector<TaskId> by_upward_rank(const TaskGraph& graph, const EdgeDelay& delay);
 
 /// Places task after task into idle slots, each after its predecessors, without duplicates.
 class EarliestFinish {
  public:
-  EarliestFinish(const TaskGraph& graph, Time delay, int processors);
+  EarliestFinish(const TaskGraph& graph, const Costs& costs, int processors);
 
-  /// On the processor where it finishes first; ties go to the lower one.
-  void place(TaskId task);
+  /// On the processor where it finishes first, with what is still to come (by processor, or the
+  /// same for all if empty) added; ties go to the lower one.
+  void place(TaskId task, std::span<const Time> still_to_come = {});
   void place_on(TaskId task, ProcessorId processor);
   const ClassicSchedule& runs() const { return runs_; }
 
@@ -80,15 +92,25 @@ class EarliestFinish {
     Time on(ProcessorId p) const { return p == critical ? critical_at : anywhere; }
   };
   Ready ready(TaskId task) const;
+  Time run_time(TaskId task, ProcessorId processor) const {
+    return costs_.run_times.empty() ? graph_.weight(task) : costs_.run_times[task][processor];
+  }
   void take(TaskId task, ProcessorId processor, Time start);
 
   const TaskGraph& graph_;
-  const Time delay_;
+  const Costs& costs_;
   std::vector<Slots> slots_;
   std::vector<Time> finish_;
   std::vector<ProcessorId> processor_;
   ClassicSchedule runs_;
 };
+
+/// Called with the number of tasks that have been placed.
+using Placed = std::function<void(int64_t)>;
+
+/// Reports every so many tasks to `options`, which must outlive it, as the stage of that name.
+Placed reporting(const SchedulerOptions& options, const char* stage, const TaskGraph& graph,
+                 int64_t every);
 
 /// Schedulers that keep a time for every task on every processor refuse what is too large.
 Status refuse_many_copies(const TaskGraph& graph, int processors, const SchedulerOptions& options,

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 constexpr int kMaxOptimalTasks = 10;
-constexpr int kMaxProcessors = 4;
+constexpr int kMaxOptimalProcessors = 4;
 constexpr int64_t kMaxStates = 20'000'000;
 using TaskSet = uint16_t;
 
@@ -29,8 +29,8 @@ struct InFlight {
 /// schedule can be written in; nothing is gained by idling other than for a message, or by sending
 /// less than everything held.
 struct State {
-  std::array<Time, kMaxProcessors> clock{};
-  std::array<TaskSet, kMaxProcessors> held{};
+  std::array<Time, kMaxOptimalProcessors> clock{};
+  std::array<TaskSet, kMaxOptimalProcessors> held{};
   TaskSet done = 0;
   Time last_start = 0;
   int last_processor = 0;
@@ -280,10 +280,10 @@ class Search {
 
 Result<TaskSchedule> schedule_optimal(const TaskGraph& graph, const LogP& logp, int processors,
                                       const SchedulerOptions& options) {
-  if (graph.size() > kMaxOptimalTasks || processors > kMaxProcessors)
+  if (graph.size() > kMaxOptimalTasks || processors > kMaxOptimalProcessors)
     return fail(ErrorCode::kUnsupported,
                 "optimal takes at most {} tasks and {} processors, not {} and {}", kMaxOptimalTasks,
-                kMaxProcessors, graph.size(), processors);
+                kMaxOptimalProcessors, graph.size(), processors);
   if (logp.per_result != 0)
     return fail(ErrorCode::kUnsupported, "optimal knows no bandwidth (per result: {})",
                 logp.per_result);

@@ -9,14 +9,15 @@ Result<std::vector<int>> parse_processors(const std::string& text, int otherwise
   if (text.empty()) return std::vector{otherwise};
   for (std::string_view part : split(text, ',')) {
     const size_t dash = part.find('-', 1);
-    IBCOLL_ASSIGN(const int64_t low, parse_integer(part.substr(0, dash), 1, 4096, "processors"));
+    IBCOLL_ASSIGN(const int64_t low,
+                  parse_integer(part.substr(0, dash), 1, kMaxProcessors, "processors"));
     int64_t high = low;
     if (dash != std::string_view::npos) {
       if (dash + 1 == part.size()) {
         return fail(ErrorCode::kInvalidArgument, "processors: range '{}' has no end (like 2-16)",
                     part);
       }
-      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), 1, 4096, "processors"));
+      IBCOLL_ASSIGN(high, parse_integer(part.substr(dash + 1), 1, kMaxProcessors, "processors"));
       if (low > high)
         return fail(ErrorCode::kInvalidArgument, "processors: range '{}' runs backwards", part);
     }
@@ -34,7 +35,7 @@ Result<LogP> parse_logp(const std::string& text, int processors) {
                 "--logp '{}': expected 'paper' or os,or,L or os,or,L,per_result", text);
   std::vector<Time> values;
   for (std::string_view part : parts) {
-    IBCOLL_ASSIGN(const int64_t value, parse_integer(part, 0, int64_t{1} << 40, "LogP parameter"));
+    IBCOLL_ASSIGN(const int64_t value, parse_integer(part, 0, kMaxCost, "LogP parameter"));
     values.push_back(value);
   }
   return LogP{values[0], values[1], values[2], values.size() > 3 ? values[3] : 0};

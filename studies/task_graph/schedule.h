@@ -22,7 +22,7 @@ struct Instruction {
 };
 
 /// The results that one send packs.
-struct Message {
+struct PackedMessage {
   ProcessorId from;
   ProcessorId to;
   int64_t first;  ///< its tasks are [first, first + count) of TaskSchedule::packed
@@ -33,12 +33,12 @@ struct Message {
 struct TaskSchedule {
   LogP logp;
   std::vector<std::vector<Instruction>> processors;
-  std::vector<Message> messages;
+  std::vector<PackedMessage> messages;
   std::vector<TaskId> packed;
 
   explicit TaskSchedule(int processor_count = 0, LogP costs = {})
       : logp(costs), processors(processor_count) {}
-  std::span<const TaskId> tasks(const Message& message) const {
+  std::span<const TaskId> tasks(const PackedMessage& message) const {
     return {packed.data() + message.first, static_cast<size_t>(message.count)};
   }
   /// Adds a message; the caller adds its send and its receive.

@@ -5,6 +5,7 @@
 
 #include "engine/base/json.h"
 #include "studies/task_graph/formats.h"
+#include "studies/task_graph/lines.h"
 
 namespace ibcoll::task_graph {
 
@@ -22,7 +23,7 @@ void write_schedule(const TaskGraph& graph, const TaskSchedule& schedule, std::o
       schedule.logp.receive_overhead, schedule.logp.latency, schedule.logp.per_result,
       schedule.messages.size(), instructions);
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
-    const Message& message = schedule.messages[id];
+    const PackedMessage& message = schedule.messages[id];
     out << fmt::format("{{\"message\":{},\"from\":{},\"to\":{},\"tasks\":[{}]}}\n", id,
                        message.from, message.to, fmt::join(schedule.tasks(message), ","));
   }
@@ -44,11 +45,11 @@ Result<int64_t> field(const json& object, const char* key, int64_t low, int64_t 
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer())
     return fail(ErrorCode::kInvalidArgument, "\"{}\" is missing or not a whole number", key);
-  const auto value = found->get<int64_t>();
-  if (value < low || value > high)
-    return fail(ErrorCode::kInvalidArgument, "\"{}\" is {}: must be {} to {}", key, value, low,
-                high);
-  return value;
+  const auto value = whole_number(*found);
+  if (!value || *value < low || *value > high)
+    return fail(ErrorCode::kInvalidArgument, "\"{}\" is {}: must be {} to {}", key,
+                json_text(*found), low, high);
+  return *value;
 }
 
 struct Head {
@@ -58,17 +59,16 @@ struct Head {
 
 Result<Head> read_head(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
   constexpr int64_t kMany = int64_t{1} << 31;
-  constexpr Time kLong = kMaxTotalWork;
   IBCOLL_ASSIGN(const int64_t tasks, field(object, "tasks", 0, kMany));
   if (tasks != graph.size())
     return fail(ErrorCode::kInvalidArgument, "a schedule of {} tasks, the graph has {}", tasks,
                 graph.size());
-  IBCOLL_ASSIGN(const int64_t processors, field(object, "processors", 1, 4096));
+  IBCOLL_ASSIGN(const int64_t processors, field(object, "processors", 1, kMaxProcessors));
   schedule = TaskSchedule(static_cast<int>(processors));
-  IBCOLL_ASSIGN(schedule.logp.send_overhead, field(object, "send_overhead", 0, kLong));
-  IBCOLL_ASSIGN(schedule.logp.receive_overhead, field(object, "receive_overhead", 0, kLong));
-  IBCOLL_ASSIGN(schedule.logp.latency, field(object, "latency", 0, kLong));
-  IBCOLL_ASSIGN(schedule.logp.per_result, field(object, "per_result", 0, kLong));
+  IBCOLL_ASSIGN(schedule.logp.send_overhead, field(object, "send_overhead", 0, kMaxCost));
+  IBCOLL_ASSIGN(schedule.logp.receive_overhead, field(object, "receive_overhead", 0, kMaxCost));
+  IBCOLL_ASSIGN(schedule.logp.latency, field(object, "latency", 0, kMaxCost));
+  IBCOLL_ASSIGN(schedule.logp.per_result, field(object, "per_result", 0, kMaxCost));
   Head head;
   IBCOLL_ASSIGN(head.messages, field(object, "messages", 0, kMany));
   IBCOLL_ASSIGN(head.instructions, field(object, "instructions", 0, kMany));
@@ -86,11 +86,17 @@ Status read_message(const TaskGraph& graph, const json& object, TaskSchedule& sc
     return fail(ErrorCode::kInvalidArgument, "\"tasks\" is missing or not an array");
   std::vector<TaskId> packed;
   for (const json& task : *tasks) {
-    if (!task.is_number_integer() || task.get<int64_t>() < 0 || task.get<int64_t>() >= graph.size())
+    const auto number = whole_number(task);
+    if (!number || *number < 0 || *number >= graph.size())
       return fail(ErrorCode::kInvalidArgument, "there is no task {} (tasks: {})", json_text(task),
                   graph.size());
-    packed.push_back(task.get<TaskId>());
+    packed.push_back(static_cast<TaskId>(*number));
   }
+  // What it takes to travel must leave room to add up.
+  if (schedule.logp.per_result > 0 &&
+      static_cast<Time>(packed.size()) > kMaxTotalWork / schedule.logp.per_result)
+    return fail(ErrorCode::kInvalidArgument, "a message of {} results travels longer than {}",
+                packed.size(), kMaxTotalWork);
   schedule.add_message(static_cast<ProcessorId>(from), static_cast<ProcessorId>(to), packed);
   return {};
 }

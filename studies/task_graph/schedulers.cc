@@ -45,8 +45,6 @@ Result<const Scheduler*> find_scheduler(std::string_view name) {
 
 Result<TaskSchedule> schedule(const Scheduler& scheduler, const TaskGraph& graph, const LogP& logp,
                               int processors, const SchedulerOptions& options) {
-  constexpr int kMaxProcessors = 4096;
-  constexpr Time kMaxCost = Time{1} << 40;
   if (processors < 1 || processors > kMaxProcessors)
     return fail(ErrorCode::kInvalidArgument, "{} processors: must be 1 to {}", processors,
                 kMaxProcessors);
@@ -79,50 +77,52 @@ Progress stage(const SchedulerOptions& options, const char* name) {
 }
 
 /// Phases 1 to 3.
-struct Plan {
+struct PlacedClusters {
   ClusterGraph clusters;
   Placement placement;
   MessagePlan messages;
 };
-Plan make_plan(const TaskGraph& graph, const LogP& logp, int processors, Grouping grouping,
-               const SchedulerOptions& options) {
-  Plan plan;
-  plan.clusters =
+PlacedClusters place_clusters(const TaskGraph& graph, const LogP& logp, int processors,
+                              Grouping grouping, const SchedulerOptions& options) {
+  PlacedClusters placed;
+  placed.clusters =
       build_cluster_graph(graph, logp, processors, {}, stage(options, "gathering clusters"));
   const ClusterGroups groups = grouping == Grouping::kLoad
-                                   ? group_by_load(graph, processors, plan.clusters)
-                                   : group_by_affinity(graph, logp, processors, plan.clusters,
+                                   ? group_by_load(graph, processors, placed.clusters)
+                                   : group_by_affinity(graph, logp, processors, placed.clusters,
                                                        stage(options, "grouping clusters"));
-  plan.placement = place_groups(logp, processors, plan.clusters, groups);
-  plan.messages = plan_messages(graph, plan.clusters, plan.placement);
-  return plan;
+  placed.placement = place_groups(logp, processors, placed.clusters, groups);
+  placed.messages = plan_messages(graph, placed.clusters, placed.placement);
+  return placed;
 }
 
 }  // namespace
 
 Result<TaskSchedule> schedule_sppc(const TaskGraph& graph, const LogP& logp, int processors,
                                    const SchedulerOptions& options) {
-  const Plan plan = make_plan(graph, logp, processors, Grouping::kAffinity, options);
-  return emit_packaged(graph, logp, plan.clusters, plan.placement, plan.messages);
+  const PlacedClusters placed =
+      place_clusters(graph, logp, processors, Grouping::kAffinity, options);
+  return emit_packaged(graph, logp, placed.clusters, placed.placement, placed.messages);
 }
 
 Result<TaskSchedule> schedule_sppc_balanced(const TaskGraph& graph, const LogP& logp,
                                             int processors, const SchedulerOptions& options) {
-  const Plan plan = make_plan(graph, logp, processors, Grouping::kLoad, options);
-  return emit_packaged(graph, logp, plan.clusters, plan.placement, plan.messages);
+  const PlacedClusters placed = place_clusters(graph, logp, processors, Grouping::kLoad, options);
+  return emit_packaged(graph, logp, placed.clusters, placed.placement, placed.messages);
 }
 
 Result<TaskSchedule> schedule_bcsh_grouped(const TaskGraph& graph, const LogP& logp, int processors,
                                            const SchedulerOptions& options) {
-  const Plan plan = make_plan(graph, logp, processors, Grouping::kAffinity, options);
-  return emit_bulk_synchronous(graph, logp, plan.clusters, plan.placement, plan.messages,
+  const PlacedClusters placed =
+      place_clusters(graph, logp, processors, Grouping::kAffinity, options);
+  return emit_bulk_synchronous(graph, logp, placed.clusters, placed.placement, placed.messages,
                                processors);
 }
 
 Result<TaskSchedule> schedule_bcsh_balanced(const TaskGraph& graph, const LogP& logp,
                                             int processors, const SchedulerOptions& options) {
-  const Plan plan = make_plan(graph, logp, processors, Grouping::kLoad, options);
-  return emit_bulk_synchronous(graph, logp, plan.clusters, plan.placement, plan.messages,
+  const PlacedClusters placed = place_clusters(graph, logp, processors, Grouping::kLoad, options);
+  return emit_bulk_synchronous(graph, logp, placed.clusters, placed.placement, placed.messages,
                                processors);
 }
 

@@ -1,8 +1,10 @@
 /// WfFormat, the JSON of WfCommons.
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "engine/base/json.h"
@@ -30,14 +32,15 @@ class WorkflowReader {
  public:
   Status add_tasks(const json& tasks) {
     for (const json& task : tasks) {
-      const std::string id = text(task, "id").value_or(text(task, "name").value_or(""));
+      const std::string id = name_of(task);
       if (id.empty())
         return wrong_workflow(fmt::format("task {} has neither id nor name", weights_.size()));
       const auto number = static_cast<TaskId>(weights_.size());
       if (!ids_.emplace(id, number).second)
         return wrong_workflow(fmt::format("there are two tasks '{}'", id));
       // Documents before 1.4 refer to tasks by name, those after by id.
-      if (const auto name = text(task, "name")) names_.emplace(*name, number);
+      const auto name = text(task, "name");
+      if (name && !names_.emplace(*name, number).second) names_[*name] = kSeveral;
       weights_.push_back(1);
     }
     return {};
@@ -52,11 +55,9 @@ class WorkflowReader {
         if (!others->is_array()) return wrong_workflow(about(task, "relatives are no array"));
         for (const json& other : *others) {
           if (!other.is_string()) return wrong_workflow(about(task, "a relative is no text"));
-          const TaskId found = find(other.get<std::string>());
-          if (found < 0)
-            return wrong_workflow(
-                about(task, fmt::format("there is no task '{}'", other.get<std::string>())));
-          edges_.push_back(parents ? Edge{found, at} : Edge{at, found});
+          const Result<TaskId> found = find(other.get<std::string>());
+          if (!found) return wrong_workflow(about(task, found.error().message));
+          edges_.push_back(parents ? Edge{*found, at} : Edge{at, *found});
         }
       }
       ++at;
@@ -66,30 +67,36 @@ class WorkflowReader {
 
   /// Runtimes of all tasks, or of none.
   Status add_runtimes(const json& tasks) {
+    std::vector<bool> timed(weights_.size(), false);
     for (const json& task : tasks) {
+      if (!task.is_object()) return wrong_workflow("runtimes: one is of no task");
       const json* runtime = nullptr;
       for (const char* key : {"runtimeInSeconds", "runtime"}) {
         const auto found = task.find(key);
         if (found != task.end()) runtime = &*found;
       }
       if (runtime == nullptr) continue;
-      const TaskId number = find(text(task, "id").value_or(text(task, "name").value_or("")));
-      if (number < 0) return wrong_workflow(about(task, "it is not in the specification"));
+      const Result<TaskId> number = find(name_of(task));
+      if (!number) return wrong_workflow("runtimes: " + number.error().message);
+      if (timed[*number]) return wrong_workflow(about(task, "it has two runtimes"));
+      timed[*number] = true;
       constexpr double kMillisecond = 1e-3;
       const double weight =
           runtime->is_number() ? std::round(runtime->get<double>() / kMillisecond) : -1;
       if (!(weight >= 0 && weight <= static_cast<double>(kMaxTotalWork)))
         return wrong_workflow(about(task, "its runtime is no number of seconds"));
-      weights_[number] = static_cast<Time>(weight);
-      ++timed_;
+      weights_[*number] = static_cast<Time>(weight);
     }
+    const auto some = std::count(timed.begin(), timed.end(), true);
+    if (some != 0 && some != static_cast<int64_t>(timed.size()))
+      return wrong_workflow(fmt::format("{} of {} tasks have a runtime", some, timed.size()));
     return {};
   }
 
   Result<TaskGraph> finish() {
-    if (timed_ != 0 && timed_ != weights_.size())
-      return wrong_workflow(fmt::format("{} of {} tasks have a runtime", timed_, weights_.size()));
-    return TaskGraph::create(std::move(weights_), edges_);
+    std::vector<std::string_view> names(weights_.size());
+    for (const auto& [id, number] : ids_) names[number] = id;
+    return TaskGraph::create(std::move(weights_), edges_, {}, names);
   }
 
  private:
@@ -98,22 +105,28 @@ class WorkflowReader {
     if (found == task.end() || !found->is_string()) return std::nullopt;
     return found->get<std::string>();
   }
-  static std::string about(const json& task, const std::string& reason) {
-    return fmt::format("task '{}': {}", text(task, "id").value_or(text(task, "name").value_or("")),
-                       reason);
+  static std::string name_of(const json& task) {
+    return text(task, "id").value_or(text(task, "name").value_or(""));
   }
-  TaskId find(const std::string& task) const {
+  static std::string about(const json& task, const std::string& reason) {
+    return fmt::format("task '{}': {}", name_of(task), reason);
+  }
+  Result<TaskId> find(const std::string& task) const {
     for (const auto* names : {&ids_, &names_}) {
       const auto found = names->find(task);
-      if (found != names->end()) return found->second;
+      if (found == names->end()) continue;
+      if (found->second == kSeveral)
+        return fail(ErrorCode::kInvalidArgument, "there are several tasks named '{}'", task);
+      return found->second;
     }
-    return -1;
+    return fail(ErrorCode::kInvalidArgument, "there is no task '{}'", task);
   }
+
+  static constexpr TaskId kSeveral = -1;
 
   std::unordered_map<std::string, TaskId> ids_, names_;
   std::vector<Time> weights_;
   std::vector<Edge> edges_;
-  size_t timed_ = 0;
 };
 
 }  // namespace

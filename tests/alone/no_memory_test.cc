@@ -114,7 +114,7 @@ TEST(NoMemory, IsAnErrorOfAllRanksInAReduction) {
 TEST(NoMemory, IsNeededToGiveScratchMemoryBack) {
   const std::string complaints =
       testing::run_job(testing::job_of({1}), [](const testing::RankView& rank) {
-        ScratchPool& pool = rank.context.scratch();
+        ScratchPool& pool = rank.context.world().services().scratch;
         std::vector<std::byte*> pieces;
         for (size_t i = 0; i < ScratchPool::kKeptPieces + 8; ++i) {
           const auto piece = pool.take(5000);

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
 #include <thread>
 
 #include "engine/bootstrap/binding.h"
+#include "engine/bootstrap/descriptors.h"
 #include "engine/bootstrap/machine.h"
-#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/self.h"
 #include "engine/bootstrap/shared_region.h"
 #include "tests/launched.h"
@@ -229,6 +232,16 @@ TEST(Self, AProcessWithoutALauncherIsAJobOfOne) {
   EXPECT_EQ(status.error().message, "too late");
 }
 
+std::vector<WatchedProcess> others(const Bootstrap& bootstrap,
+                                   const std::vector<ProcessPlace>& places) {
+  std::vector<WatchedProcess> all;
+  for (size_t rank = 0; rank < places.size(); ++rank)
+    if (static_cast<Rank>(rank) != bootstrap.rank())
+      all.push_back(
+          {static_cast<Rank>(rank), static_cast<pid_t>(places[rank].pid), places[rank].start});
+  return all;
+}
+
 TEST(PeerWatch, FindsTheProcessThatDied) {
   InSharedMemory<std::atomic<int>> found;
   const auto result = launch_processes(quiet(4), [&](Bootstrap& bootstrap) -> int {
@@ -236,26 +249,107 @@ TEST(PeerWatch, FindsTheProcessThatDied) {
     if (!places) return kWrong;
     for (const int machine : machine_of_ranks(*places))
       if (machine != 0) return kWrong;
-    auto watch = PeerWatch::create(bootstrap, *places);
-    if (!watch || watch->watched() != 3 || watch->find_dead()) return kWrong;
+    auto watch = PeerWatch::create(others(bootstrap, *places));
+    if (!watch || watch->find_dead()) return kWrong;
     if (!bootstrap.barrier()) return kWrong;
     if (bootstrap.rank() == 2) kill(getpid(), SIGKILL);
     wait_until([&] { return watch->find_dead().has_value(); });
-    const bool right = *watch->find_dead() == 2;
+    const bool right = watch->find_dead() == 2 && watch->has_ended(2) && !watch->has_ended(0);
+    watch->forget(2);
+    const bool once = !watch->find_dead();
     // Nobody else ends before all have looked.
     found->fetch_add(1);
     wait_until([&] { return found->load() == 3; });
-    return right ? kGood : kWrong;
+    return right && once ? kGood : kWrong;
   });
   EXPECT_EQ(result.value(), 128 + SIGKILL);
 }
 
-TEST(PeerWatch, ThreadsAreNotWatched) {
-  const auto result = launch_threads(3, [](Bootstrap& bootstrap) -> int {
-    const auto watch = PeerWatch::create(bootstrap, exchange_places(bootstrap).value());
-    return watch && watch->watched() == 0 && !watch->find_dead() ? kGood : kWrong;
+// Who begins to watch late: one process has ended, and its id may be another's by now.
+TEST(PeerWatch, FindsThoseThatHaveEndedBefore) {
+  const auto child = [](bool ends) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      if (!ends) pause();
+      _exit(0);
+    }
+    return pid;
+  };
+  const pid_t ended = child(true), other = child(false), lives = child(false);
+  const uint64_t start = process_start(other);
+  EXPECT_GT(start, 0u);
+  ASSERT_EQ(waitpid(ended, nullptr, 0), ended);
+  auto watch = PeerWatch::create(
+      std::vector<WatchedProcess>{{4, ended, start}, {5, other, start - 1}, {6, lives, 0}});
+  ASSERT_TRUE(watch.has_value());
+  EXPECT_TRUE(watch->has_ended(4));
+  EXPECT_TRUE(watch->has_ended(5)) << "its id has passed on to another process";
+  EXPECT_FALSE(watch->has_ended(6));
+  kill(lives, SIGKILL);
+  std::set<Rank> found;
+  wait_until([&] {
+    if (const auto dead = watch->find_dead()) found.insert(*dead);
+    return found.size() == 3;
   });
-  EXPECT_EQ(result.value(), kGood);
+  EXPECT_EQ(found, (std::set<Rank>{4, 5, 6}));
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  waitpid(lives, nullptr, 0);
+}
+
+TEST(MachineWatch, GoesByWhatTheLauncherSays) {
+  InSharedMemory<std::atomic<int>> found;
+  const auto result = launch_processes(quiet(4), [&](Bootstrap& bootstrap) -> int {
+    auto places = exchange_places(bootstrap);
+    if (!places) return kWrong;
+    const size_t files = open_files();
+    MachineWatch watch(bootstrap, *places);
+    if (watch.find_dead() || watch.has_ended(2)) return kWrong;
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 2) kill(getpid(), SIGKILL);
+    wait_until([&] { return watch.find_dead().has_value(); });
+    const bool right = watch.find_dead() == 2 && watch.has_ended(2) && !watch.has_ended(0);
+    watch.forget(2);
+    const bool once = !watch.find_dead() && open_files() == files;
+    found->fetch_add(1);
+    wait_until([&] { return found->load() == 3; });
+    return right && once ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+}
+
+TEST(MachineWatch, WatchesItselfWhereNobodyDoes) {
+  InSharedMemory<std::atomic<int>> found;
+  const auto result = launch_processes(quiet(3), [&](Bootstrap& bootstrap) -> int {
+    auto places = exchange_places(bootstrap);
+    if (!places) return kWrong;
+    /// As a rank whose leader has gone.
+    class Unwatched final : public Bootstrap {
+     public:
+      explicit Unwatched(Bootstrap& of) : of_(of) {}
+      Rank rank() const override { return of_.rank(); }
+      int size() const override { return of_.size(); }
+      Status allgather(const void* mine, size_t bytes, void* all) override {
+        return of_.allgather(mine, bytes, all);
+      }
+      Status barrier() override { return of_.barrier(); }
+      void abort(const Failure& failure) override { of_.abort(failure); }
+      void end_after_death(const Failure& end) override { of_.end_after_death(end); }
+      std::optional<Failure> failure() const override { return of_.failure(); }
+
+     private:
+      Bootstrap& of_;
+    } unwatched(bootstrap);
+    MachineWatch watch(unwatched, *places);
+    if (!bootstrap.barrier()) return kWrong;
+    if (bootstrap.rank() == 1) kill(getpid(), SIGKILL);
+    wait_until([&] { return watch.find_dead().has_value(); });
+    const bool right = watch.find_dead() == 1 && watch.has_ended(1) && !watch.has_ended(0);
+    found->fetch_add(1);
+    wait_until([&] { return found->load() == 2; });
+    return right ? kGood : kWrong;
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
 }
 
 TEST(Binding, RanksSpreadOverTheMachineAndShareCoresInTurn) {

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <thread>
 
-#include "engine/bootstrap/peer_watch.h"
+#include "engine/bootstrap/machine_watch.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
@@ -115,6 +115,54 @@ TEST(JoinedJob, ADeathIsKnownToAllWithinTwoSeconds) {
       EXPECT_EQ(wrong, "");
     }
   }
+}
+
+// Rank 0 watches the others as long as it is there.
+TEST(JoinedJob, DeathsAreNoticedOnceTheLeaderHasLeft) {
+  const auto look = [](Bootstrap& job) -> std::string {
+    const auto places = exchange_places(job);
+    if (!places) return places.error().message;
+    MachineWatch watch(job, *places);
+    if (job.rank() == 0) return "";
+    if (job.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      raise(SIGKILL);
+    }
+    const auto start = Clock::now();
+    while (true) {
+      (void)job.failure();  // who waits for others looks there first
+      if (watch.find_dead() == 2) return watch.has_ended(2) ? "" : "it has not ended";
+      if (Clock::now() - start > std::chrono::seconds(10)) return "not noticed";
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  JoinedRun run;
+  run.machines = {0, 0, 0, 0};
+  run.to_die = {2};
+  EXPECT_EQ(run_joined(run, look), "");
+}
+
+// Parts of a machine with leaders of their own, as containers may be.
+TEST(JoinedJob, DeathsAreNoticedWhoeverLeadsTheRank) {
+  const auto look = [](Bootstrap& job) -> std::string {
+    const auto places = exchange_places(job);
+    if (!places) return places.error().message;
+    MachineWatch watch(job, *places);
+    if (job.rank() == 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      raise(SIGKILL);
+    }
+    const auto start = Clock::now();
+    while (watch.find_dead() != 3) {
+      if (Clock::now() - start > std::chrono::seconds(10)) return "not noticed";
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return watch.has_ended(3) && !watch.has_ended(job.rank() == 0 ? 1 : 0) ? "" : "wrong ends";
+  };
+  JoinedRun run;
+  run.machines = {0, 0, 1, 1};
+  run.to_die = {3};
+  EXPECT_EQ(run_joined(run, look), "");
 }
 
 TEST(JoinedJob, TheFirstFailureReportedIsEverybodys) {

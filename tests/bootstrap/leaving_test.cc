@@ -96,7 +96,8 @@ TEST(Leaving, OfALateRankIsSaidInTheWarning) {
   ::testing::internal::CaptureStderr();
   (void)testing::run_job(job, [](const RankView& rank) {
     if (rank.context.rank() == 2) return;
-    for (int naps = 0; naps < 20'000 && !rank.context.bootstrap().absence(2); ++naps) usleep(1000);
+    for (int naps = 0; naps < 20'000 && !rank.context.job().bootstrap().absence(2); ++naps)
+      usleep(1000);
     (void)exchange(rank.context);
   });
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),

@@ -199,7 +199,7 @@ TEST(Misuse, AForkedChildIsRefusedAndTheParentGoesOn) {
                     [](const RankView& rank) {
                       const pid_t child = fork();
                       if (child == 0) {
-                        const EntryGuard::Entry entry(rank.context.guard());
+                        const EntryGuard::Entry entry(rank.context.threads().guard());
                         _exit(entry.refused() != nullptr ? 0 : 1);
                       }
                       int status = 0;
@@ -213,10 +213,11 @@ TEST(Misuse, AForkedChildIsRefusedAndTheParentGoesOn) {
 TEST(Misuse, ASecondThreadInsideIsRefused) {
   EXPECT_EQ(run_job(job_of({1}),
                     [](const RankView& rank) {
-                      const EntryGuard::Entry first(rank.context.guard());
+                      const EntryGuard::Entry first(rank.context.threads().guard());
                       bool refused = false;
                       std::thread([&] {
-                        refused = EntryGuard::Entry(rank.context.guard()).refused() != nullptr;
+                        refused =
+                            EntryGuard::Entry(rank.context.threads().guard()).refused() != nullptr;
                       }).join();
                       if (first.refused() != nullptr || !refused)
                         rank.complain("two threads were inside");

@@ -164,7 +164,7 @@ TEST(CheckedJob, DoesWhatRankZeroHas) {
                       : first == CheckMode::kOff ? CheckMode::kData
                                                  : CheckMode::kOff;
       auto context = Context::create(bootstrap, options);
-      if (!context || (*context)->check_mode() != first) return 1;
+      if (!context || (*context)->world().services().check_mode != first) return 1;
       Item item;
       item.collective = Collective::kAlltoall;
       item.bytes = 100;

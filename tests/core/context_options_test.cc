@@ -134,7 +134,7 @@ std::string copied_with_costs(const std::string& costs) {
   testing::JobOptions job = testing::job_of({2});
   job.context.costs = costs;
   return testing::run_job(job, [](const testing::RankView& rank) {
-    rank.complain(std::to_string(rank.context.local().limits().of_private));
+    rank.complain(std::to_string(rank.context.job().local().limits().of_private));
   });
 }
 

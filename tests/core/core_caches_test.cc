@@ -156,7 +156,7 @@ TEST_F(KeptPlans, AShapeIsWrittenBeforeItIsDropped) {
 TEST(ScratchPool, KeepsLittleBesideThePieceUsedLast) {
   EXPECT_EQ(run_job(one_server(1),
                     [](const RankView& rank) {
-                      ScratchPool& pool = rank.context.scratch();
+                      ScratchPool& pool = rank.context.world().services().scratch;
                       std::vector<std::byte*> pieces;
                       for (size_t i = 0; i < 100; ++i) {
                         auto piece = pool.take(i % 2 == 0 ? ScratchPool::kKeptBytes / 4 : 5000);
@@ -166,7 +166,7 @@ TEST(ScratchPool, KeepsLittleBesideThePieceUsedLast) {
                       for (std::byte* piece : pieces) pool.put(piece);
                       if (pool.kept() > ScratchPool::kKeptBytes)
                         rank.complain("the pool keeps too much");
-                      if (rank.context.local().heap().used() > 2 * ScratchPool::kKeptBytes)
+                      if (rank.context.job().local().heap().used() > 2 * ScratchPool::kKeptBytes)
                         rank.complain("what the pool does not keep was not freed");
                       auto large = pool.take(2 * ScratchPool::kKeptBytes);
                       if (!rank.good(large, "take")) return;
@@ -201,9 +201,9 @@ TEST(ScratchPool, IsSharedByTheBlockingCallsOfAllGroups) {
                             !rank.good(calls.back()->wait(), "wait"))
                           return;
                         calls.back()->release();
-                        if (i == 0) used = rank.context.local().heap().used();
+                        if (i == 0) used = rank.context.job().local().heap().used();
                       }
-                      if (used == 0 || rank.context.local().heap().used() != used)
+                      if (used == 0 || rank.context.job().local().heap().used() != used)
                         rank.complain("every group keeps scratch of its own");
                     }),
             "");

@@ -179,6 +179,49 @@ TEST_P(RenewalInJobs, RepeatsACallOnWhatItsBuffersHoldThen) {
   EXPECT_EQ(launched(GetParam(), 3, body), "");
 }
 
+/// Counts and options that stand at the same addresses may have changed since the last time.
+TEST_P(RenewalInJobs, TakesWhatThePointersOfTheCallLeadToThen) {
+  const auto body = [](const ApiRank& rank) {
+    const int me = ibcoll_rank(rank.context);
+    std::vector<int64_t> from(9), to(9), counts(3);
+    const std::vector<int64_t> places = {0, 3 * sizeof(int64_t), 6 * sizeof(int64_t)};
+    ibcoll_options options = IBCOLL_OPTIONS_INIT;
+    const ibcoll_call exchange =
+        ibcoll_call_alltoallv(from.data(), counts.data(), places.data(), to.data(), counts.data(),
+                              places.data(), nullptr);
+    const ibcoll_call meeting = ibcoll_call_barrier(&options);
+    ibcoll_request* kept = nullptr;
+    rank.good(ibcoll_call_init(ibcoll_world(rank.context), &exchange, &kept), "init");
+    for (int64_t round = 1; round <= 3; ++round) {
+      std::fill(counts.begin(), counts.end(), round * int64_t{sizeof round});
+      std::fill(from.begin(), from.end(), 10 * round + me);
+      std::fill(to.begin(), to.end(), -1);
+      rank.good(ibcoll_call_renew(kept, &exchange), "renew");
+      rank.good(ibcoll_start(kept), "start");
+      rank.good(ibcoll_wait(kept), "wait");
+      for (int64_t at = 0; at < 9; ++at) {
+        const int64_t expected = at % 3 < round ? 10 * round + at / 3 : -1;
+        if (to[static_cast<size_t>(at)] != expected)
+          return rank.complain(
+              fmt::format("round {}: {} is not {}", round, to[static_cast<size_t>(at)], expected));
+      }
+    }
+    for (int pieces = 1; pieces <= 3; ++pieces) {
+      options.pieces = pieces;
+      // Rank 0 alone renews: all must mean the same barrier.
+      ibcoll_request* request = kept;
+      rank.good(me == 0 ? ibcoll_call_renew(kept, &meeting)
+                        : ibcoll_call_init(ibcoll_world(rank.context), &meeting, &request),
+                "request");
+      rank.good(ibcoll_start(request), "start");
+      rank.good(ibcoll_wait(request), "wait");
+      if (me != 0) rank.good(ibcoll_call_free(request), "free");
+    }
+    rank.good(ibcoll_call_free(kept), "free");
+  };
+  EXPECT_EQ(launched(GetParam(), 3, body), "");
+}
+
 TEST_P(RenewalInJobs, IsRefusedWhileTheCallIsUnderWay) {
   const auto body = [](const ApiRank& rank) {
     const int me = ibcoll_rank(rank.context);

@@ -57,7 +57,7 @@ TEST_F(MisusedAlone, TheLevelIsWhatWasSet) {
 
 TEST_F(MisusedAlone, CallsOfAHandlerAreRefused) {
   // Inside of a call, as progress runs it, or on the progress thread, which makes none.
-  const EntryGuard& guard = context_->context->guard();
+  const EntryGuard& guard = context_->context->threads().guard();
   for (const auto level : {IBCOLL_THREAD_SERIALIZED, IBCOLL_THREAD_MULTIPLE}) {
     for (const int progress_thread : {0, 1}) {
       ASSERT_EQ(ibcoll_set_thread_level(context_, level), IBCOLL_OK);
@@ -65,7 +65,7 @@ TEST_F(MisusedAlone, CallsOfAHandlerAreRefused) {
       for (const bool in_call : {true, false}) {
         if (!in_call && progress_thread == 0) continue;
         std::optional<EntryGuard::Entry> entry;
-        if (in_call) entry.emplace(context_->context->guard());
+        if (in_call) entry.emplace(context_->context->threads().guard());
         const InsideHandler handler(guard);
         EXPECT_EQ(ibcoll_barrier(ibcoll_world(context_), nullptr), IBCOLL_ERR_INVALID);
         EXPECT_THAT(ibcoll_last_error(), HasSubstr("a handler runs inside of a call"));

@@ -141,7 +141,7 @@ TEST_P(ArrivalRunsTest, TheProgressThreadListens) {
               flags.raise(0);
               // No call is made here, nor is one under way.
               flags.await(1, rank.context.size() - 1);
-              const EntryGuard::Entry entry(rank.context.guard());
+              const EntryGuard::Entry entry(rank.context.threads().guard());
               check(rank, runs, 1);
               rank.context.executor().serve(nullptr);
             }),

@@ -23,7 +23,7 @@ using testing::RankView;
 Status cross(Context& context, bool several, bool progress_thread) {
   constexpr size_t kBytes = 5'000'000;
   IBCOLL_TRY(context.threads().use(several, progress_thread));
-  const EntryGuard::Entry entry(context.guard());
+  const EntryGuard::Entry entry(context.threads().guard());
   const Rank me = context.rank();
   IBCOLL_ASSIGN(const auto first, context.groups().create({0, 1}, 1));
   IBCOLL_ASSIGN(const auto second, context.groups().create({0, 1}, 2));
@@ -73,12 +73,12 @@ TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
                   CallMemory first, second;
                   std::thread late([&] {
                     usleep(1'500'000);
-                    const EntryGuard::Entry entry(context.guard());
+                    const EntryGuard::Entry entry(context.threads().guard());
                     rank.good(make(**other, second.arguments(Collective::kAlltoall, 100)),
                               "the thread's call");
                   });
                   {
-                    const EntryGuard::Entry entry(context.guard());
+                    const EntryGuard::Entry entry(context.threads().guard());
                     rank.good(make(**own, first.arguments(Collective::kAlltoall, 100)), "call");
                   }
                   late.join();

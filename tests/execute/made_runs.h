@@ -117,12 +117,12 @@ class Runs final : public ArrivalRuns {
     for (Rank rank = 0; rank < context_.size(); ++rank) {
       if (rank == context_.rank()) continue;
       const bool local = context_.shape().same_server(rank, context_.rank());
-      while (!(local ? context_.local().offer_mail(rank, mail)
-                     : context_.network()->mail(rank, mail, NetworkTransport::kUncounted)))
+      while (!(local ? context_.job().local().offer_mail(rank, mail)
+                     : context_.job().network()->mail(rank, mail, NetworkTransport::kUncounted)))
         context_.executor().progress();
     }
-    context_.local().poll();
-    if (context_.network() != nullptr) context_.network()->flush();
+    context_.job().local().poll();
+    if (context_.job().network() != nullptr) context_.job().network()->flush();
   }
 
   std::list<MadeRun> runs;

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <fstream>
 #include <numeric>
 #include <vector>
 
 #include "engine/bootstrap/launch.h"
+#include "studies/measure/process_memory.h"
 #include "tests/exchange.h"
 
 namespace ibcoll {
@@ -20,16 +20,6 @@ using testing::RankView;
 using testing::run_job;
 
 constexpr int kLocal = 192;
-
-/// Bytes of memory of this process's own, and of what it shares its part.
-size_t memory_in_use() {
-  std::ifstream file("/proc/self/smaps_rollup");
-  size_t kilobytes = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("Pss:", 0) == 0) kilobytes = std::stoul(line.substr(4));
-  }
-  return kilobytes * 1024;
-}
 
 /// Runs a call whose blocks hold what `pattern` says.
 class Checked {
@@ -177,16 +167,16 @@ TEST(ManyRanks, TakeAMegabyteEachBeforeTheFirstCall) {
     ContextOptions options;
     options.shape = shape;
     (void)bootstrap.barrier();
-    const size_t before = memory_in_use();
+    const int64_t before = proportional_bytes();
     (void)bootstrap.barrier();
     auto context = Context::create(bootstrap, options);
     if (!context) {
       complaints.add(bootstrap.rank(), context.error().message);
       return 1;
     }
-    const size_t after = memory_in_use();
+    const int64_t after = proportional_bytes();
     (void)bootstrap.barrier();
-    if (after > before + (size_t{1} << 20))
+    if (after > before + (int64_t{1} << 20))
       complaints.add(bootstrap.rank(), fmt::format("{} bytes more than before", after - before));
     (void)(*context)->close();
     return 0;

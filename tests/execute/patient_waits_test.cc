@@ -42,7 +42,7 @@ TEST_P(PatientWaits, EndInTimeAndKnowNoDeadline) {
   job.context.late_ns = 20'000'000;
   ::testing::internal::CaptureStderr();
   const std::string complaints = run(job, [](const RankView& rank) {
-    const EntryGuard::Entry entry(rank.context.guard());
+    const EntryGuard::Entry entry(rank.context.threads().guard());
     Completion never;
     const int64_t until = now_ns() + 300'000'000;
     if (!rank.good(rank.context.executor().wait(never, until), "wait")) return;
@@ -56,7 +56,7 @@ TEST_P(PatientWaits, EndInTimeAndKnowNoDeadline) {
 TEST_P(PatientWaits, EndWhenSomethingArrives) {
   EXPECT_EQ(run(job_of({2}),
                 [](const RankView& rank) {
-                  const EntryGuard::Entry entry(rank.context.guard());
+                  const EntryGuard::Entry entry(rank.context.threads().guard());
                   Runs runs(rank.context);
                   Completion finished;
                   runs.on_finish = [&] { finished.done = true; };
@@ -78,7 +78,7 @@ TEST_P(PatientWaits, LearnOfDeathsThatTheJobSurvives) {
       job_of({3}),
       [&](const RankView& view) {
         const RankView rank{view.context, complaints};
-        const EntryGuard::Entry entry(rank.context.guard());
+        const EntryGuard::Entry entry(rank.context.threads().guard());
         Runs runs(rank.context);
         Completion told;
         runs.on_lost = [&] { told.done = true; };

@@ -166,6 +166,8 @@ TEST(Reductions, AreForTheTypesThatMpiNames) {
       const auto found = find_reduction(type, op);
       ASSERT_EQ(found.has_value(), operators_of(type).contains(to_string(op)))
           << to_string(type) << " " << to_string(op);
+      EXPECT_EQ(ibcoll_has_operator(static_cast<ibcoll_type>(t), static_cast<ibcoll_operator>(o)),
+                found.has_value() ? 1 : 0);
       if (found) {
         visit_type(type, [&](auto sample) { EXPECT_EQ(found->element_bytes, sizeof sample); });
         EXPECT_EQ(found->commutes, op != Operator::kReplace && op != Operator::kNoOp);
@@ -174,6 +176,9 @@ TEST(Reductions, AreForTheTypesThatMpiNames) {
       }
     }
   }
+  EXPECT_EQ(ibcoll_has_operator(IBCOLL_OWN, IBCOLL_SUM), 0);
+  EXPECT_EQ(ibcoll_has_operator(IBCOLL_INT32, IBCOLL_FIRST_OWN), 0);
+  EXPECT_EQ(ibcoll_has_operator(static_cast<ibcoll_type>(-1), IBCOLL_SUM), 0);
   EXPECT_THAT(find_reduction(ElementType::kBool, Operator::kSum).error().message,
               HasSubstr("operator sum is not for elements of type bool, which take land, lor, "
                         "lxor, replace, no_op"));

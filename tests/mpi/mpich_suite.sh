@@ -1,6 +1,6 @@
 #!/bin/bash
-# mpich_suite.sh [--mpicc MPICC] [--tag TAG] [--preload LIBRARY] [--most RANKS] [--limit SECONDS]
-#                [--keep DIR] [FOLDER...]
+# mpich_suite.sh [--mpicc MPICC] [--tag TAG] [--preload LIBRARY] [--beneath LIBRARY] [--most RANKS]
+#                [--limit SECONDS] [--keep DIR] [FOLDER...]
 #
 # MPICH's own tests, from IBCOLL_SOURCES/mpich, a git repository of its sources: each line of the
 # folders' lists is run by an MPI library alone, and with libibcoll_mpi.so before it, which takes
@@ -9,6 +9,8 @@
 #   --mpicc    the compiler of the MPI library (mpicc.mpich); its launcher lies beside it
 #   --tag      of the repository (v4.0.2)
 #   --preload  the library (build/bin/libibcoll_mpi.so of this tree)
+#   --beneath  a library that is preloaded either way: with libcompare_mpi_yield.so, ranks of MPICH yield
+#              while they wait, without which more ranks than cores take minutes
 #   --most     leaves out lines with more ranks (none)
 #   --limit    seconds that a line may take which does not say so itself (60)
 #   --keep     where the programs are built; they are used again (a folder that goes at the end)
@@ -17,59 +19,19 @@ set -u
 shopt -s nullglob
 
 here=$(cd "$(dirname "$0")/../.." && pwd)
-mpicc=mpicc.mpich tag=v4.0.2 preload=$here/build/bin/libibcoll_mpi.so most=0 limit=60 keep=''
-while [[ ${1:-} == --* ]]; do
-  case $1 in
-    --help)
-      sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
-      exit 0
-      ;;
-    --mpicc) mpicc=$2 ;;
-    --tag) tag=$2 ;;
-    --preload) preload=$2 ;;
-    --most) most=$2 ;;
-    --limit) limit=$2 ;;
-    --keep) keep=$2 ;;
-    *)
-      echo "mpich_suite.sh: $1 is no option" >&2
-      exit 2
-      ;;
-  esac
-  shift 2
-done
-folders=("$@")
-[ $# -gt 0 ] || folders=(coll comm topo threads/coll threads/comm errors/coll f77/coll f08/coll)
-
-fail() {
-  echo "mpich_suite.sh: $*" >&2
-  exit 2
-}
+. "$here/tests/mpi/two_ways.sh"
+mpicc=mpicc.mpich tag=v4.0.2 preload=$here/build/bin/libibcoll_mpi.so most=0 limit=60 keep='' beneath=''
+take_options 'mpicc tag preload beneath most limit keep' "$@"
+folders=("${arguments[@]}")
+[ ${#folders[@]} -gt 0 ] || folders=(coll comm topo threads/coll threads/comm errors/coll f77/coll f08/coll)
 
 sources=${IBCOLL_SOURCES:-}/mpich
 git -C "$sources" cat-file -e "$tag^{commit}" 2>/dev/null ||
-  fail "IBCOLL_SOURCES=DIR must have MPICH's git repository, with $tag, as DIR/mpich"
-command -v "$mpicc" >/dev/null || fail "$mpicc is not installed"
-[ -f "$preload" ] || fail "$preload is not there"
-
-# mpicc.mpich has mpiexec.mpich beside it, another mpicc mpiexec, and so has mpicc_abi.
-compiler=$(command -v "$mpicc")
-launcher=${compiler%/*}/mpiexec${compiler##*mpicc}
-launcher=${launcher%_abi}
-[ -x "$launcher" ] || fail "$launcher, the launcher of $mpicc, is not there"
-launch=("$launcher")
-if "$launcher" --version 2>&1 | grep -qi 'open\(rte\| mpi\|pmix\)'; then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  launch+=(--oversubscribe)
-fi
-
-root=$keep
-if [ -z "$root" ]; then
-  root=$(mktemp -d)
-  trap 'rm -rf "$root"' EXIT
-fi
-mkdir -p "$root" || fail "$root can't be made"
-root=$(cd "$root" && pwd)
-git -C "$sources" archive "$tag" test/mpi | tar x -C "$root" || fail "the sources can't be unpacked"
+  die_unbuilt "IBCOLL_SOURCES=DIR must have MPICH's git repository, with $tag, as DIR/mpich"
+find_libraries
+find_launcher "$mpicc"
+make_root "$keep" "$compiler $tag"
+git -C "$sources" archive "$tag" test/mpi | tar x -C "$root" || die_unbuilt "the sources can't be unpacked"
 tests=$root/test/mpi
 
 # What MPICH's configure would find here.
@@ -113,7 +75,7 @@ compile() {
   "$mpicc" -w -O1 "${includes[@]}" "$@" -o "$output" 2>>"$root/compiler"
 }
 for unit in mtest_common dtypes mtest_single; do
-  compile "$root/$unit.o" -c "$tests/util/$unit.c" || fail "$unit.c: $(tail -3 "$root/compiler")"
+  compile "$root/$unit.o" -c "$tests/util/$unit.c" || die_unbuilt "$unit.c: $(tail -3 "$root/compiler")"
 done
 pools=()
 for unit in "$tests"/dtpools/src/*.c; do
@@ -125,11 +87,11 @@ for unit in "$tests"/dtpools/src/*.c; do
   }
   pools+=("$root/${unit%.c}.o")
 done
-compile "$root/mtest.o" -c "$tests/util/mtest.c" || fail "mtest.c: $(tail -3 "$root/compiler")"
+compile "$root/mtest.o" -c "$tests/util/mtest.c" || die_unbuilt "mtest.c: $(tail -3 "$root/compiler")"
 compile "$root/mtest_threads.o" -DMTEST_USE_THREAD -c "$tests/util/mtest.c" ||
-  fail "mtest.c: $(tail -3 "$root/compiler")"
+  die_unbuilt "mtest.c: $(tail -3 "$root/compiler")"
 compile "$root/mtest_thread.o" -DMTEST_USE_THREAD -c "$tests/util/mtest_thread.c" ||
-  fail "mtest_thread.c: $(tail -3 "$root/compiler")"
+  die_unbuilt "mtest_thread.c: $(tail -3 "$root/compiler")"
 
 # of FOLDER NAME VARIABLE: what the folder's Makefile.am says of a program.
 of() {
@@ -171,17 +133,11 @@ build() {
   return 1
 }
 
-# passes RANKS SECONDS PROGRAM ARGUMENT..., with the settings in `with`.
-passes() {
-  local ranks=$1 seconds=$2
-  shift 2
-  (cd "$root" && timeout -k 5 "$seconds" "${launch[@]}" -n "$ranks" env -u IBCOLL_SOURCES "${with[@]}" "$@") \
-    </dev/null >"$root/output" 2>&1 && grep -q 'No Errors' "$root/output"
-}
+says_no_errors() { grep -q 'No Errors' "$1"; }
 
-lines=0 alone=0 both=0 unbuilt=() differ=()
+unbuilt=()
 for folder in "${folders[@]}"; do
-  in_folder=0 in_alone=0 in_both=0
+  [ -f "$tests/$folder/testlist" ] || [ -f "$tests/$folder/testlist.in" ] || die_unbuilt "$folder has no list of tests"
   for list in "$tests/$folder/testlist" "$tests/$folder/testlist.in"; do
     [ -f "$list" ] || continue
     while read -r name ranks options; do
@@ -202,33 +158,11 @@ for folder in "${folders[@]}"; do
         unbuilt+=("$folder/$name")
         continue
       fi
-      program=("$root/bin/$folder/$name" "${arguments[@]}")
-      in_folder=$((in_folder + 1))
-      with=(IBCOLL_MPI=off)
-      first=no
-      passes "$ranks" "$seconds" "${program[@]}" && first=yes
-      with=("LD_PRELOAD=$preload" IBCOLL_MPI_FUNCTIONS=all)
-      second=no
-      passes "$ranks" "$seconds" "${program[@]}" && second=yes
-      [ $first = yes ] && in_alone=$((in_alone + 1))
-      [ $second = yes ] && in_both=$((in_both + 1))
-      if [ $first != $second ]; then
-        line="$folder/$name $ranks ${arguments[*]} alone: $first, with ibcoll: $second"
-        differ+=("$line")
-        echo "$line"
-        [ $first = yes ] && sed 's/^/    /' "$root/output" | tail -5
-      fi
+      run_two_ways "$folder/$name" says_no_errors "$ranks" "$seconds" "$root/bin/$folder/$name" "${arguments[@]}"
     done <"$list"
     break
   done
-  printf '%-14s %4d lines, %4d pass alone, %4d with ibcoll\n' "$folder" $in_folder $in_alone $in_both
-  lines=$((lines + in_folder)) alone=$((alone + in_alone)) both=$((both + in_both))
+  end_group "$folder"
 done
-printf '%-14s %4d lines, %4d pass alone, %4d with ibcoll\n' all $lines $alone $both
 [ ${#unbuilt[@]} -eq 0 ] || echo "not built: ${unbuilt[*]}"
-worse=0
-for line in "${differ[@]}"; do
-  [[ $line == *'alone: yes'* ]] && worse=$((worse + 1))
-done
-echo "$worse fail with ibcoll that pass alone"
-[ $worse -eq 0 ]
+if [[ ${folders[*]} == *coll* ]]; then end_all calls; else end_all; fi

@@ -8,8 +8,8 @@ set -euo pipefail
 }
 name=$1 mpicc=$2 folder=$3
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-data=$root/tests/data/mpi
+sources=$root/tests/mpi/programs
 compile() { "$mpicc" -std=gnu11 -O1 -Wall -Wextra -Wno-stringop-overflow -Wno-deprecated-declarations "$@"; }
-compile "$data"/sweep/*.c -o "$folder/mpi_sweep_$name" -lpthread
-compile "$data/traffic.c" -o "$folder/mpi_traffic_$name"
-compile "$data/sessions.c" -o "$folder/mpi_sessions_$name"
+compile "$sources"/sweep/*.c -o "$folder/mpi_sweep_$name" -lpthread
+compile "$sources/traffic.c" -o "$folder/mpi_traffic_$name"
+compile "$sources/sessions.c" -o "$folder/mpi_sessions_$name"

@@ -47,8 +47,8 @@ std::string documented(const std::string& beginning) {
   return line;
 }
 
-/// What tests/data/mpi/traffic.c sends, in doubles. `starts`: of each collective; `scatters`: of
-/// the scatter; `large`: what its large counts add.
+/// What tests/mpi/programs/traffic.c sends, in doubles. `starts`: of each collective; `scatters`:
+/// of the scatter; `large`: what its large counts add.
 Traffic expected_traffic(int starts, int scatters, int large) {
   Traffic doubles;
   for (int from = 0; from < kRanks; ++from) {

@@ -10,5 +10,5 @@ git -C "${IBCOLL_SOURCES:?names no sources}/mpi-abi-stubs" show HEAD:mpi.h >"$wo
 compile() { gcc -std=gnu11 -I "$2" -I "$root" -I "$root/include" -DIBCOLL_CONSTANTS="$1" -c "$root/integrations/mpi/constants.c" -o "$work/$1.o"; }
 compile ours "$root/integrations/mpi/standard_abi"
 compile forums "$work"
-gcc -std=gnu11 -Wall -Wextra -I "$root" "$root/tests/data/mpi/same_constants.c" "$work/ours.o" "$work/forums.o" -o "$work/same"
+gcc -std=gnu11 -Wall -Wextra -I "$root" "$root/tests/mpi/programs/same_constants.c" "$work/ours.o" "$work/forums.o" -o "$work/same"
 "$work/same"

@@ -22,7 +22,7 @@ using testing::run_job;
 
 constexpr uint64_t kLongBytes = 1'000'000;
 
-RankSet set_of(const std::vector<Rank>& members, int ranks) {
+RankSet a_set(const std::vector<Rank>& members, int ranks) {
   return RankSet::create(members, ranks).value();
 }
 
@@ -83,7 +83,7 @@ struct Told {
 Told start(std::vector<Rank> members, uint64_t bytes, size_t data_bytes, std::string text) {
   MulticastStart message;
   message.facts.bytes = bytes;
-  message.set = set_of(members, 2);
+  message.set = a_set(members, 2);
   Told told;
   told.body = encode(message, told.head.counter);
   told.data_bytes = data_bytes;
@@ -114,7 +114,7 @@ Told role_of_others() {
   Told told;
   told.head.kind = MulticastMailKind::kRole;
   told.body =
-      encode(MulticastRoleMessage{{}, root_role(set_of({1}, 2), shape, Relatives::kChildren), {}},
+      encode(MulticastRoleMessage{{}, root_role(a_set({1}, 2), shape, Relatives::kChildren), {}},
              told.head.counter);
   told.text = "rank 1 tells this one a role in a multicast that it can't have";
   return told;
@@ -143,13 +143,13 @@ TEST(MulticastMessages, ThatCannotBeEndTheJobAndSayWhy) {
         job_of({2}),
         [&](const RankView& rank) {
           Context& context = rank.context;
-          const EntryGuard::Entry entry(context.guard());
+          const EntryGuard::Entry entry(context.threads().guard());
           const std::vector<std::byte> data(told.data_bytes);
           for (int i = 0; context.rank() == 1 && i < told.times; ++i) {
             for_each_mail(told.head, told.body, data, [&](std::span<const std::byte> mail) {
-              if (!context.local().offer_mail(0, mail)) errors.add(1, "there is no room");
+              if (!context.job().local().offer_mail(0, mail)) errors.add(1, "there is no room");
             });
-            context.local().poll();
+            context.job().local().poll();
           }
           const int64_t until = now_ns() + 10'000'000'000;
           Status ended;

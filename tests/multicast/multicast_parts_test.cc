@@ -169,7 +169,7 @@ RC_GTEST_PROP(MulticastPools, StayWithinTheirLimit, ()) {
   RC_ASSERT(memory.taken == 0u);
 }
 
-using Messages = std::vector<DeliveryOrder::Message>;
+using Messages = std::vector<DeliveryOrder::MessageName>;
 
 TEST(DeliveryOrders, WaitForTheOneBefore) {
   DeliveryOrder order;

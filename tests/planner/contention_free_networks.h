@@ -63,6 +63,10 @@ inline Plan planned(const PlanInputs& inputs) {
   return plan ? *std::move(plan) : Plan{};
 }
 
+inline double over_bound(const Plan& plan) {
+  return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
+}
+
 inline void expect_right(const PlanInputs& inputs, const Plan& plan, const std::string& what) {
   const Status right = check_plan(inputs, plan);
   EXPECT_TRUE(right.has_value()) << what << ": " << (right ? "" : right.error().message);

@@ -138,6 +138,18 @@ TEST(ContentionFree, AlltoallReachesTheBound) {
   }
 }
 
+// Links between switches have to be kept at work while servers have short messages for each other.
+TEST(ContentionFree, ShortAlltoallsComeNearTheBoundBehindTrunks) {
+  const std::string trunks = kLan + ",trunk-bandwidth=10Gbit/s";
+  for (const auto& [spec, most] :
+       {std::pair("tree:14x3", 1.122), {"tree:14x5,hosts=64", 1.071}, {"tree:14x6", 1.051}}) {
+    for (const uint64_t bytes : {5 << 10, 10 << 10}) {
+      EXPECT_LE(over_bound(spec + trunks, Kind::kAlltoall, bytes), most) << spec << " " << bytes;
+    }
+  }
+  EXPECT_LE(over_bound("twelve-clusters:2", Kind::kAlltoall, 1 << 20), 1.075);
+}
+
 TEST(ContentionFree, TwoClustersReachTheBound) {
   for (const char* trunk : {"", ",trunk-bandwidth=10Gbit/s"}) {
     const std::string spec = "wan:32,32,long-latency=5ms" + kLan + trunk;

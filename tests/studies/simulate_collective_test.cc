@@ -145,6 +145,18 @@ TEST(Collective, CopiesTakeTheirTime) {
   EXPECT_EQ(run("linear", "4", options).time_us, 0);
 }
 
+TEST(Collective, GivesUpWhenMoreIsUnderWayThanAllowed) {
+  const Shape shape = parse_layout("40x8").value();
+  const Fabric fabric = topology::single_switch(40).value();
+  CollectiveOptions options = options_for(1 << 16, Mode::kPaced);
+  options.network.level = Level::kFlow;
+  options.run.most_flights = 20'000;
+  const auto all_at_once = simulate(alltoall("linear"), shape, fabric, options);
+  ASSERT_FALSE(all_at_once.has_value());
+  EXPECT_THAT(all_at_once.error().message, HasSubstr("messages under way"));
+  EXPECT_TRUE(simulate(alltoall("two_level_ring"), shape, fabric, options).has_value());
+}
+
 TEST(Collective, RefusesWhatCannotBe) {
   const Shape shape = parse_layout("3x2").value();
   const Fabric small = topology::single_switch(2).value();

@@ -11,6 +11,7 @@
 
 #include "studies/task_graph/ecpfd.h"
 #include "studies/task_graph/generators.h"
+#include "studies/task_graph/list_schedulers.h"
 #include "studies/task_graph/schedulers.h"
 
 namespace ibcoll::task_graph {
@@ -125,6 +126,124 @@ TEST(Ecpfd, EveryDuplicateServesATaskThatRunsThere) {
       EXPECT_TRUE(serves) << copy.task;
     }
   }
+}
+
+/// An example by which algorithms were published: tasks are numbered from 1, and the processors
+/// differ. Times are multiplied by the number of processors, so that means are whole.
+class PublishedExample {
+ public:
+  PublishedExample(const std::vector<std::vector<Time>>& run_times,
+                   std::map<std::pair<int, int>, Time> edges)
+      : processors_(static_cast<int>(run_times.front().size())), edges_(std::move(edges)) {
+    std::vector<Time> sums;
+    for (const std::vector<Time>& of_task : run_times) {
+      sums.push_back(0);
+      costs_.run_times.emplace_back();
+      for (const Time time : of_task) {
+        sums.back() += time;
+        costs_.run_times.back().push_back(time * processors_);
+      }
+    }
+    std::vector<Edge> pairs;
+    for (const auto& [edge, cost] : edges_) pairs.push_back({edge.first - 1, edge.second - 1});
+    graph_ = TaskGraph::create(sums, pairs).value();
+    costs_.delay = [this](TaskId from, TaskId to) {
+      return edges_.at({from + 1, to + 1}) * processors_;
+    };
+  }
+  PublishedExample(const PublishedExample&) = delete;
+  PublishedExample& operator=(const PublishedExample&) = delete;
+
+  /// When all is done by a plan, and, by processor, which tasks run there in turn.
+  using Plan = ClassicSchedule (*)(const TaskGraph&, const Costs&, int, const Placed&);
+  std::pair<Time, std::vector<std::vector<TaskId>>> run(Plan plan) const {
+    ClassicSchedule runs = plan(*graph_, costs_, processors_, {});
+    Time end = 0;
+    std::vector<std::vector<TaskId>> tasks(runs.size());
+    for (size_t p = 0; p < runs.size(); ++p) {
+      std::ranges::sort(runs[p], {}, &ClassicRun::start);
+      for (const ClassicRun& run : runs[p]) {
+        end = std::max(end, run.start + costs_.run_times[run.task][p]);
+        tasks[p].push_back(run.task + 1);
+      }
+    }
+    EXPECT_EQ(end % processors_, 0);
+    return {end / processors_, tasks};
+  }
+
+ private:
+  int processors_;
+  std::map<std::pair<int, int>, Time> edges_;
+  Costs costs_;
+  std::optional<TaskGraph> graph_;
+};
+
+using Placement = std::vector<std::vector<TaskId>>;
+
+// Figure 1 of Topcuoglu, Hariri, Wu 2002 (see list_schedulers.h); figure 2 has the schedules.
+TEST(PublishedExamples, HeftAndCpopMakeTheSchedulesOfTheirPaper) {
+  const PublishedExample example({{14, 16, 9},
+                                  {13, 19, 18},
+                                  {11, 13, 19},
+                                  {13, 8, 17},
+                                  {12, 13, 10},
+                                  {13, 16, 9},
+                                  {7, 15, 11},
+                                  {5, 11, 14},
+                                  {18, 12, 20},
+                                  {21, 7, 16}},
+                                 {{{1, 2}, 18},
+                                  {{1, 3}, 12},
+                                  {{1, 4}, 9},
+                                  {{1, 5}, 11},
+                                  {{1, 6}, 14},
+                                  {{2, 8}, 19},
+                                  {{2, 9}, 16},
+                                  {{3, 7}, 23},
+                                  {{4, 8}, 27},
+                                  {{4, 9}, 23},
+                                  {{5, 9}, 13},
+                                  {{6, 8}, 15},
+                                  {{7, 10}, 17},
+                                  {{8, 10}, 11},
+                                  {{9, 10}, 13}});
+  const auto [heft, heft_places] = example.run(plan_heft);
+  EXPECT_EQ(heft, 80);
+  EXPECT_EQ(heft_places, (Placement{{2, 8}, {4, 6, 9, 10}, {1, 3, 5, 7}}));
+  const auto [cpop, cpop_places] = example.run(plan_cpop);
+  EXPECT_EQ(cpop, 86);
+  EXPECT_THAT(cpop_places[1], ::testing::IsSupersetOf({1, 2, 9, 10}));  // the critical path
+}
+
+// The example of Arabnejad, Barbosa 2014, which compares PEFT with HEFT on it.
+TEST(PublishedExamples, PeftIsAheadOfHeftAsInItsPaper) {
+  const PublishedExample example({{22, 21, 36},
+                                  {22, 18, 18},
+                                  {32, 27, 43},
+                                  {7, 10, 4},
+                                  {29, 27, 35},
+                                  {26, 17, 24},
+                                  {14, 25, 30},
+                                  {29, 23, 36},
+                                  {15, 21, 8},
+                                  {13, 16, 33}},
+                                 {{{1, 2}, 17},
+                                  {{1, 3}, 31},
+                                  {{1, 4}, 29},
+                                  {{1, 5}, 13},
+                                  {{1, 6}, 7},
+                                  {{2, 8}, 3},
+                                  {{2, 9}, 30},
+                                  {{3, 7}, 16},
+                                  {{4, 8}, 11},
+                                  {{4, 9}, 7},
+                                  {{5, 9}, 57},
+                                  {{6, 8}, 5},
+                                  {{7, 10}, 9},
+                                  {{8, 10}, 42},
+                                  {{9, 10}, 7}});
+  EXPECT_EQ(example.run(plan_peft).first, 122);
+  EXPECT_EQ(example.run(plan_heft).first, 133);
 }
 
 TEST(ListSchedulers, CpopKeepsACriticalPathOnOneProcessor) {

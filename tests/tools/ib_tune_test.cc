@@ -92,16 +92,17 @@ TEST_F(IbTune, JudgesRules) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto points = of_kind(ran, "point");
   ASSERT_EQ(points.size(), 4u);
+  double worst = 1;
   for (const nlohmann::json& point : points) {
     const std::string judged = point["judged"];
     EXPECT_EQ(point["collective"] == "bcast", judged.starts_with("linear")) << judged;
-    EXPECT_GE(point["regret"], 1);
-    EXPECT_LE(point["sure_regret"], point["regret"]);
+    EXPECT_TRUE(point["sure_regret"].is_number());
+    worst = std::max(worst, point["regret"].get<double>());
     EXPECT_TRUE(point["within"].is_boolean());
   }
   const auto summary = of_kind(ran, "summary").at(0);
   EXPECT_EQ(summary["points"], 4);
-  EXPECT_GE(summary["worst"], 1);
+  EXPECT_EQ(summary["worst"], worst);
   const Ran text = tune(kShort + std::string("--ranks 3 --collectives barrier --verify ") + rules);
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("rules are for ibcoll 0.1, not"));

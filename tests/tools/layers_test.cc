@@ -1,10 +1,12 @@
 // Who may include whom: layers that must not know each other stay apart, and the table of
 // docs/architecture.md says so.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -16,16 +18,19 @@
 #include <utility>
 #include <vector>
 
+#include "tests/command.h"
 #include "tests/places.h"
 
 namespace ibcoll {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 /// A row of folders.txt: what the sources of a folder may include besides each other.
 struct Row {
@@ -140,14 +145,15 @@ struct Findings {
   }
 };
 
-Findings of_all_sources() {
-  const fs::path root = testing_tools::source_dir();
+/// Of all sources but those in folders of a build or of what manages the tree, such as .git: CMake
+/// would compile them, whatever their folder is called.
+Findings of_sources_in(const fs::path& root) {
   Findings findings;
   for (auto entry = fs::recursive_directory_iterator(root);
        entry != fs::recursive_directory_iterator(); ++entry) {
     const std::string name = entry->path().filename();
-    if (entry->is_directory() && (name.starts_with(".") || name == "data" ||
-                                  (entry.depth() == 0 && name.starts_with("build"))))
+    if (entry->is_directory() && entry.depth() == 0 &&
+        (name.starts_with(".") || name.starts_with("build")))
       entry.disable_recursion_pending();
     const std::string extension = entry->path().extension();
     if (extension != ".h" && extension != ".c" && extension != ".cc" && extension != ".hpp")
@@ -157,6 +163,8 @@ Findings of_all_sources() {
   }
   return findings;
 }
+
+Findings of_all_sources() { return of_sources_in(testing_tools::source_dir()); }
 
 TEST(Layers, EveryIncludeKeepsTheRules) {
   const Findings findings = of_all_sources();
@@ -222,6 +230,91 @@ TEST(Layers, WhatIsNotInTheListIsFound) {
               ElementsAre(HasSubstr("novelty/new.cc is in no folder")));
 }
 
+/// The sources of a tree of its own.
+class LayersOfATree : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = fs::temp_directory_path() / "ibcoll-layers-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    tree_ = name;
+  }
+  void TearDown() override { fs::remove_all(tree_); }
+
+  void add(const std::string& file, const std::string& header) const {
+    fs::create_directories((tree_ / file).parent_path());
+    std::ofstream(tree_ / file) << "#include \"" << header << "\"\n";
+  }
+
+  fs::path tree_;
+};
+
+TEST_F(LayersOfATree, NoFolderIsMissedForItsName) {
+  for (const char* file : {"engine/core/data/x.cc", "engine/base/.own/y.cc", "shm/build/z.h"})
+    add(file, "tools/frame/tool.h");
+  for (const char* file : {"build/w.cc", "build-asan/engine/base/w.cc", ".git/w.cc"})
+    add(file, "tools/frame/tool.h");
+  const Findings findings = of_sources_in(tree_);
+  EXPECT_THAT(findings.violations,
+              UnorderedElementsAre(HasSubstr("engine/core/data/x.cc includes tools/frame/tool.h"),
+                                   HasSubstr("engine/base/.own/y.cc includes"),
+                                   HasSubstr("shm/build/z.h includes")));
+  EXPECT_EQ(findings.files, 3);
+}
+
+/// What tests/count_includes.sh says of a tree.
+testing_tools::CommandRan counted(const fs::path& root) {
+  return testing_tools::run_command(testing_tools::source_dir() + "/tests/count_includes.sh " +
+                                    root.string() + " 2>&1");
+}
+
+TEST(Layers, NoFilesIncludeEachOtherInACircle) {
+  const auto ran = counted(testing_tools::source_dir());
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("\nincludes against folders.txt: 0\ncircles of folders: 0\n"));
+  EXPECT_THAT(ran.out, HasSubstr(fmt::format("{} sources in {} folders ", of_all_sources().files,
+                                             rows().size())));
+}
+
+TEST_F(LayersOfATree, TheCountOfIncludesNamesWhatIsWrong) {
+  fs::copy(fs::path(testing_tools::source_dir()) / "folders.txt", tree_ / "folders.txt");
+  add("include/ibcoll/calls.h", "ibcoll/ibcoll.h");
+  add("include/ibcoll/ibcoll.h", "ibcoll/calls.h");
+  add("engine/core/call.cc", "engine/core/call.h");
+  add("engine/core/call.h", "engine/base/units.h");
+  add("engine/core/missing.h", "engine/core/of_another_library.h");
+  add("verbs/network_kind.h", "engine/transport/exchange.h");
+  add("engine/transport/exchange.h", "engine/base/units.h");
+  add("engine/base/units.h", "ibcoll/ibcoll.h");
+  const auto breach = counted(tree_);
+  EXPECT_EQ(breach.status, 1);
+  EXPECT_THAT(breach.out, HasSubstr("8 sources in "));
+  EXPECT_THAT(breach.out, HasSubstr(" include headers of the tree 7 times, 3 times of their own "
+                                    "folder and 4 of others\n"));
+  EXPECT_THAT(breach.out, ContainsRegex("\nengine/core +engine/base +1\n"));
+  EXPECT_THAT(breach.out, ContainsRegex("\ntransport +engine +1\n"));
+  EXPECT_THAT(breach.out, HasSubstr("\nincludes against folders.txt: 1\n"
+                                    "  engine/base/units.h includes include/ibcoll/ibcoll.h\n"
+                                    "circles of folders: 0\ncircles of files: 1\n"));
+
+  add("engine/base/units.h", "");
+  EXPECT_EQ(counted(tree_).status, 0) << "the public headers may include each other";
+
+  add("engine/base/units.h", "engine/base/rates.h");
+  add("engine/base/rates.h", "engine/base/units.h");
+  const auto circle = counted(tree_);
+  EXPECT_EQ(circle.status, 1);
+  EXPECT_THAT(circle.out, HasSubstr("against folders.txt: 0\n"));
+  EXPECT_THAT(circle.out, HasSubstr("circles of folders: 0\ncircles of files: 2\n"));
+  EXPECT_THAT(circle.out, ContainsRegex("\n  engine/base/(rates.h engine/base/units|units.h "
+                                        "engine/base/rates).h\n"));
+
+  add("engine/base/rates.h", "engine/core/call.h");
+  const auto of_folders = counted(tree_);
+  EXPECT_EQ(of_folders.status, 1);
+  EXPECT_THAT(of_folders.out, HasSubstr("\nincludes against folders.txt: 1\n"));
+  EXPECT_THAT(of_folders.out, HasSubstr("\ncircles of folders: 1\n"));
+}
+
 /// Whoever is included stands before whoever includes it, or nobody knows where to begin to read.
 TEST(Layers, NoFolderKnowsOneThatKnowsIt) {
   std::set<std::string> done;
@@ -284,6 +377,15 @@ TEST(Layers, TheDocumentationNamesEachWithWhatItKnows) {
         row.all ? "all" : short_names(row.allowed);
   }
   EXPECT_THAT(documented_layers(), ElementsAreArray(expected));
+}
+
+/// The overview of the code is to be read in one go; what parts are like stands on their pages.
+TEST(Layers, TheOverviewIsShort) {
+  std::ifstream text(fs::path(testing_tools::source_dir()) / "docs/architecture.md");
+  int lines = 0;
+  for (std::string line; std::getline(text, line);) ++lines;
+  EXPECT_GT(lines, 0);
+  EXPECT_LE(lines, 200);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A transport is a folder: tests/data/transport/tcp is laid beside engine/ in a copy of the tree,
+// A transport is a folder: tests/transport/tcp is laid beside engine/ in a copy of the tree,
 // in which nothing else changes, and the tools have it.
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class AddedFolder : public ::testing::Test {
       if (file.starts_with(".") || file.starts_with("build")) continue;
       fs::copy(entry.path(), tree_ / file, fs::copy_options::recursive);
     }
-    fs::copy(root / "tests/data/transport/tcp", tree_ / "tcp");
+    fs::copy(root / "tests/transport/tcp", tree_ / "tcp");
     const CommandRan built = in_tree(
         "cmake --preset release -DIBCOLL_BUILD_TESTS=OFF -DIBCOLL_BUILD_PERF=OFF 2>&1 && "
         "cmake --build build --target ib_a2a_bench --target ib_info 2>&1");

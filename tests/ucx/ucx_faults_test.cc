@@ -91,7 +91,7 @@ TEST_F(UcxFaults, ACallDoesNotWaitForThePeersOfAnother) {
         if (!exchange(rank, 8, 0)) return;  // all are connected
         const Rank me = rank.context.rank();
         const auto sent = [&] {
-          const TransportCounters& counters = rank.context.network()->counters();
+          const TransportCounters& counters = rank.context.job().network()->counters();
           return me == 0 ? counters.data_messages : counters.tokens;
         };
         const auto prepared = [&](const std::vector<Rank>& members, const CallArguments& what) {

@@ -27,11 +27,11 @@ struct Tally {
   uint64_t completions = 0;
   std::vector<uint64_t> posted;  ///< by rank
 
-  explicit Tally(Context& context) : counters(context.network()->counters()) {
-    for (const NamedCounter& counter : context.network()->details())
+  explicit Tally(Context& context) : counters(context.job().network()->counters()) {
+    for (const NamedCounter& counter : context.job().network()->details())
       if (counter.name == "completions") completions = counter.value;
     for (Rank rank = 0; rank < context.size(); ++rank)
-      posted.push_back(context.network()->posted(rank));
+      posted.push_back(context.job().network()->posted(rank));
   }
 };
 

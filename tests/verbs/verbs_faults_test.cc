@@ -189,7 +189,7 @@ TEST_F(VerbsFaults, AWrongKeyIsNamedOnAllRanks) {
                         done = call.prepare(arguments);
                         if (done) done = call.start();
                         if (done && rank.context.rank() == 1) {
-                          NetworkTransport& network = *rank.context.network();
+                          NetworkTransport& network = *rank.context.job().network();
                           const auto key = network.register_memory(recv.data(), recv.size());
                           for (int users = 0; key && users < 2; ++users)
                             network.deregister_memory(*key);

@@ -1,37 +1,18 @@
 #include "tools/ib_info/costs.h"
 
-#include <sched.h>
-
-#include "engine/base/json.h"
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
-#include "engine/costs/measure_costs.h"
 #include "engine/costs/ring_limits.h"
+#include "studies/measure/costs_here.h"
 
 namespace ibcoll {
 namespace {
 
-/// Whoever asks for all figures has a second.
-constexpr MeasureEffort kEffort = {.samples = 21, .all = true, .limit_ns = 5'000'000'000};
-
-std::string time_text(double nanoseconds) {
-  if (nanoseconds == 0) return "-";
-  return fmt::format("{:.{}f}", nanoseconds, nanoseconds < 100 ? 1 : 0);
-}
-
 template <class Costs>
 void add_rows(Table& table, const std::vector<Figure<Costs>>& figures, const Costs& costs) {
-  for (const Figure<Costs>& figure : figures) {
-    std::string text;
-    if (figure.single != nullptr) {
-      text = time_text(costs.*figure.single);
-    } else {
-      for (const double time : costs.*figure.by_length)
-        text += (text.empty() ? "" : ", ") + time_text(time);
-    }
-    table.add_row({figure.name, text, figure.meaning});
-  }
+  for (const Figure<Costs>& figure : figures)
+    table.add_row({figure.name, figure_text(figure, costs), figure.meaning});
 }
 
 std::string up_to(size_t bytes) { return format_size(static_cast<int64_t>(bytes)); }
@@ -50,21 +31,9 @@ void print_limits(const char* distance, const PairCosts& costs) {
 }  // namespace
 
 Status report_costs(JsonLines& json) {
-  cpu_set_t processors;
-  CPU_ZERO(&processors);
-  if (sched_getaffinity(0, sizeof processors, &processors) != 0)
-    return fail_errno("cannot read this process's affinity mask");
-  IBCOLL_ASSIGN(const std::vector<CorePair> pairs, core_pairs(processors));
-  if (pairs.empty())
-    return fail(ErrorCode::kSystem,
-                "this process may use one processor only: costs are those between two");
-  IBCOLL_ASSIGN(const MachineCosts costs, measure_costs(pairs, kEffort));
-  const std::string text = costs_text(costs);
-  for (const std::string_view line : split(text, '\n')) {
-    if (line.empty()) continue;
-    IBCOLL_ASSIGN(const nlohmann::ordered_json object, parse_ordered_json(line));
-    json.write(object);
-  }
+  IBCOLL_ASSIGN(const CostsHere here, measure_costs_here());
+  const auto& [pairs, costs] = here;
+  json.write_lines(costs_text(costs));
   if (json.to_stdout()) return {};
   for (const CorePair& pair : pairs) {
     Table table({fmt::format("Between processors {} and {}, {}", pair.first, pair.second,

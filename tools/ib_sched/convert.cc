@@ -1,7 +1,7 @@
 #include "tools/ib_sched/convert.h"
 
 #include "engine/base/input.h"
-#include "engine/base/output.h"
+#include "engine/base/json_lines.h"
 #include "engine/base/units.h"
 #include "engine/schedule/layout.h"
 #include "studies/formats/export.h"

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/units.h"
+#include "engine/bootstrap/machine.h"
 #include "engine/planner/server_order.h"
 #include "engine/schedule/layout.h"
 #include "studies/mapping/random.h"
@@ -19,7 +20,7 @@ namespace {
 using namespace ibcoll::sim;
 
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
-constexpr int kMostRanks = 8192;  // memory grows with their square
+constexpr int kMostRanks = 8192;  // packet by packet: routes and packets take memory
 constexpr int64_t kMostPorts = 64;
 constexpr double kMostPackets = 1e9;  // an hour or so
 
@@ -131,12 +132,26 @@ Status check_orders(bool all, Settings& settings) {
   return {};
 }
 
+/// The memory that a run may take is never more than there is.
+Status read_limits(const Arguments& a, Settings& settings) {
+  IBCOLL_ASSIGN(const int64_t bytes, parse_size(a.most_memory));
+  IBCOLL_ASSIGN(const int64_t time_ns, parse_duration(a.most_time));
+  settings.most_bytes = std::min(static_cast<uint64_t>(bytes), available_memory());
+  settings.most_seconds = static_cast<double>(time_ns) / 1e9;
+  return {};
+}
+
 /// Packet by packet every packet between servers takes time and, under way, memory: refuses what
 /// would take days.
 Status check_packets(const Settings& settings, const std::string& sizes) {
   if (settings.options.network.level != Level::kPacket) return {};
   for (size_t i = 0; i < settings.shapes.size(); ++i) {
     const Shape& shape = settings.shapes[i];
+    if (shape.ranks() > kMostRanks) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} ranks are more than the limit of {}: take --level flow", shape.ranks(),
+                  kMostRanks);
+    }
     double messages = shape.ranks();
     if (settings.graphs[i] != nullptr) {
       messages = static_cast<double>(settings.graphs[i]->totals().crossing);
@@ -199,10 +214,6 @@ Result<Settings> understand(const Arguments& a) {
   settings.options.ports = static_cast<uint32_t>(ports);
   int servers = 0;
   for (const Shape& shape : settings.shapes) {
-    if (shape.ranks() > kMostRanks) {
-      return fail(ErrorCode::kInvalidArgument, "{} ranks are more than the limit of {}",
-                  shape.ranks(), kMostRanks);
-    }
     servers = std::max(servers, shape.servers());
   }
   for (const std::string_view mode : split(a.modes, ',')) {
@@ -225,6 +236,7 @@ Result<Settings> understand(const Arguments& a) {
     IBCOLL_ASSIGN(settings.graphs.emplace_back(), graph_of(settings.collective, a.graph, shape));
   }
   IBCOLL_TRY(read_model(a, settings.options));
+  IBCOLL_TRY(read_limits(a, settings));
   IBCOLL_TRY(check_ports(a.algorithms == "all", ports, settings));
   IBCOLL_TRY(check_orders(a.algorithms == "all", settings));
   IBCOLL_TRY(check_packets(settings, a.sizes));
@@ -319,6 +331,13 @@ void add_model_options(Command app, Arguments& a) {
              "message's own time, 0.2")
       .with_default();
   app.option("--seed", a.seed, "Of everything random").with_default();
+  app.option("--most-memory", a.most_memory,
+             "Of a run at flow level: what is estimated to take more is refused")
+      .with_default();
+  app.option("--most-time", a.most_time,
+             "Processor time of all runs at flow level: what is estimated to take more is refused, "
+             "what turns out to is given up")
+      .with_default();
 }
 
 }  // namespace

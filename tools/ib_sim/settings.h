@@ -27,6 +27,7 @@ struct Arguments {
   std::string send_overhead = "0ns", recv_overhead = "0ns", skew = "0ns", json, plot;
   int64_t ports = 1, window = 1, buffer = 16, pieces = 0, seed = 1, root = 0;
   double jitter = 0;
+  std::string most_memory = "2G", most_time = "2min";
   bool steps = false, links = false, renumber = false, acks = false, ordered = false;
 };
 
@@ -41,6 +42,8 @@ struct Settings {
   std::vector<int64_t> sizes;
   sim::CollectiveOptions options;
   topology::Fabric fabric;
+  uint64_t most_bytes = 0;  // that a run at flow level may take
+  double most_seconds = 0;  // processor time of all runs at flow level
 };
 
 void add_options(Command app, Arguments& a);

@@ -73,14 +73,55 @@ class Loads {
   std::vector<std::vector<Distance>> before_, after_;
 };
 
-/// Switches joined without a cycle, bundles of cables counted singly.
-bool is_tree(const topology::Fabric& fabric) {
-  int cables = 0;
-  for (int link = 0; link < fabric.links(); link += 2) {
-    cables += !fabric.is_host(fabric.link(link).from) && !fabric.is_host(fabric.link(link).to);
+/// From one host to all others: how long a byte takes at least, and how fast bytes go at most, by
+/// whatever cables. Cables are alike either way, so it is the same from all others to the one.
+class ShortestWays {
+ public:
+  explicit ShortestWays(const topology::Fabric& fabric) : fabric_(fabric) {}
+
+  void find(int host) {
+    latency_ns_.assign(fabric_.nodes(), INT64_MAX);
+    rate_.assign(fabric_.nodes(), 0);
+    latency_ns_[host] = 0;
+    walk<int64_t, std::greater<>>(host, latency_ns_, [&](int64_t so_far, const auto& link) {
+      return so_far + link.latency_ns + fabric_.switch_latency_ns();
+    });
+    rate_[host] = INFINITY;
+    walk<double, std::less<>>(host, rate_, [](double so_far, const topology::Link& link) {
+      return std::min(so_far, link.bandwidth);
+    });
   }
-  return cables == fabric.switches() - 1;
-}
+  int64_t latency_ns(int to) const { return latency_ns_[to] - fabric_.switch_latency_ns(); }
+  double rate(int to) const { return rate_[to]; }
+
+ private:
+  /// Dijkstra's algorithm; `Worse` puts the best on top of a heap.
+  template <class Value, class Worse, class Extend>
+  void walk(int from, std::vector<Value>& best, Extend&& extend) const {
+    using Reached = std::pair<Value, int>;
+    const auto worse = [](const Reached& a, const Reached& b) { return Worse()(a.first, b.first); };
+    std::priority_queue<Reached, std::vector<Reached>, decltype(worse)> heap(worse);
+    heap.push({best[from], from});
+    while (!heap.empty()) {
+      const auto [value, node] = heap.top();
+      heap.pop();
+      if (value != best[node] || (fabric_.is_host(node) && node != from)) continue;
+      for (int port = 1; port <= fabric_.ports(node); ++port) {
+        const int out = fabric_.link_at(node, port);
+        if (out < 0) continue;
+        const topology::Link& link = fabric_.link(out);
+        const Value next = extend(value, link);
+        if (!Worse()(best[link.to], next)) continue;
+        best[link.to] = next;
+        heap.push({next, link.to});
+      }
+    }
+  }
+
+  const topology::Fabric& fabric_;
+  std::vector<int64_t> latency_ns_;
+  std::vector<double> rate_;
+};
 
 /// Of one message for many: the shortest tree whose servers are all as near to each other and as
 /// fast as any two are, each sending to one at a time (postal model: Karp, Sahay, Santos, Schauser,
@@ -128,6 +169,7 @@ double together_ns(const Problem& problem) {
     if (origin != kEveryone && target != kEveryone) return;
     bytes += static_cast<double>(message) * (problem.servers - 1);
   });
+  if (bytes == 0) return 0;
   for (const int host : problem.hosts) {
     const topology::Link& own = fabric.link(fabric.host_link(host));
     bandwidth += own.bandwidth;
@@ -144,11 +186,12 @@ double together_ns(const Problem& problem) {
 
 }  // namespace
 
-int64_t lower_bound_ns(const Problem& problem) {
-  Loads loads(problem.fabric);
+int64_t lower_bound_ns(const Problem& problem, bool relayed) {
+  const topology::Fabric& fabric = problem.fabric;
+  Loads loads(fabric);
   const bool limited = problem.inputs.permitted.has_value();
-  const bool trunks = !limited && is_tree(problem.fabric);
-  std::vector<int> counted(problem.fabric.links(), -1);  // by link: the last message of it
+  const bool trunks = !limited && problem.is_tree;
+  std::vector<int> counted(fabric.links(), -1);  // by link: the last message of it
   int message = 0;
   // Messages may be cut then, and take several ways at once (direct.h).
   const bool parts =
@@ -158,47 +201,65 @@ int64_t lower_bound_ns(const Problem& problem) {
   Path path;
   const auto alone = [&](uint64_t bytes) {
     double rate = path.bandwidth;
-    if (limited || parts) {
-      rate = std::min(problem.fabric.link(path.hops.front().link).bandwidth,
-                      problem.fabric.link(path.hops.back().link).bandwidth);
+    if (parts) {
+      rate = std::min(fabric.link(path.hops.front().link).bandwidth,
+                      fabric.link(path.hops.back().link).bandwidth);
     }
     slowest = std::max(
         slowest, static_cast<double>(path.latency_ns) + static_cast<double>(bytes) * 1e9 / rate);
   };
+  // What goes through other servers need not take the route. On a tree it takes all links of it.
+  ShortestWays ways(fabric);
+  int ways_from = -1;
+  const auto walk_ends = [&](int from, int to, bool from_ways) {
+    const int one = problem.hosts[from_ways ? from : to],
+              other = problem.hosts[from_ways ? to : from];
+    if (ways_from != one) ways.find(one);
+    ways_from = one;
+    const int up = fabric.host_link(problem.hosts[from]);
+    const int down = topology::Fabric::reverse(fabric.host_link(problem.hosts[to]));
+    path.latency_ns = ways.latency_ns(other);
+    path.bandwidth = ways.rate(other);
+    path.hops = {{up, 1, 0}, {down, 1, path.latency_ns - fabric.link(down).latency_ns}};
+  };
   visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
     if (target != kEveryone && origin != kEveryone) {
-      problem.walk(origin, target, path);
-      alone(bytes);
-      for (size_t i = 0; i < path.hops.size(); ++i) {
-        if (limited && i != 0 && i + 1 != path.hops.size()) continue;
-        loads.carry(path.hops[i], path, bytes);
+      if (limited || (relayed && !problem.is_tree)) {
+        walk_ends(origin, target, problem.inputs.kind != Kind::kGather);
+      } else {
+        problem.walk(origin, target, path);
       }
+      alone(bytes);
+      for (const Hop& hop : path.hops) loads.carry(hop, path, bytes);
       return;
     }
     for (int other = 0; other < problem.servers; ++other) {
       const int source = origin == kEveryone ? other : origin;
       const int sink = origin == kEveryone ? target : other;
       if (source == sink) continue;
-      problem.walk(source, sink, path);
-      if (!limited) alone(bytes);
-      for (size_t i = 0; i < path.hops.size(); ++i) {
-        const bool end = i == 0 || i + 1 == path.hops.size();
-        if ((!trunks && !end) || counted[path.hops[i].link] == message) continue;
-        counted[path.hops[i].link] = message;
-        loads.carry(path.hops[i], path, bytes);
+      if (trunks) {
+        problem.walk(source, sink, path);
+      } else {
+        walk_ends(source, sink, origin != kEveryone);
+      }
+      alone(bytes);
+      for (const Hop& hop : path.hops) {
+        if (counted[hop.link] == message) continue;
+        counted[hop.link] = message;
+        loads.carry(hop, path, bytes);
       }
     }
     ++message;
   });
-  int64_t tree = 0;
+  int64_t shortest_tree = 0;
   const Kind kind = problem.inputs.kind;
   if (message > 0 && !parts && (kind == Kind::kBcast || kind == Kind::kReduce))
-    tree = tree_ns(problem);
+    shortest_tree = tree_ns(problem);
   // Where switches form a tree every cut is a link, and the links know distances, too.
   const double cut = message > 0 && !trunks ? cut_bound_ns(problem) : 0;
   return std::max({loads.bound_ns(), static_cast<int64_t>(std::floor(slowest)),
                    static_cast<int64_t>(std::floor(cut * (1 - kRounding))),
-                   static_cast<int64_t>(std::floor(together_ns(problem))), tree});
+                   static_cast<int64_t>(std::floor(together_ns(problem))), shortest_tree});
 }
 
 }  // namespace ibcoll::contention_free

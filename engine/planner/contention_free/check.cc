@@ -77,10 +77,9 @@ class Checker {
                   to_string(plan_.kind), plan_.servers, plan_.root, to_string(inputs_.kind),
                   inputs_.server_ranks.size(), inputs_.root);
     }
-    const bool cuts = plan_.kind == Kind::kBcast || plan_.kind == Kind::kAllgather;
-    if (plan_.parts < 1 || (plan_.parts > 1 && !cuts)) {
-      return fail(ErrorCode::kInvalidProgram, "messages of {} in {} parts", to_string(plan_.kind),
-                  plan_.parts);
+    if (plan_.parts < 1 || plan_.parts > most_parts(inputs_)) {
+      return fail(ErrorCode::kInvalidProgram, "messages of {} in {} parts: 1 to {} were asked for",
+                  to_string(plan_.kind), plan_.parts, most_parts(inputs_));
     }
     if (plan_.piece_bytes == 0) return fail(ErrorCode::kInvalidProgram, "pieces of 0 bytes");
     if (plan_.jitter_ns < 0 || plan_.jitter_ns > std::max<int64_t>(1000, plan_.time_ns / 100)) {

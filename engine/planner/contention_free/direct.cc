@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <queue>
 
 #include "engine/planner/contention_free/disjoint_trees.h"
 #include "engine/planner/contention_free/match.h"
@@ -20,32 +21,28 @@ constexpr double kEnough = 1.02;
 constexpr uint64_t kLeastPart = 4096;
 /// Of messages cut into parts, in all.
 constexpr uint64_t kMostCopies = 100'000;
-/// Servers times links between them, of networks on which trees are looked for.
-constexpr size_t kMostForTrees = 4'000'000;
-constexpr int kMostTrees = 64;
+/// Links that are looked at for trees, with half of what is left for each try: about a second, and
+/// less where the engine plans (kPlannableServers).
+constexpr size_t kMostForTrees = 100'000'000;
 constexpr double kRoundingRate = 1e-9;
-/// Smaller pieces are taken where they save this part of the time.
-constexpr double kWorthSmaller = 0.03;
 
 /// Pairs of servers whose route is a cable between their switches, by sender.
 std::vector<std::pair<int, int>> neighbouring(const Problem& problem) {
   const topology::Fabric& fabric = problem.fabric;
-  const auto leaf = [&](int server) {
-    return fabric.link(fabric.host_link(problem.hosts[server])).to;
-  };
   std::vector<int> server_at(fabric.nodes(), -1);
   for (int s = 0; s < problem.servers; ++s) {
-    int& there = server_at[leaf(s)];
+    int& there = server_at[problem.leaf(s)];
     if (there >= 0) return {};
     there = s;
   }
   std::vector<std::pair<int, int>> pairs;
   for (int s = 0; s < problem.servers; ++s) {
-    for (int port = 1; port <= fabric.ports(leaf(s)); ++port) {
-      const int link = fabric.link_at(leaf(s), port);
+    const int leaf = problem.leaf(s);
+    for (int port = 1; port <= fabric.ports(leaf); ++port) {
+      const int link = fabric.link_at(leaf, port);
       const int other = link < 0 ? -1 : server_at[fabric.link(link).to];
       // Of several cables the one on the route.
-      if (other < 0 || fabric.next_link(leaf(s), problem.hosts[other]) != link) continue;
+      if (other < 0 || fabric.next_link(leaf, problem.hosts[other]) != link) continue;
       if (fabric.hops(problem.hosts[other], problem.hosts[s]) != kHopsToNeighbour) continue;
       pairs.emplace_back(s, other);
     }
@@ -61,6 +58,56 @@ Problem edges_of(const Problem& problem) {
     edges.shipments.push_back({from, to, from, to, 1});
   }
   measure_shipments(edges);
+  return edges;
+}
+
+/// The widest way over edges from a server to each: the slowest of its edges.
+std::vector<double> widest_from(int from, const std::vector<std::vector<Shipment>>& edges) {
+  std::vector<double> widest(edges.size(), 0);
+  using Reached = std::pair<double, int>;
+  std::priority_queue<Reached> heap;
+  widest[from] = INFINITY;
+  heap.push({widest[from], from});
+  while (!heap.empty()) {
+    const auto [rate, here] = heap.top();
+    heap.pop();
+    if (rate < widest[here]) continue;
+    for (const Shipment& edge : edges[here]) {
+      const double next = std::min(rate, edge.rate);
+      if (next <= widest[edge.to]) continue;
+      widest[edge.to] = next;
+      heap.push({next, edge.to});
+    }
+  }
+  return widest;
+}
+
+/// How large the largest message is.
+uint64_t longest_message(const Problem& problem) {
+  uint64_t longest = 1;
+  for (int s = 0; s < problem.servers; ++s) {
+    longest = std::max(longest, message_bytes(problem.inputs, s, s));
+  }
+  return longest;
+}
+
+/// The pairs that a matching may use: it gives every link that is free something to do. So not
+/// those that would take longer for a message than the bound is for all, if there is a wider way
+/// around. (What is left still joins all: a way around has wider edges, or wider ways around them.)
+Problem edges_to_match(const Problem& problem, int64_t bound_ns) {
+  Problem edges = edges_of(problem);
+  const uint64_t longest = (longest_message(problem) + problem.parts - 1) / problem.parts;
+  std::vector<std::vector<Shipment>> from(problem.servers);
+  for (const Shipment& edge : edges.shipments) from[edge.from].push_back(edge);
+  std::vector<double> widest;
+  int widest_of = -1;  // the sender in hand
+  const auto too_slow = [&](const Shipment& edge) {
+    if (duration_ns(longest, edge.rate) <= bound_ns) return false;
+    if (widest_of != edge.from) widest = widest_from(edge.from, from);
+    widest_of = edge.from;
+    return widest[edge.to] > edge.rate;
+  };
+  if (std::erase_if(edges.shipments, too_slow) > 0) measure_shipments(edges);
   return edges;
 }
 
@@ -125,18 +172,9 @@ std::vector<int64_t> take_all(const Problem& problem, const Timing& timing, cons
   return ready_ns;
 }
 
-/// How large the largest message is.
-uint64_t longest_message(const Problem& problem) {
-  uint64_t longest = 1;
-  for (int s = 0; s < problem.servers; ++s) {
-    longest = std::max(longest, message_bytes(problem.inputs, s, s));
-  }
-  return longest;
-}
-
 Timing spread_copies(Problem& problem, int64_t bound_ns) {
   problem.piece_bytes = problem.inputs.piece_bytes;
-  const Problem edges = edges_of(problem);
+  const Problem edges = edges_to_match(problem, bound_ns);
   const std::vector<int64_t> at_once(problem.servers, 0);
   problem.shipments.clear();
   add_copies(edges, match_messages(edges, all_free(edges), at_once, bound_ns), {}, problem);
@@ -148,7 +186,7 @@ Timing spread_copies(Problem& problem, int64_t bound_ns) {
 Timing spread_parts(Problem& problem, int64_t bound_ns) {
   Timing best = spread_copies(problem, bound_ns);
   const auto enough = static_cast<int64_t>(kEnough * static_cast<double>(bound_ns));
-  for (int parts = 2; parts <= problem.inputs.most_parts && best.time_ns > enough; ++parts) {
+  for (int parts = 2; parts <= most_parts(problem.inputs) && best.time_ns > enough; ++parts) {
     const uint64_t messages = static_cast<uint64_t>(problem.servers) * parts;
     if (longest_message(problem) / parts < kLeastPart) break;
     if (messages * problem.servers > kMostCopies) break;
@@ -165,7 +203,7 @@ Timing spread_parts(Problem& problem, int64_t bound_ns) {
 Timing spread_sums(Problem& problem, int64_t bound_ns) {
   // What is combined for many goes on when all of it is there.
   problem.piece_bytes = std::bit_ceil(longest_message(problem));
-  const Problem edges = edges_of(problem);
+  const Problem edges = edges_to_match(problem, bound_ns);
   const std::vector<int64_t> at_once(problem.servers, 0);
   problem.shipments.clear();
   const std::vector<uint32_t> into =
@@ -180,29 +218,37 @@ Timing spread_sums(Problem& problem, int64_t bound_ns) {
   return place_in_turn(problem);
 }
 
-/// One part for each tree of as many as share no link.
-Timing spread_trees(Problem& problem) {
-  Timing none;
-  none.time_ns = INT64_MAX;
-  const Problem edges = edges_of(problem);
-  if (edges.shipments.size() * problem.servers > kMostForTrees) return none;
-  double least = INFINITY;
-  for (const Shipment& edge : edges.shipments) least = std::min(least, edge.rate);
-  std::vector<TreeArc> arcs;
+/// Servers, links between them and ports in multiples of what the slowest link carries.
+TreeNetwork tree_network(const Problem& problem, const Problem& edges, double slowest) {
+  constexpr double kMostUnits = 1 << 20;
+  const auto units = [&](double rate) {
+    return static_cast<int>(std::min(rate / slowest * (1 + kRoundingRate), kMostUnits));
+  };
+  TreeNetwork network{problem.servers, {}, {}};
+  std::vector<int64_t> out(problem.servers, 0);
   for (const Shipment& edge : edges.shipments) {
-    arcs.push_back({edge.from, edge.to, static_cast<int>(edge.rate / least * (1 + kRoundingRate))});
+    network.arcs.push_back({edge.from, edge.to, units(edge.rate)});
+    out[edge.from] += network.arcs.back().trees;
   }
-  const int most = problem.inputs.most_parts == 0 ? kMostTrees : problem.inputs.most_parts;
-  const std::vector<DisjointTree> trees =
-      disjoint_trees(problem.servers, arcs, problem.inputs.root, most);
-  const uint64_t bytes = problem.inputs.block_bytes;
-  problem.parts = static_cast<int>(trees.size());
-  if (bytes / trees.size() < kLeastPart) return none;
-  // Of all trees what is nearest to the root first.
+  bool narrow = false;
+  for (int s = 0; s < problem.servers; ++s) {
+    const int port = problem.fabric.host_link(problem.hosts[s]);
+    network.ports.push_back(units(problem.fabric.link(port).bandwidth));
+    narrow = narrow || network.ports[s] < out[s];
+  }
+  if (!narrow) network.ports.clear();
+  return network;
+}
+
+/// Fills the shipments: one part for each tree, of all trees what is nearest to the root first.
+void add_parts(const TreeNetwork& network, const std::vector<DisjointTree>& trees,
+               Problem& problem) {
   struct Step {
     int depth, tree;
     uint32_t arc;
   };
+  const std::vector<TreeArc>& arcs = network.arcs;
+  problem.parts = static_cast<int>(trees.size());
   std::vector<Step> steps;
   for (int t = 0; t < problem.parts; ++t) {
     std::vector<int> depth(problem.servers, 0);
@@ -221,26 +267,71 @@ Timing spread_trees(Problem& problem) {
       return static_cast<size_t>(server) * problem.parts + step.tree;
     };
     brought[at(arc.to)] = static_cast<uint32_t>(problem.shipments.size());
-    problem.shipments.push_back({arc.from, arc.to, problem.inputs.root, kEveryone,
-                                 cut_bytes(bytes, static_cast<uint32_t>(problem.parts),
-                                           static_cast<uint32_t>(step.tree), 1),
-                                 brought[at(arc.from)]});
+    problem.shipments.push_back(
+        {arc.from, arc.to, problem.inputs.root, kEveryone,
+         cut_bytes(problem.inputs.block_bytes, static_cast<uint32_t>(problem.parts),
+                   static_cast<uint32_t>(step.tree), 1),
+         brought[at(arc.from)]});
     problem.shipments.back().part = step.tree;
   }
   measure_shipments(problem);
-  Timing best = none;
-  const uint64_t whole = std::bit_ceil(problem.shipments.front().bytes);
-  for (uint64_t piece = std::min(problem.inputs.piece_bytes, whole); piece >= kLeastPiece;
-       piece /= 2) {
-    const uint64_t before = problem.piece_bytes;
+}
+
+/// With pieces as small as is worth it.
+Result<Timing> place_parts(Problem& problem) {
+  Timing best;
+  best.time_ns = INT64_MAX;
+  uint64_t best_piece = 0;
+  const auto attempt = [&](uint64_t piece) -> Result<int64_t> {
     problem.piece_bytes = piece;
     Timing timing = place_in_turn(problem);
-    if (best.time_ns<INT64_MAX&& static_cast<double>(timing.time_ns)>(1 - kWorthSmaller) *
-        static_cast<double>(best.time_ns)) {
-      problem.piece_bytes = before;
-      break;
+    const int64_t time_ns = timing.time_ns;
+    if (worth_more(time_ns, best.time_ns)) {
+      best = std::move(timing);
+      best_piece = piece;
     }
-    best = std::move(timing);
+    return time_ns;
+  };
+  const uint64_t whole = std::bit_ceil(problem.shipments.front().bytes);
+  IBCOLL_TRY(halve_pieces(std::min(problem.inputs.piece_bytes, whole), attempt));
+  problem.piece_bytes = best_piece;
+  return best;
+}
+
+/// One part for each tree, of as many as links and ports carry at once.
+Result<Timing> spread_trees(Problem& problem) {
+  Timing best;
+  best.time_ns = INT64_MAX;
+  const Problem edges = edges_of(problem);
+  double slowest = INFINITY;
+  for (const Shipment& edge : edges.shipments) slowest = std::min(slowest, edge.rate);
+  const TreeNetwork network = tree_network(problem, edges, slowest);
+  const uint64_t bytes = problem.inputs.block_bytes;
+  int count = most_parts(problem.inputs);
+  for (const int port : network.ports) count = std::min(count, port);  // what comes in
+  count = static_cast<int>(std::min<uint64_t>(count, bytes / kLeastPart));
+  size_t left = kMostForTrees;
+  while (count > 0) {
+    const double least_ns = static_cast<double>(bytes) / count * 1e9 / slowest;
+    if (static_cast<double>(best.time_ns) <= least_ns) break;
+    const size_t most = left / 2;  // the rest is for the next try
+    size_t effort = most;
+    const std::vector<DisjointTree> trees =
+        disjoint_trees(network, problem.inputs.root, count, effort);
+    left -= most - effort;
+    if (trees.empty()) {
+      count = effort == 0 ? count / 2 : count - 1;  // fewer may be found in time
+      continue;
+    }
+    Problem cut = problem;
+    add_parts(network, trees, cut);
+    IBCOLL_ASSIGN(Timing timing, place_parts(cut));
+    if (timing.time_ns < best.time_ns) {
+      best = std::move(timing);
+      problem.take_shipments(cut);
+    }
+    if (network.ports.empty()) break;  // fewer trees would leave links without work
+    count = static_cast<int>(trees.size()) - 1;
   }
   return best;
 }
@@ -264,7 +355,7 @@ bool is_direct(const Problem& problem) {
   return static_cast<int>(open.size()) == problem.servers;
 }
 
-Timing spread_directly(Problem& problem, int64_t bound_ns) {
+Result<Timing> spread_directly(Problem& problem, int64_t bound_ns) {
   switch (problem.inputs.kind) {
     case Kind::kBcast:
       return spread_trees(problem);

@@ -40,7 +40,8 @@ class GroupPlanner {
     const bool chained =
         std::any_of(problem_.shipments.begin(), problem_.shipments.end(),
                     [](const Shipment& shipment) { return shipment.forwards != kNone; });
-    if (chained || sums_of(problem_.inputs.kind, problem_.servers).count() > 0) {
+    // Data for many is not relayed: who gets it on its way may get it straight, too.
+    if (chained || spreads(problem_.inputs.kind)) {
       schedule_in_order();
     } else {
       schedule();

@@ -89,8 +89,8 @@ class Tail {
 
 /// The earliest time from `begin` on at which a shipment may start, all links of its way being free
 /// when it comes to them.
-template <class Link>
-int64_t fit_way(const std::vector<Link>& links, std::span<const Hop> route, int64_t begin,
+template <class LinkTimes>
+int64_t fit_way(const std::vector<LinkTimes>& links, std::span<const Hop> route, int64_t begin,
                 int64_t length_ns) {
   for (bool moved = true; moved;) {
     moved = false;

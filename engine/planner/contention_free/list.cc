@@ -5,8 +5,10 @@
 #include <random>
 
 #include "engine/planner/contention_free/eager.h"
+#include "engine/planner/contention_free/in_time.h"
 #include "engine/planner/contention_free/link_calendar.h"
 #include "engine/planner/contention_free/phases.h"
+#include "engine/planner/contention_free/rounds.h"
 
 namespace ibcoll::contention_free {
 
@@ -143,6 +145,7 @@ std::vector<uint32_t> order_shipments(const Problem& problem, Order order) {
     return shipments;
   }
   if (order == Order::kPhases) return phase_order(problem);
+  if (order == Order::kRounds) return round_order(problem);
   const Keys keys = order_keys(problem, order);
   std::sort(shipments.begin(), shipments.end(),
             [&](uint32_t a, uint32_t b) { return std::pair(keys[a], a) < std::pair(keys[b], b); });
@@ -151,8 +154,8 @@ std::vector<uint32_t> order_shipments(const Problem& problem, Order order) {
 
 namespace {
 
-template <class Link>
-Timing place_on(std::vector<Link>& links, const Problem& problem,
+template <class LinkTimes>
+Timing place_on(std::vector<LinkTimes>& links, const Problem& problem,
                 const std::vector<uint32_t>& order, int64_t limit_ns) {
   Timing timing;
   timing.start_ns.resize(problem.shipments.size());
@@ -243,12 +246,14 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
   const auto near = [&] {
     return static_cast<double>(best.time_ns) <= enough * static_cast<double>(bound_ns);
   };
+  const auto take = [&](Timing timing) {
+    if (timing.time_ns < best.time_ns) best = std::move(timing);
+  };
   const auto attempt = [&](const std::vector<uint32_t>& shipments, Place place,
                            int64_t most_ns = INT64_MAX) {
     if (shipments.size() < problem.shipments.size()) return;  // there is no such order
     const int64_t limit = std::min(most_ns, best.time_ns - (best.time_ns < INT64_MAX));
-    Timing timing = place_shipments(problem, shipments, place, limit);
-    if (timing.time_ns < best.time_ns) best = std::move(timing);
+    take(place_shipments(problem, shipments, place, limit));
   };
   const bool many = problem.shipments.size() > kManyJobs,
              few = problem.shipments.size() <= kJobsForAllOrders;
@@ -267,6 +272,18 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
     attempt(rounds, Place::kInTurn, many ? near_ns : INT64_MAX);
   }
   if (near()) return best;
+  // Rounds know nothing of links between switches, and phases leave them idle between two.
+  if (problem.inputs.kind == Kind::kAlltoall && problem.is_tree && wide != Wide::kNot && !many) {
+    take(place_in_time(problem));
+    if (near()) return best;
+  }
+  // On a tree the others come about as near, and sooner.
+  if (problem.inputs.kind == Kind::kAlltoall && !problem.is_tree) {
+    attempt(order_shipments(problem, Order::kRounds), Place::kInTurn);
+    if (many && best.time_ns < INT64_MAX) return best;
+    enough += kLessGood;
+    if (near()) return best;
+  }
   std::vector<Order> others;
   if (wide == Wide::kBusiest) others.push_back(Order::kEven);
   others.push_back(Order::kShift);
@@ -281,10 +298,7 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
     if (near()) return best;
     enough += kLessGood;
   }
-  if (few && spreads(problem)) {
-    Timing timing = place_eagerly(problem);
-    if (timing.time_ns < best.time_ns) best = std::move(timing);
-  }
+  if (few && spreads(problem)) take(place_eagerly(problem));
   if (few && !spreads(problem)) improve(problem, best, bound_ns);
   return best;
 }

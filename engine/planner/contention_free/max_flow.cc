@@ -22,10 +22,11 @@ bool MaxFlow::find_levels(int source, int sink) {
     for (int a = first_[queue_[at]]; a != kNone; a = arcs_[a].next) {
       if (arcs_[a].left <= least_ || level_[arcs_[a].to] >= 0) continue;
       level_[arcs_[a].to] = level_[queue_[at]] + 1;
+      if (arcs_[a].to == sink) return true;
       queue_.push_back(arcs_[a].to);
     }
   }
-  return level_[sink] >= 0;
+  return false;
 }
 
 double MaxFlow::push(int node, int sink, double most) {
@@ -44,7 +45,7 @@ double MaxFlow::push(int node, int sink, double most) {
   return pushed;
 }
 
-double MaxFlow::run(int source, int sink) {
+double MaxFlow::run(int source, int sink, double enough) {
   constexpr double kPrecision = 1e-11;
   double largest = 0;
   for (size_t i = 0; i < capacity_.size(); ++i) {
@@ -54,9 +55,9 @@ double MaxFlow::run(int source, int sink) {
   }
   least_ = kPrecision * largest;
   double flow = 0;
-  while (find_levels(source, sink)) {
+  while (enough - flow > least_ && find_levels(source, sink)) {
     next_ = first_;
-    flow += push(source, sink, INFINITY);
+    flow += push(source, sink, enough - flow);
   }
   return flow;
 }

@@ -1,6 +1,7 @@
 #pragma once
 /// The most that can flow through a network at once, and the cut that lets no more through.
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -16,9 +17,9 @@ class MaxFlow {
   int add_arc(int from, int to);
   void set_capacity(int arc, double capacity) { capacity_[arc] = capacity; }
 
-  /// The most that flows from `source` to `sink`.
-  double run(int source, int sink);
-  /// After run(): whether a node lies on the source's side of a cut that is full.
+  /// The most that flows from `source` to `sink`, or `enough` if that is less: then it stops there.
+  double run(int source, int sink, double enough = INFINITY);
+  /// After run() to the end: whether a node lies on the source's side of a cut that is full.
   bool on_source_side(int node) const { return level_[node] >= 0; }
 
  private:

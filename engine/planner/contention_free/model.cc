@@ -26,6 +26,10 @@ Status check_sizes(const PlanInputs& inputs) {
                 kMostBytes);
   }
   if (inputs.piece_bytes == 0) return fail(ErrorCode::kInvalidArgument, "pieces of 0 bytes");
+  if (inputs.most_parts < 0 || inputs.most_parts > kMostParts) {
+    return fail(ErrorCode::kInvalidArgument, "messages in {} parts: must be 0 to {}",
+                inputs.most_parts, kMostParts);
+  }
   if (inputs.message_bytes.empty()) return {};
   size_t expected = servers;
   if (inputs.kind == Kind::kAlltoall) expected = servers * servers;
@@ -70,23 +74,28 @@ Status check_hosts(const PlanInputs& inputs, Problem& problem) {
 
 /// Servers of one switch side by side, switches in the order of their first hosts.
 void number_servers(Problem& problem) {
-  const topology::Fabric& fabric = problem.fabric;
-  std::vector<int> first(fabric.nodes(), INT32_MAX);
-  const auto leaf = [&](int server) {
-    return fabric.link(fabric.host_link(problem.hosts[server])).to;
-  };
+  std::vector<int> first(problem.fabric.nodes(), INT32_MAX);
   for (int server = 0; server < problem.servers; ++server) {
-    int& least = first[leaf(server)];
+    int& least = first[problem.leaf(server)];
     least = std::min(least, problem.hosts[server]);
   }
   problem.by_position.resize(problem.servers);
   problem.position.resize(problem.servers);
   std::iota(problem.by_position.begin(), problem.by_position.end(), 0);
   std::sort(problem.by_position.begin(), problem.by_position.end(), [&](int a, int b) {
-    return std::pair(first[leaf(a)], problem.hosts[a]) <
-           std::pair(first[leaf(b)], problem.hosts[b]);
+    return std::pair(first[problem.leaf(a)], problem.hosts[a]) <
+           std::pair(first[problem.leaf(b)], problem.hosts[b]);
   });
   for (int i = 0; i < problem.servers; ++i) problem.position[problem.by_position[i]] = i;
+}
+
+/// Switches joined without a cycle, bundles of cables counted singly.
+bool is_tree(const topology::Fabric& fabric) {
+  int cables = 0;
+  for (int link = 0; link < fabric.links(); link += 2) {
+    cables += !fabric.is_host(fabric.link(link).from) && !fabric.is_host(fabric.link(link).to);
+  }
+  return cables == fabric.switches() - 1;
 }
 
 /// Divides the slots of links whose shipments have rates that are no multiples of the least.
@@ -179,6 +188,7 @@ Result<Problem> make_problem(const PlanInputs& inputs) {
   IBCOLL_TRY(check_sizes(inputs));
   IBCOLL_TRY(check_hosts(inputs, problem));
   number_servers(problem);
+  problem.is_tree = is_tree(problem.fabric);
   if (inputs.kind == Kind::kAlltoall && problem.servers <= kMostInTable) {
     std::vector<int64_t> latencies;
     latencies.reserve(static_cast<size_t>(problem.servers) * problem.servers);

@@ -70,6 +70,7 @@ struct Problem {
   const PlanInputs& inputs;
   const topology::Fabric& fabric;
   int servers = 0;
+  bool is_tree = false;       ///< switches are joined without a cycle
   uint64_t piece_bytes = 0;   ///< of what is forwarded
   int32_t parts = 1;          ///< that messages are cut into
   std::vector<int> hosts;     ///< of the fabric, by server
@@ -101,6 +102,8 @@ struct Problem {
     hops.swap(other.hops);
     first_hop.swap(other.first_hop);
   }
+  /// The switch that a server is at.
+  int leaf(int server) const { return fabric.switch_of(hosts[server]); }
   /// The route between two servers.
   void walk(int from, int to, Path& path) const;
   int64_t latency_ns(int from, int to) const {

@@ -51,7 +51,7 @@ class Phases {
     group_of_.resize(problem_.servers);
     std::vector<int> group_of_switch(fabric.nodes(), -1);
     for (const int server : problem_.by_position) {
-      int& group = group_of_switch[fabric.link(fabric.host_link(problem_.hosts[server])).to];
+      int& group = group_of_switch[problem_.leaf(server)];
       if (group < 0) group = groups_++;
       group_of_[server] = group;
     }
@@ -130,7 +130,8 @@ class Phases {
       double busiest = 0;
       for (const InnerHop& hop : inner) {
         const int need = problem_.links[hop.link].units_of(first.rate);
-        open = open && free(hop.link, phase + hop.shift, need);
+        open = free(hop.link, phase + hop.shift, need);
+        if (!open) break;
         busiest = std::max(busiest, phases_left_[hop.link]);
       }
       if (!open) continue;

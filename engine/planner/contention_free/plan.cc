@@ -14,9 +14,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-/// Smaller pieces and ways that use links more often are taken only where they save this part of
-/// the time: they cost messages and bandwidth.
-constexpr double kWorthMore = 0.03;
 /// Of a message that is relayed.
 constexpr uint64_t kLeastRelayed = 4096;
 /// With more shipments than this only the largest pieces are tried.
@@ -30,27 +27,24 @@ bool combines_for_many(Kind kind) {
 /// Tries the ways to spread data for many and pieces of several sizes; leaves the best shipments
 /// and size in the problem.
 Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
-  struct Choice {
+  struct Spreading {
     Spread spread;
     uint64_t piece_bytes;
   };
   uint64_t longest = 1;
   for (const Shipment& shipment : problem.shipments) longest = std::max(longest, shipment.bytes);
   const uint64_t whole = std::bit_ceil(longest);
-  Choice best{Spread::kChain, problem.inputs.piece_bytes}, made{Spread::kChain, 0};
+  Spreading best{Spread::kChain, problem.inputs.piece_bytes}, made{Spread::kChain, 0};
   Timing timing;
   timing.time_ns = INT64_MAX;
-  const auto make = [&](const Choice& choice) -> Status {
-    problem.piece_bytes = choice.piece_bytes;
-    const bool by_pieces = choice.spread == Spread::kEarliest || choice.spread == Spread::kHeads;
-    const bool same =
-        choice.spread == made.spread && (!by_pieces || choice.piece_bytes == made.piece_bytes);
-    made = choice;
-    return same ? Status{} : make_shipments(problem, choice.spread);
-  };
-  const auto worth = [](int64_t time_ns, int64_t than_ns) {
-    return than_ns == INT64_MAX ||
-           static_cast<double>(time_ns) < (1 - kWorthMore) * static_cast<double>(than_ns);
+  const auto make = [&](const Spreading& spreading) -> Status {
+    problem.piece_bytes = spreading.piece_bytes;
+    const bool by_pieces =
+        spreading.spread == Spread::kEarliest || spreading.spread == Spread::kHeads;
+    const bool same = spreading.spread == made.spread &&
+                      (!by_pieces || spreading.piece_bytes == made.piece_bytes);
+    made = spreading;
+    return same ? Status{} : make_shipments(problem, spreading.spread);
   };
   std::vector<Spread> spreads = {Spread::kChain, Spread::kBranches, Spread::kHeads,
                                  Spread::kEarliest};
@@ -60,21 +54,24 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
     spreads.insert(spreads.begin(), Spread::kRing);
   }
   for (const Spread spread : spreads) {
-    int64_t last_ns = INT64_MAX;  // with pieces twice as large
-    for (uint64_t piece = cut ? std::min(problem.inputs.piece_bytes, whole) : whole;; piece /= 2) {
+    const auto attempt = [&](uint64_t piece) -> Result<int64_t> {
       IBCOLL_TRY(make({spread, piece}));
       Timing tried = list_schedule(problem, bound_ns);
-      const bool smaller = worth(tried.time_ns, last_ns);
-      last_ns = tried.time_ns;
-      if (worth(tried.time_ns, timing.time_ns)) {
+      const int64_t time_ns = tried.time_ns;
+      if (worth_more(time_ns, timing.time_ns)) {
         timing = std::move(tried);
         best = made;
       }
-      if (!cut || !smaller || piece / 2 < kLeastPiece || problem.shipments.size() > kManyForwards)
-        break;
+      return time_ns;
+    };
+    const uint64_t largest = cut ? std::min(problem.inputs.piece_bytes, whole) : whole;
+    if (!cut || problem.shipments.size() > kManyForwards) {
+      IBCOLL_TRY(attempt(largest));
+    } else {
+      IBCOLL_TRY(halve_pieces(largest, attempt));
     }
-    if (problem.inputs.permitted) break;          // one way only
-    if (!worth(bound_ns, timing.time_ns)) break;  // nothing can be
+    if (problem.inputs.permitted) break;               // one way only
+    if (!worth_more(bound_ns, timing.time_ns)) break;  // nothing can be
   }
   IBCOLL_TRY(make(best));
   return timing;
@@ -89,7 +86,7 @@ Result<Timing> best_of_many(Problem& problem, int64_t bound_ns) {
     return best_spread(problem, bound_ns);
   }
   Problem other = problem;
-  Timing timing = spread_directly(problem, bound_ns);
+  IBCOLL_ASSIGN(Timing timing, spread_directly(problem, bound_ns));
   const double near = (1 + kWorthMore) * static_cast<double>(bound_ns);
   if (static_cast<double>(timing.time_ns) <= near) return timing;
   IBCOLL_TRY(make_shipments(other, Spread::kChain));
@@ -162,9 +159,9 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
 
 }  // namespace
 
-Result<int64_t> lower_bound_ns(const PlanInputs& inputs) {
+Result<int64_t> lower_bound_ns(const PlanInputs& inputs, bool relayed) {
   IBCOLL_ASSIGN(const Problem problem, make_problem(inputs));
-  return lower_bound_ns(problem);
+  return lower_bound_ns(problem, relayed);
 }
 
 Result<Plan> plan_transfers(const PlanInputs& inputs) {
@@ -172,7 +169,7 @@ Result<Plan> plan_transfers(const PlanInputs& inputs) {
   const int64_t bound_ns = lower_bound_ns(problem);
   IBCOLL_ASSIGN(Plan plan, plan_any(problem, bound_ns));
   plan.policy = inputs.policy;
-  plan.bound_ns = bound_ns;
+  plan.bound_ns = plan.relayed_bytes > 0 ? lower_bound_ns(problem, true) : bound_ns;
   return plan;
 }
 

@@ -67,14 +67,19 @@ enum class Planner : uint8_t {
   kFixed,   ///< the same with sound link groups: slots by the rate of the whole route, ties by
             ///< earliest start
   kList,    ///< list scheduling on the links' calendars, tokens sent ahead, several orders tried
-  kBest,    ///< whichever of these has the shortest planned time; of reduce_scatter and allreduce
-            ///< kList, unless another is clearly shorter
+  kBest,    ///< kList where it is near the bound, cuts messages into parts or has many transfers;
+            ///< else whichever of these has the shortest planned time; of reduce_scatter and
+            ///< allreduce, and of data for many on direct networks, kList unless another is clearly
+            ///< shorter
 };
 inline constexpr int kPlanners = 4;
 
 /// How planners kThesis and kFixed choose the next transfer of a link group. Others ignore it.
 enum class Policy : uint8_t { kRandom, kMaxCost, kMinCost, kMaxSync, kMinSync };
 inline constexpr int kPolicies = 5;
+
+/// Into no more parts messages are cut (Plan::parts).
+inline constexpr int32_t kMostParts = 64;
 
 /// The number of no transfer, link or host.
 inline constexpr uint32_t kNone = ~uint32_t{0};
@@ -135,8 +140,10 @@ struct Plan {
   /// The most bytes that any server holds at once of messages that it neither has from the
   /// beginning nor is to keep, as planned.
   uint64_t relay_buffer_bytes = 0;
-  int64_t time_ns = 0;   ///< planned end of the last transfer
-  int64_t bound_ns = 0;  ///< no plan on this fabric can be shorter (bound.h)
+  int64_t time_ns = 0;  ///< planned end of the last transfer
+  /// No plan on this fabric can be shorter (bound.h); of those that send what is for one server
+  /// straight, if this one does.
+  int64_t bound_ns = 0;
   /// Tokens sent ahead: how far a transfer's bytes on a link may stray from the planned time, one
   /// way or the other, before two that share it can meet; what meets waits in the switch.
   int64_t jitter_ns = 0;
@@ -176,20 +183,28 @@ struct PlanInputs {
   Policy policy = Policy::kMinSync;
   bool relay = true;             ///< kThesis, kFixed: may send data through servers that wait
   bool tokens_ahead = true;      ///< kList: send tokens ahead; else at full arrival
-  uint64_t seed = 1;             ///< of Policy::kRandom
+  uint64_t seed = 1;             ///< of all that is drawn
   uint64_t piece_bytes = 65536;  ///< of what is forwarded, at most; smaller ones may be chosen
-  /// Messages may be cut into so many parts on direct networks (direct.h). 0: of bcast into as many
-  /// as help, of allgather not at all, as programs carry it out.
+  /// Messages may be cut into so many parts on direct networks (direct.h), 0 to kMostParts. 0: of
+  /// bcast into as many as help, of allgather not at all, as programs carry it out.
   int32_t most_parts = 0;
 };
+
+/// Into how many parts a plan for the inputs may cut messages; 1: not at all.
+inline int32_t most_parts(const PlanInputs& inputs) {
+  if (inputs.kind == Kind::kBcast && inputs.most_parts == 0) return kMostParts;
+  const bool cuts = inputs.kind == Kind::kBcast || inputs.kind == Kind::kAllgather;
+  return cuts && inputs.most_parts > 1 ? inputs.most_parts : 1;
+}
 
 /// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that
 /// don't fit, a fabric without a host for a server or with one for two, pairs that are not servers,
 /// and pairs that leave somebody without a way to another.
 Result<Plan> plan_transfers(const PlanInputs& inputs);
 
-/// No plan for the inputs can be shorter (Plan::bound_ns).
-Result<int64_t> lower_bound_ns(const PlanInputs& inputs);
+/// No plan for the inputs can be shorter (Plan::bound_ns); with `relayed`, none that sends what is
+/// for one server through others.
+Result<int64_t> lower_bound_ns(const PlanInputs& inputs, bool relayed = false);
 
 /// Bytes of the message of two servers (of kinds with one message a server: the other end is
 /// ignored).

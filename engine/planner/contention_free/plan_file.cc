@@ -74,7 +74,9 @@ Result<Plan> read_plan(const Json& json) {
   plan.groups = json.at("groups").get<int64_t>();
   plan.relayed_bytes = json.at("relayed_bytes").get<uint64_t>();
   plan.parts = json.value("parts", 1);
-  if (plan.parts < 1) return bad("messages are cut into 1 part or more");
+  if (plan.parts < 1 || plan.parts > kMostParts) {
+    return bad(fmt::format("messages in {} parts: must be 1 to {}", plan.parts, kMostParts));
+  }
   if (plan.servers < 1 || plan.root < 0 || plan.root >= plan.servers) {
     return fail(ErrorCode::kInvalidArgument, "not a plan: root {} of {} servers", plan.root,
                 plan.servers);

@@ -44,6 +44,8 @@ uint64_t bytes_of(int64_t block_bytes) {
   return block_bytes < 0 ? kUnequalBytes : static_cast<uint64_t>(std::max<int64_t>(block_bytes, 1));
 }
 
+}  // namespace
+
 Kind kind_of(Collective collective) {
   switch (traits(collective).equal) {
     case Collective::kGather:
@@ -64,8 +66,6 @@ Kind kind_of(Collective collective) {
       return Kind::kAlltoall;
   }
 }
-
-}  // namespace
 
 /// What is known for one shape, as long as some plan of it is kept.
 struct PlanStore::Shaped {

@@ -26,6 +26,9 @@ struct PlanStoreOptions {
   size_t most_bytes = size_t{64} << 20;
 };
 
+/// What is planned for a collective that is planned.
+Kind kind_of(Collective collective);
+
 /// Of one fabric. Every rank that asks for the same gets the same.
 class PlanStore {
  public:

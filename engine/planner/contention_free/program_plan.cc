@@ -322,7 +322,9 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
                            std::span<const int> hosts, uint32_t most_pieces) {
   TransferPlan result;
   Orders orders;
-  if (plan.tokens_ahead) {
+  if (plan.parts > 1) {  // carried out without tokens
+    result.pieces = pieces_of_part(plan, most_pieces);
+  } else if (plan.tokens_ahead) {
     Moments moments(plan, fabric, hosts, most_pieces);
     orders = moments.orders();
     result.pieces = moments.pieces();
@@ -335,7 +337,6 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
   result.bound_ns = plan.bound_ns;
   result.parts = static_cast<uint32_t>(plan.parts);
   result.relays = spreads(plan.kind) && plan.kind != Kind::kAllgather;
-  if (plan.parts > 1) result.pieces = pieces_of_part(plan, most_pieces);
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;

@@ -18,7 +18,8 @@ namespace ibcoll::contention_free {
 /// blocks may be cut into; the plan says into how many they are, no more than tokens need. A token
 /// between two pieces goes with the earlier one, so that no link idles: then what two transfers
 /// have on a link at once is a piece, or a transfer that is not cut, beside what is under way on
-/// it. What starts before anything can be heard of anything else waits for nothing.
+/// it. What starts before anything can be heard of anything else waits for nothing. Parts of a
+/// message (Plan::parts) have no tokens.
 TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
                            std::span<const int> hosts, uint32_t most_pieces = 1);
 

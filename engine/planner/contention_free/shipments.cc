@@ -155,7 +155,7 @@ std::vector<Step> spread_from(const Problem& problem, int source, uint64_t bytes
   std::vector<std::vector<int>> groups;
   int last = -1;
   for (const int server : order) {
-    const int leaf = problem.fabric.link(problem.fabric.host_link(problem.hosts[server])).to;
+    const int leaf = problem.leaf(server);
     if (leaf != last) groups.emplace_back();
     groups.back().push_back(server);
     last = leaf;
@@ -195,8 +195,7 @@ Status spread_shipments(Problem& problem, Spread spread) {
     IBCOLL_ASSIGN(next, neighbours(problem));
   }
   for (const int server : problem.by_position) {
-    const int leaf = problem.fabric.link(problem.fabric.host_link(problem.hosts[server])).to;
-    servers_at[leaf - problem.fabric.hosts()].push_back(server);
+    servers_at[problem.leaf(server) - problem.fabric.hosts()].push_back(server);
   }
   struct Item {
     int origin, target, source;  ///< the source is where all its ways begin, or end

@@ -17,7 +17,8 @@ struct ChannelPlaces {
   int64_t total = 0;
 };
 
-ChannelPlaces places(const TaskSchedule& schedule, ProcessorId Message::*end, ProcessorId rank) {
+ChannelPlaces places(const TaskSchedule& schedule, ProcessorId PackedMessage::*end,
+                     ProcessorId rank) {
   ChannelPlaces result;
   result.offset.resize(schedule.messages.size(), 0);
   for (size_t id = 0; id < schedule.messages.size(); ++id) {
@@ -33,8 +34,8 @@ class Boxes {
  public:
   Boxes(const TaskSchedule& schedule, ProcessorId rank)
       : schedule_(schedule),
-        out_(places(schedule, &Message::from, rank)),
-        in_(places(schedule, &Message::to, rank)),
+        out_(places(schedule, &PackedMessage::from, rank)),
+        in_(places(schedule, &PackedMessage::to, rank)),
         memory_(static_cast<size_t>(out_.total + in_.total) + 1) {}
   std::span<double> outgoing(MessageId id) {
     return {memory_.data() + out_.offset[id], static_cast<size_t>(schedule_.messages[id].count)};
@@ -76,7 +77,7 @@ class NetworkChannel final : public PackageChannel {
     IBCOLL_ASSIGN(peers_, exchange_addresses(bootstrap_, network_, boxes_.inbox(), key_));
     // Where each message goes in its receiver's inbox: every rank counts alike.
     std::vector<int64_t> used(peers_.size(), 0);
-    for (const Message& message : schedule_.messages) {
+    for (const PackedMessage& message : schedule_.messages) {
       target_.push_back(static_cast<uint64_t>(used[message.to]) * sizeof(double));
       used[message.to] += message.count;
     }
@@ -86,7 +87,7 @@ class NetworkChannel final : public PackageChannel {
   std::span<double> outgoing(MessageId message) override { return boxes_.outgoing(message); }
 
   bool send(MessageId id) override {
-    const Message& message = schedule_.messages[id];
+    const PackedMessage& message = schedule_.messages[id];
     const RemoteAddress& peer = peers_[message.to];
     const bool posted = network_.put(
         message.to, boxes_.outgoing(id).data(), key_, {peer.address + target_[id], peer.key},
@@ -107,7 +108,7 @@ class NetworkChannel final : public PackageChannel {
   Status reset() override {
     // Everything received was polled before, so only completions of own puts can be open.
     const Rank me = bootstrap_.rank();
-    for (const Message& message : schedule_.messages) {
+    for (const PackedMessage& message : schedule_.messages) {
       if (message.from != me) continue;
       while (network_.completed(message.to) < network_.posted(message.to)) {
         IBCOLL_TRY(health());
@@ -132,7 +133,7 @@ class NetworkChannel final : public PackageChannel {
   Status greet() {
     const Rank me = bootstrap_.rank();
     std::set<Rank> left;
-    for (const Message& message : schedule_.messages) {
+    for (const PackedMessage& message : schedule_.messages) {
       if (message.from == me) left.insert(message.to);
       if (message.to == me) left.insert(message.from);
     }
@@ -191,7 +192,7 @@ class LocalChannel final : public PackageChannel {
   std::span<double> outgoing(MessageId message) override { return boxes_.outgoing(message); }
 
   bool send(MessageId id) override {
-    const Message& message = schedule_.messages[id];
+    const PackedMessage& message = schedule_.messages[id];
     uint32_t ticket = 0;
     const Offer offer =
         transport_.offer(message.to, key(id), boxes_.outgoing(id).data(), bytes(id), ticket);

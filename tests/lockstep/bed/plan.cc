@@ -222,7 +222,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   // Twice what the longest message takes.
   if (!options.features.patient_multicasts && random.one_in(2))
     plan.environment["IBCOLL_MULTICAST_MEMORY"] = "1M";
-  // Stops are up to 16 s long.
+  // Stops are up to 8 s long.
   if (random.one_in(6)) plan.environment["IBCOLL_LATE"] = "1s";
   if (random.one_in(10)) plan.environment["IBCOLL_DEADLINE"] = "4s";
   options.features.circles = plan.environment.count("IBCOLL_THREADS") == 0;

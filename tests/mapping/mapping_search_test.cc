@@ -10,7 +10,7 @@
 #include "studies/mapping/starts.h"
 #include "studies/mapping/tile.h"
 #include "studies/mapping/unit_anneal.h"
-#include "tests/topology/mapping_figures.h"
+#include "tests/mapping/mapping_figures.h"
 
 namespace ibcoll::topology {
 namespace {

@@ -9,7 +9,7 @@
 #include "studies/mapping/halving.h"
 #include "studies/mapping/patterns.h"
 #include "studies/mapping/starts.h"
-#include "tests/topology/mapping_figures.h"
+#include "tests/mapping/mapping_figures.h"
 #include "topology/spec.h"
 
 namespace ibcoll::topology {

@@ -15,9 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<CommMatrix> read(const std::string& text) {
+Result<CommMatrix> read(const std::string& text, const std::string& name = "input") {
   std::istringstream input(text);
-  return read_matrix(input, "input");
+  return read_matrix(input, name);
 }
 
 double entry(const CommMatrix& matrix, int from, int to) {
@@ -58,6 +58,50 @@ TEST(MatrixFile, MatrixMarketForms) {
       read(std::string(kBanner) + "array integer general\n2 2\n0\n3\n4\n0\n").value();
   EXPECT_EQ(entry(array, 1, 0), 3) << "an array goes down the columns";
   EXPECT_EQ(entry(array, 0, 1), 4);
+}
+
+TEST(MatrixFile, MetisGraphsInAllForms) {
+  // The same path of three vertices, and one that is alone.
+  const std::pair<const char*, double> cases[] = {
+      {"% by hand\n4 2\n2\n1 3\n2\n\n", 1},
+      {"4 2 1\n2 7\n1 7 3 7\n2 7\n\n", 7},
+      {"4 2 011\n9 2 7\n% between\n9 1 7 3 7\n9 2 7\n9\n", 7},
+      {"4 2 111 2\n8 9 9 2 7\n8 9 9 1 7 3 7\n8 9 9 2 7\n8 9 9\n", 7},
+      {"4 2 10\n9 2\n9 1 3\n9 2\n9\n", 1},
+      {"4 2 100\n9 2\n9 1 3\n9 2\n9\n", 1},
+  };
+  for (const auto& [text, bytes] : cases) {
+    const auto matrix = read(text, "path.graph");
+    ASSERT_TRUE(matrix) << text << matrix.error().message;
+    EXPECT_EQ(matrix->tasks(), 4);
+    EXPECT_EQ(matrix->pairs(), 4u);
+    EXPECT_EQ(entry(*matrix, 0, 1), bytes) << text;
+    EXPECT_EQ(entry(*matrix, 2, 1), bytes) << text;
+  }
+}
+
+TEST(MatrixFile, BadMetisGraphsNameLineAndValue) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "empty"},
+      {"% nothing\n", "no graph"},
+      {"4\n", "VERTICES EDGES"},
+      {"0 0\n", "vertices must be 1"},
+      {"2 1 12\n", "form \"12\""},
+      {"2 1 0001\n", "form \"0001\""},
+      {"2 1 10 0\n", "weights of a vertex must be 1"},
+      {"2 1\n2\n", "1 vertices of 2"},
+      {"2 1\n2\n3\n", "bad.graph:3: vertex must be 1 to 2, not 3"},
+      {"2 1\n2\n0\n", "vertex must be 1 to 2, not 0"},
+      {"2 1 1\n2 5\n1\n", "1 words: 0 of the vertex, 2 an edge"},
+      {"2 1 10\n1 2\n\n", "0 words: 1 of the vertex"},
+      {"2 1 1\n2 -5\n1 5\n", "-5 bytes"},
+      {"3 1\n2\n1 3\n2\n", "4 ends of edges, but the first line says 1 edges"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto matrix = read(text, "bad.graph");
+    ASSERT_FALSE(matrix) << text;
+    EXPECT_THAT(matrix.error().message, HasSubstr(message)) << text;
+  }
 }
 
 TEST(MatrixFile, WhatIsWrittenReadsBack) {

@@ -1,0 +1,38 @@
+#include "engine/bootstrap/start_memory.h"
+
+#include <algorithm>
+
+#include "engine/bootstrap/control.h"
+#include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/machine.h"
+#include "engine/bootstrap/machine_watch.h"
+#include "engine/bootstrap/shared_region.h"
+
+namespace ibcoll {
+
+MemoryItems bootstrap_memory(const JobSize& job) {
+  const auto here = static_cast<uint64_t>(job.ranks_here);
+  const uint64_t meeting = ControlBlock::bytes_for(job.ranks_here, job.ranks);
+  return {{.part = MemoryPart::kShared,
+           .what = "where the ranks of the machine meet",
+           .bytes = meeting / here,
+           .each_rank = static_cast<double>(sizeof(Presence)) / static_cast<double>(here),
+           .why = "who has left is looked up by rank"},
+          {.part = MemoryPart::kTables,
+           .what = "processes of the machine",
+           .bytes = here * MachineWatch::bytes_each_peer()}};
+}
+
+uint64_t start_bytes(const JobSize& job, uint64_t of_transport) {
+  const uint64_t throughout = sizeof(ProcessPlace) + sizeof(int);  // the latter is its machine
+  return static_cast<uint64_t>(job.ranks) *
+         (throughout + std::max<uint64_t>(SharedRegion::start_bytes_each_rank(), of_transport));
+}
+
+uint64_t start_root_bytes(const JobSize& job, uint64_t of_transport) {
+  const uint64_t record =
+      std::max<uint64_t>({sizeof(ProcessPlace), SharedRegion::longest_record(), of_transport});
+  return ControlAgent::root_bytes(job.ranks, job.machines, job.ranks_here, record);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,40 @@
+#include "engine/core/context_memory.h"
+
+#include "engine/core/call.h"
+#include "engine/core/context.h"
+
+namespace ibcoll {
+
+MemoryItems context_memory(const Shape& shape, int on_machine, int collectives) {
+  const auto ranks = static_cast<uint64_t>(shape.ranks());
+  const auto here = static_cast<uint64_t>(on_machine);
+  const uint64_t tables = shape.memory_bytes();
+  const auto each = static_cast<double>(tables) / static_cast<double>(ranks);
+  return {
+      {.part = MemoryPart::kTables,
+       .what = "context, and its group of all ranks",
+       .bytes = sizeof(Context) + sizeof(OpenedJob) + sizeof(ServerPlacement) +
+                sizeof(shm::Transport) + sizeof(shm::Heap) + sizeof(Multicasts) + sizeof(Group) +
+                sizeof(Call) + static_cast<uint64_t>(collectives) * CallPlans::bytes_each()},
+      {.part = MemoryPart::kTables,
+       .what = "Shape of the job",
+       .bytes = tables,
+       .each_rank = each,
+       .why = "which rank is on which server: algorithms and transports look it up by rank"},
+      {.part = MemoryPart::kTables,
+       .what = "Shape of the group of all ranks",
+       .bytes = tables,
+       .each_rank = each,
+       .why = "each group has its own, whose ranks and servers it numbers anew"},
+      table_of_ranks("members of the group of all ranks", ranks, sizeof(Rank),
+                     "ranks of a group are looked up in the job; those of all ranks, too"),
+      {.part = MemoryPart::kShared,
+       .what = "bells",
+       .bytes = ranks * sizeof(Bell) / here,
+       .each_rank = static_cast<double>(sizeof(Bell)) / static_cast<double>(here),
+       .why = "one for each rank of the job, though only those of the machine are rung"},
+      {.part = MemoryPart::kShared, .what = "notes of calls", .bytes = CallBoard::bytes(1)},
+  };
+}
+
+}  // namespace ibcoll

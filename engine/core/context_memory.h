@@ -1,0 +1,13 @@
+#pragma once
+/// What a context and its group of all ranks take of memory, beside what their parts say.
+
+#include "engine/base/memory_item.h"
+#include "engine/schedule/shape.h"
+
+namespace ibcoll {
+
+/// `on_machine`: ranks of the job that share a machine with the rank. `collectives`: how many
+/// different ones it calls.
+MemoryItems context_memory(const Shape& shape, int on_machine, int collectives);
+
+}  // namespace ibcoll

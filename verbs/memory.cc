@@ -1,0 +1,81 @@
+// What a rank's transport takes of memory.
+
+#include <algorithm>
+
+#include "verbs/datagrams.h"
+#include "verbs/mlx5_memory.h"
+#include "verbs/port_agreement.h"
+#include "verbs/rc_transport.h"
+
+namespace ibcoll::verbs {
+
+namespace {
+
+/// A rank connects by one datagram queue pair and answers by another.
+constexpr uint64_t kDatagramQueuePairs = 2;
+
+}  // namespace
+
+NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOptions& options) {
+  const PortInfo port = mlx5::typical_port();
+  const auto outside = static_cast<uint32_t>(load.outside);
+  const auto connections = static_cast<uint32_t>(load.connections);
+  const size_t queue_pair =
+      mlx5::reliable_queue_pair_bytes({.sends = SendCompletions::depth_for(port, outside),
+                                       .send_pieces = wanted_segments(port),
+                                       .inline_bytes = kWantedInline});
+  const uint32_t datagrams = Datagrams::depth_for(port);
+  const size_t datagram_queues =
+      mlx5::datagram_queue_pair_bytes(
+          {.sends = datagrams, .send_pieces = 1, .receives = datagrams}) +
+      mlx5::completion_queue_bytes(2 * datagrams) + Datagrams::bytes_for(datagrams);
+  const uint32_t receives = ReceiveQueue::depth_for(port, options.receives);
+  const uint64_t slabs = (load.mailed + MailSlab::kPeers - 1) / MailSlab::kPeers;
+
+  NetworkMemory memory;
+  memory.queue_pairs = load.connections;
+  memory.other_queue_pairs = kDatagramQueuePairs;
+  memory.device_queue_pairs = static_cast<uint64_t>(port.max_queue_pairs);
+  memory.items = {
+      {.part = MemoryPart::kQueuePairs,
+       .what = "send queues of queue pairs",
+       .bytes = load.connections * queue_pair},
+      {.part = MemoryPart::kQueuePairs,
+       .what = "completion queue of sends",
+       .bytes =
+           mlx5::completion_queue_bytes(SendCompletions::entries_for(port, outside, connections))},
+      {.part = MemoryPart::kQueuePairs,
+       .what = "what is known of connected ranks",
+       .bytes = load.connections * (sizeof(Peer) + Connector::bytes_each_connection())},
+      {.part = MemoryPart::kQueuePairs,
+       .what = "datagram queue pairs",
+       .bytes = kDatagramQueuePairs * datagram_queues},
+      {.part = MemoryPart::kQueuePairs,
+       .what = "requests chained for the device",
+       .bytes = SendQueue::memory_bytes()},
+      {.part = MemoryPart::kMails,
+       .what = "mail slots of connected ranks",
+       .bytes = slabs * MailSlab::kPeers * kMailsPerPeer * kMaxMailBytes},
+      {.part = MemoryPart::kReceives,
+       .what = "receive buffers (IBCOLL_RECEIVES)",
+       .bytes = ReceiveQueue::bytes_for(receives, kMaxMailBytes)},
+      {.part = MemoryPart::kReceives,
+       .what = "shared receive queue",
+       .bytes = mlx5::shared_receive_queue_bytes(receives)},
+      {.part = MemoryPart::kReceives,
+       .what = "completion queue of receives",
+       .bytes = mlx5::completion_queue_bytes(receives + 1)},
+      table_of_ranks("addresses of ranks", load.ranks, Connector::bytes_each_rank(),
+                     "any rank may be connected to later, and nobody else knows where it is"),
+      table_of_ranks("peers of the transport", load.ranks, sizeof(std::unique_ptr<Peer>),
+                     "completions find their peer by its rank"),
+      table_of_ranks("signs of life", load.ranks, Responder::bytes_each_rank(),
+                     "counted by rank, by a thread of its own"),
+  };
+  memory.start_each_rank =
+      std::max(port_agreement_bytes_each_rank(), introduction_bytes_each_rank());
+  memory.longest_record = std::max(port_agreement_record(), introduction_record());
+  return memory;
+}
+
+}  // namespace ibcoll::verbs
