@@ -13,7 +13,7 @@ function(ibcoll_use_headers target owner)
   ibcoll_keep_pch_line(${target})
 endfunction()
 
-# For ccache, which reads what the preprocessor leaves.
+# For ccache, which compiles with precompiled headers only where the preprocessor would keep their line.
 function(ibcoll_keep_pch_line target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
