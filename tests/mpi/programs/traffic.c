@@ -90,6 +90,7 @@ static void starts_of_one(int rank) {
 #define LARGE(kind) g_block, (MPI_Count)1 << (kind), MPI_DOUBLE, 2, kind, MPI_COMM_WORLD
 static void large_counts(int rank) {
   MPI_Request requests[2];
+  MPI_Status statuses[2];
   receive_from_0(5, rank, 2);
   if (rank != 0) return;
   MPI_Send_c(LARGE(0));
@@ -102,7 +103,7 @@ static void large_counts(int rank) {
                 MPI_COMM_WORLD, &requests[0]);
   MPI_Isendrecv_replace(g_block, 1 << 4, MPI_DOUBLE, 2, 4, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
                         &requests[1]);
-  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  MPI_Waitall(2, requests, statuses);
 }
 #else
 static void large_counts(int rank) { (void)rank; }
